@@ -1,4 +1,4 @@
-# `make run` and `make test` are all that a new user needs. Both install or name what is missing first.
+# A new user needs only `make run` and `make test`. Both first install missing packages or list them.
 
 DOORBELL := target/release/doorbell
 
@@ -6,18 +6,18 @@ DOORBELL := target/release/doorbell
 
 help:
 	@echo "make run        build Doorbell and its guest image, then measure testpmd at several loads"
-	@echo "make test       the test suite with its short end-to-end checks (10 to 15 minutes)"
-	@echo "make test-long  the long checks: lint, a million frames, tens of millions of instructions in lockstep"
-	@echo "make test-fresh the two commands above on fresh Debian machines, which it makes (root; half an hour each)"
-	@echo "make test-faults  processes killed and disks filled at moments that seeds decide, until it finds something or Ctrl-C"
-	@echo "make test-golden  whole runs do what they did before, to the picosecond (a minute); tests/golden --help says more"
-	@echo "make test-sanitize  guest RAM and the engine, all of the unsafe code, under AddressSanitizer"
-	@echo "make lint       formatting and clippy; before each commit"
-	@echo "make bench      speed and memory, beside QEMU where there is something to compare"
+	@echo "make test       run the test suite with its short end-to-end checks (10 to 15 minutes)"
+	@echo "make test-long  run the long checks: lint, a million frames, tens of millions of instructions in lockstep"
+	@echo "make test-fresh run make run, make test and the tutorial on fresh Debian systems that it creates (root; half an hour each)"
+	@echo "make test-faults  kill processes and fill disks at times chosen by seeds, until a test fails or Ctrl-C"
+	@echo "make test-golden  compare whole runs with stored fingerprints, to the picosecond (a minute); see tests/golden --help"
+	@echo "make test-sanitize  run guest RAM and the execution engine, all of the unsafe code, under AddressSanitizer"
+	@echo "make lint       check formatting and run clippy; before each commit"
+	@echo "make bench      measure speed and memory, compared with QEMU where possible"
 	@echo "make traces     record the traces of the study ddiosim (x86-64 under QEMU; some minutes, once)"
-	@echo "make book       the documentation as a site with search, in target/book/site"
-	@echo "make build      only build $(DOORBELL)"
-	@echo "make fast       build target/fast/doorbell, arranged by what it does in some short benchmarks (half an hour)"
+	@echo "make book       build the documentation as a site with search, in target/book/site"
+	@echo "make build      build $(DOORBELL) only"
+	@echo "make fast       build target/fast/doorbell with profile-guided optimisation (half an hour)"
 
 run: build
 	$(DOORBELL) run testpmd --rate 1Mpps,8Mpps,16Mpps,24Mpps,28Mpps,32Mpps

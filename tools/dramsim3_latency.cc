@@ -1,7 +1,7 @@
-// Runs a trace of `dram_curve` (see docs/dram.md) through DRAMsim3 and prints the mean latency of its reads from the clock
-// that the trace gives them, so that the time a request waits for room in the controller's queues counts.
+// Runs a trace of `dram_curve` (see docs/dram.md) through DRAMsim3 and prints the mean read latency. Latency starts at the
+// clock given in the trace, so it includes waiting for space in the controller's queues.
 //
-// Build against a DRAMsim3 of your own: g++ -O2 -I DRAMsim3/src dramsim3_latency.cc -L DRAMsim3 -ldramsim3
+// Build it with your copy of DRAMsim3: g++ -O2 -I DRAMsim3/src dramsim3_latency.cc -L DRAMsim3 -ldramsim3
 // Usage: dramsim3_latency CONFIG.ini TRACE
 
 #include <cstdint>

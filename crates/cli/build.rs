@@ -1,12 +1,12 @@
-//! Tells the program which commit it is built from, so that results can say so, and gives it the files that the documentation's
-//! commands name, so that who has the program has them.
+//! Passes the commit to the program, for use in results, and embeds the files named in the documentation's
+//! commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of the repository whose files the documentation's commands name.
+/// Folders of the repository with files named in the documentation's commands.
 const FOLDERS: [&str; 3] = ["examples", "experiments", "guest/examples"];
 
 fn git(arguments: &[&str]) -> Option<String> {
@@ -15,7 +15,7 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
-/// The text files below a folder, in order. What somebody compiled there is none.
+/// The text files below a folder, in order; compiled programs are skipped.
 fn texts(folder: &Path) -> Vec<PathBuf> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -31,7 +31,7 @@ fn texts(folder: &Path) -> Vec<PathBuf> {
     found.collect()
 }
 
-/// Writes the list of those files, with their texts and whether they are programs.
+/// Writes the list of those files, with their texts and whether they are executable.
 fn write_examples() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the repository has a folder");
@@ -54,7 +54,8 @@ fn main() {
         if changed { commit + "-dirty" } else { commit }
     });
     println!("cargo::rustc-env=DOORBELL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-    // A commit, a change of branch and a change in the index are seen; an edit since then only when something here is built.
+    // A commit, a change of branch and a change in the index trigger a rebuild; edits are noticed only when
+    // something here is built.
     for name in ["HEAD", "index", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");

@@ -1,6 +1,6 @@
-/* Drives the copy engine from user space, through uio_pci_generic: copies a page to another, waits for the interrupt, and compares;
- * then lets the engine tell of the end by messages, which it writes to a page of the program's, by MSI-X and by MSI.
- * copy DEVICE UIO, such as copy 0000:00:05.0 /dev/uio1 */
+/* Drives the copy engine from user space through uio_pci_generic: copies a page, waits for the interrupt, and compares.
+ * Then repeats the copy with MSI-X and MSI messages, which the engine writes to a page of the program.
+ * Usage: copy DEVICE UIO, for example copy 0000:00:05.0 /dev/uio1 */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int open_in(const char *device, const char *file)
 	return fd;
 }
 
-/* Where a page of ours is in memory (Documentation/admin-guide/mm/pagemap.rst). */
+/* Physical address of a page of this process (Documentation/admin-guide/mm/pagemap.rst). */
 static uint64_t physical(const void *page)
 {
 	uint64_t entry;
@@ -56,7 +56,7 @@ static void set(int config, int at, int bytes, uint32_t value)
 		fail("config");
 }
 
-/* Where a capability is. */
+/* Offset of a capability. */
 static int find(int config, uint32_t id)
 {
 	int at = get(config, 0x34, 1);
@@ -65,7 +65,7 @@ static int find(int config, uint32_t id)
 	return at;
 }
 
-/* Copies once more. What tells of it was written before the status says so, or never. */
+/* Copies again and returns the message, which is written before the status changes, or not at all. */
 static uint32_t message_of_copy(volatile uint64_t *engine, volatile uint32_t *message)
 {
 	*message = 0;
@@ -98,7 +98,7 @@ static void by_msix(int config, volatile uint64_t *engine, volatile uint32_t *me
 	set(config, at + MSIX_CONTROL, 2, MSIX_ENABLE | MSIX_MASK);
 	printf("; function masked %x, pending %x", message_of_copy(engine, message), *pending);
 	engine[STATUS] = 1;
-	printf(", seen to: pending %x", *pending);
+	printf(", cleared: pending %x", *pending);
 	set(config, at + MSIX_CONTROL, 2, 0);
 	printf(", message %x\n", *message);
 }
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	int config = open_in(argv[1], "config"), resource = open_in(argv[1], "resource0");
-	/* Memory and bus mastering; and each interrupt that uio_pci_generic tells of switches its pin off. */
+	/* Memory space and bus mastering, and INTx on: uio_pci_generic disables INTx at each interrupt. */
 	uint32_t command = (get(config, 4, 2) | 6) & ~0x400;
 	set(config, 4, 2, command);
 	volatile uint64_t *engine = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
@@ -150,11 +150,11 @@ int main(int argc, char **argv)
 	printf("status %" PRIu64 " after %u interrupts\n", engine[STATUS], interrupts);
 	engine[STATUS] = 1;
 	printf("%s, then status %" PRIu64 "\n", memcmp(pages, pages + PAGE, PAGE) ? "differs" : "copied", engine[STATUS]);
-	/* The pin is on again, and stays down. */
+	/* INTx is enabled again and must stay inactive. */
 	set(config, 4, 2, command);
 	by_msix(config, engine, (volatile uint32_t *)(pages + 2 * PAGE));
 	by_msi(config, engine, (volatile uint32_t *)(pages + 2 * PAGE));
 	fcntl(uio, F_SETFL, O_NONBLOCK);
-	printf("pin: %s\n", read(uio, &interrupts, 4) == 4 ? "interrupts" : "stayed down");
+	printf("pin: %s\n", read(uio, &interrupts, 4) == 4 ? "interrupts" : "inactive");
 	return 0;
 }

@@ -1,4 +1,4 @@
-//! Captures.
+//! Captures as traffic, valid or damaged.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! ChampSim's traces.
+//! ChampSim traces.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Checkpoints changed behind hashes that are right.
+//! Manipulated checkpoints with correct hashes.
 
 #![no_main]
 

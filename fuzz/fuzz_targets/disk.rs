@@ -1,4 +1,4 @@
-//! Requests to virtio disks, sound ones and others, in a whole machine under traffic.
+//! Valid and invalid requests to virtio disks, in a whole machine under traffic.
 
 #![no_main]
 

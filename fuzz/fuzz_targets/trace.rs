@@ -1,4 +1,4 @@
-//! Traces of our own format.
+//! Traces in Doorbell's format.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-# Two harts that count together by atomic additions, sleep until a timer of their own wakes them, say so, and go to sleep.
+# Two harts that increment a shared counter with AMOs, sleep until their own timer interrupts, print their number, and sleep.
     .option norvc
     .option norelax
     .globl _start

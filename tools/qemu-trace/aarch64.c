@@ -1,4 +1,4 @@
-/* AArch64 (isa.h). Sections are those of the Arm Architecture Reference Manual for A-profile, DDI 0487.
+/* AArch64 implementation of isa.h. Section numbers refer to the Arm Architecture Reference Manual for A-profile, DDI 0487.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,7 +19,7 @@ const uint64_t isa_ram_bytes_max = 2ull << 30;
 #define GENERAL_REGISTERS 31
 
 static struct qemu_plugin_register *cpsr, *ttbr0, *ttbr1, *tcr, *vbar, *elr, *general[GENERAL_REGISTERS];
-/* As they were when the mode was read last: the kernel's half, how both halves are translated, and where handlers are. */
+/* Values at the last isa_mode call: page table of the kernel half, TCR, and exception vector base. */
 static uint64_t kernel_table, control, vectors;
 static bool is_privileged;
 
@@ -38,9 +38,9 @@ void isa_find_registers(const GArray *all)
     }
 }
 
-/* D24.2.192 TTBR0_EL1: bits 47 to 1. What stands above is the ASID, if it stands here; Linux has it in TTBR1_EL1. */
+/* D24.2.192 TTBR0_EL1: bits 47 to 1. Higher bits may hold the ASID; Linux puts it into TTBR1_EL1. */
 #define TABLE 0x0000fffffffffffe
-/* PSTATE as QEMU's "cpsr" has it: C5.2.20 CurrentEL's level, and the bit that is set in AArch32. */
+/* Bits of QEMU's register "cpsr" (PSTATE): the exception level (C5.2.20 CurrentEL), and the bit that is set in AArch32. */
 #define PSTATE_LEVEL 0x0c
 #define PSTATE_IS_32_BIT 0x10
 
@@ -73,7 +73,7 @@ bool isa_changes_mode(const uint8_t *bytes, size_t length)
         || (word & 0xffffffe0) == 0xd518c000;
 }
 
-/* D1.4.1: the vectors are of 128 bytes each, of synchronous exceptions, IRQ, FIQ and SError, for four origins. */
+/* D1.4.1: vectors of 128 bytes each for synchronous exceptions, IRQ, FIQ and SError, from four sources. */
 #define VECTOR_BYTES 0x80
 #define VECTORS_BYTES 0x800
 
@@ -93,7 +93,7 @@ bool isa_waits(const uint8_t *bytes, size_t length)
     return word_of(bytes, length) == 0xd503207f;
 }
 
-/* D8.3 Translation table descriptor formats, of the granule of 4 KiB and tables of 48 bits. */
+/* D8.3 Translation table descriptor formats, for the 4 KiB granule and 48-bit addresses. */
 #define VALID 1
 #define TABLE_OR_PAGE 2
 #define ADDRESS 0x0000fffffffff000
@@ -119,7 +119,7 @@ struct walk isa_walk(uint64_t space, uint64_t address)
     if (!is_4k || bits > 48 || bits < 25) {
         return none;
     }
-    /* D8.2.8: the walk begins where nine bits a level reach the size. */
+    /* D8.2.8: the start level is given by the address size, at nine bits per level. */
     for (int shift = bits > 39 ? 39 : bits > 30 ? 30 : 21; shift >= PAGE_SHIFT; shift -= 9) {
         uint64_t indices = (1ull << (bits - shift < 9 ? bits - shift : 9)) - 1;
         uint64_t entry = (table & ~1ull) + (address >> shift & indices) * 8, value;
@@ -143,7 +143,7 @@ struct walk isa_walk(uint64_t space, uint64_t address)
     return none;
 }
 
-/* C6.2.91 DC ZVA, whose block is 64 bytes on the CPUs that are recorded: QEMU clears it without a word to plugins. */
+/* C6.2.91 DC ZVA, with blocks of 64 bytes on the recorded CPUs: QEMU does not report its stores to plugins. */
 struct qemu_plugin_register *isa_clears_at(const uint8_t *bytes, size_t length)
 {
     uint32_t word = word_of(bytes, length), place = word & 0x1f;

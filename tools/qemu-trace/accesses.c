@@ -20,7 +20,7 @@ struct page {
     uint64_t virtual, physical, space;
 };
 
-/* Those that were told last, by the lowest bits of the virtual page. */
+/* Last emitted page translations, indexed by the lowest bits of the virtual page number. */
 static struct page pages[PAGES];
 
 void forget_pages(void)
@@ -56,14 +56,14 @@ static void put_io(const struct qemu_plugin_hwaddr *where, qemu_plugin_meminfo_t
     put_number(low);
 }
 
-/* Begins the record of an access of the instruction that began last. */
+/* Starts the record of an access by the last started instruction. */
 static void put_access(uint8_t first, uint64_t address)
 {
     struct block *block = window.block;
     uint64_t instruction = *cpu.count - window.block_begun - 1;
 
     if (instruction >= block->instructions) {
-        fail("an access of no instruction");
+        fail("an access does not belong to an instruction of the current block");
     }
     first |= instruction == window.accessing ? 0 : ACCESS_FURTHER;
     stream_room();
@@ -76,19 +76,19 @@ static void put_access(uint8_t first, uint64_t address)
     block->accessed[instruction] = address;
 }
 
-/* The same of one to memory. */
+/* Writes the record of a memory access, with its page unless that was emitted before. */
 static void put_memory_access(uint8_t first, uint64_t address, uint64_t physical_page)
 {
     uint64_t page = address >> PAGE_SHIFT;
-    struct page *told = &pages[page % PAGES];
-    bool is_here = told->space == window.mode.space || is_kernel(address);
+    struct page *emitted = &pages[page % PAGES];
+    bool is_same_space = emitted->space == window.mode.space || is_kernel(address);
 
-    if (told->virtual == page && told->physical == physical_page && is_here) {
+    if (emitted->virtual == page && emitted->physical == physical_page && is_same_space) {
         put_access(first, address);
         return;
     }
     put_access(first | ACCESS_PAGE, address);
-    *told = (struct page){ page, physical_page, window.mode.space };
+    *emitted = (struct page){ page, physical_page, window.mode.space };
     put_number(physical_page);
     put_walk(address);
 }
@@ -124,7 +124,7 @@ void clears(unsigned int index, void *data)
     }
     address = read_register(data) & ~(uint64_t)(CLEARED_BYTES - 1);
     walk = isa_walk(window.mode.space, address);
-    /* Else it faults. */
+    /* Otherwise the instruction faults. */
     if (walk.count > 0 && walk.is_writable) {
         put_memory_access(ACCESS | CLEARED_SHIFT << ACCESS_SIZE_SHIFT | ACCESS_STORE, address, walk.physical >> PAGE_SHIFT);
     }

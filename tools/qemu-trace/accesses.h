@@ -1,4 +1,4 @@
-/* What instructions read and write, on which physical pages, and how those are translated.
+/* Records of memory accesses: addresses, physical pages and page-table walks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,13 +9,13 @@
 
 #include <qemu-plugin.h>
 
-/* No page has been told yet. */
+/* Marks all pages as not yet emitted. */
 void forget_pages(void);
-/* QEMU's callback for each access of the block that is executed. */
+/* QEMU's callback for each access of the executed block. */
 void accessed(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *data);
-/* QEMU's callback before an instruction that clears memory (isa_clears_at), with the register that says where. */
+/* QEMU's callback before an instruction that clears memory (isa_clears_at), with the register that holds the address. */
 void clears(unsigned int index, void *data);
-/* The walk of a virtual address. */
+/* Writes the walk of a virtual address. */
 void put_walk(uint64_t address);
 
 #endif

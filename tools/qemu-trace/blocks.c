@@ -42,7 +42,8 @@ static bool are_same(const struct block *one, const struct block *other)
         && one->text_bytes == other->text_bytes && !memcmp(one->text, other->text, one->text_bytes);
 }
 
-/* What was translated before, or this. QEMU forgets and translates again as it pleases; numbers must not depend on that. */
+/* Returns the equal block translated before, or a copy of this one. QEMU may discard and retranslate blocks at any time, and block numbers
+ * must not depend on that. */
 static struct block *keep(const struct block *block)
 {
     struct block **bucket = &hashed[block->hash % (1u << HASH_BITS)], *kept;
@@ -86,8 +87,8 @@ struct block *block_of(const struct qemu_plugin_tb *tb)
     return kept;
 }
 
-/* QEMU translates what lies in memory once, for all virtual addresses that lead there, and calls it by the first of them: a library's pages
- * are at another address in each program. */
+/* QEMU translates code once for all virtual addresses that map to it, and reports the first of them. A library's pages have another address
+ * in each program. */
 struct block *block_at(struct block *block, uint64_t address)
 {
     struct block moved = *block;
@@ -95,19 +96,19 @@ struct block *block_at(struct block *block, uint64_t address)
     if (block->address == address) {
         return block;
     }
-    if (block->elsewhere && block->elsewhere->address == address) {
-        return block->elsewhere;
+    if (block->other_address && block->other_address->address == address) {
+        return block->other_address;
     }
     moved.last_address += address - block->address;
     moved.address = address;
-    moved.successor = moved.elsewhere = NULL;
+    moved.successor = moved.other_address = NULL;
     moved.is_defined = false;
     moved.hash = hash_of(&moved);
-    block->elsewhere = keep(&moved);
-    return block->elsewhere;
+    block->other_address = keep(&moved);
+    return block->other_address;
 }
 
-/* Of the pages that the first and the last instruction begin in. */
+/* Writes the walks of the pages in which the first and the last instruction start. */
 static void put_walks(struct block *block)
 {
     stream_room();
@@ -135,7 +136,7 @@ static void put_definition(struct block *block)
 
 void put_block(struct block *before, struct block *block)
 {
-    /* The operating system's pages are the same in all spaces. */
+    /* Kernel pages are the same in all address spaces. */
     if (block->is_defined && block->space != window.mode.space && !is_kernel(block->address)) {
         put_byte(RECORD_WALKS);
         put_number(block->number);

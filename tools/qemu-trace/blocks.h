@@ -1,4 +1,4 @@
-/* Static blocks: what QEMU translates and executes at a time, each known by its address and its instructions' bytes.
+/* Static blocks: QEMU's units of translation and execution, identified by their address and instruction bytes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,28 +14,28 @@
 
 struct block {
     struct block *next_of_hash, *successor;
-    /* The same instructions at the address at which they were executed last, if it is not this. */
-    struct block *elsewhere;
+    /* The same instructions at the virtual address at which they were last executed, if it differs. */
+    struct block *other_address;
     uint64_t hash, number, address, last_address, first, last;
-    /* Of each instruction: where its last access was. */
+    /* Address of the last access, per instruction. */
     uint64_t *accessed;
-    /* Of each instruction a byte, its length, and its bytes. */
+    /* Per instruction: its length (one byte) and its bytes. */
     uint8_t *text;
     uint32_t text_bytes, instructions;
-    /* Behind how many of them the CPU waits, 0 if it does not. QEMU's RISC-V goes on with others in the same block. */
+    /* Number of instructions up to and including a wait instruction; 0 if there is none. On RISC-V, QEMU's block may continue after it. */
     uint32_t waits;
-    /* The address space in which its walk was told last. */
+    /* Address space of its last emitted walk. */
     uint64_t space;
-    /* Whether the mode may be another one behind it. */
+    /* Whether the mode may change at its end. */
     bool changes_mode;
     bool is_defined;
 };
 
-/* The block that QEMU has translated: one that was translated before, or a new one. */
+/* The block for a translation of QEMU: an equal one from before, or a new one. */
 struct block *block_of(const struct qemu_plugin_tb *tb);
 /* The same instructions, executed at this virtual address. */
 struct block *block_at(struct block *block, uint64_t address);
-/* Tells that a block is executed, and defines it if it is the first time. Another one may have been executed before it. */
+/* Writes the execution of a block, with its definition at the first time. `before` is the previously executed block, or NULL. */
 void put_block(struct block *before, struct block *block);
 
 #endif

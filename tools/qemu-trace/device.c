@@ -1,8 +1,8 @@
-/* Stands in for functions of the C library that QEMU calls, as this library is preloaded:
+/* Interposes functions of the C library that QEMU calls; this library is preloaded.
  *
- * memcpy and memmove, with which devices read and write the guest's RAM (address_space_read and _write), and __vfprintf_chk,
- * through which each trace event of QEMU's "log" back end goes on its way to the log. That is how both are seen in the thread that
- * they happen in, between the same two instructions in every replay.
+ * Devices use memcpy and memmove to read and write the guest's RAM (address_space_read and _write). QEMU's "log" trace back end uses
+ * __vfprintf_chk for each trace event. Interposing them observes both in the thread in which they happen, between the same two
+ * instructions in every replay.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -17,7 +17,7 @@
 #include "stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* How the mapping of the guest's RAM is called where it is a memory-backend-memfd. */
+/* Name of the mapping of the guest's RAM, a memory-backend-memfd. */
 #define RAM_MAPPING "memfd:memory-backend-memfd"
 
 static uintptr_t ram_base;
@@ -77,7 +77,7 @@ static void transfer(bool is_write, const void *host, size_t length)
 
 typedef void *move_function(void *, const void *, size_t);
 
-/* Until the C library's have been found, for which it may want to move bytes itself. */
+/* Used until the C library's functions have been found, as the search may itself copy bytes. */
 static void *by_bytes(void *to, const void *from, size_t length)
 {
     volatile unsigned char *write = to;
@@ -115,9 +115,9 @@ void *memmove(void *to, const void *from, size_t length)
     return moved(real_memmove, to, from, length);
 }
 
-/* A trace event of QEMU's, and how its arguments are passed: an int, a long (all that takes eight bytes), or
- * such a one to leave out; 0 is none, for which a 0 is told. */
-struct known {
+/* A trace event of QEMU and the types of its arguments: i for int, l for long (any eight bytes), L for a long that is not emitted, and
+ * 0 for an absent argument, emitted as 0. */
+struct traced_event {
     const char *name;
     uint8_t kind;
     const char *arguments;
@@ -125,7 +125,7 @@ struct known {
 
 #define KIND_CONSOLE DEVICE_EVENTS
 
-static const struct known KNOWN[] = {
+static const struct traced_event TRACED[] = {
     { "e1000e_core_write", DEVICE_REGISTER, "lil" },
     { "e1000e_rx_receive_iov", DEVICE_RX_FRAME, "" },
     { "e1000e_rx_descr", DEVICE_RX_DESCRIPTOR, "ili" },
@@ -136,7 +136,7 @@ static const struct known KNOWN[] = {
     { "e1000e_rx_flt_dropped", DEVICE_RX_DROPPED, "" },
     { "e1000e_tx_descr", DEVICE_TX_DESCRIPTOR, "lii" },
     { "e1000e_irq_msix_notify_vec", DEVICE_MSIX, "i" },
-    /* Held back by the NIC's throttling, and sent now. */
+    /* Sent now, after a delay by the NIC's interrupt throttling. */
     { "e1000e_irq_msix_notify_postponed_vec", DEVICE_MSIX, "i" },
     { "e1000e_irq_msi_notify", DEVICE_MSI, "i" },
     { "e1000e_irq_msi_notify_postponed", DEVICE_MSI, "0" },
@@ -145,23 +145,23 @@ static const struct known KNOWN[] = {
     { "pl011_write", KIND_CONSOLE, "ii" },
 };
 
-static const struct known *find_known(const char *format)
+static const struct traced_event *find_traced(const char *format)
 {
     size_t length = strcspn(format, " \n");
 
-    for (size_t at = 0; at < sizeof(KNOWN) / sizeof(KNOWN[0]); at++) {
-        if (strlen(KNOWN[at].name) == length && !strncmp(KNOWN[at].name, format, length)) {
-            return &KNOWN[at];
+    for (size_t at = 0; at < sizeof(TRACED) / sizeof(TRACED[0]); at++) {
+        if (strlen(TRACED[at].name) == length && !strncmp(TRACED[at].name, format, length)) {
+            return &TRACED[at];
         }
     }
     return NULL;
 }
 
-static void traced(const struct known *known, va_list arguments)
+static void put_traced(const struct traced_event *traced, va_list arguments)
 {
-    struct event event = { .record = RECORD_DEVICE, .kind = known->kind };
+    struct event event = { .record = RECORD_DEVICE, .kind = traced->kind };
 
-    for (const char *how = known->arguments; *how; how++) {
+    for (const char *how = traced->arguments; *how; how++) {
         uint64_t value = 0;
         if (*how == 'i') {
             value = va_arg(arguments, unsigned int);
@@ -172,7 +172,7 @@ static void traced(const struct known *known, va_list arguments)
             event.argument[event.arguments++] = value;
         }
     }
-    if (known->kind != KIND_CONSOLE) {
+    if (traced->kind != KIND_CONSOLE) {
         device_happened(&event);
     } else if (event.argument[0] == 0) {
         console_printed((char)event.argument[1]);
@@ -181,13 +181,13 @@ static void traced(const struct known *known, va_list arguments)
 
 int __vfprintf_chk(FILE *file, int flag, const char *format, va_list arguments)
 {
-    const struct known *known = find_known(format);
+    const struct traced_event *traced = find_traced(format);
 
     (void)flag;
-    if (known) {
+    if (traced) {
         va_list copy;
         va_copy(copy, arguments);
-        traced(known, copy);
+        put_traced(traced, copy);
         va_end(copy);
         return 0;
     }

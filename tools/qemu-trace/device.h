@@ -1,4 +1,4 @@
-/* What devices do: their transfers to and from the guest's RAM, and what QEMU's trace events say of the NIC.
+/* Device activity: DMA to and from the guest's RAM, and the NIC's events from QEMU's trace events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -8,18 +8,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a RECORD_DEVICE tells; its arguments stand behind it. */
+/* Events of RECORD_DEVICE, with the arguments that follow in the record. */
 enum device_event {
-    DEVICE_REGISTER,      /* software writes: address in the NIC, bytes, value */
+    DEVICE_REGISTER,      /* register write by software: address in the NIC, bytes, value */
     DEVICE_RX_FRAME,      /* a frame arrives */
-    DEVICE_RX_DESCRIPTOR, /* it takes a descriptor: ring, physical address, bytes */
-    DEVICE_RX_BUFFER,     /* part of it goes to memory: buffer, its physical address, offset in it, bytes */
-    DEVICE_RX_DONE,       /* it is in memory: ring */
-    DEVICE_RX_DROPPED,    /* it is not */
-    DEVICE_TX_DESCRIPTOR, /* as read: the buffer's physical address, the next four bytes, the last four */
-    DEVICE_MSIX,          /* vector */
-    DEVICE_MSI,           /* causes */
-    DEVICE_LINE,          /* level */
+    DEVICE_RX_DESCRIPTOR, /* the frame takes a descriptor: ring, physical address, bytes */
+    DEVICE_RX_BUFFER,     /* a part of the frame is written: buffer, its physical address, offset in it, bytes */
+    DEVICE_RX_DONE,       /* the frame is in memory: ring */
+    DEVICE_RX_DROPPED,    /* the frame is dropped */
+    DEVICE_TX_DESCRIPTOR, /* a fetched descriptor: the buffer's physical address, the next four bytes, the last four */
+    DEVICE_MSIX,          /* MSI-X message: vector */
+    DEVICE_MSI,           /* MSI message: causes */
+    DEVICE_LINE,          /* interrupt pin: level */
     DEVICE_EVENTS,
 };
 
@@ -33,16 +33,16 @@ struct event {
     uint64_t argument[EVENT_ARGUMENTS];
 };
 
-/* The plugin's side: an event happened, in whatever thread; the guest's console has printed a character. */
+/* Callbacks into the plugin, in any thread: a device event happened; the guest's console printed a character. */
 void device_happened(struct event *event);
 void console_printed(char character);
 
-/* The guest's RAM in QEMU, if it has been found. */
+/* Finds the guest's RAM in QEMU's memory; false if it is not found or too large. */
 bool ram_find(void);
 uint64_t ram_bytes(void);
-/* Physical address of a byte of QEMU's memory; false if it is none of the guest's. */
+/* Guest-physical address of a byte in QEMU's memory; false if it is not in the guest's RAM. */
 bool ram_physical(const void *host, uint64_t *physical);
-/* Eight bytes of the guest's RAM; false if it ends before them. */
+/* Reads eight bytes of the guest's RAM; false if they are not all in RAM. */
 bool ram_read(uint64_t physical, uint64_t *value);
 
 #endif

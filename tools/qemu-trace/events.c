@@ -13,18 +13,18 @@
 
 #define NIC_REGISTERS (1u << 15)
 
-/* By address / 4, as software wrote them last. */
+/* Last values written by software, by address / 4. */
 static struct {
     uint32_t value;
     bool is_set;
 } registers[NIC_REGISTERS];
 
-/* What happened in other threads since the last block began. They run only while the CPU's does not. */
+/* Events in other threads since the start of the last block. These threads run only while the CPU's thread does not. */
 static struct {
     pthread_mutex_t lock;
     struct event *events;
     size_t used, room;
-} elsewhere = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} queued = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void put_event(const struct event *event)
 {
@@ -37,32 +37,32 @@ static void put_event(const struct event *event)
     }
 }
 
-static void keep_elsewhere(const struct event *event)
+static void queue_event(const struct event *event)
 {
-    pthread_mutex_lock(&elsewhere.lock);
-    if (elsewhere.used == elsewhere.room) {
-        elsewhere.room = elsewhere.room ? 2 * elsewhere.room : 64;
-        elsewhere.events = realloc(elsewhere.events, elsewhere.room * sizeof(struct event));
-        if (!elsewhere.events) {
-            fail("no memory");
+    pthread_mutex_lock(&queued.lock);
+    if (queued.used == queued.room) {
+        queued.room = queued.room ? 2 * queued.room : 64;
+        queued.events = realloc(queued.events, queued.room * sizeof(struct event));
+        if (!queued.events) {
+            fail("out of memory");
         }
     }
-    elsewhere.events[elsewhere.used] = *event;
-    __atomic_store_n(&elsewhere.used, elsewhere.used + 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&elsewhere.lock);
+    queued.events[queued.used] = *event;
+    __atomic_store_n(&queued.used, queued.used + 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&queued.lock);
 }
 
-void put_elsewhere(void)
+void put_queued_events(void)
 {
-    if (!__atomic_load_n(&elsewhere.used, __ATOMIC_ACQUIRE)) {
+    if (!__atomic_load_n(&queued.used, __ATOMIC_ACQUIRE)) {
         return;
     }
-    pthread_mutex_lock(&elsewhere.lock);
-    for (size_t at = 0; at < elsewhere.used; at++) {
-        put_event(&elsewhere.events[at]);
+    pthread_mutex_lock(&queued.lock);
+    for (size_t at = 0; at < queued.used; at++) {
+        put_event(&queued.events[at]);
     }
-    __atomic_store_n(&elsewhere.used, 0, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&elsewhere.lock);
+    __atomic_store_n(&queued.used, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&queued.lock);
 }
 
 void device_happened(struct event *event)
@@ -81,7 +81,7 @@ void device_happened(struct event *event)
     if (pthread_equal(pthread_self(), cpu.thread)) {
         put_event(event);
     } else {
-        keep_elsewhere(event);
+        queue_event(event);
     }
 }
 

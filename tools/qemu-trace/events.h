@@ -1,4 +1,4 @@
-/* What devices do (device.h), between the blocks of the stream.
+/* Writes device events (device.h) between the blocks of the stream.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* Tells of what happened in other threads since the last block began. */
-void put_elsewhere(void);
-/* Tells how software has set the NIC's registers up to now. */
+/* Writes the events of other threads since the start of the last block. */
+void put_queued_events(void);
+/* Writes the current values of the NIC registers that software has set. */
 void put_nic_registers(uint64_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* In place of glib's header: the two types that qemu-plugin.h names, as glib documents them, and the functions that the plugin
- * calls, which it finds in QEMU's own glib.
+/* Replaces glib's header: the two types used by qemu-plugin.h, as documented by glib, and the functions that the plugin calls, which
+ * are resolved in QEMU's copy of glib.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,5 +1,4 @@
-/* What an instruction set has of its own, and the plugin asks for. The file of one of them is compiled in: x86.c, aarch64.c or
- * riscv64.c.
+/* Interface of the parts that depend on the instruction set. One of x86.c, aarch64.c and riscv64.c is compiled in.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,13 +13,13 @@
 
 struct qemu_plugin_register;
 
-/* What QEMU calls it. */
+/* QEMU's name of the target. */
 extern const char isa_target[];
-/* Where its machine has RAM, and how much of it lies there in one piece at most. */
+/* Base address of the machine's RAM, and the maximum size of its first contiguous part. */
 extern const uint64_t isa_ram_base, isa_ram_bytes_max;
 
-/* How instructions are executed: STATE bits (stream.h), and by which page table: what tells one address space from another, of
- * which the reader knows where the root is (crates/qemu-trace/src/target.rs). */
+/* Execution mode: STATE bits (stream.h), and a value that identifies the address space and contains the page table's root, which the reader
+ * extracts (crates/qemu-trace/src/target.rs). */
 struct mode {
     uint64_t space;
     uint8_t flags;
@@ -30,33 +29,33 @@ struct mode {
 #define CLEARED_SHIFT 6
 #define CLEARED_BYTES (1u << CLEARED_SHIFT)
 
-/* Page-table entries that a walk reads, their physical addresses from the root; and the bits of an offset into the page. Where
- * isa_clears_at has an answer, also where the address is physically, and whether it may be written. */
+/* A page-table walk: physical addresses of the entries read, from the root, and the number of offset bits in the page. The physical address
+ * and is_writable are set only on instruction sets with isa_clears_at. */
 struct walk {
     uint64_t entries[WALK_MAX], physical;
     uint8_t count, page_bits;
     bool is_writable;
 };
 
-/* What led to a handler: an interrupt or an exception, and the instruction that the handler goes back to. */
+/* Trap that led to a handler: interrupt or exception, and the instruction to which the handler returns. */
 struct trap {
     uint64_t address;
     bool is_taken, is_interrupt;
 };
 
-/* Finds the registers that the mode is read from, by QEMU's names for them. */
+/* Looks up the registers needed here by QEMU's names. */
 void isa_find_registers(const GArray *all);
 struct mode isa_mode(void);
-/* Whether the mode may be another one behind this instruction, the last one of a block. */
+/* Whether this instruction, the last of a block, may change the mode. */
 bool isa_changes_mode(const uint8_t *bytes, size_t length);
-/* The trap that has led to the block at this address, where the instruction set tells that by registers. Asked at each block, in its mode. */
+/* The trap that led to the block at this address, if the instruction set has registers for it. Called at each block, in its mode. */
 struct trap isa_trap(uint64_t address);
-/* Whether the CPU waits for an interrupt behind it. */
+/* Whether the instruction waits for an interrupt. */
 bool isa_waits(const uint8_t *bytes, size_t length);
-/* The walk of an address as the page tables stand: of no entries if it is not mapped. `space` is the mode's. */
+/* Walk of an address with the current page tables, without entries if it is not mapped. `space` is the mode's. */
 struct walk isa_walk(uint64_t space, uint64_t address);
-/* The register that says where, of an instruction that clears CLEARED_BYTES, aligned so, without QEMU's telling plugins; NULL of all
- * others. */
+/* Address register of an instruction that clears an aligned block of CLEARED_BYTES, which QEMU does not report to plugins; NULL for other
+ * instructions. */
 struct qemu_plugin_register *isa_clears_at(const uint8_t *bytes, size_t length);
 
 #endif

@@ -1,19 +1,18 @@
-/* Writes down what a guest executes under QEMU, and what its devices do beside it, as a raw stream.
+/* Records the instructions of a guest under QEMU, and the activity of its devices, as a raw stream.
  *
  * Copyright (C) the Doorbell developers
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * This is a TCG plugin (docs/devel/tcg-plugins.rst in QEMU), a program of its own beside the simulator. The same library is also
- * preloaded, for device.c. It knows one virtual CPU, QEMU's plugin interface 4, and RAM that is one memory-backend-memfd.
+ * This is a TCG plugin (docs/devel/tcg-plugins.rst in QEMU), separate from the simulator. The same library is also preloaded, for device.c.
+ * It supports one virtual CPU, QEMU's plugin interface 4, and RAM in one memory-backend-memfd.
  *
  *     qemu-system-... -plugin LIBRARY,out=FILE,length=N[,skip=N][,mark=TEXT] -trace ...
  *
- * The window begins `skip` instructions after reset, or after the guest's first serial port has printed TEXT, and has `length`
- * instructions and what is left of the last block. Behind it QEMU is ended.
+ * The window starts `skip` instructions after reset, or after the guest's first serial port has printed TEXT. It has `length` instructions
+ * and the rest of the last block; then QEMU exits.
  *
- * Here are the options, the window and QEMU's callbacks. blocks.c has what is executed, accesses.c what that reads and writes, device.c
- * what QEMU says of devices, and events.c how that gets into the stream, whose format is in stream.h. What an instruction set has of
- * its own stands behind isa.h.
+ * This file has the options, the window and QEMU's callbacks. blocks.c records executed blocks, accesses.c their memory accesses. device.c
+ * observes devices, and events.c writes their events. stream.h defines the format, and isa.h the interface to the instruction sets.
  */
 #include "plugin.h"
 
@@ -36,7 +35,7 @@
 #include "watchdog.h"
 
 #if QEMU_PLUGIN_VERSION < 4
-#error "this needs QEMU's plugin interface 4: QEMU 10.0"
+#error "QEMU's plugin interface 4 is required: QEMU 10.0 or newer"
 #endif
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
@@ -44,18 +43,18 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 static struct {
     uint64_t skip, length;
     const char *mark;
-} asked;
+} options;
 
 struct cpu cpu;
 struct window window;
 
-/* In instructions since reset: when the window shall begin, and when it began. */
+/* Requested and actual start of the window, in instructions since reset. */
 static uint64_t window_from, window_begun;
-/* How many characters of the mark have been printed. */
+/* Number of characters of the mark matched so far. */
 static size_t matched;
 
 static struct qemu_plugin_register *program_counter;
-/* One number for the one CPU: `cpu.count`. */
+/* Holds the instruction count of the only CPU: `cpu.count`. */
 static struct qemu_plugin_scoreboard *counts;
 
 void fail(const char *why)
@@ -69,22 +68,22 @@ void *allocate(size_t bytes)
     void *memory = calloc(1, bytes);
 
     if (!memory) {
-        fail("no memory");
+        fail("out of memory");
     }
     return memory;
 }
 
-/* The mark's first characters may be repeated in it only as far as a console's lines need. */
+/* Matches the mark. After a mismatch it restarts at the current character, which may miss a mark that repeats its beginning. */
 void console_printed(char character)
 {
-    if (!asked.mark || window_from != UINT64_MAX) {
+    if (!options.mark || window_from != UINT64_MAX) {
         return;
     }
-    if (character != asked.mark[matched]) {
+    if (character != options.mark[matched]) {
         matched = 0;
     }
-    if (character == asked.mark[matched] && !asked.mark[++matched]) {
-        window_from = *cpu.count + asked.skip;
+    if (character == options.mark[matched] && !options.mark[++matched]) {
+        window_from = *cpu.count + options.skip;
     }
 }
 
@@ -134,10 +133,10 @@ static void end(uint64_t count)
     stream_flush();
 }
 
-/* How many instructions of the last block began is known only now. */
+/* Ends the last block: the number of its started instructions is known only now. */
 static void close_block(uint64_t count)
 {
-    put_elsewhere();
+    put_queued_events();
     stream_room();
     if (window.block && count - window.block_begun != window.block->instructions) {
         put_byte(RECORD_CUT);
@@ -153,9 +152,9 @@ static void block_begins(unsigned int index, void *data)
     (void)index;
     if (window.is_open) {
         close_block(count);
-        if (count - window_begun >= asked.length) {
+        if (count - window_begun >= options.length) {
             end(count);
-            /* Nothing is left to be saved, and other threads may be at work. */
+            /* Everything is written, and other threads may be running: exit without cleanup. */
             _exit(0);
         }
         if (before->waits && count - window.block_begun == before->waits) {
@@ -168,11 +167,11 @@ static void block_begins(unsigned int index, void *data)
     } else {
         begin(count);
     }
-    /* The operating system's are at one place. */
+    /* Kernel code has one virtual address. */
     if (!is_kernel(block->address)) {
         block = block_at(block, read_register(program_counter));
     }
-    /* Where addresses are physical, firmware may be executed that nothing led to. */
+    /* With physical addresses, the firmware may be entered without a mode-changing instruction. */
     if (before && (before->changes_mode || is_kernel(before->address ^ block->address) || block->address == block->first)) {
         put_state(false);
     }
@@ -183,7 +182,7 @@ static void block_begins(unsigned int index, void *data)
     window.accessing = 0;
 }
 
-static void note_clearing(struct qemu_plugin_insn *instruction)
+static void register_clearing(struct qemu_plugin_insn *instruction)
 {
     uint8_t bytes[INSTRUCTION_BYTES_MAX];
     size_t length = qemu_plugin_insn_data(instruction, bytes, sizeof(bytes));
@@ -204,7 +203,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, at);
         qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(instruction, QEMU_PLUGIN_INLINE_ADD_U64, count, 1);
         qemu_plugin_register_vcpu_mem_cb(instruction, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
-        note_clearing(instruction);
+        register_clearing(instruction);
     }
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_begins, QEMU_PLUGIN_CB_R_REGS, block_of(tb));
 }
@@ -215,10 +214,10 @@ static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
 
     (void)id;
     if (index != 0) {
-        fail("there is more than one CPU");
+        fail("the guest has more than one CPU; use -smp 1");
     }
     if (!ram_find()) {
-        fail("the guest's RAM is no memory-backend-memfd, or is larger than its machine has in one piece");
+        fail("the guest's RAM is not a memory-backend-memfd, or is larger than the machine's contiguous RAM");
     }
     cpu.count = qemu_plugin_scoreboard_find(counts, 0);
     isa_find_registers(all);
@@ -227,14 +226,14 @@ static void cpu_starts(qemu_plugin_id_t id, unsigned int index)
     g_array_free(all, 1);
 }
 
-/* The guest has powered off, or the recording is over. */
-static void ends_by_itself(qemu_plugin_id_t id, void *data)
+/* The guest has powered off, or the replayed record has ended. */
+static void qemu_exits(qemu_plugin_id_t id, void *data)
 {
     (void)id;
     (void)data;
     if (!window.is_open) {
         uint64_t count = cpu.count ? *cpu.count : 0;
-        fprintf(stderr, "qemu-trace: the window never began, in %" PRIu64 " instructions: begin it earlier, or at what the console prints\n",
+        fprintf(stderr, "qemu-trace: the window did not start within %" PRIu64 " instructions: start it earlier, or at a text that the console prints\n",
                 count);
         _exit(4);
     }
@@ -242,7 +241,7 @@ static void ends_by_itself(qemu_plugin_id_t id, void *data)
     end(*cpu.count);
 }
 
-static bool understand(char *option)
+static bool parse_option(char *option)
 {
     char *value = strchr(option, '=');
 
@@ -253,11 +252,11 @@ static bool understand(char *option)
     if (!strcmp(option, "out")) {
         return stream_open(value);
     } else if (!strcmp(option, "skip")) {
-        asked.skip = strtoull(value, NULL, 10);
+        options.skip = strtoull(value, NULL, 10);
     } else if (!strcmp(option, "length")) {
-        asked.length = strtoull(value, NULL, 10);
+        options.length = strtoull(value, NULL, 10);
     } else if (!strcmp(option, "mark")) {
-        asked.mark = strdup(value);
+        options.mark = strdup(value);
     } else {
         return false;
     }
@@ -267,21 +266,21 @@ static bool understand(char *option)
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
     if (strcmp(info->target_name, isa_target) || !info->system_emulation) {
-        fprintf(stderr, "qemu-trace: this is for qemu-system-%s\n", isa_target);
+        fprintf(stderr, "qemu-trace: this plugin was built for qemu-system-%s\n", isa_target);
         return 1;
     }
     for (int at = 0; at < argc; at++) {
-        if (!understand(argv[at])) {
-            fprintf(stderr, "qemu-trace: cannot use %s; there are out=FILE, length=N, skip=N and mark=TEXT\n", argv[at]);
+        if (!parse_option(argv[at])) {
+            fprintf(stderr, "qemu-trace: invalid option %s; use out=FILE, length=N, skip=N and mark=TEXT\n", argv[at]);
             return 1;
         }
     }
-    window_from = asked.mark ? UINT64_MAX : asked.skip;
+    window_from = options.mark ? UINT64_MAX : options.skip;
     forget_pages();
     watchdog_begin();
     counts = qemu_plugin_scoreboard_new(sizeof(uint64_t));
     qemu_plugin_register_vcpu_init_cb(id, cpu_starts);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-    qemu_plugin_register_atexit_cb(id, ends_by_itself, NULL);
+    qemu_plugin_register_atexit_cb(id, qemu_exits, NULL);
     return 0;
 }

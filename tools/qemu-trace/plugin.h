@@ -1,4 +1,4 @@
-/* The window that is written down, and what else the plugin's parts share.
+/* State shared by the plugin's parts: the CPU and the recorded window.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +14,7 @@
 
 struct block;
 
-/* The one virtual CPU: instructions that it has begun since reset (QEMU adds to it), and its thread. */
+/* The only virtual CPU: instructions started since reset (updated by QEMU), and its thread. */
 struct cpu {
     volatile uint64_t *count;
     pthread_t thread;
@@ -22,25 +22,25 @@ struct cpu {
 
 struct window {
     bool is_open;
-    /* The block that is executed, how many instructions had begun before it, and the one of it that accessed memory last. */
+    /* The executing block, the instruction count at its start, and the index of its instruction that last accessed memory. */
     struct block *block;
     uint64_t block_begun, accessing;
-    /* As told last. */
+    /* Last emitted mode. */
     struct mode mode;
 };
 
 extern struct cpu cpu;
 extern struct window window;
 
-/* Whether an address is in the half that is the operating system's, as Linux has it on all instruction sets. */
+/* Whether an address is in the kernel's half of the address space, as on all of Linux's 64-bit instruction sets. */
 static inline bool is_kernel(uint64_t address)
 {
     return address >> 63;
 }
 
-/* Ends QEMU. */
+/* Prints an error and exits QEMU. */
 void fail(const char *why) __attribute__((noreturn));
-/* Zeroed memory. */
+/* Allocates zeroed memory. */
 void *allocate(size_t bytes);
 
 #endif

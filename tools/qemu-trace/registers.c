@@ -25,7 +25,7 @@ struct qemu_plugin_register *find_register(const GArray *all, const char *name)
     struct qemu_plugin_register *found = find(all, name);
 
     if (!found) {
-        fail("the CPU lacks a register");
+        fail("this QEMU lacks a register that the plugin needs: use the QEMU version and CPU that Doorbell sets up");
     }
     return found;
 }

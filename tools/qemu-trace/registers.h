@@ -1,4 +1,4 @@
-/* The CPU's registers, which QEMU gives names and handles.
+/* Access to the CPU's registers by QEMU's names and handles.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -9,11 +9,11 @@
 
 #include <qemu-plugin.h>
 
-/* QEMU is ended if there is none of this name. */
+/* Finds a register by name; exits QEMU if there is none. */
 struct qemu_plugin_register *find_register(const GArray *all, const char *name);
-/* QEMU has no one name for it. */
+/* Finds the program counter, whose name differs between targets. */
 struct qemu_plugin_register *find_program_counter(const GArray *all);
-/* What is in one of at most 64 bits. */
+/* Value of a register of at most 64 bits. */
 uint64_t read_register(struct qemu_plugin_register *handle);
 
 #endif

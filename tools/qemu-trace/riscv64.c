@@ -1,4 +1,4 @@
-/* RV64 (isa.h). Sections are those of the RISC-V Instruction Set Manual, volume II: Privileged Architecture.
+/* RV64 implementation of isa.h. Section numbers refer to the RISC-V Instruction Set Manual, volume II: Privileged Architecture.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,13 +19,13 @@ const uint64_t isa_ram_bytes_max = 2ull << 30;
 
 static struct qemu_plugin_register *priv, *satp;
 
-/* A level's trap registers, and where its handler is. */
+/* Trap registers of a privilege level, and its handler's address. */
 struct handler {
     struct qemu_plugin_register *tvec, *cause, *epc;
     uint64_t address;
 };
 
-/* As they were when the mode was read last. */
+/* Values at the last isa_mode call. */
 static struct handler kernel, firmware;
 static uint64_t level;
 
@@ -37,12 +37,12 @@ void isa_find_registers(const GArray *all)
     firmware = (struct handler){ find_register(all, "mtvec"), find_register(all, "mcause"), find_register(all, "mepc"), 0 };
 }
 
-/* 11.1.2 stvec: the lowest two bits say whether interrupts have handlers of their own; neither Linux nor OpenSBI has that. */
+/* 11.1.2 stvec: the lowest two bits select vectored interrupts, which neither Linux nor OpenSBI uses. */
 #define TVEC_MODE 3
 
 struct mode isa_mode(void)
 {
-    /* The bit that tells of virtual machines is none of the level. */
+    /* Mask out the virtualization bit. */
     level = read_register(priv) & 3;
     kernel.address = read_register(kernel.tvec) & ~(uint64_t)TVEC_MODE;
     firmware.address = read_register(firmware.tvec) & ~(uint64_t)TVEC_MODE;
@@ -86,7 +86,7 @@ bool isa_waits(const uint8_t *bytes, size_t length)
 #define MODE_SV39 8
 #define MODE_SV57 10
 #define ROOT 0x00000fffffffffff
-/* 11.3.1: an entry's bits; none of the three means that it points to the next table. */
+/* 11.3.1: bits of an entry; with none of the bits of IS_LEAF, it points to the next table. */
 #define VALID 1
 #define IS_LEAF 0x0e
 #define WRITE 4

@@ -1,4 +1,4 @@
-/* How long the CPU has slept.
+/* Measures the CPU's sleep time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* To be called once, before the window begins. */
+/* Called once, before the window starts. */
 void sleep_begin(void);
-/* Nanoseconds that the CPU has slept since this was called last, or since sleep_begin. */
+/* Nanoseconds that the CPU has slept since the last call, or since sleep_begin. */
 uint64_t slept(void);
 
 #endif

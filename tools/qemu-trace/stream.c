@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES (1u << 20)
-/* More than any record but those that go through put_bytes. */
+/* Upper bound of a record's size, without data written by put_bytes. */
 #define RECORD_BYTES_MAX 128
 
 static uint8_t buffer[BUFFER_BYTES];
@@ -25,7 +25,7 @@ bool stream_open(const char *path)
 {
     file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file >= 0) {
-        /* If it is a pipe, so that QEMU seldom waits for whoever reads. */
+        /* If it is a pipe, enlarge its buffer, so that QEMU rarely waits for the reader. */
         (void)fcntl(file, F_SETPIPE_SZ, (int)BUFFER_BYTES);
     }
     return file >= 0;
@@ -42,7 +42,7 @@ void stream_flush(void)
             continue;
         }
         if (now <= 0) {
-            /* Whoever reads the stream has gone, or the disk is full: a trace with a hole is worth nothing. */
+            /* The reader has exited, or the disk is full. An incomplete trace is useless. */
             fprintf(stderr, "qemu-trace: cannot write the stream: %s\n", strerror(errno));
             _exit(3);
         }
@@ -77,7 +77,7 @@ void put_difference(uint64_t from, uint64_t to)
 {
     uint64_t difference = to - from;
 
-    /* The sign in the lowest bit, so that small steps back are short, too. */
+    /* The sign is in the lowest bit, so that small negative differences are short too. */
     put_number((difference << 1) ^ (0 - (difference >> 63)));
 }
 

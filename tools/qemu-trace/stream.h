@@ -1,38 +1,37 @@
-/* The raw stream that the plugin writes: its format, the numbers of its records, and buffered output. crates/qemu-trace/src/stream.rs
- * reads it.
+/* The raw stream written by the plugin: format, record numbers and buffered output. crates/qemu-trace/src/stream.rs reads it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Numbers are of seven bits a byte, lowest first, the highest bit of a byte saying that more follow; a *difference*
- * is a number whose lowest bit is the sign (zigzag). The stream begins with STREAM_MAGIC and the number of bytes of RAM. Then records, the
- * first byte of which says of which kind:
+ * Numbers have seven bits per byte, lowest first; the highest bit of a byte is set if more bytes follow. A *difference* is a number whose
+ * lowest bit is the sign (zigzag). The stream starts with STREAM_MAGIC and the size of RAM in bytes. Records follow; the first byte is the
+ * type:
  *
- *  RECORD_END       instructions in the window
- *  RECORD_BEGIN     instructions since reset: the window begins. What stands before are the NIC's registers as software had set them
- *  RECORD_AGAIN     a block is executed: the one that followed the last one when that was executed last
- *  RECORD_BLOCK     a block is executed: its number
- *  RECORD_DEFINE    a block is executed, and gets the next number, from 0: virtual address, physical address + 1 of its first byte and
- *                   of its last instruction (0 if it is not in RAM), how many instructions; of each its length (a byte) and its bytes;
- *                   and its walks: of the page of the first instruction, and of that of the last one if it is another one
- *  RECORD_CUT       of the last block only so many instructions were begun
- *  RECORD_STATE     before a block: STATE bits (a byte), and what tells its address space from others (x86-64: CR3)
- *  RECORD_TRAP      before a block, which is a handler's: 1 if an interrupt led there, 0 if an exception did (a byte), and the virtual
- *                   address that it goes back to. Only of instruction sets that have registers for that
- *  RECORD_SLEPT     the CPU has waited for an interrupt behind the last block: nanoseconds (sleep.c)
- *  RECORD_WALKS     before a block that was defined in another address space: its number, and its walks
- *  RECORD_DMA       by a device: 1 if it writes RAM (a byte), instructions of the last block that had begun, physical address, bytes
- *  RECORD_DEVICE    which event (enum device_event; a byte), instructions of the last block that had begun, its arguments
- *  ACCESS | bits    of the last block's instruction that stands ACCESS_FURTHER behind the one of the last access (a number, if that
- *                   bit is set): the difference of its virtual address from the one of this instruction's last access (0 at first).
- *                   ACCESS_PAGE: then the physical page (address / 4096) and its walk; else the page is the one that was told last
- *                   among those whose virtual page has the same lowest PAGE_BITS bits, and is of this virtual page.
- *                   ACCESS_IO: no page, but the physical address and the value
+ *  RECORD_END       end of the window: its number of instructions
+ *  RECORD_BEGIN     start of the window: instructions since reset. The records before it hold the NIC's registers as set by software
+ *  RECORD_AGAIN     execution of the block that followed the last block when that was last executed
+ *  RECORD_BLOCK     execution of a block: its number
+ *  RECORD_DEFINE    execution of a new block, which gets the next number, from 0: virtual address; physical address + 1 of its first byte
+ *                   and of its last instruction (0 if not in RAM); number of instructions; per instruction its length (a byte) and
+ *                   bytes; walks of the page of the first instruction, and of the last one's page if it differs
+ *  RECORD_CUT       the last block was left early: number of its started instructions
+ *  RECORD_STATE     before a block: STATE bits (a byte), and a value that identifies its address space (x86-64: CR3)
+ *  RECORD_TRAP      before a block that starts a handler: 1 for an interrupt, 0 for an exception (a byte), and the virtual return
+ *                   address. Only on instruction sets that have registers for this
+ *  RECORD_SLEPT     the CPU waited for an interrupt after the last block: nanoseconds (sleep.c)
+ *  RECORD_WALKS     before a block that was defined in another address space: its number and its walks
+ *  RECORD_DMA       DMA by a device: 1 if it writes RAM (a byte), started instructions of the last block, physical address, bytes
+ *  RECORD_DEVICE    event (enum device_event; a byte), started instructions of the last block, the event's arguments
+ *  ACCESS | bits    access by an instruction of the last block. With ACCESS_FURTHER: the difference of the instruction's index from that
+ *                   of the last access. Then the difference of the virtual address from that of this instruction's last access (0 at
+ *                   first). With ACCESS_PAGE: the physical page (address / 4096) and its walk. Otherwise the page is the last emitted
+ *                   one of the virtual pages with the same lowest PAGE_BITS bits, and belongs to this virtual page.
+ *                   With ACCESS_IO: no page, but the physical address and the value
  *
- * A walk is how many entries of page tables it reads (a byte; 0 if it is not known, and that is all), the bits of an offset into the page
- * (a byte), and the entries' physical addresses / 8.
+ * A walk is the number of page-table entries read (a byte; if the walk is unknown, 0 and nothing else), the number of offset bits in the
+ * page (a byte), and the entries' physical addresses / 8.
  *
- * An instruction that faults had begun, and begins again afterwards. One with a REP prefix may begin several times. An access comes
- * after what it made a device do.
+ * A faulting instruction counts as started, and starts again afterwards. One with a REP prefix may start several times. An access is
+ * recorded after the device events that it caused.
  */
 #ifndef QEMU_TRACE_STREAM_H
 #define QEMU_TRACE_STREAM_H
@@ -57,16 +56,16 @@ enum record {
     RECORD_WALKS,
 };
 
-/* Instructions are executed with the operating system's rights; they are those of 64 bits, which the reader knows. */
+/* Privileged execution; and 64-bit instructions, which the reader can decode. */
 #define STATE_PRIVILEGED 0x01
 #define STATE_64_BIT 0x02
 
-/* Bits of an address within its page. */
+/* Number of offset bits in a page. */
 #define PAGE_SHIFT 12
-/* Of the virtual pages that have so many lowest bits in common, the one that was told last is known. */
+/* Number of lowest bits of a virtual page number that index the last emitted translations. */
 #define PAGE_BITS 14
 
-/* A byte of an access: this, and the bits below. */
+/* First byte of an access record, combined with the bits below. */
 #define ACCESS 0x80
 #define ACCESS_FURTHER 0x40
 #define ACCESS_PAGE 0x20
@@ -74,7 +73,7 @@ enum record {
 #define ACCESS_IO 0x02
 #define ACCESS_STORE 0x01
 
-/* Whoever reads the stream is being waited for. */
+/* Set while the plugin waits for the reader of the stream. */
 extern volatile bool stream_waits;
 
 bool stream_open(const char *path);
@@ -82,7 +81,7 @@ void put_number(uint64_t number);
 void put_difference(uint64_t from, uint64_t to);
 void put_byte(uint8_t byte);
 void put_bytes(const void *bytes, uint64_t length);
-/* Makes room for a record, by writing what is there if need be. put_bytes does so itself. */
+/* Makes room for a record in the buffer, by flushing it if necessary. put_bytes does this itself. */
 void stream_room(void);
 void stream_flush(void);
 

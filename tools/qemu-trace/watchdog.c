@@ -1,9 +1,8 @@
 /* See watchdog.h.
  *
- * A replay of something else than was recorded comes to where QEMU waits for ever for an event that the record has, without a word. A
- * thread looks every second how many instructions have begun; when that has been the same for so many looks, in none of which the stream
- * waited for its reader, QEMU is ended. It counts looks and not time: where the host does other things, or the process was stopped, the thread has not
- * looked either.
+ * If a replay diverges from its record, QEMU silently waits forever for an event of the record. A thread checks the number of started
+ * instructions every second. If it is unchanged in LOOKS_MAX successive checks, during which the stream did not wait for its reader, QEMU
+ * exits. The thread counts checks instead of time, as it does not run either while the host is busy or the process is stopped.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -32,8 +31,8 @@ static void *watch(void *data)
         still = now == last && !stream_waits ? still + 1 : 0;
         last = now;
     }
-    fprintf(stderr, "qemu-trace: the replay stands still behind instruction %" PRIu64 ": it does something else than was recorded, because the image, "
-            "QEMU or the CPU is another one, or the record is damaged; record it again (--again)\n", last);
+    fprintf(stderr, "qemu-trace: the replay hangs after instruction %" PRIu64 ": it differs from the record because the image, QEMU or the CPU has "
+            "changed, or the record is damaged; record it again (--again)\n", last);
     _exit(5);
     return data;
 }

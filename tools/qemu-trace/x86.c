@@ -1,4 +1,4 @@
-/* x86-64 (isa.h). Sections are those of Intel's SDM, volume 3.
+/* x86-64 implementation of isa.h. Section numbers refer to Intel's SDM, volume 3.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,7 +10,7 @@
 
 const char isa_target[] = "x86_64";
 const uint64_t isa_ram_base = 0;
-/* QEMU's pc machines put more behind their PCI window. */
+/* QEMU's pc machines place further RAM above their PCI window. */
 const uint64_t isa_ram_bytes_max = 2ull << 30;
 
 static struct qemu_plugin_register *cs, *cr3, *efer;
@@ -24,7 +24,7 @@ void isa_find_registers(const GArray *all)
 
 struct mode isa_mode(void)
 {
-    /* EFER.LMA; a 32-bit program in 64-bit mode is not told apart. */
+    /* EFER.LMA; 32-bit programs in 64-bit mode are not distinguished. */
     bool is_long = read_register(efer) >> 10 & 1, is_privileged = (read_register(cs) & 3) == 0;
     uint8_t flags = (uint8_t)((is_long ? STATE_64_BIT : 0) | (is_privileged ? STATE_PRIVILEGED : 0));
 
@@ -52,7 +52,7 @@ bool isa_changes_mode(const uint8_t *bytes, size_t length)
     return bytes[at] >= 0xca && bytes[at] <= 0xcf;
 }
 
-/* The interrupt's vector is told by no register. */
+/* No register holds the interrupt vector. */
 struct trap isa_trap(uint64_t address)
 {
     (void)address;

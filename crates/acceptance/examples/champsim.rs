@@ -1,11 +1,11 @@
-//! Our core and caches beside ChampSim's, on the same instructions.
+//! Compares the core and cache models with ChampSim on the same instruction traces.
 //!
-//!     champsim record NAME INSTRUCTIONS FILE [path=value …]    # a trace: testpmd, ping, or a loop of the microbenchmarks
-//!     champsim table TRACE,JSON …                              # ChampSim's results beside ours, as Markdown
-//!     champsim own TRACE,JSON …                                # with ChampSim's front end and page tables
-//!     champsim default TRACE,JSON …                            # the preset champsim beside ChampSim's default machine
+//!     champsim record NAME INSTRUCTIONS FILE [path=value …]    # records testpmd, ping, or a microbenchmark loop
+//!     champsim table TRACE,JSON …                              # our results and ChampSim's, as a Markdown table
+//!     champsim own TRACE,JSON …                                # the same with ChampSim's front end and page tables
+//!     champsim default TRACE,JSON …                            # the preset champsim and ChampSim's default machine
 //!
-//! `docs/timing-validation.md` has the whole way, and ChampSim's configuration.
+//! `docs/timing-validation.md` describes the procedure and ChampSim's configuration.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -15,21 +15,23 @@ use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_core::{Core, Counts};
 use doorbell_machine::{KeptOps, Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::dram::Dram;
-use doorbell_memory::{LoneHart, MemoryStats, MemorySystem};
+use doorbell_memory::{MemoryStats, MemorySystem, SingleHart};
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched, Served, Walk};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Op, PhysAddr, Ps};
 use doorbell_trace::champsim::{self, PageTables, Trace, Variant, Writer};
 use serde_json::Value;
 
-/// What ChampSim and we are both told to do first, without measuring.
+/// Warm-up instructions, the same in ChampSim.
 const WARM_UP: usize = 500_000;
 
-/// Our side of ChampSim's configuration, above the preset `server`. ChampSim's load takes six cycles at least and its refill
-/// after a misprediction four more than ours; it has no latencies of units and four of each kind, knows all addresses when it
-/// dispatches, forwards a store's data at once, lets any number of stores leave the store queue, has tables of
-/// this size, and replaces by LRU. It writes a line
-/// into its array a cycle after the line came, and has an order of DRAM's addresses of its own, with all bits of the row in the bank's hash.
+/// Overrides of the preset `server` that match ChampSim's configuration.
+///
+/// In ChampSim a load takes at least six cycles, and the refill after a misprediction four cycles more than
+/// in `server`. All units have a latency of one cycle, and there are four of each kind. Addresses are known
+/// at dispatch, store data are forwarded at once, and any number of stores can drain. The predictor tables
+/// have these sizes, and caches use LRU. A line is written into its array one cycle after its arrival. DRAM
+/// addresses have ChampSim's bit order, with all row bits in the bank hash.
 const SAME: &[&str] = &[
     "pipeline.front_end_depth=9",
     "pipeline.fetch_queue=64",
@@ -58,8 +60,10 @@ const SAME: &[&str] = &[
     "pipeline.drains_in_flight=64",
 ];
 
-/// And above that, where ChampSim has its own buffer of decoded instructions and pages of 4 KiB (`tools/champsim-own.json`): its
-/// caches of page-table entries have 46 in all. Its buffer spares the instruction cache's five cycles, which must not be stages here.
+/// Further overrides for ChampSim's decoded-instruction buffer and 4 KiB pages (`tools/champsim-own.json`).
+///
+/// ChampSim's page-table-entry caches have 46 entries in all. A hit in the decoded-instruction buffer saves
+/// the five cycles of the L1I, so these must not be part of `front_end_depth` here.
 const OWN: &[&str] = &[
     "pipeline.decoded.sets=32",
     "pipeline.decoded.ways=8",
@@ -76,14 +80,14 @@ const LEVELS: u32 = 5;
 const RAM_BASE: PhysAddr = PhysAddr(0x8000_0000);
 const RAM_BYTES: u64 = 1 << 30;
 
-/// What is laid beside ChampSim.
+/// Configuration that is compared with ChampSim.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// `server`, made equal, without walks that cost anything.
+    /// `server` with the overrides [`SAME`], and page walks without cost.
     Table,
-    /// The same with ChampSim's front end and page tables.
+    /// As `Table`, with ChampSim's front end and page tables.
     Own,
-    /// The preset `champsim` as it is.
+    /// The preset `champsim` without overrides.
     Default,
 }
 
@@ -98,20 +102,21 @@ fn configuration(kind: Kind, set: &[String]) -> MachineConfig {
     resolve(preset, &set).expect("the configuration").machine()
 }
 
-/// A machine that is about to run what is to be recorded.
-fn prepared(name: &str, set: &[String]) -> Machine {
-    if let Some((_, program)) = micro::traceable().into_iter().find(|(known, _)| *known == name) {
+/// A machine ready to run the code that will be recorded.
+fn machine_for(name: &str, set: &[String]) -> Machine {
+    if let Some((_, program)) = micro::traceable().into_iter().find(|(loop_name, _)| *loop_name == name) {
         let config = micro::machine(micro::CORES[0], &[]);
         let mut machine = Machine::new(config, 1).expect("a machine");
         assert!(machine.load_bare(&program.image), "the program fits into RAM");
         return machine;
     }
-    let chosen = benchmark(name).expect("testpmd, ping or a loop");
+    let chosen =
+        benchmark(name).expect("NAME is a benchmark (testpmd, ping) or a loop of the microbenchmarks");
     let set: Vec<String> =
         chosen.defaults.iter().map(|text| (*text).to_owned()).chain(set.iter().cloned()).collect();
     let config = resolve("server", &set).expect("a configuration");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("the guest gets ready");
+        .expect("the guest becomes ready");
     let mut machine = session.machine().expect("a machine");
     machine.set_mode(Mode::Warming);
     machine.start_traffic(&config.loadgen.traffic).expect("traffic");
@@ -119,30 +124,30 @@ fn prepared(name: &str, set: &[String]) -> Machine {
     machine
 }
 
-/// Says what is wrong with a trace.
-fn refuse(error: &champsim::Error) -> ! {
+/// Prints an error of a trace file and exits.
+fn fail(error: &champsim::Error) -> ! {
     eprintln!("champsim: {error}");
     std::process::exit(1)
 }
 
 fn record(name: &str, instructions: u64, path: &str, set: &[String]) {
-    let mut machine = prepared(name, set);
+    let mut machine = machine_for(name, set);
     machine.set_mode(Mode::Detailed);
     let kept = KeptOps::default();
     machine.record(Some(Box::new(kept.clone())));
-    let mut writer = Writer::create(path, Variant::Standard).unwrap_or_else(|error| refuse(&error));
+    let mut writer = Writer::create(path, Variant::Standard).unwrap_or_else(|error| fail(&error));
     while writer.written() < instructions {
         let until = machine.instructions() + 100_000;
         let limits = Limits { instructions: until, ..Limits::until(machine.now() + Ps::from_ms(500)) };
         machine.run(&limits);
-        writer.write(&kept.take()).unwrap_or_else(|error| refuse(&error));
+        writer.write(&kept.take()).unwrap_or_else(|error| fail(&error));
     }
     let written = writer.written();
-    writer.finish().unwrap_or_else(|error| refuse(&error));
+    writer.finish().unwrap_or_else(|error| fail(&error));
     eprintln!("{name}: {written} instructions");
 }
 
-/// What a core did in a stretch.
+/// Figures of our models for the measured instructions.
 struct Ours {
     instructions: u64,
     cycles: u64,
@@ -150,13 +155,13 @@ struct Ours {
     memory: MemoryStats,
 }
 
-/// What surrounds the core: memory, and page tables if there are any.
-struct Around {
-    memory: LoneHart<Dram>,
+/// The core's memory system, and page tables unless walks are free.
+struct MemoryWithTables {
+    memory: SingleHart<Dram>,
     tables: Option<PageTables>,
 }
 
-impl CoreMemory for Around {
+impl CoreMemory for MemoryWithTables {
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.memory.access(cycle, access)
     }
@@ -170,7 +175,7 @@ impl CoreMemory for Around {
     }
 }
 
-/// Runs a trace's first instructions without measuring, then as many as `measured`.
+/// Runs the warm-up instructions of a trace, then measures `measured` instructions.
 fn run(ops: &[Op], measured: usize, config: &MachineConfig, tables: Option<PageTables>) -> Ours {
     let ends = |count: usize| {
         let mut ends = ops.iter().enumerate().filter(|(_, op)| op.ends_instruction()).map(|(at, _)| at + 1);
@@ -180,14 +185,14 @@ fn run(ops: &[Op], measured: usize, config: &MachineConfig, tables: Option<PageT
     let clocks = [config.core.frequency];
     let memory = MemorySystem::with_dram(&config.memory, &clocks, RAM_BASE, Bytes(RAM_BYTES));
     let space = tables.as_ref().map(|_| 0);
-    let mut around = Around { memory: LoneHart(memory.expect("the memory system")), tables };
+    let mut memory = MemoryWithTables { memory: SingleHart(memory.expect("the memory system")), tables };
     let mut core = Core::new(&config.pipeline);
     core.set_address_space(space);
-    core.execute(&ops[..warm], &mut around);
-    let (before, memory, cycles) = (core.stats().counts, around.memory.0.stats(), core.now());
-    core.execute(&ops[warm..end], &mut around);
+    core.execute(&ops[..warm], &mut memory);
+    let (before, memory_before, cycles) = (core.stats().counts, memory.memory.0.stats(), core.now());
+    core.execute(&ops[warm..end], &mut memory);
     let counts = core.stats().counts.since(&before);
-    let memory = around.memory.0.stats().since(&memory);
+    let memory = memory.memory.0.stats().since(&memory_before);
     Ours { instructions: counts.instructions, cycles: core.now() - cycles, counts, memory }
 }
 
@@ -198,7 +203,7 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// Misses of a cache of ChampSim's that began a request.
+/// Misses of a ChampSim cache that sent a request to the next level, without those merged into an MSHR.
 fn misses(roi: &Value, cache: &str) -> f64 {
     let of = |kind: &str| {
         let kind = &roi[cache][kind];
@@ -224,7 +229,7 @@ fn table(kind: Kind, pairs: &[String], set: &[String]) {
         let mut ops = Vec::new();
         Trace::open(trace, Variant::Standard, None)
             .and_then(|trace| trace.ops()?.instructions(u64::MAX, &mut ops))
-            .unwrap_or_else(|error| refuse(&error));
+            .unwrap_or_else(|error| fail(&error));
         let mut tables =
             own.then(|| PageTables::new(RAM_BASE..PhysAddr(RAM_BASE.0 + RAM_BYTES), PAGE_BYTES, LEVELS));
         if let Some(tables) = &mut tables {

@@ -1,10 +1,11 @@
-//! What a second node costs instead of the load generator: host time for the same simulated time and load, as figure 20 of
-//! "Userspace Networking in gem5" (ISPASS 2024) compares them. A benchmark, not a test: hosts differ and are busy.
+//! Host time with a second node as traffic source instead of the load generator, for the same simulated time
+//! and load, as in figure 20 of "Userspace Networking in gem5" (ISPASS 2024). A benchmark, not a test:
+//! results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example drive [-- --preset server --benchmark testpmd --rate 5Mpps --runs 3]
 //!
-//! Both run in turns from checkpoints of their applications. A ratio above 1 says how much faster the generator is; beside it
-//! stand the simulated results, which should agree.
+//! Runs of both alternate, from checkpoints of their applications. A ratio above 1 is the generator's
+//! speed-up. The simulated results are printed too and should agree.
 
 use std::time::Instant;
 
@@ -30,13 +31,13 @@ fn main() {
     let own: Vec<String> = chosen.defaults.iter().map(|&set| set.to_owned()).collect();
     let config = resolve(&preset, &own).expect("a configuration");
     let size = config.loadgen.traffic.frame_size;
-    let guests = driven_guests(chosen, &config).expect("a benchmark of test frames");
+    let guests = driven_guests(chosen, &config).expect("a benchmark with test frames");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("the application gets ready");
+        .expect("the application becomes ready");
     let name = format!("{}-driven", chosen.name);
     let plan = TestbedPlan::joined(&config, &name, guests.into()).expect("a cable joins them");
     let nodes =
-        quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes get ready");
+        quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes become ready");
     let timed = |run: &dyn Fn() -> PointSummary| {
         let started = Instant::now();
         let point = run();

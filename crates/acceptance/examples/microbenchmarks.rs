@@ -1,4 +1,4 @@
-//! Prints the microbenchmarks' tables as Markdown, as they stand in `docs/timing-validation.md`.
+//! Prints the tables of microbenchmarks in `docs/timing-validation.md` as Markdown.
 //!
 //!     cargo run --release -p doorbell-acceptance --example microbenchmarks
 
@@ -10,8 +10,8 @@ fn main() {
         if only.as_ref().is_some_and(|only| !heading.contains(only.as_str())) {
             continue;
         }
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         print!("{}", micro::document(&[(heading, rows())]));
-        eprintln!("{heading}: {:.1} s", begun.elapsed().as_secs_f64());
+        eprintln!("{heading}: {:.1} s", started.elapsed().as_secs_f64());
     }
 }

@@ -1,17 +1,18 @@
-//! How fast the simulator is and how much memory it takes, with ratios to QEMU and to a stored baseline. A benchmark, not
-//! a test: hosts differ and are busy.
+//! Speed and memory use of the simulator, with ratios to QEMU and to a stored baseline. A benchmark, not a
+//! test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed [-- --runs 5] [--store]
 //!
-//! | Part | What is measured |
+//! | Part | Measurement |
 //! |---|---|
-//! | boot, init | host time from nothing to /init's last line before testpmd, and from there until testpmd is ready |
-//! | QEMU | the same image, command line and NIC in QEMU's TCG, until the same two lines are on its console |
+//! | boot, init | host time from start to the last line of /init before testpmd, and from there until testpmd is ready |
+//! | QEMU | the same image, command line and NIC in QEMU with TCG, until the same two console lines |
 //! | first frame | the whole `doorbell run testpmd` command for one frame, without and with a checkpoint |
-//! | memory | the command's peak resident memory less the guest memory that was touched |
+//! | memory | the command's peak resident memory minus the guest memory touched |
 //!
-//! Runs alternate between the two simulators, and medians are printed. QEMU counts no instructions in this mode: its
-//! rate is ours to the same line over its time. Its guest has the same extensions, and a timebase of 10 MHz.
+//! Runs of the two simulators alternate, and medians are printed. QEMU does not count instructions in this
+//! mode, so its rate is our instruction count up to the same line, divided by its time. Its guest has the
+//! same extensions, and a 10 MHz timebase.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -29,14 +30,14 @@ use serde_json::{Map, Value, json};
 /// Printed by /init just before it starts the application.
 const BOOTED: &str = "doorbell: start testpmd";
 
-/// Host seconds of the two phases.
+/// Host seconds per phase.
 #[derive(Clone, Copy)]
 struct Phases {
     boot: f64,
     init: f64,
 }
 
-/// The guest and what to look for.
+/// The guest and its ready marker.
 struct Subject {
     config: RunConfig,
     guest: Guest,
@@ -83,14 +84,14 @@ fn subject() -> Subject {
     let config = resolve("fast", &[]).expect("the preset is valid");
     let chosen = benchmark("testpmd").expect("it is a benchmark");
     let image =
-        places().build_image(chosen.image, &mut |line| eprintln!("{line}")).expect("the image is there");
+        places().build_image(chosen.image, &mut |line| eprintln!("{line}")).expect("the image can be built");
     let bootargs = format!("{} {}", image.command_line(), (chosen.guest_words)(&config));
     let identity = guest_identity(&image, &bootargs);
-    let guest = read_guest(&image, bootargs).expect("the image is whole");
+    let guest = read_guest(&image, bootargs).expect("the image can be read");
     Subject { config, guest, identity, folder: image.dir().to_owned(), ready: chosen.ready_marker }
 }
 
-/// Boots in this process. Returns the times, the instructions of the first phase, and the machine.
+/// Boots in this process; returns the times, the instructions of the boot phase, and the machine.
 fn simulate(subject: &Subject) -> (Phases, u64, Machine) {
     let started = Instant::now();
     let mut machine = Machine::new(subject.config.machine(), 1).expect("the preset is valid");
@@ -106,11 +107,11 @@ fn simulate(subject: &Subject) -> (Phases, u64, Machine) {
     (Phases { boot, init: both - boot }, booted, machine)
 }
 
-/// Boots in QEMU; `None` if it does not get ready.
+/// Boots in QEMU; `None` if testpmd does not become ready.
 fn qemu(subject: &Subject) -> Option<Phases> {
     let mut command = doorbell_oracle::qemu();
     command.args(["-machine", "virt", "-m", "256M", "-smp", "1", "-display", "none", "-monitor", "none"]);
-    // What our hart has, and no more.
+    // The same extensions as our hart.
     command.args(["-cpu", &format!("{},sstc=on", doorbell_oracle::HART), "-accel", "tcg"]);
     command.args(["-serial", "stdio", "-nic", "none", "-device", "e1000,addr=1,romfile="]);
     command.arg("-bios").arg(subject.folder.join("fw_dynamic.bin"));
@@ -149,7 +150,7 @@ fn medians(all: &[Phases]) -> Phases {
     Phases { boot: median(all.iter().map(|p| p.boot)), init: median(all.iter().map(|p| p.init)) }
 }
 
-/// Whole commands for one frame.
+/// Measures whole commands that forward one frame.
 fn first_frames(checkpoint: &CheckpointFile, runs: usize, touched: u64, figures: &mut Map<String, Value>) {
     let folder = scratch();
     let file = folder.path().join("ready.ckpt");
@@ -160,13 +161,13 @@ fn first_frames(checkpoint: &CheckpointFile, runs: usize, touched: u64, figures:
         figures
             .insert(format!("first_frame_from_{name}_seconds"), json!(median(all.iter().map(|one| one.0))));
         let peak = all.iter().map(|one| one.1).max().unwrap_or_default();
-        let beside = (peak as f64 - touched as f64) / f64::from(1 << 20);
-        figures.insert(format!("memory_beside_guest_from_{name}_mib"), json!(beside));
+        let without_guest = (peak as f64 - touched as f64) / f64::from(1 << 20);
+        figures.insert(format!("memory_without_guest_from_{name}_mib"), json!(without_guest));
     }
     figures.insert("guest_memory_touched_mib".to_owned(), json!(touched as f64 / f64::from(1 << 20)));
 }
 
-/// Seconds and peak resident bytes of a command that forwards one frame.
+/// Run time in seconds and peak resident bytes of a command that forwards one frame.
 fn one_frame(folder: &Path, further: &[&str]) -> (f64, u64) {
     let mut command = Command::new(doorbell_path());
     command

@@ -1,9 +1,10 @@
-//! Every benchmark by name, at its default length under `server`, on one core of this host: seconds from its checkpoint to its
-//! summary, and the process' peak memory. The goals are 60 s and 2 GB. A benchmark, not a test: hosts differ and are busy.
+//! Run time from checkpoint to summary, and peak memory, of every benchmark at its default length with preset
+//! `server`. The goals are 60 s on one host core and 2 GB. A benchmark, not a test: results depend on the
+//! host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_benchmarks [-- NAME…] [-- --store]
 //!
-//! A first run makes the checkpoint where there is none, and is not counted.
+//! A short run before the measurement creates a missing checkpoint.
 
 use std::process::Command;
 

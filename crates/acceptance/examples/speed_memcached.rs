@@ -1,15 +1,17 @@
-//! Requests that a core of this host answers: memcached-dpdk over a pcap port beside Debian's memcached over UDP loopback.
-//! A benchmark, not a test: hosts differ and are busy.
+//! Requests per second that one host core answers: memcached-dpdk over a pcap port, and Debian's memcached
+//! over UDP loopback. A benchmark, not a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_memcached
 //!
-//! Both are asked the same: 5000 keys of 16 bytes with values of 64, one SET of each, then four GETs a SET.
+//! Both get the same requests: 5000 keys of 16 bytes with values of 64 bytes, one SET per key, then four GETs
+//! per SET.
 //!
-//! What is compared is requests a second of the server's own processor time, user and system, start-up left out, so that others on
-//! the host disturb little. The two differ in more than the server. The pcap port replays frames from memory, copying each to a
-//! fresh buffer (`infinite_rx=1`), and drops the answers: no NIC, no driver's rings. memcached's time has its system calls
-//! and its half of the kernel's work on the loopback; the other half falls to the client that asks, on another core, with 64
-//! requests on their way.
+//! The compared figure is requests per second of the server's processor time (user and system, without
+//! start-up), so that other processes on the host have little effect. The two setups differ in more than the
+//! server. The pcap port replays frames from memory, copying each to a new buffer (`infinite_rx=1`), and
+//! drops the responses: no NIC and no descriptor rings. memcached's time includes its system calls and its
+//! half of the kernel's loopback work; the other half is charged to the client, on another core, with 64
+//! requests in flight.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -26,10 +28,10 @@ use doorbell_wire::{EtherType, Ethernet, EthernetRepr, Ipv4Repr, MacAddr, UdpRep
 
 const KEYS: usize = 5_000;
 const ROUNDS: usize = 3;
-const ON_THE_WAY: usize = 64;
+const IN_FLIGHT: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// All requests' payloads: SETs first, then GETs in an order that no prefetcher knows.
+/// Payloads of all requests: SETs first, then GETs, in an order that prefetchers cannot predict.
 fn requests() -> Vec<Vec<u8>> {
     let header = |number: usize| [(number >> 8) as u8, number as u8, 0, 0, 0, 1, 0, 0];
     let value = "v".repeat(64);
@@ -45,13 +47,13 @@ fn requests() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Seconds of processor time that a process has taken.
+/// Processor time used by a process, in seconds.
 fn seconds_of(child: &Child) -> f64 {
     let stat = read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
     let after_name: Vec<&str> =
         stat.rsplit(')').next().expect("a name in brackets").split_whitespace().collect();
     let ticks = |at: usize| after_name[at].parse::<f64>().expect("a number");
-    // User and system time in hundredths of a second, whatever the kernel's own clock is (proc(5)).
+    // User and system time, always in hundredths of a second (proc(5)).
     (ticks(11) + ticks(12)) / 100.0
 }
 
@@ -92,7 +94,7 @@ fn pcap(path: &Path) {
     file.finish().expect("the capture can be written");
 }
 
-/// Requests a second of processor time: between two moments while it runs.
+/// Requests per second of processor time. The difference of a long and a short run excludes start-up.
 fn ours(program: &Path, pcap: &Path) -> f64 {
     let run = |frames: u64| {
         let started = Instant::now();
@@ -102,14 +104,14 @@ fn ours(program: &Path, pcap: &Path) -> f64 {
             .args(["--", "--total-num-mbufs=32767", &format!("--frames={frames}")])
             .stdout(Stdio::null())
             .spawn()
-            .expect("it starts");
+            .expect("memcached-dpdk starts");
         let mut seconds = 0.0;
-        while child.try_wait().expect("it can be waited for").is_none() {
+        while child.try_wait().expect("a child can be waited for").is_none() {
             seconds = seconds_of(&child);
             std::thread::sleep(Duration::from_millis(1));
-            assert!(started.elapsed() < Duration::from_secs(100), "it does not end");
+            assert!(started.elapsed() < Duration::from_secs(100), "memcached-dpdk does not exit");
         }
-        assert!(child.wait().expect("it has ended").success());
+        assert!(child.wait().expect("a child can be waited for").success());
         seconds
     };
     const FEW: u64 = 100_000;
@@ -117,12 +119,12 @@ fn ours(program: &Path, pcap: &Path) -> f64 {
     (MANY - FEW) as f64 / (run(MANY) - run(FEW))
 }
 
-/// Asks everything once; what is lost is asked no more.
-fn ask(memcached: &Memcached, requests: &[Vec<u8>]) -> usize {
+/// Sends every request once, without retransmission; returns the number of responses.
+fn send_all(memcached: &Memcached, requests: &[Vec<u8>]) -> usize {
     let (mut sent, mut answered, mut lost) = (0, 0, 0);
     let mut answer = [0; 2048];
     while answered + lost < requests.len() {
-        while sent < requests.len() && sent - answered - lost < ON_THE_WAY {
+        while sent < requests.len() && sent - answered - lost < IN_FLIGHT {
             memcached.socket.send(&requests[sent]).expect("memcached runs");
             sent += 1;
         }
@@ -137,9 +139,9 @@ fn ask(memcached: &Memcached, requests: &[Vec<u8>]) -> usize {
 fn theirs() -> (f64, f64) {
     let memcached = Memcached::start(&["taskset", "-c", "0"], &[], PATIENCE);
     let requests = requests();
-    ask(&memcached, &requests);
+    send_all(&memcached, &requests);
     let (started, before) = (Instant::now(), seconds_of(&memcached.child));
-    let answered: usize = (0..20).map(|_| ask(&memcached, &requests)).sum();
+    let answered: usize = (0..20).map(|_| send_all(&memcached, &requests)).sum();
     let seconds = seconds_of(&memcached.child) - before;
     (answered as f64 / seconds, answered as f64 / started.elapsed().as_secs_f64())
 }
@@ -152,12 +154,12 @@ fn main() {
     let ours = median((0..ROUNDS).map(|_| ours(&program, &capture)));
     let both: Vec<(f64, f64)> = (0..ROUNDS).map(|_| theirs()).collect();
     let theirs = median(both.iter().map(|&(by_time, _)| by_time));
-    println!("requests a second of the server's processor time, the median of {ROUNDS}:");
+    println!("requests per second of the server's processor time, median of {ROUNDS} rounds:");
     println!("  memcached-dpdk over a pcap port         {:9.0}", ours);
     println!("  Debian's memcached over UDP loopback    {:9.0}", theirs);
     println!("  ratio                                   {:9.1}", ours / theirs);
     println!(
-        "memcached by the clock on the wall: {:.0} a second",
+        "memcached by wall-clock time: {:.0} requests per second",
         median(both.iter().map(|&(_, by_wall)| by_wall))
     );
 }

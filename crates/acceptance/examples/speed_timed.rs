@@ -1,14 +1,14 @@
-//! How fast timed machines are, with ratios to the functional machine beside them and to a stored baseline. A benchmark, not a
-//! test: hosts differ and are busy.
+//! Speed of timed machines, with ratios to the functional machine and to a stored baseline. A benchmark, not
+//! a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_timed [-- --runs 5] [--store]
 //!
-//! | Part | What is measured |
+//! | Part | Measurement |
 //! |---|---|
-//! | out-of-order, in-order | instructions a host second of testpmd at load with everything timed, the functional machine in turns with it |
-//! | warming | the same while caches, TLBs and predictors only learn, and so at 8, 14 and 28 Mpps |
-//! | idle | host seconds a simulated second of a kernel that answers pings, at 1 kpps over those at full load |
-//! | memory | peak resident memory of a run with an LLC of 64 MiB, less the guest memory that was touched |
+//! | out-of-order, in-order | instructions per host second of testpmd under load, fully timed, alternating with the functional machine |
+//! | warming | the same while caches, TLBs and predictors are only warmed, and at 8, 14 and 28 Mpps |
+//! | idle | host seconds per simulated second of a kernel that answers pings, at 1 kpps and at full load |
+//! | memory | peak resident memory of a run with a 64 MiB LLC, minus the guest memory touched |
 
 use std::process::Command;
 use std::time::Instant;
@@ -45,10 +45,10 @@ fn main() {
     }
     let idle = median((0..runs).map(|_| host_seconds("1kpps", 200)));
     let full = median((0..runs).map(|_| host_seconds("1Mpps", 4)));
-    figures.insert("idle_seconds_a_second".to_owned(), json!(idle));
-    figures.insert("full_load_seconds_a_second".to_owned(), json!(full));
+    figures.insert("idle_host_seconds_per_second".to_owned(), json!(idle));
+    figures.insert("full_load_host_seconds_per_second".to_owned(), json!(full));
     figures.insert("full_load_over_idle".to_owned(), json!(full / idle));
-    figures.insert("memory_beside_guest_64_mib_llc_mib".to_owned(), json!(memory()));
+    figures.insert("memory_without_guest_64_mib_llc_mib".to_owned(), json!(memory()));
     print_and_store(&figures, "speed-timed-baseline.json", words.iter().any(|word| word == "--store"));
 }
 
@@ -56,17 +56,17 @@ fn session(name: &str, set: &[String]) -> Session {
     let config = resolve("server", set).expect("a configuration");
     let chosen = benchmark(name).expect("a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("the application gets ready")
+        .expect("the application becomes ready")
 }
 
-/// Runs on for a simulated time; host seconds and instructions.
+/// Runs for a simulated time; returns host seconds and instructions.
 fn run(machine: &mut Machine, time: Ps) -> (f64, u64) {
     let (started, before) = (Instant::now(), machine.instructions());
     machine.run(&Limits::until(machine.now() + time));
     (started.elapsed().as_secs_f64(), machine.instructions() - before)
 }
 
-/// Millions of instructions a host second, timed, warming and functional, in turns.
+/// Millions of instructions per host second: timed, warming and functional, in alternating runs.
 fn in_turns(set: &[String]) -> [f64; 3] {
     let session = session("testpmd", set);
     let mut machine = session.machine().expect("a machine");
@@ -84,7 +84,7 @@ fn in_turns(set: &[String]) -> [f64; 3] {
     sums.map(|(seconds, instructions)| instructions as f64 / 1e6 / seconds)
 }
 
-/// Host seconds a simulated second of a machine that answers pings, everything timed.
+/// Host seconds per simulated second of a fully timed machine that answers pings.
 fn host_seconds(rate: &str, millis: u64) -> f64 {
     let set = ["kind=ping", "source_ip=10.0.0.1", "destination_ip=10.0.0.2", &format!("rate={rate}")]
         .map(|word| format!("loadgen.traffic.{word}"));
@@ -97,7 +97,7 @@ fn host_seconds(rate: &str, millis: u64) -> f64 {
     run(&mut machine, Ps::from_ms(millis)).0 / (millis as f64 * 1e-3)
 }
 
-/// Peak resident memory of the command less the guest memory touched, in MiB.
+/// Peak resident memory of the command minus the guest memory touched, in MiB.
 fn memory() -> f64 {
     let touched = session("testpmd", &[]).machine().expect("a machine").ram().touched_pages().count() as u64;
     let folder = scratch();

@@ -1,14 +1,15 @@
-//! How fast traces are played and recorded, beside a stored baseline. A benchmark, not a test: hosts differ and are busy.
+//! Speed of trace replay and recording, compared with a stored baseline. A benchmark, not a test: results
+//! depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_traces [-- --runs 5] [--store]
 //!
-//! | Part | What is measured, each from the command's beginning to its end |
+//! | Part | Measurement, over the whole command |
 //! |---|---|
-//! | playing | instructions a host second of testpmd as it was recorded on a timed `server`, at 8 and at 28 Mpps, played on one: from file to results |
-//! | chase | the same of a chain of loads, each of the address that the one before it brought, over 256 MiB in pages of 4 KiB: nearly all come from DRAM |
-//! | recording | instructions a host second of testpmd on a machine that is not timed, while a trace of it is written; and how much longer that takes than the run without |
+//! | playing | instructions per host second of testpmd, recorded and replayed on a timed `server`, at 8 and at 28 Mpps |
+//! | chase | the same for a pointer chase over 256 MiB in 4 KiB pages: nearly all loads miss to DRAM |
+//! | recording | instructions per host second of testpmd on a functional machine while a trace is written, and the slow-down by recording |
 //!
-//! ChampSim 2ff2501 does 0.18 and 0.008 million instructions a second on such loops.
+//! ChampSim 2ff2501 runs 0.18 and 0.008 million instructions per second on such loops.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,7 +21,7 @@ use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::TraceFile;
 use serde_json::{Map, json};
 
-/// Loads of the chain, eight a round of its loop.
+/// Loads of the chain, eight per iteration of its loop.
 const LOADS: u64 = 2_000_000;
 const CHASED_BYTES: u64 = 256 << 20;
 const LINE: u64 = 64;
@@ -48,7 +49,7 @@ fn main() {
     print_and_store(&figures, "speed-traces-baseline.json", words.iter().any(|word| word == "--store"));
 }
 
-/// Host seconds of a command.
+/// Runs a command; returns host seconds.
 fn seconds(words: &[&str], out: &Path) -> f64 {
     let out = out.display().to_string();
     let words = [words, &["-q", "--out", &out]].concat();
@@ -57,37 +58,38 @@ fn seconds(words: &[&str], out: &Path) -> f64 {
     started.elapsed().as_secs_f64()
 }
 
-/// A trace of testpmd.
+/// Records a trace of testpmd; returns its path.
 fn record(folder: &Path, rate: &str, set: &[&str]) -> PathBuf {
     let out = folder.join(rate);
     seconds(&[&["trace", "record", "testpmd", "--rate", rate], set].concat(), &out);
     out.join("trace.dbt")
 }
 
-/// How many instructions a trace has.
+/// Instructions in a trace, in millions.
 fn millions(file: &Path) -> f64 {
     let counts = TraceFile::open(file).expect("a trace").counts().instructions.clone();
     counts.iter().sum::<u64>() as f64 / 1e6
 }
 
-/// Host seconds from a trace to what it comes to.
+/// Replays a trace; returns host seconds.
 fn played(file: &Path, set: &[&str]) -> f64 {
     let name = file.display().to_string();
     let words = ["trace", "run", &name, "--preset", "server", "--warmup", "0"];
     seconds(&[&words, set].concat(), &file.with_extension("played"))
 }
 
-/// Millions of instructions a second of a recording, and its time over that of the same run alone.
+/// Millions of instructions per second while recording, and the run time relative to the same run without
+/// recording.
 fn recording(folder: &Path) -> [f64; 2] {
     const RUN: [&str; 7] = ["testpmd", "--preset", "fast", "--rate", "8Mpps", "--duration", "60ms"];
     let out = folder.join("recorded");
     let recorded = seconds(&[&["trace", "record"], &RUN[..]].concat(), &out);
-    let alone = seconds(&[&["run"], &RUN[..]].concat(), &folder.join("run"));
-    [millions(&out.join("trace.dbt")) / recorded, recorded / alone]
+    let unrecorded = seconds(&[&["run"], &RUN[..]].concat(), &folder.join("run"));
+    [millions(&out.join("trace.dbt")) / recorded, recorded / unrecorded]
 }
 
-/// A trace in ChampSim's format: eight loads, each of an address that the one before it brought, and a jump back. It has so many
-/// million instructions.
+/// Writes a pointer chase in ChampSim's format: a loop of eight dependent loads and a jump back. Returns its
+/// path and its length in millions of instructions.
 fn chase(folder: &Path) -> (PathBuf, f64) {
     const CODE: u64 = 0x40_0000;
     const REGISTER: u8 = 74;

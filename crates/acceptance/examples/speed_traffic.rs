@@ -1,11 +1,11 @@
-//! How fast the load generator is: alone, for several kinds of traffic, and as a share of a timed machine's host time. A
-//! benchmark, not a test: hosts differ and are busy.
+//! Speed of the load generator: by itself, for several kinds of traffic, and as a share of a timed machine's
+//! host time. A benchmark, not a test: results depend on the host.
 //!
 //!     cargo run --release -p doorbell-acceptance --example speed_traffic [-- --only NAME --frames N]
 //!
-//! Alone, each frame is made, put on a link, kept in mind, compared byte by byte when it comes back with its addresses
-//! exchanged, and accounted for. With `--only` nothing else runs, so that `valgrind --tool=cachegrind` over two numbers of frames
-//! says what a frame costs in instructions.
+//! By itself, the generator builds each frame, sends it on a link, tracks it, compares it byte by byte when
+//! it returns with swapped MAC addresses, and counts it. `--only` runs one kind, so that `valgrind
+//! --tool=cachegrind` with two values of `--frames` gives the instructions per frame.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::Link;
 
-/// Kinds of traffic: what stands in a traffic file.
+/// Kinds of traffic: name and contents of a traffic file.
 const KINDS: &[(&str, &str)] = &[
     ("64 B", ""),
     ("512 B", "frame_size = \"512B\""),
@@ -49,12 +49,12 @@ const KINDS: &[(&str, &str)] = &[
         "[[streams]]\nrate = \"100%\"\nsize = \"102B\"\nnetwork = \"ipv6\"\ntransport = \"tcp\"\nvlans = [{ id = 1 }, { id = 2 }]",
     ),
 ];
-/// Frames on their way at a time: what a ring and a FIFO hold.
+/// Frames in flight: the capacity of a ring and a FIFO.
 const IN_FLIGHT: usize = 1_500;
 const RUNS: usize = 5;
 const MEASURED: Ps = Ps::from_ms(1);
 
-/// Takes what the generator sends and when it wants to be woken, and costs nothing else.
+/// Minimal link endpoint: keeps the generator's last frame and its next timer.
 struct BareEnd {
     link: Link,
     sent: Option<Frame>,
@@ -88,8 +88,8 @@ fn traffic(text: &str) -> TrafficConfig {
     TrafficConfig { rate: "100%".parse().expect("a rate"), returned: Returned::MacSwap, ..traffic }
 }
 
-/// Sends so many frames and takes every `of`th back; host seconds.
-fn alone(traffic: TrafficConfig, frames: u64, returned: u64) -> f64 {
+/// Sends `frames` frames, of which `returned` come back, without a machine; returns host seconds.
+fn generator_seconds(traffic: TrafficConfig, frames: u64, returned: u64) -> f64 {
     let traffic = TrafficConfig { frames: Some(frames), ..traffic };
     let config = LoadGenConfig { traffic, ..LoadGenConfig::default() };
     let link = Link::new(LinkConfig::default(), Rng::stream(1, "link")).expect("a link");
@@ -98,26 +98,19 @@ fn alone(traffic: TrafficConfig, frames: u64, returned: u64) -> f64 {
     generator.begin_window(Ps::ZERO);
     let begin = Instant::now();
     generator.start(Ps::ZERO, &mut end);
-    let mut on_their_way = VecDeque::with_capacity(IN_FLIGHT + 1);
+    let mut in_flight = VecDeque::with_capacity(IN_FLIGHT + 1);
     let (mut now, mut share) = (Ps::ZERO, 0);
     while let Some((at, event)) = end.wake.take() {
         now = at;
         generator.on_event(now, event, &mut end);
         if let Some(frame) = end.sent.take() {
-            on_their_way.push_back(frame);
+            in_flight.push_back(frame);
         }
-        if on_their_way.len() > IN_FLIGHT {
-            take_back(
-                &mut generator,
-                &mut end,
-                now,
-                &mut share,
-                (frames, returned),
-                on_their_way.pop_front(),
-            );
+        if in_flight.len() > IN_FLIGHT {
+            take_back(&mut generator, &mut end, now, &mut share, (frames, returned), in_flight.pop_front());
         }
     }
-    for frame in on_their_way {
+    for frame in in_flight {
         take_back(&mut generator, &mut end, now, &mut share, (frames, returned), Some(frame));
     }
     let seconds = begin.elapsed().as_secs_f64();
@@ -126,7 +119,7 @@ fn alone(traffic: TrafficConfig, frames: u64, returned: u64) -> f64 {
     seconds
 }
 
-/// The frame comes back or is lost, so that evenly spread as many come back as are to.
+/// Returns or drops a frame, so that the returned frames are evenly spread.
 fn take_back(
     generator: &mut LoadGen,
     end: &mut BareEnd,
@@ -145,7 +138,8 @@ fn take_back(
     generator.recycle(frame);
 }
 
-/// A timed machine under 100 Gbps of frames of 64 bytes: host seconds, frames sent and returned.
+/// Runs a timed machine under 100 Gbps of 64-byte frames; returns host seconds, frames sent and frames
+/// returned.
 fn timed(session: &Session) -> (f64, u64, u64) {
     let mut machine = session.machine().expect("a machine");
     machine.start_traffic(&session.config().loadgen.traffic).expect("traffic");
@@ -174,25 +168,25 @@ fn main() {
         let (_, text) = KINDS
             .iter()
             .find(|(name, _)| *name == only)
-            .expect("--only is one of the names that are printed");
-        println!("{only}: {:.3} s", alone(traffic(text), frames, frames));
+            .expect("--only must be one of the names printed without it");
+        println!("{only}: {:.3} s", generator_seconds(traffic(text), frames, frames));
         return;
     }
-    println!("The load generator alone, millions of frames made and accounted for a host second:");
+    println!("Load generator by itself, millions of frames per host second:");
     for (name, text) in KINDS {
-        let seconds = median((0..RUNS).map(|_| alone(traffic(text), frames, frames)));
+        let seconds = median((0..RUNS).map(|_| generator_seconds(traffic(text), frames, frames)));
         println!("  {name:<32} {:6.2}", frames as f64 / seconds / 1e6);
     }
     let config = resolve("server", &["loadgen.traffic.rate=100%".to_owned()]).expect("a configuration");
     let chosen = benchmark("testpmd").expect("a benchmark");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("the application gets ready");
+        .expect("the application becomes ready");
     let shares = (0..RUNS).map(|_| {
         let (seconds, sent, returned) = timed(&session);
-        100.0 * alone(traffic(""), sent, returned) / seconds
+        100.0 * generator_seconds(traffic(""), sent, returned) / seconds
     });
     println!(
-        "Its share of a timed machine's host time at 100 Gbps of 64-byte frames: {:.1} %",
+        "Share of the load generator in a timed machine's host time at 100 Gbps of 64-byte frames: {:.1} %",
         median(shares)
     );
 }

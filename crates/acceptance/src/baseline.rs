@@ -1,4 +1,4 @@
-//! Figures of a benchmark beside those that were stored.
+//! Benchmark figures, compared with a stored baseline.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-/// Prints a line a figure with its ratio to the stored one, and stores them all if asked to. `file` stands in this
-/// crate's folder.
+/// Prints one line per figure with its ratio to the baseline, and overwrites the baseline if `store` is set.
+/// `file` is relative to this crate's folder.
 pub fn print_and_store(figures: &Map<String, Value>, file: &str, store: bool) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let baseline: Value = std::fs::read_to_string(&path)
@@ -27,7 +27,7 @@ pub fn print_and_store(figures: &Map<String, Value>, file: &str, store: bool) {
     }
 }
 
-/// Runs a command to its end: seconds, and its peak resident memory in bytes.
+/// Runs a command until it exits and returns its run time in seconds and its peak resident memory in bytes.
 pub fn seconds_and_peak(command: &mut Command) -> (f64, u64) {
     let started = Instant::now();
     let mut child = command.stdout(Stdio::null()).spawn().expect("the command starts");
@@ -45,7 +45,7 @@ pub fn seconds_and_peak(command: &mut Command) -> (f64, u64) {
     (seconds, peak_kib << 10)
 }
 
-/// The middle one of some figures.
+/// The median; the upper one if the count is even.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     let mut all: Vec<f64> = all.into_iter().collect();
     all.sort_by(f64::total_cmp);

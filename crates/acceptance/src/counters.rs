@@ -1,4 +1,4 @@
-//! `stats.json` beside `summary.json`: both are of the measurement.
+//! Checks `stats.json` against `summary.json`: both cover the measured window.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::number;
 
-/// Checks that each counter of a result's `stats.json` is at most its total, that some counted before the measurement too, and that MPKI
-/// computed from it is that of `summary` (a machine's, or that of the node whose counters begin with `prefix`), whose first
-/// hart is the only one.
+/// Checks that each counter in `stats.json` is at most its total and that warm-up counted too.
+///
+/// Also recomputes MPKI and compares it with `summary`: a machine's, or that of the node whose counters begin
+/// with `prefix`. The machine must have one hart.
 pub fn check_counters(folder: &Path, prefix: &str, summary: &Value) {
     let text = fs::read_to_string(folder.join("stats.json")).expect("stats.json was written");
     let stats: Value = serde_json::from_str(&text).expect("it is JSON");
@@ -21,7 +22,7 @@ pub fn check_counters(folder: &Path, prefix: &str, summary: &Value) {
         let total = value(totals.get(name).unwrap_or_else(|| panic!("{name} has no total")));
         assert!(value(counter) <= total, "{name}: {counter} of {total}");
     }
-    // A peak is no count.
+    // Peaks are the only totals without a counter for the window.
     assert!(totals.keys().filter(|name| !counters.contains_key(*name)).all(|name| name.contains("_peak_")));
     let count = |name: &str| value(&counters[&format!("{prefix}{name}")]) as f64;
     let instructions = count("hart0.core.instructions");

@@ -1,5 +1,5 @@
-/* A disk that is full, for a program that this is preloaded into: writes to files below FULL_DISK_FOLDER fail with ENOSPC when
- * the files there would take more than FULL_DISK_BYTES, in blocks of 4 KiB as a file system counts. */
+/* LD_PRELOAD library that simulates a full disk: writes to files below FULL_DISK_FOLDER fail with ENOSPC when these files
+ * would exceed FULL_DISK_BYTES. Sizes are rounded up to 4 KiB blocks, as in a file system. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -71,7 +71,7 @@ ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t at)
     return NEXT(pwrite64)(file, bytes, length, at);
 }
 
-/* Copies then fall back to writes. */
+/* Not supported: callers fall back to read and write. */
 ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t length, unsigned flags)
 {
     (void)from, (void)from_at, (void)to, (void)to_at, (void)length, (void)flags;

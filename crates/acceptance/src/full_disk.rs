@@ -1,14 +1,14 @@
-//! A full disk that needs no rights: a library that is preloaded into the program, `full_disk.c`.
+//! Simulates a full disk without root rights: `full_disk.c` is preloaded into the program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library, compiled into a folder of the test's own.
+/// Path of the compiled library.
 #[derive(Debug)]
 pub struct FullDisk(PathBuf);
 
 impl FullDisk {
-    /// Compiles it into a folder.
+    /// Compiles the library into a folder.
     #[track_caller]
     pub fn build(folder: &Path) -> FullDisk {
         let library = folder.join("full_disk.so");
@@ -23,7 +23,7 @@ impl FullDisk {
         FullDisk(library)
     }
 
-    /// Lets a command, and what it starts, find no more room than this below a folder.
+    /// Limits the space below `folder` to `bytes` for a command and its child processes.
     pub fn limit<'a>(&self, command: &'a mut Command, folder: &Path, bytes: u64) -> &'a mut Command {
         let folder = folder.canonicalize().expect("the folder is there");
         command

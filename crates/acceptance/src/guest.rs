@@ -1,4 +1,5 @@
-//! A guest that is booted once and measured by all.
+//! Guest sessions for the checks: each guest boots once per test process and is then restored from a
+//! checkpoint.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,17 +14,17 @@ use doorbell_machine::CheckpointFile;
 const CONSTANT: &str = "loadgen.traffic.arrivals=constant";
 static NEVER_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Calls `run` with a control that tells nothing and never interrupts.
+/// Calls `run` with a control that reports no progress and never interrupts.
 pub fn quiet<R>(run: impl FnOnce(&mut Control) -> R) -> R {
     Control::quietly(&NEVER_INTERRUPTED, run)
 }
 
-/// A folder that goes away at the end of the test.
+/// A temporary folder, deleted when dropped.
 pub fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("doorbell-acceptance-").tempdir().expect("a scratch folder can be made")
 }
 
-/// Where the images are: as the command finds them.
+/// Folders of images and checkpoints, the same as the command's.
 pub fn places() -> Places {
     Places::new(doorbell_oracle::cache())
 }
@@ -33,16 +34,17 @@ fn prepare(overrides: &[String], source: &Source) -> Session {
 }
 
 fn prepare_as(preset: &str, overrides: &[String], source: &Source) -> Session {
-    let config = resolve(preset, overrides).expect("the check's configuration is right");
+    let config = resolve(preset, overrides).expect("the check's configuration is valid");
     let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), source, control))
         .unwrap_or_else(|error| panic!("testpmd does not get ready with {overrides:?}: {error}"))
 }
 
-/// testpmd ready with these overrides. `guest` are those that the guest can see: for each set of them it
-/// boots once, and never from the user's cache, which may be older than this source. `others` may differ.
+/// A session with testpmd ready. The guest boots once per set of `guest` overrides, which are visible to it;
+/// `others` do not need another boot. The user's checkpoints are not used, as they may be older than this
+/// source.
 ///
-/// Frames come at equal distances, of which closed forms are.
+/// Frames arrive at constant intervals, as the closed forms assume.
 pub fn session(guest: &[&str], others: &[&str]) -> Session {
     let path = shared_checkpoint(guest);
     let mut overrides = owned(guest);
@@ -51,7 +53,7 @@ pub fn session(guest: &[&str], others: &[&str]) -> Session {
     prepare(&overrides, &Source::File(path.to_path_buf()))
 }
 
-/// The same on a machine with timing models, which goes on from the same boot.
+/// As [`session`], on a machine with timing models that continues from the same boot.
 pub fn timed_session(guest: &[&str], others: &[&str]) -> Session {
     let path = shared_checkpoint(guest);
     let mut overrides = owned(guest);
@@ -62,7 +64,7 @@ pub fn timed_session(guest: &[&str], others: &[&str]) -> Session {
 
 type Boots = Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>>;
 
-/// The checkpoint of testpmd ready with these guest-visible overrides, as a file for other processes.
+/// Path of a checkpoint with testpmd ready and these guest-visible overrides, for use by other processes.
 pub fn shared_checkpoint(guest: &[&str]) -> PathBuf {
     static BOOTS: Boots = Mutex::new(BTreeMap::new());
     let overrides = owned(guest);
@@ -77,15 +79,15 @@ pub fn shared_checkpoint(guest: &[&str]) -> PathBuf {
 }
 
 fn keep(checkpoint: &CheckpointFile, path: &Path) {
-    checkpoint.write(path).expect("a checkpoint can be kept");
+    checkpoint.write(path).expect("a checkpoint can be written");
 }
 
-/// Where this process's checkpoints lie; each run begins with an empty folder.
+/// Folder of this process's checkpoints, emptied at its start.
 fn shared_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let exe = std::env::current_exe().expect("a program knows where it is");
-        let target = exe.ancestors().nth(3).expect("tests lie three folders below target");
+        let exe = std::env::current_exe().expect("the path of the running program is available");
+        let target = exe.ancestors().nth(3).expect("tests are three levels below target");
         let folder = target.join("acceptance-checkpoints");
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("the target folder can be written");
@@ -97,7 +99,7 @@ fn owned(overrides: &[&str]) -> Vec<String> {
     overrides.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// The sum of the counters whose names `wanted` accepts.
+/// Sum of the counters whose names match `wanted`.
 pub fn counter(stats: &impl Stats, wanted: impl Fn(&str) -> bool) -> u64 {
     stats.counters().iter().filter(|counter| wanted(counter.name)).map(|counter| counter.value).sum()
 }

@@ -1,4 +1,4 @@
-/* Counts what three loops do with the kernel's perf_event_open, and prints a line for each event: its loop, name and count. */
+/* Counts events of three loops with perf_event_open, and prints one line per event: loop, name and count. */
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void branch(void)
     }
 }
 
-/* A line each, in an order that no prefetcher follows. */
+/* One line per access, in an order that no prefetcher predicts. */
 static void chase(void)
 {
     uint64_t at = 0;
@@ -81,7 +81,7 @@ int main(void)
     }
     for (unsigned loop = 0; loop < sizeof LOOPS / sizeof *LOOPS; loop++) {
         ioctl(fds[0], PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP);
-        /* The first alone: the others follow it. Enabled one by one they would all be started anew for each. */
+        /* Enable the group leader only: the members follow it. Enabling each member would restart the whole group. */
         ioctl(fds[0], PERF_EVENT_IOC_ENABLE, 0);
         LOOPS[loop].run();
         ioctl(fds[0], PERF_EVENT_IOC_DISABLE, 0);

@@ -1,8 +1,8 @@
-//! What the acceptance checks share: the `doorbell` command as a user has it, a guest booted once for
-//! all of them, and a terminal to sit at.
+//! Shared code of the acceptance checks: the `doorbell` command as users run it, guests that boot once for
+//! all checks, and a pseudo-terminal.
 //!
-//! The checks themselves are in `tests/acceptance`, one file a promise. They run in a short form; with
-//! `DOORBELL_LONG=1` in the environment they run with the full numbers.
+//! The checks are in `tests/acceptance`, one file per promised feature. They are short by default;
+//! `DOORBELL_LONG=1` in the environment selects full lengths and counts.
 
 #![forbid(unsafe_code)]
 
@@ -14,44 +14,44 @@ mod pages;
 mod pty;
 
 pub mod baseline;
-pub mod books;
 pub mod memcached;
 pub mod micro;
 pub mod native;
 pub mod net_guest;
+pub mod result_invariants;
 pub mod tshark;
 
 use serde_json::Value;
 
-pub use command::{Ended, Running, doorbell, doorbell_path};
+pub use command::{CommandOutput, Running, doorbell, doorbell_path};
 pub use counters::check_counters;
 pub use full_disk::FullDisk;
 pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
 pub use pages::{blocks, cache_with_own_checkpoints, repository};
 pub use pty::Pty;
 
-/// Whether the full numbers were asked for.
+/// Whether `DOORBELL_LONG` selects full lengths and counts.
 pub fn long() -> bool {
     std::env::var_os("DOORBELL_LONG").is_some_and(|value| value != "0" && !value.is_empty())
 }
 
-/// A number of a summary, by its path ("/transfer/goodput_gbps").
+/// A number in a summary, by its JSON pointer ("/transfer/goodput_gbps").
 #[track_caller]
 pub fn number(of: &Value, path: &str) -> f64 {
     of.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path}: {of}"))
 }
 
-/// How many frames a summary's `drops` names by cause; what they waited for (`waited_for`) and why NICs
-/// dropped them (`nic`) say another thing of the same frames.
+/// Dropped frames of a summary, over all causes. `waited_for` and `nic` are excluded: they classify the same
+/// frames in other ways.
 pub fn dropped(drops: &Value) -> u64 {
     let causes = drops.as_object().expect("drops by cause");
     let counts = causes.iter().filter(|(cause, _)| !["waited_for", "nic"].contains(&cause.as_str()));
     counts
-        .map(|(cause, count)| count.as_u64().unwrap_or_else(|| panic!("{cause}: {count} is no count")))
+        .map(|(cause, count)| count.as_u64().unwrap_or_else(|| panic!("{cause}: {count} is not a count")))
         .sum()
 }
 
-/// The one value in a short run, the other in a long one.
+/// `short` in a short run, `at_length` in a long run.
 pub fn short_or_long<T>(short: T, at_length: T) -> T {
     if long() { at_length } else { short }
 }

@@ -1,4 +1,4 @@
-//! The net image with a script of a check's own, which waits for the check where it says so.
+//! Boots the net image with a check's own script, which can pause until the check resumes it.
 
 use std::path::Path;
 
@@ -11,11 +11,12 @@ use doorbell_wire::pcap::WHOLE_FRAMES;
 
 use crate::places;
 
-/// Of simulated time, nearly all of it idle.
+/// Limit of simulated time; most of it is idle.
 pub const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
 
-/// What a script can call: `pause WORD` waits for the check, until [`go_on`]; `counters` prints the kernel's, such as
-/// `Icmp:InEchos 7`; `statistic NAME` prints one of the driver's own, and `wait_until COMMAND` tries for ten seconds.
+/// Shell functions for scripts. `pause WORD` waits for [`resume`]. `counters` prints the kernel's counters,
+/// such as `Icmp:InEchos 7`. `statistic NAME` prints a driver statistic. `wait_until COMMAND` retries for ten
+/// seconds.
 const PRELUDE: &str = r#"
 pause() { echo "pause: $1"; read -r _; }
 counters() {
@@ -33,10 +34,11 @@ wait_until() {
 }
 "#;
 
-/// The net image, as it is for these NICs, with these words on its command line, `script` as `/scripts/ours`, and captures of the first ports.
+/// A machine loaded with the net image for the configured NICs. `words` are added to the kernel command line,
+/// `script` becomes `/scripts/ours`, and `captures` are written for the first ports.
 pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -> Machine {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-    let config = resolve("fast", &overrides).expect("the check's configuration is right");
+    let config = resolve("fast", &overrides).expect("the check's configuration is valid");
     let name = image_for("net", &config.machine());
     let image = places().build_image(&name, &mut |_| {}).expect("the net image can be built");
     let mut guest =
@@ -46,7 +48,7 @@ pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -
         executable: false,
         content: format!("{PRELUDE}{script}").into_bytes(),
     };
-    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be added to an image"));
     let mut machine = Machine::new(config.machine(), config.run.seed).expect("the machine can be built");
     machine.load(&guest).expect("the guest fits");
     for (port, path) in machine.ports_mut().iter_mut().zip(captures) {
@@ -55,7 +57,7 @@ pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -
     machine
 }
 
-/// Runs to the power-off and returns the console.
+/// Runs until the guest powers off and returns the console.
 pub fn run(machine: &mut Machine) -> String {
     let outcome = machine.run(&Limits::until(PATIENCE));
     let console = machine.console.text();
@@ -64,7 +66,7 @@ pub fn run(machine: &mut Machine) -> String {
     console
 }
 
-/// Runs until the script says `pause WORD`; returns what it printed since the pause before.
+/// Runs until the script calls `pause WORD`; returns the console output since the call.
 #[track_caller]
 pub fn run_to_pause(machine: &mut Machine, word: &str) -> String {
     let before = machine.console.text().len();
@@ -77,22 +79,22 @@ pub fn run_to_pause(machine: &mut Machine, word: &str) -> String {
     console[before..].to_owned()
 }
 
-/// Lets the script go on behind its pause.
-pub fn go_on(machine: &mut Machine) {
+/// Resumes a paused script.
+pub fn resume(machine: &mut Machine) {
     assert_eq!(machine.type_input(b"\n"), 1);
 }
 
-/// Runs for some simulated time.
+/// Runs for the given simulated time.
 #[track_caller]
 pub fn run_for(machine: &mut Machine, time: Ps) {
     let outcome = machine.run(&Limits::until(machine.now() + time));
     assert!(matches!(outcome, Outcome::Time | Outcome::Asleep), "{outcome:?}: {}", machine.console.text());
 }
 
-/// The number behind `key` in a text of words and numbers: the last one, should there be several.
+/// The number after the last occurrence of the word `key`.
 #[track_caller]
 pub fn number(text: &str, key: &str) -> u64 {
     let words: Vec<&str> = text.split([' ', '\n', '\r', '\t']).filter(|word| !word.is_empty()).collect();
     let at = words.iter().rposition(|word| *word == key).unwrap_or_else(|| panic!("no {key} in:\n{text}"));
-    words[at + 1].parse().unwrap_or_else(|_| panic!("no number behind {key} in:\n{text}"))
+    words[at + 1].parse().unwrap_or_else(|_| panic!("no number after {key} in:\n{text}"))
 }

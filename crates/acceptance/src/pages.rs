@@ -1,4 +1,4 @@
-//! The pages of `docs/`, whose examples are checked word for word.
+//! Access to the pages of `docs/`, whose examples the checks run verbatim.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,28 +8,29 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::guest::places;
 
-/// The folder of the source.
+/// Root folder of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The fenced blocks of one language in a page.
+/// Fenced code blocks of one language in a page.
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or("").to_owned()).collect()
 }
 
-/// A cache of this name with the user's images and packages, and no checkpoints: the user's may be older than this source.
+/// A new cache folder with the user's images and packages but no checkpoints, which may be older than this
+/// source.
 ///
 /// # Panics
 ///
-/// If another test of this process has a cache of this name: it would lose its checkpoints.
+/// If another test of this process uses the same name: that test would lose its checkpoints.
 pub fn cache_with_own_checkpoints(name: &str) -> PathBuf {
     static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = NAMES.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-    assert!(is_new, "two tests have a cache \"{name}\": give this one a name of its own");
-    let exe = std::env::current_exe().expect("a program knows where it is");
-    let folder = exe.ancestors().nth(3).expect("tests lie three folders below the target folder").join(name);
+    assert!(is_new, "two tests use the cache name \"{name}\": choose another one");
+    let exe = std::env::current_exe().expect("the path of the running program is available");
+    let folder = exe.ancestors().nth(3).expect("tests are three levels below the target folder").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a cache can be made");
     for part in ["images", "packages"] {

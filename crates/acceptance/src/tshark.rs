@@ -1,9 +1,9 @@
-//! Captures as tshark reads them (package tshark).
+//! Reads captures with tshark (package tshark).
 
 use std::path::Path;
 use std::process::Command;
 
-/// A line of these fields for each frame that `filter` passes; checksums are verified.
+/// The given fields of each frame that matches `filter`, with checksum validation on.
 #[track_caller]
 pub fn fields(pcap: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
@@ -21,7 +21,7 @@ pub fn fields(pcap: &Path, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect()
 }
 
-/// How many frames the filter passes.
+/// Number of frames that match the filter.
 #[track_caller]
 pub fn count(pcap: &Path, filter: &str) -> usize {
     fields(pcap, filter, &["frame.number"]).len()

@@ -1,5 +1,5 @@
-//! A small Debian archive, signed with a key of its own by gpg, with packages made by dpkg-deb, and the folders to build an image of
-//! it in. For tests: what goes wrong here panics.
+//! Small signed Debian archive for tests, made with gpg and dpkg-deb, and folders for building an image from
+//! it. Errors panic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use doorbell_files::sha256;
 use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
 
-/// The recipe of an image of it.
+/// Image recipe for the archive.
 pub const RECIPE: &str = r#"
 schema = 1
 name = "tiny"
@@ -42,9 +42,9 @@ const TOOL_FILES: [(&str, &[u8]); 4] = [
 
 const HEADERS: [(&str, &[u8]); 1] = [("usr/include/tiny/tool-status.h", b"#define STATUS 40\n")];
 
-/// An archive, a keyring, a recipe and the folders to build in; removed in the end.
+/// An archive, a keyring, a recipe and build folders; removed on drop.
 pub struct World {
-    /// Where all of it is.
+    /// Folder of everything.
     pub dir: tempfile::TempDir,
 }
 
@@ -56,7 +56,7 @@ impl Default for World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // gpg starts an agent for each home, which would outlive the test.
+        // gpg starts an agent per home folder, which would outlive the test.
         let _ = Command::new("gpgconf")
             .arg("--homedir")
             .arg(self.path("gpg"))
@@ -65,12 +65,12 @@ impl Drop for World {
     }
 }
 
-/// How to build in a world's folder.
+/// Build options for a [`World`]'s folder.
 pub fn options_in(folder: &Path) -> BuildOptions {
     BuildOptions {
         cache_dir: folder.join("a cache"),
         out_dir: folder.join("images/tiny"),
-        // Of a file: archive apt would keep links only; this one is copied like one from the network.
+        // With `file:`, apt would only keep links to the archive; `copy:` copies, like a download.
         mirror: Some(format!("copy:{}", folder.join("mirror/debian").display())),
         keyring: Some(folder.join("archive.gpg")),
         ..BuildOptions::default()
@@ -78,7 +78,7 @@ pub fn options_in(folder: &Path) -> BuildOptions {
 }
 
 impl World {
-    /// An archive of version 1 of its packages.
+    /// Creates an archive with version 1 of its packages.
     pub fn new() -> Self {
         let world = Self { dir: tempfile::tempdir().unwrap() };
         let recipe = world.path("recipe");
@@ -93,7 +93,7 @@ impl World {
         world
     }
 
-    /// A signing key, and its public half as a keyring file.
+    /// Creates a signing key, and a keyring file with its public part.
     pub fn make_key(&self, name: &str) {
         let user = format!("{name}@doorbell.invalid");
         self.gpg(&["--passphrase", "", "--quick-generate-key", &user, "ed25519", "sign", "never"]);
@@ -113,7 +113,7 @@ impl World {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Something in the folder.
+    /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -123,7 +123,7 @@ impl World {
         self.publish_changed(version, key, &|_, _| ());
     }
 
-    /// The same, with changes to what is in a package, by its folder and name.
+    /// The same, with a callback that changes each package, given its folder and name.
     pub fn publish_with(&self, version: &str, change: impl Fn(&Path, &str)) {
         self.publish_changed(version, Some("archive"), &change);
     }
@@ -171,7 +171,8 @@ impl World {
         self.sign_suite(&dist, &index, key);
     }
 
-    /// An archive of debugging symbols beside the other: of each package its name, a file in it by build ID, and the file's contents.
+    /// Creates a second archive with debug symbols. Each package has a name, a file named by build ID, and
+    /// its contents.
     pub fn publish_debug(&self, packages: &[(&str, &str, &[u8])]) {
         let mirror = self.path("mirror/debian-debug");
         let _ = fs::remove_dir_all(&mirror);
@@ -187,7 +188,7 @@ impl World {
         self.sign_suite(&dist, &index.join("\n"), Some("archive"));
     }
 
-    /// Writes a suite's index, and signs it.
+    /// Writes and signs a suite's index.
     fn sign_suite(&self, dist: &Path, index: &str, key: Option<&str>) {
         fs::write(dist.join("main/binary-riscv64/Packages"), index).unwrap();
         let suite = dist.file_name().unwrap().to_str().unwrap();
@@ -205,7 +206,7 @@ impl World {
         self.gpg(&[&["--local-user", &user, "--output"], files.as_slice()].concat());
     }
 
-    /// Makes one package and returns its paragraph of the index.
+    /// Creates one package; returns its paragraph of the index.
     fn package(
         &self,
         mirror: &Path,
@@ -230,7 +231,7 @@ impl World {
         }
         change(&tree, name);
         let deb = mirror.join(format!("{name}.deb"));
-        // The same version has the same bytes whenever it is published.
+        // Reproducible: the same version always has the same bytes.
         let made = Command::new("dpkg-deb")
             .env("SOURCE_DATE_EPOCH", "0")
             .args(["--root-owner-group", "-b"])
@@ -243,12 +244,12 @@ impl World {
         format!("{control}Filename: {name}.deb\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content))
     }
 
-    /// How to build here.
+    /// Build options for this archive.
     pub fn options(&self) -> BuildOptions {
         options_in(self.dir.path())
     }
 
-    /// The recipe as it is now.
+    /// The current recipe.
     pub fn recipe(&self) -> Recipe {
         Recipe::load(self.path("recipe")).unwrap()
     }
@@ -258,7 +259,7 @@ impl World {
         build(&self.recipe(), options, &mut |_| ())
     }
 
-    /// Everything in the images' folder besides locks.
+    /// Names in the images' folder, except for locks.
     pub fn images(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("images")).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().into_string().unwrap());

@@ -1,6 +1,6 @@
-//! A device's way to memory and the cores' way to its registers: the fixed-latency path while the machine runs functionally, the
-//! kind's own model while it is timed. Both have the same parameters; where the machine changes from one to the other, nothing
-//! overtakes what is under way.
+//! A device's path to memory and the cores' path to its registers: a fixed-latency path while the machine
+//! runs functionally, the kind's own model while it is timed. Both have the same parameters. When the machine
+//! switches between them, accesses in flight are not overtaken.
 
 use doorbell_pcie::link::{LinkState, LinkStats, RegisterWrite};
 use doorbell_pcie::path::PathStats;
@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::bus::{Bus, BusState};
 use crate::config::AttachConfig;
 
-/// See the module.
+/// A device's attachment; see the module.
 pub struct Attachment {
     path: Path,
     timed: bool,
     model: Model,
-    /// Register accesses that the timed model has sent are at the device: later ones of the path do not overtake them.
+    /// Time at which all register accesses sent by the timed model have arrived; later ones on the functional
+    /// path arrive no earlier.
     registers_at: Ps,
 }
 
@@ -30,7 +31,7 @@ enum Model {
     Bus(Box<Bus>),
 }
 
-/// What a snapshot keeps of the timed model.
+/// Saved state of the timed model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentState(ModelState);
 
@@ -41,30 +42,32 @@ enum ModelState {
 }
 
 impl AttachmentState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 4;
 }
 
 impl Attachment {
-    /// An idle one, of a configuration that was validated. `link` describes it if it is by PCI Express, behind so many PCI bridges.
+    /// An idle attachment with a validated configuration. `link` is the PCI Express link, behind `bridges`
+    /// PCI bridges; other kinds ignore both.
     pub fn new(config: &AttachConfig, link: &LinkConfig, bridges: u32) -> Attachment {
         let (path, model) = match config.chain() {
-            None => {
-                (PathConfig::of_link(link, bridges), Model::Link(Box::new(PcieLink::behind(link, bridges))))
-            }
+            None => (
+                PathConfig::of_link(link, bridges),
+                Model::Link(Box::new(PcieLink::behind_bridges(link, bridges))),
+            ),
             Some(chain) => (chain.path(), Model::Bus(Box::new(Bus::new(&chain)))),
         };
         Attachment { path: Path::new(path), timed: false, model, registers_at: Ps::ZERO }
     }
 
-    /// Takes the one model or the other from `now` on.
+    /// Switches to the timed or the functional model at `now`.
     pub fn set_timed(&mut self, timed: bool, now: Ps) {
         if timed == self.timed {
             return;
         }
         self.timed = timed;
         if timed {
-            // A register access that the functional model has sent is at the device before any later one.
+            // A register access sent by the functional model arrives at the device before any later one.
             let registers_at = self.registers_at.max(now + self.path.config().mmio_latency);
             let sent = Sent { registers_at, ..self.path.sent() };
             match &mut self.model {
@@ -81,20 +84,20 @@ impl Attachment {
         }
     }
 
-    /// Goes on with the model that a checkpoint was made with.
+    /// Selects the model that was in use when a checkpoint was made.
     pub fn resume_timed(&mut self, timed: bool) {
         self.timed = timed;
     }
 
-    /// The machine has come to this moment: what is over may be forgotten, but for what cores still ask for.
-    pub fn come_to(&mut self, present: Ps) {
+    /// Sets the machine's current time. Past bookings may be dropped, except those that cores may still need.
+    pub fn advance_to(&mut self, present: Ps) {
         match &mut self.model {
-            Model::Link(link) => link.come_to(present),
-            Model::Bus(bus) => bus.come_to(present),
+            Model::Link(link) => link.advance_to(present),
+            Model::Bus(bus) => bus.advance_to(present),
         }
     }
 
-    /// Prices a read by the device: when the last byte is there.
+    /// Times a read by the device; returns when the last byte is there.
     pub fn read(
         &mut self,
         now: Ps,
@@ -110,7 +113,7 @@ impl Attachment {
         }
     }
 
-    /// Prices a posted write by the device: when all of it is visible.
+    /// Times a posted write by the device; returns when all of it is visible.
     pub fn write(
         &mut self,
         now: Ps,
@@ -126,7 +129,7 @@ impl Attachment {
         }
     }
 
-    /// A core's posted write of a register that leaves the core at `now`.
+    /// A core's posted register write, which leaves the core at `now`.
     pub fn register_write(&mut self, now: Ps, bytes: u64) -> RegisterWrite {
         match &mut self.model {
             _ if !self.timed => {
@@ -137,7 +140,7 @@ impl Attachment {
         }
     }
 
-    /// When a core's read of `bytes` of a register that leaves the core at `now` is at the device.
+    /// Returns when a core's register read of `bytes`, which leaves the core at `now`, is at the device.
     pub fn register_read(&mut self, now: Ps, bytes: u64) -> Ps {
         match &mut self.model {
             _ if !self.timed => self.functional_arrival(now),
@@ -150,7 +153,7 @@ impl Attachment {
         self.path.mmio_arrival(now).max(self.registers_at)
     }
 
-    /// When the answer to a register read that is at the device now is back at the core.
+    /// Returns when the response to a register read that is at the device at `now` is back at the core.
     pub fn register_answer(&mut self, now: Ps, bytes: u64) -> Ps {
         match &mut self.model {
             _ if !self.timed => self.path.mmio_answer(now),
@@ -159,12 +162,12 @@ impl Attachment {
         }
     }
 
-    /// One way to configuration space, which the root complex answers for functions that are not there too.
+    /// One-way latency to configuration space; the root complex also responds for absent functions.
     pub fn config_latency(&self) -> Ps {
         self.path.config().mmio_latency
     }
 
-    /// What has been moved for one kind of DMA. Only PCI Express has packets.
+    /// Counters of one kind of DMA. Only PCI Express has packets.
     pub fn stats(&self, kind: DmaKind) -> PathStats {
         let functional = self.path.stats(kind);
         match &self.model {
@@ -176,7 +179,7 @@ impl Attachment {
         }
     }
 
-    /// The same as counters, those of packets where there are any.
+    /// The same as a list, without packet counters if there are no packets.
     pub fn counters(&self, kind: DmaKind) -> Vec<Counter> {
         let mut counters = self.stats(kind).counters();
         if self.bus().is_some() {
@@ -185,7 +188,8 @@ impl Attachment {
         counters
     }
 
-    /// What the link has done until a moment while it was timed, if it is one of PCI Express; see [`PcieLink::stats_until`].
+    /// Counters of the PCI Express link up to `at`, from timed phases only; see [`PcieLink::stats_until`].
+    /// `None` for other kinds.
     pub fn link_stats(&self, at: Ps) -> Option<LinkStats> {
         match &self.model {
             Model::Link(link) => Some(link.stats_until(at)),
@@ -193,7 +197,7 @@ impl Attachment {
         }
     }
 
-    /// The chain of buses, if it is one.
+    /// The chain of buses; `None` for PCI Express.
     pub fn bus(&self) -> Option<&Bus> {
         match &self.model {
             Model::Link(_) => None,
@@ -201,33 +205,33 @@ impl Attachment {
         }
     }
 
-    /// The functional model, which every checkpoint keeps.
+    /// The functional model, which is part of every checkpoint.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The functional model, to restore it.
+    /// The functional model, mutable for a restore.
     pub fn path_mut(&mut self) -> &mut Path {
         &mut self.path
     }
 
-    /// Until when register accesses are under way that the timed model has sent, if any are `now`. A checkpoint of a
-    /// machine that runs functionally keeps it.
-    pub fn registers_under_way(&self, now: Ps) -> Option<Ps> {
+    /// Arrival time of the last register access sent by the timed model, if it is still in flight at `now`. A
+    /// checkpoint of a functionally running machine includes it.
+    pub fn registers_in_flight(&self, now: Ps) -> Option<Ps> {
         Some(self.registers_at).filter(|at| *at > now)
     }
 
-    /// Takes that over.
+    /// Restores that time.
     pub fn restore_registers(&mut self, at: Ps) -> Result<(), SnapshotError> {
         if at.0 > u64::MAX / 4 {
-            let problem = "a time is impossibly late".to_owned();
+            let problem = "a time is out of range".to_owned();
             return Err(SnapshotError::Inconsistent { name: "registers".to_owned(), problem });
         }
         self.registers_at = at;
         Ok(())
     }
 
-    /// The timed model's state.
+    /// Returns the timed model's state.
     pub fn save(&self) -> AttachmentState {
         AttachmentState(match &self.model {
             Model::Link(link) => ModelState::Link(Box::new(link.save())),
@@ -235,13 +239,14 @@ impl Attachment {
         })
     }
 
-    /// Takes the timed model's state over, if it is of the same kind and possible; otherwise nothing changes.
+    /// Restores the timed model's state. One of another kind, or an invalid one, is rejected and changes
+    /// nothing.
     pub fn restore(&mut self, state: &AttachmentState) -> Result<(), SnapshotError> {
         match (&mut self.model, &state.0) {
             (Model::Link(link), ModelState::Link(state)) => link.restore(state),
             (Model::Bus(bus), ModelState::Bus(state)) => bus.restore(state),
             _ => {
-                let problem = "it is of another kind of attachment".to_owned();
+                let problem = "the saved state is of a different kind of attachment".to_owned();
                 Err(SnapshotError::Inconsistent { name: "attachment".to_owned(), problem })
             }
         }

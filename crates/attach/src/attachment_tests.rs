@@ -9,7 +9,7 @@ use super::*;
 const BASE: u64 = 0x8000_0000;
 const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
 
-/// One of each kind, and chains that enter elsewhere.
+/// One configuration of each kind, and chains with another entry.
 fn kinds() -> Vec<AttachConfig> {
     let stages =
         "[{width = \"8B\", clock = \"400MHz\", latency = \"10ns\", bridge_latency = \"50ns\", buffer = 4},
@@ -49,7 +49,7 @@ fn load(memory: &mut MemorySystem<Dram>, addr: u64) -> Level {
 }
 
 #[test]
-fn what_is_written_at_the_llc_is_read_there_and_what_is_written_at_the_memory_bus_in_memory() {
+fn writes_at_the_llc_stay_there_and_writes_at_the_memory_bus_go_to_memory() {
     let [memory_bus, llc] = [1, 2].map(|index| kinds()[index].clone());
     for (config, level) in [(llc, Level::Llc), (memory_bus, Level::Dram)] {
         let (mut attachment, mut memory) = (timed(&config), memory(&config));
@@ -62,7 +62,7 @@ fn what_is_written_at_the_llc_is_read_there_and_what_is_written_at_the_memory_bu
 }
 
 #[test]
-fn a_nic_on_the_die_answers_a_register_read_in_30_ns() {
+fn a_register_read_of_an_on_die_nic_takes_30_ns() {
     // Binkert et al. (2005), table 2.
     for config in &kinds()[1..3] {
         let mut attachment = timed(config);
@@ -73,7 +73,7 @@ fn a_nic_on_the_die_answers_a_register_read_in_30_ns() {
 }
 
 #[test]
-fn every_byte_of_dma_is_one_of_the_memory_systems_accounts() {
+fn dma_bytes_equal_the_memory_systems_device_traffic() {
     for config in kinds() {
         let (mut attachment, mut memory) = (timed(&config), memory(&config));
         let mut rng = Rng::stream(1, "bytes");
@@ -101,7 +101,7 @@ fn every_byte_of_dma_is_one_of_the_memory_systems_accounts() {
 }
 
 #[test]
-fn nothing_overtakes_what_is_under_way_when_the_model_changes() {
+fn accesses_in_flight_are_not_overtaken_when_the_model_changes() {
     for config in kinds() {
         let (mut attachment, mut memory) = (attachment(&config), memory(&config));
         let mut rng = Rng::stream(7, "modes");
@@ -121,13 +121,16 @@ fn nothing_overtakes_what_is_under_way_when_the_model_changes() {
             };
             assert!(at >= last[order] && at >= now, "{:?}: {at} after {:?}", config.kind, last[order]);
             last[order] = at;
-            assert!(attachment.register_answer(now, 4) >= last[0], "an answer pushes the device's writes");
+            assert!(
+                attachment.register_answer(now, 4) >= last[0],
+                "a register response pushes the device's writes"
+            );
         }
     }
 }
 
 #[test]
-fn each_kind_goes_on_from_its_own_state_and_takes_no_other_ones() {
+fn each_kind_continues_from_its_own_state_and_rejects_others() {
     for (index, config) in kinds().iter().enumerate() {
         let (mut one, mut memory) = (timed(config), memory(config));
         for step in 0..100 {
@@ -155,20 +158,20 @@ fn each_kind_goes_on_from_its_own_state_and_takes_no_other_ones() {
 }
 
 #[test]
-fn register_accesses_of_the_timed_model_are_kept_until_they_have_arrived() {
+fn register_accesses_in_flight_survive_a_switch_of_the_model() {
     let mut attachment = timed(&kinds()[3]);
     let arrives = (0..50).map(|_| attachment.register_write(Ps::ZERO, 8).arrives).last().unwrap();
     attachment.set_timed(false, Ps::from_ns(1));
-    let kept = attachment.registers_under_way(arrives - Ps(1)).unwrap();
-    assert_eq!((kept, attachment.registers_under_way(arrives)), (arrives, None));
+    let kept = attachment.registers_in_flight(arrives - Ps(1)).unwrap();
+    assert_eq!((kept, attachment.registers_in_flight(arrives)), (arrives, None));
     let mut copy = self::attachment(&kinds()[3]);
     copy.restore_registers(kept).unwrap();
-    assert_eq!(copy.register_write(Ps::from_ns(1), 8).arrives, arrives, "it waits for those before");
+    assert_eq!(copy.register_write(Ps::from_ns(1), 8).arrives, arrives, "it waits for earlier ones");
     assert!(copy.restore_registers(Ps(u64::MAX)).is_err());
 }
 
 #[test]
-fn each_pci_bridge_in_front_of_a_link_adds_its_latency_each_way_and_none_by_default() {
+fn each_pci_bridge_adds_its_latency_each_way_by_default_zero() {
     let with = |latency: u64, bridges: u32, timed: bool| {
         let link = LinkConfig { bridge_latency: Ps::from_ns(latency), ..LinkConfig::default() };
         let config = AttachConfig::default();

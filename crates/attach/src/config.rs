@@ -1,35 +1,35 @@
-//! The parameters, as a configuration file spells them, and the chain of stages that they describe.
+//! Configuration of the attachment, and the chain of stages derived from it.
 
 use std::fmt;
 
 use doorbell_pcie::PathConfig;
-use doorbell_sim::memory::Entry;
+use doorbell_sim::memory::DmaEntryPoint;
 use doorbell_sim::{BitsPerSec, Bytes, Clock, Hertz, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A chain has so many stages at most.
+/// Maximum number of stages of a chain.
 pub(crate) const STAGES_MAX: usize = 8;
 const LATENCY_MAX: Ps = Ps::from_ms(1);
-/// What a device takes to answer a register read, as in a PCI Express slot.
+/// Default time of a device to respond to a register read, as in a PCI Express slot.
 const REGISTER_LATENCY: Ps = Ps::from_ns(20);
-/// Of a register, for the functional path's latency.
+/// Size of a register, for the functional path's latency.
 const REGISTER_BYTES: u64 = 4;
 
-/// How a device is attached.
+/// Kind of attachment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachKind {
-    /// By a PCI Express link, which `[pcie]` describes.
+    /// PCI Express link, described by `[pcie]`.
     #[default]
     Pcie,
-    /// By a chain of buses and store-and-forward bridges.
+    /// Chain of buses and store-and-forward bridges.
     Bus,
     /// On the die, at the memory bus.
     MemoryBus,
     /// On the die, at the last-level cache.
     Llc,
-    /// The same, but frames' payload goes to memory.
+    /// On the die, at the last-level cache; payload of frames goes to memory.
     LlcHeaders,
 }
 
@@ -45,35 +45,38 @@ impl fmt::Display for AttachKind {
     }
 }
 
-/// One bus, and the bridge at its end towards memory.
+/// A bus, and the bridge at its end towards memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageConfig {
-    /// Bytes that it moves in a cycle: 1B to 1KiB.
+    /// Bytes per cycle: 1B to 1KiB.
     pub width: Bytes,
-    /// Its clock: 1MHz to 100GHz.
+    /// Clock: 1MHz to 100GHz.
     pub clock: Hertz,
-    /// From a transfer's last cycle until it is at the other end. The bus is free meanwhile. At most 1ms.
+    /// Latency from a transfer's last cycle to its arrival at the other end; the bus is free meanwhile. At
+    /// most 1ms.
     #[serde(default)]
     pub latency: Ps,
-    /// Whether a read lets go of the bus between its request and its data; otherwise it holds it for the whole round trip.
+    /// Whether transactions are split: a read releases the bus between request and data. Otherwise it holds
+    /// the bus for the round trip.
     #[serde(default = "split")]
     pub split: bool,
-    /// Whether it has wires for each way, so that the two do not wait for each other. Only with split transactions.
+    /// Whether each direction has separate wires. Only with split transactions.
     #[serde(default)]
     pub full_duplex: bool,
-    /// Cycles of a transfer besides its data: for arbitration, address and command. A transfer takes one in all at least. 0 to 64.
+    /// Cycles of a transfer for arbitration, address and command, 0 to 64. With the data, a transfer takes at
+    /// least one cycle.
     #[serde(default = "address_cycles")]
     pub address_cycles: u32,
-    /// The device's reads under way over this bus at a time, 1 to 1024: the bridge keeps room for their data.
-    #[serde(default = "places")]
+    /// Reads of the device in flight over this bus, 1 to 1024: the bridge reserves buffers for their data.
+    #[serde(default = "default_entries")]
     pub outstanding: u32,
-    /// The bridge holds a transaction for so long when the whole of it is there, either way. At most 1ms.
+    /// Latency of the bridge, either way, after it has received the whole transaction. At most 1ms.
     #[serde(default)]
     pub bridge_latency: Ps,
-    /// Writes that the bridge holds until they are sent on, or visible if it is the last, 1 to 4096: the device's one way, the
-    /// cores' the other.
-    #[serde(default = "places")]
+    /// Writes that the bridge buffers in each direction, 1 to 4096, until they are forwarded or, in the last
+    /// bridge, visible.
+    #[serde(default = "default_entries")]
     pub buffer: u32,
 }
 
@@ -85,12 +88,12 @@ const fn address_cycles() -> u32 {
     1
 }
 
-const fn places() -> u32 {
+const fn default_entries() -> u32 {
     8
 }
 
 impl StageConfig {
-    /// Cycles that a transfer of `bytes` takes.
+    /// Cycles of a transfer of `bytes`.
     pub fn cycles(&self, bytes: u64) -> u64 {
         (u64::from(self.address_cycles) + bytes.div_ceil(self.width.0)).max(1)
     }
@@ -122,59 +125,60 @@ impl StageConfig {
             }
         }
         if self.full_duplex && !self.split {
-            return Err("full_duplex is true, which a bus without split transactions cannot be".to_owned());
+            return Err("full_duplex is true, which needs split = true".to_owned());
         }
         Ok(())
     }
 }
 
-/// The parameters. Each key belongs to the kinds that it names and is refused with others.
+/// Parameters of the attachment. A key is rejected for kinds other than those named in its description.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     default,
-    expecting = "a table of keys, or one of the words ste, hte, htd, ocm, occ, ocs, ste-2005, hte-2005, htd-2005 and pcie"
+    expecting = "a table of keys, or one of the names ste, hte, htd, ocm, occ, ocs, ste-2005, hte-2005, htd-2005 and pcie"
 )]
 pub struct AttachConfig {
     /// "pcie", "bus", "memory-bus", "llc" or "llc-headers".
     pub kind: AttachKind,
-    /// Of a bus: where its end towards memory enters the memory system: "root-complex" (unless given), "llc", "llc-headers" or
-    /// "memory-bus".
+    /// Kind "bus": where the chain enters the memory system, "root-complex" (default), "llc", "llc-headers"
+    /// or "memory-bus".
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub enters: Option<Entry>,
-    /// Of a bus: the most that one transaction moves, a power of two from 16B to 4KiB; 64B unless given. None crosses a multiple of it.
+    pub enters: Option<DmaEntryPoint>,
+    /// Kind "bus": maximum size of a transaction, a power of two from 16B to 4KiB; default 64B. No
+    /// transaction crosses a multiple of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Bytes>,
-    /// On the die: bytes that are moved in a cycle each way, 1B to 1KiB; 32B unless given.
+    /// On-die kinds: bytes per cycle each way, 1B to 1KiB; default 32B.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<Bytes>,
-    /// On the die: the clock, 1MHz to 100GHz; 2GHz unless given.
+    /// On-die kinds: the clock, 1MHz to 100GHz; default 2GHz.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Hertz>,
-    /// On the die: one way, at most 1ms; 4500ps unless given.
+    /// On-die kinds: one-way latency, at most 1ms; default 4500ps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Ps>,
-    /// On the die: lines under way at a time each way, 1 to 1024; 64 unless given.
+    /// On-die kinds: lines in flight each way, 1 to 1024; default 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u32>,
-    /// Of all but PCI Express: the device takes so long to answer a register read, at most 1ms; 20ns unless given.
+    /// All kinds except "pcie": time of the device to respond to a register read, at most 1ms; default 20ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register_latency: Option<Ps>,
-    /// Of a bus: whether a read waits in front of memory until the device's earlier writes are visible, as the rules of PCI want it
-    /// (true unless given). Crossbars that only route do not make it wait.
+    /// Kind "bus": whether a read waits before memory until the device's earlier writes are visible, as the
+    /// rules of PCI require (default true). Crossbars that only route do not enforce this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_push_writes: Option<bool>,
-    /// Of a bus: its stages, from the device to memory, 1 to 8.
+    /// Kind "bus": the stages from the device to memory, 1 to 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Vec<StageConfig>>,
 }
 
-/// A chain as it is.
+/// A chain with all parameters resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// From the device to memory.
     pub stages: Vec<StageConfig>,
-    /// The most that one transaction moves, and what none crosses a multiple of.
+    /// Maximum size of a transaction; none crosses a multiple of it.
     pub burst: Bytes,
     pub register_latency: Ps,
     /// See [`AttachConfig::reads_push_writes`].
@@ -183,18 +187,18 @@ pub(crate) struct Chain {
 
 impl AttachConfig {
     /// Where the device's requests enter the memory system.
-    pub fn entry(&self) -> Entry {
+    pub fn entry(&self) -> DmaEntryPoint {
         match self.kind {
-            AttachKind::Pcie => Entry::RootComplex,
+            AttachKind::Pcie => DmaEntryPoint::RootComplex,
             AttachKind::Bus => self.enters.unwrap_or_default(),
-            AttachKind::MemoryBus => Entry::MemoryBus,
-            AttachKind::Llc => Entry::Llc,
-            AttachKind::LlcHeaders => Entry::LlcHeaders,
+            AttachKind::MemoryBus => DmaEntryPoint::MemoryBus,
+            AttachKind::Llc => DmaEntryPoint::Llc,
+            AttachKind::LlcHeaders => DmaEntryPoint::LlcHeaders,
         }
     }
 
-    /// The same with every key that its kind has.
-    pub fn in_force(&self) -> AttachConfig {
+    /// The same configuration, with defaults filled in for all keys of its kind.
+    pub fn resolved(&self) -> AttachConfig {
         let mut whole = self.clone();
         if self.kind == AttachKind::Pcie {
             return whole;
@@ -205,8 +209,8 @@ impl AttachConfig {
             whole.burst.get_or_insert(Bytes(64));
             whole.reads_push_writes.get_or_insert(true);
         } else {
-            // The data path of a server's mesh (Arm CMN-600: 256 bits), and a register read that takes 30 ns in all,
-            // as Binkert et al. (2005) have it for a NIC on the die.
+            // Width of a server's mesh (Arm CMN-600: 256 bits); latency from a register read of 30 ns in all,
+            // the value of Binkert et al. (2005) for an on-die NIC.
             whole.width.get_or_insert(Bytes(32));
             whole.clock.get_or_insert(Hertz(2_000_000_000));
             whole.latency.get_or_insert(Ps(4500));
@@ -215,9 +219,9 @@ impl AttachConfig {
         whole
     }
 
-    /// The chain, of parameters that were validated; none of PCI Express.
+    /// The chain for validated parameters; `None` for PCI Express.
     pub(crate) fn chain(&self) -> Option<Chain> {
-        let whole = self.in_force();
+        let whole = self.resolved();
         let register_latency = whole.register_latency?;
         if let Some(stages) = whole.stages {
             let (burst, reads_push_writes) = (whole.burst?, whole.reads_push_writes?);
@@ -239,13 +243,13 @@ impl AttachConfig {
         Some(Chain { stages, burst, register_latency, reads_push_writes: false })
     }
 
-    /// Says what is wrong with the parameters, naming the one and what it can be.
+    /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
         self.check_keys()?;
         if let Some(burst) = self.burst
             && !(burst.0.is_power_of_two() && (16..=4096).contains(&burst.0))
         {
-            return Err(format!("burst is {burst}; it must be 16B, 32B … 4KiB"));
+            return Err(format!("burst is {burst}; it must be a power of two from 16B to 4KiB"));
         }
         if let Some(latency) = self.register_latency.filter(|latency| *latency > LATENCY_MAX) {
             return Err(format!("register_latency is {latency}; it must be at most {LATENCY_MAX}"));
@@ -274,7 +278,7 @@ impl AttachConfig {
         }
     }
 
-    /// Refuses keys of other kinds.
+    /// Rejects keys of other kinds.
     fn check_keys(&self) -> Result<(), String> {
         use AttachKind::{Bus, Llc, LlcHeaders, MemoryBus};
         let on_die: &[AttachKind] = &[MemoryBus, Llc, LlcHeaders];
@@ -290,10 +294,10 @@ impl AttachConfig {
             ("register_latency", self.register_latency.is_some(), &[Bus, MemoryBus, Llc, LlcHeaders]),
         ] {
             if is_given && !kinds.contains(&self.kind) {
-                let those: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+                let names: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
                 return Err(format!(
-                    "{name} is a key of kind {} and not of \"{}\"",
-                    those.join(", "),
+                    "{name} applies to kind {} only, not to \"{}\"",
+                    names.join(", "),
                     self.kind
                 ));
             }
@@ -303,7 +307,8 @@ impl AttachConfig {
 }
 
 impl Chain {
-    /// The functional path with the same parameters: all latencies, and both ways the bandwidth of the narrowest stage.
+    /// The functional path with the same parameters: the sum of all latencies, and in both directions the
+    /// bandwidth of the narrowest stage.
     pub fn path(&self) -> PathConfig {
         let narrowest = self.stages.iter().min_by_key(|stage| stage.rate().0).expect("a chain has a stage");
         let overhead = Bytes(u64::from(narrowest.address_cycles) * narrowest.width.0);

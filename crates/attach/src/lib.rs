@@ -1,13 +1,15 @@
-//! How a device is attached to memory and to the cores: what its DMA and their accesses to its registers cost on the way.
+//! Attachment of a device to memory and cores: the latency and bandwidth of its DMA and of register accesses.
 //!
-//! Five kinds, chosen by configuration: a PCI Express link (the room `pcie`), a chain of buses and store-and-forward bridges (`bus`),
-//! and on the die the memory bus, the last-level cache, or that for headers alone, which are a chain of one stage without packets, tags or credits that
-//! enters the memory system at another place ([`Entry`](doorbell_sim::memory::Entry)). Each works for DMA and for registers, functionally
-//! (a fixed latency and a bandwidth, derived from the same parameters) and timed, and is saved; where a machine changes from one to
-//! the other, nothing overtakes what is under way.
+//! Five kinds, selected by configuration: a PCI Express link (crate `pcie`), a chain of buses and
+//! store-and-forward bridges (`bus`), and on the die the memory bus, the last-level cache, or the last-level
+//! cache for headers only. The on-die kinds are a chain of one stage, without packets, tags or credits, that
+//! enters the memory system elsewhere ([`DmaEntryPoint`](doorbell_sim::memory::DmaEntryPoint)). Each kind
+//! works for DMA and for registers, functionally (a fixed latency and a bandwidth, derived from the same
+//! parameters) and timed, and can be saved. When a machine switches between the two, accesses in flight are
+//! not overtaken.
 //!
-//! `config` is what a configuration file says, `placements` the words that stand for much of it, `attachment` the device's way, `bus` the
-//! chain.
+//! `config` has the configuration, `placements` named presets of it, `attachment` the path of a device, `bus`
+//! the chain.
 
 #![forbid(unsafe_code)]
 

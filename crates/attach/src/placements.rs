@@ -1,19 +1,20 @@
-//! Places of a NIC by one word, as `attach = "htd"`: those of Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads"
-//! (2005), from the far end of a chain of chips to the last-level cache.
+//! Named placements of a NIC, such as `attach = "htd"`: those of Binkert et al., "Analyzing NIC Overheads in
+//! Network-Intensive Workloads" (2005), from behind a chain of chips to the last-level cache.
 //!
-//! Each is a table of [`AttachConfig`](crate::AttachConfig)'s keys in a file of its own, which also says where its values come from:
-//! an uncached register read takes 773, 381 and 190 ns over STE, HTE and HTD, and 30 ns on the die (their table 2), and every bridge but one
-//! is as slow as that asks for. Their latencies are those of 2005, their links carry 200 Gbps and more, so that any machine can be asked what
-//! distance costs; `ste-2005` and its like have that year's links, too.
+//! Each is a file with keys of [`AttachConfig`](crate::AttachConfig), which also gives the sources of its
+//! values. An uncached register read takes 773, 381 and 190 ns over STE, HTE and HTD, and 30 ns on the die
+//! (table 2 of the paper); each bridge's latency, except one, follows from these. The latencies are those of
+//! 2005, but the links carry 200 Gbps and more, so that the effect of distance can be measured on any
+//! machine. `ste-2005` and so on also have the links of 2005.
 
-/// A place by name.
+/// A named placement.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
-    /// The word.
+    /// The name.
     pub name: &'static str,
-    /// What it means, in a line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// The keys of `[attach]` that it stands for.
+    /// The keys of `[attach]` that it sets.
     pub toml: &'static str,
 }
 
@@ -23,29 +24,29 @@ impl Placement {
     }
 }
 
-/// All of them, the farthest first.
+/// All placements, the farthest first.
 pub const PLACEMENTS: &[Placement] = &[
     Placement::of(
         "ste",
-        "in a slot behind an I/O bridge and a memory controller on a chip of its own",
+        "in a slot behind an I/O bridge and a memory controller on a separate chip",
         include_str!("../placements/ste.toml"),
     ),
-    Placement::of("ste-2005", "the same over that year's links", include_str!("../placements/ste-2005.toml")),
+    Placement::of("ste-2005", "as ste, with links of 2005", include_str!("../placements/ste-2005.toml")),
     Placement::of(
         "hte",
         "in a slot behind an I/O bridge, the memory controller on the die",
         include_str!("../placements/hte.toml"),
     ),
-    Placement::of("hte-2005", "the same over that year's links", include_str!("../placements/hte-2005.toml")),
+    Placement::of("hte-2005", "as hte, with links of 2005", include_str!("../placements/hte-2005.toml")),
     Placement::of("htd", "on the processor's own link", include_str!("../placements/htd.toml")),
-    Placement::of("htd-2005", "the same over that year's link", include_str!("../placements/htd-2005.toml")),
+    Placement::of("htd-2005", "as htd, with a link of 2005", include_str!("../placements/htd-2005.toml")),
     Placement::of("ocm", "on the die, at the memory bus", "kind = \"memory-bus\"\n"),
     Placement::of("occ", "on the die, at the last-level cache", "kind = \"llc\"\n"),
-    Placement::of("ocs", "the same, with frames' payload to memory", "kind = \"llc-headers\"\n"),
-    Placement::of("pcie", "by a PCI Express link, as [pcie] has it", "kind = \"pcie\"\n"),
+    Placement::of("ocs", "as occ, but payload goes to memory", "kind = \"llc-headers\"\n"),
+    Placement::of("pcie", "on the PCI Express link of [pcie]", "kind = \"pcie\"\n"),
 ];
 
-/// The place called so.
+/// The placement with this name.
 pub fn placement(name: &str) -> Option<&'static Placement> {
     PLACEMENTS.iter().find(|placement| placement.name == name)
 }
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{AttachConfig, AttachKind};
 
-    /// As a configuration has it.
+    /// A configuration with an attachment.
     #[derive(Debug, serde::Deserialize)]
     struct Attached {
         #[serde(rename = "attach")]
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_a_valid_attachment_and_the_die_s_have_their_kinds() {
+    fn each_placement_is_valid_and_on_die_ones_have_their_kinds() {
         let read = |name: &str| {
             let config: AttachConfig = toml::from_str(placement(name).unwrap().toml).unwrap();
             config.validate().unwrap();
@@ -73,11 +74,11 @@ mod tests {
         assert_eq!(kinds.filter(|kind| *kind == AttachKind::Bus).count(), 6);
         assert_eq!([read("ocm").kind, read("ocs").kind], [AttachKind::MemoryBus, AttachKind::LlcHeaders]);
         assert!(placement("STE").is_none());
-        let said = toml::from_str::<Attached>("attach = \"far\"").unwrap_err().to_string();
+        let message = toml::from_str::<Attached>("attach = \"far\"").unwrap_err().to_string();
         for Placement { name, .. } in PLACEMENTS {
             assert!(
-                said.contains(&format!(" {name}")),
-                "{name} is not in what an unknown word is answered with: {said}"
+                message.contains(&format!(" {name}")),
+                "the message for an unknown name does not list {name}: {message}"
             );
         }
     }

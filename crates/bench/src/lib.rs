@@ -17,7 +17,7 @@ mod window;
 pub use doorbell_results::{
     Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
     IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
-    PortFigures, Protocol, QueueFigures, Ran, RunSummary, SwitchFigures, TimingFigures, TransferCore,
+    PortFigures, Protocol, QueueFigures, RunIdentity, RunSummary, SwitchFigures, TimingFigures, TransferCore,
     TransferFigures, limit,
 };
 pub use error::RunError;

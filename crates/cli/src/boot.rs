@@ -19,9 +19,9 @@ use doorbell_gdb::{Debuggee, Server};
 use doorbell_machine::{CheckpointError, CheckpointFile, CoreModel, Machine, Mode};
 use doorbell_sim::Ps;
 
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::inputs;
-use crate::out::tell;
+use crate::out::errln;
 use crate::run_args::CommonArgs;
 use crate::screen::{Screen, interrupt_flag};
 use crate::terminal::Terminal;
@@ -29,53 +29,55 @@ use shell::Shell;
 
 #[derive(Args)]
 #[command(
-    after_help = "Keys: Ctrl-A X leaves, Ctrl-A S says how far it is and how fast, Ctrl-A Ctrl-A sends a Ctrl-A. At the end of input from a pipe or a file, Ctrl-D is typed: a \
-                        shell ends then, and with it the guest. Simulated time does not run ahead of the \
+    after_help = "Keys: Ctrl-A X leaves, Ctrl-A S shows the progress, Ctrl-A Ctrl-A sends a Ctrl-A. At the end of input from a pipe or a file, Ctrl-D is sent: a \
+                        shell then ends, and with it the guest. Simulated time does not run ahead of the \
                         wall clock, so an idle guest costs nothing."
 )]
 pub struct BootArgs {
-    /// Which image
+    /// Image to boot
     #[arg(long, value_name = "NAME", default_value = "testpmd")]
     image: String,
-    /// Words to add to the kernel's command line (for instance doorbell.app=testpmd; without any, a shell)
+    /// Words to add to the kernel's command line (for example doorbell.app=testpmd; without one, a shell
+    /// runs)
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
-    /// Run this raw binary from the beginning of RAM (0x80000000) in machine mode instead of an image
+    /// Run this raw binary from the start of RAM (0x80000000) in machine mode instead of an image
     #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "append"])]
     bare: Option<PathBuf>,
-    /// Time the program of --bare, and tell cycles and IPC at each m5op and at the end; so it is with a timed machine that is named
+    /// Time the program of --bare, and print cycles and IPC at each m5op and at the end; default if a timed
+    /// machine is given
     #[arg(long, requires = "bare")]
     timed: bool,
-    /// Go on from this checkpoint instead of booting
+    /// Continue from this checkpoint instead of booting
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Write a checkpoint when the guest ends or you leave
     #[arg(long, value_name = "FILE")]
     save_checkpoint: Option<PathBuf>,
-    /// Write what the guest and the wires did as hashes there, to compare versions of Doorbell
+    /// Write hashes of the guest's and the wires' activity to this file, to compare versions of Doorbell
     #[arg(long, value_name = "FILE")]
     fingerprint: Option<PathBuf>,
-    /// Leave at this simulated time since the boot, such as 2s; with --checkpoint, too, it counts from the boot
+    /// Leave at this simulated time after the boot started, such as 2s; also with --checkpoint
     #[arg(long, value_name = "TIME")]
     max_time: Option<Ps>,
-    /// Folder for what the guest asks for by gem5 m5ops (statistics, checkpoints)
+    /// Folder for results that the guest requests by gem5 m5ops (statistics, checkpoints)
     #[arg(long, value_name = "DIR", default_value = "results/boot")]
     out: PathBuf,
-    /// Let simulated time run as fast as it can, also while the guest waits
+    /// Let simulated time run as fast as possible, even while the guest waits
     #[arg(long)]
     fast_forward: bool,
-    /// Hold the guest for a debugger that speaks gdb's remote protocol, and serve it at this address
+    /// Halt the guest for a debugger that uses gdb's remote protocol, and listen at this address
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:1234")]
     gdb: Option<SocketAddr>,
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// Boots and stays until the guest ends or the user leaves.
+/// Boots and runs until the guest ends or the user leaves.
 pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let config = args.common.resolve(&[]).asked()?;
-    // A guest's m5ops would begin the folder anew.
-    inputs::keep(&args.out, args.checkpoint.as_slice()).asked()?;
+    let config = args.common.resolve(&[]).or_usage_error()?;
+    // A guest's m5ops would replace the folder.
+    inputs::keep(&args.out, args.checkpoint.as_slice()).or_usage_error()?;
     for (option, path) in [("--save-checkpoint", &args.save_checkpoint), ("--fingerprint", &args.fingerprint)]
     {
         path.as_deref().map_or(Ok(()), |path| inputs::can_be_written(option, path))?;
@@ -84,20 +86,20 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         Some(path) => bare(args, &config, path)?,
         None => from_image(args, &config, places)?,
     };
-    refuse_time_that_is_over(args, machine.now()).asked()?;
-    if is_timed(args, &config).asked()? {
+    check_max_time(args, machine.now()).or_usage_error()?;
+    if is_timed(args, &config).or_usage_error()? {
         machine.set_mode(Mode::Detailed);
     }
     if args.fingerprint.is_some() {
         machine.hear_wires();
     }
     let interrupted = interrupt_flag()?;
-    // Nobody sits at a guest whose terminal has gone away.
+    // An interactive guest ends when its terminal is closed.
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&interrupted))?;
     let gdb = args.gdb.map(listen).transpose()?;
     let (started, first, figures) = (Instant::now(), machine.instructions(), CoreCounts::of(&machine));
     let mut shell = Shell {
-        course: Course::begin(&machine, args, places),
+        progress: BootProgress::begin(&machine, args, places),
         guest: Debuggee::new(machine),
         gdb,
         terminal: Terminal::open()?,
@@ -113,30 +115,31 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
     };
     let ended = shell.run(&interrupted);
     if let Some(gdb) = &mut shell.gdb {
-        // A debugger that has gone away meanwhile need not hear of it.
+        // A debugger that has disconnected meanwhile need not be notified.
         let _ = gdb.exited(&mut shell.guest, *ended.as_ref().unwrap_or(&1));
     }
-    let Shell { guest, terminal, identity, course, .. } = shell;
-    drop(course);
+    let Shell { guest, terminal, identity, progress, .. } = shell;
+    drop(progress);
     drop(terminal);
-    tell!("{}", took(&guest.machine, first, started.elapsed()));
-    CoreCounts::of(&guest.machine).since(&figures).into_iter().for_each(|line| tell!("{line}"));
-    // Each is written however the guest has ended, and whatever becomes of the other.
+    errln!("{}", run_summary(&guest.machine, first, started.elapsed()));
+    CoreCounts::of(&guest.machine).since(&figures).into_iter().for_each(|line| errln!("{line}"));
+    // Both files are written however the guest ended, even if one of them fails.
     let written =
         [write_fingerprint(args, &guest.machine), write_checkpoint(args, &guest.machine, &identity)];
     let (code, ended) = ended.map_or_else(|error| (0, Err(error)), |code| (code, Ok(())));
     let mut failed = [ended].into_iter().chain(written).filter_map(Result::err);
     let Some(first) = failed.next() else { return Ok(ExitCode::from(code)) };
-    failed.for_each(|error| tell!("doorbell: {error:#}"));
+    failed.for_each(|error| errln!("doorbell: {error:#}"));
     Err(first)
 }
 
-/// Whether a program without a kernel is timed: a core is probed by one, and what a machine that is not timed takes says nothing of its core.
+/// Whether a program without a kernel is timed. A core is probed by one, and an untimed machine says nothing
+/// about its core.
 fn is_timed(args: &BootArgs, config: &RunConfig) -> anyhow::Result<bool> {
     let can = config.core.model == CoreModel::Timed;
     if args.timed && !can {
         bail!(
-            "--timed: this machine's core.model is \"functional\"; name one that is timed, such as --preset server"
+            "--timed: this machine's core.model is \"functional\"; choose a timed machine, such as --preset server"
         );
     }
     Ok(can && args.bare.is_some() && (args.timed || args.common.names_machine()))
@@ -151,15 +154,15 @@ fn write_fingerprint(args: &BootArgs, machine: &Machine) -> anyhow::Result<()> {
 fn write_checkpoint(args: &BootArgs, machine: &Machine, identity: &str) -> anyhow::Result<()> {
     let Some(path) = &args.save_checkpoint else { return Ok(()) };
     machine.checkpoint(identity, "boot").write(path)?;
-    tell!("checkpoint in {}", path.display());
+    errln!("checkpoint in {}", path.display());
     Ok(())
 }
 
-/// A checkpoint may be of a later time than that at which to leave.
-fn refuse_time_that_is_over(args: &BootArgs, now: Ps) -> anyhow::Result<()> {
+/// Rejects an end time before the time of the checkpoint.
+fn check_max_time(args: &BootArgs, now: Ps) -> anyhow::Result<()> {
     match args.max_time {
         Some(until) if args.checkpoint.is_some() && until <= now => bail!(
-            "--max-time {until}: the checkpoint's guest is at {now} already, and the time counts from its boot; give a later one"
+            "--max-time {until}: the checkpoint's guest is at {now} already, counted from its boot; give a later time"
         ),
         _ => Ok(()),
     }
@@ -169,30 +172,30 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
     let server =
         Server::bind(address).with_context(|| format!("cannot listen at {address} for a debugger"))?;
     let address = server.address()?;
-    tell!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
+    errln!("the guest waits for a debugger: gdb-multiarch -ex 'target remote {address}'");
     Ok(server)
 }
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
     refuse_traces(config)?;
     let name = image_for(&args.image, &config.machine());
-    let image = places.build_image(&name, &mut |line| tell!("{line}"))?;
+    let image = places.build_image(&name, &mut |line| errln!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
     let mut machine = machine_with(config, &open_disks(Some(&image), &config.run.disks)?)?;
     match &args.checkpoint {
-        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest).map_err(with_words)?,
+        Some(path) => machine.restore(&CheckpointFile::read(path)?, &guest).map_err(with_append_hint)?,
         None => machine.load(&read_guest(&image, bootargs)?)?,
     }
     Ok((machine, guest))
 }
 
-/// What an image was booted with beside its own words is said again to whoever goes on from its checkpoint.
-fn with_words(error: CheckpointError) -> anyhow::Error {
+/// Adds a hint: a boot from a checkpoint needs the same --append words as the original boot.
+fn with_append_hint(error: CheckpointError) -> anyhow::Error {
     match error {
         CheckpointError::OtherGuest(_) => {
             anyhow::anyhow!(
-                "{error}. Say the words that it was booted with by --append: a script's guest, for instance, with --append \
+                "{error}. Repeat the words of the original boot with --append; for a script's guest, for example, --append \
                  doorbell.app=host"
             )
         }
@@ -200,10 +203,10 @@ fn with_words(error: CheckpointError) -> anyhow::Error {
     }
 }
 
-/// Nothing here says when a machine is timed, and traces are played only while it is.
+/// Rejects traces: a boot has no timed phase, and traces are played only while a machine is timed.
 fn refuse_traces(config: &RunConfig) -> anyhow::Result<()> {
     if config.machine().beside > 0 {
-        bail!("beside.traces: a boot plays none; doorbell run does, of a benchmark or with --script");
+        bail!("beside.traces does not apply to a boot; use doorbell run with a benchmark or --script");
     }
     Ok(())
 }
@@ -222,27 +225,27 @@ fn bare(args: &BootArgs, config: &RunConfig, path: &Path) -> anyhow::Result<(Mac
     Ok((machine, guest))
 }
 
-/// What ran, and how fast.
-fn took(machine: &Machine, first: u64, gone: Duration) -> String {
+/// Summary of the executed instructions and the speed.
+fn run_summary(machine: &Machine, first: u64, gone: Duration) -> String {
     let (millions, seconds) = ((machine.instructions() - first) as f64 / 1e6, gone.as_secs_f64());
     let now = machine.now().as_secs_f64();
     format!(
-        "{millions:.0} M instructions, {seconds:.1} s ({:.0} M a second), at {now:.3} s simulated",
+        "{millions:.0} M instructions, {seconds:.1} s ({:.0} M per second), at {now:.3} s simulated",
         millions / seconds
     )
 }
 
-/// How far the guest is, as a moving line while it does not stand in the way of the guest's own.
-struct Course {
+/// Progress of the guest, shown as a line until the guest prints on the same terminal.
+struct BootProgress {
     screen: Screen,
     is_shown: bool,
     stage: Stage,
-    /// What comes when its kernel is up, and where the length of the boot is kept.
+    /// The stage after the kernel is up, and the stored length of earlier boots.
     booting: Option<(Stage, BootLength)>,
 }
 
-impl Course {
-    fn begin(machine: &Machine, args: &BootArgs, places: &Places) -> Course {
+impl BootProgress {
+    fn begin(machine: &Machine, args: &BootArgs, places: &Places) -> BootProgress {
         let (screen, from) = (Screen::new(false), machine.now());
         let length = args.max_time.map(|until| until.saturating_sub(from));
         let running = Stage::new("running", from, length);
@@ -256,10 +259,10 @@ impl Course {
             };
             (stage, Some((running, kept)))
         };
-        Course { is_shown: screen.moves(), screen, stage, booting }
+        BootProgress { is_shown: screen.moves(), screen, stage, booting }
     }
 
-    /// Its kernel is up as soon as somebody listens to its console.
+    /// Switches to the running stage once the kernel reads its console.
     fn follow(&mut self, machine: &Machine) {
         if machine.listens_to_input()
             && let Some((running, kept)) = self.booting.take()
@@ -279,7 +282,7 @@ impl Course {
         }
     }
 
-    /// The guest's lines come on this terminal, too.
+    /// Hides the progress line, because the guest's output is on the same terminal.
     fn make_room(&mut self) {
         if self.is_shown && std::io::stdout().is_terminal() {
             self.is_shown = false;
@@ -287,7 +290,7 @@ impl Course {
         }
     }
 
-    fn tell(&self, line: &str) {
-        if self.is_shown { self.screen.say(line) } else { tell!("{line}\r") }
+    fn say(&self, line: &str) {
+        if self.is_shown { self.screen.say(line) } else { errln!("{line}\r") }
     }
 }

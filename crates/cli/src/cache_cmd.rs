@@ -1,4 +1,4 @@
-//! `doorbell cache`: what images, checkpoints, packages and debugging symbols take, and their removal.
+//! `doorbell cache`: disk usage of images, checkpoints, packages and debugging symbols, and their removal.
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -10,35 +10,36 @@ use doorbell_bench::{Cached, CachedKind, Places};
 use doorbell_files::Removal;
 use serde_json::json;
 
-use crate::exit::Asked;
-use crate::out::{out, outln, tell};
+use crate::exit::OrUsageError;
+use crate::out::{errln, out, outln};
 
 #[derive(Subcommand)]
 pub enum CacheCommand {
-    /// List what the cache holds: its size on the disk, when it was used last, and whether a process uses it now
+    /// List the contents of the cache: size on disk, last use, and whether a process is using it
     List {
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove images, checkpoints, packages or debugging symbols that no process uses; they come again when they are wanted
+    /// Remove unused images, checkpoints, packages or debugging symbols; they are recreated when needed
     Clean(CleanArgs),
 }
 
 #[derive(Args)]
 pub struct CleanArgs {
-    /// What to remove: images, checkpoints, packages, symbols, all of these, or the name of one as `doorbell cache list` has it
+    /// Entries to remove: images, checkpoints, packages, symbols, all, or a name listed by `doorbell cache
+    /// list`
     #[arg(required = true, value_name = "WHAT")]
     what: Vec<String>,
-    /// Only what was not used for so long, such as 30d or 12h
+    /// Only entries unused for this time, such as 30d or 12h
     #[arg(long, value_name = "TIME")]
     unused_for: Option<Age>,
-    /// Only say what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 }
 
-/// A time of the host's.
+/// A duration of host time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Age(Duration);
 
@@ -50,13 +51,13 @@ impl FromStr for Age {
         let found = UNITS.iter().find_map(|(unit, seconds)| {
             text.strip_suffix(unit)?.parse::<u32>().ok().map(|count| u64::from(count) * seconds)
         });
-        let seconds =
-            found.ok_or_else(|| format!("\"{text}\" is no time; write one as 30d, 12h, 10min or 5s"))?;
+        let seconds = found
+            .ok_or_else(|| format!("\"{text}\" is not a time; write, for example, 30d, 12h, 10min or 5s"))?;
         Ok(Age(Duration::from_secs(seconds)))
     }
 }
 
-/// Does what was asked about the cache.
+/// Runs a subcommand on the cache.
 pub fn cache(command: &CacheCommand, places: &Places) -> anyhow::Result<ExitCode> {
     let read = || format!("cannot read the cache in {}", places.cache.display());
     let all = places.cached().with_context(read)?;
@@ -65,7 +66,7 @@ pub fn cache(command: &CacheCommand, places: &Places) -> anyhow::Result<ExitCode
             let entries: Vec<_> = all.iter().map(entry).collect();
             out!("{}\n", serde_json::to_string_pretty(&entries)?);
         }
-        CacheCommand::List { json: false } => told(&all, places),
+        CacheCommand::List { json: false } => print_list(&all, places),
         CacheCommand::Clean(args) => clean(args, &all)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -77,7 +78,7 @@ fn entry(cached: &Cached) -> serde_json::Value {
     json!({ "kind": kind.name(), "name": name, "path": path, "bytes": bytes, "used_unix_seconds": used, "in_use": in_use })
 }
 
-fn told(all: &[Cached], places: &Places) {
+fn print_list(all: &[Cached], places: &Places) {
     let width = all.iter().map(|cached| cached.name.chars().count()).max().unwrap_or(0).max(4);
     if !all.is_empty() {
         outln!("{:<11} {:<width$} {:>11}  last used", "kind", "name", "size");
@@ -118,7 +119,7 @@ fn clean(args: &CleanArgs, all: &[Cached]) -> anyhow::Result<()> {
         "all" => cached.kind != CachedKind::Other,
         name => cached.name == name && cached.kind != CachedKind::Other,
     };
-    known(args, all, &is).asked()?;
+    check_names(args, all, &is).or_usage_error()?;
     let old_enough = |cached: &Cached| {
         let age = SystemTime::now().duration_since(cached.used).unwrap_or_default();
         args.unused_for.is_none_or(|Age(least)| age >= least)
@@ -138,7 +139,7 @@ fn clean(args: &CleanArgs, all: &[Cached]) -> anyhow::Result<()> {
                 outln!("{} {kind} {name} ({bytes})", if args.dry_run { "would remove" } else { "removed" });
                 freed += cached.bytes;
             }
-            Removal::InUse => tell!("kept {kind} {name} ({bytes}): a process uses it"),
+            Removal::InUse => errln!("kept {kind} {name} ({bytes}): in use by a process"),
             Removal::Missing => {}
         }
     }
@@ -147,12 +148,12 @@ fn clean(args: &CleanArgs, all: &[Cached]) -> anyhow::Result<()> {
 }
 
 /// Whether every word names something.
-fn known(args: &CleanArgs, all: &[Cached], is: &dyn Fn(&Cached, &str) -> bool) -> anyhow::Result<()> {
+fn check_names(args: &CleanArgs, all: &[Cached], is: &dyn Fn(&Cached, &str) -> bool) -> anyhow::Result<()> {
     for what in &args.what {
         let is_kind = ["images", "checkpoints", "packages", "symbols", "all"].contains(&what.as_str());
         if !is_kind && !all.iter().any(|cached| is(cached, what)) {
             bail!(
-                "\"{what}\" is neither images, checkpoints, packages, symbols nor all, and no name of any in `doorbell cache list`"
+                "\"{what}\" is none of images, checkpoints, packages, symbols and all, and not a name in `doorbell cache list`"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! `--on slurm`: points of sweeps, searches and reproductions as job arrays, and the task that each node runs.
+//! `--on slurm`: points of sweeps, searches and reproductions as job arrays, and the task run on each node.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,35 +9,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use doorbell_bench::Places;
-use doorbell_study::cluster::{Program, Settings, Share, Slurm, TaskList, Told, left_word, measure};
+use doorbell_study::cluster::{
+    ClusterEvent, ClusterExperiment, Program, Settings, Slurm, TaskList, failure_file, measure,
+};
 use doorbell_study::experiment::{self, Store, Sweep};
 
-use crate::exit::{self, Asked};
+use crate::exit::{self, OrUsageError};
 use crate::experiment::Experiment;
 use crate::screen::{Line, Screen};
 use crate::sweep_page::PAGES;
 use crate::tally::Tally;
 
-/// Where the terminal does not move, the queue is told no more often than this.
-const QUEUE_TOLD: Duration = Duration::from_secs(60);
+/// Minimum interval between queue messages if there is no progress line.
+const QUEUE_MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, ValueEnum)]
 enum On {
     Slurm,
 }
 
-/// Which cluster, and what is asked of it.
+/// Cluster options.
 #[derive(Args)]
 #[command(next_help_heading = "On a cluster")]
 pub struct ClusterArgs {
-    /// Measure the points as job arrays of a cluster: slurm
+    /// Measure the points as job arrays on a cluster: slurm
     ///
-    /// The same command goes on after a kill, on any login node (docs/clusters.md).
+    /// After a kill, the same command continues on any login node (docs/clusters.md).
     #[arg(long, value_name = "CLUSTER", hide_possible_values = true, conflicts_with = "jobs")]
     on: Option<On>,
     /// sbatch's --partition
     ///
-    /// This and those below count over [cluster] in the experiment's file.
+    /// This option and those below override [cluster] in the experiment's file.
     #[arg(long, value_name = "NAME", requires = "on")]
     partition: Option<String>,
     /// sbatch's --time for a point, such as 1:30:00
@@ -49,19 +51,19 @@ pub struct ClusterArgs {
     /// sbatch's --account
     #[arg(long, value_name = "NAME", requires = "on", hide_short_help = true)]
     account: Option<String>,
-    /// How many points run at once [default: what the cluster gives]
+    /// Maximum number of points that run at once [default: no limit]
     #[arg(long, value_name = "N", requires = "on", hide_short_help = true)]
     concurrency: Option<u32>,
-    /// How often a point that fails is submitted [default: 3]
+    /// Maximum number of submissions of a failing point [default: 3]
     #[arg(long, value_name = "N", requires = "on", hide_short_help = true)]
     attempts: Option<u32>,
-    /// One more option of sbatch's, such as --sbatch=--qos=low (repeatable)
+    /// Additional sbatch option, such as --sbatch=--qos=low (repeatable)
     #[arg(long, value_name = "OPTION", requires = "on", hide_short_help = true, allow_hyphen_values = true)]
     sbatch: Vec<String>,
 }
 
 impl ClusterArgs {
-    /// The cluster, if one was asked for.
+    /// The cluster, if requested.
     pub fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
         let Some(On::Slurm) = self.on else { return Ok(None) };
         let settings = Settings {
@@ -74,19 +76,20 @@ impl ClusterArgs {
             settle_seconds: None,
             sbatch: self.sbatch.clone(),
         };
-        settings.check().asked()?;
+        settings.check().or_usage_error()?;
         Ok(Some(Cluster { settings, slurm: Slurm::find()? }))
     }
 }
 
-/// A cluster that answers.
+/// An available cluster.
 pub struct Cluster {
     settings: Settings,
     slurm: Slurm,
 }
 
 impl Cluster {
-    /// Measures all points of some experiments that are not done, and keeps in `folder` what is known of the jobs, which have this name.
+    /// Measures all unfinished points of some experiments. The journal of jobs is in `folder`; jobs are named
+    /// `name`.
     pub fn measure(
         &self,
         work: &[(&Experiment, &Store)],
@@ -97,7 +100,7 @@ impl Cluster {
         let absolute = |path: &Path| -> anyhow::Result<PathBuf> {
             std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
         };
-        let (mut shares, mut settings) = (Vec::new(), self.settings.clone());
+        let (mut experiments, mut settings) = (Vec::new(), self.settings.clone());
         for (experiment, store) in work {
             settings = settings.over(&experiment.plan.file.cluster);
             let missing: Vec<usize> = (0..experiment.identities.len())
@@ -106,7 +109,7 @@ impl Cluster {
             let boots = screen.simulating(None, |control| {
                 Ok(experiment.plan.boots(&missing, experiment.places, control)?)
             })?;
-            shares.push(Share {
+            experiments.push(ClusterExperiment {
                 file: absolute(&experiment.file)?,
                 out: absolute(&experiment.out)?,
                 plan: &experiment.plan,
@@ -115,26 +118,26 @@ impl Cluster {
                 boots,
             });
         }
-        settings.check().asked()?;
+        settings.check().or_usage_error()?;
         let Some((first, _)) = work.first() else { return Ok(Vec::new()) };
         let program = Program {
             path: std::env::current_exe().context("cannot find this program's own file")?,
             cache: absolute(&first.places.cache)?,
         };
-        let mut teller = Teller {
+        let mut reporter = ClusterReporter {
             work,
             screen,
             tally: None,
             done: 0,
             to_do: 0,
-            queue_told: None,
+            queue_reported: None,
             reasons: String::new(),
             why: String::new(),
         };
         let cluster = (&self.slurm, &settings, &program);
-        let mut tell = |told| teller.tell(told);
-        let result = measure(&shares, (&absolute(folder)?, name), cluster, interrupted, &mut tell);
-        screen.watch_no_more();
+        let mut report = |event| reporter.report(event);
+        let result = measure(&experiments, (&absolute(folder)?, name), cluster, interrupted, &mut report);
+        screen.stop_watching();
         Ok(result?)
     }
 }
@@ -143,36 +146,35 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Tells what happens.
-struct Teller<'a> {
+/// Reports cluster events.
+struct ClusterReporter<'a> {
     work: &'a [(&'a Experiment<'a>, &'a Store)],
     screen: &'a Screen,
-    /// Once it is known what there is to do.
+    /// Set once the number of points to measure is known.
     tally: Option<Arc<Tally>>,
     done: usize,
     to_do: usize,
-    queue_told: Option<Instant>,
+    queue_reported: Option<Instant>,
     reasons: String,
-    /// Why the last point was submitted again: hundreds may be for one reason.
+    /// Reason of the last resubmission: hundreds may have the same one.
     why: String,
 }
 
-impl Teller<'_> {
-    /// A point in words.
-    fn point(&self, (share, index): (usize, usize)) -> String {
-        let experiment = self.work[share].0;
+impl ClusterReporter<'_> {
+    /// Description of a point.
+    fn point(&self, (experiment, index): (usize, usize)) -> String {
+        let experiment = self.work[experiment].0;
         let of =
             if self.work.len() == 1 { String::new() } else { format!(" of {}", experiment.plan.file.name()) };
         format!("point {index}{of}: {}", experiment.plan.points[index].describe())
     }
 
-    fn tell(&mut self, told: Told) {
+    fn report(&mut self, event: ClusterEvent) {
         let screen = self.screen;
-        match told {
-            Told::Held(holder) => screen.say(&format!(
-                "{holder} submits and watches these points already; waiting for it, and going on if it ends"
-            )),
-            Told::ToDo(to_do, queued) => {
+        match event {
+            ClusterEvent::Locked(holder) => screen
+                .say(&format!("{holder} submits and watches these points already; waiting until it ends")),
+            ClusterEvent::ToDo(to_do, queued) => {
                 let all: usize = self.work.iter().map(|(experiment, _)| experiment.plan.points.len()).sum();
                 let taken_up = if queued == 0 {
                     String::new()
@@ -186,33 +188,33 @@ impl Teller<'_> {
                 self.tally = Some(tally);
                 self.to_do = to_do;
             }
-            Told::Damaged(point, problem) => {
+            ClusterEvent::Damaged(point, problem) => {
                 screen.say(&format!("measured again, because {problem}: {}", self.point(point)));
             }
-            Told::Submitted(job, count, true) => {
-                screen.say(&format!("job {job}: {}, which points share", counted(count, "boot")))
+            ClusterEvent::Submitted(job, count, true) => {
+                screen.say(&format!("job {job}: {}, shared by points", counted(count, "boot")))
             }
-            Told::Submitted(job, count, false) => {
+            ClusterEvent::Submitted(job, count, false) => {
                 screen.say(&format!("job {job}: {}", counted(count, "point")))
             }
-            Told::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
-            Told::Done(point) => {
+            ClusterEvent::Queue(running, waiting, reasons) => self.queue(running, waiting, reasons),
+            ClusterEvent::Done(point) => {
                 self.done += 1;
                 self.ended(point, true);
                 screen.say(&format!("{}/{} {}", self.done, self.to_do, self.point(point)));
             }
-            Told::Again(point, why) => {
-                let said = if why == self.why { "as before" } else { &why };
-                screen.say(&format!("submitted again: {}: {said}", self.point(point)));
+            ClusterEvent::Resubmitted(point, why) => {
+                let reason = if why == self.why { "same reason" } else { &why };
+                screen.say(&format!("submitted again: {}: {reason}", self.point(point)));
                 self.why = why;
             }
-            Told::Failed(point) => {
+            ClusterEvent::Failed(point) => {
                 self.ended(point, false);
                 screen.say(&format!("failed: {}", self.point(point)));
             }
-            Told::Trouble(problem) => screen.say(&format!("{problem}\nTrying again.")),
-            Told::Left(jobs) => screen.say(&format!(
-                "What was submitted stays in the queue; `scancel {}` takes it out.",
+            ClusterEvent::QueueError(problem) => screen.say(&format!("{problem}\nTrying again.")),
+            ClusterEvent::Detached(jobs) => screen.say(&format!(
+                "The submitted jobs stay in the queue; remove them with `scancel {}`.",
                 jobs.join(" ")
             )),
         }
@@ -226,24 +228,25 @@ impl Teller<'_> {
 
     fn queue(&mut self, running: usize, waiting: usize, reasons: String) {
         let why = if reasons.is_empty() { String::new() } else { format!(" ({reasons})") };
-        let line = format!("queue: {} run, {waiting} wait{why}", counted(running, "task"));
+        let line = format!("queue: {} running, {waiting} pending{why}", counted(running, "task"));
         if let Some(tally) = &self.tally {
             tally.note(line.clone());
         }
-        let due = self.queue_told.is_none_or(|told| told.elapsed() > QUEUE_TOLD);
+        let due = self.queue_reported.is_none_or(|time| time.elapsed() > QUEUE_MESSAGE_INTERVAL);
         if !self.screen.moves() && (due || (reasons != self.reasons && !reasons.is_empty())) {
             self.screen.say(&line);
-            self.queue_told = Some(Instant::now());
+            self.queue_reported = Some(Instant::now());
             self.reasons = reasons;
         }
     }
 }
 
-/// Does one task of an array. Why it failed is left for whoever watches the queue.
+/// Runs one task of an array. The reason of a failure is left in a file for the process that watches the
+/// queue.
 pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitCode> {
-    let word = left_word(list, number);
-    // Of a turn of this task before, which was lost with its node.
-    let _ = std::fs::remove_file(&word);
+    let failure = failure_file(list, number);
+    // Removes the file of an earlier attempt, which was lost with its node.
+    let _ = std::fs::remove_file(&failure);
     let tasks = TaskList::read(list)?;
     let task = tasks.tasks.get(number).with_context(|| {
         format!("{} has {} tasks and no task {number}", list.display(), tasks.tasks.len())
@@ -253,7 +256,7 @@ pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitC
         let experiment = Experiment::read(&task.file, Some(&task.out), places, &screen)?;
         let index = experiment.identities.iter().position(|identity| identity.0 == task.point);
         let index = index.ok_or_else(|| {
-            anyhow!("{} was changed since this was submitted and has this point no more", task.file.display())
+            anyhow!("{} was changed after submission and no longer contains this point", task.file.display())
         })?;
         screen.simulating(None, |control| {
             if task.boot {
@@ -271,9 +274,9 @@ pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitC
         })
     })();
     if let Err(error) = &done {
-        let said = format!("{}\n{}\n", exit::status(error), crate::told(error));
-        // If it cannot be written, the task's own output and Slurm's state say it.
-        let _ = std::fs::write(&word, said);
+        let text = format!("{}\n{}\n", exit::status(error), crate::error_text(error));
+        // If it cannot be written, the task's own output and Slurm's state have the reason.
+        let _ = std::fs::write(&failure, text);
     }
     done.map(|()| ExitCode::SUCCESS)
 }

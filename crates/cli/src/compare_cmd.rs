@@ -1,4 +1,4 @@
-//! `doorbell compare`: results side by side.
+//! `doorbell compare`: comparison of results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,47 +6,48 @@ use std::process::ExitCode;
 use clap::Args;
 use doorbell_bench::{Results, named};
 use doorbell_report::{comparison_html, comparison_text};
-use doorbell_study::compare::{CompareError, Share, Wanted, compare};
+use doorbell_study::compare::{CompareError, CompareRequest, Share, compare};
 
-use crate::exit::{Asked, DIFFERS};
+use crate::exit::{DIFFERS, OrUsageError};
 use crate::inputs;
-use crate::out::{out, outln, tell};
+use crate::out::{errln, out, outln};
 use crate::run_args::command_line;
 
 #[derive(Args)]
 #[command(
-    after_help = "docs/compare.md says which points are compared, what is judged, and what a difference outside both intervals is"
+    after_help = "docs/compare.md explains which points are compared, which figures are judged, and when a difference is significant"
 )]
 pub struct CompareArgs {
     /// Result folders of run, trace run, search or sweep; the first one is the base
     #[arg(required = true, num_args = 2.., value_names = ["A", "B"])]
     results: Vec<PathBuf>,
-    /// End with exit status 3 if a figure differs by more than this share of the base's, and not by chance
+    /// End with exit status 3 if a figure differs significantly from the base by more than this share
     #[arg(long, value_name = "SHARE")]
     fail_over: Option<Share>,
-    /// List and judge this figure, or all whose names begin so, such as latency_ns (repeatable) [default: throughput, loss, latency, cost]
+    /// List and judge this figure, or all whose names start with it, such as latency_ns (repeatable)
+    /// [default: throughput, loss, latency, cost]
     #[arg(long = "figure", value_name = "NAME")]
     figures: Vec<String>,
     /// List every figure that differs
     #[arg(long)]
     all: bool,
-    /// Also write comparison.json and report.html there
+    /// Also write comparison.json and report.html to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the comparison as JSON on standard output, and nothing else there
+    /// Print only the comparison as JSON, on standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Compares, writes, prints, and judges.
+/// Compares, writes and prints the results, and applies the limit.
 pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted { fail_over: args.fail_over, figures: args.figures.clone() };
-    let comparison = match compare(&args.results, &wanted) {
-        Err(error @ CompareError::Asked(_)) => return Err(error).asked(),
+    let request = CompareRequest { fail_over: args.fail_over, figures: args.figures.clone() };
+    let comparison = match compare(&args.results, &request) {
+        Err(error @ CompareError::Request(_)) => return Err(error).or_usage_error(),
         compared => compared?,
     };
     if let Some(path) = &args.out {
-        inputs::keep(path, &args.results).asked()?;
+        inputs::keep(path, &args.results).or_usage_error()?;
     }
     let json = comparison.to_json();
     let mut written = None;
@@ -61,7 +62,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     } else {
         let listed = |figure: &doorbell_report::ComparedFigure| match args.figures.is_empty() {
             true => figure.headline,
-            false => wanted.names(&figure.name),
+            false => request.names(&figure.name),
         };
         out!("{}", comparison_text(&comparison, args.all, &listed));
         if let Some((path, names)) = written {
@@ -69,7 +70,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         }
     }
     for failure in &comparison.failures {
-        tell!("doorbell: {failure}");
+        errln!("doorbell: {failure}");
     }
     Ok(if comparison.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }

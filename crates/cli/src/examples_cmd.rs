@@ -1,5 +1,5 @@
-//! `doorbell examples`: the files that the documentation's commands name. They are in the program, so that who installed it without a
-//! copy of the repository can paste those commands, too.
+//! `doorbell examples`: the files named in the documentation's commands. They are part of the program, so
+//! that the commands also work without a copy of the repository.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,26 +12,26 @@ use doorbell_files::replace;
 
 use crate::out::outln;
 
-/// By their paths in the repository, with their texts and whether they are programs.
+/// Path in the repository, text, and whether the file is executable.
 const FILES: &[(&str, &str, bool)] = include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 
 /// Write the files that the documentation's commands name: examples, experiments, and programs of guests.
 #[derive(Args, Debug)]
 pub struct ExamplesArgs {
-    /// The folder in which examples/, experiments/ and guest/examples/ are made
+    /// Folder in which examples/, experiments/ and guest/examples/ are created
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
 }
 
-/// Writes them all, unless one that somebody has changed stands in the way.
+/// Writes all files, unless one exists with different contents.
 pub fn run(args: &ExamplesArgs) -> anyhow::Result<ExitCode> {
     let path = |name: &str| args.folder.join(name);
     let is_another = |(name, text, _): &&(&str, &str, bool)| {
-        fs::read(path(name)).is_ok_and(|there| there != text.as_bytes())
+        fs::read(path(name)).is_ok_and(|existing| existing != text.as_bytes())
     };
     if let Some((name, ..)) = FILES.iter().find(is_another) {
         bail!(
-            "{} is there already and reads differently; nothing was written: name another folder, or move that file away",
+            "{} exists with different contents; nothing was written. Choose another folder, or move that file",
             path(name).display()
         );
     }
@@ -52,7 +52,7 @@ fn write(path: &Path, text: &str, is_program: bool) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What helps with a command that failed because it names one of these files and there is none.
+/// Hint for a command that failed because it names one of these files and the file does not exist.
 pub fn hint(mut words: impl Iterator<Item = String>) -> Option<String> {
     let is_one = |word: &str| {
         let below = format!("{}/", word.trim_end_matches('/'));
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_the_documentation_that_is_not_here_can_be_had() {
+    fn a_missing_example_file_is_hinted_at() {
         let hint = |words: &[&str]| hint(words.iter().map(|word| (*word).to_owned()));
         assert_eq!(
             hint(&["sweep", "examples/frequency.toml"]).as_deref(),

@@ -1,5 +1,6 @@
-//! How the command ends: 0 when all is done, 2 for wrong use, 130 when it was interrupted, 3 when a comparison finds what it was told
-//! to fail over, 1 for everything else. `run --script` ends as its script did. docs/commands.md says what scripts may rely on.
+//! Exit status of the command: 0 for success, 1 for failure, 2 for a usage error, 3 if a comparison exceeds
+//! its limit, 130 if interrupted. `run --script` returns the script's status. docs/commands.md describes what
+//! scripts may rely on.
 
 use std::error::Error;
 use std::fmt;
@@ -11,52 +12,52 @@ use doorbell_machine::playback::PlaybackError;
 use doorbell_qemu_trace::recording::RecordError;
 use doorbell_study::experiment::ExperimentError;
 
-/// Something failed.
+/// A failure other than the ones below.
 pub const FAILED: u8 = 1;
-/// What was asked for cannot be: a wrong option, key, value or unit.
-pub const WRONG_USE: u8 = 2;
-/// Results differ by more than was allowed.
+/// Usage error: an invalid option, key, value or unit.
+pub const USAGE_ERROR: u8 = 2;
+/// Results differ by more than the limit.
 pub const DIFFERS: u8 = 3;
-/// The user ended it before its time: 128 and the number of SIGINT, as shells have it.
+/// Interrupted by the user: 128 plus the number of SIGINT, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// The user ended it, and this is to be said.
+/// Interrupted by the user, with a message.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; {0}")]
 pub struct Interrupted(pub &'static str);
 
-/// An error in what was asked for; it reads as the error itself does.
+/// A usage error; it displays as the error that it wraps.
 #[derive(Debug)]
-struct WrongUse(anyhow::Error);
+struct UsageError(anyhow::Error);
 
-impl fmt::Display for WrongUse {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for WrongUse {
+impl Error for UsageError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
 }
 
-/// Results of looking at what was asked for.
-pub trait Asked<T> {
-    /// An error is one in what was asked for, unless the host failed, as it does when a file cannot be read.
-    fn asked(self) -> anyhow::Result<T>;
+/// Marks errors of argument checks as usage errors.
+pub trait OrUsageError<T> {
+    /// Wraps an error as a usage error, unless the host caused it, for example if a file cannot be read.
+    fn or_usage_error(self) -> anyhow::Result<T>;
 }
 
-impl<T, E: Into<anyhow::Error>> Asked<T> for Result<T, E> {
-    fn asked(self) -> anyhow::Result<T> {
+impl<T, E: Into<anyhow::Error>> OrUsageError<T> for Result<T, E> {
+    fn or_usage_error(self) -> anyhow::Result<T> {
         self.map_err(|error| match error.into() {
-            error if is_the_hosts(&error) => error,
-            error => WrongUse(error).into(),
+            error if is_host_error(&error) => error,
+            error => UsageError(error).into(),
         })
     }
 }
 
-fn is_the_hosts(error: &anyhow::Error) -> bool {
+fn is_host_error(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<std::io::Error>()
             || cause.downcast_ref::<ConfigError>().is_some_and(|error| error.is_hosts)
@@ -68,7 +69,7 @@ fn is_the_hosts(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The exit status of a command that ended with this error.
+/// Exit status for this error.
 pub fn status(error: &anyhow::Error) -> u8 {
     error.chain().find_map(status_of).unwrap_or(FAILED)
 }
@@ -79,19 +80,19 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
     }
     match cause.downcast_ref() {
         Some(RecordError::Interrupted) => return Some(INTERRUPTED),
-        // It reads as its cause, as below.
+        // It displays as its cause, as below.
         Some(RecordError::Image(error)) => return of_image(error),
         _ => {}
     }
     if let Some(error) = cause.downcast_ref::<ConfigError>() {
         return Some(of_config(error));
     }
-    if cause.is::<WrongUse>() {
-        return Some(WRONG_USE);
+    if cause.is::<UsageError>() {
+        return Some(USAGE_ERROR);
     }
     match cause.downcast_ref() {
-        Some(ExperimentError::File(_) | ExperimentError::Point { .. }) => return Some(WRONG_USE),
-        // It reads as its cause, and is not followed by it.
+        Some(ExperimentError::File(_) | ExperimentError::Point { .. }) => return Some(USAGE_ERROR),
+        // It displays as its cause, which is not in its error chain.
         Some(ExperimentError::Run(error)) => return of_run(error),
         None => {}
     }
@@ -99,7 +100,7 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
 }
 
 fn of_config(error: &ConfigError) -> u8 {
-    if error.is_hosts { FAILED } else { WRONG_USE }
+    if error.is_hosts { FAILED } else { USAGE_ERROR }
 }
 
 fn of_run(error: &RunError) -> Option<u8> {
@@ -108,7 +109,7 @@ fn of_run(error: &RunError) -> Option<u8> {
         RunError::Config(error) | RunError::Playback { error: PlaybackError::Config(error), .. } => {
             Some(of_config(error))
         }
-        RunError::Playback { error: PlaybackError::Pace(_), .. } => Some(WRONG_USE),
+        RunError::Playback { error: PlaybackError::Pace(_), .. } => Some(USAGE_ERROR),
         RunError::Image(error) => of_image(error),
         _ => None,
     }
@@ -117,7 +118,7 @@ fn of_run(error: &RunError) -> Option<u8> {
 fn of_image(error: &ImageError) -> Option<u8> {
     match error {
         ImageError::Interrupted => Some(INTERRUPTED),
-        ImageError::UnknownRecipe { .. } | ImageError::Recipe { .. } => Some(WRONG_USE),
+        ImageError::UnknownRecipe { .. } | ImageError::Recipe { .. } => Some(USAGE_ERROR),
         _ => None,
     }
 }
@@ -129,11 +130,11 @@ mod tests {
     use super::*;
 
     fn wrong_key() -> ConfigError {
-        ConfigError::new("nic.rx_fifi", "there is no such key")
+        ConfigError::new("nic.rx_fifi", "unknown key")
     }
 
     #[test]
-    fn an_error_is_known_however_deep_it_lies() {
+    fn the_status_is_found_at_any_depth_of_the_error_chain() {
         let status =
             |error: anyhow::Error| super::status(&error.context("of a load").context("3 of 4 are done"));
         assert_eq!(status(RunError::Interrupted.into()), 130);
@@ -148,8 +149,8 @@ mod tests {
         let no_memory = || ConfigError::of_host("platform.ram", "the host does not provide 12GiB of memory");
         assert_eq!(status(no_memory().into()), 1);
         assert_eq!(status(RunError::from(no_memory()).into()), 1);
-        assert_eq!(status(Err::<(), _>(no_memory()).asked().unwrap_err()), 1);
-        assert_eq!(status(Err::<(), _>(RunError::from(no_memory())).asked().unwrap_err()), 1);
+        assert_eq!(status(Err::<(), _>(no_memory()).or_usage_error().unwrap_err()), 1);
+        assert_eq!(status(Err::<(), _>(RunError::from(no_memory())).or_usage_error().unwrap_err()), 1);
         assert_eq!(status(ExperimentError::from(RunError::from(wrong_key())).into()), 2);
         let played = |error| RunError::Playback { path: "a.dbt".into(), error };
         assert_eq!(status(played(wrong_key().into()).into()), 2);
@@ -160,18 +161,19 @@ mod tests {
         assert_eq!(status(RunError::from(unknown()).into()), 2);
         let wrong = ImageError::Recipe { recipe: "bad.toml".into(), problem: "unknown field".into() };
         assert_eq!(status(wrong.into()), 2);
-        assert_eq!(status(RunError::NoAnswer("nobody answers".into()).into()), 1);
+        assert_eq!(status(RunError::NoAnswer("no answer".into()).into()), 1);
         assert_eq!(status(anyhow!("a fault")), 1);
     }
 
     #[test]
-    fn wrong_use_reads_as_the_error_does_and_a_file_that_cannot_be_read_is_none() {
-        let wrong = Err::<(), _>(anyhow!("no unit")).context("--rate").asked().unwrap_err();
+    fn usage_errors_display_their_cause_and_unreadable_files_are_not_usage_errors() {
+        let wrong = Err::<(), _>(anyhow!("no unit")).context("--rate").or_usage_error().unwrap_err();
         assert_eq!((status(&wrong), format!("{wrong:#}")), (2, "--rate: no unit".to_owned()));
-        let missing = std::fs::read("/nowhere/at/all").context("--file").asked().unwrap_err();
+        let missing = std::fs::read("/nowhere/at/all").context("--file").or_usage_error().unwrap_err();
         assert_eq!(status(&missing), 1);
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        let missing = Err::<(), anyhow::Error>(RunError::io("read", "net.toml")(missing).into()).asked();
+        let missing =
+            Err::<(), anyhow::Error>(RunError::io("read", "net.toml")(missing).into()).or_usage_error();
         assert_eq!(status(&missing.unwrap_err()), 1);
     }
 }

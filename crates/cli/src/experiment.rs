@@ -1,4 +1,4 @@
-//! An experiment as the commands see it: read from a file, measured point by point in processes of their own, and drawn.
+//! An experiment for the commands: reads it, measures its points in separate processes, and draws its plots.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +9,14 @@ use doorbell_bench::Places;
 use doorbell_study::experiment::{ExperimentFile, Identity, Plan, Progress, Store, Sweep, Table, sweep};
 
 use crate::exit::Interrupted;
-use crate::out::tell;
+use crate::out::errln;
 use crate::screen::Screen;
 use crate::tally::Tally;
 
-/// Who is told how far points are, and what they are part of, if there is anything else.
-pub type Told<'a> = (&'a Screen, &'a Tally, &'a str);
+/// Where progress is reported: screen, tally, and the name of the figure's part, if any.
+pub type ProgressSink<'a> = (&'a Screen, &'a Tally, &'a str);
 
-/// An experiment, read and checked, and its points' identities.
+/// A validated experiment with its points' identities.
 pub struct Experiment<'a> {
     pub file: PathBuf,
     pub places: &'a Places,
@@ -26,7 +26,7 @@ pub struct Experiment<'a> {
 }
 
 impl<'a> Experiment<'a> {
-    /// Reads a file; without a result folder, results go to `results/` and the experiment's name.
+    /// Reads a file. Without `out`, results go to `results/` and the experiment's name.
     pub fn read(
         file: &Path,
         out: Option<&Path>,
@@ -39,25 +39,25 @@ impl<'a> Experiment<'a> {
         Ok(Experiment { file: file.to_owned(), places, plan, identities, out })
     }
 
-    /// Measures every point that is not done, `jobs` at once.
+    /// Measures every unfinished point, at most `jobs` at once.
     pub fn measure(
         &self,
         store: &Store,
         jobs: usize,
-        (screen, tally, of): Told,
+        (screen, tally, of): ProgressSink,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Sweep> {
-        store.sweep_away_partial()?;
+        store.remove_partial()?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let command = |index: usize| self.point_command(&program, index, screen.moves());
         let (points, mut done, mut to_do) = (&self.plan.points, 0, 0);
-        // A figure's part is named before each of its lines; a sweep is alone.
+        // Messages of a figure's part start with its name; a sweep is alone.
         let (before, name, at_once) = match of {
             "" => (String::new(), self.plan.file.name(), format!(", {jobs} at once")),
             part => (format!("{part}: "), part, String::new()),
         };
         let named = |index: usize| format!("{of} point {index}").trim_start().to_owned();
-        let mut tell = |event| match event {
+        let mut report = |event| match event {
             Progress::ToDo(count) => {
                 to_do = count;
                 let all = points.len();
@@ -66,12 +66,12 @@ impl<'a> Experiment<'a> {
             }
             Progress::Damaged(index, problem) => {
                 screen.say(&format!(
-                    "{before}point {index} is measured again, because {problem}: {}",
+                    "{before}point {index} is measured again, because its results are damaged ({problem}): {}",
                     points[index].describe()
                 ));
             }
-            Progress::Began(index) => tally.began(&named(index)),
-            Progress::At(index, said) => tally.at(&named(index), said),
+            Progress::Started(index) => tally.started(&named(index)),
+            Progress::At(index, text) => tally.at(&named(index), text),
             Progress::Done(index) => {
                 done += 1;
                 tally.ended(&named(index), true);
@@ -82,39 +82,37 @@ impl<'a> Experiment<'a> {
                 screen.say(&format!("{before}point {index} failed: {}", points[index].describe()));
             }
         };
-        let result = sweep(&self.plan, &self.identities, store, jobs, &command, interrupted, &mut tell);
+        let result = sweep(&self.plan, &self.identities, store, jobs, &command, interrupted, &mut report);
         if result.interrupted {
-            store.sweep_away_partial()?;
+            store.remove_partial()?;
         }
         Ok(result)
     }
 
-    /// What measures a point in a process of its own, which says how far it is if anybody wants to know.
-    fn point_command(&self, program: &Path, index: usize, tells: bool) -> Command {
+    /// Command that measures a point in its own process. With `reports`, it prints its progress.
+    fn point_command(&self, program: &Path, index: usize, reports: bool) -> Command {
         let mut command = Command::new(program);
         command.arg("--cache").arg(&self.places.cache);
         command.args(["sweep", "run", "--with-parent", "--quiet", "--index", &index.to_string()]);
         command.args(["--expect", &self.identities[index].0]);
-        command.args(tells.then_some("--tell-progress"));
+        command.args(reports.then_some("--tell-progress"));
         command.arg("--out").arg(&self.out).arg(&self.file);
         command
     }
 
-    /// The table of what is done.
+    /// Table of the finished points.
     pub fn table(&self, store: &Store) -> anyhow::Result<Table> {
         Table::of(&self.plan, &self.identities, store).map_err(anyhow::Error::msg)
     }
 
-    /// Says which points failed; an error if any did, or if the user stopped it.
+    /// Reports failed points. Returns an error if there are any, or if the user interrupted the sweep.
     pub fn ended(&self, result: &Sweep) -> anyhow::Result<()> {
         for failure in &result.failures {
             let what = self.plan.points[failure.index].describe();
-            tell!("point {} ({what}) failed: {}", failure.index, failure.problem);
+            errln!("point {} ({what}) failed: {}", failure.index, failure.problem);
         }
         if result.interrupted {
-            return Err(
-                Interrupted("the points that are done stay done, and the same command goes on").into()
-            );
+            return Err(Interrupted("finished points are kept, and the same command continues").into());
         }
         if !result.failures.is_empty() {
             let (failed, all) = (result.failures.len(), self.plan.points.len());

@@ -1,4 +1,4 @@
-//! `doorbell config explain`: what a parameter means, what it can be, and where its value in a machine comes from.
+//! `doorbell config explain`: meaning, range and source of a parameter's value in a machine.
 
 use clap::Args;
 use doorbell_bench::{Parameter, RunConfig, explained, parameters};
@@ -10,13 +10,13 @@ use crate::run_args::CommonArgs;
 
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// Which parameter or table, such as nic.rx_fifo; without one, the tables
+    /// Parameter or table, such as nic.rx_fifo; without one, lists the tables
     path: Option<String>,
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// Tells what was asked for.
+/// Prints the explanation.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let config = args.common.resolve(&[])?;
     let Some(path) = &args.path else {
@@ -40,15 +40,15 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let tree = tree(&config);
     if known.is_table {
         outln!("");
-        tell_keys(known, path, &tree);
+        print_keys(known, path, &tree);
         return Ok(());
     }
     outln!("");
-    tell_value(args.common.base()?, &args.common.overrides(&[]), (path, known), &tree);
+    print_value(args.common.base()?, &args.common.overrides(&[]), (path, known), &tree);
     Ok(())
 }
 
-/// A hart or port that the machine does not have is refused as one that is set.
+/// Rejects a hart or port that the machine does not have, with the error for setting it.
 fn refuse_missing_part(args: &ExplainArgs, path: &str) -> anyhow::Result<()> {
     let mut keys = path.split('.');
     let part = match (keys.next(), keys.next()) {
@@ -59,17 +59,17 @@ fn refuse_missing_part(args: &ExplainArgs, path: &str) -> anyhow::Result<()> {
     args.common.resolve(&[part]).map(drop)
 }
 
-/// Where the same stands for all harts or ports: what is said there holds for one that has nothing of its own.
+/// Path of the setting for all harts or ports, which applies to one without a setting of its own.
 fn for_all(path: &str) -> Option<String> {
     let (_, rest) = path.strip_prefix("hart.").or_else(|| path.strip_prefix("port."))?.split_once('.')?;
     Some(if rest == "memory.llc_ways" { "memory.llc.core_ways".to_owned() } else { rest.to_owned() })
 }
 
-/// The path at which a value is said, and the value: a hart's or port's own one, or that of all.
-fn said<'t>(tree: &'t Table, path: &str) -> (String, Option<&'t Value>) {
+/// Effective path and value: of the hart or port itself, or of the setting for all.
+fn effective<'t>(tree: &'t Table, path: &str) -> (String, Option<&'t Value>) {
     let own = at(tree, path);
     let Some(all) = for_all(path).filter(|_| own.is_none()) else { return (path.to_owned(), own) };
-    // An attachment of another kind than that of all has nothing from there.
+    // An attachment of another kind than the common one does not inherit its keys.
     let kind_is_own = all.strip_prefix("attach.").is_some_and(|key| {
         let own = at(tree, &format!("{}kind", path.strip_suffix(key).unwrap_or(path)));
         own.is_some_and(|own| Some(own) != at(tree, "attach.kind"))
@@ -81,16 +81,16 @@ fn said<'t>(tree: &'t Table, path: &str) -> (String, Option<&'t Value>) {
     (all, value)
 }
 
-/// A configuration as a tree.
+/// Parses a configuration into a tree.
 fn tree(config: &RunConfig) -> Table {
     config.to_toml().parse().expect("a configuration is TOML")
 }
 
-/// The keys of a table, with their values.
-fn tell_keys(table: &Parameter, path: &str, tree: &Table) {
+/// Prints the keys of a table, with their values.
+fn print_keys(table: &Parameter, path: &str, tree: &Table) {
     for known in parameters().iter().filter(|known| known.table() == table.path) {
         let whole = format!("{path}.{}", known.name());
-        let value = match said(tree, &whole).1 {
+        let value = match effective(tree, &whole).1 {
             Some(Value::Table(_)) | None => String::new(),
             Some(value) => plain(value),
         };
@@ -98,8 +98,8 @@ fn tell_keys(table: &Parameter, path: &str, tree: &Table) {
     }
 }
 
-/// What a value can be, what it is, and where it comes from.
-fn tell_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), tree: &Table) {
+/// Prints the range, the value and its source.
+fn print_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), tree: &Table) {
     let line = |name: &str, text: &str| outln!("  {name:<8} {text}");
     line("value", &known.value);
     if !known.units.is_empty() {
@@ -109,21 +109,21 @@ fn tell_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), tr
         line("range", &range);
     }
     line("default", known.default.as_deref().unwrap_or("none; see above"));
-    let (said_at, value) = said(tree, path);
-    let here = value.map_or_else(|| "not given".to_owned(), plain);
-    let (source, remark) = source(base, set, &said_at);
-    let of_all = if said_at == path { String::new() } else { format!(" ({said_at})") };
+    let (effective_path, value) = effective(tree, path);
+    let here = value.map_or_else(|| "not set".to_owned(), plain);
+    let (source, remark) = source(base, set, &effective_path);
+    let of_all = if effective_path == path { String::new() } else { format!(" ({effective_path})") };
     line("here", &format!("{here}, from {source}{of_all}"));
     if let Some(remark) = remark {
         line("remark", &remark);
-        // Marks such as [G] are told at the head of a preset.
+        // The preset's header explains marks such as [G].
         if let Some(head) = head_of(&source).filter(|_| remark.contains('[')) {
             outln!("\n{}", folded(&head, "  "));
         }
     }
 }
 
-/// Where the value at a path comes from, and what is remarked on it there.
+/// Source of the value at a path, and the comment there.
 fn source(base: &Base, set: &[String], path: &str) -> (String, Option<String>) {
     let sets = |assignment: &&String| {
         assignment.split('=').next().is_some_and(|key| {
@@ -140,7 +140,7 @@ fn source(base: &Base, set: &[String], path: &str) -> (String, Option<String>) {
     }
 }
 
-/// What a preset begins by saying of itself.
+/// The comment at the start of a preset.
 fn head_of(source: &str) -> Option<String> {
     let name = source.strip_prefix("preset ")?;
     let text = PRESETS.iter().find(|known| known.name == name)?.toml;
@@ -149,7 +149,7 @@ fn head_of(source: &str) -> Option<String> {
     Some(head.join(" "))
 }
 
-/// What stands at a dotted path.
+/// Value at a dotted path.
 fn at<'t>(tree: &'t Table, path: &str) -> Option<&'t Value> {
     match path.split_once('.') {
         Some((first, rest)) => at(tree.get(first)?.as_table()?, rest),
@@ -161,7 +161,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Text in lines of a terminal's width.
+/// Wraps text to the terminal's width.
 fn folded(text: &str, indent: &str) -> String {
     const WIDTH: usize = 96;
     let mut lines = vec![indent.to_owned()];

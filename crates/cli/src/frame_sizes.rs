@@ -1,12 +1,12 @@
-//! `--frame-size`: one size, one mix, or several of them, each of which gives a table.
+//! `--frame-size`: one size, one mix, or a list of them, each with its own table.
 //!
-//! Commas part the sizes of a list, and the parts of a mix with weights. What has a weight (`7x64B`) is a mix: `64,512` are two sizes,
-//! `1x64,1x512` is one mix of two, and `64,imix` is a size and a mix.
+//! Commas separate both the sizes of a list and the weighted parts of a mix. A text with a weight (`7x64B`)
+//! is a mix: `64,512` are two sizes, `1x64,1x512` is one mix of two, and `64,imix` is a size and a mix.
 
 use std::convert::Infallible;
 use std::str::FromStr;
 
-/// Sizes and mixes, each to be measured by itself.
+/// Sizes and mixes, each measured separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameSizes(pub Vec<String>);
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_weights_is_one_mix_and_else_commas_part_sizes() {
+    fn a_text_with_weights_is_one_mix_and_commas_otherwise_separate_sizes() {
         for (text, all) in [
             ("64", &["64"][..]),
             ("64,512B, 1518", &["64", "512B", "1518"]),

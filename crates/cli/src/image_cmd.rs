@@ -3,74 +3,75 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::exit::Asked;
-use crate::out::{outln, tell};
+use crate::exit::OrUsageError;
+use crate::out::{errln, outln};
 use crate::screen::interrupt_flag;
 use clap::{Args, Subcommand};
 use doorbell_bench::Places;
-use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, Pins, Recipe, build};
+use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, LockFile, Recipe, build};
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
-    /// Build an image from Debian packages (or take the one that is there)
+    /// Build an image from Debian packages, unless it exists already
     Build {
-        /// Name of a built-in recipe, or the path of a recipe of your own: a .toml file, or a folder with an image.toml
+        /// Name of a built-in recipe, or the path of your own recipe: a .toml file, or a folder with an
+        /// image.toml
         recipe: String,
         #[command(flatten)]
         archive: ArchiveArgs,
-        /// Look for newer packages
+        /// Check for newer packages
         #[arg(long)]
         refresh: bool,
-        /// Build even if nothing changed
+        /// Build even if nothing has changed
         #[arg(long)]
         force: bool,
-        /// Take exactly the packages that this file names; `doorbell image lock` writes it
+        /// Use exactly the packages listed in this file, written by `doorbell image lock`
         #[arg(long, value_name = "FILE", conflicts_with = "refresh")]
         locked: Option<PathBuf>,
     },
-    /// Write down which packages an image consists of, so that it can be built again when the archive has newer ones
+    /// Record the exact packages of an image in a lock file, so that the image can be rebuilt later
     Lock {
-        /// Name of a built-in recipe, or the path of a recipe of your own; its image is built if it is not there
+        /// Name of a built-in recipe, or the path of your own recipe; the image is built if it does not exist
         recipe: String,
-        /// The file to write [default: the one that the recipe names, else NAME.lock]
+        /// The file to write [default: the one named in the recipe, else NAME.lock]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
         #[command(flatten)]
         archive: ArchiveArgs,
-        /// Look for newer packages first
+        /// Check for newer packages first
         #[arg(long)]
         refresh: bool,
     },
-    /// Fetch Debian's debugging symbols of an image's programs and libraries, for `doorbell run --profile --debug-symbols`, and print
-    /// the folder that has them
+    /// Fetch Debian's debugging symbols for an image's programs and libraries, for `doorbell run --profile
+    /// --debug-symbols`, and print their folder
     Symbols {
-        /// Name of a built-in recipe, or the path of a recipe of your own; its image is built if it is not there
+        /// Name of a built-in recipe, or the path of your own recipe; the image is built if it does not exist
         recipe: String,
         #[command(flatten)]
         archive: ArchiveArgs,
-        /// The archive of debugging symbols, or none [default: debian-debug beside the mirror]
+        /// The archive of debugging symbols, or none [default: debian-debug next to the mirror]
         #[arg(long, env = "DOORBELL_DEBIAN_DEBUG_MIRROR", value_name = "URL")]
         debug_mirror: Option<String>,
     },
     /// List the built-in recipes
     List,
-    /// Show what a built image is made of
+    /// Show the contents of a built image
     Show {
-        /// Its name, or the path of its recipe
+        /// Name of the image, or path of its recipe
         name: String,
     },
 }
 
-/// Where packages come from.
+/// Source of packages.
 #[derive(Args)]
 pub struct ArchiveArgs {
-    /// The Debian mirror [default: the host's]
+    /// The Debian mirror [default: the host's mirror]
     #[arg(long, env = "DOORBELL_DEBIAN_MIRROR", value_name = "URL")]
     mirror: Option<String>,
-    /// The archive's keyring [default: that of the package debian-archive-keyring]
+    /// The archive's keyring [default: from the package debian-archive-keyring]
     #[arg(long, env = "DOORBELL_DEBIAN_KEYRING", value_name = "FILE")]
     keyring: Option<PathBuf>,
-    /// Use only what is in the cache
+    /// Use only packages in the cache
     #[arg(long)]
     offline: bool,
 }
@@ -88,7 +89,7 @@ impl ArchiveArgs {
     }
 }
 
-/// Does what was asked about images.
+/// Runs a subcommand on images.
 pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
     interrupt_flag()?;
     match command {
@@ -101,29 +102,29 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
                 ..archive.options(&recipe, places)
             };
             std::fs::create_dir_all(&places.cache)?;
-            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
+            let image = build(&recipe, &options, &mut |line| errln!("{line}"))?;
             outln!("{}", image.dir().display());
         }
         ImageCommand::Lock { recipe, out, archive, refresh } => {
             let recipe = Recipe::load(recipe)?;
             let default = || PathBuf::from(format!("{}.lock", recipe.name()));
             let out = out.clone().or_else(|| recipe.lock().map(PathBuf::from)).unwrap_or_else(default);
-            Pins::refuse_other(&out).asked()?;
-            // Without --refresh an image that is there stays as it is, and what it has is what is locked.
+            LockFile::refuse_other(&out).or_usage_error()?;
+            // Without --refresh an existing image is not rebuilt, and its packages are locked.
             let recipe = recipe.unlocked();
             let options = BuildOptions { refresh: *refresh, ..archive.options(&recipe, places) };
             std::fs::create_dir_all(&places.cache)?;
-            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
-            Pins::of(&image).write(&out)?;
+            let image = build(&recipe, &options, &mut |line| errln!("{line}"))?;
+            LockFile::of(&image).write(&out)?;
             outln!("{}", out.display());
         }
         ImageCommand::Symbols { recipe, archive, debug_mirror } => {
             let recipe = Recipe::load(recipe)?;
             let options = archive.options(&recipe, places);
             std::fs::create_dir_all(&places.cache)?;
-            let image = build(&recipe, &options, &mut |line| tell!("{line}"))?;
+            let image = build(&recipe, &options, &mut |line| errln!("{line}"))?;
             let options = BuildOptions { debug_mirror: debug_mirror.clone(), ..options };
-            let symbols = places.debug_symbols(&image, options, &mut |line| tell!("{line}"))?;
+            let symbols = places.debug_symbols(&image, options, &mut |line| errln!("{line}"))?;
             outln!("{}", symbols.folder.display());
         }
         ImageCommand::List => {
@@ -134,7 +135,7 @@ pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode
         ImageCommand::Show { name } => {
             let folder = match Recipe::load(name) {
                 Ok(recipe) => recipe.folder_name().to_owned(),
-                // A folder that is no recipe's any more can still be shown by its name.
+                // A folder whose recipe no longer exists can still be shown by name.
                 Err(ImageError::UnknownRecipe { .. }) if places.image(name).is_dir() => name.clone(),
                 Err(error) => return Err(error.into()),
             };

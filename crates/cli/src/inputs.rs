@@ -1,4 +1,4 @@
-//! What a command reads is not lost by what it writes.
+//! Protects a command's input files from being overwritten by its output.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use doorbell_image::Recipe;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Asked, INTERRUPTED};
+use crate::exit::{INTERRUPTED, OrUsageError};
 use crate::run_args::GuestArgs;
 use crate::signals;
 
-/// The folder that is written is replaced as a whole: none of these is there, nor around it.
+/// Rejects an output folder that is or contains an input, because the folder is replaced as a whole.
 pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let Ok(out_is) = out.canonicalize() else { return Ok(()) };
     let lost = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input.starts_with(&out_is));
     match inputs.iter().find(lost) {
         Some(input) => bail!(
-            "--out: {} would take the place of {}, which is read; give another, such as --out results/other",
+            "--out: {} would overwrite the input {}; choose another folder, such as --out results/other",
             out.display(),
             input.display()
         ),
@@ -29,31 +29,31 @@ pub fn keep(out: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     }
 }
 
-/// Begins the result folder of a command that may write a checkpoint, too, which must be elsewhere: it is written before the folder is put
-/// in place.
+/// Begins the result folder of a command that may also write a checkpoint. The checkpoint must be outside the
+/// folder, because it is written before the folder is replaced.
 pub fn begin(out: &Path, guest: &GuestArgs) -> anyhow::Result<Results> {
     let checkpoint = guest.save_checkpoint.as_deref();
-    if let Some(path) = checkpoint.filter(|path| is_to_be(path).starts_with(is_to_be(out))) {
+    if let Some(path) = checkpoint.filter(|path| future_path(path).starts_with(future_path(out))) {
         return Err(anyhow!(
-            "--save-checkpoint: {} would be lost when the results are put in place of {}; write it elsewhere, such as to {}",
+            "--save-checkpoint: {} would be lost when the results replace {}; write it elsewhere, such as to {}",
             path.display(),
             out.display(),
             Path::new(path.file_name().unwrap_or_default()).display()
         ))
-        .asked();
+        .or_usage_error();
     }
     let results = Results::begin(out)?;
     checkpoint.map_or(Ok(()), |path| can_be_written("--save-checkpoint", path))?;
     Ok(results)
 }
 
-/// Whether what an option names can become a file: found out before it costs a simulation.
+/// Checks that a file named by an option can be written, before a simulation is spent on it.
 pub fn can_be_written(option: &str, path: &Path) -> anyhow::Result<()> {
     written_at(path).with_context(|| format!("{option}: cannot write {}", path.display())).map(drop)
 }
 
-/// Where a file or folder is, or will be once it is made.
-fn is_to_be(path: &Path) -> PathBuf {
+/// Absolute path of a file or folder that may not exist yet.
+fn future_path(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = whole.ancestors().find_map(|there| Some((there.canonicalize().ok()?, there)));
     match found.and_then(|(is, there)| Some((is, whole.strip_prefix(there).ok()?))) {
@@ -63,16 +63,16 @@ fn is_to_be(path: &Path) -> PathBuf {
     }
 }
 
-/// The same of all files that a configuration names: captures, traces, disks, an image's recipe.
+/// The same for all files named in a configuration: captures, traces, disks, an image's recipe.
 pub fn keep_named(out: &Path, config: &RunConfig) -> anyhow::Result<()> {
     let mut named = Vec::new();
     words(&toml::Value::try_from(config)?, &mut named);
-    // All of these are files; a folder may only have a benchmark's or a policy's name.
+    // All of these are files; a folder may have the same name as a benchmark or a policy.
     named.retain(|path| path.is_file());
     keep(out, &named)
 }
 
-/// The recipe of an image of the user's own is one, and captures can be sent, which is found before anything is begun.
+/// Checks a user's image recipe and the captures, before anything is started.
 pub fn check(config: &RunConfig) -> anyhow::Result<()> {
     config.run.image.as_deref().map(Recipe::load).transpose()?;
     Ok(check_captures(config)?)
@@ -87,9 +87,9 @@ fn words(value: &toml::Value, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// From now on, SIGINT and SIGTERM end the process at once, without what it has begun to write for this file, which can be written. That the
-/// terminal goes away ends nothing, as of measurements.
-pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
+/// From now on, SIGINT and SIGTERM end the process at once and remove its unfinished output for this file.
+/// SIGHUP is ignored, as for measurements. Fails if the file cannot be written.
+pub fn remove_output_on_signal(output: &Path) -> anyhow::Result<()> {
     written_at(output).with_context(|| format!("cannot write {}", output.display()))?;
     signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -104,7 +104,7 @@ pub fn leave_nothing_of(output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files beside this one that writers of traces begin, and rename when they are whole.
+/// Temporary files that trace writers create next to this file and rename when they are complete.
 fn unfinished(output: &Path) -> Vec<PathBuf> {
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // Other processes may write the same file.
@@ -133,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (out, trace) = (folder.path().join("latest"), folder.path().join("latest/trace.dbt"));
         let other = folder.path().join("other.dbt");
-        assert!(keep(&out, std::slice::from_ref(&trace)).is_ok(), "there is nothing yet");
+        assert!(keep(&out, std::slice::from_ref(&trace)).is_ok(), "the folder does not exist yet");
         fs::create_dir(&out).unwrap();
         fs::write(&trace, "").unwrap();
         fs::write(&other, "").unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_folder_that_has_the_name_of_a_configurations_word_is_no_input() {
+    fn a_folder_named_like_a_configuration_value_is_not_an_input() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("ping");
         fs::create_dir(&out).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     fn a_checkpoint_is_not_written_into_the_folder_that_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("results/latest");
-        let begun = |path: &str| {
+        let try_begin = |path: &str| {
             let save_checkpoint = Some(folder.path().join(path));
             begin(&out, &GuestArgs { save_checkpoint, ..GuestArgs::default() }).map(drop)
         };
@@ -174,18 +174,18 @@ mod tests {
         std::os::unix::fs::symlink(&out, folder.path().join("link")).unwrap();
         for there in [false, true] {
             for path in &lost[..if there { 4 } else { 3 }] {
-                let error = begun(path).unwrap_err().to_string();
+                let error = try_begin(path).unwrap_err().to_string();
                 assert!(error.starts_with("--save-checkpoint: ") && error.contains("elsewhere"), "{error}");
             }
-            assert_eq!(out.exists(), there, "nothing was begun");
+            assert_eq!(out.exists(), there, "no folder was created");
             fs::create_dir_all(&out).unwrap();
         }
-        begun("results/a.ckpt").unwrap();
-        assert!(format!("{:#}", begun("nowhere/a.ckpt").unwrap_err()).contains("there is no folder"));
+        try_begin("results/a.ckpt").unwrap();
+        assert!(format!("{:#}", try_begin("nowhere/a.ckpt").unwrap_err()).contains("there is no folder"));
     }
 
     #[test]
-    fn what_writers_have_begun_for_a_file_is_known_and_nobody_elses() {
+    fn unfinished_output_of_this_process_only_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("a.dbt");
         for name in ["a.dbt", "a.dbt.1.partial", ".a.dbt.tmp-1-x", ".b.dbt.tmp-x"] {
@@ -196,6 +196,6 @@ mod tests {
         let champsim = champsim::Writer::create(&output, Variant::Standard).unwrap();
         assert_eq!(unfinished(&output).len(), 2);
         drop((ours, champsim));
-        assert!(unfinished(&output).is_empty(), "they remove it themselves");
+        assert!(unfinished(&output).is_empty(), "the writers remove their files");
     }
 }

@@ -1,30 +1,32 @@
-//! A run's results as they come: a folder for each load where there are several, and what is done in place whenever a load is.
+//! Results of a run as they arrive: one folder per load if there are several, published after each finished
+//! load.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, Ran, ResultFolder, Results, RunConfig, RunSummary, changes, limit, named,
+    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, limit,
+    named,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
-use doorbell_report::{Beside, html_with};
+use doorbell_report::{PageLinks, html_with};
 
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::inputs;
 use crate::out::{out, outln};
 use crate::run_args::{RunArgs, command_line};
 
-/// What the page of several loads is called by those of each.
+/// Title of the page of all loads, used in links from the pages of single loads.
 pub const ALL_LOADS: &str = "All loads";
 
-/// The folder of one of several loads.
+/// Name of the folder of one load among several.
 pub fn load(index: usize) -> String {
     format!("point-{index:02}")
 }
 
-/// The folded stacks in a folder, each with the name of its node, if it is a network's.
+/// The folded stacks in a folder, each with the name of its node in a network.
 pub fn stacks(folder: &Path) -> Vec<(String, String)> {
     let mut names: Vec<String> =
         list(folder).unwrap_or_default().iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -44,47 +46,47 @@ pub struct Loads<'a> {
     base: &'a Base,
     config: &'a RunConfig,
     results: Results,
-    asked: usize,
+    load_count: usize,
     points: Vec<PointSummary>,
     meanings: BTreeMap<String, String>,
-    /// What runs: known from the first load that is done.
-    ran: Ran,
+    /// Provenance of the results, set when the first load is finished.
+    ran: RunIdentity,
 }
 
 impl<'a> Loads<'a> {
-    /// Begins the result folder of a run of so many loads.
+    /// Begins the result folder of a run with this number of loads.
     pub fn begin(
         args: &'a RunArgs,
         name: &'a str,
         config: &'a RunConfig,
-        asked: usize,
+        load_count: usize,
     ) -> anyhow::Result<Loads<'a>> {
-        inputs::keep_named(&args.output.out, config).asked()?;
+        inputs::keep_named(&args.output.out, config).or_usage_error()?;
         let results = inputs::begin(&args.output.out, &args.guest)?;
         let (points, meanings, ran) = Default::default();
         let base = args.common.base()?;
-        Ok(Loads { args, name, base, config, results, asked, points, meanings, ran })
+        Ok(Loads { args, name, base, config, results, load_count, points, meanings, ran })
     }
 
-    /// What is measured.
+    /// Name of the benchmark or script.
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// Whether anything was written.
+    /// Whether any files were written.
     pub fn has_files(&self) -> bool {
         list(self.folder().path()).is_ok_and(|names| !names.is_empty())
     }
 
-    /// The whole run's folder.
+    /// Folder of the whole run.
     pub fn folder(&self) -> &ResultFolder {
         self.results.folder()
     }
 
-    /// The folder of the load that is next (one of several has a folder of its own), and in it the capture of the wire, if one is
-    /// wanted.
+    /// Folder of the next load (a subfolder if there are several), and the path of the wire capture in it, if
+    /// requested.
     pub fn next(&self) -> anyhow::Result<(ResultFolder, Option<PathBuf>)> {
-        let folder = match self.asked {
+        let folder = match self.load_count {
             1 => self.folder().clone(),
             _ => self.folder().sub(&load(self.points.len()))?,
         };
@@ -92,39 +94,41 @@ impl<'a> Loads<'a> {
         Ok((folder, capture))
     }
 
-    /// The next load is measured, and its files are in `folder`.
+    /// Adds the results of the next load, whose files are in `folder`.
     pub fn done(
         &mut self,
         folder: &ResultFolder,
         config: &RunConfig,
         summary: PointSummary,
         meanings: BTreeMap<String, String>,
-        ran: Ran,
+        ran: RunIdentity,
     ) -> anyhow::Result<()> {
         self.ran = ran;
-        if self.asked > 1 {
+        if self.load_count > 1 {
             self.write_report(folder, config, vec![summary.clone()], meanings.clone())?;
         }
         self.points.push(summary);
         self.meanings = meanings;
-        if self.asked > self.points.len() {
+        if self.load_count > self.points.len() {
             self.write_whole()?;
             self.results.publish_so_far()?;
         }
         Ok(())
     }
 
-    /// An error in the middle of several loads says what there is.
-    pub fn but_some_are_done<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
+    /// Adds to an error how many loads are finished.
+    pub fn with_finished_count<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
         let (done, path) = (self.points.len(), self.args.output.out.display());
         match done {
             0 => result,
-            _ => result.with_context(|| format!("{done} of {} loads are done and in {path}", self.asked)),
+            _ => result.with_context(|| {
+                format!("{done} of {} loads are finished; their results are in {path}", self.load_count)
+            }),
         }
     }
 
-    /// All loads are done: puts the results in place and prints them.
-    pub fn finish(self, further: &str) -> anyhow::Result<()> {
+    /// Publishes and prints the results after all loads are finished.
+    pub fn finish(self, extra: &str) -> anyhow::Result<()> {
         let (summary, json) = self.write_whole()?;
         let written = self.results.publish()?;
         if self.args.output.json {
@@ -134,17 +138,17 @@ impl<'a> Loads<'a> {
         match summary.points.as_slice() {
             [point] if point.rate == NO_TRAFFIC => {
                 outln!("{}", without_traffic(self.name, point));
-                out!("{}{}", doorbell_report::asked_text(point), doorbell_report::profile_text(point));
+                out!("{}{}", doorbell_report::unsupported_text(point), doorbell_report::profile_text(point));
             }
             _ => out!("{}", doorbell_report::table(&summary)),
         }
         outln!("Results in {} ({}).", self.args.output.out.display(), named(&written));
-        out!("{further}");
+        out!("{extra}");
         Ok(())
     }
 
-    /// Leaves what was written, though the run has failed, and tells where: a guest's console says why.
-    pub fn keep_what_there_is(self) -> anyhow::Result<PathBuf> {
+    /// Keeps the files of a failed run, and returns their folder: a guest's console shows the cause.
+    pub fn keep_partial(self) -> anyhow::Result<PathBuf> {
         Ok(self.results.publish_failed()?)
     }
 
@@ -153,7 +157,7 @@ impl<'a> Loads<'a> {
         self.write_report(self.folder(), self.config, points, meanings)
     }
 
-    /// Writes the summary of these points, with the meanings of their figures, and the report.
+    /// Writes the report and the summary of these points, with the descriptions of their figures.
     fn write_report(
         &self,
         folder: &ResultFolder,
@@ -163,7 +167,7 @@ impl<'a> Loads<'a> {
     ) -> anyhow::Result<(RunSummary, String)> {
         points.iter_mut().for_each(|point| point.limit = limit::of_point(point));
         let is_whole = folder.path() == self.folder().path();
-        let missing = if is_whole { self.asked - self.points.len() } else { 0 };
+        let missing = if is_whole { self.load_count - self.points.len() } else { 0 };
         let base = self.base;
         let summary = RunSummary {
             benchmark: self.name.to_owned(),
@@ -172,7 +176,10 @@ impl<'a> Loads<'a> {
             doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command_line(),
             incomplete: (missing > 0).then(|| {
-                format!("{missing} of {} loads were not measured: the run was ended early", self.asked)
+                format!(
+                    "{missing} of {} loads were not measured, because the run ended early",
+                    self.load_count
+                )
             }),
             ran: self.ran.clone(),
             meanings,
@@ -180,25 +187,25 @@ impl<'a> Loads<'a> {
         };
         let json = folder.write_summary(&summary)?;
         let stacks = stacks(folder.path());
-        let beside = match (self.asked, is_whole) {
-            (1, _) => Beside { stacks, ..Beside::default() },
-            (_, false) => Beside { stacks, ..Beside::up(1, ALL_LOADS) },
+        let links = match (self.load_count, is_whole) {
+            (1, _) => PageLinks { stacks, ..PageLinks::default() },
+            (_, false) => PageLinks { stacks, ..PageLinks::up(1, ALL_LOADS) },
             (_, true) => {
                 let loads = (0..self.points.len()).map(|index| format!("{}/report.html", load(index)));
-                Beside { loads: loads.collect(), ..Beside::default() }
+                PageLinks { loads: loads.collect(), ..PageLinks::default() }
             }
         };
-        folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;
+        folder.write("report.html", &html_with(&summary, &folder.config_text()?, &links))?;
         Ok((summary, json))
     }
 }
 
-/// What there is to say of a run in which nothing was offered.
+/// Summary line of a run without offered load.
 fn without_traffic(name: &str, point: &PointSummary) -> String {
     let millions = point.instructions as f64 / 1e6;
     let status = point.exit_status.map_or_else(String::new, |status| format!("exit status {status}, "));
     format!(
-        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} a cycle",
+        "{name}: {status}measured for {:.3} ms of simulated time, {millions:.1} M instructions, {:.3} per cycle",
         point.simulated_seconds * 1e3,
         point.ipc
     )

@@ -1,4 +1,4 @@
-//! `--log` and `--log-file`: what the simulated machine tells about itself.
+//! `--log` and `--log-file`: log of the simulated machine.
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stderr};
@@ -6,48 +6,48 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_sim::log::{self, COMPONENTS, LEVELS, Wishes};
+use doorbell_sim::log::{self, COMPONENTS, LEVELS, LogFilter};
 
-/// The heading of options that every command has.
-pub const EVERYWHERE: &str = "Of every command";
+/// Help heading of options that every command has.
+pub const EVERYWHERE: &str = "Options of every command";
 
 /// The options.
 #[derive(Args)]
 pub struct LogArgs {
-    /// Tell what components do (`doorbell help log`)
+    /// Log events of components (`doorbell help log`)
     ///
-    /// Such as nic=debug,pcie=trace.
-    #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = Wishes::parse, hide_env_values = true)]
-    log: Option<Wishes>,
-    /// Where the log goes instead of standard error
+    /// For example nic=debug,pcie=trace.
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "DOORBELL_LOG", value_name = "COMPONENT=LEVEL,…", value_parser = LogFilter::parse, hide_env_values = true)]
+    log: Option<LogFilter>,
+    /// File for the log instead of standard error
     #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE, hide_short_help = true)]
     log_file: Option<PathBuf>,
 }
 
-/// What `doorbell help log` says.
+/// Text of `doorbell help log`.
 pub fn help() -> String {
     let levels: Vec<&str> = LEVELS.iter().map(|level| level.1).collect();
     let components: Vec<String> =
-        COMPONENTS.iter().map(|(_, name, tells)| format!("  {name:<9} {tells}")).collect();
+        COMPONENTS.iter().map(|(_, name, description)| format!("  {name:<9} {description}")).collect();
     format!(
-        "--log COMPONENT=LEVEL,… tells what these components of the machine do, one line an event with its simulated time in seconds. It goes to \
-         standard error, or where --log-file says. Levels: {}; each includes those before it. A later word wins, and \
-         \"all\" is every component: all=info,nic=trace. The run is the same with and without.\n\nComponents:\n{}",
+        "--log COMPONENT=LEVEL,… logs events of these components of the machine, one line per event with its simulated time in seconds. The log goes to \
+         standard error, or to the file of --log-file. Levels: {}; each includes those before it. A later entry overrides an earlier one, and \
+         \"all\" is every component: all=info,nic=trace. Logging does not change the simulation.\n\nComponents:\n{}",
         levels.join(", "),
         components.join("\n")
     )
 }
 
-/// Ends the log with the command, however that ends.
+/// Guard that flushes the log when the command ends in any way.
 pub struct Log(());
 
 impl LogArgs {
-    /// Begins the log, if one is asked for.
+    /// Starts the log, if requested.
     pub fn begin(&self) -> anyhow::Result<Log> {
-        let Some(wishes) = self.log else {
+        let Some(filter) = self.log else {
             anyhow::ensure!(
                 self.log_file.is_none(),
-                "--log-file says where the log goes, but not what to tell; add for instance --log nic=debug"
+                "--log-file has no effect without --log; add, for example, --log nic=debug"
             );
             return Ok(Log(()));
         };
@@ -58,21 +58,21 @@ impl LogArgs {
             }
             None => Box::new(stderr()),
         };
-        log::begin(wishes, out)?;
+        log::begin(filter, out)?;
         Ok(Log(()))
     }
 }
 
 impl Log {
-    /// The end of the command: whether all was written.
+    /// Ends the log; an error if it is incomplete.
     pub fn end(self) -> anyhow::Result<()> {
-        log::end().context("the log is not complete")
+        log::end().context("the log is incomplete")
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // After `end` there is nothing to do; after a panic what is there is better than nothing.
+        // No effect after `end`; after a panic, keeps the log written so far.
         let _ = log::end();
     }
 }

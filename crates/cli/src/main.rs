@@ -1,7 +1,7 @@
 //! The `doorbell` command.
 
 #![forbid(unsafe_code)]
-// What is printed goes through `out`, which nothing behind it can make panic.
+// All output goes through `out`, which does not panic on write errors.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod boot;
@@ -24,6 +24,7 @@ mod out;
 #[cfg(test)]
 mod pasted_tests;
 mod plots;
+mod point_text;
 mod report_cmd;
 mod reproduce_cmd;
 mod run_args;
@@ -32,14 +33,13 @@ mod screen;
 mod script_cmd;
 mod search_cluster;
 mod search_cmd;
-mod seeking;
+mod search_progress;
 mod shell_cmd;
 mod signals;
 mod sweep_cmd;
 mod sweep_page;
 mod tally;
 mod terminal;
-mod told;
 mod trace_cmd;
 mod trace_edit;
 mod trace_info;
@@ -57,10 +57,10 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use doorbell_bench::Places;
 
-use crate::exit::Asked;
-use crate::out::{out, outln, tell};
+use crate::exit::OrUsageError;
+use crate::out::{errln, out, outln};
 
-const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 results differ (compare --fail-over), 1 any other failure (docs/commands.md)";
+const EXIT_STATUS: &str = "Exit status: 0 success, 2 usage error, 130 interrupted, 3 results differ (compare --fail-over), 1 any other failure (docs/commands.md)";
 
 /// A full-system simulator for network-intensive computers.
 #[derive(Parser)]
@@ -68,7 +68,7 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 2 wrong use, 130 interrupted, 3 
 struct Cli {
     /// Folder for images, packages and checkpoints [default: ~/.cache/doorbell]
     ///
-    /// $DOORBELL_CACHE, or $XDG_CACHE_HOME/doorbell, if there is such a variable.
+    /// $DOORBELL_CACHE, or $XDG_CACHE_HOME/doorbell, if the variable is set.
     #[arg(long, global = true, env = "DOORBELL_CACHE", value_name = "DIR", hide_env = true, help_heading = log_args::EVERYWHERE)]
     cache: Option<PathBuf>,
     #[command(flatten)]
@@ -79,40 +79,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a benchmark, or a script of your own, at one or several offered loads; print a summary and write a result folder
+    /// Run a benchmark or a script at one or several offered loads; print a summary and write a result folder
     Run(Box<run_args::RunArgs>),
     /// Find the highest rate at which a benchmark meets a goal
     Search(Box<search_cmd::SearchArgs>),
-    /// Measure every point of an experiment, and tell them together as a table and plots
+    /// Measure every point of an experiment, and report all as a table and plots
     Sweep(Box<sweep_cmd::SweepArgs>),
-    /// Measure what a paper reports, and tell each of its claims beside what was measured
+    /// Measure the figures of a paper, and compare its claims with the results
     Reproduce(reproduce_cmd::ReproduceArgs),
     /// Boot a guest with its console on this terminal
     Boot(Box<boot::BootArgs>),
     /// Build, list and show guest images
     #[command(subcommand)]
     Image(image_cmd::ImageCommand),
-    /// List what the cache of images, checkpoints and packages holds, and remove what nobody uses
+    /// List the images, checkpoints and packages in the cache, and remove unused ones
     #[command(subcommand)]
     Cache(cache_cmd::CacheCommand),
     /// Show presets and the resolved configuration
     #[command(subcommand)]
     Config(config_cmd::ConfigCommand),
-    /// Make report.html again from a result folder
+    /// Regenerate report.html of a result folder
     Report(report_cmd::ReportArgs),
-    /// Show results, searches or sweeps side by side: what differed in configuration, and every figure with its difference
+    /// Compare results, searches or sweeps: differences in configuration and in every figure
     Compare(compare_cmd::CompareArgs),
-    /// What --log can tell
+    /// Components and levels of --log
     #[command(hide = true, after_help = log_args::help())]
     Log,
-    /// Record what a machine executes and its devices do, look at such traces, and convert them
+    /// Record, inspect and convert traces of a machine's instructions and device activity
     #[command(subcommand)]
     Trace(trace_cmd::TraceCommand),
-    /// Write the files that the documentation's commands name
+    /// Write the files named in the documentation's commands
     Examples(examples_cmd::ExamplesArgs),
-    /// Print what completes the command's words in a shell
+    /// Print shell completions
     Completions(shell_cmd::CompletionsArgs),
-    /// Write the command's manual pages
+    /// Write manual pages
     Man(shell_cmd::ManArgs),
 }
 
@@ -127,48 +127,48 @@ fn main() -> ExitCode {
         Ok(code) if code == ExitCode::SUCCESS && out::has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
-            tell!("doorbell: {}", told(&error));
+            errln!("doorbell: {}", error_text(&error));
             if let Some(hint) = examples_cmd::hint(std::env::args()) {
-                tell!("{hint}");
+                errln!("{hint}");
             }
             ExitCode::from(exit::status(&error))
         }
     }
 }
 
-/// Help and version go to standard output, what is wrong with the words to standard error.
+/// Help and version go to standard output, usage errors to standard error.
 fn help_or_usage(answer: &clap::Error) -> ExitCode {
     let text = answer.render();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let is_refused = answer.use_stderr();
-    if let Some(said) =
+    if let Some(message) =
         usage_hint::negative_value(&words).filter(|_| answer.kind() == ErrorKind::UnknownArgument)
     {
-        tell!("{said}");
+        errln!("{message}");
     } else if is_refused {
-        if std::io::stderr().is_terminal() { tell!("{}", text.ansi()) } else { tell!("{text}") }
+        if std::io::stderr().is_terminal() { errln!("{}", text.ansi()) } else { errln!("{text}") }
     } else if std::io::stdout().is_terminal() {
         out!("{}", text.ansi());
     } else {
         out!("{text}");
     }
-    usage_hint::of_words(&words).filter(|_| is_refused).into_iter().for_each(|tip| tell!("{tip}"));
+    usage_hint::of_words(&words).filter(|_| is_refused).into_iter().for_each(|tip| errln!("{tip}"));
     let wrong = is_refused || out::has_failed();
     ExitCode::from(if wrong { answer.exit_code().clamp(1, 255) as u8 } else { 0 })
 }
 
-/// An error and its causes, each said once: some errors quote their cause themselves.
-fn told(error: &anyhow::Error) -> String {
+/// Text of an error and its causes, without repetition: some errors quote their cause themselves.
+fn error_text(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
+        shown if shown.contains(&cause) => text,
+        shown => format!("{shown}: {cause}"),
     })
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let places = Places { cache: cache_folder(cli.cache).asked()?, commit: env!("DOORBELL_COMMIT") };
-    let log = cli.log.begin().asked()?;
+    let places = Places { cache: cache_folder(cli.cache).or_usage_error()?, commit: env!("DOORBELL_COMMIT") };
+    let log = cli.log.begin().or_usage_error()?;
     let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),
         Command::Search(args) => search_cmd::run(&args, &places),

@@ -8,17 +8,17 @@ use doorbell_loadgen::Rate;
 
 use crate::frame_sizes::FrameSizes;
 use crate::run_args::{RunArgs, frame_size};
-use crate::run_cmd::{Asked, Load};
+use crate::run_cmd::{Load, RunRequest};
 use crate::search_cmd::jobs_or_cores;
 
-/// The network at each rate, if the options have a meaning here.
-pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
-    refuse_what_has_no_meaning(args)?;
-    args.observe.refuse_for_nodes("a network")?;
+/// Resolves the network at each rate, if the options apply to it.
+pub fn request(args: &RunArgs, path: &Path) -> anyhow::Result<RunRequest> {
+    reject_inapplicable_options(args)?;
+    args.observe.reject_for_nodes("a network")?;
     let file = NetworkFile::read(path)?;
     let load = |size: Option<&str>, rate: Option<Rate>| -> anyhow::Result<Load> {
         let config = configuration(args, &file, (size, rate))?;
-        Ok(Load { config, rate: rate.unwrap_or(Rate::Times(Rate::ONCE)), said: None })
+        Ok(Load { config, rate: rate.unwrap_or(Rate::Times(Rate::ONCE)), message: None })
     };
     let sizes: Vec<Option<&str>> = match &args.frame_size {
         None => vec![None],
@@ -36,25 +36,25 @@ pub fn asked(args: &RunArgs, path: &Path) -> anyhow::Result<Asked> {
         }
     }
     let config = configuration(args, &file, (sizes[0], None))?;
-    // What a boot leaves follows from the guests, whatever the file is called.
+    // The boot depends on the guests, not on the file's name.
     let network = (NETWORK.name.to_owned(), jobs_or_cores(args.threads));
-    Ok(Asked { network, ..Asked::new(&NETWORK, config, loads) })
+    Ok(RunRequest { network, ..RunRequest::new(&NETWORK, config, loads) })
 }
 
-/// What the options and the file say, at this rate of every generator if one is given.
+/// Configuration from the options and the file, with this rate for every generator if one is given.
 fn configuration(
     args: &RunArgs,
     file: &NetworkFile,
     (size, rate): (Option<&str>, Option<Rate>),
 ) -> anyhow::Result<RunConfig> {
-    let mut further = Vec::new();
+    let mut extra = Vec::new();
     for (key, value) in [("run.duration", &args.duration), ("run.warmup", &args.warmup)] {
-        further.extend(value.as_ref().map(|value| format!("{key}={value}")));
+        extra.extend(value.as_ref().map(|value| format!("{key}={value}")));
     }
     if let Some(size) = size {
-        further.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
+        extra.push(format!("loadgen.traffic.frame_size={}", frame_size(size)?));
     }
-    let overrides = args.common.overrides(&further);
+    let overrides = args.common.overrides(&extra);
     let base = args.common.base()?;
     match rate {
         None => Ok(file.resolve(base, &overrides)?),
@@ -62,10 +62,10 @@ fn configuration(
     }
 }
 
-fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
+fn reject_inapplicable_options(args: &RunArgs) -> anyhow::Result<()> {
     let given = [
         ("--frames", args.frames.is_some(), "--duration 1ms"),
-        ("--drive", args.drive.is_some(), "nothing: write a node that drives into the network's file"),
+        ("--drive", args.drive.is_some(), "a drive node in the network's file"),
         (
             "--disk",
             !args.common.disks.is_empty(),
@@ -79,12 +79,12 @@ fn refuse_what_has_no_meaning(args: &RunArgs) -> anyhow::Result<()> {
     ];
     for (option, given, instead) in given {
         if given {
-            bail!("{option} is for one machine and its own load generators; instead: {instead}");
+            bail!("{option} does not apply to a network; instead: {instead}");
         }
     }
     if let Some(benchmark) = &args.benchmark {
         bail!(
-            "a network's file says what runs where; leave out \"{benchmark}\", or write benchmark = \"{benchmark}\" under a node"
+            "a network's file names the benchmarks of its nodes; remove \"{benchmark}\", or write benchmark = \"{benchmark}\" under a node"
         );
     }
     Ok(())

@@ -1,6 +1,5 @@
-//! What the command prints. Whatever happens to a terminal, a pipe or a full disk behind them, printing never ends the work:
-//! lines on standard error are lost if nobody takes them, and what cannot be written to standard output makes the command fail
-//! at its end, after everything else is done.
+//! Output of the command. A closed terminal, a broken pipe or a full disk never ends the work. Lines on
+//! standard error are then lost; a failure to write standard output makes the command fail at its end.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -18,12 +17,12 @@ macro_rules! outln {
     ($($words:tt)*) => { $crate::out::print(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// Tells a line on standard error, as `eprintln!` does.
-macro_rules! tell {
-    ($($words:tt)*) => { $crate::out::tell_text(format_args!("{}\n", format_args!($($words)*))) };
+/// Prints a line to standard error, as `eprintln!` does.
+macro_rules! errln {
+    ($($words:tt)*) => { $crate::out::print_error(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-pub(crate) use {out, outln, tell};
+pub(crate) use {errln, out, outln};
 
 /// Prints to standard output, unless that has failed before.
 pub fn print(text: Arguments) {
@@ -33,19 +32,19 @@ pub fn print(text: Arguments) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = stdout.write_fmt(text).and_then(|()| stdout.flush()) {
         FAILED.store(true, Ordering::Relaxed);
-        // A reader that has seen enough, as `head` has, need not be told.
+        // A broken pipe is not an error: the reader, for example `head`, has read enough.
         if error.kind() != ErrorKind::BrokenPipe {
-            tell_text(format_args!("doorbell: cannot write to standard output: {error}\n"));
+            print_error(format_args!("doorbell: cannot write to standard output: {error}\n"));
         }
     }
 }
 
-/// Tells something on standard error, if anybody listens.
-pub fn tell_text(text: Arguments) {
+/// Prints to standard error, ignoring errors.
+pub fn print_error(text: Arguments) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }
 
-/// Whether something could not be printed.
+/// Whether printing to standard output failed.
 pub fn has_failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,5 @@
-//! Commands that documents show can be pasted as they stand: they are the command's own words, and the files that they name are there.
+//! Checks that commands in the documentation can be pasted: their options exist, and so do the files that
+//! they name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +9,19 @@ use clap::{CommandFactory, Parser};
 use crate::trace_record_qemu::QemuArgs;
 use crate::{Cli, Command, run_cmd};
 
-/// Lines of 100 columns.
+/// Maximum number of lines of a short help text, at 100 columns.
 const SCREEN_LINES: usize = 53;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The lines of a page that begin with the command, with what continues them and without comments.
+/// The lines of a page that start with the command, joined with continuation lines and without comments.
 fn commands(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("the page is there").replace("\\\n", " ");
     let of_line = |line: &str| {
         let line = line.trim().trim_start_matches("$ ");
-        // A disk is made for one of them on the same line.
+        // One of the commands is preceded by the creation of a disk on the same line.
         let line = line.rsplit("&& ").next().unwrap_or(line);
         let command = line.trim_start_matches("target/release/").strip_prefix("doorbell ")?;
         Some(command.split(" #").next().unwrap_or_default().trim().to_owned())
@@ -35,14 +36,14 @@ fn commands(page: &Path) -> Vec<String> {
     whole
 }
 
-/// What records under QEMU has options of its own, which `doorbell` knows by looking at all words.
+/// Recording under QEMU has its own options, which `doorbell` selects by looking at all words.
 #[derive(Parser)]
 struct UnderQemu {
     #[command(flatten)]
     _args: QemuArgs,
 }
 
-/// A command's words up to a pipe, with what a shell would put in the place of variables a 2.
+/// Splits a command into words up to a pipe, replacing shell variables by 2.
 fn words(command: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     let mut rest = command.chars();
@@ -68,7 +69,7 @@ fn words(command: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// What is wrong with a command that a page shows.
+/// Describes the problem of a command shown on a page, if any.
 fn problem(command: &str) -> Option<String> {
     let Some(mut words) = words(command) else { return Some("a quote is open".to_owned()) };
     for word in &mut words {
@@ -83,26 +84,26 @@ fn problem(command: &str) -> Option<String> {
         let words = ["doorbell".to_owned()].into_iter().chain(recording.iter().cloned());
         return UnderQemu::try_parse_from(words).err().map(|answer| answer.to_string());
     }
-    let asked = Cli::try_parse_from(["doorbell".to_owned()].iter().chain(&words));
-    let cli = match asked {
+    let parsed = Cli::try_parse_from(["doorbell".to_owned()].iter().chain(&words));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(answer) => return answer.use_stderr().then(|| answer.to_string()),
     };
-    // Files that the page has made, or tells the reader to make, are not there.
+    // Files created on the page or by the reader do not exist here.
     let needs = ["--machine", "--network", "--script", "--image"];
     let is_file = |pair: &[String]| pair[0] == "--preset" && pair[1].contains(['.', '/']);
     let needs_files =
         words.iter().any(|word| needs.contains(&word.as_str())) || words.windows(2).any(is_file);
     match cli.command {
         Command::Run(args) if !command.contains('$') && !needs_files => {
-            run_cmd::asked(&args).err().map(|error| format!("{error:#}"))
+            run_cmd::resolve(&args).err().map(|error| format!("{error:#}"))
         }
         _ => None,
     }
 }
 
 #[test]
-fn every_command_of_a_page_is_one_and_its_parameters_are_too() {
+fn every_command_on_a_page_is_valid() {
     let mut pages: Vec<PathBuf> =
         ["README.md", "guest/README.md"].iter().map(|page| root().join(page)).collect();
     let docs = fs::read_dir(root().join("docs")).expect("there are pages").flatten();
@@ -121,7 +122,7 @@ fn every_command_of_a_page_is_one_and_its_parameters_are_too() {
     assert!(wrong.is_empty() && count > 150, "{count} commands\n{wrong}");
 }
 
-/// All values of a key, however deep.
+/// All values of a key at any depth.
 fn values_of<'a>(key: &str, of: &'a toml::Value, into: &mut Vec<&'a str>) {
     match of {
         toml::Value::Table(table) => {
@@ -134,7 +135,7 @@ fn values_of<'a>(key: &str, of: &'a toml::Value, into: &mut Vec<&'a str>) {
 }
 
 #[test]
-fn the_runs_that_show_why_a_claim_differs_can_be_pasted_too() {
+fn commands_that_explain_claims_are_valid() {
     let (mut count, mut wrong) = (0, String::new());
     let studies = fs::read_dir(root().join("experiments")).expect("there are studies").flatten();
     let files = studies.filter_map(|study| fs::read_dir(study.path()).ok()).flatten().flatten();
@@ -155,7 +156,7 @@ fn the_runs_that_show_why_a_claim_differs_can_be_pasted_too() {
 }
 
 #[test]
-fn the_files_that_the_readme_names_are_there() {
+fn files_named_in_the_readme_exist() {
     for command in commands(&root().join("README.md")) {
         let words = words(&command).expect("its quotes are closed");
         let files = words.iter().filter(|word| word.ends_with(".toml") || word.ends_with(".sh"));
@@ -165,7 +166,7 @@ fn the_files_that_the_readme_names_are_there() {
     }
 }
 
-/// The help of a command and of all below it that `-h` prints, with its words.
+/// Collects the `-h` text of a command and all its subcommands.
 fn short_helps(command: clap::Command, words: &str, into: &mut Vec<(String, String)>) {
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
         short_helps(below.clone(), &format!("{words} {}", below.get_name()), into);
@@ -174,7 +175,7 @@ fn short_helps(command: clap::Command, words: &str, into: &mut Vec<(String, Stri
 }
 
 #[test]
-fn what_dash_h_prints_fits_a_screen() {
+fn short_help_fits_a_screen() {
     let mut whole = Cli::command();
     whole.build();
     let mut all = Vec::new();
@@ -186,7 +187,7 @@ fn what_dash_h_prints_fits_a_screen() {
 }
 
 #[test]
-fn the_examples_are_what_the_pages_explain() {
+fn examples_match_the_pages_that_explain_them() {
     for (page, file) in [("docs/traffic.md", "mix.toml"), ("docs/experiments.md", "frequency.toml")] {
         let read = |path: &str| fs::read_to_string(root().join(path)).expect("it is there");
         assert!(read(page).contains(&format!("```toml\n{}```", read(&format!("examples/{file}")))), "{page}");

@@ -1,19 +1,20 @@
-//! Plots of an experiment's table: those that its file asks for, or, where it asks for none, those that show most of what was varied.
+//! Plots of an experiment's table: those given in its file, or, by default, those that show most of the
+//! varied parameters.
 
 use std::collections::BTreeSet;
 
 use doorbell_report::{ExperimentCurve, ExperimentPlot, ExperimentPoint};
 use doorbell_study::experiment::{Cell, Column, Plan, PlotSpec, Table};
 
-/// As many curves can be told apart.
+/// Maximum number of curves in a plot.
 const CURVES_MAX: usize = 8;
-/// As many plots are looked at.
+/// Maximum number of default plots.
 const PLOTS_MAX: usize = 4;
-/// From this ratio of the largest to the smallest on, equal ratios are equal distances.
+/// Minimum ratio of the largest to the smallest value for a logarithmic axis.
 const LOG_FROM_RATIO: f64 = 16.0;
 
-/// Figures that are drawn where a table has them and they vary, in the order of what is asked first. Of a figure's alternatives the first
-/// that is there.
+/// Figures plotted by default if they vary, in order of importance. The first available alternative of each
+/// is used.
 const DRAWN: [&[&str]; 7] = [
     &["low_mpps", "transfer.transactions_per_second", "transfer.goodput_gbps", "delivered_mpps", "ipc"],
     &["low_gbps", "delivered_gbps"],
@@ -24,8 +25,8 @@ const DRAWN: [&[&str]; 7] = [
     &["ipc"],
 ];
 
-/// What figures are called on axes and in heads, and what they are multiplied by there.
-const CALLED: [(&str, &str, f64); 22] = [
+/// Display names of figures on axes and in heads, and their scale factors.
+const DISPLAY_NAMES: [(&str, &str, f64); 22] = [
     ("low_mpps", "Rate that meets the goal, Mpps", 1.0),
     ("high_mpps", "Rate that misses it, Mpps", 1.0),
     ("low_gbps", "Rate that meets the goal, Gbps", 1.0),
@@ -33,42 +34,42 @@ const CALLED: [(&str, &str, f64); 22] = [
     ("offered_mpps", "Offered, Mpps", 1.0),
     ("delivered_mpps", "Delivered, Mpps", 1.0),
     ("delivered_gbps", "Delivered, Gbps", 1.0),
-    ("arrived_mpps", "Came back, Mpps", 1.0),
-    ("arrived_gbps", "Came back, Gbps", 1.0),
+    ("arrived_mpps", "Returned, Mpps", 1.0),
+    ("arrived_gbps", "Returned, Gbps", 1.0),
     ("drop_rate", "Lost, %", 100.0),
     ("latency_ns.p50", "Median latency", 1.0),
     ("latency_ns.p99", "p99 latency", 1.0),
     ("transfer.goodput_gbps", "Goodput, Gbps", 1.0),
-    ("transfer.transactions_per_second", "Transactions a second", 1.0),
+    ("transfer.transactions_per_second", "Transactions per second", 1.0),
     ("transfer.test_idle", "Idle share of the test node", 1.0),
-    ("kinds.misses_per_kb", "Misses of the last level a KB", 1.0),
-    ("timing.packet cost.saturation", "Saturation of cores that poll, %", 100.0),
-    ("timing.packet cost.busy_cycles", "Cycles a packet, no empty polls", 1.0),
-    ("timing.uncore events.ItoM_hit_percent", "The NIC's writes that hit, %", 1.0),
-    ("instructions_per_frame", "Instructions a packet", 1.0),
-    ("ipc", "Instructions a cycle", 1.0),
+    ("kinds.misses_per_kb", "LLC misses per KB", 1.0),
+    ("timing.packet cost.saturation", "Saturation of polling cores, %", 100.0),
+    ("timing.packet cost.busy_cycles", "Cycles per packet, no empty polls", 1.0),
+    ("timing.uncore events.ItoM_hit_percent", "NIC writes that hit, %", 1.0),
+    ("instructions_per_frame", "Instructions per packet", 1.0),
+    ("ipc", "Instructions per cycle", 1.0),
     ("rate", "Rate", 1.0),
 ];
 
-/// A column as it is shown: its name for people, and by what its numbers are multiplied.
-pub fn called(column: &Column) -> (String, f64) {
+/// Display name of a column, and the scale factor of its values.
+pub fn displayed(column: &Column) -> (String, f64) {
     if let Some(parameter) = &column.parameter {
         let unit = column.name.strip_prefix(parameter.as_str()).and_then(|rest| rest.strip_prefix('_'));
         return (unit.map_or(parameter.clone(), |unit| format!("{parameter}, {unit}")), 1.0);
     }
-    match CALLED.iter().find(|(name, ..)| *name == column.name) {
-        Some((_, called, factor)) => ((*called).to_owned(), *factor),
+    match DISPLAY_NAMES.iter().find(|(name, ..)| *name == column.name) {
+        Some((_, displayed, factor)) => ((*displayed).to_owned(), *factor),
         None => (column.name.clone(), 1.0),
     }
 }
 
-/// Whether a column's numbers are nanoseconds.
+/// Whether a column's values are nanoseconds.
 pub fn is_time(column: &Column) -> bool {
     column.name.starts_with("latency_ns.")
 }
 
-/// How many different values a column has.
-pub fn different(column: &Column) -> usize {
+/// Number of distinct values in a column.
+pub fn distinct_values(column: &Column) -> usize {
     column.cells.iter().map(Cell::text).collect::<BTreeSet<String>>().len()
 }
 
@@ -76,7 +77,7 @@ fn all(column: &Column) -> Vec<usize> {
     (0..column.cells.len()).collect()
 }
 
-/// A column's different values in these rows, in the order in which they come.
+/// Distinct values of a column in these rows, in order of appearance.
 fn values(column: &Column, rows: &[usize]) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
     for row in rows {
@@ -88,30 +89,30 @@ fn values(column: &Column, rows: &[usize]) -> Vec<String> {
     values
 }
 
-/// A plot that a file asks for; what it cannot show is a warning.
+/// A plot requested in the file. A missing column adds a warning.
 pub fn plot(spec: &PlotSpec, plan: &Plan, table: &Table, warnings: &mut Vec<String>) -> ExperimentPlot {
-    let mut column = |wanted: &str| -> Option<&Column> {
-        let column = table.column(wanted);
+    let mut column = |name: &str| -> Option<&Column> {
+        let column = table.column(name);
         if column.is_none() {
             warnings.push(format!(
-                "A plot asks for the column \"{wanted}\", which the table has not; table.csv names them."
+                "A plot needs the column \"{name}\", which is not in the table; table.csv lists the columns."
             ));
         }
         column
     };
     let (x, y) = (column(&spec.x), column(&spec.y));
-    let series = spec.series.as_ref().and_then(|wanted| column(wanted));
-    // What was published is in the column's own unit.
-    let label = |column: Option<&Column>, wanted: &str| match column.map(|column| (column, called(column))) {
+    let series = spec.series.as_ref().and_then(|name| column(name));
+    // Published curves use the column's own unit.
+    let label = |column: Option<&Column>, name: &str| match column.map(|column| (column, displayed(column))) {
         Some((_, (name, 1.0))) => name,
         Some((column, _)) => column.name.clone(),
-        None => wanted.to_owned(),
+        None => name.to_owned(),
     };
     let (x_label, y_label) = (label(x, &spec.x), label(y, &spec.y));
     let mut drawn = match x.zip(y) {
         Some((x, y)) => {
             let rows = plan.rows_of(spec, table);
-            Drawn { table, x, y, factor: 1.0, series: series.into_iter().collect(), rows }.plot()
+            PlotData { table, x, y, factor: 1.0, series: series.into_iter().collect(), rows }.plot()
         }
         None => ExperimentPlot::default(),
     };
@@ -130,12 +131,12 @@ pub fn plot(spec: &PlotSpec, plan: &Plan, table: &Table, warnings: &mut Vec<Stri
     ExperimentPlot { title, x: x_label, y: y_label, log_x, log_y, ..drawn }
 }
 
-/// The plots of a table whose file asks for none.
+/// The default plots of a table.
 pub fn chosen(table: &Table) -> Vec<ExperimentPlot> {
-    let Some(x) = along(table) else { return Vec::new() };
-    let mut series = told_apart(table, x);
+    let Some(x) = x_axis(table) else { return Vec::new() };
+    let mut series = series_columns(table, x);
     let rows = all(x);
-    // What is too much for one plot's curves stands in plots of its own.
+    // If there are too many curves for one plot, they are split into several plots.
     let mut apart: Vec<&Column> = Vec::new();
     while groups(&series, &rows).len() > CURVES_MAX && series.len() > 1 {
         apart.push(series.remove(0));
@@ -144,55 +145,57 @@ pub fn chosen(table: &Table) -> Vec<ExperimentPlot> {
     let ys = DRAWN.iter().filter_map(|names| names.iter().find_map(|name| varied(table, name)));
     let mut ys: Vec<&Column> = ys.collect();
     ys.dedup_by(|one, other| one.name == other.name);
-    // Of a search, what is delivered at its lower end is what it found.
+    // For a search, the rate delivered at its lower end equals its result.
     if ys.first().is_some_and(|first| first.name == "low_mpps") {
         ys.retain(|y| !y.name.starts_with("delivered"));
     }
-    let sizes = table.column("frame_size_bytes").is_some_and(|column| different(column) > 1);
+    let sizes = table.column("frame_size_bytes").is_some_and(|column| distinct_values(column) > 1);
     ys.retain(|y| sizes || !y.name.ends_with("low_gbps") && y.name != "delivered_gbps");
     ys.truncate(if panels.len() > 1 { 1 } else { PLOTS_MAX });
     let plots = ys.into_iter().flat_map(|y| panels.iter().map(move |panel| (y, panel)));
     plots
         .take(PLOTS_MAX.max(panels.len().min(2 * PLOTS_MAX)))
         .map(|(y, (name, rows))| {
-            let factor = called(y).1;
-            let plot = Drawn { table, x, y, factor, series: series.clone(), rows: rows.clone() }.plot();
+            let factor = displayed(y).1;
+            let plot = PlotData { table, x, y, factor, series: series.clone(), rows: rows.clone() }.plot();
             let title = if name.is_empty() { plot.title.clone() } else { format!("{}: {name}", plot.title) };
             ExperimentPlot { title, ..plot }
         })
         .collect()
 }
 
-/// A figure that has different values.
+/// A figure with several distinct values.
 fn varied<'a>(table: &'a Table, name: &str) -> Option<&'a Column> {
-    table
-        .column(name)
-        .filter(|column| different(column) > 1 && column.cells.iter().any(|cell| cell.number().is_some()))
+    table.column(name).filter(|column| {
+        distinct_values(column) > 1 && column.cells.iter().any(|cell| cell.number().is_some())
+    })
 }
 
-/// What was varied, and of rates what was offered.
+/// The varied parameters; for rates, the offered rate.
 fn parameters(table: &Table) -> impl Iterator<Item = &Column> {
-    let rate =
-        table.column("rate").filter(|rate| different(rate) > 1).and_then(|_| table.column("offered_mpps"));
+    let rate = table
+        .column("rate")
+        .filter(|rate| distinct_values(rate) > 1)
+        .and_then(|_| table.column("offered_mpps"));
     rate.into_iter()
         .chain(table.columns.iter().filter(|column| column.parameter.is_some()))
-        .filter(|column| different(column) > 1)
+        .filter(|column| distinct_values(column) > 1)
 }
 
 fn is_numeric(column: &Column) -> bool {
     column.cells.iter().all(|cell| cell.number().is_some())
 }
 
-/// The horizontal axis: the numbers of which there are most, or else words.
-fn along(table: &Table) -> Option<&Column> {
+/// The horizontal axis: the numeric parameter with the most values, or else a textual one.
+fn x_axis(table: &Table) -> Option<&Column> {
     let most = |numeric: bool| {
         let own = parameters(table).filter(move |column| is_numeric(column) == numeric);
-        // Rates that were asked for differ a little from point to point.
+        // Offered rates deviate slightly from the requested ones, so the requested rates are counted.
         let count = |column: &Column| match column.parameter {
-            Some(_) => different(column),
-            None => table.column("rate").map_or(0, different),
+            Some(_) => distinct_values(column),
+            None => table.column("rate").map_or(0, distinct_values),
         };
-        // Of equals the first.
+        // For equal counts, the first one.
         own.fold(None, |best: Option<(&Column, usize)>, column| match best {
             Some((_, most)) if most >= count(column) => best,
             _ => Some((column, count(column))),
@@ -201,12 +204,12 @@ fn along(table: &Table) -> Option<&Column> {
     most(true).or_else(|| most(false)).map(|(column, _)| column)
 }
 
-/// The other parameters, but those that follow from the ones before.
-fn told_apart<'a>(table: &'a Table, x: &'a Column) -> Vec<&'a Column> {
+/// The other parameters, except those determined by earlier ones.
+fn series_columns<'a>(table: &'a Table, x: &'a Column) -> Vec<&'a Column> {
     let rows = all(x);
     let mut kept = vec![if x.parameter.is_some() { x } else { table.column("rate").unwrap_or(x) }];
-    // Rates that are offered at each value of another axis are no repetitions.
-    let rate = table.column("rate").filter(|rate| x.parameter.is_some() && different(rate) > 1);
+    // Different rates at the same value of the axis are not repetitions.
+    let rate = table.column("rate").filter(|rate| x.parameter.is_some() && distinct_values(rate) > 1);
     let parameters = parameters(table).filter(|column| column.name != x.name && column.parameter.is_some());
     for column in rate.into_iter().chain(parameters) {
         let more: Vec<&Column> = kept.iter().copied().chain([column]).collect();
@@ -218,7 +221,7 @@ fn told_apart<'a>(table: &'a Table, x: &'a Column) -> Vec<&'a Column> {
     kept
 }
 
-/// Rows with the same values of some columns, and these values in words.
+/// Groups rows by the values of some columns, with these values as text.
 fn groups(columns: &[&Column], rows: &[usize]) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for row in rows {
@@ -232,19 +235,19 @@ fn groups(columns: &[&Column], rows: &[usize]) -> Vec<(String, Vec<usize>)> {
     groups
 }
 
-/// "rx_fifo = 24 KiB": the last part of a parameter's path says enough in a legend.
+/// "rx_fifo = 24 KiB": the last component of a parameter's path is sufficient in a legend.
 fn value(column: &Column, cell: &Cell) -> String {
     if column.name == "rate" {
         return format!("{} offered", cell.text());
     }
-    let (name, _) = called(column);
+    let (name, _) = displayed(column);
     let (path, unit) = name.split_once(", ").unwrap_or((&name, ""));
     let last = path.rsplit('.').next().unwrap_or(path);
     format!("{last} = {} {unit}", cell.text()).trim_end().to_owned()
 }
 
-/// What is drawn of a table.
-struct Drawn<'a> {
+/// The data of a plot.
+struct PlotData<'a> {
     table: &'a Table,
     x: &'a Column,
     y: &'a Column,
@@ -253,28 +256,28 @@ struct Drawn<'a> {
     rows: Vec<usize>,
 }
 
-impl Drawn<'_> {
+impl PlotData<'_> {
     fn plot(&self) -> ExperimentPlot {
         let names = match self.rows.iter().any(|row| self.x.cells[*row].number().is_some()) {
             true => Vec::new(),
             false => values(self.x, &self.rows),
         };
         let curves = groups(&self.series, &self.rows).into_iter().map(|(name, rows)| ExperimentCurve {
-            name: if name.is_empty() { called(self.y).0 } else { name },
+            name: if name.is_empty() { displayed(self.y).0 } else { name },
             points: rows.iter().filter_map(|row| self.point(*row, &names)).collect(),
             source: None,
         });
         let curves: Vec<ExperimentCurve> = curves.filter(|curve| !curve.points.is_empty()).collect();
-        let ((x, _), (y, _)) = (called(self.x), called(self.y));
+        let ((x, _), (y, _)) = (displayed(self.x), displayed(self.y));
         let before = |text: &str| text.split(", ").next().unwrap_or(text).to_owned();
-        // In the middle of a title a figure is no name; a parameter's path stays as it is.
-        let along = match self.x.parameter {
+        // Within a title a figure's name is in lower case; a parameter's path is unchanged.
+        let x_axis = match self.x.parameter {
             Some(_) => before(&x),
             None => before(&x).to_lowercase(),
         };
         let points = || curves.iter().flat_map(|curve| &curve.points);
         ExperimentPlot {
-            title: format!("{} against {along}", before(&y)),
+            title: format!("{} against {x_axis}", before(&y)),
             log_x: names.is_empty() && wide(points().map(|point| point.x)),
             log_y: is_time(self.y) && wide(points().map(|point| point.y)),
             is_time: is_time(self.y),
@@ -297,7 +300,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Between what a figure lies: of a search its two ends, of others 95 % of what chance may do.
+/// The interval of a figure: for a search, its two ends; otherwise, the 95 % confidence interval.
 fn interval(table: &Table, y: &Column, row: usize) -> Option<(f64, f64)> {
     let value = y.cells[row].number()?;
     let other = |name: &str| table.column(name).and_then(|column| column.cells[row].number());
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_which_there_are_most_lie_along_and_what_follows_from_them_is_no_curve() {
+    fn the_parameter_with_most_values_is_the_axis_and_dependent_ones_are_not_curves() {
         let table = Table {
             columns: vec![
                 column("testpmd.cores", Some("testpmd.cores"), &numbers(&[1.0, 4.0, 16.0, 1.0, 4.0, 16.0])),
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_are_offered_at_each_value_are_curves_and_no_repetitions() {
+    fn rates_at_each_value_become_curves_not_repetitions() {
         let table = Table {
             columns: vec![
                 column("size", Some("size"), &numbers(&[64.0, 64.0, 512.0, 512.0, 1518.0, 1518.0])),
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_along_where_no_number_was_varied_and_losses_are_in_percent() {
+    fn textual_parameters_label_the_axis_and_losses_are_in_percent() {
         let table = Table {
             columns: vec![
                 column("attach", Some("attach"), &words(&["pcie", "occ"])),
@@ -390,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn many_curves_become_plots_beside_each_other_and_one_point_none() {
+    fn many_curves_are_split_into_plots_and_an_empty_table_has_none() {
         let grid = |of: fn(usize) -> usize| numbers(&(0..60).map(|n| of(n) as f64).collect::<Vec<_>>());
         let table = Table {
             columns: vec![
@@ -403,7 +406,7 @@ mod tests {
         let titles: Vec<String> = chosen(&table).into_iter().map(|plot| plot.title).collect();
         assert_eq!(
             titles,
-            ["Instructions a cycle against c: a = 0", "Instructions a cycle against c: a = 1"]
+            ["Instructions per cycle against c: a = 0", "Instructions per cycle against c: a = 1"]
         );
         assert!(chosen(&Table::default()).is_empty());
     }

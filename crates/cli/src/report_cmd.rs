@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use doorbell_bench::{ResultFolder, write_sealed};
-use doorbell_report::{Beside, RunSummary, SearchSummary, html_with, search_html_with, search_table};
+use doorbell_report::{PageLinks, RunSummary, SearchSummary, html_with, search_html_with, search_table};
 
 use crate::loads::{ALL_LOADS, load, stacks};
 use crate::out::{out, outln};
@@ -19,7 +19,7 @@ pub struct ReportArgs {
     folders: Vec<PathBuf>,
 }
 
-/// Makes each folder's page again and prints its table.
+/// Regenerates each folder's page and prints its table.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     for path in &args.folders {
         let read = |name: &str| {
@@ -33,11 +33,11 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let config = folder.config_text()?;
         let (page, table) = if SearchSummary::is_in(&json) {
             let summary = SearchSummary::from_json(&json).with_context(named)?;
-            (search_html_with(&summary, &config, &beside(path, 0)), search_table(&summary))
+            (search_html_with(&summary, &config, &page_links(path, 0)), search_table(&summary))
         } else {
             let summary = RunSummary::from_json(&json).with_context(named)?;
-            let beside = beside(path, summary.points.len());
-            (html_with(&summary, &config, &beside), doorbell_report::table(&summary))
+            let links = page_links(path, summary.points.len());
+            (html_with(&summary, &config, &links), doorbell_report::table(&summary))
         };
         write_sealed(&folder, "report.html", &page)?;
         out!("{table}");
@@ -46,8 +46,9 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the page in a folder has beside its summary: found by where the folder lies and what is in it, as the command that wrote it had it.
-fn beside(path: &Path, points: usize) -> Beside {
+/// Related pages and files of a folder's page, derived from the folder's path and contents, with the same
+/// result as for the command that wrote it.
+fn page_links(path: &Path, points: usize) -> PageLinks {
     let pages = (0..points).map(|index| format!("{}/report.html", load(index)));
     let loads: Vec<String> = pages.filter(|page| path.join(page).is_file()).collect();
     let stacks = stacks(path);
@@ -57,12 +58,12 @@ fn beside(path: &Path, points: usize) -> Beside {
     };
     let above = absolute.parent();
     if is_named(Some(&absolute), "point-") && above.is_some_and(|above| above.join("report.html").is_file()) {
-        return Beside { stacks, ..Beside::up(1, ALL_LOADS) };
+        return PageLinks { stacks, ..PageLinks::up(1, ALL_LOADS) };
     }
     if is_named(above, "points")
         && above.and_then(Path::parent).is_some_and(|up| up.join("table.csv").is_file())
     {
         return point_links();
     }
-    Beside { up: None, loads, stacks }
+    PageLinks { up: None, loads, stacks }
 }

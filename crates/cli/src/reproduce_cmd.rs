@@ -12,12 +12,14 @@ use clap::Args;
 use doorbell_bench::{Places, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
 use doorbell_study::experiment::{Cell, Store, Sweep};
-use doorbell_study::reproduce::{Claim, Figure, Judged, Measured, PartFile, STUDIES, Verdict, figures};
+use doorbell_study::reproduce::{
+    Claim, ClaimVerdict, Figure, MeasuredPart, PartFile, STUDIES, Verdict, figures,
+};
 
 use crate::cluster::{Cluster, ClusterArgs};
-use crate::exit::{self, Asked};
+use crate::exit::{self, OrUsageError};
 use crate::experiment::Experiment;
-use crate::out::{outln, tell};
+use crate::out::{errln, outln};
 use crate::plots::plot;
 use crate::run_args::command_line;
 use crate::screen::{Line, Screen, interrupt_flag};
@@ -28,24 +30,24 @@ use crate::tally::Tally;
 #[derive(Args)]
 #[command(after_help = studies_help())]
 pub struct ReproduceArgs {
-    /// Which study, or a folder with a TOML file a figure
+    /// Name of the study, or a folder with one TOML file per figure
     study: String,
     /// Only these figures, such as fig14
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
-    /// A coarse version: fewer points
+    /// Measure a coarse version with fewer points
     #[arg(long)]
     quick: bool,
-    /// Only list what would be measured
+    /// Only list the planned measurements
     #[arg(long)]
     plan: bool,
-    /// Result folder [default: results/ and the study's name, with -quick behind it if it is]
+    /// Result folder [default: results/ and the study's name, with -quick appended for a coarse version]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// How many points are measured at once [default: the host's cores]
+    /// Number of points measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Do not tell what is going on
+    /// Do not show progress
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -58,10 +60,10 @@ fn studies_help() -> String {
     format!("Studies:\n{}", lines.join("\n"))
 }
 
-/// Measures what is missing, and says of each claim what became of it.
+/// Measures missing points, and reports the verdict on each claim.
 pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let (title, all) = figures(&args.study).asked()?;
-    let chosen = chosen(args, all).asked()?;
+    let (title, all) = figures(&args.study).or_usage_error()?;
+    let chosen = chosen(args, all).or_usage_error()?;
     if args.plan {
         return plan(args, &chosen);
     }
@@ -85,7 +87,7 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
     }
     let page = study.page(&chosen, &[], &[]);
     let progress = Mutex::new(Progress { page, parts: Vec::new(), left_out: Vec::new(), error: None });
-    // What others' rates follow from comes first.
+    // Parts on whose results other rates depend are measured first.
     let (following, first): (Vec<_>, Vec<_>) = works.into_iter().partition(|(_, part)| part.follows());
     if cluster.is_none() {
         study.screen.watch(Arc::clone(study.tally) as Arc<dyn Line>);
@@ -96,7 +98,8 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
             continue;
         }
         let next = AtomicUsize::new(0);
-        // A worker a core, each with a part of its own: parts have few points, and many are alike.
+        // One worker per core, each with its own part: parts have few points, and there are many similar
+        // parts.
         std::thread::scope(|scope| {
             for _ in 0..jobs.min(works.len()) {
                 scope.spawn(|| {
@@ -115,52 +118,57 @@ pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
         return Err(error);
     }
     print_verdicts(&page);
-    outln!("Report in {} (report.html, report.md, and a folder a figure).", out.display());
+    outln!("Report in {} (report.html, report.md, and one folder per figure).", out.display());
     for problem in &left_out {
-        tell!("{problem}");
+        errln!("{problem}");
     }
     match parts.iter().map(|part| part.failures).sum::<usize>() {
         0 if !left_out.is_empty() => {
-            bail!("{} parts could not be measured for want of others", left_out.len())
+            bail!(
+                "{} parts could not be measured because the parts they depend on are missing",
+                left_out.len()
+            )
         }
         0 => Ok(ExitCode::SUCCESS),
         failed => bail!("{failed} points failed; the same command tries them again"),
     }
 }
 
-/// A part that is measured, as far as that came.
+/// A measured part, possibly incomplete.
 struct PartDone {
     figure: usize,
-    measured: Measured,
+    measured: MeasuredPart,
     failures: usize,
     problem: Option<String>,
 }
 
-/// What is known so far.
+/// Results so far.
 struct Progress {
     page: ReproductionPage,
     parts: Vec<PartDone>,
-    /// Parts that could not be measured for want of others.
+    /// Parts that could not be measured because parts they depend on are missing.
     left_out: Vec<String>,
-    /// What ended the work.
+    /// Error that ended the work.
     error: Option<anyhow::Error>,
 }
 
 impl Progress {
-    /// Adds a part and writes the report again, so that what is done can be read whatever comes. Whether the work is to end.
+    /// Adds a part and rewrites the report, so that finished results can be read at any time. Returns whether
+    /// to stop.
     fn add(
         &mut self,
         study: &Study,
         figures: &[Figure],
         figure: usize,
-        part: anyhow::Result<(Measured, usize, anyhow::Result<()>)>,
+        part: anyhow::Result<(MeasuredPart, usize, anyhow::Result<()>)>,
     ) -> bool {
         let part = part.and_then(|(measured, failures, ended)| {
             let (problem, stopped) = match ended {
                 Err(error) if exit::status(&error) == exit::INTERRUPTED => {
                     let (figure, part) = (&figures[figure].name, measured.plan.file.name());
                     let (done, all) = (measured.table.rows(), measured.plan.points.len());
-                    let problem = format!("{figure}, {part}: only {done} of {all} points are measured yet");
+                    let problem =
+                        format!("{figure}, {part}: only {done} of {all} points are measured so far");
                     (Some(problem), Err(error))
                 }
                 Err(problem) => (Some(problem.to_string()), Ok(())),
@@ -172,7 +180,7 @@ impl Progress {
         self.write(study, figures, part)
     }
 
-    /// Adds that a part cannot be measured, and why. Whether the work is to end.
+    /// Records that a part cannot be measured, and why. Returns whether to stop.
     fn leave_out(&mut self, study: &Study, figures: &[Figure], problem: String) -> bool {
         self.left_out.push(problem);
         self.write(study, figures, Ok(()))
@@ -184,7 +192,7 @@ impl Progress {
         let written = page
             .and_then(|()| study.folder.write("report.md", &self.page.markdown()))
             .and_then(|()| study.folder.write("claims.json", &self.page.json()));
-        // What ended the work counts before what came of that.
+        // The error that ended the work takes precedence over later ones.
         if let Err(error) = so_far.and(written.map_err(anyhow::Error::from)) {
             self.error.get_or_insert(error);
         }
@@ -221,12 +229,12 @@ fn plan(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A part of a figure, as its results' folder is called.
+/// Folder of a part of a figure, relative to the study's folder.
 fn of_figure(figure: &Figure, part: &PartFile) -> String {
     format!("{}/{}", figure.name, part.name)
 }
 
-/// How many points the parts of figures have.
+/// Number of points of each part of the figures.
 fn points(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut all = BTreeMap::new();
     for figure in chosen {
@@ -237,11 +245,11 @@ fn points(args: &ReproduceArgs, chosen: &[Figure]) -> anyhow::Result<BTreeMap<St
     Ok(all)
 }
 
-/// What it takes to do a study.
+/// Context of a running study.
 struct Study<'a> {
-    /// How far the points of all parts are.
+    /// Progress of the points of all parts.
     tally: &'a Arc<Tally>,
-    /// How many points the parts of figures have.
+    /// Number of points of each part.
     points: BTreeMap<String, usize>,
     args: &'a ReproduceArgs,
     places: &'a Places,
@@ -252,7 +260,7 @@ struct Study<'a> {
 }
 
 impl Study<'_> {
-    /// Measures a part and adds it to what is known; whether to go on.
+    /// Measures a part and adds its results. Returns whether to continue.
     fn work(&self, figures: &[Figure], (own, part): (usize, &PartFile), progress: &Mutex<Progress>) -> bool {
         let lock = || progress.lock().expect("no worker panics");
         let text = {
@@ -260,15 +268,15 @@ impl Study<'_> {
             if progress.error.is_some() {
                 return false;
             }
-            let known = progress.parts.iter().filter(|part| part.figure == own);
-            part.text(&known.map(|part| &part.measured).collect::<Vec<_>>())
+            let done = progress.parts.iter().filter(|part| part.figure == own);
+            part.text(&done.map(|part| &part.measured).collect::<Vec<_>>())
         };
         match text {
             Ok(text) => {
                 let figure = &figures[own];
                 let measured = self.read(figure, &part.name, &text).and_then(|(experiment, store)| {
-                    let told = (self.screen, &**self.tally, &*of_figure(figure, part));
-                    let result = experiment.measure(&store, 1, told, self.interrupted)?;
+                    let sink = (self.screen, &**self.tally, &*of_figure(figure, part));
+                    let result = experiment.measure(&store, 1, sink, self.interrupted)?;
                     self.measured(figure, &part.name, (experiment, &store), &result)
                 });
                 !lock().add(self, figures, own, measured)
@@ -289,11 +297,11 @@ impl Study<'_> {
         works: &[(usize, PartFile)],
         progress: &Mutex<Progress>,
     ) -> anyhow::Result<()> {
-        let mut progress = progress.lock().expect("nobody else works");
+        let mut progress = progress.lock().expect("no other thread is running");
         let mut read = Vec::new();
         for (own, part) in works {
-            let known = progress.parts.iter().filter(|part| part.figure == *own);
-            let text = part.text(&known.map(|part| &part.measured).collect::<Vec<_>>());
+            let done = progress.parts.iter().filter(|part| part.figure == *own);
+            let text = part.text(&done.map(|part| &part.measured).collect::<Vec<_>>());
             match text {
                 Ok(text) => read.push((*own, part, self.read(&figures[*own], &part.name, &text)?)),
                 Err(problem) => {
@@ -303,8 +311,8 @@ impl Study<'_> {
             }
         }
         let work: Vec<_> = read.iter().map(|(_, _, (experiment, store))| (experiment, store)).collect();
-        let of = (self.folder.path(), self.args.study.as_str());
-        let results = cluster.measure(&work, of, self.screen, self.interrupted)?;
+        let journal = (self.folder.path(), self.args.study.as_str());
+        let results = cluster.measure(&work, journal, self.screen, self.interrupted)?;
         for ((own, part, (experiment, store)), result) in read.into_iter().zip(results) {
             let measured = self.measured(&figures[own], &part.name, (experiment, &store), &result);
             progress.add(self, figures, own, measured);
@@ -315,7 +323,7 @@ impl Study<'_> {
         }
     }
 
-    /// Reads an experiment of a figure, which has a file and a result folder of its own.
+    /// Writes and reads the experiment file of a figure's part, and opens its result folder.
     fn read(&self, figure: &Figure, part: &str, text: &str) -> anyhow::Result<(Experiment<'_>, Store)> {
         let folder = self.folder.path().join(&figure.name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -326,14 +334,14 @@ impl Study<'_> {
         Ok((experiment, store))
     }
 
-    /// What was measured of it, how many points failed, and how it ended.
+    /// The measured results of a part, the number of failed points, and how the sweep ended.
     fn measured(
         &self,
         figure: &Figure,
         part: &str,
         (experiment, store): (Experiment, &Store),
         result: &Sweep,
-    ) -> anyhow::Result<(Measured, usize, anyhow::Result<()>)> {
+    ) -> anyhow::Result<(MeasuredPart, usize, anyhow::Result<()>)> {
         let ended = experiment.ended(result);
         let ended = match result.interrupted {
             true => ended,
@@ -345,15 +353,15 @@ impl Study<'_> {
             let up = ("../../report.html".to_owned(), "All figures".to_owned());
             sweep_page::write(&experiment, store, &table, Some(up))?;
         }
-        Ok((Measured { plan: experiment.plan, table }, result.failures.len(), ended))
+        Ok((MeasuredPart { plan: experiment.plan, table }, result.failures.len(), ended))
     }
 
-    /// The report of what is done.
+    /// The report of the results so far.
     fn page(&self, figures: &[Figure], parts: &[PartDone], left_out: &[String]) -> ReproductionPage {
         let mut page = ReproductionPage {
             name: self.title.clone(),
             facts: vec![
-                if self.args.quick { "the coarse version" } else { "in full" }.to_owned(),
+                if self.args.quick { "coarse version" } else { "full version" }.to_owned(),
                 format!("Doorbell {}", env!("CARGO_PKG_VERSION")),
                 format!("{:.0} s of a host core", host_seconds(parts)),
             ],
@@ -373,13 +381,13 @@ impl Study<'_> {
     }
 }
 
-/// What all points took, whenever they were measured.
+/// Total host time of all points, including earlier measurements.
 fn host_seconds(parts: &[PartDone]) -> f64 {
     let columns = parts.iter().filter_map(|part| part.measured.table.column("host_seconds"));
     columns.flat_map(|column| &column.cells).filter_map(Cell::number).sum()
 }
 
-/// A figure with its parts, of which some are coarse.
+/// A figure with its parts. `coarse` are the names of parts with a coarse version.
 fn reproduced(
     figure: &Figure,
     (parts, coarse): (&[&PartDone], &[String]),
@@ -387,12 +395,12 @@ fn reproduced(
 ) -> ReproducedFigure {
     let mut problems = Vec::new();
     let draw = |part: &&PartDone| {
-        let Measured { plan, table } = &part.measured;
+        let MeasuredPart { plan, table } = &part.measured;
         plan.file.plot.iter().map(|spec| plot(spec, plan, table, &mut problems)).collect::<Vec<_>>()
     };
     let plots = parts.iter().flat_map(draw).collect();
     warnings.extend(problems.into_iter().map(|problem| format!("{}: {problem}", figure.name)));
-    let measured: Vec<&Measured> = parts.iter().map(|part| &part.measured).collect();
+    let measured: Vec<&MeasuredPart> = parts.iter().map(|part| &part.measured).collect();
     let claims = figure.claims.iter().map(|claim| {
         let judged = claim.judge(&measured);
         claim_row(claim, judged, claim.parts().any(|part| coarse.iter().any(|coarse| coarse == part)))
@@ -411,7 +419,7 @@ fn reproduced(
     }
 }
 
-/// A part's name, and the page that lists its points.
+/// Name of a part, and link to the page that lists its points.
 fn page_of(figure: &Figure, part: &PartDone) -> (String, String) {
     let name = part.measured.plan.file.name();
     let address: String = format!("{}/{name}/report.html", figure.name)
@@ -424,13 +432,13 @@ fn page_of(figure: &Figure, part: &PartDone) -> (String, String) {
     (name.to_owned(), address)
 }
 
-/// A claim's row. `coarse`: its points are fewer or shorter than in full.
-fn claim_row(claim: &Claim, judged: Judged, coarse: bool) -> ClaimRow {
-    let (circular, shown_by) = claim.notes();
+/// A claim's row. `coarse`: it uses fewer or shorter points than the full version.
+fn claim_row(claim: &Claim, judged: ClaimVerdict, coarse: bool) -> ClaimRow {
+    let (circular, shown_by) = claim.file_notes();
     let (verdict, mut why) = match judged.verdict {
         Verdict::Confirmed if claim.is_numeric() => ("confirmed", String::new()),
         Verdict::Confirmed => ("confirmed in direction", String::new()),
-        Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not looked into yet".to_owned())),
+        Verdict::Differs(why) => ("differs", why.unwrap_or_else(|| "not investigated yet".to_owned())),
         Verdict::Undecided(why) => ("not decided", why),
         Verdict::NotTestable(why) => ("not testable", why),
         Verdict::NotMeasured => ("not measured", String::new()),

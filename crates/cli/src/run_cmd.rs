@@ -1,4 +1,4 @@
-//! `doorbell run`: what is asked for, got ready, measured at each load, and reported.
+//! `doorbell run`: resolves the options, prepares the guest, measures each load and reports.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,92 +14,92 @@ use doorbell_machine::CoreModel;
 use doorbell_sim::{Bytes, Frame, Ps};
 use doorbell_study::search::{frames_per_second, line_rate};
 
-use crate::exit::Asked as _;
+use crate::exit::OrUsageError as _;
 use crate::inputs;
 use crate::loads::Loads;
 use crate::network_cmd;
+use crate::point_text::point_text;
 use crate::run_args::{GuestArgs, RunArgs};
 use crate::screen::Screen;
 use crate::script_cmd;
-use crate::told::told;
 use crate::two_nodes_cmd;
 use crate::usage_hint;
 
-/// The longest frame of usual Ethernet.
+/// Maximum frame size of standard Ethernet.
 pub(crate) const FRAME_USUAL: Bytes = Bytes(1518);
 
-/// A warm-up that takes the host about half a minute or more.
+/// A warm-up of at least this length takes about half a minute of host time.
 const WARMUP_LONG: Ps = Ps::from_ms(40);
 
-/// What is to be measured.
-pub struct Asked {
+/// A resolved `run` command.
+pub struct RunRequest {
     /// The benchmark.
     pub benchmark: &'static Benchmark,
-    /// What a network's checkpoint is called, and on how many host threads its nodes run.
+    /// Checkpoint name of a network, and the number of host threads that run its nodes.
     pub network: (String, usize),
-    /// The configuration that all loads have in common.
+    /// Configuration for the boot, shared by all loads.
     pub config: RunConfig,
-    /// What is offered, one after the other.
+    /// Loads to measure, in order.
     pub loads: Vec<Load>,
 }
 
-/// One of its loads.
+/// One load.
 pub struct Load {
-    /// The configuration.
+    /// Its configuration.
     pub config: RunConfig,
-    /// The rate of what has load generators or a drive node.
+    /// Rate of the load generators or the drive node.
     pub rate: Rate,
-    /// What is told when it begins.
-    pub said: Option<String>,
+    /// Message printed when its measurement starts.
+    pub message: Option<String>,
 }
 
-impl Asked {
-    /// Of a benchmark that is no network.
-    pub fn new(benchmark: &'static Benchmark, config: RunConfig, loads: Vec<Load>) -> Asked {
-        Asked { benchmark, network: (benchmark.name.to_owned(), 1), config, loads }
+impl RunRequest {
+    /// A request for a benchmark on a single machine.
+    pub fn new(benchmark: &'static Benchmark, config: RunConfig, loads: Vec<Load>) -> RunRequest {
+        RunRequest { benchmark, network: (benchmark.name.to_owned(), 1), config, loads }
     }
 }
 
 /// Measures and reports.
 pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    two_nodes_cmd::refuse_samples_of_others(args).asked()?;
+    two_nodes_cmd::check_samples(args).or_usage_error()?;
     if let Some(script) = &args.script.script {
-        args.observe.observe(None, Path::new("")).asked()?.check_node(None).asked()?;
+        args.observe.observe(None, Path::new("")).or_usage_error()?.check_node(None).or_usage_error()?;
         return script_cmd::run(args, script, places);
     }
-    measure_all(args, &asked(args).asked()?, places)
+    measure_all(args, &resolve(args).or_usage_error()?, places)
 }
 
-/// What the options ask for.
-pub(crate) fn asked(args: &RunArgs) -> anyhow::Result<Asked> {
+/// Resolves the options.
+pub(crate) fn resolve(args: &RunArgs) -> anyhow::Result<RunRequest> {
     if let Some(option) = args.script.given() {
-        bail!("{option} is for a script of your own: name one with --script FILE");
+        bail!("{option} applies only to a script; add --script FILE");
     }
     match &args.network {
-        Some(path) => network_cmd::asked(args, path),
-        None => benchmark_asked(args),
+        Some(path) => network_cmd::request(args, path),
+        None => resolve_benchmark(args),
     }
 }
 
-/// The benchmark at each rate.
-fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
+/// Resolves a benchmark at each rate.
+fn resolve_benchmark(args: &RunArgs) -> anyhow::Result<RunRequest> {
     let Some(name) = &args.benchmark else {
-        let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+        let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         bail!(
-            "name a benchmark ({}), a script of your own with --script FILE, or a network with --network FILE",
+            "nothing to run; give a benchmark ({}), a script with --script FILE, or a network with --network FILE",
             names.join(", ")
         );
     };
     let chosen = benchmark(name).map_err(|error| match usage_hint::of_file(name) {
-        Some(said) => anyhow::anyhow!(said),
+        Some(hint) => anyhow::anyhow!(hint),
         None => error.into(),
     })?;
     chosen.refuse_of_others(&args.common.set)?;
     if let Nodes::Joined { .. } = chosen.nodes {
-        return two_nodes_cmd::asked(args, chosen);
+        return two_nodes_cmd::request(args, chosen);
     }
     if chosen.silent && !args.rate.is_empty() {
-        bail!("--rate: {} has no traffic", chosen.name);
+        bail!("--rate does not apply: {} has no traffic", chosen.name);
     }
     let mut configs = args.configs(chosen.defaults)?;
     configs.iter().try_for_each(chosen.check)?;
@@ -107,35 +107,36 @@ fn benchmark_asked(args: &RunArgs) -> anyhow::Result<Asked> {
     for config in &configs {
         let mut source = "";
         if config.options::<DriveConfig>().kind == DriveKind::Node {
-            args.observe.refuse_for_nodes("two nodes")?;
+            args.observe.reject_for_nodes("two nodes")?;
             driven_guests(chosen, config)?;
             source = " from a drive node";
         }
         let of_this = loads.len();
-        for asked in args.rates(config)? {
+        for requested in args.rates(config)? {
             let what = what_is_sent(config);
-            let (rate, capped) = within_the_line(config, asked)?;
-            // What the line does not carry is measured once.
+            let (rate, capped) = cap_at_line_rate(config, requested)?;
+            // Rates capped at the line rate are measured once.
             let same = loads[of_this..].iter_mut().find(|load: &&mut Load| load.rate == rate);
-            if let (Some(_), Some(Load { said: Some(said), .. })) = (&capped, same) {
-                *said += &format!("; {asked} would be the same");
+            if let (Some(_), Some(Load { message: Some(message), .. })) = (&capped, same) {
+                *message += &format!("; {requested} is capped to the same rate");
                 continue;
             }
             let remark = (chosen.remark)(config).unwrap_or_default();
-            let said =
+            let message =
                 format!("{}: {rate} of {what}{source}{}{remark}", chosen.name, capped.unwrap_or_default());
-            let said = (!chosen.silent).then(|| said + &long_warmup(chosen, config, rate));
-            loads.push(Load { config: config.clone(), rate, said });
+            let message = (!chosen.silent).then(|| message + &long_warmup(chosen, config, rate));
+            loads.push(Load { config: config.clone(), rate, message });
         }
     }
-    // One boot serves all sizes: that of the longest frames.
+    // One boot serves all frame sizes: the boot for the longest frames.
     let longest = |config: &RunConfig| config.loadgen.traffic.frame_size_max().max(FRAME_USUAL);
     let first = configs.iter().map(longest).enumerate().rev().max_by_key(|(_, size)| *size);
     let first = first.map_or(0, |(index, _)| index);
-    Ok(Asked::new(chosen, configs.swap_remove(first), loads))
+    Ok(RunRequest::new(chosen, configs.swap_remove(first), loads))
 }
 
-/// What to say before a warm-up that is long because few frames come: it lasts until they have gone round the rings twice.
+/// Notice for a warm-up that is long because frames arrive slowly: it lasts until they have filled the rings
+/// twice.
 fn long_warmup(chosen: &Benchmark, config: &RunConfig, rate: Rate) -> String {
     let own = |rings: [u32; 2]| u64::from(rings.into_iter().max().unwrap_or_default());
     let is_auto = config.run.warmup == Length::Auto && config.core.model == CoreModel::Timed;
@@ -150,47 +151,47 @@ fn long_warmup(chosen: &Benchmark, config: &RunConfig, rate: Rate) -> String {
         return String::new();
     }
     format!(
-        "; at this rate the warm-up is long, up to {length} of simulated time: frames are to go round rings of {rings} descriptors twice \
+        "; at this rate the warm-up takes up to {length} of simulated time: frames must fill rings of {rings} descriptors twice \
          (--warmup 10ms sets a shorter one)"
     )
 }
 
-/// A rate that the line carries: more than that would only wait in the generator, and its wait would be taken for the machine's. What
-/// there is to say if it is not the one that was asked for.
-fn within_the_line(config: &RunConfig, asked: Rate) -> anyhow::Result<(Rate, Option<String>)> {
+/// Caps a rate at the line rate: an excess would wait in the generator, and the wait would be attributed to
+/// the machine. Returns a note if the rate was capped.
+fn cap_at_line_rate(config: &RunConfig, requested: Rate) -> anyhow::Result<(Rate, Option<String>)> {
     const LINE: Rate = Rate::Line(100 * Rate::ONCE);
     let traffic = &config.loadgen.traffic;
     let is_open = traffic.kind == Kind::Frames && traffic.outstanding.is_none();
     let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
-    // A rate is that at each port: what one port's line does not carry, another's may.
+    // Rates are per port: a rate above one port's line rate may be within another's.
     let alike = config.ports().all(|port| port.link == config.port(0).link);
-    if !is_open || !by_generator || !alike || matches!(asked, Rate::Times(_)) {
-        return Ok((asked, None));
+    if !is_open || !by_generator || !alike || matches!(requested, Rate::Times(_)) {
+        return Ok((requested, None));
     }
     let size = match traffic.streams.is_empty() {
         true => traffic.frame_size,
         false => LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)?.mean_frame_size(),
     };
     let line = line_rate(config, size);
-    if frames_per_second(asked, config, size) <= line {
-        return Ok((asked, None));
+    if frames_per_second(requested, config, size) <= line {
+        return Ok((requested, None));
     }
     let mpps = line as f64 / 1e6;
-    Ok((LINE, Some(format!(", since {asked} is more than the line carries ({mpps:.3} Mpps)"))))
+    Ok((LINE, Some(format!(", because {requested} is above the line rate ({mpps:.3} Mpps)"))))
 }
 
-/// Gets a benchmark ready, measures its loads, and reports.
-fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result<ExitCode> {
-    let Asked { benchmark, network: (name, threads), config, loads: all } = asked;
-    // What is wrong with rules, or with a node's name, is found before a boot.
-    let observe = args.observe.observe(None, Path::new("")).asked()?;
+/// Prepares a benchmark, measures its loads, and reports.
+fn measure_all(args: &RunArgs, request: &RunRequest, places: &Places) -> anyhow::Result<ExitCode> {
+    let RunRequest { benchmark, network: (name, threads), config, loads: all } = request;
+    // Checks rules and node names before the boot.
+    let observe = args.observe.observe(None, Path::new("")).or_usage_error()?;
     let plan = BenchmarkPlan::new(benchmark, config, (name, *threads))?;
-    plan.check(&observe).asked()?;
-    inputs::check(config).asked()?;
+    plan.check(&observe).or_usage_error()?;
+    inputs::check(config).or_usage_error()?;
     let mut loads = Loads::begin(args, benchmark.name, config, all.len())?;
     let screen = Screen::new(args.output.quiet);
     let mut m5 = M5Ops::new(loads.folder().clone(), config.run.m5_limit);
-    let mut further = String::new();
+    let mut extra = String::new();
     screen.simulating(Some(&mut m5), |control| {
         let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
         prepared.set_fingerprint(args.fingerprint);
@@ -198,20 +199,20 @@ fn measure_all(args: &RunArgs, asked: &Asked, places: &Places) -> anyhow::Result
         is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
         let symbols = args.observe.fetch_symbols(&prepared.images(), places, control.say)?;
         for load in all {
-            if let Some(line) = &load.said {
+            if let Some(line) = &load.message {
                 (control.say)(line);
             }
             let measured = measure(args, (&prepared, &symbols), load, &mut loads, control);
-            further = loads.but_some_are_done(measured)?;
+            extra = loads.with_finished_count(measured)?;
         }
         Ok(())
     })?;
     screen.clear();
-    loads.finish(if all.len() == 1 { &further } else { said_of_table(config) })?;
+    loads.finish(if all.len() == 1 { &extra } else { table_note(config) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures one load; what its table has no columns for.
+/// Measures one load. Returns text for which its table has no columns.
 fn measure(
     args: &RunArgs,
     (prepared, symbols): (&Prepared, &[DebugSymbols]),
@@ -223,12 +224,12 @@ fn measure(
     let mut observe = args.observe.observe(capture, own.path())?;
     observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
-    let further = told(&measured.summary);
+    let extra = point_text(&measured.summary);
     loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran())?;
-    Ok(further)
+    Ok(extra)
 }
 
-/// Says what a boot took, if there was one, and writes the checkpoint if it was asked for.
+/// Reports the cost of the boot, if there was one, and writes the checkpoint if requested.
 fn is_ready(
     args: &GuestArgs,
     (who, boot): (&str, Option<(f64, u64)>),
@@ -239,13 +240,13 @@ fn is_ready(
         let millions = instructions as f64 / 1e6;
         let rate = millions / seconds;
         (control.say)(&format!(
-            "{who} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M a second)"
+            "{who} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M per second)"
         ));
     }
     Ok(args.save_checkpoint.as_deref().map_or(Ok(()), write)?)
 }
 
-/// A session from where the options say.
+/// Prepares a session from the source given by the options.
 pub fn session(
     args: &GuestArgs,
     control: &mut Control,
@@ -257,24 +258,24 @@ pub fn session(
     Ok(session)
 }
 
-/// Whether frames have jitter where a stream does not say otherwise. A drive node's have none.
+/// Whether frames have jitter by default. Frames from a drive node have none.
 fn has_jitter(config: &RunConfig) -> bool {
     let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
     by_generator && config.loadgen.traffic.arrivals == Arrivals::Jitter
 }
 
-/// What holds for all loads of a table.
-fn said_of_table(config: &RunConfig) -> &'static str {
+/// Note that applies to all loads of a table.
+fn table_note(config: &RunConfig) -> &'static str {
     match has_jitter(config) && config.loadgen.traffic.streams.iter().all(|stream| stream.arrivals.is_none())
     {
         true => {
-            "Frames come with jitter, that no rate may fall into step with the program; --arrivals constant has none (docs/traffic.md).\n"
+            "Frames have jitter, so that no rate synchronizes with the program's loop; --arrivals constant disables it (docs/traffic.md).\n"
         }
         false => "",
     }
 }
 
-/// What the rate is of, in words.
+/// Description of the traffic that the rate refers to.
 pub(crate) fn what_is_sent(config: &RunConfig) -> String {
     let traffic = &config.loadgen.traffic;
     match traffic.streams.len() {
@@ -284,9 +285,9 @@ pub(crate) fn what_is_sent(config: &RunConfig) -> String {
         }
         count => {
             let what = if count == 1 { "a stream".to_owned() } else { format!("{count} streams") };
-            // A ramp's rate is the one that it begins with.
+            // The rate of a ramp is its initial one.
             let changes = traffic.streams.iter().any(|stream| stream.ramp.is_some());
-            if changes { format!("{what}, at first") } else { what }
+            if changes { format!("{what}, initially") } else { what }
         }
     }
 }
@@ -298,23 +299,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_of_a_ramp_is_told_to_be_that_of_its_beginning() {
+    fn the_rate_of_a_ramp_is_reported_as_initial() {
         let of = |streams: &str| {
             what_is_sent(&resolve("fast", &[format!("loadgen.traffic.streams={streams}")]).unwrap())
         };
         assert_eq!(of("[{}, {name=\"b\"}]"), "2 streams");
-        assert_eq!(of("[{}, {ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "2 streams, at first");
-        assert_eq!(of("[{ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "a stream, at first");
+        assert_eq!(of("[{}, {ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "2 streams, initially");
+        assert_eq!(of("[{ramp={to=\"9Mpps\", over=\"1ms\"}}]"), "a stream, initially");
     }
 
     #[test]
-    fn a_warm_up_that_is_long_at_a_low_rate_is_announced_with_the_reason() {
+    fn a_long_warm_up_at_a_low_rate_is_announced_with_the_reason() {
         let of = |preset: &str, rate: &str, set: &[&str]| {
             let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
             long_warmup(benchmark("testpmd").unwrap(), &resolve(preset, &set).unwrap(), rate.parse().unwrap())
         };
-        let said = of("server", "5Mbps", &[]);
-        assert!(said.contains("up to 100ms of simulated time") && said.contains("rings of 1024"), "{said}");
+        let message = of("server", "5Mbps", &[]);
+        assert!(
+            message.contains("up to 100ms of simulated time") && message.contains("rings of 1024"),
+            "{message}"
+        );
         assert!(of("server", "5Mbps", &["dpdk.rxd=64", "dpdk.txd=128"]).is_empty());
         assert!(of("server", "40kpps", &[]).contains("up to 51200us of"), "{}", of("server", "40kpps", &[]));
         assert!(of("server", "1Mpps", &[]).is_empty());
@@ -323,29 +327,30 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_line_carries_is_not_offered_but_for_what_waits_for_answers_or_paces_itself() {
+    fn rates_above_the_line_rate_are_capped_for_open_loops() {
         let of = |rate: &str, set: &[&str]| {
             let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-            let (rate, said) =
-                within_the_line(&resolve("fast", &set).unwrap(), rate.parse().unwrap()).unwrap();
-            (rate.to_string(), said.is_some())
+            let (rate, message) =
+                cap_at_line_rate(&resolve("fast", &set).unwrap(), rate.parse().unwrap()).unwrap();
+            (rate.to_string(), message.is_some())
         };
-        let asked = |rate: &str| (rate.to_owned(), false);
+        let unchanged = |rate: &str| (rate.to_owned(), false);
         let capped = ("100%".to_owned(), true);
-        // 100 Gbps carry 148,809,523.8 frames of 64 bytes a second, with preamble and gap of 84.
-        assert_eq!(of("148809523pps", &[]), asked("148809523pps"));
+        // 100 Gbps carry 148,809,523.8 frames of 64 bytes per second; each takes 84 bytes with preamble and
+        // gap.
+        assert_eq!(of("148809523pps", &[]), unchanged("148809523pps"));
         assert_eq!(of("148809600pps", &[]), capped);
-        assert_eq!(of("100%", &[]), asked("100%"));
+        assert_eq!(of("100%", &[]), unchanged("100%"));
         assert_eq!(of("101%", &[]), capped);
-        assert_eq!(of("100Gbps-l1", &[]), asked("100Gbps-l1"));
+        assert_eq!(of("100Gbps-l1", &[]), unchanged("100Gbps-l1"));
         assert_eq!(of("77Gbps", &[]), capped);
-        assert_eq!(of("77Gbps", &["loadgen.traffic.frame_size=1518B"]), asked("77Gbps"));
+        assert_eq!(of("77Gbps", &["loadgen.traffic.frame_size=1518B"]), unchanged("77Gbps"));
         assert_eq!(of("2Mpps", &["link.rate=1Gbps"]), capped);
-        assert_eq!(of("200Mpps", &["loadgen.traffic.outstanding=4"]), asked("200Mpps"));
-        assert_eq!(of("200Mpps", &["loadgen.traffic.kind=ping"]), asked("200Mpps"));
-        assert_eq!(of("2x", &[]), asked("2x"));
+        assert_eq!(of("200Mpps", &["loadgen.traffic.outstanding=4"]), unchanged("200Mpps"));
+        assert_eq!(of("200Mpps", &["loadgen.traffic.kind=ping"]), unchanged("200Mpps"));
+        assert_eq!(of("2x", &[]), unchanged("2x"));
         let two = ["platform.nics=2", "testpmd.topology=paired"];
         assert_eq!(of("200Mpps", &two), capped);
-        assert_eq!(of("40Mpps", &[&two[..], &["port.1.link.rate=25Gbps"]].concat()), asked("40Mpps"));
+        assert_eq!(of("40Mpps", &[&two[..], &["port.1.link.rate=25Gbps"]].concat()), unchanged("40Mpps"));
     }
 }

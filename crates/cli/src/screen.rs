@@ -1,4 +1,4 @@
-//! What is told on standard error while work goes on: lines, and a progress line on a terminal.
+//! Progress on standard error: message lines, and a progress line on a terminal.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,58 +9,58 @@ use std::time::{Duration, Instant};
 use doorbell_bench::{Control, M5Ops, Progress, Stage};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::out::{outln, tell};
+use crate::out::{errln, outln};
 use crate::signals;
 
-/// How often the moving line is drawn.
+/// Redraw interval of the progress line.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a moving line says of work that several do side by side.
+/// Content of a progress line for concurrent work.
 pub trait Line: Send + Sync {
-    /// How far it is now.
-    fn said(&self) -> String;
-    /// How many of how many parts are behind it, if that is known.
-    fn of_all(&self) -> Option<(usize, usize)>;
+    /// The current text.
+    fn text(&self) -> String;
+    /// Finished and total number of parts, if known.
+    fn position(&self) -> Option<(usize, usize)>;
 }
 
-/// Where progress is shown.
+/// Output of progress.
 pub struct Screen {
     quiet: bool,
     ticker: Option<Ticker>,
-    begun: Mutex<Option<Begun>>,
-    /// What was printed last, if whoever began this process wants to know how far it is.
+    start: Mutex<Option<StageStart>>,
+    /// The last line printed on standard output, if the parent process reads the progress.
     printed: Option<Mutex<String>>,
 }
 
-/// The moving line, and who draws it while nobody tells anything new.
+/// The progress line, and the thread that redraws it.
 struct Ticker {
     bar: ProgressBar,
-    line: Arc<Watched>,
+    line: Arc<WatchedLine>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is watched.
+/// The line being shown, shared with the drawing thread.
 #[derive(Default)]
-struct Watched {
+struct WatchedLine {
     line: Mutex<Option<Arc<dyn Line>>>,
     is_over: AtomicBool,
 }
 
-impl Watched {
+impl WatchedLine {
     fn set(&self, line: Option<Arc<dyn Line>>) {
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 
     fn draw(&self, bar: &ProgressBar) {
         while !self.is_over.load(Ordering::Relaxed) {
-            // Kept while it is drawn: what is watched no more is not drawn later.
+            // The lock is held while drawing, so that a removed line is not drawn later.
             let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(line) = line.as_ref().filter(|_| !bar.is_finished()) {
-                if let Some((position, all)) = line.of_all() {
+                if let Some((position, all)) = line.position() {
                     bar.set_length(all as u64);
                     bar.set_position(position as u64);
                 }
-                bar.set_message(line.said());
+                bar.set_message(line.text());
             }
             drop(line);
             std::thread::park_timeout(TICK);
@@ -70,10 +70,10 @@ impl Watched {
 
 impl Ticker {
     fn begin() -> Ticker {
-        // What does not fit the terminal's width is cut off.
+        // Text beyond the terminal's width is cut off.
         let bar = ProgressBar::new_spinner().with_style(style(SPINNER));
         bar.enable_steady_tick(TICK);
-        let line = Arc::new(Watched::default());
+        let line = Arc::new(WatchedLine::default());
         let own = (Arc::clone(&line), bar.clone());
         let thread = Some(std::thread::spawn(move || own.0.draw(&own.1)));
         Ticker { bar, line, thread }
@@ -81,12 +81,12 @@ impl Ticker {
 }
 
 impl Drop for Ticker {
-    /// Nothing is drawn after this, over what is said then.
+    /// Stops drawing, so that later output is not overwritten.
     fn drop(&mut self) {
         self.line.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has panicked, which it said.
+            // An error means that the thread panicked, which was already reported.
             let _ = thread.join();
         }
         self.bar.finish_and_clear();
@@ -99,31 +99,31 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is well formed")
 }
 
-/// A stage that was seen to begin, and how much of it was done at last.
+/// Start of a stage, and the share done at the last update.
 #[derive(Clone, Copy)]
-struct Begun {
+struct StageStart {
     stage: &'static str,
     since: Instant,
     instructions: u64,
     share: f64,
 }
 
-impl Begun {
-    /// How far it is now.
-    fn said(&self, at: &Progress) -> String {
+impl StageStart {
+    /// Text for the current progress.
+    fn text(&self, at: &Progress) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let mut parts = Vec::new();
         if let Some(share) = at.share {
             parts.push(format!("{:.0} %", share * 100.0));
-            if seconds >= SURE_SECONDS && share > 0.0 {
+            if seconds >= SPEED_SHOWN_AFTER && share > 0.0 {
                 let left = Duration::try_from_secs_f64(seconds * (1.0 - share) / share);
                 parts.extend(left.map(|left| format!("about {} left", HumanDuration(left))).ok());
             }
         }
         parts.push(format!("{} M instructions", at.instructions / 1_000_000));
-        if seconds >= SURE_SECONDS {
+        if seconds >= SPEED_SHOWN_AFTER {
             parts.push(format!(
-                "{:.1} M a second",
+                "{:.1} M per second",
                 (at.instructions - self.instructions) as f64 / 1e6 / seconds
             ));
         }
@@ -132,17 +132,17 @@ impl Begun {
     }
 }
 
-/// From then on a stage's pace is told.
-const SURE_SECONDS: f64 = 1.0;
+/// Minimum time in a stage before its speed is shown.
+const SPEED_SHOWN_AFTER: f64 = 1.0;
 
 impl Screen {
-    /// A screen; `quiet` shows nothing. The moving line is only for terminals.
+    /// A screen; `quiet` suppresses output. Only terminals have a progress line.
     pub fn new(quiet: bool) -> Screen {
         let ticker = (!quiet && std::io::stderr().is_terminal()).then(Ticker::begin);
-        Screen { quiet, ticker, begun: Mutex::new(None), printed: None }
+        Screen { quiet, ticker, start: Mutex::new(None), printed: None }
     }
 
-    /// The same, which also prints in short how far work is: a line whenever that is something else.
+    /// Also prints the progress on standard output, one line per change.
     pub fn printing(self) -> Screen {
         Screen { printed: Some(Mutex::default()), ..self }
     }
@@ -151,21 +151,21 @@ impl Screen {
         self.ticker.as_ref().map(|ticker| &ticker.bar)
     }
 
-    /// Whether it has a moving line.
+    /// Whether it has a progress line.
     pub fn moves(&self) -> bool {
         self.ticker.is_some()
     }
 
-    /// Tells a line.
+    /// Prints a line.
     pub fn say(&self, line: &str) {
         match self.bar() {
-            Some(bar) => bar.suspend(|| tell!("{line}")),
-            None if !self.quiet => tell!("{line}"),
+            Some(bar) => bar.suspend(|| errln!("{line}")),
+            None if !self.quiet => errln!("{line}"),
             None => {}
         }
     }
 
-    /// Shows how far the work is: what is done, how much of it, how fast, and what is left.
+    /// Shows the progress of the work: stage, share, speed and remaining time.
     pub fn progress(&self, at: &Progress) {
         if let Some(bar) = self.bar() {
             bar.set_message(self.how_far(at));
@@ -179,25 +179,25 @@ impl Screen {
         }
     }
 
-    /// The same in words.
+    /// The progress as text.
     pub fn how_far(&self, at: &Progress) -> String {
         let share = at.share.unwrap_or(0.0);
-        // The next load is measured on another machine.
-        let goes_on = |begun: &Begun| {
-            begun.stage == at.stage && begun.instructions <= at.instructions && begun.share <= share
+        // A new load is measured on another machine, so its stage is restarted.
+        let is_same_stage = |start: &StageStart| {
+            start.stage == at.stage && start.instructions <= at.instructions && start.share <= share
         };
-        let mut last = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = last.filter(goes_on).unwrap_or(Begun {
+        let mut last = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = last.filter(is_same_stage).unwrap_or(StageStart {
             stage: at.stage,
             since: Instant::now(),
             instructions: at.instructions,
             share,
         });
-        *last = Some(Begun { share, ..begun });
-        begun.said(at)
+        *last = Some(StageStart { share, ..start });
+        start.text(at)
     }
 
-    /// Does what Ctrl-C can interrupt, and shows how far the machine is. Guests' m5ops are done by `m5`.
+    /// Runs work that Ctrl-C can interrupt, showing its progress. Guests' m5ops are handled by `m5`.
     pub fn simulating<R>(
         &self,
         m5: Option<&mut M5Ops>,
@@ -213,25 +213,25 @@ impl Screen {
         })
     }
 
-    /// From here on the moving line says this, as it is then, until [`Screen::watch_no_more`].
+    /// Shows this line, updated continuously, until [`Screen::stop_watching`].
     pub fn watch(&self, line: Arc<dyn Line>) {
         let Some(ticker) = &self.ticker else { return };
-        if line.of_all().is_some() {
+        if line.position().is_some() {
             ticker.bar.set_style(style("{bar:20} {elapsed} {wide_msg}"));
             ticker.bar.reset_elapsed();
         }
         ticker.line.set(Some(line));
     }
 
-    /// What was watched is over.
-    pub fn watch_no_more(&self) {
+    /// Stops showing the line.
+    pub fn stop_watching(&self) {
         let Some(ticker) = &self.ticker else { return };
         ticker.line.set(None);
         ticker.bar.set_style(style(SPINNER));
         ticker.bar.set_message("");
     }
 
-    /// Removes the moving line.
+    /// Removes the progress line.
     pub fn clear(&self) {
         if let Some(bar) = self.bar() {
             bar.finish_and_clear();
@@ -239,8 +239,8 @@ impl Screen {
     }
 }
 
-/// A flag that Ctrl-C and a polite kill set. The second Ctrl-C ends the program at once. That the terminal goes away ends nothing:
-/// a measurement goes on and its results are written. What is being built for it ends as well.
+/// Registers a flag that Ctrl-C and SIGTERM set. A second Ctrl-C ends the program at once. SIGHUP is ignored:
+/// a measurement continues and its results are written. The flag also interrupts image builds.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::new(AtomicBool::new(false)))?;

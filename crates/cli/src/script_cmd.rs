@@ -1,4 +1,4 @@
-//! `doorbell run --image … --script …`: a program of the user's own in a guest.
+//! `doorbell run --image … --script …`: a user's program in a guest.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,52 +11,52 @@ use doorbell_image::{DebugSymbols, GuestFile, delivery};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_sim::Ps;
 
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::loads::Loads;
-use crate::out::tell;
+use crate::out::errln;
 use crate::run_args::RunArgs;
 use crate::run_cmd::{session, what_is_sent};
 use crate::screen::Screen;
 
 #[derive(Args)]
-#[command(next_help_heading = "A program of your own (see docs/images.md)")]
+#[command(next_help_heading = "Your own program (see docs/images.md)")]
 pub struct ScriptArgs {
     /// Run this in the guest instead of a benchmark
     ///
     /// A shell script, or any program for RISC-V; its exit status becomes this command's.
     #[arg(long, value_name = "FILE", conflicts_with = "benchmark")]
     pub script: Option<PathBuf>,
-    /// The image to run in: a built-in one, or the path of a recipe of your own
+    /// The image to run in: a built-in one, or the path of your own recipe
     ///
-    /// A script's is net unless told otherwise. A benchmark runs in one that extends its own, too.
+    /// Default for a script: net. A benchmark can also run in an image that extends its own.
     #[arg(long, value_name = "NAME|PATH")]
     pub image: Option<String>,
-    /// Also put this file of the host there in the guest (repeatable)
+    /// Also copy this host file to a path in the guest (repeatable)
     #[arg(long = "file", value_name = "HOST=GUEST")]
     files: Vec<String>,
-    /// Words to add to the kernel's command line, for instance doorbell.ip=10.1.0.2/24
+    /// Words to add to the kernel's command line, for example doorbell.ip=10.1.0.2/24
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, hide_short_help = true)]
     append: Option<String>,
-    /// Traffic and measurement begin when the console shows this [default: with the script]
+    /// Start traffic and measurement when the console shows this [default: with the script]
     ///
-    /// With "m5", when a program resets the statistics by m5op.
+    /// With "m5": when a program resets the statistics by m5op.
     #[arg(long, value_name = "TEXT|m5", hide_short_help = true)]
     begin_at: Option<String>,
-    /// They end when the console shows this [default: with the script, or after --duration]
+    /// End them when the console shows this [default: with the script, or after --duration]
     ///
-    /// With "m5", when a program dumps the statistics.
+    /// With "m5": when a program dumps the statistics.
     #[arg(long, value_name = "TEXT|m5", hide_short_help = true)]
     end_at: Option<String>,
-    /// End the run with the measurement, even if the script goes on, as a server does
+    /// End the run with the measurement, even if the script continues, as a server does
     #[arg(long, hide_short_help = true)]
     end_with_measurement: bool,
-    /// Give the script up after this simulated time, such as 2s [default: run.script_timeout, 10s]
+    /// Abort the script after this simulated time, such as 2s [default: run.script_timeout, 10s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub time_limit: Option<Ps>,
 }
 
 impl ScriptArgs {
-    /// An option of these that was given and means nothing to a benchmark.
+    /// One of these options that was given and does not apply to a benchmark.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--file", !self.files.is_empty()),
@@ -73,7 +73,7 @@ impl ScriptArgs {
         if text == "m5" { Mark::M5 } else { Mark::Line(text.to_owned()) }
     }
 
-    /// The script as the user described it, without its traffic.
+    /// The script as described by the user, without its traffic.
     fn script(&self, path: &Path) -> anyhow::Result<Script> {
         let content = read(path)?;
         let files = self.files.iter().map(|text| guest_file(text)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -95,13 +95,13 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// HOST=GUEST; a program on the host is one in the guest.
+/// Parses HOST=GUEST. An executable host file is executable in the guest.
 fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
     use std::os::unix::fs::PermissionsExt;
     let Some((host, guest)) =
         text.rsplit_once('=').filter(|(host, guest)| !host.is_empty() && !guest.is_empty())
     else {
-        bail!("--file \"{text}\" is not of the form HOST=GUEST, for instance data.bin=/root/data.bin");
+        bail!("--file \"{text}\" is not of the form HOST=GUEST, for example data.bin=/root/data.bin");
     };
     let path = Path::new(host);
     let content = read(path).context("--file")?;
@@ -112,23 +112,25 @@ fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
     Ok(file)
 }
 
-/// Runs a script, once for each rate, and reports as for a benchmark.
+/// Runs a script, once per rate, and reports as for a benchmark.
 pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
     let own = &args.script;
     let image = own.image.as_deref().unwrap_or("net");
-    let configs = args.configs(&[]).asked()?;
+    let configs = args.configs(&[]).or_usage_error()?;
     let config = &configs[0];
-    let mut script = own.script(path).asked()?;
-    script.observe = args.observe.observe(None, Path::new("")).asked()?;
-    script.check(config).asked()?;
+    let mut script = own.script(path).or_usage_error()?;
+    script.observe = args.observe.observe(None, Path::new("")).or_usage_error()?;
+    script.check(config).or_usage_error()?;
     script.duration = args.duration.is_some().then_some(config.run.measured_time());
-    // Without a rate nothing is offered; what is measured then is the machine alone.
+    // Without a rate no load is offered, and only the machine is measured.
     let mut sent: Vec<Option<(&RunConfig, Rate)>> = Vec::new();
     match args.rate.is_empty() && args.traffic.given().is_none() {
         true => sent.push(None),
         false => {
             for config in &configs {
-                sent.extend(args.rates(config).asked()?.into_iter().map(|rate| Some((config, rate))));
+                sent.extend(
+                    args.rates(config).or_usage_error()?.into_iter().map(|rate| Some((config, rate))),
+                );
             }
         }
     }
@@ -149,7 +151,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
                 (control.say)(&format!("{name}: {rate} of {}", what_is_sent(config)));
             }
             let ended = measure(args, (&session, &symbols), &mut script, &mut loads, control);
-            let ended = loads.but_some_are_done(ended)?;
+            let ended = loads.with_finished_count(ended)?;
             status = if status == 0 { ended } else { status };
         }
         Ok(())
@@ -158,23 +160,23 @@ pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitC
     match played {
         Ok(()) => loads.finish("")?,
         Err(error) => {
-            // The console of a script that failed is what the user needs now.
+            // The console of a failed script shows the cause.
             if loads.has_files() {
-                match loads.keep_what_there_is() {
-                    Ok(kept) => tell!("doorbell: what the guest printed is in {}", kept.display()),
-                    Err(also) => tell!("doorbell: what the guest printed is not kept: {also:#}"),
+                match loads.keep_partial() {
+                    Ok(kept) => errln!("doorbell: the guest's console output is in {}", kept.display()),
+                    Err(also) => errln!("doorbell: the guest's console output was not kept: {also:#}"),
                 }
             }
             return Err(error);
         }
     }
     if status != 0 {
-        tell!("doorbell: {} ended with exit status {status}", path.display());
+        errln!("doorbell: {} ended with exit status {status}", path.display());
     }
     Ok(ExitCode::from(status))
 }
 
-/// Runs the script once; its exit status.
+/// Runs the script once. Returns its exit status.
 fn measure(
     args: &RunArgs,
     (session, symbols): (&Session, &[DebugSymbols]),
@@ -200,6 +202,6 @@ fn named(path: &Path) -> String {
 
 fn traffic(args: &RunArgs, config: &RunConfig, rate: Rate) -> TrafficConfig {
     let given = config.loadgen.traffic.clone();
-    // With a script, the number of frames is that of all frames sent.
+    // With a script, the number of frames limits all frames sent.
     TrafficConfig { frames: args.frames.or(given.frames), ..given.at_rate(rate) }
 }

@@ -1,5 +1,6 @@
-//! `doorbell search --on slurm`: a search for each frame size is a task. What is sought is written as an experiment beside the
-//! results, whose points are the sizes; they are put together as a search's results.
+//! `doorbell search --on slurm`: the search for each frame size is a task. The parameters are written as an
+//! experiment next to the results, with one point per size; its results are combined into those of one
+//! search.
 
 use std::path::{Path, PathBuf};
 
@@ -13,31 +14,31 @@ use toml::{Table, Value};
 
 use crate::cluster::Cluster;
 use crate::experiment::Experiment;
-use crate::out::tell;
+use crate::out::errln;
 use crate::screen::{Screen, interrupt_flag};
 
-/// What is searched for, as an experiment's file has it.
-pub struct Sought<'a> {
+/// Parameters of the search, in the form of an experiment's file.
+pub struct ClusterSearch<'a> {
     pub benchmark: &'static Benchmark,
     pub config: &'a RunConfig,
     pub sizes: &'a [Bytes],
     /// The table `[search]`.
     pub search: Table,
-    /// Where the results will be.
+    /// Path of the final results.
     pub out: &'a Path,
 }
 
-/// What was found.
-pub struct Found {
-    /// A summary for each size that is done.
+/// Results of the search.
+pub struct ClusterSearchResult {
+    /// A summary for each finished size.
     pub summaries: Vec<SearchSummary>,
-    /// Why sizes are missing.
+    /// Reason why sizes are missing.
     pub error: Option<anyhow::Error>,
-    /// The folder of the experiment, which is of no use once all is put together.
+    /// Folder of the temporary experiment, not needed after the results are combined.
     folder: PathBuf,
 }
 
-impl Sought<'_> {
+impl ClusterSearch<'_> {
     fn experiment(&self) -> String {
         let sizes = self.sizes.iter().map(|size| Value::from(format!("{}B", size.0))).collect();
         let table = |pairs: Vec<(&str, Value)>| -> Table {
@@ -53,8 +54,14 @@ impl Sought<'_> {
         all.to_string()
     }
 
-    /// Searches on the cluster. The folder is named by all that is sought, so that the same command goes on in it.
-    pub fn search(&self, cluster: &Cluster, places: &Places, screen: &Screen) -> anyhow::Result<Found> {
+    /// Searches on the cluster. The folder's name is derived from all parameters, so that the same command
+    /// continues in it.
+    pub fn search(
+        &self,
+        cluster: &Cluster,
+        places: &Places,
+        screen: &Screen,
+    ) -> anyhow::Result<ClusterSearchResult> {
         let (text, config) = (self.experiment(), self.config.to_toml());
         let name = &sha256(format!("{text}\n{config}").as_bytes())[..8];
         let mut folder = self.out.as_os_str().to_owned();
@@ -82,23 +89,23 @@ impl Sought<'_> {
                 summaries.push(SearchSummary::from_json(&String::from_utf8_lossy(&text))?);
             }
         }
-        Ok(Found { summaries, error, folder })
+        Ok(ClusterSearchResult { summaries, error, folder })
     }
 }
 
-impl Found {
-    /// All sizes as one search, by this command.
-    pub fn together(&self, preset: &str, command: String) -> anyhow::Result<SearchSummary> {
-        let Some(first) = self.summaries.first() else { bail!("no frame size is done") };
+impl ClusterSearchResult {
+    /// Combines all sizes into one search, with this command line.
+    pub fn combine(&self, preset: &str, command: String) -> anyhow::Result<SearchSummary> {
+        let Some(first) = self.summaries.first() else { bail!("no frame size is finished") };
         let searches = self.summaries.iter().flat_map(|summary| summary.searches.clone()).collect();
         let host_seconds = self.summaries.iter().map(|summary| summary.host_seconds).sum();
         Ok(SearchSummary { preset: preset.to_owned(), command, host_seconds, searches, ..first.clone() })
     }
 
-    /// The results are in place: what they were put together of is removed.
+    /// Removes the temporary experiment once the results are published.
     pub fn clean_up(&self) {
         if let Err(error) = remove(&self.folder) {
-            tell!("cannot remove {}: {error}", self.folder.display());
+            errln!("cannot remove {}: {error}", self.folder.display());
         }
     }
 }

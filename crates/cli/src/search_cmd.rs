@@ -13,60 +13,62 @@ use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
 use doorbell_study::search::{
-    Event, Goal, Judged, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, Searched, Verdict,
-    search_sizes, search_summary, searched,
+    Event, Goal, Judgment, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, SizeResults, Verdict,
+    search_config, search_sizes, search_summary,
 };
 
 use crate::cluster::{Cluster, ClusterArgs};
-use crate::exit::Asked as _;
+use crate::exit::OrUsageError as _;
 use crate::frame_sizes::FrameSizes;
 use crate::inputs;
 use crate::out::{out, outln};
 use crate::run_args::{
-    CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_given,
+    CommonArgs, GuestArgs, OutputArgs, command_line, frame_size, run_help, run_names, warmup_override,
 };
 use crate::run_cmd::{FRAME_USUAL, session};
 use crate::screen::{Line, Screen, interrupt_flag};
-use crate::search_cluster::Sought;
-use crate::seeking::{Seeking, mpps};
+use crate::search_cluster::ClusterSearch;
+use crate::search_progress::{SearchProgress, mpps};
 use crate::traffic_args::{TrafficArgs, one_size};
 
 #[derive(Args)]
 #[command(after_help = run_names(), after_long_help = run_help())]
 pub struct SearchArgs {
-    /// Which benchmark
+    /// Name of the benchmark
     benchmark: String,
-    /// What is sought: msb (1 % of the frames lost), ndr (none), pdr (0.5 %), or a share such as 0.1%
+    /// Goal: msb (1 % of the frames lost), ndr (none), pdr (0.5 %), or a share such as 0.1%
     ///
-    /// The highest rate at which no more than that is lost: the maximum sustainable bandwidth, the no-drop rate, the partial-drop rate.
+    /// Finds the highest rate with at most this loss: maximum sustainable bandwidth, no-drop rate,
+    /// partial-drop rate.
     #[arg(long, value_name = "GOAL", default_value = "msb")]
     goal: AsWritten<Goal>,
-    /// Also bound round trips by a percentile, such as p99=20us
+    /// Also bound a percentile of round trips, such as p99=20us
     #[arg(long, value_name = "PERCENTILE=TIME")]
     latency_max: Option<AsWritten<LatencyBound>>,
-    /// How narrow the interval is to be that holds the rate, as a share of it
+    /// Width of the resulting interval, as a share of the rate
     #[arg(long, value_name = "SHARE", default_value = "2%")]
     precision: AsWritten<Precision>,
     /// The lowest rate to try [default: a thousandth of the highest]
     #[arg(long, value_name = "RATE")]
     min: Option<String>,
-    /// The highest rate to try [default: the line's]
+    /// The highest rate to try [default: the line rate]
     #[arg(long, value_name = "RATE")]
     max: Option<String>,
-    /// Bytes of each frame with FCS, 64 to 16384; several give a search each
+    /// Bytes per frame with FCS, 64 to 16384; several give a search each
     ///
-    /// Several are comma-separated. Or one mix: imix, or a genome such as genome:aag, or sizes with weights such as 7x64B,1x1518B.
+    /// Separate several sizes by commas. Or one mix: imix, a genome such as genome:aag, or sizes with weights
+    /// such as 7x64B,1x1518B.
     #[arg(long, value_name = "BYTES,…")]
     frame_size: Option<FrameSizes>,
-    /// The least number of frames of a trial's window [default: a hundred losses at the goal; 100000 for ndr]
+    /// Minimum number of frames in a trial's window [default: a hundred losses at the goal; 100000 for ndr]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u64).range(100..))]
     frames: Option<u64>,
     /// Simulated time of traffic before a trial is timed, such as 10ms, or auto
     ///
-    /// auto: until caches and rings are steady and two ticks of the guest's timer have come.
+    /// auto: until caches and rings are steady and two ticks of the guest's timer have occurred.
     #[arg(long, value_name = "TIME")]
     warmup: Option<String>,
-    /// How many trials run at once; the answer does not depend on it [default: the host's cores]
+    /// Number of trials run at once; the result does not depend on it [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     #[command(flatten)]
@@ -81,7 +83,7 @@ pub struct SearchArgs {
     cluster: ClusterArgs,
 }
 
-/// A value, and the words that it was given in.
+/// A value with its original text.
 #[derive(Clone)]
 struct AsWritten<T> {
     text: String,
@@ -96,7 +98,7 @@ impl<T: FromStr> FromStr for AsWritten<T> {
 }
 
 impl SearchArgs {
-    /// What is sought, as an experiment's file has it.
+    /// The search parameters as a table of an experiment's file.
     fn table(&self) -> toml::Table {
         let latency = self.latency_max.as_ref().map(|bound| &bound.text);
         let words = [
@@ -125,22 +127,22 @@ impl SearchArgs {
     }
 
     fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
-        let mut further = Vec::new();
-        further.extend(warmup_given(self.warmup.as_deref())?);
+        let mut extra = Vec::new();
+        extra.extend(warmup_override(self.warmup.as_deref())?);
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let defaults = [defaults, &[SEARCH_ARRIVALS]].concat();
-        let mut config = self.common.resolve_over(file, &defaults, &further)?;
+        let mut config = self.common.resolve_over(file, &defaults, &extra)?;
         self.traffic.apply(self.mix(), &mut config)?;
         Ok(config)
     }
 
-    /// What was given of sizes.
+    /// The given frame sizes.
     fn given_sizes(&self) -> &[String] {
         self.frame_size.as_ref().map_or(&[], |sizes| &sizes.0)
     }
 
-    /// A mix of sizes, if that was asked for.
+    /// The mix of sizes, if one is given.
     fn mix(&self) -> Option<&str> {
         match self.given_sizes() {
             [text] if one_size(text).is_none() => Some(text),
@@ -151,9 +153,7 @@ impl SearchArgs {
     fn sizes(&self, config: &RunConfig) -> anyhow::Result<Vec<Bytes>> {
         if !config.loadgen.traffic.streams.is_empty() {
             if self.given_sizes().len() > 1 || self.given_sizes().len() == 1 && self.mix().is_none() {
-                bail!(
-                    "--frame-size: the traffic has streams, which say themselves how long their frames are"
-                );
+                bail!("--frame-size: the traffic has streams; set the sizes in the streams instead");
             }
             let generator = LoadGen::new(0, config.run.seed, &config.loadgen, &config.port(0).link)?;
             return Ok(vec![generator.mean_frame_size()]);
@@ -172,51 +172,57 @@ impl SearchArgs {
     }
 }
 
-/// As many trials as the host has cores, unless told otherwise.
+/// The number of jobs; default: the number of host cores.
 pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
     jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// What is to be searched for.
-struct Asked {
+/// A resolved `search` command.
+struct ResolvedSearch {
     chosen: &'static Benchmark,
     request: SearchRequest,
     config: RunConfig,
     sizes: Vec<Bytes>,
 }
 
-fn asked(args: &SearchArgs) -> anyhow::Result<Asked> {
+fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
     let chosen = benchmark(&args.benchmark)?;
     if chosen.silent || matches!(chosen.nodes, Nodes::Joined { .. }) {
         bail!(
-            "{} has no load generator whose rate could be sought; search one of the other benchmarks",
+            "{} has no load generator, so its rate cannot be searched; choose another benchmark",
             chosen.name
         );
     }
     chosen.refuse_of_others(&args.common.set)?;
     let (request, mut config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
-    // One boot serves all sizes: that of the longest frames.
+    // One boot serves all sizes: the boot for the longest frames.
     if let Some(longest) = sizes.iter().max().filter(|longest| **longest > FRAME_USUAL) {
         let own = &mut config.loadgen.traffic.frame_size;
         *own = (*own).max(*longest);
     }
     (chosen.check)(&config)?;
     request.validate(&config, &sizes)?;
-    Ok(Asked { chosen, request, config, sizes })
+    Ok(ResolvedSearch { chosen, request, config, sizes })
 }
 
-/// Searches and reports. Sizes that were done when the rest was ended, by the user or an error, are results too.
+/// Searches and reports. Sizes finished before an interrupt or an error are reported as well.
 pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let Asked { chosen, request, config, sizes } = asked(args).asked()?;
-    inputs::check(&config).asked()?;
-    inputs::keep_named(&args.output.out, &config).asked()?;
+    let ResolvedSearch { chosen, request, config, sizes } = resolve(args).or_usage_error()?;
+    inputs::check(&config).or_usage_error()?;
+    inputs::keep_named(&args.output.out, &config).or_usage_error()?;
     let screen = Screen::new(args.output.quiet);
-    if let Some(said) = request.beyond_the_line(&config, &sizes) {
-        screen.say(&format!("--max: {said}"));
+    if let Some(warning) = request.line_rate_warning(&config, &sizes) {
+        screen.say(&format!("--max: {warning}"));
     }
     if let Some(cluster) = args.cluster.cluster()? {
-        return on_cluster(args, &cluster, &Asked { chosen, request, config, sizes }, places, &screen);
+        return on_cluster(
+            args,
+            &cluster,
+            &ResolvedSearch { chosen, request, config, sizes },
+            places,
+            &screen,
+        );
     }
     let results = inputs::begin(&args.output.out, &args.guest)?;
     let interrupted = interrupt_flag()?;
@@ -233,78 +239,83 @@ pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let started = std::time::Instant::now();
     let jobs = jobs_or_cores(args.jobs);
     screen.say(&format!("{}: {}", chosen.name, spelled_out(&request.goal.to_string())));
-    let seeking = Arc::new(Seeking::new(sizes.len(), request.precision.0));
-    screen.watch(Arc::clone(&seeking) as Arc<dyn Line>);
+    let progress = Arc::new(SearchProgress::new(sizes.len(), request.precision.0));
+    screen.watch(Arc::clone(&progress) as Arc<dyn Line>);
     let searches = search_sizes(&session, &sizes, &request, jobs, &interrupted, &|size, event| {
-        seeking.heard(size, event);
-        if let Event::Said(number, rate, judged) = event {
-            screen.say(&format!("{size} frames, trial {number}: {}", said(*rate, judged)));
+        progress.on_event(size, event);
+        if let Event::Judged(number, rate, judgment) = event {
+            screen.say(&format!("{size} frames, trial {number}: {}", trial_text(*rate, judgment)));
         }
     });
     screen.clear();
     let seconds = started.elapsed().as_secs_f64();
     let names = (chosen.name, args.common.base()?.name());
-    let Searched { done, error } = searches;
+    let SizeResults { done, error } = searches;
     let (found, all) = (done.len(), sizes.len());
     let mut summary = search_summary(names, command_line(), &request, jobs, seconds, done, session.ran());
     let Some(error) = error else {
-        return report(args, results, &searched(&config, chosen), &summary);
+        return report(args, results, &search_config(&config, chosen), &summary);
     };
     if found == 0 {
         return Err(error.into());
     }
-    summary.incomplete =
-        Some(format!("{} of {all} frame sizes were not searched: the search was ended early", all - found));
-    write(results, &searched(&config, chosen), &summary)?;
-    let said = format!("{found} of {all} frame sizes are done and in {}", args.output.out.display());
-    Err(anyhow::Error::from(error).context(said))
+    summary.incomplete = Some(format!(
+        "{} of {all} frame sizes were not searched, because the search ended early",
+        all - found
+    ));
+    write(results, &search_config(&config, chosen), &summary)?;
+    let context = format!(
+        "{found} of {all} frame sizes are finished; their results are in {}",
+        args.output.out.display()
+    );
+    Err(anyhow::Error::from(error).context(context))
 }
 
-/// What a trial said.
-fn said(rate: u64, judged: &Judged) -> String {
-    let side = match judged.verdict {
+/// Result of a trial as text.
+fn trial_text(rate: u64, judgment: &Judgment) -> String {
+    let side = match judgment.verdict {
         Verdict::Below => "meets the goal",
         Verdict::Above => "misses it",
-        Verdict::Undecided => "does not say",
+        Verdict::Undecided => "is undecided",
     };
-    format!("{} Mpps loses {:.3} % and {side}", mpps(rate), judged.loss * 100.0)
+    format!("{} Mpps loses {:.3} % and {side}", mpps(rate), judgment.loss * 100.0)
 }
 
-/// The same as tasks of a cluster, one for each size.
+/// The same as tasks of a cluster, one per size.
 fn on_cluster(
     args: &SearchArgs,
     cluster: &Cluster,
-    asked: &Asked,
+    resolved: &ResolvedSearch,
     places: &Places,
     screen: &Screen,
 ) -> anyhow::Result<ExitCode> {
     if args.guest != GuestArgs::default() {
         return Err(anyhow!(
-            "--boot, --checkpoint and --save-checkpoint have no meaning with --on: all nodes share a boot"
+            "--boot, --checkpoint and --save-checkpoint do not apply with --on: all nodes share a boot"
         ))
-        .asked();
+        .or_usage_error();
     }
-    let Asked { chosen, config, sizes, .. } = asked;
+    let ResolvedSearch { chosen, config, sizes, .. } = resolved;
     let out = &args.output.out;
-    let sought = Sought { benchmark: chosen, config, sizes, search: args.table(), out };
-    let mut found = sought.search(cluster, places, screen)?;
+    let search = ClusterSearch { benchmark: chosen, config, sizes, search: args.table(), out };
+    let mut found = search.search(cluster, places, screen)?;
     screen.clear();
     let (done, all) = (found.summaries.len(), sizes.len());
     if let Some(error) = found.error.take() {
-        return Err(error.context(format!("{done} of {all} frame sizes are done")));
+        return Err(error.context(format!("{done} of {all} frame sizes are finished")));
     }
     let results = Results::begin(out)?;
     let code = report(
         args,
         results,
-        &searched(config, chosen),
+        &search_config(config, chosen),
         &found.together(args.common.base()?.name(), command_line())?,
     )?;
     found.clean_up();
     Ok(code)
 }
 
-/// Puts the results in place: the summary's text, and what else was written.
+/// Publishes the results. Returns the summary's text and the names of the written files.
 fn write(
     results: Results,
     config: &RunConfig,

@@ -1,4 +1,5 @@
-//! `doorbell completions` and `doorbell man`: what shells and `man` know of the command, from the command's own definitions.
+//! `doorbell completions` and `doorbell man`: shell completions and manual pages, generated from the
+//! command's definitions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +14,17 @@ use doorbell_files::replace;
 use crate::Cli;
 use crate::out::{out, outln};
 
-/// Where shells and `man` look for such files, for one user.
+/// Locations of completion files for a single user.
 const COMPLETIONS_HELP: &str = "\
-Where each shell looks, for one user:
+Locations for a single user:
   bash  doorbell completions bash > ~/.local/share/bash-completion/completions/doorbell
   zsh   doorbell completions zsh > DIR/_doorbell    where DIR is one of $fpath
   fish  doorbell completions fish > ~/.config/fish/completions/doorbell.fish";
 
-/// The manual's section of commands.
+/// Manual section for commands.
 const SECTION: &str = "1";
 
-/// Print what completes the command's words in a shell.
+/// Print shell completions.
 #[derive(Args, Debug)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub struct CompletionsArgs {
@@ -31,13 +32,13 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Write the command's manual pages.
+/// Write manual pages.
 #[derive(Args, Debug)]
 #[command(
     after_help = "For one user: doorbell man ~/.local/share/man/man1, then man doorbell, man doorbell-run"
 )]
 pub struct ManArgs {
-    /// The folder for doorbell.1 and a page a subcommand; it is made if it is not there
+    /// Folder for doorbell.1 and one page per subcommand; it is created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -53,14 +54,14 @@ pub fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let folder = &args.folder;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut whole = Cli::command();
-    // So that every page has its command's whole name, and the options that all have.
+    // Gives every page its full command name and the global options.
     whole.build();
     let count = write_pages(&whole, "doorbell", folder)?;
     outln!("{count} pages in {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command and those of its subcommands; how many.
+/// Writes the pages of a command and its subcommands. Returns their number.
 fn write_pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<u64> {
     let mut page = Vec::new();
     Man::new(command.clone()).title(name).section(SECTION).render(&mut page)?;

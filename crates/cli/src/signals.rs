@@ -1,6 +1,7 @@
-//! How signals end the process. SIGTERM ends each command with 130, at once; commands that end in good order take it over when they
-//! begin their work. SIGINT is theirs alone: where nothing takes it, the system ends the process, and shells see that as 130 too.
-//! When the host has no memory left, Rust's standard library says so and raises SIGABRT: the status is that of any failure.
+//! Signal handling. SIGTERM ends each command at once with status 130; commands that clean up replace this
+//! handler when they start their work. Only those commands handle SIGINT; otherwise the system ends the
+//! process, which shells also report as 130. When the host is out of memory, Rust's standard library raises
+//! SIGABRT; the status is that of any failure.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -13,14 +14,14 @@ use crate::exit::{FAILED, INTERRUPTED};
 
 static AT_ONCE: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// For all commands. A host that refuses a handler leaves the system's own in place.
+/// Installs the handlers for all commands. If the host rejects one, the system's default applies.
 pub fn begin() {
     let at_once = AT_ONCE.get_or_init(|| Arc::new(AtomicBool::new(true)));
     let _ = register_conditional_shutdown(SIGTERM, INTERRUPTED.into(), Arc::clone(at_once));
     let _ = register_conditional_shutdown(SIGABRT, FAILED.into(), Arc::new(AtomicBool::new(true)));
 }
 
-/// The command has a handler of its own for SIGTERM.
+/// Called when the command has its own handler for SIGTERM.
 pub fn handled() {
     AT_ONCE.get().into_iter().for_each(|at_once| at_once.store(false, Ordering::Relaxed));
 }

@@ -10,9 +10,9 @@ use doorbell_bench::Places;
 use doorbell_study::experiment::{State, Store, measure};
 
 use crate::cluster::{self, ClusterArgs};
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::experiment::Experiment;
-use crate::out::{outln, tell};
+use crate::out::{errln, outln};
 use crate::screen::{Line, Screen, interrupt_flag};
 use crate::search_cmd::jobs_or_cores;
 use crate::sweep_page::{self, PAGES};
@@ -25,7 +25,7 @@ pub struct SweepArgs {
     part: Option<Part>,
     #[command(flatten)]
     experiment: Option<ExperimentArgs>,
-    /// How many points are measured at once [default: the host's cores]
+    /// Number of points measured at once [default: the host's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     #[command(flatten)]
@@ -34,47 +34,47 @@ pub struct SweepArgs {
 
 #[derive(Subcommand)]
 enum Part {
-    /// List the points, and which of them are done
+    /// List the points, and which of them are finished
     Plan(ExperimentArgs),
-    /// Measure one point, unless it is done: for clusters, one job an index
+    /// Measure one point, unless it is finished: for clusters, one job per index
     Run {
         #[command(flatten)]
         experiment: ExperimentArgs,
-        /// Which point, from 0, as `sweep plan` lists them
+        /// Index of the point, from 0, as listed by `sweep plan`
         #[arg(long, value_name = "N")]
         index: usize,
-        /// Refuse unless the point has this identity
+        /// Fail unless the point has this identity
         #[arg(long, value_name = "HASH")]
         expect: Option<String>,
-        /// Die with the process that began this one
+        /// End together with the parent process
         #[arg(long, hide = true)]
         with_parent: bool,
-        /// Print what is under way, a line whenever that is something else
+        /// Print the progress, one line per change
         #[arg(long, hide = true)]
         tell_progress: bool,
     },
-    /// Do one task of a job array, as --on slurm submits them
+    /// Run one task of a job array, as submitted by --on slurm
     #[command(hide = true)]
     Task {
-        /// The array's tasks
+        /// File with the array's tasks
         list: PathBuf,
-        /// Which of them, from 0
+        /// Index of the task, from 0
         #[arg(long, value_name = "N")]
         number: usize,
     },
-    /// Write the table and the page of the points that are done
+    /// Write the table and the page of the finished points
     Table(ExperimentArgs),
 }
 
 #[derive(Args)]
 struct ExperimentArgs {
-    /// The experiment, a TOML file (see docs/experiments.md)
+    /// TOML file of the experiment (see docs/experiments.md)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Result folder [default: results/ and the experiment's name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Do not tell what is going on
+    /// Do not show progress
     #[arg(short, long)]
     quiet: bool,
 }
@@ -85,7 +85,7 @@ impl ExperimentArgs {
     }
 }
 
-/// Does what was asked about an experiment.
+/// Runs a subcommand on an experiment, or the whole experiment.
 pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
     match (&args.part, &args.experiment) {
         (Some(Part::Plan(args)), _) => plan(args, places),
@@ -104,13 +104,13 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         (None, Some(experiment)) => whole(experiment, args, places),
-        (None, None) => bail!("name an experiment's file, or one of plan, run and table"),
+        (None, None) => bail!("nothing to do; give an experiment's file, or plan, run or table"),
     }
 }
 
 fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let experiment = args.read(places, &Screen::new(args.quiet))?;
-    // Without a folder nothing is done; planning makes none.
+    // Without a folder, no point is finished; planning does not create one.
     let store = if experiment.out.is_dir() { Some(Store::open(&experiment.out)?) } else { None };
     outln!("{:>5}  {:<32}  {:<4}  parameters", "index", "hash", "done");
     let mut done = 0;
@@ -120,10 +120,13 @@ fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
         let word = if state == State::Done { "yes" } else { "no" };
         outln!("{:>5}  {}  {word:<4}  {}", point.index, identity.0, point.describe());
         if let State::Damaged(problem) = state {
-            tell!("point {} would be measured again, because {problem}", point.index);
+            errln!(
+                "point {} would be measured again, because its results are damaged: {problem}",
+                point.index
+            );
         }
     }
-    outln!("{done} of {} points are done in {}", experiment.plan.points.len(), experiment.out.display());
+    outln!("{done} of {} points are finished in {}", experiment.plan.points.len(), experiment.out.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,9 +141,9 @@ fn one(
     let experiment = args.read(places, &screen)?;
     let count = experiment.plan.points.len();
     let wrong = || anyhow!("--index {index}: the experiment has {count} points, 0 to {}", count - 1);
-    let identity = experiment.identities.get(index).ok_or_else(wrong).asked()?;
+    let identity = experiment.identities.get(index).ok_or_else(wrong).or_usage_error()?;
     if expect.is_some_and(|expected| expected != identity.0) {
-        bail!("point {index} is another one now: {} was changed while the sweep ran", args.file.display());
+        bail!("point {index} has changed: {} was edited while the sweep ran", args.file.display());
     }
     let store = Store::open(&experiment.out)?;
     screen.simulating(None, |control| {
@@ -153,7 +156,7 @@ fn one(
 
 fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
-    // From the beginning, so that Ctrl-C always ends it in good order.
+    // Registered early, so that Ctrl-C always ends the command cleanly.
     let interrupted = interrupt_flag()?;
     let cluster = how.cluster.cluster()?;
     let experiment = args.read(places, &screen)?;
@@ -172,20 +175,20 @@ fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &Places) -> anyhow::Res
         }
     };
     screen.clear();
-    // What is done is told in any case, and what went wrong even if that cannot be written.
+    // Finished points are reported in any case, and failures even if writing fails.
     let written = write(&experiment, &store);
     experiment.ended(&result)?;
     written?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the table and the page of what is done.
+/// Writes the table and the page of the finished points.
 fn write(experiment: &Experiment, store: &Store) -> anyhow::Result<()> {
     let Experiment { plan, out, .. } = experiment;
     let table = experiment.table(store)?;
     let (rows, all) = (table.rows(), plan.points.len());
     if rows == 0 {
-        outln!("No point is done.");
+        outln!("No point is finished.");
         return Ok(());
     }
     let folder = store.folder();

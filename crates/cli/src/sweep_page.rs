@@ -1,17 +1,18 @@
-//! The page of an experiment: its plots, and its points with the figures that matter and a link to each one's own page.
+//! The page of an experiment: its plots, and a table of its points with the main figures and links to their
+//! pages.
 
 use anyhow::Context;
 use doorbell_machine::Base;
 use doorbell_report::{
-    Beside, ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, html_with, search_html_with,
+    ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, PageLinks, html_with, search_html_with,
 };
 use doorbell_study::experiment::{Cell, Column, Pages, Store, Table};
 
 use crate::experiment::Experiment;
-use crate::plots::{called, chosen, different, is_time, plot};
+use crate::plots::{chosen, displayed, distinct_values, is_time, plot};
 use crate::run_args::command_line;
 
-/// Figures that a page's table shows where an experiment has them.
+/// Figures shown in the page's table, if available.
 const SHOWN: [&str; 16] = [
     "low_mpps",
     "high_mpps",
@@ -30,22 +31,22 @@ const SHOWN: [&str; 16] = [
     "limit.part",
     "not_steady",
 ];
-/// Of an experiment that has fewer of them, so many of its own that vary are shown as well.
+/// If fewer than this many of them are available, up to `OWN` varying figures are added.
 const FEW: usize = 3;
 const OWN: usize = 6;
 
-/// What a point's page leads to.
-pub fn point_links() -> Beside {
-    Beside::up(2, "All points")
+/// Links of a point's page.
+pub fn point_links() -> PageLinks {
+    PageLinks::up(2, "All points")
 }
 
-/// How points' pages are made.
+/// Renderers of the points' pages.
 pub const PAGES: Pages = Pages {
     run: |summary, config| html_with(summary, config, &point_links()),
     search: |summary, config| search_html_with(summary, config, &point_links()),
 };
 
-/// Writes the page of what is done.
+/// Writes the page of the finished points.
 pub fn write(
     experiment: &Experiment,
     store: &Store,
@@ -54,15 +55,15 @@ pub fn write(
 ) -> anyhow::Result<()> {
     let plan = &experiment.plan;
     let (rows, all) = (table.rows(), plan.points.len());
-    let text = std::fs::read_to_string(&experiment.file).context("reading the experiment again")?;
+    let text = std::fs::read_to_string(&experiment.file).context("cannot read the experiment again")?;
     let mut warnings = Vec::new();
     if rows < all {
-        warnings.push(format!("{} of {all} points are not done yet.", all - rows));
+        warnings.push(format!("{} of {all} points are not finished yet.", all - rows));
     }
     warnings.extend(not_steady(table));
     let plots = match plan.file.plot.as_slice() {
         [] => chosen(table),
-        asked => asked.iter().map(|spec| plot(spec, plan, table, &mut warnings)).collect(),
+        specs => specs.iter().map(|spec| plot(spec, plan, table, &mut warnings)).collect(),
     };
     let page = ExperimentPage {
         name: plan.file.name().to_owned(),
@@ -77,12 +78,12 @@ pub fn write(
         plots,
         table: rows_of(table, |point| store.folder().path().join(point).is_file()),
         warnings,
-        beside: Beside { up, ..Beside::default() },
+        links: PageLinks { up, ..PageLinks::default() },
     };
     Ok(store.folder().write("report.html", &page.html())?)
 }
 
-/// The points of a table that are not shown to be steady.
+/// A warning that lists the points that are not confirmed to be steady.
 pub fn not_steady(table: &Table) -> Option<String> {
     let column = table.column("not_steady")?;
     let index = table.column("index")?;
@@ -91,13 +92,13 @@ pub fn not_steady(table: &Table) -> Option<String> {
     let noun = if points.len() == 1 { "point" } else { "points" };
     (!points.is_empty()).then(|| {
         format!(
-            "Not steady, so that their figures belong to no load (column not_steady): {noun} {}.",
+            "Not steady, so their figures are not valid for a steady load (column not_steady): {noun} {}.",
             points.join(", ")
         )
     })
 }
 
-/// The table as the page has it. Points of older versions have no page: a browser shows their folder.
+/// The table as shown on the page. Points of older versions have no page; their folder is linked instead.
 fn rows_of(table: &Table, has: impl Fn(&str) -> bool) -> ExperimentTable {
     let columns = shown(table);
     let row = |row: usize| {
@@ -112,7 +113,7 @@ fn rows_of(table: &Table, has: impl Fn(&str) -> bool) -> ExperimentTable {
         }
     };
     ExperimentTable {
-        heads: columns.iter().map(|column| called(column).0).collect(),
+        heads: columns.iter().map(|column| displayed(column).0).collect(),
         rows: (0..table.rows()).map(row).collect(),
     }
 }
@@ -126,33 +127,33 @@ fn cell(column: &Column, row: usize) -> ExperimentCell {
         }
         value => match value.number() {
             Some(ns) if is_time(column) => ExperimentCell::Time(ns),
-            Some(number) => ExperimentCell::Number(number * called(column).1),
+            Some(number) => ExperimentCell::Number(number * displayed(column).1),
             None => ExperimentCell::None,
         },
     }
 }
 
-/// What was varied, then figures.
+/// Columns shown: the varied parameters, then figures.
 fn shown(table: &Table) -> Vec<&Column> {
-    let is_varied = |name: &&str| table.column(name).is_some_and(|column| different(column) > 1);
+    let is_varied = |name: &&str| table.column(name).is_some_and(|column| distinct_values(column) > 1);
     let parameters = table.columns.iter().filter(|column| column.parameter.is_some());
-    let told = ["rate", "repetition"].into_iter().filter(is_varied).filter_map(|name| table.column(name));
+    let loads = ["rate", "repetition"].into_iter().filter(is_varied).filter_map(|name| table.column(name));
     let is_search = table.column("low_mpps").is_some();
     let sizes = is_varied(&"frame_size_bytes");
-    let says = |name: &&&str| match **name {
-        // At the end of a search that met its goal nothing new is offered or delivered.
+    let is_informative = |name: &&&str| match **name {
+        // The lower end of a search that met its goal has no new information on offered and delivered rates.
         name if is_search && (name.starts_with("offered") || name.starts_with("delivered")) => false,
-        // Of frames of one size Mpps say what Gbps do.
+        // For frames of one size, Gbps repeat Mpps.
         name => sizes || !matches!(name, "low_gbps" | "delivered_gbps"),
     };
-    let known = SHOWN.iter().filter(says);
-    let mut figures: Vec<&Column> = known.filter_map(|name| table.column(name)).collect();
+    let standard = SHOWN.iter().filter(is_informative);
+    let mut figures: Vec<&Column> = standard.filter_map(|name| table.column(name)).collect();
     if figures.len() < FEW {
         let own = table.columns.iter().skip_while(|column| column.name != "seed").skip(1);
         let own = own.filter(|column| {
-            different(column) > 1 && column.name != "point" && !SHOWN.contains(&column.name.as_str())
+            distinct_values(column) > 1 && column.name != "point" && !SHOWN.contains(&column.name.as_str())
         });
         figures.extend(own.take(OWN));
     }
-    parameters.chain(told).chain(figures).collect()
+    parameters.chain(loads).chain(figures).collect()
 }

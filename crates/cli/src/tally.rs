@@ -1,5 +1,6 @@
-//! How far points are that are measured side by side: how many are done, how long one takes, what is under way and about how long
-//! it will go on. Several workers write into it and one line is made of it, so that none of them overwrites what another one said.
+//! Progress of concurrently measured points: how many are finished, the time per point, the running points
+//! and the estimated remaining time. Several workers update it, and a single progress line is made from it,
+//! so that they do not overwrite each other's output.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,32 +8,32 @@ use std::time::{Duration, Instant};
 
 use crate::screen::Line;
 
-/// Points of a sweep, of a study's figures, or of a cluster's tasks.
+/// Counts of the points of a sweep, of a study's figures, or of a cluster's tasks.
 pub struct Tally {
     counts: Mutex<Counts>,
 }
 
 struct Counts {
-    begun: Instant,
+    start: Instant,
     at_once: usize,
     all: usize,
-    /// Those of them that were done before, or cannot be measured.
+    /// Number of points that were finished before or cannot be measured.
     left_out: usize,
     done: usize,
     failed: usize,
-    /// What points took that were seen to begin and are done.
+    /// Total time of the finished points whose start was observed.
     spent: Duration,
     timed: u32,
-    /// By name: since when, and how far it is.
-    under_way: BTreeMap<String, (Instant, String)>,
+    /// Running points: start time and progress text, by name.
+    running: BTreeMap<String, (Instant, String)>,
     note: String,
 }
 
 impl Tally {
-    /// Of so many points, as far as is known now.
+    /// For this number of points, as far as known.
     pub fn new(all: usize, at_once: usize) -> Tally {
         let counts = Counts {
-            begun: Instant::now(),
+            start: Instant::now(),
             at_once: at_once.max(1),
             all,
             left_out: 0,
@@ -40,7 +41,7 @@ impl Tally {
             failed: 0,
             spent: Duration::ZERO,
             timed: 0,
-            under_way: BTreeMap::new(),
+            running: BTreeMap::new(),
             note: String::new(),
         };
         Tally { counts: Mutex::new(counts) }
@@ -50,50 +51,50 @@ impl Tally {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many of them need not be measured, or cannot be.
+    /// Excludes points that need not or cannot be measured.
     pub fn leave_out(&self, count: usize) {
         self.counts().left_out += count;
     }
 
-    /// A point was begun.
-    pub fn began(&self, name: &str) {
-        self.counts().under_way.insert(name.to_owned(), (Instant::now(), String::new()));
+    /// Records the start of a point.
+    pub fn started(&self, name: &str) {
+        self.counts().running.insert(name.to_owned(), (Instant::now(), String::new()));
     }
 
-    /// How far a point is that was begun.
-    pub fn at(&self, name: &str, said: String) {
-        if let Some((_, at)) = self.counts().under_way.get_mut(name) {
-            *at = said;
+    /// Updates the progress text of a running point.
+    pub fn at(&self, name: &str, text: String) {
+        if let Some((_, at)) = self.counts().running.get_mut(name) {
+            *at = text;
         }
     }
 
-    /// A point is done, or has failed.
+    /// Records that a point is finished or has failed.
     pub fn ended(&self, name: &str, is_done: bool) {
         self.counts().ended(name, is_done, Instant::now());
     }
 
-    /// What else there is to say, until there is something else.
+    /// Sets an additional note, which replaces the previous one.
     pub fn note(&self, note: String) {
         self.counts().note = note;
     }
 }
 
 impl Line for Tally {
-    fn said(&self) -> String {
-        self.counts().said(Instant::now())
+    fn text(&self) -> String {
+        self.counts().text(Instant::now())
     }
 
-    fn of_all(&self) -> Option<(usize, usize)> {
+    fn position(&self) -> Option<(usize, usize)> {
         let counts = self.counts();
-        Some((counts.behind(), counts.all))
+        Some((counts.finished(), counts.all))
     }
 }
 
 impl Counts {
     fn ended(&mut self, name: &str, is_done: bool, now: Instant) {
-        let since = self.under_way.remove(name).map(|(since, _)| since);
+        let since = self.running.remove(name).map(|(since, _)| since);
         if !is_done {
-            // What fails soon says nothing of what others take.
+            // Failures are quick and do not indicate the duration of a point.
             self.failed += 1;
             return;
         }
@@ -104,37 +105,37 @@ impl Counts {
         }
     }
 
-    /// Those that are waited for no more.
-    fn behind(&self) -> usize {
+    /// Number of points that need no more work.
+    fn finished(&self) -> usize {
         self.left_out + self.done + self.failed
     }
 
-    /// What a point takes, if one has shown it.
-    fn of_one(&self) -> Option<Duration> {
+    /// Mean time per point, if one is finished.
+    fn time_per_point(&self) -> Option<Duration> {
         self.spent.checked_div(self.timed)
     }
 
-    /// What is left, if others take as long as those that are done did; unknown while none is, and when one takes longer.
+    /// Remaining time, assuming the mean duration of the finished points. Unknown while none is finished.
     fn left(&self, now: Instant) -> Option<Duration> {
-        let open = self.all.saturating_sub(self.behind());
-        let Some(each) = self.of_one() else {
-            let each = now.saturating_duration_since(self.begun).checked_div(self.done as u32)?;
+        let open = self.all.saturating_sub(self.finished());
+        let Some(each) = self.time_per_point() else {
+            let each = now.saturating_duration_since(self.start).checked_div(self.done as u32)?;
             return Some(each * open as u32);
         };
-        let begun = self.under_way.values();
+        let start = self.running.values();
         let rest =
             |(since, _): &(Instant, String)| each.saturating_sub(now.saturating_duration_since(*since));
-        let waiting = open.saturating_sub(self.under_way.len());
-        let work = begun.map(rest).sum::<Duration>() + each * waiting as u32;
+        let waiting = open.saturating_sub(self.running.len());
+        let work = start.map(rest).sum::<Duration>() + each * waiting as u32;
         work.checked_div(self.at_once.min(open).max(1) as u32)
     }
 
-    fn said(&self, now: Instant) -> String {
-        let mut parts = vec![format!("{} of {} points", self.behind(), self.all)];
+    fn text(&self, now: Instant) -> String {
+        let mut parts = vec![format!("{} of {} points", self.finished(), self.all)];
         if self.failed > 0 {
             parts.push(format!("{} failed", self.failed));
         }
-        parts.extend(self.of_one().map(|each| format!("{} a point", time(each))));
+        parts.extend(self.time_per_point().map(|each| format!("{} per point", time(each))));
         let left = self.left(now).filter(|left| *left >= Duration::from_secs(1));
         parts.extend(left.map(|left| format!("about {} left", time(left))));
         if !self.note.is_empty() {
@@ -144,13 +145,13 @@ impl Counts {
             "" => name.clone(),
             at => format!("{name} ({at})"),
         };
-        let points: Vec<String> = self.under_way.iter().map(point).collect();
+        let points: Vec<String> = self.running.iter().map(point).collect();
         let head = parts.join(", ");
         if points.is_empty() { head } else { format!("{head}; {}", points.join(", ")) }
     }
 }
 
-/// A time as a person reads it at a glance.
+/// Formats a time for quick reading.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -165,65 +166,61 @@ pub fn time(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// A tally of ten points, two at once, of which three are known; and the time then.
+    /// A tally of ten points, two at once, of which three are finished; and its start time.
     fn tally() -> (Counts, Instant) {
         let tally = Tally::new(10, 2);
         tally.leave_out(3);
         let counts = tally.counts.into_inner().unwrap();
-        let begun = counts.begun;
-        (counts, begun)
+        let start = counts.start;
+        (counts, start)
     }
 
     fn begin(counts: &mut Counts, name: &str, now: Instant) {
-        counts.under_way.insert(name.to_owned(), (now, String::new()));
+        counts.running.insert(name.to_owned(), (now, String::new()));
     }
 
     #[test]
-    fn the_time_left_is_what_points_took_for_those_that_wait_and_the_rest_of_those_under_way() {
-        let (mut counts, begun) = tally();
-        let after = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!(counts.said(after(1)), "3 of 10 points");
-        begin(&mut counts, "point 3", begun);
+    fn remaining_time_covers_waiting_and_running_points() {
+        let (mut counts, start) = tally();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(counts.text(after(1)), "3 of 10 points");
+        begin(&mut counts, "point 3", start);
         begin(&mut counts, "point 4", after(10));
-        assert_eq!(
-            counts.said(after(20)),
-            "3 of 10 points; point 3, point 4",
-            "none has shown what it takes"
-        );
+        assert_eq!(counts.text(after(20)), "3 of 10 points; point 3, point 4", "no point is finished");
         counts.ended("point 3", true, after(40));
-        counts.under_way.get_mut("point 4").unwrap().1 = "measuring, 40 %".to_owned();
-        // Five that wait, and 10 s of the one under way, by two at once.
+        counts.running.get_mut("point 4").unwrap().1 = "measuring, 40 %".to_owned();
+        // Five waiting points, and 10 s of the running one, on two workers.
         assert_eq!(
-            counts.said(after(40)),
-            "4 of 10 points, 40 s a point, about 105 s left; point 4 (measuring, 40 %)"
+            counts.text(after(40)),
+            "4 of 10 points, 40 s per point, about 105 s left; point 4 (measuring, 40 %)"
         );
-        // It takes longer than those before it: that is not known to end at any time.
+        // It takes longer than the earlier points, so its remaining time is unknown and counts as zero.
         assert_eq!(counts.left(after(400)), Some(Duration::from_secs(100)));
     }
 
     #[test]
-    fn what_fails_is_told_and_does_not_say_how_long_a_point_takes() {
-        let (mut counts, begun) = tally();
-        begin(&mut counts, "point 3", begun);
-        counts.ended("point 3", false, begun + Duration::from_secs(1));
-        assert_eq!(counts.said(begun + Duration::from_secs(2)), "4 of 10 points, 1 failed");
+    fn failures_are_counted_but_do_not_affect_the_time_per_point() {
+        let (mut counts, start) = tally();
+        begin(&mut counts, "point 3", start);
+        counts.ended("point 3", false, start + Duration::from_secs(1));
+        assert_eq!(counts.text(start + Duration::from_secs(2)), "4 of 10 points, 1 failed");
     }
 
     #[test]
-    fn of_tasks_that_were_not_seen_to_begin_the_pace_is_what_became_of_them() {
-        let (mut counts, begun) = tally();
-        counts.note = "queue: 4 tasks run, 2 wait".to_owned();
+    fn without_start_times_the_rate_of_completion_is_used() {
+        let (mut counts, start) = tally();
+        counts.note = "queue: 4 tasks running, 2 pending".to_owned();
         for _ in 0..2 {
-            counts.ended("a task", true, begun + Duration::from_secs(60));
+            counts.ended("a task", true, start + Duration::from_secs(60));
         }
         assert_eq!(
-            counts.said(begun + Duration::from_secs(60)),
-            "5 of 10 points, about 2 min left, queue: 4 tasks run, 2 wait"
+            counts.text(start + Duration::from_secs(60)),
+            "5 of 10 points, about 2 min left, queue: 4 tasks running, 2 pending"
         );
     }
 
     #[test]
-    fn times_are_read_at_a_glance() {
+    fn times_have_readable_units() {
         let of = |seconds| time(Duration::from_secs_f64(seconds));
         assert_eq!([of(0.25), of(42.4), of(150.0), of(9000.0)], ["0.2 s", "42 s", "2 min", "2.5 h"]);
     }

@@ -1,4 +1,4 @@
-//! The terminal as a console: keys go to the guest one by one, Ctrl-A X leaves.
+//! The terminal as a console: each key goes to the guest; Ctrl-A X leaves.
 
 use std::io::{IsTerminal, Read, Write};
 
@@ -7,33 +7,33 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 const CTRL_A: u8 = 1;
 
-/// Standard input and output as a guest's console. Dropping it gives the terminal its mode back.
+/// Standard input and output as a guest's console. Dropping it restores the terminal's mode.
 pub struct Terminal {
     saved: Option<Termios>,
     open: bool,
     escaped: bool,
-    /// The last byte, if any came.
+    /// The last byte received, if any.
     last: Option<u8>,
 }
 
-/// What came from the keyboard.
+/// Input from the keyboard.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Input {
     /// Bytes for the guest, possibly none.
     Bytes(Vec<u8>),
-    /// Nothing comes any more, after something has: what was piped in is at its end.
+    /// End of piped input that was not empty.
     End {
-        /// Whether the last line was ended, too.
+        /// Whether the last line ended with a line break.
         whole_line: bool,
     },
-    /// The user wants to leave.
+    /// The user leaves the console.
     Quit,
-    /// The user wants to know how far it is, and these bytes are for the guest.
+    /// The user requests the progress; the bytes are for the guest.
     Status(Vec<u8>),
 }
 
 impl Terminal {
-    /// Takes the terminal over, if standard input is one.
+    /// Switches the terminal to raw mode, if standard input is one.
     pub fn open() -> anyhow::Result<Terminal> {
         let stdin = std::io::stdin();
         let saved = if stdin.is_terminal() { Some(tcgetattr(&stdin)?) } else { None };
@@ -45,12 +45,12 @@ impl Terminal {
         Ok(Terminal { saved, open: true, escaped: false, last: None })
     }
 
-    /// Whether a person sits at it.
+    /// Whether standard input is a terminal.
     pub fn is_interactive(&self) -> bool {
         self.saved.is_some()
     }
 
-    /// Whether no further input can come.
+    /// Whether there is no more input.
     pub fn is_at_end(&self) -> bool {
         !self.open
     }
@@ -86,22 +86,22 @@ impl Terminal {
         })
     }
 
-    /// Ctrl-A X leaves, Ctrl-A S asks how far it is, Ctrl-A Ctrl-A sends a Ctrl-A.
+    /// Handles Ctrl-A X (leave), Ctrl-A S (progress) and Ctrl-A Ctrl-A (sends a Ctrl-A).
     fn unescape(&mut self, keys: &[u8]) -> Input {
-        let (mut bytes, mut asks) = (Vec::with_capacity(keys.len()), false);
+        let (mut bytes, mut is_status) = (Vec::with_capacity(keys.len()), false);
         for key in keys {
             match (std::mem::take(&mut self.escaped), *key) {
                 (true, b'x' | b'X') => return Input::Quit,
-                (true, b's' | b'S') => asks = true,
+                (true, b's' | b'S') => is_status = true,
                 (true, other) => bytes.push(other),
                 (false, CTRL_A) => self.escaped = true,
                 (false, other) => bytes.push(other),
             }
         }
-        if asks { Input::Status(bytes) } else { Input::Bytes(bytes) }
+        if is_status { Input::Status(bytes) } else { Input::Bytes(bytes) }
     }
 
-    /// Shows what the guest printed.
+    /// Prints output of the guest.
     pub fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(bytes)?;
@@ -112,7 +112,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if let Some(mode) = &self.saved {
-            // Nothing better can be done at this point if the terminal has gone away.
+            // If the terminal has disappeared, there is nothing left to restore.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, mode);
         }
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_a_x_leaves_s_asks_and_control_a_twice_sends_one() {
+    fn ctrl_a_x_leaves_s_requests_progress_and_ctrl_a_twice_sends_one() {
         let mut terminal = Terminal { saved: None, open: true, escaped: false, last: None };
         assert_eq!(terminal.unescape(b"ls\r\x01\x01"), Input::Bytes(b"ls\r\x01".to_vec()));
         assert_eq!(terminal.unescape(b"\x01"), Input::Bytes(Vec::new()));

@@ -1,4 +1,4 @@
-//! `doorbell trace`: files of what machines executed, recorded, looked at and converted.
+//! `doorbell trace`: records, inspects, plays and converts traces of executed instructions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,38 +8,38 @@ use clap::{Args, Subcommand};
 use doorbell_bench::Places;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass};
-use doorbell_trace::champsim::{self, Numbers, Variant};
+use doorbell_trace::champsim::{self, RegisterNumbers, Variant};
 use doorbell_trace::system::{
-    Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceFile, TraceWriter,
+    Counts, Description, DeviceEvent, EventKind, Step, TraceError, TraceFile, TraceWriter,
 };
 
-use crate::exit::Asked;
-use crate::inputs::leave_nothing_of;
-use crate::out::{outln, tell};
+use crate::exit::OrUsageError;
+use crate::inputs::remove_output_on_signal;
+use crate::out::{errln, outln};
 use crate::run_cmd;
-use crate::trace_edit::{self, CutArgs, MergeArgs, is_same, whole};
+use crate::trace_edit::{self, CutArgs, MergeArgs, is_same, write_complete};
 use crate::trace_info;
 use crate::trace_record_qemu::{self, RecordArgs};
 use crate::trace_run::{self, PlayArgs};
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder; or with --qemu, record a
-    /// guest under unmodified QEMU
+    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder;
+    /// or with --qemu, record a guest under unmodified QEMU
     Record(RecordArgs),
-    /// Say what traces hold
+    /// Show the contents of traces
     Info(Files),
-    /// Read traces to their ends and compare them with their indices
+    /// Verify traces against their indices
     Check(Files),
-    /// Print a hart's ops, or what devices did
+    /// Print a hart's ops, or device events
     Dump(DumpArgs),
-    /// Play traces on any configuration, as they were recorded or at another pace (docs/traces.md)
+    /// Play traces on any configuration, as recorded or at another rate (docs/traces.md)
     Run(Box<PlayArgs>),
-    /// Make a ChampSim trace of a trace's hart, or a trace of one of ChampSim's or DynamoRIO's
+    /// Convert a hart's trace to ChampSim's format, or a ChampSim or DynamoRIO trace to Doorbell's
     Convert(ConvertArgs),
-    /// Cut some of a trace's instructions out, with what devices did meanwhile, as a trace of its own
+    /// Extract a range of instructions, with the device events of that time, as a new trace
     Cut(CutArgs),
-    /// Put several traces side by side in one, each with its own harts, devices and memory
+    /// Merge several traces into one, each with its own harts, devices and memory
     Merge(MergeArgs),
 }
 
@@ -54,31 +54,31 @@ pub struct Files {
 pub struct DumpArgs {
     /// The trace
     file: PathBuf,
-    /// Whose ops
+    /// The hart whose ops are printed
     #[arg(long, value_name = "N", default_value_t = 0)]
     hart: u16,
-    /// From this instruction of the hart on, counted from 0
+    /// First instruction of the hart, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// So many instructions, or events
+    /// Number of instructions, or of events
     #[arg(long, value_name = "N", default_value_t = 100)]
     count: u64,
-    /// Print what devices did instead
+    /// Print device events instead
     #[arg(long, conflicts_with_all = ["hart", "from"])]
     devices: bool,
 }
 
 #[derive(Args)]
 pub struct ConvertArgs {
-    /// What is read: a trace of Doorbell's; one of DynamoRIO's (a file, or the folder of a program's threads or cores); or else one of
-    /// ChampSim's (plain, .xz, .gz or .zst)
+    /// Input: a Doorbell trace; a DynamoRIO trace (a file, or the folder of a program's threads or cores); or
+    /// a ChampSim trace (plain, .xz, .gz or .zst)
     input: PathBuf,
-    /// What is written: a ChampSim trace, compressed as its name says; or a trace of Doorbell's (.dbt)
+    /// Output: a ChampSim trace, compressed according to its name; or a Doorbell trace (.dbt)
     output: PathBuf,
-    /// Whose ops go to a ChampSim trace [default: 0]
+    /// The hart whose ops go to a ChampSim trace [default: 0]
     #[arg(long, value_name = "N")]
     hart: Option<u16>,
-    /// The ChampSim trace is of the variant with 96 bytes an instruction
+    /// The ChampSim trace has the variant with 96 bytes per instruction
     #[arg(long)]
     cloudsuite: bool,
 }
@@ -94,7 +94,7 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
         TraceCommand::Check(files) => {
             for path in &files.files {
                 let counts = open(path)?.check().with_context(|| path.display().to_string())?;
-                outln!("{}: whole; {}", path.display(), words(&counts));
+                outln!("{}: complete; {}", path.display(), words(&counts));
             }
         }
         TraceCommand::Dump(args) if args.devices => dump_devices(&args)?,
@@ -107,12 +107,12 @@ pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A trace of Doorbell's, or one of DynamoRIO's as if it were.
+/// Opens a Doorbell trace, or converts a DynamoRIO trace on the fly.
 pub(crate) fn open(path: &Path) -> anyhow::Result<TraceFile> {
     match TraceFile::open(path) {
         Err(_) if doorbell_drmemtrace::is_of_drmemtrace(path) => {
             let (file, notes) = doorbell_drmemtrace::open(path)?;
-            notes.iter().for_each(|note| tell!("{}: {note}", path.display()));
+            notes.iter().for_each(|note| errln!("{}: {note}", path.display()));
             Ok(file)
         }
         opened => opened.with_context(|| path.display().to_string()),
@@ -123,7 +123,7 @@ pub(crate) fn words(counts: &Counts) -> String {
     let all: u64 = counts.instructions.iter().sum();
     let Counts { events, frames_in, frames_out, dma_read_bytes, dma_written_bytes, .. } = counts;
     format!(
-        "{all} instructions, {events} events of devices ({frames_in} frames in, {frames_out} out, {dma_written_bytes} bytes \
+        "{all} instructions, {events} device events ({frames_in} frames in, {frames_out} out, {dma_written_bytes} bytes \
          written by DMA, {dma_read_bytes} read)"
     )
 }
@@ -134,9 +134,13 @@ fn dump_ops(args: &DumpArgs) -> anyhow::Result<()> {
     let all = file.counts().instructions.get(usize::from(args.hart)).copied().unwrap_or(0);
     let mut reader = file.hart(args.hart, args.from).with_context(of)?;
     if args.from >= all && args.from > 0 {
-        let wrong =
-            anyhow!("{}: hart {} has {all} instructions, and none number {}", of(), args.hart, args.from);
-        return Err(wrong).asked();
+        let wrong = anyhow!(
+            "{}: hart {} has {all} instructions; instruction {} does not exist",
+            of(),
+            args.hart,
+            args.from
+        );
+        return Err(wrong).or_usage_error();
     }
     let (mut ops, mut at) = (Vec::new(), reader.position());
     let end = args.from.saturating_add(args.count);
@@ -183,19 +187,20 @@ fn dump_devices(args: &DumpArgs) -> anyhow::Result<()> {
 fn event_line(event: &DeviceEvent) -> String {
     let DeviceEvent { device, hart, after, since, what } = event;
     let what = match what {
-        Happening::Register { addr, size, value, stored } => {
+        EventKind::Register { addr, size, value, stored } => {
             let by = stored.map(|by| format!(", by instruction {} of hart {}", by.after, by.hart));
             format!("store of {value:#x} ({size} bytes) at {addr}{}", by.unwrap_or_default())
         }
-        Happening::Interrupt { raised } => {
+        EventKind::Interrupt { raised } => {
             format!("interrupt {}", if *raised { "raised" } else { "lowered" })
         }
-        Happening::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
-        Happening::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
-        Happening::Dma(dma) => {
+        EventKind::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
+        EventKind::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
+        EventKind::Dma(dma) => {
             let verb = if dma.write { "writes" } else { "reads" };
             let (kind, visible) = (format!("{:?}", dma.kind), dma.visible);
-            let seen = if dma.write { format!(", seen from instruction {visible}") } else { String::new() };
+            let seen =
+                if dma.write { format!(", visible from instruction {visible}") } else { String::new() };
             let (len, addr, frame, offset, took) = (dma.len, dma.addr, dma.frame, dma.offset, dma.took);
             format!("{verb} {len} bytes at {addr}: {kind}, frame {frame} from byte {offset}, in {took}{seen}")
         }
@@ -208,8 +213,8 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let ours = args.output.extension().is_some_and(|extension| extension == "dbt");
     let opened = TraceFile::open(&args.input);
     let is_drmemtrace = opened.is_err() && doorbell_drmemtrace::is_of_drmemtrace(&args.input);
-    heeded(args, ours, is_drmemtrace).asked()?;
-    leave_nothing_of(&args.output)?;
+    check_options(args, ours, is_drmemtrace).or_usage_error()?;
+    remove_output_on_signal(&args.output)?;
     if is_drmemtrace {
         return match ours {
             true => from_drmemtrace(args),
@@ -218,42 +223,44 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     }
     match (opened, ours) {
         (Ok(file), false) => to_champsim(&file, args, variant),
-        (Ok(_), true) => Err(anyhow!("{} is a trace of Doorbell's already", args.input.display())).asked(),
+        (Ok(_), true) => {
+            Err(anyhow!("{} is already a Doorbell trace", args.input.display())).or_usage_error()
+        }
         (Err(TraceError::Foreign { .. }), true) => from_champsim(args, variant),
         (Err(TraceError::Foreign { .. }), false) => {
             let problem =
-                "is no trace of Doorbell's; to make one of it, give the output a name that ends in .dbt";
-            Err(anyhow!("{} {problem}", args.input.display())).asked()
+                "is not a Doorbell trace; to convert it to one, give the output a name that ends in .dbt";
+            Err(anyhow!("{} {problem}", args.input.display())).or_usage_error()
         }
         (Err(error), _) => Err(error).with_context(|| args.input.display().to_string()),
     }
 }
 
-/// What is asked for has a meaning for what is converted, and the output is called what it is.
-fn heeded(args: &ConvertArgs, ours: bool, is_drmemtrace: bool) -> anyhow::Result<()> {
+/// Rejects options that do not apply to the conversion, and misleading output names.
+fn check_options(args: &ConvertArgs, ours: bool, is_drmemtrace: bool) -> anyhow::Result<()> {
     let ConvertArgs { input, output, hart, cloudsuite } = args;
     if is_same(input, output) {
-        bail!("{}: a trace is not converted in its own place; give another file to write", input.display());
+        bail!("{}: the output would overwrite the input; choose another output file", input.display());
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let packed = [".xz", ".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending));
     if !ours && packed.unwrap_or(&name).ends_with(".dbt") {
         bail!(
-            "{}: the name of a trace of Doorbell's ends in .dbt, in small letters and with nothing behind (it is packed already); that of a \
-             ChampSim trace does not have it",
+            "{}: the name of a Doorbell trace must end in .dbt, in lower case and without a compression suffix; the name of a \
+             ChampSim trace must not contain it",
             output.display()
         );
     }
     if ours && hart.is_some() {
         bail!(
-            "--hart: it says whose ops go to a ChampSim trace, and {} has all of {}; leave it out",
+            "--hart applies only to a ChampSim output, and {} contains all harts of {}; remove it",
             output.display(),
             input.display()
         );
     }
     if ours && *cloudsuite && is_drmemtrace {
         bail!(
-            "--cloudsuite: neither {} nor {} is ChampSim's; leave it out",
+            "--cloudsuite: neither {} nor {} is a ChampSim trace; remove it",
             input.display(),
             output.display()
         );
@@ -265,10 +272,10 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     let of = || args.input.display().to_string();
     let hart = args.hart.unwrap_or(0);
     let mut reader = file.hart(hart, 0).with_context(of)?;
-    // Made of a ChampSim trace, it has that one's registers.
+    // A trace converted from ChampSim's format keeps that format's register numbers.
     let is_champsim = file.description().isa == champsim::ISA;
-    let numbers = if is_champsim { Numbers::ChampSim } else { Numbers::Own };
-    let mut writer = champsim::Writer::create(&args.output, variant)?.of(numbers);
+    let numbers = if is_champsim { RegisterNumbers::ChampSim } else { RegisterNumbers::Own };
+    let mut writer = champsim::Writer::create(&args.output, variant)?.with_numbers(numbers);
     let mut ops = Vec::new();
     while reader.next(&mut ops).with_context(of)?.is_some() {
         writer.write(&ops)?;
@@ -280,15 +287,14 @@ fn to_champsim(file: &TraceFile, args: &ConvertArgs, variant: Variant) -> anyhow
     let output = args.output.display();
     outln!("{output}: {written} instructions of hart {hart}, by {addresses} addresses");
     if shortened > 0 {
-        outln!(
-            "  of {shortened} of them the format has no room for all registers and addresses that they write"
-        );
+        outln!("  {shortened} of them write more registers and addresses than the format can hold");
     }
     Ok(())
 }
 
 fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
-    let converted = whole(&args.output, None, |to| Ok(doorbell_drmemtrace::convert(&args.input, to)?))?;
+    let converted =
+        write_complete(&args.output, None, |to| Ok(doorbell_drmemtrace::convert(&args.input, to)?))?;
     outln!("{}: {}", args.output.display(), words(&converted.counts));
     converted.notes.iter().for_each(|note| outln!("  {note}"));
     Ok(())
@@ -297,7 +303,7 @@ fn from_drmemtrace(args: &ConvertArgs) -> anyhow::Result<()> {
 fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
     let trace = champsim::Trace::open(&args.input, variant, None)?;
     if let Some(doubt) = trace.survey().doubt(variant) {
-        tell!("{}: {doubt}", args.input.display());
+        errln!("{}: {doubt}", args.input.display());
     }
     let description = Description {
         recorder: format!("ChampSim's format, {variant:?}"),
@@ -307,7 +313,7 @@ fn from_champsim(args: &ConvertArgs, variant: Variant) -> anyhow::Result<()> {
         ..Description::default()
     };
     let of = || args.output.display().to_string();
-    let counts = whole(&args.output, None, |to| {
+    let counts = write_complete(&args.output, None, |to| {
         let writer = TraceWriter::create(to, &description).with_context(of)?;
         write_champsim(&trace, writer, &args.output)
     })?;
@@ -320,7 +326,7 @@ fn write_champsim(trace: &champsim::Trace, mut writer: TraceWriter, output: &Pat
     let (mut stream, mut ops, mut first) = (trace.ops()?, Vec::new(), 0);
     let mut no_walk = |_: u64| Walk::default();
     while stream.instruction(&mut ops)? {
-        // Blocks end where a jump leaves, as a machine's do.
+        // Blocks end after a jump, as for a machine.
         if ops[first..].iter().any(|op| op.class.is_branch()) || ops.len() > 64 {
             writer.block(0, &Step::default(), &ops, &mut no_walk).with_context(of)?;
             ops.clear();

@@ -1,28 +1,28 @@
-//! `doorbell trace info`: what a trace is of, and what it holds.
+//! `doorbell trace info`: the origin and contents of a trace.
 
 use std::path::Path;
 
 use anyhow::Context;
 use doorbell_machine::playback::Survey;
-use doorbell_trace::system::{Description, DeviceReader, Happening, Kind, TraceError};
+use doorbell_trace::system::{Description, DeviceReader, EventKind, Kind, TraceError};
 
 use crate::out::outln;
 use crate::trace_cmd::{open, words};
 
-/// What goes one way.
+/// Frame counts of one direction.
 #[derive(Default)]
-struct Way {
+struct DirectionCounts {
     frames: u64,
     bytes: u64,
 }
 
-impl Way {
+impl DirectionCounts {
     fn add(&mut self, bytes: u32) {
         self.frames += 1;
         self.bytes += u64::from(bytes);
     }
 
-    fn told(&self, verb: &str) -> String {
+    fn describe(&self, verb: &str) -> String {
         match self.frames {
             0 => format!("none {verb}"),
             frames => {
@@ -32,11 +32,11 @@ impl Way {
     }
 }
 
-/// What the devices' stream says of frames.
+/// Frame counts from the device stream.
 #[derive(Default)]
 struct Frames {
-    received: Way,
-    sent: Way,
+    received: DirectionCounts,
+    sent: DirectionCounts,
 }
 
 impl Frames {
@@ -44,8 +44,8 @@ impl Frames {
         let mut frames = Frames::default();
         while let Some(event) = events.next()? {
             match event.what {
-                Happening::FrameIn { bytes } => frames.received.add(bytes),
-                Happening::FrameOut { bytes } => frames.sent.add(bytes),
+                EventKind::FrameIn { bytes } => frames.received.add(bytes),
+                EventKind::FrameOut { bytes } => frames.sent.add(bytes),
                 _ => {}
             }
         }
@@ -53,8 +53,8 @@ impl Frames {
     }
 }
 
-/// When frames can come, if the trace is played.
-fn paces(survey: &Survey) -> Vec<String> {
+/// Possible frame arrival modes for playing the trace.
+fn play_modes(survey: &Survey) -> Vec<String> {
     let mut lines = vec!["played         as recorded".to_owned()];
     match (survey.unpaceable(), survey.unpaired()) {
         (None, None) => {
@@ -65,7 +65,7 @@ fn paces(survey: &Survey) -> Vec<String> {
             lines[0] += ", at a rate (--rate)";
             lines.push(format!("               not in a closed loop: {why}"));
         }
-        (Some(why), _) => lines.push(format!("               at no other pace: {why}")),
+        (Some(why), _) => lines.push(format!("               at no other rate: {why}")),
     }
     lines
 }
@@ -83,41 +83,39 @@ pub fn info(path: &Path) -> anyhow::Result<()> {
     for (hart, instructions) in file.counts().instructions.iter().enumerate() {
         outln!("  hart {hart:<10}{instructions} instructions");
     }
-    let beside = file.description().parts();
-    if beside.len() > 1 {
-        let counts: Vec<String> = beside.iter().map(|harts| harts.len().to_string()).collect();
-        outln!("  side by side   {} traces, of {} harts", beside.len(), counts.join(", "));
+    let parts = file.description().parts();
+    if parts.len() > 1 {
+        let counts: Vec<String> = parts.iter().map(|harts| harts.len().to_string()).collect();
+        outln!("  merged         {} traces, with {} harts", parts.len(), counts.join(", "));
     }
     let all: u64 = file.counts().instructions.iter().sum();
     let frames = Frames::read(file.devices().with_context(of)?).with_context(of)?;
     let arrived = frames.received.frames;
     if arrived.max(frames.sent.frames) > 0 {
-        outln!("  frames         {}; {}", frames.received.told("in"), frames.sent.told("out"));
+        outln!("  frames         {}; {}", frames.received.describe("in"), frames.sent.describe("out"));
         let survey = Survey::of_trace(&file).with_context(of)?;
         let received: u64 = survey.devices.values().map(|device| device.received).sum();
         if received < arrived {
             let others = arrived - received;
             outln!(
-                "                 {received} brought to memory; {others} dropped by the NIC, or still in it at the end"
+                "                 {received} written to memory; {others} dropped by the NIC, or still in it at the end"
             );
         }
         let worked_for = received.max(frames.sent.frames);
         if worked_for > 0 {
             let each = all as f64 / worked_for as f64;
-            outln!("                 {each:.1} instructions for each of the {worked_for}");
+            outln!("                 {each:.1} instructions per frame, over {worked_for} frames");
         }
         if let Some(mean) = survey.batches.mean() {
             let largest = survey.batches.largest();
-            outln!(
-                "  batches        {mean:.1} frames sent behind one doorbell on average, {largest} at most"
-            );
+            outln!("  batches        {mean:.1} frames sent per doorbell on average, {largest} at most");
         }
-        paces(&survey).iter().for_each(|line| outln!("  {line}"));
+        play_modes(&survey).iter().for_each(|line| outln!("  {line}"));
     }
     let of = |kind| file.chunks().iter().filter(move |place| place.head.kind == kind);
     let bytes = |kind| of(kind).map(|place| place.bytes).sum::<u64>();
     outln!(
-        "  file           {} bytes; {:.3} an instruction, {} of harts in {} chunks, {} of devices in {}",
+        "  file           {} bytes; {:.3} per instruction, {} of harts in {} chunks, {} of devices in {}",
         file.bytes(),
         file.bytes() as f64 / all.max(1) as f64,
         bytes(Kind::Hart),

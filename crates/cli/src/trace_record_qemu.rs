@@ -1,4 +1,5 @@
-//! `doorbell trace record --qemu ISA`: a guest that unmodified QEMU executes is recorded, replayed, and a window of it traced.
+//! `doorbell trace record --qemu ISA`: records a guest executed by unmodified QEMU, replays it, and traces a
+//! window of it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,24 +9,24 @@ use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use doorbell_bench::Places;
 use doorbell_qemu_trace::nic::NicModel;
-use doorbell_qemu_trace::recording::{Beside, Guest, Wanted, Watch};
+use doorbell_qemu_trace::recording::{Beside, Guest, RecordingRequest, Watch};
 use doorbell_qemu_trace::replay::{Traced, Window, trace_window};
 use doorbell_qemu_trace::target::{Target, target};
 use doorbell_qemu_trace::tools::Tools;
-use doorbell_qemu_trace::{guest, kept, nic, plugin};
+use doorbell_qemu_trace::{guest, nic, plugin, recording_cache};
 use doorbell_sim::Bytes;
 
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::out::outln;
 use crate::run_args::RunArgs;
 use crate::screen::{Screen, interrupt_flag};
 
-/// The file's name in a result folder.
+/// Name of the trace in a result folder.
 const TRACE_FILE: &str = "trace.dbt";
 
-/// What is recorded: with `--qemu` the options are others than those of `doorbell run`.
+/// Arguments of `trace record`: with `--qemu` the options differ from those of `doorbell run`.
 pub enum RecordArgs {
-    /// One of our own machines.
+    /// One of Doorbell's machines.
     Own(Box<RunArgs>),
     /// A guest under QEMU.
     Qemu(Box<QemuArgs>),
@@ -34,13 +35,13 @@ pub enum RecordArgs {
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct QemuArgs {
-    /// The guest's command, for its shell; {port} in it is a free port of the host's
+    /// The guest's shell command; {port} in it is replaced by a free port of the host
     #[arg(required = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// The instruction set: x86_64, aarch64 or riscv64
     #[arg(long, value_name = "ISA")]
     qemu: String,
-    /// The guest's image: one that comes along, or the path of a recipe of your own [default: net-amd64, net-arm64,
+    /// The guest's image: a built-in one, or the path of your own recipe [default: net-amd64, net-arm64,
     /// net-riscv64]
     #[arg(long, value_name = "NAME|PATH")]
     image: Option<String>,
@@ -50,61 +51,61 @@ pub struct QemuArgs {
     /// The guest's NIC: e1000e or igb [default: e1000e]
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
-    /// Let {port} of the host lead to this TCP port of the guest
+    /// Forward the host's {port} to this TCP port of the guest
     #[arg(long, value_name = "PORT")]
     forward: Option<u16>,
-    /// Run this on the host beside the guest, for instance "iperf3 -s -1 -p {port}" (repeatable): iperf3, redis-benchmark or
-    /// redis-cli. The guest reaches the host at 10.0.2.2
+    /// Run this on the host alongside the guest, for example "iperf3 -s -1 -p {port}" (repeatable): iperf3,
+    /// redis-benchmark or redis-cli. The guest reaches the host at 10.0.2.2
     #[arg(long, value_name = "COMMAND")]
     beside: Vec<String>,
-    /// Run this on the host as soon as the guest's console has shown the text (repeatable)
+    /// Run this on the host as soon as the guest's console shows the text (repeatable)
     #[arg(long, value_names = ["TEXT", "COMMAND"], num_args = 2)]
     beside_after: Vec<String>,
-    /// The guest's command goes on for ever: the recording ends when what runs beside it has ended
+    /// The guest's command never ends: the recording ends when the host programs have ended
     #[arg(long)]
     server: bool,
-    /// Give the recording up after so many seconds
+    /// Abort the recording after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
-    /// The trace begins when the guest's console has shown this [default: with the guest's command]
+    /// Start the trace when the guest's console shows this [default: with the guest's command]
     #[arg(long, value_name = "TEXT")]
     begin_at: Option<String>,
-    /// and so many instructions later
+    /// Start it this many instructions later
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
-    /// It has so many instructions, as QEMU counts them: each step of a REP prefix
+    /// Length in instructions, as QEMU counts them: each step of a REP prefix counts
     #[arg(long, value_name = "N", default_value_t = 100_000_000)]
     length: u64,
-    /// Keep the recording in this folder, and take it from there the next time [default: in the cache]
+    /// Keep the recording in this folder, and reuse it from there [default: in the cache]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Record again, even if there is a recording of this
+    /// Record again, even if this recording exists
     #[arg(long)]
     again: bool,
     /// The trace (*.dbt), or the folder for its trace.dbt
     #[arg(long, value_name = "FILE|DIR", default_value = "results/latest")]
     out: PathBuf,
-    /// Do not tell what is going on
+    /// Do not show progress
     #[arg(short, long)]
     quiet: bool,
 }
 
 const AFTER_HELP: &str = "\
-One recording serves many windows: what is recorded is kept, and with the same command, but another --begin-at, --skip or --length,
+One recording serves many windows: it is kept, and with the same command but another --begin-at, --skip or --length it is
 only replayed. See docs/qemu-traces.md.";
 
-/// Whether the words of the command line ask for QEMU, which decides what other words there may be.
-fn asks_for_qemu() -> bool {
+/// Whether the command line requests QEMU, which determines the other options.
+fn requests_qemu() -> bool {
     std::env::args_os().any(|word| word.to_string_lossy().split('=').next() == Some("--qemu"))
 }
 
 impl Args for RecordArgs {
     fn augment_args(command: Command) -> Command {
-        if asks_for_qemu() {
+        if requests_qemu() {
             return QemuArgs::augment_args(command);
         }
-        let told = "To record a guest under QEMU: doorbell trace record --qemu x86_64 --help";
-        RunArgs::augment_args(command).before_help(told)
+        let hint = "To record a guest under QEMU: doorbell trace record --qemu x86_64 --help";
+        RunArgs::augment_args(command).before_help(hint)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -114,7 +115,7 @@ impl Args for RecordArgs {
 
 impl FromArgMatches for RecordArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<RecordArgs, clap::Error> {
-        Ok(match asks_for_qemu() {
+        Ok(match requests_qemu() {
             true => RecordArgs::Qemu(Box::new(QemuArgs::from_arg_matches(matches)?)),
             false => RecordArgs::Own(Box::new(RunArgs::from_arg_matches(matches)?)),
         })
@@ -126,8 +127,8 @@ impl FromArgMatches for RecordArgs {
     }
 }
 
-/// What is recorded on: the target, its NIC, and MiB of RAM.
-fn asked(args: &QemuArgs) -> anyhow::Result<(&'static Target, &'static NicModel, u64)> {
+/// Resolves the target, its NIC, and the RAM in MiB.
+fn resolve(args: &QemuArgs) -> anyhow::Result<(&'static Target, &'static NicModel, u64)> {
     let target = target(&args.qemu).map_err(anyhow::Error::msg).context("--qemu")?;
     let nic =
         args.nic.as_deref().map_or(Ok(target.nic), nic::nic).map_err(anyhow::Error::msg).context("--nic")?;
@@ -136,14 +137,14 @@ fn asked(args: &QemuArgs) -> anyhow::Result<(&'static Target, &'static NicModel,
         bail!("--ram: {} is not between 1MiB and 2GiB", args.ram);
     }
     if args.length == 0 {
-        bail!("--length: a trace of no instructions is none");
+        bail!("--length must be at least 1");
     }
     Ok((target, nic, ram_mib))
 }
 
 /// Records, replays and traces.
 pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
-    let (target, nic, ram_mib) = asked(args).asked()?;
+    let (target, nic, ram_mib) = resolve(args).or_usage_error()?;
     let out = place(&args.out)?;
     let screen = Screen::new(args.quiet);
     let interrupted = interrupt_flag()?;
@@ -162,20 +163,21 @@ pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
         forward: args.forward,
     };
     let at_most = Duration::from_secs(args.timeout);
-    let wanted = Wanted { guest, beside: args.beside(), is_server: args.server, at_most };
+    let request = RecordingRequest { guest, beside: args.host_programs(), is_server: args.server, at_most };
     let mut watch = Watch { interrupted: &interrupted, say: &mut say };
-    let folder = kept::recording(&tools, &wanted, cache, args.keep.as_deref(), args.again, &mut watch)?;
-    (watch.say)("replaying it up to the window's end");
+    let folder =
+        recording_cache::recording(&tools, &request, cache, args.keep.as_deref(), args.again, &mut watch)?;
+    (watch.say)("replaying the recording up to the window's end");
     let mark = args.begin_at.clone().unwrap_or_else(|| guest::COMMAND_STARTS.to_owned());
     let window = Window { mark: Some(mark), skip: args.skip, length: args.length };
     let traced = trace_window(&tools, &plugin, &folder, &window, &out, &mut watch)?;
     screen.clear();
-    tell_of(&traced, &out, args.length);
+    print_summary(&traced, &out, args.length);
     Ok(ExitCode::SUCCESS)
 }
 
 impl QemuArgs {
-    fn beside(&self) -> Vec<Beside> {
+    fn host_programs(&self) -> Vec<Beside> {
         let words = |text: &String| text.split_whitespace().map(str::to_owned).collect();
         let at_once = self.beside.iter().map(|text| Beside { words: words(text), after: None });
         let later = self.beside_after.chunks_exact(2);
@@ -184,7 +186,7 @@ impl QemuArgs {
     }
 }
 
-/// Where the trace goes.
+/// Path of the trace.
 fn place(out: &Path) -> anyhow::Result<PathBuf> {
     let is_file = out.extension().is_some_and(|extension| extension == "dbt");
     let file = if is_file { out.to_owned() } else { out.join(TRACE_FILE) };
@@ -195,12 +197,12 @@ fn place(out: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-fn tell_of(traced: &Traced, out: &Path, asked: u64) {
+fn print_summary(traced: &Traced, out: &Path, requested: u64) {
     let Traced { executed, trace, slept, took } = traced;
     let bytes = std::fs::metadata(out).map_or(0, |file| file.len());
     let each = bytes as f64 / executed.instructions.max(1) as f64;
     outln!(
-        "{}: {} instructions in {bytes} bytes, {each:.3} an instruction",
+        "{}: {} instructions in {bytes} bytes, {each:.3} per instruction",
         out.display(),
         executed.instructions
     );
@@ -218,9 +220,9 @@ fn tell_of(traced: &Traced, out: &Path, asked: u64) {
         executed.system
     );
     let rate = executed.instructions as f64 * 1e-6 / took.as_secs_f64().max(1e-9);
-    outln!("  {rate:.1} million instructions a second from replay to file, from the window's beginning on");
-    if executed.begun < asked {
-        outln!("  the recording ends before the {asked} instructions that were asked for");
+    outln!("  {rate:.1} million instructions per second from replay to file, within the window");
+    if executed.started < requested {
+        outln!("  the recording ends before the requested {requested} instructions");
     }
 }
 
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_beside_the_guest_begin_at_once_or_after_what_the_console_shows() {
+    fn host_programs_start_at_once_or_after_a_console_text() {
         let words = [
             "doorbell",
             "--qemu",
@@ -249,10 +251,10 @@ mod tests {
             "b -c 1",
             "server",
         ];
-        let beside = Line::try_parse_from(words).unwrap().qemu.beside();
-        assert_eq!((beside[0].words.join("|"), &beside[0].after), ("a|-p|{port}".to_owned(), &None));
+        let programs = Line::try_parse_from(words).unwrap().qemu.host_programs();
+        assert_eq!((programs[0].words.join("|"), &programs[0].after), ("a|-p|{port}".to_owned(), &None));
         assert_eq!(
-            (beside[1].words.join("|"), beside[1].after.as_deref()),
+            (programs[1].words.join("|"), programs[1].after.as_deref()),
             ("b|-c|1".to_owned(), Some("is ready"))
         );
         assert!(Line::try_parse_from(&words[..8]).is_err(), "a guest has a command");

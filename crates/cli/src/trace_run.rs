@@ -9,64 +9,67 @@ use doorbell_bench::{
     KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
     changes, named, resolve_played, write_played,
 };
-use doorbell_report::{Beside, html_with};
+use doorbell_report::{PageLinks, html_with};
 
-use crate::exit::Asked;
+use crate::exit::OrUsageError;
 use crate::inputs;
 use crate::loads::stacks;
-use crate::out::{out, outln, tell};
+use crate::out::{errln, out, outln};
 use crate::run_args::{CommonArgs, OutputArgs, command_line};
 use crate::screen::Screen;
 
 #[derive(Args)]
 #[command(
-    after_help = "What configures guest, NIC and traffic has no meaning here; docs/traces.md says what has."
+    after_help = "Settings of guest, NIC and traffic do not apply here; docs/traces.md lists those that do."
 )]
 pub struct PlayArgs {
-    /// What is played: traces of Doorbell's, DynamoRIO's or ChampSim's
+    /// Traces to play, in Doorbell's, DynamoRIO's or ChampSim's format
     ///
-    /// DynamoRIO's are files or folders, ChampSim's plain, .xz, .gz or .zst. The first one is measured; further ones are its neighbours, each
-    /// on cores of its own and over again until the first one ends, which share with it the last level, DRAM and links.
+    /// DynamoRIO traces are files or folders, ChampSim traces plain, .xz, .gz or .zst. The first one is
+    /// measured. Further ones are co-runners, each on its own cores and repeated until the first one ends;
+    /// they share the last-level cache, DRAM and links with it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The ChampSim traces are of the variant with 96 bytes an instruction
+    /// The ChampSim traces have the variant with 96 bytes per instruction
     #[arg(long)]
     cloudsuite: bool,
-    /// Let caches, TLBs and predictors learn from so many instructions first [default: 50%]
+    /// Warm caches, TLBs and predictors with this many instructions first [default: 50%]
     ///
-    /// Or from such a share of those that are played, or from the "whole" trace, which then begins again; short for --set playback.warmup=….
+    /// Or with this share of the played instructions, or with the "whole" trace, which is then played again;
+    /// short for --set playback.warmup=….
     #[arg(long, value_name = "INSTRUCTIONS|SHARE")]
     warmup: Option<Warmup>,
-    /// Measure so many instructions behind them, instead of all
+    /// Measure this many instructions after the warm-up, instead of all
     ///
-    /// Blocks are played whole: up to some dozen more. Short for --set playback.instructions=N.
+    /// Blocks are played as a whole, which may add some dozen instructions. Short for --set
+    /// playback.instructions=N.
     #[arg(long, value_name = "N")]
     instructions: Option<u64>,
-    /// Let frames arrive at this rate, such as 5Mpps, 10Gbps or 40%, instead of as they did
+    /// Frame arrival rate, such as 5Mpps, 10Gbps or 40%, instead of the recorded times
     ///
     /// Short for --set playback.rate=….
     #[arg(long, value_name = "RATE", conflicts_with = "window")]
     rate: Option<String>,
-    /// Keep so many requests outstanding, each of which follows an answer
+    /// Keep this many requests outstanding; each new one follows an answer
     ///
     /// Short for --set playback.window=N.
     #[arg(long, value_name = "N")]
     window: Option<u32>,
-    /// Also tell what CPU time was for, by kind and by function
+    /// Also profile CPU time, by kind and by function
     ///
-    /// As tables, kinds.csv, functions.csv and functions.folded. Names are those that the recorder left beside the trace (.symbols); other
-    /// code is named by its page.
+    /// Writes kinds.csv, functions.csv and functions.folded. Names come from the recorder's file next to the
+    /// trace (.symbols); other code is named by its page.
     #[arg(long)]
     profile: bool,
-    /// Rules of your own by which functions have kinds
+    /// Your own rules that assign functions to kinds
     ///
-    /// They stand in front of the built-in ones; guest/kinds.toml says what they look like.
+    /// They take precedence over the built-in ones; guest/kinds.toml describes the format.
     #[arg(long, value_name = "FILE", requires = "profile")]
     kinds: Option<PathBuf>,
     /// Also write a timeline of the cores as timeline.perfetto, which ui.perfetto.dev opens
     #[arg(long)]
     timeline: bool,
-    /// Also log the way of the measurement's first N instructions through the pipeline as pipeline.konata
+    /// Also log the measurement's first N instructions in the pipeline as pipeline.konata
     #[arg(long, value_name = "N")]
     pipeline: Option<u64>,
     #[command(flatten)]
@@ -83,10 +86,10 @@ impl PlayArgs {
             |text: &String| Some(text.strip_prefix("platform.harts=")?.trim() != harts.to_string());
         if overrides.iter().filter_map(of_harts).any(|differs| differs) {
             let many = if harts == 1 { "one hart".to_owned() } else { format!("{harts} harts") };
-            bail!("{path}: what is played has {many} and as many cores; leave --harts out (platform.harts)");
+            bail!("{path}: the traces have {many} and need as many cores; remove --harts (platform.harts)");
         }
         if !self.common.disks.is_empty() {
-            bail!("--disk: a played trace has no guest that could use a disk");
+            bail!("--disk does not apply: a played trace has no guest");
         }
         overrides.retain(|text| !text.starts_with("platform.harts="));
         overrides.extend(self.warmup.map(|warmup| match warmup {
@@ -110,24 +113,25 @@ impl PlayArgs {
     }
 }
 
-/// Plays, writes the result folder, and prints the summary.
+/// Plays the traces, writes the result folder, and prints the summary.
 pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
     if args.cloudsuite && !traces.has_champsim() {
-        return Err(anyhow!("--cloudsuite: nothing that is played is ChampSim's; leave it out")).asked();
+        return Err(anyhow!("--cloudsuite: none of the traces is a ChampSim trace; remove it"))
+            .or_usage_error();
     }
-    let config = args.config(&traces).asked()?;
-    let observe = args.observe().asked()?;
-    inputs::keep(&args.output.out, &args.files).asked()?;
+    let config = args.config(&traces).or_usage_error()?;
+    let observe = args.observe().or_usage_error()?;
+    inputs::keep(&args.output.out, &args.files).or_usage_error()?;
     let ready = ReadyTrace::new(&traces, &config, &observe)?;
     let results = Results::begin(&args.output.out)?;
-    // What may be wrong is no progress: it is said whatever else is not.
-    traces.doubts().iter().for_each(|doubt| tell!("{doubt}"));
+    // Warnings are printed even if progress messages are off.
+    traces.doubts().iter().for_each(|doubt| errln!("{doubt}"));
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
-        let known = &traces.first().known;
-        let millions = known.instructions / 1_000_000;
-        (control.say)(&format!("{}: {millions} M instructions of {}", known.file, known.recorded));
+        let header = &traces.first().known;
+        let millions = header.instructions / 1_000_000;
+        (control.say)(&format!("{}: {millions} M instructions of {}", header.file, header.recorded));
         Ok(ready.play(control)?)
     })?;
     screen.clear();
@@ -147,8 +151,8 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
         points: vec![summary],
     };
     let json = folder.write_summary(&summary)?;
-    let beside = Beside { stacks: stacks(folder.path()), ..Beside::default() };
-    folder.write("report.html", &html_with(&summary, &folder.config_text()?, &beside))?;
+    let links = PageLinks { stacks: stacks(folder.path()), ..PageLinks::default() };
+    folder.write("report.html", &html_with(&summary, &folder.config_text()?, &links))?;
     let written = results.publish()?;
     if args.output.json {
         out!("{json}");

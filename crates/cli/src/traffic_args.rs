@@ -1,4 +1,4 @@
-//! Traffic of several kinds on the command line: a file of streams, and the common cases without one.
+//! Traffic options of the command line: a file of streams, and shortcuts for common cases.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,19 @@ use crate::run_args::{TRAFFIC, frame_size};
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = TRAFFIC)]
 pub struct TrafficArgs {
-    /// A file of streams, and all else that traffic is
+    /// A file of streams and other traffic settings
     ///
-    /// Its tables are laid over loadgen.traffic. --rate is then that of all streams together, and 2x twice theirs.
+    /// Its tables override loadgen.traffic. --rate is then the total of all streams, and 2x doubles their own
+    /// rates.
     #[arg(long, value_name = "FILE")]
     pub traffic: Option<PathBuf>,
-    /// When frames are due: constant, jitter, poisson, …
+    /// Arrival process: constant, jitter, poisson, …
     ///
-    /// The default is jitter; of a search, which is RFC 2544's, constant. Others have parameters, such as "{ pareto = { shape = 1.5 } }".
-    /// A drive node always sends at equal distances.
+    /// Default: jitter; for a search, constant, as in RFC 2544. Others have parameters, such as "{ pareto = {
+    /// shape = 1.5 } }". A drive node always sends at equal intervals.
     #[arg(long, value_name = "PROCESS")]
     pub arrivals: Option<String>,
-    /// Send so many flows in turn, by as many UDP source ports
+    /// Send this many flows in turn, with as many UDP source ports
     #[arg(long, value_name = "N")]
     pub flows: Option<u64>,
 }
@@ -36,7 +37,7 @@ struct ArrivalsTable {
 }
 
 impl TrafficArgs {
-    /// An option of these that was given.
+    /// One of these options that was given, if any.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--traffic", self.traffic.is_some()),
@@ -46,7 +47,7 @@ impl TrafficArgs {
         given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }
 
-    /// The traffic file's name and text.
+    /// Name and text of the traffic file.
     pub fn file(&self) -> anyhow::Result<Option<(String, String)>> {
         let Some(path) = &self.traffic else { return Ok(None) };
         let text = doorbell_files::read_text(path)
@@ -54,8 +55,8 @@ impl TrafficArgs {
         Ok(Some((path.display().to_string(), text)))
     }
 
-    /// Makes one stream of the traffic if frames differ in size, time or flow. Frames of one size are no matter of
-    /// streams; `frame_size` is what says more.
+    /// Replaces the traffic by one stream if frames differ in size or flow. `frame_size` is the option's
+    /// text; a single size needs no stream.
     pub fn apply(&self, frame_size: Option<&str>, config: &mut RunConfig) -> anyhow::Result<()> {
         let sizes = frame_size.filter(|text| one_size(text).is_none());
         let option = [("--frame-size", frame_size), ("--arrivals", self.arrivals.as_deref())];
@@ -63,7 +64,7 @@ impl TrafficArgs {
         let option = option.or(self.flows.map(|_| "--flows"));
         let traffic = &mut config.loadgen.traffic;
         if let Some(option) = option.filter(|_| !traffic.streams.is_empty()) {
-            bail!("{option}: the traffic has streams of its own; say there what each of them is like");
+            bail!("{option}: the traffic has streams; set this in the streams instead");
         }
         if let Some(text) = &self.arrivals {
             traffic.arrivals = arrivals(text)?;
@@ -74,13 +75,13 @@ impl TrafficArgs {
         if traffic.kind != Kind::Frames {
             let option = if sizes.is_some() { "--frame-size" } else { "--flows" };
             bail!(
-                "{option}: only test frames can differ so, and this traffic is of requests (loadgen.traffic.kind)"
+                "{option}: only test frames can vary, and this traffic consists of requests (loadgen.traffic.kind)"
             );
         }
         if self.flows == Some(0) {
-            bail!("--flows: 0 flows carry nothing; give 1 or more");
+            bail!("--flows: 0 flows carry no traffic; give 1 or more");
         }
-        let mut stream = StreamConfig::of(traffic);
+        let mut stream = StreamConfig::from_traffic(traffic);
         if let Some(text) = sizes {
             stream.size = text.parse::<Sizes>().context("--frame-size")?;
         }
@@ -90,7 +91,7 @@ impl TrafficArgs {
     }
 }
 
-/// The frame size that a text is, if it is no more than one.
+/// The text as a single frame size; `None` for a mix.
 pub fn one_size(text: &str) -> Option<Bytes> {
     frame_size(text).ok()
 }
@@ -101,8 +102,8 @@ fn arrivals(text: &str) -> anyhow::Result<Arrivals> {
     match table {
         Ok(table) => Ok(table.arrivals),
         Err(error) => bail!(
-            "--arrivals \"{text}\" is no arrival process ({}); give constant, jitter, poisson, or one with its parameters such as \
-             \"{{ uniform = {{ spread = 0.5 }} }}\" (docs/traffic.md has them all)",
+            "--arrivals \"{text}\" is not an arrival process ({}); give constant, jitter, poisson, or one with its parameters such as \
+             \"{{ uniform = {{ spread = 0.5 }} }}\" (docs/traffic.md lists all)",
             error.message()
         ),
     }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_cases_make_one_stream_of_the_traffic() {
+    fn the_shortcut_options_make_one_stream() {
         let args = TrafficArgs { arrivals: Some("poisson".into()), flows: Some(100), traffic: None };
         let config = applied(&args, Some("imix"), &["loadgen.traffic.rate=3Mpps"]).unwrap();
         let [stream] = config.loadgen.traffic.streams.as_slice() else { panic!("one stream") };
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_with_its_option() {
+    fn invalid_values_are_reported_with_their_option() {
         let arrivals = |text: &str| TrafficArgs { arrivals: Some(text.into()), ..TrafficArgs::default() };
         for text in ["poison", "uniform", "{ pareto = { alpha = 2 } }", "\"", "{"] {
             let error = applied(&arrivals(text), None, &[]).unwrap_err();
@@ -154,7 +155,7 @@ mod tests {
         assert!(applied(&flows, None, &[]).unwrap_err().starts_with("--flows: 0"));
         assert!(
             applied(&arrivals("poisson"), None, &["loadgen.traffic.kind=ping"]).is_ok(),
-            "requests are spread, too"
+            "requests also have arrival processes"
         );
         let flows = TrafficArgs { flows: Some(2), ..TrafficArgs::default() };
         let error = applied(&flows, None, &["loadgen.traffic.kind=ping"]).unwrap_err();

@@ -6,7 +6,7 @@ use std::process::Command;
 const PROBE: [u32; 8] =
     [0x0070_0513, 0xb400_007b, 0x0001_02b7, 0xfff2_8293, 0xfe02_9ee3, 0xb600_007b, 0x0000_0513, 0x4200_007b];
 
-/// What it says on standard error, and whether it ends well.
+/// Runs the probe. Returns standard error, and whether the command succeeded.
 fn boot(more: &[&str]) -> (String, bool) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("probe.bin");
@@ -18,26 +18,29 @@ fn boot(more: &[&str]) -> (String, bool) {
 }
 
 #[test]
-fn a_program_on_a_timed_machine_that_is_named_has_the_cores_figures_at_each_marker() {
+fn a_timed_program_prints_core_figures_at_each_marker() {
     for more in [&["--timed"][..], &["--preset", "server"], &["--timed", "--preset", "altra"]] {
-        let (said, ends_well) = boot(more);
-        let work: Vec<&str> = said.lines().filter(|line| line.starts_with("hart 0: ")).collect();
-        assert!(ends_well && work.len() == 2, "at the marker and at the end: {said}");
+        let (stderr, ends_well) = boot(more);
+        let work: Vec<&str> = stderr.lines().filter(|line| line.starts_with("hart 0: ")).collect();
+        assert!(ends_well && work.len() == 2, "at the marker and at the end: {stderr}");
         let ipc: f64 = work[0].rsplit(' ').next().unwrap().parse().unwrap();
         // Two instructions, of which one is a taken branch, per cycle.
-        assert!(work[0].starts_with("hart 0: 131074 instructions, ") && (1.9..=2.0).contains(&ipc), "{said}");
+        assert!(
+            work[0].starts_with("hart 0: 131074 instructions, ") && (1.9..=2.0).contains(&ipc),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn without_timing_there_are_no_cycles_to_tell() {
+fn an_untimed_program_prints_no_cycles() {
     for more in [&[][..], &["--preset", "fast"]] {
-        let (said, ends_well) = boot(more);
-        assert!(ends_well && said.contains("m5 work end: id 7") && !said.contains("IPC"), "{said}");
+        let (stderr, ends_well) = boot(more);
+        assert!(ends_well && stderr.contains("m5 work end: id 7") && !stderr.contains("IPC"), "{stderr}");
     }
-    let (said, ends_well) = boot(&["--timed", "--preset", "fast"]);
+    let (stderr, ends_well) = boot(&["--timed", "--preset", "fast"]);
     assert!(
-        !ends_well && said.contains("core.model is \"functional\"") && said.contains("--preset server"),
-        "{said}"
+        !ends_well && stderr.contains("core.model is \"functional\"") && stderr.contains("--preset server"),
+        "{stderr}"
     );
 }

@@ -1,4 +1,4 @@
-//! The cache from outside: what is in it is listed, and only what nobody uses is removed.
+//! `doorbell cache` as a command: it lists the contents, and removes only unused entries.
 
 use std::fs::{self, File, FileTimes};
 use std::path::Path;
@@ -13,12 +13,12 @@ fn cache(folder: &Path, status: i32, words: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     let output = command.arg("--cache").arg(folder).arg("cache").args(words).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (told, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {told}{said}");
-    (told, said)
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {stdout}{stderr}");
+    (stdout, stderr)
 }
 
-/// Names of what is in use, and of all.
+/// Names of the entries in use, and of all entries.
 fn listed(folder: &Path) -> (Vec<String>, Vec<String>) {
     let list: Value = serde_json::from_str(&cache(folder, 0, &["list", "--json"]).0).unwrap();
     let name =
@@ -40,7 +40,7 @@ fn fill(folder: &Path) {
     }
 }
 
-/// Debugging symbols of two images.
+/// Creates debugging symbols of two images.
 fn fill_symbols(folder: &Path) {
     for name in ["symbols/net-0123", "symbols/testpmd-4567"] {
         fs::create_dir_all(folder.join(name)).unwrap();
@@ -48,29 +48,29 @@ fn fill_symbols(folder: &Path) {
     }
 }
 
-/// One after the other: a process that is being spawned has all that this one holds until its program begins.
+/// Not parallel: a spawned process inherits this one's locks until its program starts.
 #[test]
 fn the_cache_is_listed_and_cleaned() {
-    what_nobody_uses_is_removed_and_nothing_else();
-    what_was_used_lately_is_kept_if_that_is_asked_and_a_use_counts();
-    debugging_symbols_that_a_run_or_a_download_has_are_kept();
+    only_unused_entries_are_removed();
+    recently_used_entries_are_kept_on_request();
+    debugging_symbols_in_use_are_kept();
 }
 
-fn debugging_symbols_that_a_run_or_a_download_has_are_kept() {
+fn debugging_symbols_in_use_are_kept() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     fill_symbols(folder);
     let run = hold(&folder.join("symbols/net-0123")).unwrap().unwrap();
-    let fetch = Lock::try_take(&Lock::beside(&folder.join("symbols/testpmd-4567"))).unwrap().unwrap();
+    let fetch = Lock::try_take(&Lock::path_for(&folder.join("symbols/testpmd-4567"))).unwrap().unwrap();
     let all = ["symbols net-0123", "symbols testpmd-4567"].map(str::to_owned).to_vec();
     assert_eq!(listed(folder), (all.clone(), all));
-    assert_eq!(cache(folder, 0, &["clean", "symbols"]).1.matches("a process uses it").count(), 2);
+    assert_eq!(cache(folder, 0, &["clean", "symbols"]).1.matches("in use by a process").count(), 2);
     drop((run, fetch));
     cache(folder, 0, &["clean", "symbols"]);
     assert!(listed(folder).1.is_empty());
 }
 
-fn what_nobody_uses_is_removed_and_nothing_else() {
+fn only_unused_entries_are_removed() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     assert!(cache(folder, 0, &["list"]).0.starts_with("0 B in "));
@@ -89,7 +89,7 @@ fn what_nobody_uses_is_removed_and_nothing_else() {
 
     // One image is read, one is built, one checkpoint is read, another is booted, and packages are fetched.
     let image = hold(&folder.join("images/testpmd")).unwrap().unwrap();
-    let build = Lock::try_take(&Lock::beside(&folder.join("images/net"))).unwrap().unwrap();
+    let build = Lock::try_take(&Lock::path_for(&folder.join("images/net"))).unwrap().unwrap();
     let checkpoint = hold(&folder.join("checkpoints/testpmd-2.ckpt")).unwrap().unwrap();
     let boot = Lock::try_take(&folder.join("checkpoints/net-1.lock")).unwrap().unwrap();
     let fetch = Lock::try_take(&folder.join("packages/.lock")).unwrap().unwrap();
@@ -99,16 +99,16 @@ fn what_nobody_uses_is_removed_and_nothing_else() {
         .filter(|name| !["checkpoint incast-3.net", "other traces"].contains(name))
         .collect();
     assert_eq!(listed(folder).0, used);
-    let (told, said) = cache(folder, 0, &["clean", "all"]);
-    assert!(told.contains("removed checkpoint incast-3.net") && told.lines().count() == 2, "{told}");
-    assert_eq!(said.matches("a process uses it").count(), 5, "{said}");
+    let (stdout, stderr) = cache(folder, 0, &["clean", "all"]);
+    assert!(stdout.contains("removed checkpoint incast-3.net") && stdout.lines().count() == 2, "{stdout}");
+    assert_eq!(stderr.matches("in use by a process").count(), 5, "{stderr}");
     assert_eq!(listed(folder).1.len(), 6);
     assert!(folder.join("packages/debs/libc6.deb").exists() && folder.join("images/testpmd/kernel").exists());
 
     drop((image, build, checkpoint, boot, fetch));
     assert!(listed(folder).0.is_empty());
-    let (told, _) = cache(folder, 0, &["clean", "images", "packages", "--dry-run"]);
-    assert!(told.contains("would remove image net") && listed(folder).1.len() == 6, "{told}");
+    let (stdout, _) = cache(folder, 0, &["clean", "images", "packages", "--dry-run"]);
+    assert!(stdout.contains("would remove image net") && listed(folder).1.len() == 6, "{stdout}");
     cache(folder, 0, &["clean", "testpmd-2.ckpt", "packages"]);
     assert_eq!(
         listed(folder).1,
@@ -120,7 +120,7 @@ fn what_nobody_uses_is_removed_and_nothing_else() {
     assert_eq!(fs::read_dir(folder.join("images")).unwrap().count(), 0, "nothing hidden is left");
 }
 
-fn what_was_used_lately_is_kept_if_that_is_asked_and_a_use_counts() {
+fn recently_used_entries_are_kept_on_request() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     fill(folder);
@@ -136,17 +136,17 @@ fn what_was_used_lately_is_kept_if_that_is_asked_and_a_use_counts() {
         let file = File::open(folder.join(name)).unwrap();
         file.set_times(FileTimes::new().set_accessed(old).set_modified(old)).unwrap();
     }
-    // Looking is no use.
+    // Listing does not count as a use.
     assert!(cache(folder, 0, &["list"]).0.contains("40 d ago\n"));
     for name in ["images/net", "checkpoints/net-1.ckpt"] {
         drop(hold(&folder.join(name)).unwrap().unwrap());
     }
-    let (told, _) = cache(folder, 0, &["clean", "images", "checkpoints", "--unused-for", "30d"]);
+    let (stdout, _) = cache(folder, 0, &["clean", "images", "checkpoints", "--unused-for", "30d"]);
     assert!(
-        told.contains("removed image testpmd") && told.contains("removed checkpoint testpmd-2.ckpt"),
-        "{told}"
+        stdout.contains("removed image testpmd") && stdout.contains("removed checkpoint testpmd-2.ckpt"),
+        "{stdout}"
     );
-    assert_eq!(told.lines().count(), 3, "{told}");
+    assert_eq!(stdout.lines().count(), 3, "{stdout}");
     for words in [
         &["clean"][..],
         &["clean", "everything"],
@@ -154,8 +154,8 @@ fn what_was_used_lately_is_kept_if_that_is_asked_and_a_use_counts() {
         &["clean", "all", "--unused-for", "30"],
         &["clean", "all", "--unused-for", "d"],
     ] {
-        let (told, said) = cache(folder, 2, words);
-        assert!(told.is_empty() && !said.is_empty(), "{words:?}");
+        let (stdout, stderr) = cache(folder, 2, words);
+        assert!(stdout.is_empty() && !stderr.is_empty(), "{words:?}");
     }
     assert!(folder.join("traces/a.dbt").exists());
 }

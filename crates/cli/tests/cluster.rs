@@ -1,5 +1,6 @@
-//! `--on slurm` beside a few lines of shell in Slurm's place (`fake_slurm/slurm.sh`): what is submitted, what is done about everything
-//! that can go wrong, and that nothing is lost or submitted twice. Slurm itself is in acceptance/tests/acceptance/slurm.rs.
+//! `--on slurm` with a shell script in place of Slurm (`fake_slurm/slurm.sh`): submission, handling of
+//! failures, and that nothing is lost or submitted twice. Slurm itself is tested in
+//! acceptance/tests/acceptance/slurm.rs.
 
 mod loop_trace;
 
@@ -14,10 +15,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::loop_trace::record;
 
-/// Far more than anything here takes on a busy machine.
+/// Far longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Four points.
+/// An experiment with four points.
 const EXPERIMENT: &str = "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
      \"playback.instructions\" = [10001, 10002, 10003, 10004]\n[cluster]\nsettle_seconds = 0\n";
 
@@ -46,7 +47,7 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
-    /// Has something go wrong, or happen.
+    /// Creates a control file of the fake Slurm, which causes a failure or an event.
     fn has(&self, name: &str, text: &str) -> &Cluster {
         fs::write(self.path("slurm").join(name), text).unwrap();
         self
@@ -67,23 +68,23 @@ impl Cluster {
     #[track_caller]
     fn succeeds(&self, words: &[&str]) -> String {
         let output = self.run(words);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {said}");
-        said
+        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {output}");
+        output
     }
 
     #[track_caller]
     fn fails(&self, status: i32, words: &[&str], parts: &[&str]) -> String {
         let output = self.run(words);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {output}");
         for part in parts {
-            assert!(said.contains(part), "no {part}: {said}");
+            assert!(output.contains(part), "no {part}: {output}");
         }
-        said
+        output
     }
 
-    /// The arrays that were submitted.
+    /// The submitted arrays.
     fn arrays(&self) -> Vec<String> {
         let calls = fs::read_to_string(self.path("slurm/calls")).unwrap_or_default();
         let array = |line: &str| {
@@ -92,7 +93,7 @@ impl Cluster {
         calls.lines().filter_map(array).collect()
     }
 
-    /// A table without what the host's time says.
+    /// A table without host times.
     fn table(&self, results: &str) -> String {
         let text = fs::read_to_string(self.path(results).join("table.csv")).unwrap();
         let mut rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
@@ -104,7 +105,7 @@ impl Cluster {
         rows.into_iter().map(|row| row.join(",") + "\n").collect()
     }
 
-    /// What is left of the jobs.
+    /// The remaining journal files of the jobs.
     fn left(&self, results: &str) -> Vec<String> {
         let names = |path: PathBuf| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
         let all =
@@ -115,25 +116,25 @@ impl Cluster {
     }
 }
 
-/// A command that is under way.
+/// A running command.
 struct Running {
     child: Child,
-    said: BufReader<std::process::ChildStderr>,
+    output: BufReader<std::process::ChildStderr>,
 }
 
 impl Running {
     fn start(mut command: Command) -> Running {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
-        Running { child, said }
+        let output = BufReader::new(child.stderr.take().unwrap());
+        Running { child, output }
     }
 
-    /// Waits until it says something.
+    /// Waits until it prints this text.
     fn says(&mut self, part: &str) {
         let mut all = String::new();
         while !all.contains(part) {
-            let count = self.said.read_line(&mut all).unwrap();
-            assert!(count > 0, "it ended and never said {part}: {all}");
+            let count = self.output.read_line(&mut all).unwrap();
+            assert!(count > 0, "it ended without printing {part}: {all}");
         }
     }
 
@@ -163,7 +164,7 @@ impl Drop for Running {
 const SWEEP: [&str; 4] = ["sweep", "x.toml", "--on", "slurm"];
 
 #[test]
-fn what_fails_or_is_lost_is_submitted_again_and_the_table_is_that_of_a_local_sweep() {
+fn failed_and_lost_tasks_are_resubmitted_and_the_table_equals_a_local_sweeps() {
     let cluster = Cluster::new();
     cluster.succeeds(&["sweep", "x.toml", "--out", "local", "-q"]);
     cluster
@@ -182,7 +183,7 @@ fn what_fails_or_is_lost_is_submitted_again_and_the_table_is_that_of_a_local_swe
         "net",
         "--sbatch=--qos=low",
     ];
-    let said = cluster.succeeds(&[&SWEEP[..], &options].concat());
+    let output = cluster.succeeds(&[&SWEEP[..], &options].concat());
     for part in [
         "4 points, 4 to measure",
         "submitted again",
@@ -190,7 +191,7 @@ fn what_fails_or_is_lost_is_submitted_again_and_the_table_is_that_of_a_local_swe
         "another job took its node",
         "4/4 point",
     ] {
-        assert!(said.contains(part), "no {part}: {said}");
+        assert!(output.contains(part), "no {part}: {output}");
     }
     let arrays = cluster.arrays();
     assert!(arrays[0] == "0-3" && arrays.len() > 1, "{arrays:?}");
@@ -203,13 +204,13 @@ fn what_fails_or_is_lost_is_submitted_again_and_the_table_is_that_of_a_local_swe
     }
     assert_eq!(cluster.table("local"), cluster.table("results/x"));
     assert_eq!(cluster.left("results/x"), ["logs", "state.json"]);
-    // What is done is not submitted again.
+    // Finished points are not submitted again.
     cluster.succeeds(&SWEEP);
     assert_eq!(cluster.arrays(), arrays);
 }
 
 #[test]
-fn arrays_are_as_large_as_the_cluster_takes_and_no_more_run_at_once_than_asked() {
+fn array_size_and_concurrency_respect_the_limits() {
     let cluster = Cluster::new();
     cluster.has("array_max", "3");
     cluster.succeeds(&SWEEP);
@@ -218,7 +219,8 @@ fn arrays_are_as_large_as_the_cluster_takes_and_no_more_run_at_once_than_asked()
     limited.has("taken_max", "2");
     limited.succeeds(&[&SWEEP[..], &["--concurrency", "3"]].concat());
     let arrays = limited.arrays();
-    // Refused, then half, and the rest when fewer than three are in the queue.
+    // The full array is rejected, then half is accepted, and the rest when fewer than three tasks are in the
+    // queue.
     assert_eq!((arrays[0].as_str(), arrays[1].as_str()), ("0-3%3", "0-1%3"), "{arrays:?}");
     assert!(
         arrays[2..]
@@ -228,13 +230,16 @@ fn arrays_are_as_large_as_the_cluster_takes_and_no_more_run_at_once_than_asked()
 }
 
 #[test]
-fn what_cannot_be_is_told_before_anything_is_submitted() {
+fn invalid_settings_are_rejected_before_submission() {
     let cluster = Cluster::new();
     let none = cluster.path("none");
     fs::create_dir(&none).unwrap();
     let output = cluster.command(&SWEEP).env("PATH", &none).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("login node") && said.contains("squeue"), "{said}");
+    let output = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && output.contains("login node") && output.contains("squeue"),
+        "{output}"
+    );
     assert!(!cluster.path("results").exists());
     cluster.fails(2, &[&SWEEP[..], &["--time", "2h"]].concat(), &["1:30:00"]);
     cluster.fails(2, &[&SWEEP[..], &["--sbatch=--wrap=ls"]].concat(), &["--wrap", "qos"]);
@@ -272,30 +277,30 @@ fn what_cannot_be_is_told_before_anything_is_submitted() {
 }
 
 #[test]
-fn each_way_in_which_a_point_fails_is_told_with_what_to_do() {
+fn each_kind_of_failure_is_reported_with_a_remedy() {
     let cluster = Cluster::new();
     cluster.has("fate.1.0", "TIMEOUT").has("fate.1.1", "OUT_OF_MEMORY").has("fate.1.2", "CANCELLED");
     cluster.has("fate.1.3", "VANISHED").has("accounts", "DEADLINE\n");
     cluster.fails(
         1,
         &SWEEP,
-        &["4 of 4 points failed", "--time", "--memory", "somebody cancelled it", "longer than a job may"],
+        &["4 of 4 points failed", "--time", "--memory", "it was cancelled", "longer than a job may"],
     );
     assert_eq!(cluster.arrays().len(), 1, "none of these is tried again");
-    // Ended well, and nothing is there: the folder is another one on the nodes.
+    // The tasks succeed without results: their folder is not shared with the nodes.
     let elsewhere = Cluster::new();
     for job in 1..=8 {
         for task in 0..4 {
             elsewhere.has(&format!("fate.{job}.{task}"), "COMPLETED");
         }
     }
-    let said = elsewhere.fails(
+    let output = elsewhere.fails(
         1,
         &[&SWEEP[..], &["--attempts", "2"]].concat(),
-        &["4 of 4 points failed", "compute nodes see"],
+        &["4 of 4 points failed", "compute nodes share"],
     );
-    assert!(said.contains("--out"), "{said}");
-    // A task's own words.
+    assert!(output.contains("--out"), "{output}");
+    // The task's own error output.
     let own = Cluster::new();
     fs::remove_file(own.path("cache/traces/loop.dbt")).unwrap();
     record(&own.path("loop.dbt"));
@@ -309,18 +314,18 @@ fn each_way_in_which_a_point_fails_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_killed_command_is_taken_up_and_nothing_is_submitted_twice() {
+fn a_killed_command_is_continued_and_nothing_is_submitted_twice() {
     let cluster = Cluster::new();
     cluster.has("hold", "");
     let mut first = Running::start(cluster.command(&SWEEP));
     first.says("job 1");
-    // Two at once: the second waits for the first, and goes on when that is killed.
+    // Two commands at once: the second waits for the first, and continues when that is killed.
     let mut second = Running::start(cluster.command(&SWEEP));
     second.says("submits and watches these points already");
     first.signal(Signal::KILL);
     assert_eq!(first.end(), None);
     second.says("4 of them in the queue already");
-    // What the user ends stays in the queue.
+    // Jobs stay in the queue when the user interrupts the command.
     second.signal(Signal::INT);
     second.says("scancel 1");
     assert_eq!(second.end(), Some(130));
@@ -330,7 +335,7 @@ fn a_killed_command_is_taken_up_and_nothing_is_submitted_twice() {
 }
 
 #[test]
-fn a_kill_while_jobs_are_submitted_leaves_no_job_unknown() {
+fn a_kill_during_submission_leaves_no_unknown_job() {
     let cluster = Cluster::new();
     cluster.has("slow", "0.3");
     let first = Running::start(cluster.command(&SWEEP));
@@ -339,7 +344,7 @@ fn a_kill_while_jobs_are_submitted_leaves_no_job_unknown() {
         assert!(began.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // sbatch has begun, and goes on without its parent.
+    // sbatch has started, and continues without its parent.
     first.signal(Signal::KILL);
     assert_eq!(first.end(), None);
     cluster.succeeds(&SWEEP);

@@ -1,4 +1,4 @@
-//! Results side by side, from outside: what is told, written and refused, and how the command ends.
+//! `doorbell compare` as a command: output, written files, rejected arguments and exit status.
 
 mod loop_trace;
 
@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use crate::loop_trace::{doorbell, record};
 
-/// What it says on standard output and error, if it ends with this status.
+/// Standard output and error of a command that must end with this status.
 #[track_caller]
 fn ends(folder: &Path, status: i32, words: &[&str]) -> (String, String) {
     let output = doorbell(folder, words);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (told, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {told}{said}");
-    (told, said)
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {stdout}{stderr}");
+    (stdout, stderr)
 }
 
 #[test]
-fn results_are_compared_told_written_and_judged() {
+fn results_are_compared_printed_written_and_judged() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -34,23 +34,24 @@ fn results_are_compared_told_written_and_judged() {
     play("other", &["--set", "memory.dca.policy.enabled=false"]);
 
     let (text, _) = ends(folder, 0, &["compare", "base", "again", "--fail-over", "0%"]);
-    for part in ["Configuration and what ran are the same", "ended in the same state", "base  (run of trace"]
+    for part in ["Configuration and software are the same", "ended in the same state", "base  (run of trace"]
     {
         assert!(text.contains(part), "no {part}: {text}");
     }
-    let (text, said) = ends(folder, 3, &["compare", "base", "other", "--fail-over", "0%", "--out", "beside"]);
+    let (text, stderr) =
+        ends(folder, 3, &["compare", "base", "other", "--fail-over", "0%", "--out", "beside"]);
     assert!(
         text.contains("memory.dca.policy.enabled  true") && text.contains("Comparison in beside"),
         "{text}"
     );
-    assert!(said.contains("doorbell: B: cycles is") && said.contains("instead of"), "{said}");
+    assert!(stderr.contains("doorbell: B: cycles is") && stderr.contains("instead of"), "{stderr}");
     ends(folder, 0, &["compare", "base", "other"]);
     ends(folder, 0, &["compare", "base", "other", "--fail-over", "1000%"]);
     ends(folder, 0, &["compare", "base", "other", "--fail-over", "0%", "--figure", "frames_in"]);
     let beside = folder.join("beside");
     assert_eq!(verify(&beside), Ok(()));
     let page = fs::read_to_string(beside.join("report.html")).unwrap();
-    assert!(page.contains("base beside other") && page.ends_with("</html>\n"), "{page}");
+    assert!(page.contains("base and other") && page.ends_with("</html>\n"), "{page}");
 
     let (json, _) = ends(folder, 0, &["compare", "base", "other", "again", "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -66,7 +67,7 @@ fn results_are_compared_told_written_and_judged() {
         json["points"][0]["figures"].as_array().map(Vec::len)
     );
 
-    // A sweep beside a run: its point that is like the run.
+    // A sweep compared with a run: the matching point is used.
     let file = "trace = \"loop.dbt\"\npreset = \"server\"\nset = [\"playback.warmup=1000\"]\n[grid]\n\
                 \"memory.dca.policy.enabled\" = [true, false]\n";
     fs::write(folder.join("dca.toml"), file).unwrap();
@@ -77,7 +78,7 @@ fn results_are_compared_told_written_and_judged() {
     {
         assert!(text.contains(part), "no {part}: {text}");
     }
-    // One of its points was damaged meanwhile.
+    // One of its points is damaged.
     for point in fs::read_dir(folder.join("results/dca/points")).unwrap() {
         let summary = point.unwrap().path().join("summary.json");
         if fs::read_to_string(&summary).is_ok_and(|text| text.contains("\"here\": \"false\"")) {
@@ -91,17 +92,17 @@ fn results_are_compared_told_written_and_judged() {
         (2, &["base"][..], "2 values required"),
         (2, &["base", "other", "--fail-over", "2"], "2%"),
         (2, &["base", "other", "--figure", "speed"], "--figure"),
-        (2, &["base", "other", "--out", "base"], "would take the place of base"),
-        (2, &["base", "other", "--out", "."], "would take the place of base"),
+        (2, &["base", "other", "--out", "base"], "would overwrite the input base"),
+        (2, &["base", "other", "--out", "."], "would overwrite the input base"),
         (1, &["base", "missing"], "missing: there is no such folder"),
         (1, &["base", "cache"], "cache"),
         (1, &["base", "loop.dbt"], "loop.dbt"),
     ] {
-        let (told, said) = ends(folder, status, &[&["compare"], words].concat());
-        assert!(told.is_empty() && said.contains(part), "{words:?}: {told}{said}");
+        let (stdout, stderr) = ends(folder, status, &[&["compare"], words].concat());
+        assert!(stdout.is_empty() && stderr.contains(part), "{words:?}: {stdout}{stderr}");
     }
-    // A sweep's page and table would take the place of the run's.
-    let (_, said) = ends(folder, 1, &["sweep", "dca.toml", "--out", "base"]);
-    assert!(said.contains("base cannot be the result folder") && said.contains("--out"), "{said}");
+    // A sweep's page and table would overwrite the run's.
+    let (_, stderr) = ends(folder, 1, &["sweep", "dca.toml", "--out", "base"]);
+    assert!(stderr.contains("base cannot be the result folder") && stderr.contains("--out"), "{stderr}");
     assert_eq!(verify(&folder.join("base")), Ok(()));
 }

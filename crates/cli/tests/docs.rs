@@ -1,10 +1,10 @@
-//! Pages that are generated are as the program would generate them now.
+//! Generated pages are up to date.
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_register_pages_are_the_register_tables() {
+fn register_pages_match_the_register_tables() {
     for (model, page) in [("82540em", "nic-registers.md"), ("82576", "nic-82576-registers.md")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
         let output = command.args(["config", "registers", model]).output().unwrap();
@@ -38,7 +38,7 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn a_shell_takes_the_completions_and_an_unknown_one_is_refused() {
+fn completions_are_valid_and_unknown_shells_are_rejected() {
     let script = doorbell(&["completions", "bash"]).stdout;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("doorbell.bash");

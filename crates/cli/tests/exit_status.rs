@@ -1,4 +1,5 @@
-//! How the command ends: 2 for wrong use, 1 for what failed, 130 when it was interrupted, with all that is whole in its place.
+//! Exit status of the command: 2 for usage errors, 1 for failures, 130 if interrupted, with complete results
+//! in place.
 
 mod loop_trace;
 
@@ -14,20 +15,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::loop_trace::{doorbell, record};
 
-/// Far more than anything here takes on a busy machine.
+/// Far longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[track_caller]
 fn ends_with(folder: &Path, status: i32, words: &[&str]) -> String {
     let output = doorbell(folder, words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
-    assert!(!said.is_empty() || status == 0, "{words:?} says nothing");
-    said
+    let output = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {output}");
+    assert!(!output.is_empty() || status == 0, "{words:?} says nothing");
+    output
 }
 
 #[test]
-fn a_wrong_option_key_value_or_unit_is_wrong_use() {
+fn invalid_options_keys_values_and_units_are_usage_errors() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -60,7 +61,7 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
         &["run", "testpmd", "--set", "link.rate=10"],
         &["run", "testpmd", "--set", "core"],
         &["run", "testpmd", "--arrivals", "poison"],
-        // Before an image is built or a guest booted.
+        // Rejected before an image is built or a guest is booted.
         &["run", "testpmd", "--traffic", "gone.toml"],
         &["run", "testpmd", "--time-limit", "2s"],
         &["run", "testpmd", "--node", "server"],
@@ -115,7 +116,7 @@ fn a_wrong_option_key_value_or_unit_is_wrong_use() {
 }
 
 #[test]
-fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
+fn failures_are_distinguished_from_usage_errors() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -123,7 +124,7 @@ fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
     fs::write(folder.join("half.dbt"), &whole[..whole.len() / 2]).unwrap();
     for words in [
         &["report", "nowhere"][..],
-        // A folder where a file should be cannot be read either.
+        // A folder in place of a file cannot be read either.
         &["run", "testpmd", "--machine", "."],
         &["run", "testpmd", "--preset", "./missing.toml"],
         &["config", "show", "--machine", "missing.toml"],
@@ -148,7 +149,7 @@ fn what_fails_without_being_wrong_use_is_told_apart_from_it() {
     }
 }
 
-/// A command under way, which does not outlive the test.
+/// A running command, which is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -170,22 +171,22 @@ impl Running {
         Running(command.spawn().unwrap())
     }
 
-    /// Interrupts it; its exit status and what it says on standard error from here on.
+    /// Interrupts it. Returns its exit status and the remaining standard error.
     fn interrupt(self) -> (Option<i32>, String) {
         self.end_by(Signal::INT)
     }
 
     fn end_by(mut self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
-        let mut said = String::new();
+        let mut output = String::new();
         if let Some(mut stderr) = self.0.stderr.take() {
-            stderr.read_to_string(&mut said).unwrap();
+            stderr.read_to_string(&mut output).unwrap();
         }
-        (self.0.wait().unwrap().code(), said)
+        (self.0.wait().unwrap().code(), output)
     }
 
-    /// Waits until Ctrl-C would be heard.
-    fn hears_interrupts(&self) {
+    /// Waits until its handler for Ctrl-C is installed.
+    fn wait_for_handler(&self) {
         let started = Instant::now();
         let heard = || {
             let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
@@ -194,12 +195,12 @@ impl Running {
             u64::from_str_radix(&caught, 16).unwrap() & 0b10 != 0
         };
         while !heard() {
-            assert!(started.elapsed() < PATIENCE, "nothing hears Ctrl-C");
+            assert!(started.elapsed() < PATIENCE, "no handler for Ctrl-C");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Waits for a line on standard error that has this text.
+    /// Waits for a line with this text on standard error.
     fn says(&mut self, text: &str) {
         let mut stderr = BufReader::new(self.0.stderr.take().unwrap());
         let mut line = String::new();
@@ -207,7 +208,7 @@ impl Running {
             line.clear();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends without saying \"{text}\"");
         }
-        // What comes later must be taken, or it would wait for that.
+        // Later output must be read, or the process would block on it.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     }
 }
@@ -219,50 +220,54 @@ fn an_interrupted_guest_ends_with_130_and_its_checkpoint_is_written() {
     // j .
     fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
     let guest = Running::start(folder, &["boot", "--bare", "spin.bin", "--save-checkpoint", "spin.ckpt"]);
-    guest.hears_interrupts();
-    let (status, said) = guest.interrupt();
-    let said: Vec<&str> = said.lines().collect();
-    assert_eq!((status, said.last()), (Some(130), Some(&"checkpoint in spin.ckpt")), "{said:?}");
-    assert!(said.len() == 2 && said[0].contains(" M instructions, "), "how far it came: {said:?}");
+    guest.wait_for_handler();
+    let (status, output) = guest.interrupt();
+    let output: Vec<&str> = output.lines().collect();
+    assert_eq!((status, output.last()), (Some(130), Some(&"checkpoint in spin.ckpt")), "{output:?}");
+    assert!(output.len() == 2 && output[0].contains(" M instructions, "), "run summary: {output:?}");
     let boots = |status, until: &str| {
         let from = ["boot", "--bare", "spin.bin", "--checkpoint", "spin.ckpt", "--fast-forward"];
         ends_with(folder, status, &[&from[..], &["--max-time", until]].concat())
     };
-    let said = boots(2, "1ps");
-    let (_, at) = said.split_once("guest is at ").unwrap();
+    let output = boots(2, "1ps");
+    let (_, at) = output.split_once("guest is at ").unwrap();
     let at: Ps = at.split_once(" already").unwrap().0.parse().unwrap();
-    assert!(said.contains("counts from its boot"), "{said}");
-    let said = boots(0, &(at + Ps(1_000_000)).to_string());
-    assert!(said.lines().count() == 1 && said.contains(" M instructions, "), "{said}");
+    assert!(output.contains("counted from its boot"), "{output}");
+    let output = boots(0, &(at + Ps(1_000_000)).to_string());
+    assert!(output.lines().count() == 1 && output.contains(" M instructions, "), "{output}");
 }
 
 #[test]
-fn what_a_boot_is_to_write_is_written_however_the_guest_ends_and_looked_at_before_it_begins() {
+fn boot_outputs_are_checked_first_and_written_however_the_guest_ends() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    // lui t0, 0x100; lui t1, 0x13; addi t1, t1, 0x333; sw t1, 0(t0); j .: the machine's test device is told of a failure.
+    // lui t0, 0x100; lui t1, 0x13; addi t1, t1, 0x333; sw t1, 0(t0); j .: reports a failure to the machine's
+    // test device.
     let fails = [0x0010_02b7_u32, 0x0001_3337, 0x3333_0313, 0x0062_a023, 0x0000_006f];
     fs::write(folder.join("fails.bin"), fails.map(u32::to_le_bytes).concat()).unwrap();
     let boot = |more: &[&str]| ends_with(folder, 1, &[&["boot", "--bare", "fails.bin"], more].concat());
-    let said = boot(&["--save-checkpoint", "end.ckpt", "--fingerprint", "end.json"]);
-    assert!(said.contains("checkpoint in end.ckpt") && said.contains("failure code 1"), "{said}");
+    let output = boot(&["--save-checkpoint", "end.ckpt", "--fingerprint", "end.json"]);
+    assert!(output.contains("checkpoint in end.ckpt") && output.contains("failure code 1"), "{output}");
     assert!(folder.join("end.ckpt").is_file() && folder.join("end.json").is_file());
     for option in ["--save-checkpoint", "--fingerprint"] {
         for (path, part) in [("gone/a", "there is no folder gone"), (".", "not a regular file")] {
-            let said = boot(&[option, path]);
-            assert!(said.contains(option) && said.contains(part) && !said.contains("failure code"), "{said}");
+            let output = boot(&[option, path]);
+            assert!(
+                output.contains(option) && output.contains(part) && !output.contains("failure code"),
+                "{output}"
+            );
         }
     }
 }
 
 #[test]
-fn a_trace_that_is_being_converted_outlives_its_terminal_and_ctrl_c_leaves_nothing_of_it() {
+fn a_conversion_survives_sighup_and_leaves_no_output_after_ctrl_c() {
     let folder = tempfile::tempdir().unwrap();
-    // As long as it may take to be heard: records of nothing, which take no room.
+    // Long enough to be signalled: a sparse file of empty records.
     let input = File::create(folder.path().join("long.champsim")).unwrap();
     input.set_len(1 << 36).unwrap();
     let convert = Running::start(folder.path(), &["trace", "convert", "long.champsim", "long.dbt"]);
-    convert.hears_interrupts();
+    convert.wait_for_handler();
     kill_process(Pid::from_child(&convert.0), Signal::HUP).unwrap();
     assert_eq!(convert.interrupt().0, Some(130));
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -270,9 +275,9 @@ fn a_trace_that_is_being_converted_outlives_its_terminal_and_ctrl_c_leaves_nothi
 }
 
 #[test]
-fn a_polite_kill_ends_any_command_with_130() {
+fn sigterm_ends_any_command_with_130() {
     let folder = tempfile::tempdir().unwrap();
-    // It reads what is never written.
+    // It reads from a pipe that is never written.
     let words = ["config", "show", "--machine", "/dev/stdin"];
     let reads = Running::start(folder.path(), &words);
     let started = Instant::now();
@@ -282,29 +287,29 @@ fn a_polite_kill_ends_any_command_with_130() {
         u64::from_str_radix(&caught, 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 != 0
     };
     while !is_heard() {
-        assert!(started.elapsed() < PATIENCE, "nothing hears a polite kill");
+        assert!(started.elapsed() < PATIENCE, "no handler for SIGTERM");
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(reads.end_by(Signal::TERM).0, Some(130));
 }
 
 #[test]
-fn without_memory_a_command_fails_with_1_and_says_so() {
+fn out_of_memory_fails_with_1_and_a_message() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
     let mut command = Command::new("sh");
     let words = "ulimit -v 3000000; exec \"$0\" boot --bare spin.bin --max-time 1us --set platform.ram=8GiB";
     command.args(["-c", words, env!("CARGO_BIN_EXE_doorbell")]).current_dir(folder.path());
-    let (status, said) = Running::of(command).end_by(Signal::CONT);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("platform.ram: the host does not provide 8GiB of memory"), "{said}");
+    let (status, output) = Running::of(command).end_by(Signal::CONT);
+    assert_eq!(status, Some(1), "{output}");
+    assert!(output.contains("platform.ram: the host does not provide 8GiB of memory"), "{output}");
 }
 
 #[test]
-fn files_without_an_end_are_refused() {
+fn endless_files_are_rejected() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    // A file of 40 GB that takes no room.
+    // A sparse file of 40 GB.
     File::create(folder.join("large")).unwrap().set_len(40_000_000_000).unwrap();
     for (path, part) in
         [("/dev/zero", "device, pipe or socket"), ("./large", "it is too large: at most 64 MiB")]
@@ -318,9 +323,9 @@ fn files_without_an_end_are_refused() {
             &["config", "show", "--machine", path],
         ] {
             let output = doorbell(folder, words);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {said}");
-            assert!(said.contains(part), "{words:?}: {said}");
+            let output = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {output}");
+            assert!(output.contains(part), "{words:?}: {output}");
         }
     }
     fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();
@@ -330,8 +335,8 @@ fn files_without_an_end_are_refused() {
         (&["boot", "--bare", "spin.bin", "--checkpoint", "./large"], "at most 16 GiB"),
         (&["boot", "--bare", "spin.bin", "--checkpoint", "/dev/zero"], "device, pipe or socket"),
     ] {
-        let said = ends_with(folder, 1, words);
-        assert!(said.contains(part), "{words:?}: {said}");
+        let output = ends_with(folder, 1, words);
+        assert!(output.contains(part), "{words:?}: {output}");
     }
 }
 
@@ -352,7 +357,7 @@ fn harts_end_at_the_time_limit_wherever_the_run_is_divided() {
     }
 }
 
-/// An experiment that takes far longer than a point of it.
+/// An experiment that takes far longer than one of its points.
 fn many_points() -> String {
     let lengths: Vec<String> = (1..=400).map(|more| (10_000 + more).to_string()).collect();
     format!(
@@ -363,7 +368,7 @@ fn many_points() -> String {
 }
 
 #[test]
-fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
+fn an_interrupted_sweep_ends_with_130_and_its_table_has_finished_points() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -376,12 +381,12 @@ fn an_interrupted_sweep_ends_with_130_and_its_table_has_what_is_done() {
     assert!((1..400).contains(&rows) && plan.contains(&format!("{rows} of 400 points are done")), "{rows}");
 }
 
-/// A build whose apt takes far longer than anybody waits, and the number of that apt's process.
+/// A build whose apt does not end, and the process ID of that apt.
 fn endless_build(folder: &Path, words: &[&str]) -> (Running, String) {
     let programs = folder.join("programs");
     fs::create_dir_all(&programs).unwrap();
     let apt = programs.join("apt-get");
-    // It may write in its home alone, which is somewhere in the cache.
+    // It may write only in its home, which is in the cache.
     fs::write(&apt, "#!/bin/sh\necho $$ > \"$HOME/apt.pid\"\nexec sleep 1000\n").unwrap();
     fs::set_permissions(&apt, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(folder.join("keys.gpg"), "").unwrap();
@@ -405,7 +410,7 @@ fn endless_build(folder: &Path, words: &[&str]) -> (Running, String) {
 }
 
 #[test]
-fn an_interrupted_build_of_an_image_says_so_and_ends_the_programs_at_work() {
+fn an_interrupted_image_build_is_reported_and_ends_its_programs() {
     for (signal, words) in [
         (Signal::INT, &["image", "build", "net"][..]),
         (Signal::TERM, &["image", "lock", "net"]),
@@ -415,10 +420,13 @@ fn an_interrupted_build_of_an_image_says_so_and_ends_the_programs_at_work() {
         let folder = scratch.path();
         let (build, apt) = endless_build(folder, words);
         let asked = Instant::now();
-        let (status, said) = build.end_by(signal);
-        assert_eq!(status, Some(130), "{words:?}: {said}");
-        let last = said.lines().last().unwrap_or_default();
-        assert!(last.starts_with("doorbell: interrupted") && !said.contains("failed"), "{words:?}: {said}");
+        let (status, output) = build.end_by(signal);
+        assert_eq!(status, Some(130), "{words:?}: {output}");
+        let last = output.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("doorbell: interrupted") && !output.contains("failed"),
+            "{words:?}: {output}"
+        );
         assert!(asked.elapsed() < Duration::from_secs(30), "{words:?} ends late");
         assert!(!Path::new("/proc").join(&apt).exists(), "{words:?}: apt still runs");
         assert!(!folder.join("cache/images/net").exists(), "{words:?}");
@@ -426,7 +434,7 @@ fn an_interrupted_build_of_an_image_says_so_and_ends_the_programs_at_work() {
 }
 
 #[test]
-fn a_build_whose_apt_alone_is_interrupted_or_that_waits_for_another_says_so_too() {
+fn interrupts_of_apt_alone_and_of_waiting_builds_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let (mut build, apt) = endless_build(folder, &["image", "build", "net"]);
@@ -436,14 +444,14 @@ fn a_build_whose_apt_alone_is_interrupted_or_that_waits_for_another_says_so_too(
     );
     waits.says("waiting for another build");
     assert_eq!(waits.interrupt().0, Some(130));
-    // A terminal's Ctrl-C reaches apt as well, which may be gone before the command hears of it.
+    // A terminal's Ctrl-C also reaches apt, which may end before the command handles it.
     let apt = Pid::from_raw(apt.parse().unwrap()).unwrap();
     kill_process(apt, Signal::INT).unwrap();
-    let mut said = String::new();
-    build.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    build.0.stderr.take().unwrap().read_to_string(&mut output).unwrap();
     assert_eq!(
-        (build.0.wait().unwrap().code(), said.contains("doorbell: interrupted")),
+        (build.0.wait().unwrap().code(), output.contains("doorbell: interrupted")),
         (Some(130), true),
-        "{said}"
+        "{output}"
     );
 }

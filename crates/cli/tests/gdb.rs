@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const DEBUGGER: &str = "gdb-multiarch";
-/// Far more than a session takes on a busy machine.
+/// Far longer than a session takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// a0 = 5 + 7, stored at +0x100 and loaded into a1, which is the exit code of the m5op at the end.
@@ -31,7 +31,7 @@ impl Drop for Guest {
     }
 }
 
-/// A guest that waits for a debugger, and where.
+/// A guest that waits for a debugger, and the address of its server.
 fn boot(folder: &Path) -> (Guest, String) {
     let program = folder.join("program.bin");
     std::fs::write(&program, PROGRAM.map(u32::to_le_bytes).as_flattened()).unwrap();
@@ -48,14 +48,14 @@ fn boot(folder: &Path) -> (Guest, String) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();
-    // What comes later must be taken, or the guest would wait for it.
+    // Later output must be read, or the guest would block on it.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     let address = line.trim_end().trim_end_matches('\'').rsplit(' ').next().unwrap().to_owned();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
     (Guest(child), address)
 }
 
-/// What the debugger says to these commands.
+/// Output of the debugger for these commands.
 fn debug(address: &str, commands: &[&str]) -> String {
     let mut debugger = Command::new(DEBUGGER);
     debugger.args([
@@ -72,19 +72,19 @@ fn debug(address: &str, commands: &[&str]) -> String {
     let (mut stdout, mut stderr) = (child.0.stdout.take().unwrap(), child.0.stderr.take().unwrap());
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut said = String::new();
-        stdout.read_to_string(&mut said).unwrap();
-        stderr.read_to_string(&mut said).unwrap();
-        let _ = sender.send(said);
+        let mut output = String::new();
+        stdout.read_to_string(&mut output).unwrap();
+        stderr.read_to_string(&mut output).unwrap();
+        let _ = sender.send(output);
     });
     receiver.recv_timeout(PATIENCE).expect("the debugger did not come to an end")
 }
 
 #[test]
-fn gdb_breaks_steps_reads_writes_and_sees_the_guest_end() {
+fn gdb_breaks_steps_reads_writes_and_observes_the_exit() {
     let folder = tempfile::tempdir().unwrap();
     let (mut guest, address) = boot(folder.path());
-    let said = debug(
+    let output = debug(
         &address,
         &[
             "break *0x80000008",
@@ -121,13 +121,13 @@ fn gdb_breaks_steps_reads_writes_and_sees_the_guest_end() {
         "hart 0, machine",
         "exited with code 052]", // octal
     ] {
-        assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
+        assert!(output.contains(expected), "{expected:?} is not in:\n{output}");
     }
     assert_eq!(guest.0.wait().unwrap().code(), Some(42));
 }
 
 #[test]
-fn a_guest_goes_on_after_gdb_detaches_and_ends_when_it_kills() {
+fn a_guest_continues_after_detach_and_ends_on_kill() {
     let folder = tempfile::tempdir().unwrap();
     let (mut guest, address) = boot(folder.path());
     debug(&address, &["break *0x80000014", "continue", "detach"]);

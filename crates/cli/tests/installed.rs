@@ -1,4 +1,4 @@
-//! The program alone, as `cargo install` leaves it: in a folder of its own, with nothing of the repository around it.
+//! The installed program alone, as after `cargo install`: in its own folder, without the repository.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// The program, and an empty folder to be in.
+/// The program, and an empty working folder.
 struct Installed {
     folder: TempDir,
 }
@@ -25,20 +25,20 @@ impl Installed {
         self.folder.path().join("here")
     }
 
-    /// Whether a command does what it should, and what it says.
+    /// Returns whether a command succeeds, and its output.
     fn run(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(self.folder.path().join("bin/doorbell"));
         command.current_dir(self.here()).env_clear().env("HOME", self.folder.path()).args(words);
         let output = command.output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        let output = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&output).into_owned())
     }
 
     #[track_caller]
     fn done(&self, words: &[&str]) -> String {
-        let (is_done, said) = self.run(words);
-        assert!(is_done, "{words:?}: {said}");
-        said
+        let (is_done, output) = self.run(words);
+        assert!(is_done, "{words:?}: {output}");
+        output
     }
 }
 
@@ -56,8 +56,8 @@ fn the_program_alone_has_its_machines_images_studies_pages_and_examples() {
     installed.done(&["man", "man1"]);
     assert!(installed.here().join("man1/doorbell-sweep.1").exists());
 
-    let (is_done, said) = installed.run(&["reproduce", "experiments/placement", "--plan"]);
-    assert!(!is_done && said.contains("`doorbell examples` writes experiments/placement here"), "{said}");
+    let (is_done, output) = installed.run(&["reproduce", "experiments/placement", "--plan"]);
+    assert!(!is_done && output.contains("`doorbell examples` writes experiments/placement here"), "{output}");
     installed.done(&["examples"]);
     assert!(installed.done(&["reproduce", "experiments/placement", "--plan"]).contains("points of"));
     for name in ["examples/mix.toml", "experiments/networks/incast.toml", "guest/examples/reflect/reflect.c"]
@@ -65,10 +65,10 @@ fn the_program_alone_has_its_machines_images_studies_pages_and_examples() {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
         assert_eq!(fs::read(installed.here().join(name)).unwrap(), fs::read(own).unwrap(), "{name}");
     }
-    // Again is as once; what somebody has changed is not written over.
+    // Repeating succeeds; a file changed by the user is not overwritten.
     installed.done(&["examples", "."]);
     fs::write(installed.here().join("examples/mix.toml"), "mine").unwrap();
-    let (is_done, said) = installed.run(&["examples"]);
-    assert!(!is_done && said.contains("examples/mix.toml is there already"), "{said}");
+    let (is_done, output) = installed.run(&["examples"]);
+    assert!(!is_done && output.contains("examples/mix.toml is there already"), "{output}");
     assert_eq!(fs::read_to_string(installed.here().join("examples/mix.toml")).unwrap(), "mine");
 }

@@ -1,4 +1,4 @@
-//! Machines' files and the reference of parameters from outside.
+//! Machine files and the reference of parameters, tested through the command.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,32 +8,32 @@ fn doorbell(folder: &Path, words: &str) -> Output {
     command.current_dir(folder).args(words.split_whitespace()).output().unwrap()
 }
 
-/// What it prints, and how it ends.
-fn said(folder: &Path, words: &str) -> (String, i32) {
+/// Output and exit status of a command.
+fn run(folder: &Path, words: &str) -> (String, i32) {
     let output = doorbell(folder, words);
     let text = if output.status.success() { output.stdout } else { output.stderr };
     (String::from_utf8(text).unwrap(), output.status.code().unwrap())
 }
 
 #[test]
-fn what_config_show_prints_is_the_machine_again() {
+fn config_show_output_reproduces_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let (shown, _) = said(at, "config show --preset altra --set pipeline.rob=96 --seed 5");
+    let (shown, _) = run(at, "config show --preset altra --set pipeline.rob=96 --seed 5");
     std::fs::write(at.join("whole.toml"), &shown).unwrap();
-    assert_eq!(said(at, "config show --machine whole.toml"), (shown.clone(), 0));
-    assert_eq!(said(at, "config show --preset ./whole.toml"), (shown.clone(), 0));
-    let (other, _) = said(at, "config show --machine whole.toml --set pipeline.rob=97");
-    assert!(other != shown && other.contains("rob = 97"), "options count over it");
+    assert_eq!(run(at, "config show --machine whole.toml"), (shown.clone(), 0));
+    assert_eq!(run(at, "config show --preset ./whole.toml"), (shown.clone(), 0));
+    let (other, _) = run(at, "config show --machine whole.toml --set pipeline.rob=97");
+    assert!(other != shown && other.contains("rob = 97"), "options override the file");
 }
 
 #[test]
-fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
+fn a_machine_file_overrides_its_base_and_errors_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     std::fs::write(at.join("my.toml"), "base = \"server\"\n[pipeline]\n# as measured\nrob = 256\n").unwrap();
     std::fs::write(at.join("wrong.toml"), "base = \"server\"\ncore.rob = 256\n").unwrap();
-    assert!(said(at, "config show --machine my.toml").0.contains("rob = 256"));
+    assert!(run(at, "config show --machine my.toml").0.contains("rob = 256"));
     for (words, part, status) in [
         ("config show --machine not-there.toml", "not-there.toml", 1),
         ("config show --machine .", "is a directory", 1),
@@ -43,10 +43,10 @@ fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
         ("config explain core.rob", "did you mean \"pipeline.rob\"?", 2),
         ("run testpmd --machine wrong.toml", "did you mean", 2),
     ] {
-        let (text, code) = said(at, words);
+        let (text, code) = run(at, words);
         assert!(text.contains(part) && code == status, "{words}: {code} {text}");
     }
-    let (told, _) = said(at, "config explain pipeline.rob --machine my.toml");
+    let (text, _) = run(at, "config explain pipeline.rob --machine my.toml");
     for part in [
         "Reorder buffer entries",
         "range    1 to 4096",
@@ -54,18 +54,18 @@ fn a_machines_file_is_laid_over_its_base_and_what_is_wrong_is_said() {
         "256, from my.toml",
         "remark   as measured",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(text.contains(part), "{part}: {text}");
     }
-    let (told, _) = said(at, "config explain pipeline.rob --set pipeline.rob=64");
-    assert!(told.contains("64, from --set pipeline.rob=64"), "{told}");
-    let (told, _) = said(at, "config explain memory.l2");
-    assert!(told.contains("size") && told.contains("1MiB") && told.contains("Lines of a set"), "{told}");
-    let (told, _) = said(at, "config explain hart.1.pipeline.kind --harts 2");
-    assert!(told.contains("in-order: Executes in order"), "{told}");
+    let (text, _) = run(at, "config explain pipeline.rob --set pipeline.rob=64");
+    assert!(text.contains("64, from --set pipeline.rob=64"), "{text}");
+    let (text, _) = run(at, "config explain memory.l2");
+    assert!(text.contains("size") && text.contains("1MiB") && text.contains("Lines of a set"), "{text}");
+    let (text, _) = run(at, "config explain hart.1.pipeline.kind --harts 2");
+    assert!(text.contains("in-order: Executes in order"), "{text}");
 }
 
 #[test]
-fn what_holds_for_one_hart_or_port_is_what_is_said_of_it_or_else_of_all() {
+fn a_hart_or_port_inherits_the_setting_for_all() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for (words, part) in [
@@ -81,19 +81,19 @@ fn what_holds_for_one_hart_or_port_is_what_is_said_of_it_or_else_of_all() {
         ("hart.0.memory.llc_ways --set memory.llc.core_ways=3-3", "3, from --set memory.llc.core_ways=3-3"),
         ("hart.1.core --harts 2 --set core.frequency=2GHz", " 2GHz "),
     ] {
-        let (told, code) = said(at, &format!("config explain {words}"));
-        assert!(told.contains(part) && code == 0, "{words}: {told}");
+        let (text, code) = run(at, &format!("config explain {words}"));
+        assert!(text.contains(part) && code == 0, "{words}: {text}");
     }
     for (path, part) in [("hart.5.core.frequency", "one hart"), ("port.5.nic.rx_fifo", "port.5")] {
-        let (told, code) = said(at, &format!("config explain {path}"));
-        assert!(told.contains(part) && code == 2, "{path}: {told}");
+        let (text, code) = run(at, &format!("config explain {path}"));
+        assert!(text.contains(part) && code == 2, "{path}: {text}");
     }
 }
 
 #[test]
-fn the_schema_is_json_and_knows_ranges_words_and_defaults() {
+fn the_schema_is_json_with_ranges_enumerations_and_defaults() {
     let folder = tempfile::tempdir().unwrap();
-    let (text, _) = said(folder.path(), "config schema");
+    let (text, _) = run(folder.path(), "config schema");
     let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
     let rob = &schema["properties"]["pipeline"]["properties"]["rob"];
     assert_eq!((&rob["minimum"], &rob["maximum"], &rob["default"]), (&1.into(), &4096.into(), &128.into()));

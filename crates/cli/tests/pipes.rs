@@ -1,4 +1,4 @@
-//! A reader that has seen enough closes the pipe; that is no error of ours.
+//! A reader that closes the pipe early is not an error.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ fn a_closed_pipe_ends_a_listing_without_a_panic() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The page is written in lines; the pipe is closed before the first.
+    // The page is written line by line; the pipe is closed before the first line.
     drop(child.stdout.take());
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     child.wait().unwrap();
-    assert_eq!(told, "");
+    assert_eq!(stderr, "");
 }

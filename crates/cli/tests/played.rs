@@ -1,4 +1,5 @@
-//! Playing a trace, from outside: a small one made here, its result folder, sweeps over it, and what is refused.
+//! Playing a trace as a command: a small synthetic trace, its result folder, sweeps over it, and rejected
+//! arguments.
 
 mod loop_trace;
 
@@ -19,7 +20,7 @@ fn succeeds(folder: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is said of a command that fails, which leaves nothing in the folder that it did not have.
+/// Standard error of a command that fails, which must leave no new file in the folder.
 fn refused(folder: &Path, words: &[&str]) -> String {
     let output = doorbell(folder, words);
     assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -41,7 +42,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
+fn playing_a_trace_twice_writes_identical_complete_folders() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -96,7 +97,7 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
     let first = summary(&one);
     let number = |name: &str| first[name].as_u64().unwrap_or_else(|| panic!("{name}: {first}"));
     assert_eq!((number("instructions"), number("warmup_instructions")), (ROUND * FRAMES, 0));
-    // The last frame does not leave any more.
+    // The last frame is not sent within the measurement.
     assert_eq!((number("frames_in"), number("frames_out")), (FRAMES, FRAMES - 1));
     assert_eq!(number("dma_written_bytes"), u64::from(FRAME_BYTES) * FRAMES);
     assert_eq!((&first["benchmark"], &first["rate"]), (&Value::from("trace"), &Value::from("as recorded")));
@@ -109,7 +110,7 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
         config.starts_with(&format!("# config_hash = \"{hash}\"")) && !config.contains("[nic]"),
         "{config}"
     );
-    // Without a warm-up, counters are their totals; behind one, they are of the rest.
+    // Without a warm-up, counters are totals; with one, they cover the rest.
     let counters = |folder: &Path, part: &str| {
         let stats: Value = serde_json::from_slice(&fs::read(folder.join("stats.json")).unwrap()).unwrap();
         let value = |name: &str| stats[part][name]["value"].as_u64().unwrap();
@@ -120,7 +121,7 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
     assert!(page.contains("<h1>loop.dbt</h1>") && !page.contains("Nothing to draw"), "{page}");
     assert!(succeeds(folder, &["report", "one"]).contains("Played as recorded"));
 
-    // What is observed moves nothing, nor does what a result is called.
+    // Observation does not change the results, nor does the name of the result folder.
     succeeds(folder, &["trace", "run", "loop.dbt", "--warmup", "0", "--out", "two", "-q"]);
     let second = summary(&folder.join("two"));
     for same in ["state_hash", "config_hash", "cycles", "timing", "memory_over_time", "ran"] {
@@ -145,12 +146,12 @@ fn a_trace_is_played_into_a_whole_folder_and_twice_the_same() {
     .unwrap();
     assert_ne!(json["config_hash"], first["config_hash"]);
     let [half, whole] = ["counters", "totals"].map(|part| counters(&folder.join("half"), part));
-    // Cores count only what is timed, caches the warm-up, too.
+    // Core counters cover only the timed part, cache counters also the warm-up.
     assert_eq!((half[0], whole[0]), (10_000, 10_000));
     assert!(half[2] < whole[2]);
     let mpki = half[1] as f64 / 10.0;
     assert!((json["timing"]["L1D"]["mpki"].as_f64().unwrap() - mpki).abs() < 1e-9 && half[1] < whole[1]);
-    // A share of what is played: as much again before as is measured.
+    // A share of the played instructions: the warm-up is as long as the measurement.
     assert_eq!(
         (json["instructions"].as_u64(), json["warmup_instructions"].as_u64()),
         (Some(10_000), Some(10_000))
@@ -177,28 +178,29 @@ fn a_trace_is_played_at_a_rate_and_in_a_closed_loop() {
     assert!(number(latency, "frames") > FRAMES as f64 - 3.0 && number(latency, "p50") > 0.0, "{slow}");
     let poisson = play(&["--rate", "1Mpps", "--set", "playback.arrivals=poisson"]);
     assert_ne!(poisson["state_hash"], slow["state_hash"]);
-    // Round trips bound both.
+    // Round trips limit both rates.
     let two = play(&["--window", "2", "--set", "link.latency=1us"]);
     assert_eq!(two["pace"], "with 2 outstanding");
     let eight = play(&["--window", "8", "--set", "link.latency=1us"]);
     assert!(number(&eight, "delivered_mpps") > 3.0 * number(&two, "delivered_mpps"), "{two} {eight}");
-    // What is offered is of the time until the trace has no frames left; what has come by then is worked off.
+    // Offered frames are counted until the trace has no frames left; frames that have arrived by then are
+    // still processed.
     let fast = play(&["--rate", "100Mpps", "--set", "link.latency=1ns"]);
     assert!((97.0..103.0).contains(&number(&fast, "offered_mpps")), "{fast}");
     assert!(number(&fast, "delivered_mpps") < 70.0, "{fast}");
     let text = succeeds(folder, &["trace", "run", "loop.dbt", "--warmup", "0", "--rate", "1Mpps"]);
-    for part in ["Played at 1Mpps", "frames offered", "no descriptor was free"] {
+    for part in ["Played at 1Mpps", "frames offered", "dropped without a free descriptor"] {
         assert!(text.contains(part), "no {part}: {text}");
     }
 }
 
 #[test]
-fn what_cannot_be_told_apart_from_neighbours_is_not_told_a_packet() {
+fn with_co_runners_shared_counts_have_no_per_packet_figures() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
     fs::copy(folder.join("loop.dbt"), folder.join("beside.dbt")).unwrap();
-    // No devices, and no addresses but of instructions.
+    // No devices, and only instruction addresses.
     let mut plain = Writer::create(folder.join("plain.champsim"), Variant::Standard).unwrap();
     for turn in 0..40_000 {
         plain.write_record(&Record { ip: 0x40_0000 + 4 * (turn % 64), ..Record::default() }).unwrap();
@@ -206,8 +208,8 @@ fn what_cannot_be_told_apart_from_neighbours_is_not_told_a_packet() {
     plain.finish().unwrap();
     let figures = |neighbour: &[&str]| {
         let words = [&["trace", "run", "loop.dbt"], neighbour, &["--warmup", "0", "--json", "-q"]].concat();
-        let said: Value = serde_json::from_str(&succeeds(folder, &words)).unwrap();
-        let timing = &said["points"][0]["timing"];
+        let output: Value = serde_json::from_str(&succeeds(folder, &words)).unwrap();
+        let timing = &output["points"][0]["timing"];
         let own = timing["packet cost"]["instructions"].as_f64();
         assert_eq!(own, Some(100.0), "{timing}");
         [
@@ -226,7 +228,7 @@ fn what_cannot_be_told_apart_from_neighbours_is_not_told_a_packet() {
 }
 
 #[test]
-fn a_trace_of_an_overloaded_machine_tells_what_its_nic_dropped() {
+fn a_trace_of_an_overloaded_machine_reports_nic_drops() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record_overloaded(&folder.join("over.dbt"), 1);
@@ -279,7 +281,7 @@ fn a_sweep_plays_a_trace_at_every_point_once() {
     to_memory.sort_by(f64::total_cmp);
     assert_eq!(to_memory, [0.0, 1.0]);
     assert!(succeeds(folder, &["sweep", "plan", "dca.toml"]).contains("2 of 2 points are done"));
-    // Another trace of the same name is another point.
+    // A different trace of the same name is a different point.
     fs::write(folder.join("loop.dbt"), fs::read(folder.join("loop.dbt")).unwrap()).unwrap();
     assert!(succeeds(folder, &["sweep", "plan", "dca.toml"]).contains("2 of 2 points are done"));
     let mut writer = TraceWriter::create(
@@ -293,7 +295,7 @@ fn a_sweep_plays_a_trace_at_every_point_once() {
 }
 
 #[test]
-fn what_cannot_be_played_is_refused_and_leaves_nothing() {
+fn unplayable_traces_and_options_are_rejected_without_output() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -305,8 +307,8 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
     let run = |words: &[&str]| refused(folder, &[&["trace", "run"], words].concat());
     for (words, part) in [
         (&["none.dbt"][..], "none.dbt"),
-        (&["text.dbt"], "not a trace of Doorbell's"),
-        (&["empty.dbt"], "not a trace of Doorbell's"),
+        (&["text.dbt"], "not a Doorbell trace"),
+        (&["empty.dbt"], "not a Doorbell trace"),
         (&["half.dbt"], "cut off"),
         (&["odd.champsim"], "odd.champsim ends 8 bytes into record 1"),
         (&["."], "."),
@@ -316,9 +318,9 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         (&["loop.dbt", "--warmup", "0", "--instructions", "40001"], "no 40001 behind it"),
         (&["loop.dbt", "--instructions", "0"], "playback.instructions"),
         (&["loop.dbt", "--pipeline", "0"], "--pipeline"),
-        (&["loop.dbt", "--harts", "2"], "leave --harts out"),
-        (&["loop.dbt", "--set", "platform.harts=2"], "leave --harts out"),
-        (&["loop.dbt", "--out", "."], "would take the place of loop.dbt"),
+        (&["loop.dbt", "--harts", "2"], "remove --harts"),
+        (&["loop.dbt", "--set", "platform.harts=2"], "remove --harts"),
+        (&["loop.dbt", "--out", "."], "would overwrite the input loop.dbt"),
         (&["loop.dbt", "--rate", "1Mpps", "--window", "2"], "cannot be used with"),
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
         (&["loop.dbt", "--set", "playback.arrivals=poisson"], "give playback.rate"),
@@ -331,14 +333,14 @@ fn what_cannot_be_played_is_refused_and_leaves_nothing() {
         ),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
         (&["loop.dbt", "--preset", "fast"], "set core.model=timed"),
-        (&["loop.dbt", "--cloudsuite"], "--cloudsuite: nothing that is played is ChampSim's"),
+        (&["loop.dbt", "--cloudsuite"], "--cloudsuite: none of the traces is a ChampSim trace"),
         (&["loop.dbt", "--set", "testpmd.mode=io"], "testpmd.mode: has no meaning for a played trace"),
         (&["loop.dbt", "--set", "nic.rx_fifo=48KiB"], "nic.rx_fifo: has no meaning for a played trace"),
         (&["loop.dbt", "--set", "memory.l2.size=3"], "memory"),
     ] {
-        let said = run(words);
-        assert!(said.contains(part), "{words:?}: {said}");
-        assert!(!said.contains("panicked"), "{words:?}: {said}");
+        let output = run(words);
+        assert!(output.contains(part), "{words:?}: {output}");
+        assert!(!output.contains("panicked"), "{words:?}: {output}");
     }
 }
 
@@ -352,10 +354,10 @@ fn damage(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_damaged_trace_ends_whatever_plays_it_with_its_own_name() {
+fn a_damaged_trace_is_named_by_every_command_that_plays_it() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    // Without devices nothing but its instructions tells that it was not played.
+    // Without device events, only its instructions reveal the damage.
     let mut writer = TraceWriter::create(
         &folder.join("plain.dbt"),
         &Description { harts: 1, physical: true, ..Description::default() },
@@ -385,20 +387,20 @@ fn a_damaged_trace_ends_whatever_plays_it_with_its_own_name() {
         (&["trace", "merge", "loop.dbt", "plain-flip.dbt", "both.dbt"], "plain-flip.dbt"),
         (&["trace", "check", "plain-flip.dbt"], "plain-flip.dbt"),
     ] {
-        let said = refused(folder, words);
+        let output = refused(folder, words);
         for part in [named, "the trace is damaged at byte", "copy it again"] {
-            assert!(said.contains(part), "{words:?}: {said}");
+            assert!(output.contains(part), "{words:?}: {output}");
         }
-        assert!(!said.contains("both.dbt") && !said.contains("contradict"), "{words:?}: {said}");
+        assert!(!output.contains("both.dbt") && !output.contains("contradict"), "{words:?}: {output}");
     }
     assert!(!folder.join("both.dbt").exists());
     let swept = doorbell(folder, &["sweep", "flip.toml", "-q"]);
-    let said = String::from_utf8_lossy(&swept.stderr);
-    assert!(!swept.status.success() && said.contains("plain-flip.dbt: the trace is damaged"), "{said}");
+    let output = String::from_utf8_lossy(&swept.stderr);
+    assert!(!swept.status.success() && output.contains("plain-flip.dbt: the trace is damaged"), "{output}");
 }
 
 #[test]
-fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_said() {
+fn a_trace_of_the_wrong_variant_causes_a_warning_even_with_quiet() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let path = folder.join("other.champsim");
@@ -413,13 +415,16 @@ fn a_trace_that_looks_like_the_other_variant_is_doubted_also_where_little_is_sai
         &["trace", "convert", "other.champsim", "o.dbt"],
     ] {
         let output = doorbell(folder, words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("of the variant cloudsuite"), "{words:?}: {said}");
+        let output = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && output.contains("of the variant cloudsuite"),
+            "{words:?}: {output}"
+        );
     }
 }
 
 #[test]
-fn what_a_conversion_would_not_heed_is_refused_and_what_it_makes_is_said() {
+fn conversions_reject_inapplicable_options_and_report_their_output() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -432,26 +437,29 @@ fn what_a_conversion_would_not_heed_is_refused_and_what_it_makes_is_said() {
     succeeds(folder, &["trace", "convert", "loop.dbt", "loop.champsim"]);
     let [first, second] =
         ["loop", "again"].map(|name| fs::read(folder.join(name).with_extension("champsim")).unwrap());
-    // But for registers: a store that writes one of those that it reads, as this loop has, is renamed.
+    // Except registers: a store that writes one of its source registers, as in this loop, is renamed.
     for (first, second) in first.chunks(64).zip(second.chunks(64)) {
         assert!(first[..10] == second[..10] && first[16..] == second[16..], "{first:?} {second:?}");
     }
     for (words, part) in [
-        (&["convert", "loop.xz", "y.dbt", "--hart", "7"][..], "--hart: it says whose ops"),
-        (&["convert", "loop.dbt", "y.DBT"], "ends in .dbt, in small letters"),
-        (&["convert", "loop.dbt", "y.dbt.xz"], "with nothing behind"),
+        (&["convert", "loop.xz", "y.dbt", "--hart", "7"][..], "--hart applies only to a ChampSim output"),
+        (&["convert", "loop.dbt", "y.DBT"], "must end in .dbt, in lower case"),
+        (&["convert", "loop.dbt", "y.dbt.xz"], "without a compression suffix"),
         (&["convert", "loop.dbt", "y.xz", "--hart", "1"], "no hart 1"),
-        (&["dump", "loop.dbt", "--from", "40000"], "hart 0 has 40000 instructions, and none number 40000"),
-        (&["info", "loop.xz"], "`trace convert` makes one of ours of it"),
+        (
+            &["dump", "loop.dbt", "--from", "40000"],
+            "hart 0 has 40000 instructions; instruction 40000 does not exist",
+        ),
+        (&["info", "loop.xz"], "`trace convert` converts them"),
     ] {
-        let said = refused(folder, &[&["trace"], words].concat());
-        assert!(said.contains(part), "{words:?}: {said}");
+        let output = refused(folder, &[&["trace"], words].concat());
+        assert!(output.contains(part), "{words:?}: {output}");
         assert!(!names(folder).iter().any(|name| name.starts_with('y')), "{words:?}");
     }
 }
 
 #[test]
-fn a_trace_is_not_lost_by_what_is_made_of_it_and_has_no_other_ones_names() {
+fn derived_traces_do_not_overwrite_inputs_or_keep_stale_names() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     record(&folder.join("loop.dbt"));
@@ -461,14 +469,14 @@ fn a_trace_is_not_lost_by_what_is_made_of_it_and_has_no_other_ones_names() {
     assert_eq!(fs::read_to_string(folder.join("part.symbols")).unwrap(), "of the loop");
     fs::remove_file(folder.join("loop.symbols")).unwrap();
     succeeds(folder, &cut);
-    assert!(!folder.join("part.symbols").exists(), "they were another trace's");
+    assert!(!folder.join("part.symbols").exists(), "the names of another trace are removed");
 
     succeeds(folder, &["trace", "convert", "loop.dbt", "loop.champsim"]);
-    // Whatever a name says, it is what it begins with.
+    // The file's contents decide, not its name.
     for (path, from) in [("program.dbt", "loop.champsim"), ("own.champsim", "loop.dbt")] {
         fs::copy(folder.join(from), folder.join(path)).unwrap();
-        let said = refused(folder, &["trace", "convert", path, &format!("./{path}")]);
-        assert!(said.contains("give another file"), "{said}");
+        let output = refused(folder, &["trace", "convert", path, &format!("./{path}")]);
+        assert!(output.contains("choose another output file"), "{output}");
         assert!(fs::read(folder.join(path)).unwrap() == fs::read(folder.join(from)).unwrap());
     }
     fs::write(folder.join("o.symbols"), "of another").unwrap();
@@ -476,7 +484,8 @@ fn a_trace_is_not_lost_by_what_is_made_of_it_and_has_no_other_ones_names() {
     assert!(!folder.join("o.symbols").exists());
 }
 
-/// A thread's file of DynamoRIO's format: rounds of `mov rax, [rdi]; jmp back`, behind each other in memory.
+/// Writes a thread's file in DynamoRIO's format: iterations of `mov rax, [rdi]; jmp back`, consecutive in
+/// memory.
 fn drmemtrace(path: &Path, thread: u64) {
     let mut bytes = Vec::new();
     let mut add = |kind: u16, size: u16, value: u64| {
@@ -505,7 +514,7 @@ fn drmemtrace(path: &Path, thread: u64) {
 }
 
 #[test]
-fn a_folder_of_dynamorios_is_looked_at_converted_and_played() {
+fn a_dynamorio_folder_is_inspected_converted_and_played() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     fs::create_dir(folder.join("program")).unwrap();
@@ -523,6 +532,6 @@ fn a_folder_of_dynamorios_is_looked_at_converted_and_played() {
     let (direct, converted) = (summary(&folder.join("direct")), summary(&folder.join("converted")));
     assert_eq!(direct["state_hash"], converted["state_hash"]);
     assert!(direct["state_hash"].is_string(), "{direct}");
-    let said = refused(folder, &["trace", "convert", ".", "own.dbt"]);
-    assert!(said.contains("is a folder without traces of DynamoRIO's"), "{said}");
+    let output = refused(folder, &["trace", "convert", ".", "own.dbt"]);
+    assert!(output.contains("is a folder without DynamoRIO traces"), "{output}");
 }

@@ -1,8 +1,8 @@
-//! The page is made from the file that a run writes, so the two must speak of the same fields.
+//! The page is made from the file that a run writes, so both must use the same fields.
 
 use doorbell_bench::{
-    Change, Drops, Figure, FigureGroup, FunctionCost, KindCost, KindFigures, PointSummary, PortFigures, Ran,
-    RunSummary,
+    Change, Drops, Figure, FigureGroup, FunctionCost, KindCost, KindFigures, PointSummary, PortFigures,
+    RunIdentity, RunSummary,
 };
 use doorbell_loadgen::{BatchSummary, Confidence};
 
@@ -103,7 +103,7 @@ fn point() -> PointSummary {
 }
 
 #[test]
-fn what_a_run_writes_the_report_reads() {
+fn the_report_reads_all_fields_that_a_run_writes() {
     for points in [vec![point()], vec![point(), point()]] {
         let count = points.len();
         let summary = RunSummary {
@@ -111,7 +111,7 @@ fn what_a_run_writes_the_report_reads() {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
-            ran: Ran {
+            ran: RunIdentity {
                 doorbell_commit: "0123abcd".into(),
                 images: Vec::new(),
                 boot: "feed".into(),

@@ -1,5 +1,5 @@
-//! What a script can check of the test suite itself: each test asserts something, none returns before it has, and what a run
-//! leaves out is counted right.
+//! Checks of the test suite itself: each test asserts something, none returns before its assertions, and the
+//! closing line of a run counts omitted tests correctly.
 
 #[path = "suite/tests_of.rs"]
 mod tests_of;
@@ -30,7 +30,7 @@ fn workspace() -> Vec<Function> {
     found
 }
 
-/// The faults of one file's tests, as if it were a crate's `tests/x.rs`.
+/// The faults of the tests in one file, treated as a crate's `tests/x.rs`.
 fn faults_of(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     tests_of::read(Path::new("own/tests/x.rs"), "own", text, &mut found);
@@ -53,9 +53,9 @@ fn a_test_without_an_assertion_is_found() {
         "let x = \"assert!(false)\"; let y = r#\"x.unwrap()\"#;",
         "let assert = 5; drop(assert);",
         "Some(1).unwrap();",
-        // A function that only has the name of one that asserts is no assertion.
+        // Merely having the name of an asserting function is not an assertion.
         "nothing();",
-        // What only some environments run.
+        // Code that only some environments run.
         "if std::env::var_os(\"X\").is_some() { assert!(false); }",
         "if long() { assert!(false); } else { panic!(\"never\"); }",
     ] {
@@ -90,13 +90,13 @@ fn a_test_that_returns_early_is_found() {
         assert_eq!(found.len(), 1, "{early}: {found:?}");
         assert!(found[0].contains("early returns early"), "{found:?}");
     }
-    // One case of a property's many may be no case at all.
+    // A property may reject single cases.
     let property = "proptest! { #[test] fn p(x in 0..9) { let Ok(y) = go(x) else { return Ok(()) }; prop_assert!(y); } }";
     assert_eq!(faults_of(property), [""; 0]);
 }
 
 #[test]
-fn what_is_ignored_says_why_and_the_long_run_has_it_or_leaves_it_out_by_name() {
+fn ignored_tests_have_a_reason_and_are_long_or_left_out_by_name() {
     let by_name = std::fs::read_to_string(repository().join("tests/leave-out")).unwrap();
     let mut long = 0;
     for test in workspace().iter().filter(|function| function.is_test) {
@@ -116,14 +116,14 @@ fn what_is_ignored_says_why_and_the_long_run_has_it_or_leaves_it_out_by_name() {
     assert!(long > 50, "only {long} tests are left to make test-long");
 }
 
-fn tally(said: &str) -> Output {
+fn tally(output_text: &str) -> Output {
     let mut child = Command::new(repository().join("tests/tally"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(output_text.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -145,7 +145,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 ";
 
 #[test]
-fn the_closing_line_counts_what_ran_and_what_was_left_out() {
+fn the_closing_line_counts_executed_and_omitted_tests() {
     let output = tally(SAID);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -165,7 +165,7 @@ fn the_closing_line_counts_what_ran_and_what_was_left_out() {
 }
 
 #[test]
-fn a_count_that_does_not_agree_with_the_tests_named_is_refused() {
+fn a_count_that_differs_from_the_named_tests_is_rejected() {
     for (from, to) in [
         ("2 ignored", "3 ignored"),
         ("test a::b ... ignored, long: make test-long runs it\n", ""),
@@ -178,17 +178,17 @@ fn a_count_that_does_not_agree_with_the_tests_named_is_refused() {
     }
 }
 
-/// The harness's own words, from this very program: what the script reads is what cargo prints.
+/// Runs this test program itself: its output has the format that the script reads.
 #[test]
-fn the_harness_says_what_the_script_reads() {
+fn the_harness_output_has_the_format_that_the_script_reads() {
     let mut command = Command::new(repository().join("tests/timed"));
     command.arg(std::env::current_exe().unwrap()).args(["started_by_another_test", "a_test_without"]);
-    let said = command.output().unwrap();
-    assert!(said.status.success(), "{said:?}");
-    let said = String::from_utf8(said.stdout).unwrap();
-    let text = String::from_utf8(tally(&said).stdout).unwrap();
-    assert!(text.contains("left out: 1 test: is started by other tests\n"), "{said}\n{text}");
-    assert!(text.contains("\n1 test passed, "), "{said}\n{text}");
+    let output_text = command.output().unwrap();
+    assert!(output_text.status.success(), "{output_text:?}");
+    let output_text = String::from_utf8(output_text.stdout).unwrap();
+    let text = String::from_utf8(tally(&output_text).stdout).unwrap();
+    assert!(text.contains("left out: 1 test: is started by other tests\n"), "{output_text}\n{text}");
+    assert!(text.contains("\n1 test passed, "), "{output_text}\n{text}");
 }
 
 #[test]

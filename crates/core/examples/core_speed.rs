@@ -1,7 +1,8 @@
-//! How many host nanoseconds a core needs for an op, alone, with a memory in which everything hits.
+//! Measures host nanoseconds per op of a core with an ideal memory in which every access hits.
 //!
-//! The stream resembles a packet loop: 26 % loads, 13 % stores, 17 % branches of which most are taken and well
-//! predictable, the rest integer ops with short dependences. Arguments: rounds, and the beginning of a core's name.
+//! The op stream resembles a packet loop: 26 % loads, 13 % stores, 17 % branches (most of them taken and well
+//! predictable), the rest integer ops with short dependences. Arguments: rounds, and a prefix of the core's
+//! name.
 
 use std::time::Instant;
 
@@ -34,7 +35,8 @@ impl CoreMemory for AllHits {
     }
 }
 
-/// A loop's body of `length` ops, and what changes from round to round: addresses and some branches.
+/// `rounds` iterations of a loop body of `length` ops; some addresses and branches differ from round to
+/// round.
 fn stream(rounds: u64, length: u64, rng: &mut Rng) -> Vec<Op> {
     let body: Vec<Op> = (0..length).map(|place| one(place, length, rng)).collect();
     let mut ops = Vec::new();
@@ -93,7 +95,8 @@ fn one(place: u64, length: u64, rng: &mut Rng) -> Op {
 }
 
 fn main() {
-    let rounds = std::env::args().nth(1).map_or(40, |rounds| rounds.parse().expect("rounds, a number"));
+    let rounds =
+        std::env::args().nth(1).map_or(40, |rounds| rounds.parse().expect("rounds must be a number"));
     let only = std::env::args().nth(2);
     let ops = stream(60, 1200, &mut Rng::stream(1, "speed"));
     let config = |kind, direction| {
@@ -118,7 +121,7 @@ fn main() {
         }
         let stats = core.stats();
         println!(
-            "{name}: {:.1} ns an op; IPC {:.2}, {} of {} branches mispredicted, {} forwards, {} replays; {:?}",
+            "{name}: {:.1} ns per op; IPC {:.2}, {} of {} branches mispredicted, {} forwards, {} replays; {:?}",
             best * 1e9 / ops.len() as f64,
             stats.counts.ops as f64 / stats.books.cycles as f64,
             stats.counts.wrong_directions,

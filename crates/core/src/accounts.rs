@@ -1,12 +1,13 @@
-//! The books: every dispatch slot and every cycle of commit has exactly one cause.
+//! Cycle accounting: assigns exactly one cause to every dispatch slot and every commit cycle.
 //!
-//! *Slots* follow the top-down method (Yasin 2014), made exact: between two dispatches an empty slot belongs to bad
-//! speculation until the first op of the right path could have been dispatched, then to the front end until the op was there,
-//! then to the back end; what the oldest op in flight waits for in that cycle names the back end's cause. Slots of the
-//! cycle in which ops are still being dispatched are not in the books yet.
+//! *Slots* follow the top-down method (Yasin 2014), made exact. An empty slot between two dispatches belongs
+//! to bad speculation until the first correct-path op could have been dispatched. It then belongs to the
+//! front end until the op arrived, then to the back end. The back-end cause is that of the oldest op in
+//! flight in that cycle. Slots of the open cycle, in which ops are still being dispatched, are not yet
+//! counted.
 //!
-//! *The CPI stack* takes a cycle with a commit as base and gives each other cycle to what the next op to commit was
-//! doing: on its way through the front end (for the same causes), or executing.
+//! *The CPI stack* counts a cycle with a commit as base. Every other cycle is charged to the state of the
+//! next op to commit: in the front end (with the same causes), or executing.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,36 +15,36 @@ use crate::saved::{Cycles, cycle};
 use crate::settle::SlotLog;
 use crate::stats::{Books, Cause};
 
-/// What delayed an op's dispatch: three stretches, each ending where the next begins.
+/// The causes of an op's dispatch delay: three consecutive periods.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bubble {
-    /// Until this cycle because of `bad`.
+    /// The end of the period with cause `bad`.
     pub(crate) bad_until: u64,
     pub(crate) bad: Cause,
-    /// Then until this cycle because of `front`.
+    /// The end of the next period, with cause `front`.
     pub(crate) front_until: u64,
     pub(crate) front: Cause,
-    /// Then because of this, or of what the oldest op waits for.
+    /// The cause of the rest, or none for that of the oldest op.
     pub(crate) back: Option<Cause>,
 }
 
-/// See the module.
+/// The slot and cycle accounts of a core.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     pub(crate) width: u64,
     pub(crate) slots: Cycles<{ Cause::COUNT }>,
     pub(crate) fetch_bandwidth: u64,
     cpi: Cycles<{ Cause::COUNT }>,
-    /// The cycle in which ops are being dispatched.
+    /// The open cycle, in which ops are being dispatched.
     #[serde(deserialize_with = "cycle")]
     pub(crate) open: u64,
-    /// Ops dispatched in it, and of them those that were thrown away.
+    /// Ops dispatched in the open cycle, and how many of them were squashed.
     used: u32,
     cleared: u32,
     /// The commit cycle of the last op.
     #[serde(deserialize_with = "cycle")]
     committed: u64,
-    /// Of a thread: what became of the core's slots is settled with the other one.
+    /// SMT only: slots to be settled with the other thread.
     pub(crate) log: Option<Box<SlotLog>>,
 }
 
@@ -62,13 +63,13 @@ impl Accounts {
         }
     }
 
-    /// Those of one of two threads.
+    /// Turns them into the accounts of an SMT thread.
     pub(crate) fn of_thread(self) -> Accounts {
         Accounts { log: Some(Box::default()), ..self }
     }
 
-    /// An op is dispatched in cycle `at`; `bubble` says what delayed it, if anything did. `oldest` says what the
-    /// oldest op in flight waits for in a cycle, and until when.
+    /// Dispatches an op in cycle `at`. `bubble` returns the causes of its delay, if any. `oldest` returns the
+    /// cause of the oldest op in flight in a cycle, and until when it applies.
     #[inline(always)]
     pub(crate) fn dispatch(
         &mut self,
@@ -82,7 +83,7 @@ impl Accounts {
         self.used += 1;
     }
 
-    /// The op dispatched last will be dispatched again.
+    /// Marks the last dispatched op as squashed; it will be dispatched again.
     pub(crate) fn clear(&mut self) {
         self.cleared += 1;
     }
@@ -111,7 +112,7 @@ impl Accounts {
         self.begin(at);
     }
 
-    /// The open cycle's ops enter the books, and cycle `at` is open.
+    /// Counts the ops of the open cycle, and opens cycle `at`.
     #[inline]
     fn begin(&mut self, at: u64) {
         if let Some(log) = &mut self.log {
@@ -126,7 +127,7 @@ impl Accounts {
         self.open = at;
     }
 
-    /// The empty slots from one cycle to another.
+    /// Counts the empty slots from one cycle to another.
     #[inline]
     fn empty(&mut self, cause: Cause, from: u64, to: u64) {
         if let Some(log) = &mut self.log {
@@ -145,7 +146,7 @@ impl Accounts {
         self.slots.0[cause as usize] += slots;
     }
 
-    /// An op, dispatched at `dispatched`, commits at `at`; `tail` cycles lie between the two at least.
+    /// Commits at `at` an op dispatched at `dispatched`; there are at least `tail` cycles between the two.
     #[inline(always)]
     pub(crate) fn commit(
         &mut self,
@@ -164,7 +165,7 @@ impl Accounts {
         }
     }
 
-    /// The cycles between two commits, the second not possible before `earliest`.
+    /// Charges the cycles between two commits; the second was not possible before `earliest`.
     fn stall(&mut self, at: u64, earliest: u64, tail: u64, bubble: &Bubble, own: Cause) {
         let mut now = self.committed + 1;
         let back = bubble.back.unwrap_or(Cause::Execute);
@@ -183,19 +184,19 @@ impl Accounts {
         self.cpi.0[own as usize] += at - now;
     }
 
-    /// Nothing happens until `cycle`: up to the last commit because older ops drain, then there is nothing to do, or nobody says when it is
-    /// done.
+    /// Passes the cycles until `cycle` without an op. Up to the last commit older ops drain; the rest has
+    /// cause `then` (idle or untimed).
     pub(crate) fn pass(&mut self, cycle: u64, then: Cause) {
         if cycle <= self.committed {
             return;
         }
-        self.rest(cycle, then);
+        self.pass_slots(cycle, then);
         self.cpi.0[then as usize] += cycle - self.committed;
         self.committed = cycle;
     }
 
-    /// No op is dispatched until `cycle`: of the slots the same.
-    pub(crate) fn rest(&mut self, cycle: u64, then: Cause) {
+    /// Passes the dispatch slots until `cycle`, like [`pass`](Accounts::pass).
+    pub(crate) fn pass_slots(&mut self, cycle: u64, then: Cause) {
         // A cycle in which ops were dispatched was timed.
         let dispatched = u64::from(self.used > 0 && then == Cause::Untimed);
         let drained = self.committed.max(self.open + dispatched).min(cycle);
@@ -258,8 +259,8 @@ impl Accounts {
         }
     }
 
-    /// Whether saved books are of this kind and agree with themselves.
-    pub(crate) fn fits(&self, fresh: &Accounts) -> bool {
+    /// Whether saved accounts are consistent and match this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Accounts) -> bool {
         let slots =
             self.slots.0.iter().copied().map(u128::from).sum::<u128>() + u128::from(self.fetch_bandwidth);
         let slots_are_sound = match (&self.log, &fresh.log) {

@@ -1,16 +1,17 @@
-//! How much of several resources is taken in each cycle.
+//! Booking table: how much of several resources is allocated in each cycle.
 //!
-//! A cycle's counts share one word: five bits each, counting up to 16, with which a field's highest bit says that all are
-//! taken. A ring counts the [`SPAN`] cycles that end at the *horizon*. Bookings from the horizon on (behind a load that takes
-//! long) are counted in a map; they come into the ring when the horizon moves on. It moves only when a request lies
-//! behind it, to `SPAN` cycles after the *floor*: the owner gives it, and no request is expected from before it. So the ring
-//! forgets no cycle from the floor on, and the answers are those of a table without bounds.
+//! The counts of one cycle share one word, five bits per resource. They count up to 16, so that a field's
+//! highest bit is set when the resource is full. A ring holds the [`SPAN`] cycles that end at the *horizon*.
+//! Bookings at or after the horizon (after a long-latency load, for example) go to a map and move into the
+//! ring when the horizon advances. The horizon advances only when a request is beyond it, to `SPAN` cycles
+//! after the *floor*. The caller supplies the floor: the earliest cycle of later requests. The ring therefore
+//! never drops a cycle at or after the floor, and the results equal those of an unbounded table.
 //!
-//! A request from before the floor is served at once where a later cycle has its entry. This may be too early, never too late;
-//! [`Bookings::late`] counts these.
+//! A request before the floor whose cycle was dropped succeeds at once. The result may be too early, never
+//! too late; [`Bookings::late`] counts such requests.
 //!
-//! Each op asks for several cycles, and a machine has many cores: what a host's caches must hold of each is kept small. So a word has no
-//! room for its cycle's number, but for that of its round, counted from `base`.
+//! Each op books several cycles and a machine has many cores, so the table is kept small for the host's
+//! caches. A word therefore holds the number of its round, counted from `base`, not its full cycle number.
 
 use std::collections::BTreeMap;
 
@@ -18,30 +19,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved::cycle;
 
-/// Cycles of the ring: a round.
+/// Cycles of the ring; one round.
 pub(crate) const SPAN: u64 = 2048;
 const FIELD_BITS: u32 = 5;
 const FULL: u64 = 1 << (FIELD_BITS - 1);
-/// Where a word has its round, above the counts of eleven resources.
+/// Bit position of the round number in a word, above the counts of eleven resources.
 const ROUND_AT: u32 = 55;
-/// Cycles of all rounds that a word can tell apart.
+/// Cycles covered by all distinguishable round numbers.
 const REACH: u64 = SPAN << (u64::BITS - ROUND_AT);
-/// The bits of the counts.
+/// Mask of the counts.
 const COUNTS: u64 = (1 << ROUND_AT) - 1;
-/// Rounds are counted from multiples of this.
+/// `base` is a multiple of this.
 const STEP: u64 = REACH / 2;
 
-/// One of the thing that is counted in this field.
+/// An increment of one in the count of this field.
 pub(crate) const fn one(field: u32) -> u64 {
     1 << (field * FIELD_BITS)
 }
 
-/// The bit that says that nothing is left of it.
+/// The bit of this field that is set when the resource is full.
 pub(crate) const fn guard(field: u32) -> u64 {
     FULL << (field * FIELD_BITS)
 }
 
-/// One cycle's counts, as they are saved.
+/// Counts of one cycle, as saved.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cycle {
     #[serde(deserialize_with = "cycle")]
@@ -49,10 +50,10 @@ pub(crate) struct Cycle {
     pub counts: u64,
 }
 
-/// What is saved of [`Bookings`].
+/// Saved state of [`Bookings`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct BookingsState {
-    /// The cycles in which something is taken.
+    /// The cycles with at least one booking.
     cycles: Vec<Cycle>,
     #[serde(deserialize_with = "cycle")]
     horizon: u64,
@@ -60,10 +61,10 @@ pub(crate) struct BookingsState {
     late: u64,
 }
 
-/// See the module.
+/// The booking table.
 #[derive(Clone, Debug)]
 pub(crate) struct Bookings {
-    /// The counts of a cycle in which nothing is taken.
+    /// The word of a cycle without bookings.
     fresh: u64,
     /// The first cycle of round 0, a multiple of [`STEP`].
     base: u64,
@@ -77,11 +78,11 @@ pub(crate) struct Bookings {
 }
 
 impl Bookings {
-    /// Of resources with these limits.
+    /// Creates a table for resources with these limits.
     pub(crate) fn new(limits: &[u32]) -> Bookings {
         let mut fresh = 0;
         for (field, limit) in (0..).zip(limits) {
-            assert!((1..=16).contains(limit), "validate() lets 1 to 16 through");
+            assert!((1..=16).contains(limit), "validate() accepts 1 to 16");
             fresh |= (FULL - u64::from(*limit)) << (field * FIELD_BITS);
         }
         let fields = limits.len() as u32;
@@ -90,8 +91,8 @@ impl Bookings {
         Bookings { fresh, base: 0, reach: SPAN, words, fields, far, late: 0 }
     }
 
-    /// Takes this unless one of the resources of these guards is taken up. Returns whether it was free. No further request is
-    /// expected from before `floor`.
+    /// Books `take` at cycle `at` unless a resource in `guards` is full; returns whether it succeeded. No
+    /// later request comes from before `floor`.
     #[inline(always)]
     pub(crate) fn try_take(&mut self, at: u64, guards: u64, take: u64, floor: u64) -> bool {
         if at.wrapping_sub(self.base) >= self.reach && !self.reach(at, floor) {
@@ -99,7 +100,7 @@ impl Bookings {
         }
         let fresh = self.fresh;
         let round = (at.wrapping_sub(self.base) / SPAN) << ROUND_AT;
-        // Of this cycle, or of another that came before or after it.
+        // The word may belong to an earlier or later round.
         let word = &mut self.words[(at % SPAN) as usize];
         if (*word ^ round) >> ROUND_AT != 0 {
             if *word < round {
@@ -116,7 +117,7 @@ impl Bookings {
         free
     }
 
-    /// The same for a cycle that the ring does not count.
+    /// Like [`try_take`](Bookings::try_take), for a cycle outside the ring.
     #[cold]
     fn take_beyond(&mut self, at: u64, guards: u64, take: u64) -> bool {
         if at < self.base {
@@ -141,7 +142,7 @@ impl Bookings {
         if from_base / SPAN == word >> ROUND_AT { word & COUNTS } else { 0 }
     }
 
-    /// The first cycle from `from` on in which no resource of these guards is taken up.
+    /// The first cycle at or after `from` in which no resource in `guards` is full.
     #[inline(always)]
     pub(crate) fn first_free(&self, from: u64, guards: u64) -> u64 {
         let mut at = from;
@@ -156,17 +157,17 @@ impl Bookings {
         self.try_take(at, 0, take, floor);
     }
 
-    /// Requests from before the floor whose cycle was forgotten: they may have been served too early.
+    /// Requests before the floor whose cycle was dropped: they may have been served too early.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
-    /// The same, and counts from zero again.
+    /// Returns [`late`](Bookings::late) and resets it.
     pub(crate) fn take_late(&mut self) -> u64 {
         std::mem::take(&mut self.late)
     }
 
-    /// Moves the horizon on. Returns whether the ring counts this cycle then.
+    /// Advances the horizon if possible. Returns whether the ring then covers this cycle.
     #[cold]
     fn reach(&mut self, at: u64, floor: u64) -> bool {
         if at >= self.base && floor + SPAN > self.base + self.reach {
@@ -175,7 +176,7 @@ impl Bookings {
         at.wrapping_sub(self.base) < self.reach
     }
 
-    /// Moves the horizon on to this cycle; what lies before it comes into the ring.
+    /// Advances the horizon to this cycle and moves earlier map entries into the ring.
     fn advance(&mut self, horizon: u64) {
         let base = base_for(horizon - 1).max(self.base);
         let rounds = (base - self.base) / SPAN;
@@ -191,7 +192,7 @@ impl Bookings {
         }
     }
 
-    /// The ring has these counts of a cycle before the horizon; those that come later are put later.
+    /// Stores the counts of a cycle before the horizon in the ring. Calls must be in cycle order.
     fn put(&mut self, at: u64, counts: u64) {
         if at >= self.base {
             self.words[(at % SPAN) as usize] = ((at - self.base) / SPAN) << ROUND_AT | counts;
@@ -209,11 +210,11 @@ impl Bookings {
         BookingsState { cycles: near.chain(far).collect(), horizon: self.base + self.reach, late: self.late }
     }
 
-    /// Those that were saved, of the same resources.
+    /// Restores a saved table of the same resources.
     pub(crate) fn restored(&self, saved: BookingsState) -> Result<Bookings, String> {
         let BookingsState { mut cycles, horizon, late } = saved;
         if horizon < SPAN {
-            return Err("units are taken in no cycle of theirs".into());
+            return Err("the saved unit bookings have an impossible horizon".into());
         }
         let base = base_for(horizon - 1);
         let (words, far) = (all_free(self.fresh), BTreeMap::new());
@@ -225,7 +226,7 @@ impl Bookings {
                 (field(self.fresh)..=FULL).contains(&field(cycle.counts))
             });
             if !fields_are_sound || cycle.counts >> (self.fields * FIELD_BITS) != 0 {
-                return Err("more units are taken than there are".into());
+                return Err("the saved state books more units than exist".into());
             }
             if cycle.number >= horizon {
                 restored.far.insert(cycle.number, cycle.counts);
@@ -237,7 +238,7 @@ impl Bookings {
     }
 }
 
-/// From where rounds are counted if this is the last cycle of the ring.
+/// The base of the rounds when `latest` is the ring's last cycle.
 fn base_for(latest: u64) -> u64 {
     (latest / STEP).saturating_sub(1) * STEP
 }
@@ -253,7 +254,7 @@ mod tests {
 
     const LIMITS: [u32; 11] = [3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 16];
 
-    /// Counts without bounds: what is taken of the first two resources in each cycle.
+    /// Unbounded reference: bookings of the first two resources in each cycle.
     #[derive(Default)]
     struct Reference(BTreeMap<u64, [u32; 2]>);
 
@@ -268,14 +269,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn near_and_far_bookings_are_answered_as_by_a_table_without_bounds(
+        fn near_and_far_bookings_match_an_unbounded_table(
             ops in proptest::collection::vec((0usize..100, 0u64..4 << 20, 0u64..40, 0u32..2), 1..600),
         ) {
             let (mut bookings, mut reference) = (Bookings::new(&LIMITS), Reference::default());
             let mut floor = 1;
             for (kind, far, near, field) in ops {
                 floor += if kind == 0 { far } else { near / 10 };
-                // Behind the horizon, and there again where the entries of near cycles are.
+                // Far requests fall beyond the horizon, on ring positions that near cycles also use.
                 let ahead = if kind % 8 == 1 { (1 + far % 3) * SPAN + near % 4 } else { near };
                 let from = floor + ahead;
                 let expected = reference.take(from, field);
@@ -293,7 +294,7 @@ mod tests {
         }
 
         #[test]
-        fn requests_from_before_the_floor_are_right_unless_they_are_counted(
+        fn requests_before_the_floor_are_exact_unless_counted_late(
             ops in proptest::collection::vec((0u64..300, 0u64..20_000, 0u32..2), 1..600),
         ) {
             let (mut bookings, mut reference) = (Bookings::new(&LIMITS), Reference::default());
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_forgotten_cycle_is_served_at_once_and_counted() {
+    fn a_request_for_a_dropped_cycle_succeeds_and_is_counted() {
         let mut bookings = Bookings::new(&LIMITS);
         let floor = 100 * REACH;
         assert!(bookings.try_take(floor, guard(3), one(3), floor));

@@ -1,5 +1,5 @@
-//! What both pipelines have: front end, branch predictors, TLBs, registers, queues of loads and stores, commit, books; and
-//! what happens to a core from outside, which is the same in both.
+//! Parts common to both pipelines: front end, branch predictors, TLBs, registers, load and store queues,
+//! commit and cycle accounting; and the external events that affect both alike.
 
 use doorbell_sim::memory::{CoreAccess, CoreMemory, Prefetched};
 use doorbell_sim::op::{Op, REGISTERS};
@@ -18,13 +18,13 @@ use crate::stats::{Cause, CoreStats, Counts};
 use crate::stores::Stores;
 use crate::units::{Units, UnitsState};
 
-/// See the module.
+/// The common state of a pipeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Common {
     pub front: Front,
     pub branch: BranchUnit,
     pub mmu: Mmu,
-    /// From when on each register's value can be used, in the pipeline's own form.
+    /// The cycle from which each register's value can be used; the in-order core stores a `Wait` instead.
     pub registers: Cycles<REGISTERS>,
     pub loads: Ring,
     pub stores: Stores,
@@ -36,13 +36,14 @@ pub(crate) struct Common {
     pub device_stores: DeviceStores,
     pub accounts: Accounts,
     pub counts: Counts,
-    /// Of a core with threads: what they share of its stages, where it is this thread's turn.
+    /// Stage widths shared by SMT threads; present in the active thread only.
     #[serde(skip)]
     pub shared: Option<Box<Shared>>,
 }
 
 impl Common {
-    /// Of a core that takes in `width` ops a cycle and commits at most `commit_width`.
+    /// Creates the common state of a core that accepts `width` ops per cycle and commits at most
+    /// `commit_width`.
     pub fn new(config: &PipelineConfig, width: u32, commit_width: u32) -> Common {
         Common {
             front: Front::new(config),
@@ -63,7 +64,7 @@ impl Common {
         }
     }
 
-    /// That of one of a core's threads.
+    /// Turns it into the state of one SMT thread.
     pub fn of_thread(self, thread: usize) -> Common {
         let Common { mmu, accounts, .. } = self;
         Common { mmu: mmu.of_thread(thread as u16), accounts: accounts.of_thread(), ..self }
@@ -81,7 +82,7 @@ impl Common {
         self.commit.last()
     }
 
-    /// Nothing happens until `cycle`, for this reason. Says whether that is later than now.
+    /// Stays idle until `cycle`, for this cause. Returns whether that is later than now.
     pub fn skip_to(&mut self, cycle: u64, cause: Cause) -> bool {
         let later = cycle > self.commit.last();
         if later {
@@ -92,31 +93,31 @@ impl Common {
         later
     }
 
-    /// What has been fetched is thrown away.
+    /// Flushes the fetched instructions.
     pub fn trap(&mut self) {
         self.counts.traps += 1;
         self.front.redirect(self.commit.last() + self.trap_cycles, Cause::Clear);
     }
 
-    /// Sends a software prefetch, its address translated at `asked`, to the first-level cache.
-    pub fn prefetch<M: CoreMemory>(&mut self, op: &Op, asked: u64, memory: &mut M) -> Prefetched {
-        let prefetched = memory.prefetch(asked, CoreAccess::of_prefetch(op));
+    /// Sends a software prefetch, its address translated at `translated`, to the first-level cache.
+    pub fn prefetch<M: CoreMemory>(&mut self, op: &Op, translated: u64, memory: &mut M) -> Prefetched {
+        let prefetched = memory.prefetch(translated, CoreAccess::of_prefetch(op));
         self.counts.prefetches += 1;
         self.counts.prefetches_dropped += u64::from(prefetched.level.is_none());
-        Prefetched { at: prefetched.at.max(asked + 1), ..prefetched }
+        Prefetched { at: prefetched.at.max(translated + 1), ..prefetched }
     }
 
     pub fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
         self.mmu.flush(virt, space);
-        self.front.forget_page();
+        self.front.drop_page();
     }
 
     pub fn set_space(&mut self, space: Option<u16>) {
         self.mmu.set_space(space);
-        self.front.forget_page();
+        self.front.drop_page();
     }
 
-    /// What learns without time passing.
+    /// The predictors and TLBs, for functional warming.
     pub fn learners(&mut self) -> (&mut BranchUnit, &mut Mmu) {
         (&mut self.branch, &mut self.mmu)
     }
@@ -125,14 +126,14 @@ impl Common {
         CoreStats { counts: self.counts.clone(), books: self.accounts.books() }
     }
 
-    /// The same, if nothing happens until `cycle`.
+    /// Statistics as if the core stayed idle until `cycle`.
     pub fn stats_until(&self, cycle: u64) -> CoreStats {
         let mut accounts = self.accounts.clone();
         accounts.pass(cycle, Cause::Idle);
         CoreStats { counts: self.counts.clone(), books: accounts.books() }
     }
 
-    /// What threads share goes to the other's side, and the other way.
+    /// Swaps the structures shared by SMT threads with the other thread.
     pub fn exchange(&mut self, other: &mut Common) {
         std::mem::swap(&mut self.shared, &mut other.shared);
         self.front.exchange(&mut other.front);
@@ -140,31 +141,31 @@ impl Common {
         self.mmu.exchange(&mut other.mmu);
     }
 
-    /// By name, whether each part belongs to a core like `fresh` and agrees with itself.
-    fn parts(&self, fresh: &Common) -> [(&'static str, bool); 8] {
+    /// For each part by name: whether it is consistent and matches the configuration of `fresh`.
+    fn part_checks(&self, fresh: &Common) -> [(&'static str, bool); 8] {
         let latencies = |common: &Common| (common.address_cycles, common.forward_cycles, common.trap_cycles);
         [
-            ("front end", self.front.fits(&fresh.front)),
-            ("branch predictors", self.branch.fits(&fresh.branch)),
-            ("TLBs", self.mmu.fits(&fresh.mmu)),
-            ("load queue", self.loads.fits(&fresh.loads)),
-            ("store queue", self.stores.fits(&fresh.stores)),
-            ("widths", self.commit.fits(&fresh.commit)),
-            ("books", self.accounts.fits(&fresh.accounts)),
+            ("front end", self.front.is_compatible(&fresh.front)),
+            ("branch predictors", self.branch.is_compatible(&fresh.branch)),
+            ("TLBs", self.mmu.is_compatible(&fresh.mmu)),
+            ("load queue", self.loads.is_compatible(&fresh.loads)),
+            ("store queue", self.stores.is_compatible(&fresh.stores)),
+            ("widths", self.commit.is_compatible(&fresh.commit)),
+            ("cycle accounting", self.accounts.is_compatible(&fresh.accounts)),
             ("latencies", latencies(self) == latencies(fresh)),
         ]
     }
 }
 
-/// The state of a pipeline.
+/// The saved-as-is state of a pipeline.
 pub(crate) trait State: Clone {
-    /// Its common part.
+    /// Returns the common part.
     fn common(&self) -> &Common;
-    /// By name, whether each of the other parts belongs to a core like `fresh` and agrees with itself.
-    fn parts(&self, fresh: &Self) -> Vec<(&'static str, bool)>;
+    /// For each other part by name: whether it is consistent and matches the configuration of `fresh`.
+    fn part_checks(&self, fresh: &Self) -> Vec<(&'static str, bool)>;
 }
 
-/// What is saved of a pipeline.
+/// Saved state of a pipeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Saved<S> {
     units: UnitsState,
@@ -176,12 +177,14 @@ impl<S: State> Saved<S> {
         Saved { units: units.save(), state: state.clone() }
     }
 
-    /// Puts the saved state in place of a new core's, if it belongs to such a core.
+    /// Restores the saved state into a new core if it matches the core's configuration.
     pub fn restore(self, units: &mut Units, state: &mut S) -> Result<(), String> {
         units.restore(self.units)?;
-        let common = self.state.common().parts(state.common());
-        match self.state.parts(state).into_iter().chain(common).find(|part| !part.1) {
-            Some((name, _)) => Err(format!("the {name} are of another core or damaged")),
+        let common = self.state.common().part_checks(state.common());
+        match self.state.part_checks(state).into_iter().chain(common).find(|part| !part.1) {
+            Some((name, _)) => {
+                Err(format!("the saved state ({name}) belongs to another core configuration or is corrupt"))
+            }
             None => {
                 *state = self.state;
                 Ok(())

@@ -1,6 +1,6 @@
-//! What a core is made of, as configuration files write it. The defaults are the core of the ISPASS 2024 paper's table I
-//! (4-wide, ROB/IQ 128/120, LQ/SQ 68/72, 256 + 256 registers, BiMode, BTB of 8192); what the table does not say is a
-//! common choice for a core of that size.
+//! Core configuration, as written in configuration files. The defaults are the core of table I of the ISPASS
+//! 2024 paper (4-wide, ROB/IQ 128/120, LQ/SQ 68/72, 256 + 256 registers, BiMode, BTB of 8192). Values not in
+//! the table are common choices for a core of that size.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreKind {
-    /// Executes as soon as operands and units are there, commits in order.
+    /// Issues an op when its operands and unit are available; commits in order.
     #[default]
     OutOfOrder,
-    /// Executes in order and stalls when a value that is not there is used.
+    /// Issues in order and stalls when an operand is not available.
     InOrder,
 }
 
-/// How loads are kept from overtaking the stores that they depend on.
+/// Memory-dependence policy: when a load may pass older stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryDependence {
-    /// Loads go ahead of stores whose address is unknown unless the pair clashed before; a clash throws away the load and
-    /// all behind it.
+    /// Loads pass stores with unknown addresses unless the pair violated memory order before; a violation
+    /// squashes the load and all younger ops.
     #[default]
     StoreSets,
     /// Loads wait for the addresses of all older stores.
     Wait,
-    /// Loads wait for just those older stores that write what they read.
+    /// Loads wait only for the older stores that they depend on (oracle).
     Perfect,
 }
 
-/// In which order stores that have committed leave the store queue.
+/// The order in which committed stores leave the store queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreDrain {
@@ -41,16 +41,18 @@ pub enum StoreDrain {
     InOrder,
 }
 
-/// What a store to a device holds up in its core.
+/// Ordering of stores to devices within the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceStores {
-    /// Nothing: it passes older stores to memory, later ones pass it, and fences order them (RVWMO).
+    /// A device store holds up nothing: it passes older stores to memory, later ones pass it, and fences
+    /// order them (RVWMO).
     #[default]
     Posted,
-    /// Later stores: it has an entry of the store queue, leaves when the older ones have been written, and those behind it wait until
-    /// the root complex has told that it has it (strong uncacheable memory of x86-64: Intel 64 and IA-32 Architectures Software Developer's
-    /// Manual, volume 3, "Memory types").
+    /// A device store holds up later stores. It occupies a store-queue entry and leaves after the older
+    /// stores are written. Younger stores wait until the root complex has acknowledged it (strong uncacheable
+    /// memory of x86-64: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, "Memory
+    /// types").
     Ordered,
 }
 
@@ -60,7 +62,7 @@ impl DeviceStores {
     }
 }
 
-/// The predictor of conditional branches' directions.
+/// The direction predictor of conditional branches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DirectionPredictor {
@@ -71,48 +73,49 @@ pub enum DirectionPredictor {
     BiMode,
     /// Tagged tables with geometrically growing histories.
     Tage,
-    /// A local and a global predictor, and one that chooses between them (Alpha 21264).
+    /// A local and a global predictor with a chooser (Alpha 21264).
     Tournament,
 }
 
-/// A core. Frequency is not its business: all times are cycles.
+/// A core pipeline. All times are in cycles; the clock frequency is set elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PipelineConfig {
     /// `out-of-order` or `in-order`.
     pub kind: CoreKind,
-    /// Ops fetched a cycle, 1 to 16.
+    /// Ops fetched per cycle, 1 to 16.
     pub fetch_width: u32,
-    /// Ops decoded a cycle, 1 to 16.
+    /// Ops decoded per cycle, 1 to 16.
     pub decode_width: u32,
-    /// Ops renamed a cycle, 1 to 16 (out-of-order).
+    /// Ops renamed per cycle, 1 to 16 (out-of-order).
     pub rename_width: u32,
-    /// Ops dispatched a cycle, 1 to 16 (out-of-order).
+    /// Ops dispatched per cycle, 1 to 16 (out-of-order).
     pub dispatch_width: u32,
-    /// Ops issued a cycle, 1 to 16; the width of an in-order core.
+    /// Ops issued per cycle, 1 to 16; the width of an in-order core.
     pub issue_width: u32,
-    /// Results written a cycle, 1 to 16.
+    /// Results written back per cycle, 1 to 16.
     pub writeback_width: u32,
-    /// Ops committed a cycle, 1 to 16 (out-of-order).
+    /// Ops committed per cycle, 1 to 16 (out-of-order).
     pub commit_width: u32,
-    /// Cycles from an op's completion to its commit at least, 1 to 20 (out-of-order).
+    /// Minimum cycles from an op's completion to its commit, 1 to 20 (out-of-order).
     pub commit_cycles: u32,
-    /// Cycles from an instruction's arrival from the instruction cache to its dispatch (in-order: issue), 3 to 40.
+    /// Cycles from an instruction's arrival from the instruction cache to dispatch (in-order: issue), 3 to 40.
     pub front_end_depth: u32,
     /// Ops between fetch and dispatch, 1 to 1024. Fewer than (depth + 2) × width throttle the front end.
     pub fetch_queue: u32,
-    /// Cycles from the execution of a mispredicted branch (or a memory-order clash) to the next fetch, 1 to 100.
+    /// Cycles from the execution of a mispredicted branch (or a memory-order violation) to the next fetch, 1
+    /// to 100.
     pub redirect_cycles: u32,
-    /// Cycles from the arrival of a branch that the BTB did not know to the fetch of its target, 1 to 100.
+    /// Cycles from the arrival of a branch that missed in the BTB to the fetch of its target, 1 to 100.
     pub misfetch_cycles: u32,
     /// Cycles from an interrupt or exception to the next fetch, 1 to 1000.
     pub trap_cycles: u32,
-    /// Cycles that a CSR access or privileged instruction executes, 1 to 1000.
+    /// Execution latency of a CSR access or privileged instruction in cycles, 1 to 1000.
     pub serialising_cycles: u32,
     /// Reorder buffer entries, 1 to 4096.
     pub rob: u32,
-    /// Ops that an in-order core issues before the oldest of them is complete, loads with their values, 1 to 4096; 0 if nothing
-    /// but the use of a value waits for it.
+    /// In-order cores: ops that can issue before the oldest of them is complete (loads: has its data), 1 to
+    /// 4096. With 0 only uses of a value wait for it.
     pub in_order_window: u32,
     /// Issue queue entries, 1 to 4096.
     pub iq: u32,
@@ -120,30 +123,32 @@ pub struct PipelineConfig {
     pub lq: u32,
     /// Store queue entries, 1 to 4096 (in-order: store buffer entries).
     pub sq: u32,
-    /// Physical integer registers, 33 to 8192; the architectural 32 are among them.
+    /// Physical integer registers, 33 to 8192, including the architectural 32.
     pub int_registers: u32,
     /// Physical floating-point registers, 33 to 8192.
     pub float_registers: u32,
     /// Cycles from a load's or store's issue to its cache access, 1 to 20.
     pub address_cycles: u32,
-    /// Cycles in which the store queue answers a load, 1 to 100.
+    /// Latency of store-to-load forwarding in cycles, 1 to 100.
     pub forward_cycles: u32,
     /// `store-sets`, `wait` or `perfect`.
     pub memory_dependence: MemoryDependence,
-    /// Entries of the table that finds a load's or store's set, a power of two from 16 to 65536.
+    /// Entries of the table that maps an instruction address to its store set, a power of two from 16 to
+    /// 65536.
     pub store_sets: u32,
-    /// Loads after which the store sets are forgotten, 1000 to 1000000000.
+    /// Loads after which the store sets are cleared, 1000 to 1000000000.
     pub store_set_clear: u64,
     /// `out-of-order` or `in-order`.
     pub store_drain: StoreDrain,
-    /// `posted` or `ordered`: whether later stores wait until the root complex has told that it has a store to a device.
+    /// `posted` or `ordered`: whether later stores wait until the root complex has acknowledged a store to a
+    /// device.
     #[serde(skip_serializing_if = "DeviceStores::is_posted")]
     pub device_stores: DeviceStores,
-    /// Stores sent to the cache a cycle, 1 to 16.
+    /// Stores sent to the cache per cycle, 1 to 16.
     pub drain_width: u32,
-    /// Stores on their way to the cache, 1 to 64.
+    /// Stores in flight to the cache, 1 to 64.
     pub drains_in_flight: u32,
-    /// A buffer of decoded instructions beside the instruction cache.
+    /// Decoded-instruction buffer next to the instruction cache.
     pub decoded: DecodedConfig,
     /// Functional units.
     pub units: UnitsConfig,
@@ -195,18 +200,18 @@ impl Default for PipelineConfig {
     }
 }
 
-/// A buffer of decoded instructions (op cache, DSB, DIB), which spares the instruction cache and the decoders. Its size is sets × ways ×
-/// window bytes of code.
+/// Decoded-instruction buffer (op cache, DSB, DIB): a hit bypasses the instruction cache and the decoders.
+/// Its capacity is sets × ways × window bytes of code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DecodedConfig {
     /// Sets, a power of two up to 4096; 0 for no buffer.
     pub sets: u32,
-    /// Windows of a set, 1 to 64, the least recently used first out.
+    /// Windows per set, 1 to 64, replaced least recently used first.
     pub ways: u32,
-    /// Bytes of code of a window, a power of two from 4 to 64.
+    /// Bytes of code per window, a power of two from 4 to 64.
     pub window: u32,
-    /// Cycles from the fetch of what it holds to where it is decoded, 1 to 20.
+    /// Cycles from the fetch of a buffered window to its decoded ops, 1 to 20.
     pub latency: u32,
 }
 
@@ -216,13 +221,14 @@ impl Default for DecodedConfig {
     }
 }
 
-/// Functional units: how many, cycles from issue to result, and cycles between two starts on one unit (1: pipelined).
+/// Functional units: their number, cycles from issue to result, and cycles between two starts on one unit (1:
+/// pipelined).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UnitsConfig {
     /// Integer units, 1 to 16.
     pub alus: u32,
-    /// Branch units, 1 to 16; with 0 branches take an integer unit.
+    /// Branch units, 1 to 16; with 0 branches use the integer units.
     pub branch_units: u32,
     /// Integer multipliers, 1 to 16.
     pub multipliers: u32,
@@ -234,9 +240,9 @@ pub struct UnitsConfig {
     pub float_multipliers: u32,
     /// Floating-point dividers, 1 to 16.
     pub float_dividers: u32,
-    /// Loads issued a cycle, 1 to 16.
+    /// Loads issued per cycle, 1 to 16.
     pub load_ports: u32,
-    /// Stores issued a cycle, 1 to 16; with 0 they take a port for loads.
+    /// Stores issued per cycle, 1 to 16; with 0 stores use the load ports.
     pub store_ports: u32,
     /// Latency of integer ops, 1 to 200 cycles.
     pub alu_cycles: u32,
@@ -301,7 +307,7 @@ impl Default for UnitsConfig {
 pub struct BranchConfig {
     /// `bimodal`, `bimode`, `tage` or `tournament`.
     pub direction: DirectionPredictor,
-    /// Counters of the bimodal predictor, also the base of TAGE: 16 to 1048576.
+    /// Counters of the bimodal predictor, which is also the base of TAGE: 16 to 1048576.
     pub bimodal_entries: u32,
     /// Counters of BiMode's choice table, 16 to 1048576.
     pub bimode_choice_entries: u32,
@@ -309,28 +315,28 @@ pub struct BranchConfig {
     pub bimode_direction_entries: u32,
     /// Tagged tables of TAGE, 2 to 12.
     pub tage_tables: u32,
-    /// Entries of each, 64 to 65536.
+    /// Entries per tagged table, 64 to 65536.
     pub tage_entries: u32,
     /// Bits of a tag, 6 to 15.
     pub tage_tag_bits: u32,
     /// History bits of the first tagged table, 2 to 64.
     pub tage_history_min: u32,
-    /// History bits of the last one, above the first's and up to 480.
+    /// History bits of the last tagged table, above the first's and up to 480.
     pub tage_history_max: u32,
-    /// Branches whose own histories the tournament predictor keeps, 16 to 65536.
+    /// Entries of the tournament predictor's local-history table, 16 to 65536.
     pub tournament_histories: u32,
-    /// Counters of its local part, one for each such history, 16 to 1048576.
+    /// Counters of the tournament predictor's local part, indexed by local history, 16 to 1048576.
     pub tournament_local_entries: u32,
-    /// Counters of its global part, and as many of its choice, 16 to 1048576.
+    /// Counters of the tournament predictor's global part, and of its chooser, 16 to 1048576.
     pub tournament_global_entries: u32,
     /// Entries of the branch target buffer, 16 to 1048576.
     pub btb_entries: u32,
-    /// Its associativity, 1 to 16.
+    /// Associativity of the branch target buffer, 1 to 16.
     pub btb_ways: u32,
-    /// Low bits of a branch's address that do not choose its set in the branch target buffer, 0 to 6: 1 suits code with
-    /// instructions of two bytes, 2 code whose instructions all take four.
+    /// Low address bits that are not used to index the branch target buffer, 0 to 6: 1 suits code with
+    /// two-byte instructions, 2 code with four-byte instructions only.
     pub btb_set_shift: u32,
-    /// Entries of the indirect-target predictor, 16 to 65536; 0 leaves indirect jumps to the BTB.
+    /// Entries of the indirect-target predictor, 16 to 65536; with 0 indirect jumps use the BTB.
     pub indirect_entries: u32,
     /// Entries of the return stack, 1 to 256.
     pub return_stack: u32,
@@ -366,27 +372,28 @@ impl Default for BranchConfig {
 pub struct TlbConfig {
     /// Entries of the instruction TLB, 1 to 4096.
     pub instruction_entries: u32,
-    /// Its associativity, 1 to 4096.
+    /// Associativity of the instruction TLB, 1 to 4096.
     pub instruction_ways: u32,
     /// Entries of the data TLB, 1 to 4096.
     pub data_entries: u32,
-    /// Its associativity, 1 to 4096.
+    /// Associativity of the data TLB, 1 to 4096.
     pub data_ways: u32,
-    /// Entries of the second level, which both share, 1 to 65536; 0 for none.
+    /// Entries of the shared second-level TLB, 1 to 65536; 0 for none.
     pub second_entries: u32,
-    /// Its associativity, 1 to 65536.
+    /// Associativity of the second-level TLB, 1 to 65536.
     pub second_ways: u32,
-    /// Cycles that the second level takes, 0 to 100.
+    /// Latency of the second-level TLB in cycles, 0 to 100.
     pub second_cycles: u32,
-    /// Page walks at a time, 1 to 8.
+    /// Concurrent page walks, 1 to 8.
     pub walkers: u32,
-    /// Page-table entries (not leaves) that the walkers remember, 0 to 64.
+    /// Entries of the page-walk cache (non-leaf page-table entries), 0 to 64.
     pub walk_cache: u32,
-    /// The lowest level whose entries they remember, 1 to 4: 1 is the one above the leaves, so that a walk of a neighbouring page reads its leaf only;
-    /// with 2 it reads two entries, as ChampSim's does.
+    /// The lowest page-table level in the page-walk cache, 1 to 4. With 1 (just above the leaves) a walk of a
+    /// neighbouring page reads only its leaf; with 2 it reads two entries, as in ChampSim.
     pub walk_cache_from: u32,
-    /// Cycles that a walk takes more for each page that had to be found for it, 0 to 100000. Only page tables that come into being as a trace is played
-    /// (`playback.pages`) say that there were any: a guest takes its page faults itself.
+    /// Page-fault penalty: extra cycles of a walk per page that had to be allocated for it, 0 to 100000. It
+    /// applies only to page tables built during trace playback (`playback.pages`); a guest handles its own
+    /// page faults.
     pub fault_cycles: u32,
 }
 

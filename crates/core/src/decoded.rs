@@ -1,7 +1,9 @@
-//! A buffer of decoded instructions (op cache, DSB, DIB): what comes out of it is neither asked of the instruction cache nor decoded.
+//! The decoded-instruction buffer (op cache, DSB, DIB): a hit bypasses the instruction cache and the
+//! decoders.
 //!
-//! It holds windows of code, aligned pieces of some bytes by their physical address, in sets, least recently used first out. A window enters
-//! when one of its instructions is decoded, and gives from when fetch comes to it again: by a jump, or from the window before it.
+//! It holds aligned windows of code, identified by physical address, in sets with LRU replacement. A window
+//! enters when one of its instructions is decoded. It hits from the next time fetch enters it, by a jump or
+//! from the preceding window.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,23 +12,23 @@ use crate::saved::cycle;
 
 const NOWHERE: u64 = u64::MAX;
 
-/// See the module.
+/// The decoded-instruction buffer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Decoded {
-    /// Window and last use, a set after the other.
+    /// Window and last use, set by set.
     entries: Vec<(u64, u64)>,
     ways: usize,
     window_bits: u32,
     latency: u64,
     #[serde(deserialize_with = "cycle")]
     clock: u64,
-    /// The window that fetch is in, and whether it was there when fetch came to it.
+    /// The window that fetch is in, and whether it hit.
     window: u64,
     pub(crate) hit: bool,
 }
 
 impl Decoded {
-    /// None if it has no sets.
+    /// Creates the buffer; none if configured with 0 sets.
     pub(crate) fn new(config: &DecodedConfig) -> Option<Box<Decoded>> {
         (config.sets > 0).then(|| {
             Box::new(Decoded {
@@ -41,9 +43,10 @@ impl Decoded {
         })
     }
 
-    /// Fetch has come to this address. Tells whether instructions come from elsewhere now than those before it.
+    /// Moves fetch to this address. Returns whether the source of instructions changed (buffer or instruction
+    /// cache).
     #[inline]
-    pub(crate) fn come_to(&mut self, fetch: u64) -> bool {
+    pub(crate) fn move_to(&mut self, fetch: u64) -> bool {
         let window = fetch >> self.window_bits;
         if window == self.window {
             return false;
@@ -54,37 +57,37 @@ impl Decoded {
         before != self.hit
     }
 
-    /// Fetch goes on elsewhere, or at the same place again.
+    /// Leaves the current window, after a jump or redirection.
     pub(crate) fn leave(&mut self) {
         self.window = NOWHERE;
     }
 
-    /// When a group fetched in cycle `begin` is decoded.
+    /// The decode cycle of a group fetched in cycle `begin`.
     pub(crate) fn decoded(&self, begin: u64) -> u64 {
         begin + self.latency
     }
 
-    /// Whether a window is there; from now on it is.
+    /// Returns whether a window is present, and enters it.
     fn look_up(&mut self, window: u64) -> bool {
         self.clock += 1;
         let sets = (self.entries.len() / self.ways) as u64;
         let first = (window % sets) as usize * self.ways;
         let set = &mut self.entries[first..first + self.ways];
-        let known = set.iter().position(|entry| entry.0 == window);
+        let found = set.iter().position(|entry| entry.0 == window);
         let oldest = || (0..set.len()).min_by_key(|way| set[*way].1).expect("a set has a way");
-        let way = known.unwrap_or_else(oldest);
+        let way = found.unwrap_or_else(oldest);
         set[way] = (window, self.clock);
-        known.is_some()
+        found.is_some()
     }
 
-    /// What is held goes to the other one, and the other way; where fetch is does not.
+    /// Swaps the entries with the other buffer; the fetch positions stay.
     pub(crate) fn exchange(&mut self, other: &mut Decoded) {
         std::mem::swap(&mut self.entries, &mut other.entries);
         std::mem::swap(&mut self.clock, &mut other.clock);
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Decoded) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Decoded) -> bool {
         self.entries.len() == fresh.entries.len()
             && self.ways == fresh.ways
             && self.window_bits == fresh.window_bits

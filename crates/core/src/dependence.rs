@@ -1,23 +1,24 @@
-//! Which loads wait for which stores: store sets (Chrysos and Emer, ISCA 1998). A load and a store that clashed share a set;
-//! the load then waits for the address of the last store of its set, and so do that set's stores for each other.
+//! Memory-dependence prediction: store sets (Chrysos and Emer, ISCA 1998). A load and a store that violated
+//! memory order share a set. The load then waits for the address of the set's last store; stores of a set
+//! also wait for each other.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::PipelineConfig;
 
-/// See the module.
+/// The store-set predictor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoreSets {
-    /// The set of each hash of an instruction's address; 0 is none.
+    /// The set of each hashed instruction address; 0 is none.
     sets: Vec<u16>,
-    /// The number of the last store of each set; 0 is none.
+    /// Number of the last store of each set; 0 is none.
     last: Vec<u64>,
-    /// Loads until all is forgotten.
+    /// Loads until the sets are cleared.
     left: u64,
     clear_every: u64,
 }
 
-/// Sets told apart.
+/// Number of distinct sets.
 const SETS: usize = 256;
 
 impl StoreSets {
@@ -35,7 +36,7 @@ impl StoreSets {
         (pc >> 1 ^ pc >> 11) as usize & (self.sets.len() - 1)
     }
 
-    /// The number of the store for which the load at `pc` waits; 0 is none.
+    /// The number of the store that the load at `pc` waits for; 0 is none.
     #[inline]
     pub(crate) fn load(&mut self, pc: u64) -> u64 {
         self.left -= 1;
@@ -49,7 +50,7 @@ impl StoreSets {
         }
     }
 
-    /// The number of the store for which the store at `pc`, of number `number`, waits; 0 is none.
+    /// The number of the store that store `number` at `pc` waits for; 0 is none.
     #[inline]
     pub(crate) fn store(&mut self, pc: u64, number: u64) -> u64 {
         match self.sets[self.place(pc)] {
@@ -58,7 +59,7 @@ impl StoreSets {
         }
     }
 
-    /// A load went ahead of a store that it depends on.
+    /// Merges the sets of a load and the store that it wrongly passed.
     pub(crate) fn clash(&mut self, load_pc: u64, store_pc: u64) {
         let (load, store) = (self.place(load_pc), self.place(store_pc));
         let set = match (self.sets[load], self.sets[store]) {
@@ -70,8 +71,8 @@ impl StoreSets {
         self.sets[store] = set;
     }
 
-    /// Whether a saved one is one of this kind.
-    pub(crate) fn fits(&self, fresh: &StoreSets) -> bool {
+    /// Whether saved state matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &StoreSets) -> bool {
         self.sets.len() == fresh.sets.len()
             && self.last.len() == fresh.last.len()
             && self.last.iter().all(|number| *number < u64::MAX / 4)

@@ -1,11 +1,13 @@
-//! The front end: fetch by lines of the instruction cache, then decode and rename as stages with widths and fixed delays.
+//! The front end: fetch by lines of the instruction cache, then decode and rename as stages with widths and
+//! fixed delays.
 //!
-//! A *fetch group* is what one cycle fetches: up to the fetch width, from one line, ending with a taken branch. One group
-//! arrives a cycle, in order. The instruction cache is pipelined: behind a miss fetch runs ahead along the predicted path, a group a cycle, as
-//! far as the fetch queue has room and the cache has miss registers. The line fetched last is kept, so that a loop within it asks the
-//! cache once. What is in the buffer of decoded instructions ([`decoded`](crate::decoded)), if there is one, is not asked of the cache and takes no place of the
-//! decoders'. At most `fetch_queue` ops are between fetch and dispatch. An instruction that crosses lines counts for the line in
-//! which it begins.
+//! A *fetch group* is fetched in one cycle: up to the fetch width, from one line, ending with a taken branch.
+//! Groups arrive in order, one per cycle. The instruction cache is pipelined: after a miss, fetch continues
+//! along the predicted path, one group per cycle, while the fetch queue has room and the cache has free
+//! MSHRs. The last fetched line is kept, so that a loop within it accesses the cache once. A hit in the
+//! decoded-instruction buffer ([`decoded`](crate::decoded)), if configured, bypasses cache and decoders. At
+//! most `fetch_queue` ops are between fetch and dispatch. An instruction that crosses lines counts for the
+//! line in which it starts.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES, Level};
 use doorbell_sim::op::Op;
@@ -21,65 +23,66 @@ use crate::saved::cycle;
 use crate::shared::{Shared, Stage};
 use crate::stats::{Cause, Counts};
 
-/// When an op passed the front end.
+/// Cycles in which an op passed the front-end stages.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) fetch: u64,
     pub(crate) decode: u64,
     pub(crate) rename: u64,
-    /// From when on it can be dispatched.
+    /// The cycle from which it can be dispatched.
     pub(crate) ready: u64,
-    /// Until when on nothing could be dispatched because of `bad`; 0 if that was not the case.
+    /// The cycle until which nothing could be dispatched because of `bad`; 0 if there was no redirection.
     pub(crate) bad_until: u64,
     pub(crate) bad: Cause,
-    /// Why it was not there earlier.
+    /// The cause of its front-end delay.
     pub(crate) cause: Cause,
 }
 
 impl Fetched {
-    /// What delays the op's dispatch; `back` is what does so once it is ready.
+    /// Attributes the op's dispatch delay; `back` is the cause once the op is ready.
     #[inline(always)]
     pub(crate) fn bubble(&self, back: Option<Cause>) -> Bubble {
         Bubble { bad_until: self.bad_until, bad: self.bad, front_until: self.ready, front: self.cause, back }
     }
 }
 
-/// See the module.
+/// The front end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Front {
     width: u32,
-    /// From rename to dispatch.
+    /// Cycles from rename to dispatch.
     tail: u64,
     redirect_cycles: u64,
     misfetch_cycles: u64,
-    /// When the current group was asked for, its address translated, and when it arrived.
+    /// When the current group's cache request was sent, after translation.
     #[serde(deserialize_with = "cycle")]
     fetched: u64,
-    /// When it really was fetched.
+    /// When fetch of the group started, before translation.
     #[serde(deserialize_with = "cycle")]
     began: u64,
     #[serde(deserialize_with = "cycle")]
     arrived: u64,
-    /// How many more ops the group can have.
+    /// Ops that the group can still take.
     left: u32,
     line: u64,
     page: u64,
-    /// Cycles of a hit, as last seen.
+    /// Latency of the last instruction-cache hit.
     #[serde(deserialize_with = "cycle")]
     hit_cycles: u64,
-    /// The next group is not fetched before, because of `floor_cause`.
+    /// The earliest fetch cycle of the next group, because of `floor_cause`.
     #[serde(deserialize_with = "cycle")]
     floor: u64,
     floor_cause: Cause,
     queue: Ring,
-    /// Free places that it takes to begin a group. A thread does not take the other's turns for less than all that a group can have.
+    /// Free fetch-queue entries required to start a group. An SMT thread takes a fetch turn only for a full
+    /// group.
     places: u64,
-    /// Decode and rename take all that a group can have, and so never hold anything up.
+    /// Decode and rename are as wide as fetch, and so never stall.
     straight: bool,
     decode: Limiter,
     rename: Limiter,
     decoded: Option<Box<Decoded>>,
-    /// Whether the instruction cache was asked for `line`.
+    /// Whether `line` was requested from the instruction cache.
     asked: bool,
 }
 
@@ -115,8 +118,8 @@ impl Front {
         }
     }
 
-    /// Whether it has turns to leave to another thread.
-    pub(crate) fn part(&mut self, parts: u32) {
+    /// Sets the required queue space: a full group if another thread shares the fetch turns.
+    pub(crate) fn partition(&mut self, parts: u32) {
         self.places = if parts == 1 { 1 } else { u64::from(self.width).min(self.queue.size()) };
     }
 
@@ -133,7 +136,7 @@ impl Front {
         let line = op.fetch.0 / LINE_BYTES;
         let room = self.queue.free_from();
         let (mut bad_until, mut bad, mut cause) = (0, Cause::Base, Cause::Fetch);
-        let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.come_to(op.fetch.0));
+        let switched = self.decoded.as_mut().is_some_and(|decoded| decoded.move_to(op.fetch.0));
         if self.left == 0 || line != self.line || room > self.fetched || switched {
             (bad_until, bad) = self.redirected();
             cause = self.group::<THREADS, M>(op, line, memory, mmu, counts, shared.as_deref_mut());
@@ -149,7 +152,7 @@ impl Front {
         Fetched { fetch: self.began, decode, rename, ready: rename + self.tail, bad_until, bad, cause }
     }
 
-    /// Until when a redirection costs slots at least.
+    /// The cycle until which a redirection costs slots at least, and its cause.
     #[inline]
     fn redirected(&self) -> (u64, Cause) {
         if matches!(self.floor_cause, Cause::Branch | Cause::Clear) {
@@ -159,7 +162,7 @@ impl Front {
         }
     }
 
-    /// Begins a group; returns why it comes late, if it does.
+    /// Starts a group; returns the cause of its delay, if any.
     #[inline]
     fn group<const THREADS: bool, M: CoreMemory>(
         &mut self,
@@ -216,13 +219,13 @@ impl Front {
         cause
     }
 
-    /// An op has been dispatched.
+    /// Releases the fetch-queue entry of an op dispatched at `at`.
     #[inline(always)]
     pub(crate) fn dispatched(&mut self, at: u64) {
         self.queue.push(at + 1);
     }
 
-    /// A branch has been fetched and executed at `executed`: where fetch goes on follows from its prediction.
+    /// Redirects fetch after a branch executed at `executed`, according to its prediction.
     #[inline]
     pub(crate) fn branch(&mut self, op: &Op, prediction: Prediction, executed: u64) {
         if prediction.is_misprediction() {
@@ -241,12 +244,12 @@ impl Front {
         }
     }
 
-    /// Fetches the op that clashed and what is behind it again: the clash was found in cycle `found`.
+    /// Refetches the violating load and all younger ops; the violation was detected in cycle `found`.
     pub(crate) fn refetch(&mut self, found: u64) {
         self.redirect(found + self.redirect_cycles, Cause::Clear);
     }
 
-    /// Fetches nothing before `cycle`; what was fetched is thrown away.
+    /// Flushes fetched ops and fetches nothing before `cycle`.
     pub(crate) fn redirect(&mut self, cycle: u64, cause: Cause) {
         self.left = 0;
         self.line = NOWHERE;
@@ -257,7 +260,7 @@ impl Front {
         self.floor_cause = cause;
     }
 
-    /// When the next op is fetched, or its group, at the earliest.
+    /// The earliest fetch cycle of the next op or its group.
     pub(crate) fn next(&self) -> u64 {
         match self.queue.free_from() <= self.fetched && self.left > 0 {
             true => self.fetched,
@@ -265,7 +268,7 @@ impl Front {
         }
     }
 
-    /// Nothing more is fetched before `cycle`.
+    /// Fetches nothing more before `cycle`.
     pub(crate) fn not_before(&mut self, cycle: u64) {
         if cycle > self.fetched {
             self.left = 0;
@@ -273,21 +276,21 @@ impl Front {
         }
     }
 
-    /// The decoded instructions, which threads share, go to where the other's front end finds them.
+    /// Swaps the decoded instructions, which threads share, with the other thread's front end.
     pub(crate) fn exchange(&mut self, other: &mut Front) {
         if let (Some(own), Some(other)) = (&mut self.decoded, &mut other.decoded) {
             own.exchange(other);
         }
     }
 
-    /// Translations may have changed.
-    pub(crate) fn forget_page(&mut self) {
+    /// Drops the current page and line, because translations may have changed.
+    pub(crate) fn drop_page(&mut self) {
         self.page = NOWHERE;
         self.line = NOWHERE;
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Front) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Front) -> bool {
         self.width == fresh.width
             && self.left <= self.width
             && (1..1 << 20).contains(&self.hit_cycles)
@@ -295,12 +298,12 @@ impl Front {
             && self.redirect_cycles == fresh.redirect_cycles
             && self.misfetch_cycles == fresh.misfetch_cycles
             && self.straight == fresh.straight
-            && self.queue.fits(&fresh.queue)
+            && self.queue.is_compatible(&fresh.queue)
             && self.places == fresh.places
-            && self.decode.fits(&fresh.decode)
-            && self.rename.fits(&fresh.rename)
+            && self.decode.is_compatible(&fresh.decode)
+            && self.rename.is_compatible(&fresh.rename)
             && match (&self.decoded, &fresh.decoded) {
-                (Some(own), Some(fresh)) => own.fits(fresh),
+                (Some(own), Some(fresh)) => own.is_compatible(fresh),
                 (own, fresh) => own.is_none() && fresh.is_none(),
             }
     }

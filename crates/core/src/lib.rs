@@ -1,17 +1,18 @@
-//! Timing of cores: what each executed op costs, on an in-order or an out-of-order core.
+//! Core timing models: the cycle cost of each executed op on an in-order or an out-of-order core.
 //!
-//! A [`Core`] is handed [ops](doorbell_sim::op) in program order, wherever they come from, and says in which cycle each
-//! commits. It never changes what happened. What surrounds it is a [`CoreMemory`]: caches that price accesses, and page
-//! tables. Cycles are the core's own; how long one is is the owner's business.
+//! A [`Core`] receives [ops](doorbell_sim::op) in program order, from any source, and computes the cycle in
+//! which each commits. It never changes what the ops do. Its surroundings are a [`CoreMemory`]: caches that
+//! return access times, and page tables. All times are core cycles; the owner of the core converts them to
+//! time.
 //!
-//! | What | Where |
+//! | Subject | Module |
 //! |---|---|
-//! | the pipelines, and what both have | `out_of_order`, `in_order`, `common` |
+//! | the two pipelines, and their common parts | `out_of_order`, `in_order`, `common` |
 //! | fetch, decode, rename | `front` |
 //! | branch prediction | `branch` |
 //! | functional units, ports | `units` |
-//! | entries released in order, and in any | `ring`, `wheel` |
-//! | two threads of a core, what they share | `threads`, `shared`, `settle` |
+//! | resources released in program order, and in any order | `ring`, `wheel` |
+//! | SMT: two threads, shared structures, slot accounting | `threads`, `shared`, `settle` |
 //! | store queue, memory dependences | `stores`, `dependence` |
 //! | TLBs, page walks | `tlb`, `mmu` |
 //! | top-down slots, CPI stack | `accounts`, `stats` |
@@ -65,62 +66,63 @@ use mmu::{Mmu, Side};
 use out_of_order::{OutOfOrder, OutOfOrderState};
 use shared::SharedState;
 
-/// A core's predictors and TLBs, while no time passes. `walk` says which page-table entries a walk for an address reads.
+/// Functional warming: trains a core's predictors and TLBs without advancing time. `walk` returns the
+/// page-table entries that a walk for an address reads.
 pub struct Learning<'a> {
     branch: &'a mut BranchUnit,
     mmu: &'a mut Mmu,
 }
 
 impl Learning<'_> {
-    /// An instruction on this page is fetched.
+    /// Warms the instruction TLB for a fetch from this page.
     #[inline]
     pub fn fetch(&mut self, virt: u64, walk: impl FnOnce(u64) -> Walk) {
         self.mmu.warm(Side::Instruction, virt, walk);
     }
 
-    /// Data on this page are accessed.
+    /// Warms the data TLB for an access to this page.
     #[inline]
     pub fn data(&mut self, virt: u64, walk: impl FnOnce(u64) -> Walk) {
         self.mmu.warm(Side::Data, virt, walk);
     }
 
-    /// A branch has gone its way.
+    /// Trains the branch predictors with an executed branch.
     #[inline]
     pub fn branch(&mut self, op: &Op) {
         self.branch.predict(op);
     }
 }
 
-/// A core. See the crate.
+/// A core: pipeline, predictors and TLBs. See the crate documentation.
 #[derive(Clone, Debug)]
 pub struct Core {
     config: PipelineConfig,
     engine: Engine,
     device: Option<DeviceAccess>,
-    /// Its number, if it is a thread of a core that has two.
+    /// Thread number; none on a core without SMT.
     thread: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one a core, and it is always in use")]
+#[allow(clippy::large_enum_variant, reason = "one per core, always in use")]
 enum Engine {
     OutOfOrder(OutOfOrder),
     InOrder(InOrder),
 }
 
-/// A device access that has begun and not ended.
+/// A device access that was started and has not completed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum DeviceAccess {
     OutOfOrder(out_of_order::DeviceAccess),
     InOrder(in_order::DeviceAccess),
 }
 
-/// A core's saved state: everything that its times depend on.
+/// Saved state of a core: everything that affects its timing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CoreState {
     engine: Saved,
     device: Option<DeviceAccess>,
-    /// What threads share, where it was this thread's turn.
+    /// Structures shared by SMT threads; present in the active thread only.
     shared: Option<Box<SharedState>>,
 }
 
@@ -130,7 +132,7 @@ enum Saved {
     InOrder(Box<InOrderState>),
 }
 
-/// Does the same on either engine.
+/// Runs the same expression on either pipeline.
 macro_rules! on_engine {
     ($core:expr, $engine:ident => $do:expr) => {
         match &mut $core.engine {
@@ -147,10 +149,11 @@ macro_rules! on_engine {
 }
 
 impl Core {
-    /// A core in cycle 0 that knows nothing. The configuration must be [valid](PipelineConfig::validate).
+    /// Creates a core in cycle 0 with untrained predictors and empty TLBs. The configuration must be
+    /// [valid](PipelineConfig::validate).
     pub fn new(config: &PipelineConfig) -> Core {
         if let Err(problem) = config.validate() {
-            panic!("a core was built from a configuration that is not valid: {problem}");
+            panic!("core configuration is invalid: {problem}");
         }
         let engine = match config.kind {
             CoreKind::OutOfOrder => Engine::OutOfOrder(OutOfOrder::new(config)),
@@ -159,20 +162,20 @@ impl Core {
         Core { config: config.clone(), engine, device: None, thread: None }
     }
 
-    /// Prices ops that were executed, in program order. An access to a device among them is taken to be answered at once;
-    /// use [`begin_device`](Core::begin_device) for one that is not.
+    /// Times executed ops, in program order. Device accesses among them complete at once; use
+    /// [`begin_device`](Core::begin_device) for real device latency.
     pub fn execute<M: CoreMemory>(&mut self, ops: &[Op], memory: &mut M) {
         self.execute_observed(ops, memory, &mut ());
     }
 
-    /// The same, with an observer.
+    /// Like [`execute`](Core::execute), with an observer.
     pub fn execute_observed<M: CoreMemory, O: Observer>(
         &mut self,
         ops: &[Op],
         memory: &mut M,
         observer: &mut O,
     ) {
-        assert!(self.device.is_none(), "an access to a device has begun and not ended");
+        assert!(self.device.is_none(), "a device access is still pending");
         macro_rules! each {
             ($core:ident, $step:expr) => {
                 for op in ops {
@@ -198,59 +201,61 @@ impl Core {
         on_engine!(ref self, core => core.common().now())
     }
 
-    /// When the next op, or its group, is fetched at the earliest. Memory is not asked for anything before.
+    /// The earliest fetch cycle of the next op or its fetch group. Memory gets no request from before this
+    /// cycle.
     #[inline]
     pub fn next_fetch(&self) -> u64 {
         on_engine!(ref self, core => core.common().front.next())
     }
 
-    /// Nothing happens until `cycle` (WFI): then fetch begins again with an empty pipeline.
+    /// Stays idle until `cycle` (WFI); then fetch restarts with an empty pipeline.
     pub fn skip_to(&mut self, cycle: u64) {
         self.skip(cycle, Cause::Idle);
     }
 
-    /// What happens until `cycle` is not timed: the cycles are in no figure.
+    /// Skips untimed execution until `cycle`: these cycles enter no statistic.
     pub fn skip_untimed_to(&mut self, cycle: u64) {
         self.skip(cycle, Cause::Untimed);
     }
 
     fn skip(&mut self, cycle: u64, cause: Cause) {
-        let cycle = cycle.max(self.rested_until());
+        let cycle = cycle.max(self.slots_given_until());
         on_engine!(self, core => core.skip_to(cycle, cause));
     }
 
-    /// An interrupt or exception behind the last op: what has been fetched behind it is thrown away.
+    /// Takes an interrupt or exception after the last op: younger instructions in the front end are flushed.
     pub fn trap(&mut self) {
         on_engine!(self, core => core.common_mut().trap());
     }
 
-    /// When an access to a device leaves the core: it does so at the head of the window, when it can no longer be undone,
-    /// after older accesses to devices, but not after older stores to memory: that order is what fences are for (RISC-V
-    /// orders I/O and memory only by `fence` with I/O sets).
+    /// Returns when a device access leaves the core. It does so at the head of the window, when it can no
+    /// longer be squashed, and after older device accesses. It does not wait for older stores to memory:
+    /// RISC-V orders I/O and memory only by `fence` with I/O sets.
     pub fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> u64 {
-        assert!(self.device.is_none(), "one access to a device at a time");
-        let (access, begun) = match &mut self.engine {
+        assert!(self.device.is_none(), "only one device access at a time");
+        let (access, sent) = match &mut self.engine {
             Engine::OutOfOrder(core) => {
                 let access = core.begin_device(op, memory);
-                (DeviceAccess::OutOfOrder(access), OutOfOrder::begun(&access))
+                (DeviceAccess::OutOfOrder(access), OutOfOrder::sent_at(&access))
             }
             Engine::InOrder(core) => {
                 let access = core.begin_device(op, memory);
-                (DeviceAccess::InOrder(access), InOrder::begun(&access))
+                (DeviceAccess::InOrder(access), InOrder::sent_at(&access))
             }
         };
         self.device = Some(access);
-        begun
+        sent
     }
 
-    /// The access that has begun is over at the first of both times: a load's value is there; a store has been accepted by the root
-    /// complex, and at the second the core is told so, which matters if such stores are ordered. Neither stores nor fences wait until the
-    /// device has them.
+    /// Completes the pending device access. `done[0]` is the completion: load data arrived, or the root
+    /// complex accepted the store. `done[1]` is when the acknowledgement of a store reaches the core; it
+    /// matters for ordered device stores. Neither stores nor fences wait until the device itself has received
+    /// the data.
     pub fn end_device(&mut self, op: &Op, done: [u64; 2]) {
         self.end_device_observed(op, done, &mut ());
     }
 
-    /// The same, with an observer.
+    /// Like [`end_device`](Core::end_device), with an observer.
     pub fn end_device_observed<O: Observer>(&mut self, op: &Op, done: [u64; 2], observer: &mut O) {
         match (&mut self.engine, self.device.take()) {
             (Engine::OutOfOrder(core), Some(DeviceAccess::OutOfOrder(access))) => {
@@ -259,39 +264,40 @@ impl Core {
             (Engine::InOrder(core), Some(DeviceAccess::InOrder(access))) => {
                 core.end_device(op, access, done, observer)
             }
-            _ => panic!("no access to a device has begun"),
+            _ => panic!("no device access is pending"),
         }
     }
 
-    /// Drops translations: of one address or all, of one address space or all (SFENCE.VMA).
+    /// Drops translations of one address or all, in one address space or all (SFENCE.VMA).
     pub fn flush_tlb(&mut self, virt: Option<u64>, space: Option<u16>) {
         on_engine!(self, core => core.common_mut().flush_tlb(virt, space));
     }
 
-    /// Addresses are of another space from now on: after a write to `satp` (the space is the ASID) or a change of mode; none
-    /// if they are physical. Without the latter a core is right too, but asks its memory for a walk at each access.
+    /// Sets the address space of subsequent accesses, after a write to `satp` (space = ASID) or a mode
+    /// change; none for physical addresses. With a space set although addresses are physical, timing stays
+    /// correct, but every access requests a walk.
     pub fn set_address_space(&mut self, space: Option<u16>) {
         on_engine!(self, core => core.common_mut().set_space(space));
     }
 
-    /// What learns without time passing. Caches are warmed by their owner.
+    /// Returns the predictors and TLBs for functional warming. The owner warms the caches.
     #[inline]
     pub fn learning(&mut self) -> Learning<'_> {
         let (branch, mmu) = on_engine!(self, core => core.common_mut().learners());
         Learning { branch, mmu }
     }
 
-    /// What was counted since the beginning.
+    /// Statistics since cycle 0.
     pub fn stats(&self) -> CoreStats {
         self.with_late(on_engine!(ref self, core => core.common().stats()))
     }
 
-    /// What was counted, and that nothing happens until `cycle` (WFI).
+    /// Statistics as if the core stayed idle until `cycle` (WFI).
     pub fn stats_until(&self, cycle: u64) -> CoreStats {
         self.with_late(on_engine!(ref self, core => core.common().stats_until(cycle)))
     }
 
-    /// With what units and shared stages have counted themselves.
+    /// Adds the late bookings counted in the units and shared stages.
     fn with_late(&self, mut stats: CoreStats) -> CoreStats {
         stats.counts.late_bookings += on_engine!(ref self, core => core.late());
         stats
@@ -302,12 +308,12 @@ impl Core {
         &self.config
     }
 
-    /// Whether an access to a device has begun and not ended.
+    /// Whether a device access is pending.
     pub fn has_device_access(&self) -> bool {
         self.device.is_some()
     }
 
-    /// The state to save.
+    /// Returns the state to save.
     pub fn save(&self) -> CoreState {
         let engine = match &self.engine {
             Engine::OutOfOrder(core) => Saved::OutOfOrder(Box::new(core.save())),
@@ -316,16 +322,18 @@ impl Core {
         CoreState { engine, device: self.device, shared: self.save_shared() }
     }
 
-    /// Goes on where the core that was saved stopped. Its configuration must be this one's; what does not fit or
-    /// contradicts itself is refused, and the core stays as it was.
+    /// Restores saved state. It must come from the same configuration; incompatible or inconsistent state is
+    /// rejected, and the core keeps its current state.
     pub fn restore(&mut self, state: CoreState) -> Result<(), String> {
-        let fits = match state.device {
+        let matches = match state.device {
             Some(DeviceAccess::OutOfOrder(_)) => self.config.kind == CoreKind::OutOfOrder,
             Some(DeviceAccess::InOrder(_)) => self.config.kind == CoreKind::InOrder,
             None => true,
         };
-        if !fits {
-            return Err("the access to a device is of another kind of core".into());
+        if !matches {
+            return Err(
+                "the saved device access belongs to another core kind; restore with the same `kind`".into()
+            );
         }
         let shared = self.restored_shared(state.shared)?;
         self.engine = match (state.engine, self.config.kind) {
@@ -335,7 +343,11 @@ impl Core {
             (Saved::InOrder(saved), CoreKind::InOrder) => {
                 Engine::InOrder(InOrder::restore(&self.config, *saved)?)
             }
-            _ => return Err("the state is of another kind of core".into()),
+            _ => {
+                return Err(
+                    "the saved state belongs to another core kind; restore with the same `kind`".into()
+                );
+            }
         };
         on_engine!(self, core => core.common_mut().shared = shared);
         self.device = state.device;

@@ -1,17 +1,17 @@
-//! Units that are not pipelined: each is busy for an interval after each start.
+//! Non-pipelined units: each is busy for an interval after each start.
 //!
-//! Starts are kept unit by unit until they can matter no more, however far ahead they lie: as many as the window holds may wait
-//! for one divider. An op may start between two that were booked before it, if it fits.
+//! Starts are kept per unit until they are in the past, however far ahead they are: a whole window of ops may
+//! wait for one divider. An op may start between two earlier bookings if the gap is long enough.
 
 use serde::{Deserialize, Serialize};
 
 use crate::saved::cycles;
 
-/// The units of one kind.
+/// The units of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LongUnits(Vec<LongUnit>);
 
-/// The starts on one unit, in order.
+/// The starts on one unit, in time order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LongUnit {
     #[serde(deserialize_with = "cycles")]
@@ -19,7 +19,7 @@ struct LongUnit {
 }
 
 impl LongUnit {
-    /// The first cycle from `from` on in which the unit is free for so long.
+    /// The first cycle at or after `from` in which the unit is free for `interval` cycles.
     fn first_free(&self, from: u64, interval: u64) -> u64 {
         let mut at = from;
         let first = self.starts.partition_point(|start| start + interval <= from);
@@ -38,13 +38,13 @@ impl LongUnits {
         LongUnits(vec![LongUnit::default(); units as usize])
     }
 
-    /// Which unit is the first to be free from `from` on, and when.
+    /// The unit that is free first at or after `from`, and the cycle.
     pub(crate) fn first_free(&self, from: u64, interval: u64) -> (usize, u64) {
         let free = self.0.iter().map(|unit| unit.first_free(from, interval)).enumerate();
         free.min_by_key(|(unit, at)| (*at, *unit)).expect("there is a unit of each kind")
     }
 
-    /// Starts an op. Later ones will not ask for anything before `floor`.
+    /// Starts an op. Later requests do not come from before `floor`.
     pub(crate) fn start(&mut self, unit: usize, at: u64, interval: u64, floor: u64) {
         let starts = &mut self.0[unit].starts;
         let over = starts.partition_point(|start| start + interval <= floor);
@@ -53,11 +53,11 @@ impl LongUnits {
         starts.insert(place, at);
     }
 
-    /// Says what is impossible about saved ones that are to be like these.
+    /// Checks saved units against this configuration.
     pub(crate) fn check(&self, saved: &LongUnits, interval: u64) -> Result<(), String> {
         let apart = |unit: &LongUnit| unit.starts.windows(2).all(|pair| pair[0] + interval <= pair[1]);
         if saved.0.len() != self.0.len() || !saved.0.iter().all(apart) {
-            return Err("more units are busy than there are".into());
+            return Err("the saved state has more busy units than exist".into());
         }
         Ok(())
     }

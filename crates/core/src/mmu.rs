@@ -1,8 +1,8 @@
-//! Address translation as time: an instruction and a data TLB, a second level that they share, and page-table walkers whose
-//! reads go through the caches, with a small cache of page-table entries that are not leaves.
+//! Timing of address translation: an instruction TLB and a data TLB, a shared second-level TLB, page-table
+//! walkers that read through the caches, and a small page-walk cache of non-leaf entries.
 //!
-//! A hit of the first level takes no time of its own. A page enters the TLBs when its walk is asked for; what asks for it
-//! before the walk has ended does not wait for it. Global pages are entered once for each address space.
+//! A first-level hit adds no latency. A page enters the TLBs when its walk starts; later accesses to it do
+//! not wait for the end of the walk. Global pages are entered once per address space.
 
 use doorbell_sim::Ps;
 use doorbell_sim::calendar::Calendar;
@@ -14,7 +14,7 @@ use crate::saved::cycle;
 use crate::stats::Counts;
 use crate::tlb::{Tlb, size_of};
 
-/// See the module.
+/// The MMU.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mmu {
     instruction: Tlb,
@@ -24,13 +24,13 @@ pub(crate) struct Mmu {
     walkers: Vec<Calendar>,
     walk_cache: WalkCache,
     fault_cycles: u64,
-    /// The address space whose entries count, as entries are tagged with it; none if addresses are physical.
+    /// The current address space, with which TLB entries are tagged; none if addresses are physical.
     space: Option<u16>,
     own: OwnSpaces,
 }
 
-/// Which of the tags are a thread's: numbers of address spaces are its own, and so the highest of their bits says whose one is. Of a
-/// core without threads no bit does.
+/// The address-space tag bits that identify the SMT thread: the top bit of the tag is the thread number.
+/// Without SMT the mask is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct OwnSpaces {
     mask: u16,
@@ -43,12 +43,13 @@ impl OwnSpaces {
     }
 }
 
-/// No walk waits longer for a walker.
+/// Maximum wait for a walker.
 const WAIT_MAX: u64 = 1 << 20;
-/// Walks that ended so long before one begins are forgotten. No op waits so long in a window that one behind it asks earlier by more.
+/// Walks that ended this long before a new one starts are dropped. No op stays in the window longer, so that
+/// no later request starts earlier by more.
 const BEHIND: u64 = 1 << 16;
 
-/// Whose translation it is.
+/// The TLB side: instruction or data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Instruction,
@@ -70,25 +71,25 @@ impl Mmu {
         }
     }
 
-    /// It is this thread's, of several that share the entries.
+    /// Turns it into the MMU of this SMT thread; threads share the entries.
     pub(crate) fn of_thread(self, thread: u16) -> Mmu {
         let own = OwnSpaces { mask: 1 << 15, bits: thread << 15 };
         Mmu { own, ..self }
     }
 
-    /// The space that addresses are of from now on.
+    /// Sets the address space of subsequent accesses.
     pub(crate) fn set_space(&mut self, space: Option<u16>) {
         self.space = space.map(|space| self.own.tag(space));
     }
 
-    /// Entries and walkers, which threads share, go to the other one, and the other way.
+    /// Swaps the entries and walkers, which threads share, with the other thread.
     pub(crate) fn exchange(&mut self, other: &mut Mmu) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.space, &mut other.space);
         std::mem::swap(&mut self.own, &mut other.own);
     }
 
-    /// When an address that is asked for at `at` is translated.
+    /// The cycle in which an address requested at `at` is translated.
     #[inline]
     pub(crate) fn translate<M: CoreMemory>(
         &mut self,
@@ -149,13 +150,13 @@ impl Mmu {
         let begin = free.min(after_second + WAIT_MAX);
         let entries = &walk.entries[..usize::from(walk.levels).min(walk.entries.len())];
         let mut now = begin;
-        for entry in &entries[self.walk_cache.known(entries)..] {
+        for entry in &entries[self.walk_cache.look_up(entries)..] {
             let access = CoreAccess { kind: AccessKind::Walk, addr: *entry, pc: virt };
             now = memory.access(now, access).at.max(now + 1);
             counts.walk_accesses += 1;
         }
         now += u64::from(walk.faults) * self.fault_cycles;
-        // How long it takes was not known when the gap was found: what does not fit is booked behind.
+        // The duration was unknown when the gap was found: a walk that does not fit is booked after the gap.
         let walker = &mut self.walkers[walker];
         let late = walker.late();
         walker.book_raw(begin, now - begin);
@@ -165,7 +166,7 @@ impl Mmu {
         now
     }
 
-    /// The walker that is free first from a cycle on, and when.
+    /// The walker that is free first from cycle `from` on, and when.
     fn walker(&self, from: u64) -> (usize, u64) {
         let (mut walker, mut free) = (0, u64::MAX);
         for (number, one) in self.walkers.iter().enumerate() {
@@ -180,7 +181,7 @@ impl Mmu {
         (walker, free)
     }
 
-    /// Enters a page without taking time.
+    /// Enters a page without advancing time.
     #[inline]
     pub(crate) fn warm(&mut self, side: Side, virt: u64, walk: impl FnOnce(u64) -> Walk) {
         let Some(space) = self.space else { return };
@@ -208,11 +209,11 @@ impl Mmu {
             let size = size_of(walk.page_bytes);
             first.insert(virt, space, size);
             self.second.insert(virt, space, size);
-            self.walk_cache.known(&walk.entries[..usize::from(walk.levels).min(walk.entries.len())]);
+            self.walk_cache.look_up(&walk.entries[..usize::from(walk.levels).min(walk.entries.len())]);
         }
     }
 
-    /// Drops translations, as SFENCE.VMA does.
+    /// Drops translations (SFENCE.VMA).
     pub(crate) fn flush(&mut self, virt: Option<u64>, space: Option<u16>) {
         let OwnSpaces { mask, bits } = self.own;
         let spaces = space.map_or((mask, bits), |space| (u16::MAX, self.own.tag(space)));
@@ -222,35 +223,35 @@ impl Mmu {
         self.walk_cache.clear();
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Mmu) -> bool {
-        self.instruction.fits(&fresh.instruction)
-            && self.data.fits(&fresh.data)
-            && self.second.fits(&fresh.second)
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Mmu) -> bool {
+        self.instruction.is_compatible(&fresh.instruction)
+            && self.data.is_compatible(&fresh.data)
+            && self.second.is_compatible(&fresh.second)
             && self.second_cycles == fresh.second_cycles
             && self.fault_cycles == fresh.fault_cycles
             && self.own == fresh.own
             && self.walkers.len() == fresh.walkers.len()
             && self.walkers.iter().all(|walker| walker.booked().0 < u64::MAX / 4)
-            && self.walk_cache.fits(&fresh.walk_cache)
+            && self.walk_cache.is_compatible(&fresh.walk_cache)
     }
 }
 
-/// Addresses of page-table entries that point to further tables, least recently used first out.
+/// The page-walk cache: addresses of non-leaf page-table entries, replaced least recently used first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct WalkCache {
     /// Address and last use.
     entries: Vec<(u64, u64)>,
-    /// How many of a walk's last entries it does not keep.
+    /// Number of last levels of a walk that are not cached.
     leaves: usize,
     #[serde(deserialize_with = "cycle")]
     clock: u64,
-    /// Where the last walk's table of each level was found: a shortcut, of which nothing can be told from outside.
+    /// Position of the last entry found at each level: a shortcut without effect on results.
     #[serde(skip)]
     recent: [usize; LEVELS_MAX],
 }
 
-/// No walk has more levels.
+/// The maximum number of levels of a walk.
 const LEVELS_MAX: usize = 5;
 
 impl WalkCache {
@@ -259,8 +260,8 @@ impl WalkCache {
         WalkCache { entries, leaves: from as usize, clock: 0, recent: [0; LEVELS_MAX] }
     }
 
-    /// How many of a walk's entries need not be read; from now on all but the leaves are known.
-    fn known(&mut self, walk: &[doorbell_sim::ports::PhysAddr]) -> usize {
+    /// Returns how many entries of a walk need not be read, and enters its non-leaf entries.
+    fn look_up(&mut self, walk: &[doorbell_sim::ports::PhysAddr]) -> usize {
         let tables = &walk[..walk.len().saturating_sub(self.leaves)];
         if self.entries.is_empty() {
             return 0;
@@ -293,7 +294,7 @@ impl WalkCache {
         self.entries.fill((u64::MAX, 0));
     }
 
-    fn fits(&self, fresh: &WalkCache) -> bool {
+    fn is_compatible(&self, fresh: &WalkCache) -> bool {
         self.entries.len() == fresh.entries.len()
             && self.leaves == fresh.leaves
             && self.entries.iter().all(|entry| entry.1 <= self.clock)

@@ -1,14 +1,14 @@
-//! Lists in which an entry is found by its number modulo their length, which is a power of two.
+//! Lists indexed by a number modulo their length, a power of two.
 //!
-//! They are asked for several entries an op. So that the host need not compare each place with the length, there is room for
-//! [`MOST`] entries behind every list, of which those beyond its length are never touched.
+//! Each op accesses several entries. Every list has storage for [`MOST`] entries, so that the compiler can
+//! omit bounds checks; entries beyond the length are never touched.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// The longest list.
+/// Maximum length.
 pub(crate) const MOST: usize = 8192;
 
-/// See the module.
+/// A list indexed modulo its length.
 #[derive(Debug)]
 pub(crate) struct Modulo<T> {
     entries: Box<[T; MOST]>,
@@ -16,12 +16,12 @@ pub(crate) struct Modulo<T> {
 }
 
 impl<T: Copy> Modulo<T> {
-    /// So many entries at least, all alike.
+    /// Creates a list of at least `len` equal entries.
     pub(crate) fn new(len: u64, entry: T) -> Modulo<T> {
         let len = (len as usize).next_power_of_two();
-        assert!(len <= MOST, "validate() lets fewer through");
+        assert!(len <= MOST, "validate() rejects longer lists");
         let entries = vec![entry; MOST].into_boxed_slice();
-        Modulo { entries: entries.try_into().ok().expect("as many as asked for"), mask: len - 1 }
+        Modulo { entries: entries.try_into().ok().expect("the vector has MOST entries"), mask: len - 1 }
     }
 
     #[inline(always)]
@@ -43,7 +43,7 @@ impl<T: Copy> Modulo<T> {
         &self.entries[..=self.mask]
     }
 
-    /// The list that has these entries.
+    /// Creates a list with these entries.
     fn of(entries: &[T]) -> Result<Modulo<T>, &'static str> {
         match entries {
             [first, ..] if entries.len().is_power_of_two() && entries.len() <= MOST => {
@@ -51,14 +51,14 @@ impl<T: Copy> Modulo<T> {
                 list.entries[..entries.len()].copy_from_slice(entries);
                 Ok(list)
             }
-            _ => Err("a list has an impossible length"),
+            _ => Err("list length is not a power of two up to 8192"),
         }
     }
 }
 
 impl<T: Copy> Clone for Modulo<T> {
     fn clone(&self) -> Modulo<T> {
-        Modulo::of(self.all()).expect("this one has its length")
+        Modulo::of(self.all()).expect("the length of an existing list is valid")
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_stands_until_its_place_comes_again() {
+    fn an_entry_is_overwritten_after_one_wrap() {
         let mut list = Modulo::new(5, 0);
         (0..20).for_each(|number| list.set(number, number));
         assert_eq!(list.all(), [16, 17, 18, 19, 12, 13, 14, 15]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lists_of_a_length_that_can_be_are_read() {
+    fn lists_of_invalid_length_are_rejected() {
         let list = Modulo::of(&[1, 2, 3, 4]).unwrap();
         assert_eq!((list.all(), *list.get(6)), (&[1, 2, 3, 4][..], 3));
         for length in [0, 3, 2 * MOST] {

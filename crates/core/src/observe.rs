@@ -1,11 +1,11 @@
-//! Watching ops pass: for pipeline logs. A core without an observer pays nothing for it.
+//! Observers of ops, for pipeline logs. A core without an observer pays nothing for them.
 
 use doorbell_sim::memory::Level;
 use doorbell_sim::op::Op;
 
 use crate::branch::Prediction;
 
-/// The cycles in which an op passed the stages.
+/// The cycle in which an op passed each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
     /// Fetched.
@@ -22,23 +22,23 @@ pub struct Stages {
     pub complete: u64,
     /// Committed.
     pub commit: u64,
-    /// Of a store: written to the cache.
+    /// For stores: written to the cache.
     pub written: u64,
-    /// Where a load or atomic was served.
+    /// The level that served a load or atomic.
     pub level: Option<Level>,
-    /// How its prediction went.
+    /// The outcome of its branch prediction.
     pub prediction: Prediction,
-    /// Dispatched twice, for it clashed with an older store.
+    /// Dispatched again after a memory-order violation with an older store.
     pub replayed: bool,
 }
 
-/// Sees every op that is priced, in program order.
+/// Receives every timed op, in program order.
 pub trait Observer {
-    /// An op and when it passed the stages.
+    /// Called with an op and the cycles of its stages.
     fn op(&mut self, op: &Op, stages: &Stages);
 }
 
-/// Sees nothing.
+/// An observer that does nothing.
 impl Observer for () {
     #[inline(always)]
     fn op(&mut self, _: &Op, _: &Stages) {}

@@ -1,24 +1,24 @@
-//! The issue queue of two threads: how many entries are taken in each cycle. The threads' ops come in no order of time, so that
-//! releases alone ([`wheel`](crate::wheel)) do not tell.
+//! The issue queue shared by two SMT threads: occupied entries per cycle. The threads' ops do not arrive in
+//! time order, so that release times alone ([`wheel`](crate::wheel)) are not enough.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bookings::SPAN;
 use crate::saved::cycle;
 
-/// See the module.
+/// The issue-queue occupancy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Occupancy {
-    /// Entries taken in each cycle of the span that begins at `base`.
+    /// Entries occupied in each cycle of the span that starts at `base`.
     taken: Vec<u16>,
     #[serde(deserialize_with = "cycle")]
     base: u64,
     size: u16,
-    /// Stretches of entries that end behind the span.
+    /// Allocations that end after the span.
     far: Vec<Far>,
 }
 
-/// An entry is taken from a cycle on until it can be used again.
+/// An entry allocated in `from` and reusable from `until`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Far {
     #[serde(deserialize_with = "cycle")]
@@ -42,7 +42,7 @@ impl Occupancy {
         if at < self.base + SPAN || self.far.is_empty() { at } else { self.first_free_far(at) }
     }
 
-    /// The same behind the span.
+    /// Like [`first_free`](Occupancy::first_free), after the span.
     #[cold]
     fn first_free_far(&self, mut at: u64) -> u64 {
         loop {
@@ -54,7 +54,7 @@ impl Occupancy {
         }
     }
 
-    /// An entry is taken from a cycle on until it can be used again.
+    /// Allocates an entry from cycle `from` until `free_from`.
     #[inline]
     pub(crate) fn take(&mut self, from: u64, free_from: u64) {
         let end = self.base + SPAN;
@@ -70,7 +70,7 @@ impl Occupancy {
         self.each(from, to, |taken| taken.iter_mut().for_each(|taken| *taken += 1));
     }
 
-    /// Does the same with these cycles of the span, which are one stretch of the list, or two.
+    /// Applies `change` to these cycles of the span: one slice of the ring, or two if it wraps.
     #[inline]
     fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut [u16])) {
         if from >= to {
@@ -85,19 +85,19 @@ impl Occupancy {
         }
     }
 
-    /// No request is for a cycle before `base` any more.
+    /// Advances the span to `base`; no request comes for an earlier cycle any more.
     pub(crate) fn advance(&mut self, base: u64) {
         let end = self.base + SPAN;
         self.each(self.base, base.min(end), |taken| taken.fill(0));
         self.base = self.base.max(base);
         if !self.far.is_empty() {
-            self.come_near(end);
+            self.move_into_span(end);
         }
     }
 
-    /// What lay behind the old end of the span and before the new one is in the span now.
+    /// Enters far allocations into the cycles between the old and the new end of the span.
     #[cold]
-    fn come_near(&mut self, end: u64) {
+    fn move_into_span(&mut self, end: u64) {
         let new_end = self.base + SPAN;
         for Far { from, until } in std::mem::take(&mut self.far) {
             self.enter(from.max(end).max(self.base), until.min(new_end));
@@ -107,9 +107,9 @@ impl Occupancy {
         }
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Occupancy) -> bool {
-        // An op that came late may have been given an entry that one of a later cycle has too.
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Occupancy) -> bool {
+        // Late bookings can over-commit a cycle, so that `taken` may exceed `size`.
         self.taken.len() == fresh.taken.len()
             && self.size == fresh.size
             && self.taken.iter().all(|taken| *taken < u16::MAX / 2)
@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn near_and_far_entries_are_answered_as_by_a_list_without_bounds(
+        fn near_and_far_entries_match_an_unbounded_list(
             size in 1u32..5,
             ops in proptest::collection::vec((0usize..40, 0u64..3 * SPAN, 0u64..60, 0u64..60), 1..120),
         ) {
@@ -147,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_has_an_entry_when_the_first_is_given_back_whoever_asks_last() {
+    fn a_full_queue_admits_at_the_first_release_in_any_request_order() {
         let mut queue = Occupancy::new(2);
         queue.take(100, 150);
         queue.take(100, 120);
         assert_eq!(queue.first_free(100), 120, "illegal at 119, legal at 120");
-        assert_eq!(queue.first_free(80), 80, "what came later does not hold up what was there before it");
+        assert_eq!(queue.first_free(80), 80, "a later allocation does not delay an earlier cycle");
         queue.take(80, 200);
         assert_eq!(queue.first_free(110), 150);
         queue.advance(160);

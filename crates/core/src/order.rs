@@ -1,5 +1,5 @@
-//! Order in memory, the same in both pipelines: what fences, atomics and accesses to devices impose on loads. What they
-//! impose on stores is the store queue's floor.
+//! Memory ordering, common to both pipelines: constraints of fences, atomics and device accesses on loads.
+//! Their constraints on stores are the store queue's `floor`.
 
 use doorbell_sim::Op;
 use serde::{Deserialize, Serialize};
@@ -8,28 +8,28 @@ use crate::common::Common;
 use crate::config::DeviceStores;
 use crate::saved::cycle;
 
-/// See the module.
+/// Ordering constraints on loads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MemoryOrder {
-    /// No load issues before (fences).
+    /// The earliest issue cycle of loads (fences).
     #[serde(deserialize_with = "cycle")]
     pub load: u64,
-    /// When all older loads are complete.
+    /// The cycle by which all older loads are complete.
     #[serde(deserialize_with = "cycle")]
     loads_done: u64,
-    /// When the last store to a device was accepted.
+    /// When the last device store was accepted.
     #[serde(deserialize_with = "cycle")]
     device_store: u64,
 }
 
 impl Common {
-    /// A load is complete.
+    /// Records a completed load.
     #[inline]
     pub fn load_done(&mut self, complete: u64) {
         self.order.loads_done = self.order.loads_done.max(complete);
     }
 
-    /// What follows a fence or an acquiring atomic that is done waits for it.
+    /// Delays younger loads or stores until `done`, the completion of a fence or an acquiring atomic.
     fn hold_back(&mut self, loads: bool, stores: bool, done: u64) {
         if loads {
             self.order.load = self.order.load.max(done);
@@ -39,14 +39,15 @@ impl Common {
         }
     }
 
-    /// From when on an atomic may be executed, for what is before it.
+    /// The earliest cycle in which an atomic may execute, given the older stores and fences.
     pub fn atomic_floor(&self) -> u64 {
         self.stores.all_written().max(self.stores.floor).max(self.order.load)
     }
 
-    /// An atomic that was in the store queue since `from` asked for its line and is complete.
-    pub fn atomic_done(&mut self, op: &Op, from: u64, asked: u64, complete: u64) {
-        self.stores.push_written(op, asked, complete);
+    /// Records an atomic that was in the store queue since `from`, accessed its line at `translated`, and
+    /// completed.
+    pub fn atomic_done(&mut self, op: &Op, from: u64, translated: u64, complete: u64) {
+        self.stores.push_written(op, translated, complete);
         self.counts.atomics += 1;
         self.counts.sq_cycles += self.stores.all_written() - from;
         self.load_done(complete);
@@ -54,7 +55,7 @@ impl Common {
         self.hold_back(loads, stores, complete);
     }
 
-    /// A fence says what waits for what.
+    /// Applies a fence: younger accesses of its successor set wait for older ones of its predecessor set.
     pub fn fence(&mut self, op: &Op) {
         self.counts.fences += 1;
         let [loads_before, stores_before, loads_after, stores_after] = op.fence();
@@ -63,12 +64,13 @@ impl Common {
         self.hold_back(loads_after, stores_after, loads.max(stores));
     }
 
-    /// Whether it is a store to a device that goes through the store queue.
+    /// Whether `op` is a device store that goes through the store queue.
     pub fn is_ordered(&self, op: &Op) -> bool {
         self.device_stores == DeviceStores::Ordered && op.flags & Op::WRITES != 0
     }
 
-    /// From when on an access to a device may leave, for the fences before it and, if it is ordered, for the stores.
+    /// The earliest cycle in which a device access may leave, given the fences and, if it is ordered, the
+    /// older stores.
     pub fn device_floor(&self, op: &Op) -> u64 {
         match op.flags & Op::WRITES != 0 {
             true if self.is_ordered(op) => self.stores.floor.max(self.stores.all_written()),
@@ -77,9 +79,9 @@ impl Common {
         }
     }
 
-    /// An access to a device that was in the pipeline since `from` left the core, is complete, and if it is a store, the core is told
-    /// so.
-    pub fn device_done(&mut self, op: &Op, from: u64, [left, complete, told]: [u64; 3]) {
+    /// Records a device access that was in the pipeline since `from`: when it left the core, when it
+    /// completed and, for a store, when the core received the acknowledgement.
+    pub fn device_done(&mut self, op: &Op, from: u64, [left, complete, acknowledged]: [u64; 3]) {
         self.counts.device_accesses += 1;
         if op.flags & Op::WRITES == 0 {
             return self.load_done(complete);
@@ -87,11 +89,11 @@ impl Common {
         if !self.is_ordered(op) {
             self.order.device_store = complete;
         } else {
-            let told = told.max(complete);
-            self.order.device_store = told;
-            self.stores.push_written(op, left, told);
-            self.stores.floor = self.stores.floor.max(told);
-            self.counts.sq_cycles += told - from;
+            let acknowledged = acknowledged.max(complete);
+            self.order.device_store = acknowledged;
+            self.stores.push_written(op, left, acknowledged);
+            self.stores.floor = self.stores.floor.max(acknowledged);
+            self.counts.sq_cycles += acknowledged - from;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Resources that are released in program order, and widths of stages that work in order.
+//! Resources that are released in program order, and widths of in-order stages.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use crate::modulo::{Modulo, cycles};
 use crate::saved::cycle;
 use crate::shared::{Shared, Stage};
 
-/// A queue whose entries are taken and released in program order: reorder buffer, load and store queue, registers. What
-/// counts is from when the entry of the op `size` places ahead can be used again.
+/// A queue whose entries are allocated and released in program order: reorder buffer, load and store queue,
+/// registers. It records, per entry, the cycle from which the entry can be reused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ring {
     #[serde(deserialize_with = "cycles")]
@@ -24,45 +24,45 @@ impl Ring {
         Ring { free_from: Modulo::new(size, 0), next: size, size }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[inline(always)]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// From when there is an entry for the next op.
+    /// The cycle from which the next op has an entry.
     #[inline(always)]
     pub(crate) fn free_from(&self) -> u64 {
         *self.free_from.get(self.next - self.size)
     }
 
-    /// From when on there are entries for so many ops, at most as many as there are.
+    /// The cycle from which there are entries for `ops` ops, at most [`size`](Ring::size).
     #[inline(always)]
     pub(crate) fn free_for(&self, ops: u64) -> u64 {
         *self.free_from.get(self.next - self.size + ops - 1)
     }
 
-    /// The next op takes an entry and gives it back so that another can have it from cycle `free_from`.
+    /// Allocates the next op's entry, which can be reused from cycle `free_from` on.
     #[inline(always)]
     pub(crate) fn push(&mut self, free_from: u64) {
         self.free_from.set(self.next, free_from);
         self.next += 1;
     }
 
-    /// Has so many entries from now on, at most as many as at first.
+    /// Changes the number of entries, up to the initial number.
     pub(crate) fn resize(&mut self, size: u32) {
         self.size = u64::from(size);
     }
 
-    /// Whether a saved ring is one of this kind.
-    pub(crate) fn fits(&self, fresh: &Ring) -> bool {
+    /// Whether saved state matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Ring) -> bool {
         self.free_from.all().len() == fresh.free_from.all().len()
             && self.size == fresh.size
             && self.next >= self.size
     }
 }
 
-/// A stage that handles ops in order, at most so many a cycle.
+/// A stage that handles ops in order, at most `width` per cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limiter {
     #[serde(deserialize_with = "cycle")]
@@ -76,13 +76,13 @@ impl Limiter {
         Limiter { cycle: 0, left: width, width }
     }
 
-    /// When an op that comes at `at` would be handled.
+    /// The cycle in which an op that arrives at `at` would be handled.
     #[inline(always)]
     pub(crate) fn peek(&self, at: u64) -> u64 {
         at.max(self.cycle + u64::from(self.left == 0))
     }
 
-    /// Handles the op that comes at `at`.
+    /// Handles an op that arrives at `at`; returns the cycle.
     #[inline(always)]
     pub(crate) fn take(&mut self, at: u64) -> u64 {
         let at = self.peek(at);
@@ -90,7 +90,7 @@ impl Limiter {
         at
     }
 
-    /// Handles an op at a cycle that is no earlier than [`peek`](Limiter::peek) said.
+    /// Handles an op in a cycle returned by [`peek`](Limiter::peek).
     #[inline(always)]
     pub(crate) fn take_at(&mut self, at: u64) {
         debug_assert!(at == self.peek(at));
@@ -98,7 +98,8 @@ impl Limiter {
         self.cycle = at;
     }
 
-    /// The same, where threads share the stage: behind what both have taken of it.
+    /// Like [`take`](Limiter::take), but if SMT threads share the stage, limited by the slots that both have
+    /// taken.
     #[inline(always)]
     pub(crate) fn take_of<const THREADS: bool>(
         &mut self,
@@ -118,7 +119,7 @@ impl Limiter {
         self.cycle
     }
 
-    /// Nothing is handled before `cycle`.
+    /// Blocks the stage until `cycle`.
     pub(crate) fn skip_to(&mut self, cycle: u64) {
         if cycle > self.cycle {
             self.cycle = cycle;
@@ -126,8 +127,8 @@ impl Limiter {
         }
     }
 
-    /// Whether a saved one is one of this kind.
-    pub(crate) fn fits(&self, fresh: &Limiter) -> bool {
+    /// Whether saved state matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Limiter) -> bool {
         self.width == fresh.width && self.left <= self.width
     }
 }
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_free_when_the_op_that_had_it_is_gone() {
+    fn entries_are_reused_in_release_order() {
         let mut ring = Ring::new(3);
         for free_from in [10, 20, 30] {
             assert_eq!(ring.free_from(), 0);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_handles_its_width_a_cycle_in_order() {
+    fn a_stage_handles_its_width_per_cycle_in_order() {
         let mut stage = Limiter::new(2);
         assert_eq!([5, 3, 3, 9, 9, 9].map(|at| stage.take(at)), [5, 5, 6, 9, 9, 10]);
     }

@@ -1,20 +1,20 @@
-//! Checks of saved state as it is read: cycles and counters that no run reaches are refused, so that later sums cannot
-//! overflow.
+//! Plausibility checks on saved state: implausibly large cycles and counters are rejected, so that later sums
+//! cannot overflow.
 
 use std::cell::Cell;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// No cycle or counter comes near this: it would be years of simulated time.
+/// Upper bound of cycles and counters: years of simulated time.
 const LIMIT: u64 = 1 << 56;
 
 thread_local! {
-    /// What counts as too late while a state is read: the formats hand nothing through that could say it.
+    /// The current upper bound while a state is read; deserialisers cannot pass context.
     static LATEST: Cell<u64> = const { Cell::new(LIMIT) };
 }
 
-/// Reads saved states in which no cycle or counter is above `latest`.
+/// Reads saved state and rejects cycles and counters above `latest`.
 pub fn with_cycles_up_to<T>(latest: u64, read: impl FnOnce() -> T) -> T {
     let usual = LATEST.replace(latest.min(LIMIT));
     let value = read();
@@ -23,7 +23,7 @@ pub fn with_cycles_up_to<T>(latest: u64, read: impl FnOnce() -> T) -> T {
 }
 
 fn plausible<E: serde::de::Error>(value: u64) -> Result<u64, E> {
-    if value > LATEST.get() { Err(E::custom("a cycle is impossibly late")) } else { Ok(value) }
+    if value > LATEST.get() { Err(E::custom("a cycle or counter is implausibly large")) } else { Ok(value) }
 }
 
 /// Reads a cycle.
@@ -37,7 +37,7 @@ pub(crate) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u
     values.into_iter().map(plausible).collect()
 }
 
-/// An array of cycles or counters, as a list.
+/// An array of cycles or counters, serialised as a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cycles<const N: usize>(pub(crate) [u64; N]);
 

@@ -1,9 +1,10 @@
-//! Slots of a core with two threads: each slot is one thread's, so that both threads' books sum to the core's width × cycles.
+//! Dispatch-slot accounting of a core with two threads: each slot belongs to one thread, so that both
+//! threads' accounts sum to the core's width × cycles.
 //!
-//! A slot in which an op is dispatched is its thread's. Those of a cycle that stay empty are the books' of the thread whose turn the
-//! cycle is, the even cycles thread 0's and the odd ones thread 1's, for the reason why *it* did not take them; where one thread
-//! sleeps, all are the other's. Which slots stay empty is known when neither thread can dispatch in a cycle any more: until then each thread keeps
-//! what it did.
+//! A slot that dispatches an op belongs to the op's thread. Unused slots are charged to the thread that owns
+//! the cycle (even cycles: thread 0, odd cycles: thread 1), with the cause for which that thread did not use
+//! them. If one thread sleeps, the other owns all cycles. A cycle is settled when neither thread can dispatch
+//! in it any more; until then each thread logs its own slots.
 
 use std::collections::VecDeque;
 
@@ -13,56 +14,57 @@ use crate::accounts::Accounts;
 use crate::saved::cycle;
 use crate::stats::Cause;
 
-/// A stretch of cycles of one thread, of a single one if it dispatched ops.
+/// A run of cycles of one thread; exactly one cycle if ops were dispatched in it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stretch {
     #[serde(deserialize_with = "cycle")]
     until: u64,
-    /// Ops dispatched, and of them those that were thrown away.
+    /// Ops dispatched, and how many of them were squashed.
     used: u32,
     cleared: u32,
-    /// Why no more were.
+    /// Why the remaining slots were empty.
     cause: Cause,
 }
 
-/// What a thread did with the slots that are not settled.
+/// One thread's log of slots that are not yet settled.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SlotLog {
     stretches: VecDeque<Stretch>,
-    /// Up to where the stretches go.
+    /// The end of the last stretch.
     #[serde(deserialize_with = "cycle")]
     end: u64,
     #[serde(deserialize_with = "cycle")]
     settled: u64,
-    /// Of these, cycles that were not timed.
+    /// Settled cycles that were not timed.
     #[serde(deserialize_with = "cycle")]
     untimed: u64,
 }
 
 impl SlotLog {
-    /// Up to where slots are in the books.
+    /// The cycle up to which slots are settled.
     pub(crate) fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// Timed cycles whose slots are in the books.
+    /// Timed cycles whose slots are settled.
     pub(crate) fn timed(&self) -> u64 {
         self.settled - self.untimed
     }
 
-    /// How many stretches wait.
+    /// Number of unsettled stretches.
     pub(crate) fn len(&self) -> usize {
         self.stretches.len()
     }
 
-    /// The cycle in which ops were dispatched is over; if slots of it stayed empty, [`empty`](SlotLog::empty) was told.
+    /// Closes the cycle in which ops were dispatched. If it had empty slots, [`empty`](SlotLog::empty) has
+    /// already logged it.
     pub(crate) fn begin(&mut self, open: u64, [used, cleared]: [u32; 2]) {
         if used > 0 && self.end <= open {
             self.push(Stretch { until: open + 1, used, cleared, cause: Cause::Base });
         }
     }
 
-    /// Slots stayed empty in these cycles, in the first of which so many ops were dispatched.
+    /// Logs cycles with empty slots; `used` ops were dispatched in the first of them.
     pub(crate) fn empty(&mut self, cause: Cause, (from, to): (u64, u64), [used, cleared]: [u32; 2]) {
         if used > 0 {
             self.push(Stretch { until: from + 1, used, cleared, cause });
@@ -77,7 +79,7 @@ impl SlotLog {
         self.stretches.push_back(stretch);
     }
 
-    /// Whether what was saved agrees with itself and with the cycle in which ops are being dispatched.
+    /// Whether the saved log is consistent, and with the open cycle `open`.
     pub(crate) fn ends_before(&self, open: u64) -> bool {
         let mut ends = self.stretches.iter().map(|stretch| stretch.until);
         let first = ends.next().is_none_or(|first| first > self.settled);
@@ -96,16 +98,17 @@ impl SlotLog {
     }
 }
 
-/// Enters the slots of both threads up to where both have come.
+/// Settles the slots of both threads up to the earlier end of their logs.
 pub(crate) fn settle(threads: [&mut Accounts; 2]) {
-    const LOGGED: &str = "each thread of a core keeps what it did";
+    const LOGGED: &str = "each SMT thread has a slot log";
     let width = threads[0].width;
     loop {
         let logs = [0, 1].map(|thread: usize| threads[thread].log.as_deref().expect(LOGGED));
         let [Some(first), Some(second)] = logs.map(|log| log.stretches.front().copied()) else { return };
         let (from, to) = (logs[0].settled, first.until.min(second.until));
         let untimed = [first, second].iter().all(|stretch| stretch.cause == Cause::Untimed);
-        // The mode of both changes at once, but not in the same cycle: until then it is as if one slept.
+        // Both threads change mode together, but not in the same cycle; until the second changes, the first
+        // counts as asleep.
         let sleep = |stretch: Stretch| match stretch.cause {
             Cause::Untimed if !untimed => Stretch { cause: Cause::Idle, ..stretch },
             _ => stretch,
@@ -123,7 +126,7 @@ pub(crate) fn settle(threads: [&mut Accounts; 2]) {
             let books = &mut *threads[thread];
             books.slots.0[Cause::Base as usize] += u64::from(own - cleared);
             books.slots.0[Cause::Clear as usize] += u64::from(cleared);
-            // Where ops are dispatched a stretch is one cycle.
+            // A stretch with dispatched ops is one cycle long.
             let left = turns[thread] * width.saturating_sub(used);
             match used > 0 && cause.is_front_end() {
                 true => books.fetch_bandwidth += left,

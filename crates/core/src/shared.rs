@@ -1,10 +1,11 @@
-//! What two threads of a core take of its stages, cycle by cycle: fetch in turns, and the widths of decode, rename, dispatch,
-//! commit and of the way to the cache; the issue queue.
+//! Pipeline stages shared by two SMT threads, cycle by cycle: alternating fetch; the widths of decode,
+//! rename, dispatch, commit and store drain; the issue queue.
 //!
-//! One thread fetches a cycle: of two that could, the one that did not fetch last. All other widths are
-//! slots, of which either thread's ops take what is left. The threads' ops are priced stretch by stretch, in the order in which they are
-//! fetched: a stretch finds what the other thread's, up to there, has left. How the other goes on is not known yet; where
-//! its next groups are expected, by the pace at which it fetched lately, its turns are left to it.
+//! One thread fetches per cycle: if both could, the one that did not fetch last. All other widths are slots
+//! that ops of either thread take on demand. The threads are timed block by block, in the order in which they
+//! fetch: a block finds the slots that the other thread has left up to that point. The other thread's later
+//! demand is not known yet. Its fetch turns are therefore reserved where its next groups are expected,
+//! extrapolated from its recent fetch rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::config::PipelineConfig;
 use crate::occupancy::Occupancy;
 use crate::saved::{cycle, cycles};
 
-/// A stage with a width.
+/// A stage with a limited width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -25,42 +26,42 @@ pub(crate) enum Stage {
     Drain,
 }
 
-/// How far behind the other a thread may fall; it fetches nothing before.
+/// Maximum lag of one thread behind the other, in cycles; a thread that lags more fetches later.
 pub(crate) const BEHIND_MAX: u64 = 1024;
-/// Parts of a cycle in which paces are kept.
+/// Resolution of the fetch rate: parts per cycle.
 const PARTS: u64 = 256;
 
-/// A cycle in parts; one of a damaged state may be later than any.
+/// Converts a cycle to parts; saturates, because a corrupt state may have any cycle.
 fn parts(cycle: u64) -> u64 {
     cycle.saturating_mul(PARTS)
 }
 
-/// How a thread fetches.
+/// Recent fetch rate of a thread.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Pace {
-    /// Its last group.
+    /// The cycle of its last group.
     #[serde(deserialize_with = "cycle")]
     last: u64,
-    /// Cycles between two groups, if it were alone, lately; in parts of a cycle.
+    /// Recent average of cycles between two groups without competition, in parts of a cycle.
     #[serde(deserialize_with = "cycle")]
     gap: u64,
 }
 
-/// See the module.
+/// The shared stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     stages: Bookings,
     pub queue: Occupancy,
-    /// Neither thread fetches anything before.
+    /// The earliest fetch cycle of either thread.
     pub floor: u64,
     paces: [Pace; 2],
-    /// The thread whose ops are priced.
+    /// The active thread.
     thread: usize,
-    /// When the other one is expected to fetch next, in parts of a cycle; none if it is asleep.
+    /// The expected next fetch of the other thread, in parts of a cycle; none if it sleeps.
     rival: Option<u64>,
 }
 
-/// What is saved of [`Shared`].
+/// Saved state of [`Shared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SharedState {
     stages: BookingsState,
@@ -93,7 +94,8 @@ impl Shared {
         }
     }
 
-    /// It is this thread's turn to be priced, which fetches at `own` next; the other one does at `other`, if it is awake.
+    /// Activates this thread, which fetches next at `own`; the other thread fetches next at `other`, if
+    /// awake.
     pub(crate) fn turn(&mut self, thread: usize, own: u64, other: Option<u64>) {
         let first = other.map_or(own, |other| own.min(other).max(own.max(other).saturating_sub(BEHIND_MAX)));
         self.floor = self.floor.max(first);
@@ -102,12 +104,12 @@ impl Shared {
         self.rival = other.map(parts);
     }
 
-    /// The thread fetches a group in the first cycle from `from` on that is its own.
+    /// Fetches a group in the first cycle from `from` on that is this thread's turn.
     #[inline]
     pub(crate) fn fetch(&mut self, from: u64) -> u64 {
         let from = from.max(self.floor);
         let Pace { last, gap } = self.paces[self.thread];
-        // Whatever the other thread does, it would have fetched now.
+        // Without the other thread it would have fetched now.
         let alone = from.saturating_sub(last).clamp(1, BEHIND_MAX) * PARTS;
         let gap = gap - gap / 8 + alone / 8;
         let mut at = from;
@@ -126,13 +128,13 @@ impl Shared {
         at
     }
 
-    /// The first cycle from `from` on with a slot of a stage.
+    /// The first cycle from `from` on with a free slot of a stage.
     #[inline]
     pub(crate) fn first(&self, stage: Stage, from: u64) -> u64 {
         self.stages.first_free(from, guard(stage as u32))
     }
 
-    /// Takes a slot of a stage in the first cycle from `from` on that has one.
+    /// Takes a slot of a stage in the first cycle from `from` on that has a free one.
     #[inline]
     pub(crate) fn take(&mut self, stage: Stage, from: u64) -> u64 {
         let at = self.first(stage, from);
@@ -140,7 +142,7 @@ impl Shared {
         at
     }
 
-    /// Dispatches an op in the first cycle from `from` on with a slot and an entry of the issue queue.
+    /// Dispatches an op in the first cycle from `from` on with a dispatch slot and an issue-queue entry.
     #[inline]
     pub(crate) fn dispatch(&mut self, from: u64) -> u64 {
         let mut at = from;
@@ -153,12 +155,12 @@ impl Shared {
         }
     }
 
-    /// Requests from before what is remembered ([`Bookings::late`]).
+    /// Bookings before the range of the table ([`Bookings::late`]).
     pub(crate) fn late(&self) -> u64 {
         self.stages.late()
     }
 
-    /// The same, and counts from zero again.
+    /// Returns [`late`](Shared::late) and resets it.
     pub(crate) fn take_late(&mut self) -> u64 {
         self.stages.take_late()
     }
@@ -174,11 +176,11 @@ impl Shared {
         }
     }
 
-    /// What was saved of one of this kind.
+    /// Restores saved state of this configuration.
     pub(crate) fn restored(&self, state: SharedState) -> Result<Shared, String> {
         let paces_are_sound = state.paces.iter().all(|pace| pace.gap <= BEHIND_MAX * PARTS);
-        if !state.queue.fits(&self.queue) || !paces_are_sound || state.rival.len() > 1 {
-            return Err("the parts that threads share are of another core or damaged".into());
+        if !state.queue.is_compatible(&self.queue) || !paces_are_sound || state.rival.len() > 1 {
+            return Err("the saved SMT state belongs to another core configuration or is corrupt".into());
         }
         Ok(Shared {
             stages: self.stages.restored(state.stages)?,

@@ -1,4 +1,4 @@
-//! What a core counts. All counters only grow; a region of interest is a subtraction.
+//! Core statistics. All counters only grow; a region of interest is a subtraction.
 
 use doorbell_sim::memory::Level;
 use doorbell_sim::op::{Op, OpClass};
@@ -6,42 +6,42 @@ use doorbell_sim::stats;
 
 use crate::branch::Prediction;
 
-/// Why a dispatch slot stayed empty or a cycle passed without a commit.
+/// Cause of an empty dispatch slot or of a cycle without a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum Cause {
-    /// None: an op was dispatched or committed.
+    /// No stall: an op was dispatched or committed.
     #[default]
     Base,
-    /// A branch was predicted wrongly.
+    /// A branch misprediction.
     Branch,
-    /// A memory-order clash or a trap threw away what was in flight.
+    /// A memory-order violation or a trap flushed the pipeline.
     Clear,
-    /// The BTB did not know a direct branch.
+    /// A direct branch missed in the BTB.
     Misfetch,
-    /// Instructions came from beyond the first-level cache.
+    /// An instruction fetch missed in the first-level cache.
     Icache,
-    /// An instruction's address had to be translated.
+    /// An instruction address missed in the TLB.
     Itlb,
-    /// The front end delivers less than the width, or begins again.
+    /// The front end delivers less than the width, or refills.
     Fetch,
     /// Execution: dependences and latencies.
     Execute,
-    /// A division, which holds its unit, or waits for it.
+    /// A division that executes, or waits for a divider.
     Divider,
-    /// Another unit, or an issue port, was taken for longer than the op takes.
+    /// A wait for another unit or an issue port, longer than the op's execution.
     Ports,
-    /// A load from the first-level cache or the store queue.
+    /// A load served by the first-level cache or the store queue.
     L1,
-    /// A load from the private second-level cache.
+    /// A load served by the private second-level cache.
     L2,
-    /// A load from the last-level cache.
+    /// A load served by the last-level cache.
     Llc,
-    /// A load from another core's cache.
+    /// A load served by another core's cache.
     Peer,
-    /// A load from memory.
+    /// A load served by memory.
     Dram,
-    /// A data address had to be translated.
+    /// A data address missed in the TLB.
     Dtlb,
     /// The store queue is full, or an atomic waits for it.
     Store,
@@ -49,17 +49,17 @@ pub enum Cause {
     Serialise,
     /// An access to a device.
     Device,
-    /// Nothing to do: WFI.
+    /// The core is idle (WFI).
     Idle,
-    /// Nobody said when things happened: these cycles and slots are in no figure.
+    /// Untimed execution: these cycles and slots enter no statistic.
     Untimed,
 }
 
 impl Cause {
-    /// How many causes there are.
+    /// Number of causes.
     pub const COUNT: usize = Cause::Untimed as usize + 1;
 
-    /// All causes, in order.
+    /// All causes, in the order of their values.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Base,
         Cause::Branch,
@@ -84,14 +84,14 @@ impl Cause {
         Cause::Untimed,
     ];
 
-    /// Whether the front end is to blame.
+    /// Whether the cause is in the front end.
     pub const fn is_front_end(self) -> bool {
         matches!(self, Cause::Misfetch | Cause::Icache | Cause::Itlb | Cause::Fetch)
     }
 }
 
 stats! {
-    /// What a core counts, apart from its books of slots and cycles.
+    /// Event counters of a core, apart from its slot and cycle accounting.
     pub struct Counts {
         /// Instructions committed.
         instructions,
@@ -103,15 +103,15 @@ stats! {
         conditional_branches,
         /// Conditional branches predicted in the wrong direction.
         wrong_directions,
-        /// Computed jumps and calls predicted to go elsewhere.
+        /// Indirect jumps and calls with a mispredicted target.
         wrong_targets,
-        /// Returns predicted to go elsewhere.
+        /// Returns with a mispredicted target.
         wrong_returns,
-        /// Branches that the BTB did not know, found by the decoder.
+        /// Direct branches that missed in the BTB, redirected by the decoder.
         misfetches,
-        /// Lines asked of the instruction cache.
+        /// Lines requested from the instruction cache.
         fetched_lines,
-        /// Lines that did not come from the first-level instruction cache.
+        /// Lines that missed in the first-level instruction cache.
         fetched_lines_missed,
         /// Loads.
         loads,
@@ -129,17 +129,17 @@ stats! {
         load_cycles,
         /// Software prefetches.
         prefetches,
-        /// Of these, requests that the first-level cache dropped.
+        /// Software prefetches that the first-level cache dropped.
         prefetches_dropped,
         /// Stores.
         stores,
-        /// Stores written together with another to the same line that was under way.
+        /// Stores merged with an earlier one to the same line that was not yet written.
         stores_joined,
-        /// Loads served by a store that had not left the store queue.
+        /// Loads forwarded from the store queue.
         forwards,
-        /// Loads that waited for a store that has only a part of what they read.
+        /// Loads that waited for an older store that covers only part of their bytes.
         forwards_blocked,
-        /// Memory-order clashes: loads, and all behind them, executed again.
+        /// Memory-order violations: the load and all younger ops were executed again.
         replays,
         /// Atomics.
         atomics,
@@ -159,27 +159,27 @@ stats! {
         walks,
         /// Page-table entries read.
         walk_accesses,
-        /// Cycles from the miss to the translation, summed over walks.
+        /// Cycles from TLB miss to translation, summed over walks.
         walk_cycles,
-        /// Cycles that ops were in the reorder buffer, summed over ops.
+        /// Cycles that ops spent in the reorder buffer, summed over ops.
         rob_cycles,
-        /// Cycles that ops were in the issue queue, summed over ops.
+        /// Cycles that ops spent in the issue queue, summed over ops.
         iq_cycles,
-        /// Cycles that loads and prefetches were in the load queue, summed over them.
+        /// Cycles that loads and prefetches spent in the load queue, summed over them.
         lq_cycles,
-        /// Cycles that stores were in the store queue, summed over stores.
+        /// Cycles that stores spent in the store queue, summed over stores.
         sq_cycles,
-        /// Requests for slots, units or page walkers from before what they remember. They are served as if nothing had been booked then, so
-        /// possibly too early.
+        /// Bookings of slots, units or page walkers before the range that their tables cover. They succeed as
+        /// if nothing were booked there, possibly too early.
         late_bookings,
     }
 }
 
 stats! {
-    /// The books of dispatch slots (top-down method) and of commit cycles (CPI stack).
+    /// Accounting of dispatch slots (top-down method) and of commit cycles (CPI stack).
     ///
-    /// The `slots_` counters sum to the width × `slot_cycles`, the `cpi_` counters to `cycles`. Commit lags behind dispatch, so
-    /// that the two cover stretches that differ by what is in flight.
+    /// The `slots_` counters sum to the width × `slot_cycles`, the `cpi_` counters to `cycles`. Commit lags
+    /// behind dispatch, so that the two cover periods that differ by the ops in flight.
     pub struct Books {
         /// Cycles up to the last op's commit.
         cycles,
@@ -189,93 +189,93 @@ stats! {
         slots_retiring,
         /// Slots lost to mispredicted branches.
         slots_branch,
-        /// Slots lost to clashes and traps, with those of the ops executed again.
+        /// Slots lost to memory-order violations and traps, including those of the squashed ops.
         slots_clear,
-        /// Empty because of misfetches, in cycles without any op.
+        /// Slots empty because of BTB misses of direct branches, in cycles without any op.
         slots_misfetch,
-        /// Empty because of the instruction cache, in cycles without any op.
+        /// Slots empty because of instruction-cache misses, in cycles without any op.
         slots_icache,
-        /// Empty because of the instruction TLB, in cycles without any op.
+        /// Slots empty because of instruction-TLB misses, in cycles without any op.
         slots_itlb,
-        /// Empty because the pipeline fills, in cycles without any op.
+        /// Slots empty while the pipeline refills, in cycles without any op.
         slots_fetch,
-        /// Empty because of the front end, in cycles with some ops.
+        /// Slots empty because of the front end, in cycles with some ops.
         slots_fetch_bandwidth,
-        /// Empty because of dependences and latencies of execution.
+        /// Slots empty because of dependences and execution latencies.
         slots_execute,
-        /// Empty because of divisions.
+        /// Slots empty because of divisions.
         slots_divider,
-        /// Empty because units or issue ports were taken.
+        /// Slots empty because units or issue ports were busy.
         slots_ports,
-        /// Empty because of loads from the first level.
+        /// Slots empty because of loads served by the first-level cache.
         slots_l1,
-        /// Empty because of loads from the second level.
+        /// Slots empty because of loads served by the second-level cache.
         slots_l2,
-        /// Empty because of loads from the last level.
+        /// Slots empty because of loads served by the last-level cache.
         slots_llc,
-        /// Empty because of loads from other cores' caches.
+        /// Slots empty because of loads served by other cores' caches.
         slots_peer,
-        /// Empty because of loads from memory.
+        /// Slots empty because of loads served by memory.
         slots_dram,
-        /// Empty because of data translations.
+        /// Slots empty because of data-TLB misses.
         slots_dtlb,
-        /// Empty because of stores.
+        /// Slots empty because of stores.
         slots_store,
-        /// Empty because of serialising ops.
+        /// Slots empty because of serialising ops.
         slots_serialise,
-        /// Empty because of accesses to devices.
+        /// Slots empty because of device accesses.
         slots_device,
-        /// Empty because the core was waiting for an interrupt.
+        /// Slots empty because the core was waiting for an interrupt.
         slots_idle,
         /// Cycles in which ops were committed.
         cpi_base,
         /// Cycles lost to mispredicted branches.
         cpi_branch,
-        /// Cycles lost to clashes and traps.
+        /// Cycles lost to memory-order violations and traps.
         cpi_clear,
-        /// Cycles lost to misfetches.
+        /// Cycles lost to BTB misses of direct branches.
         cpi_misfetch,
-        /// Cycles lost to the instruction cache.
+        /// Cycles lost to instruction-cache misses.
         cpi_icache,
-        /// Cycles lost to the instruction TLB.
+        /// Cycles lost to instruction-TLB misses.
         cpi_itlb,
         /// Cycles lost to the rest of the front end.
         cpi_fetch,
-        /// Cycles lost to dependences and latencies of execution.
+        /// Cycles lost to dependences and execution latencies.
         cpi_execute,
         /// Cycles lost to divisions.
         cpi_divider,
-        /// Cycles lost to units or issue ports that were taken.
+        /// Cycles lost to busy units or issue ports.
         cpi_ports,
-        /// Cycles lost to loads from the first level.
+        /// Cycles lost to loads served by the first-level cache.
         cpi_l1,
-        /// Cycles lost to loads from the second level.
+        /// Cycles lost to loads served by the second-level cache.
         cpi_l2,
-        /// Cycles lost to loads from the last level.
+        /// Cycles lost to loads served by the last-level cache.
         cpi_llc,
-        /// Cycles lost to loads from other cores' caches.
+        /// Cycles lost to loads served by other cores' caches.
         cpi_peer,
-        /// Cycles lost to loads from memory.
+        /// Cycles lost to loads served by memory.
         cpi_dram,
-        /// Cycles lost to data translations.
+        /// Cycles lost to data-TLB misses.
         cpi_dtlb,
         /// Cycles lost to stores.
         cpi_store,
         /// Cycles lost to serialising ops.
         cpi_serialise,
-        /// Cycles lost to accesses to devices.
+        /// Cycles lost to device accesses.
         cpi_device,
         /// Cycles spent waiting for an interrupt.
         cpi_idle,
     }
 }
 
-/// Everything that a core counts.
+/// All statistics of a core.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CoreStats {
-    /// Events.
+    /// Event counters.
     pub counts: Counts,
-    /// Slots and cycles.
+    /// Slot and cycle accounting.
     pub books: Books,
 }
 
@@ -295,14 +295,14 @@ impl stats::Stats for CoreStats {
     }
 }
 
-/// The top-down method's first two levels, in slots (FACTS: Yasin 2014). Idle slots are not among them.
+/// The top-down method's first two levels, in slots (FACTS: Yasin 2014), without idle slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TopDown {
     /// Slots of committed ops.
     pub retiring: u64,
     /// Bad speculation: mispredicted branches.
     pub mispredicts: u64,
-    /// Bad speculation: clashes and traps.
+    /// Bad speculation: memory-order violations and traps.
     pub clears: u64,
     /// Frontend bound: cycles without any op.
     pub fetch_latency: u64,
@@ -352,8 +352,8 @@ impl Books {
         }
     }
 
-    /// The third level: what the second level's latency of fetching, bounds of memory and bounds of the core consist of, in this order.
-    /// Each sums to its [`TopDown`] figure exactly.
+    /// The third level: the components of fetch latency, memory bound and core bound, in this order. Each
+    /// list sums to its [`TopDown`] figure exactly.
     pub fn top_down_3(&self) -> [Vec<(&'static str, u64)>; 3] {
         let fetching = vec![
             ("icache", self.slots_icache),
@@ -392,7 +392,8 @@ impl Books {
 }
 
 impl Cause {
-    /// What an op waits for that executes without memory: `waited` cycles for its unit and `takes` in it.
+    /// Stall cause of an op that executes without memory: it waited `waited` cycles for its unit and executes
+    /// for `takes`.
     #[inline]
     pub(crate) const fn of_unit(class: OpClass, waited: u64, takes: u64) -> Cause {
         match class {
@@ -402,7 +403,7 @@ impl Cause {
         }
     }
 
-    /// A load served at this level.
+    /// Stall cause of a load served at this level.
     pub(crate) const fn of(level: Level) -> Cause {
         match level {
             Level::L1 => Cause::L1,
@@ -449,7 +450,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_stand_in_their_order() {
+    fn all_lists_causes_in_value_order() {
         for (index, cause) in Cause::ALL.iter().enumerate() {
             assert_eq!(*cause as usize, index);
         }

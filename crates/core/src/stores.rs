@@ -1,9 +1,10 @@
-//! The store queue (of an in-order core: the store buffer): from a store's dispatch until it has been written to the cache.
+//! The store queue (in-order core: store buffer): holds a store from its dispatch until it is written to the
+//! cache.
 //!
-//! Loads find the youngest older store that overlaps them by line and bytes. Committed stores are sent to the cache in
-//! program order, `drain_width` a cycle and `drains_in_flight` at a time; one to the line of the store before it, which
-//! has not been written yet, joins that one. With `store_drain = "in-order"` a store is written no earlier than those before
-//! it. Entries are released in program order.
+//! A load finds the youngest older store that overlaps its line and bytes. Committed stores go to the cache
+//! in program order, `drain_width` per cycle, with at most `drains_in_flight` outstanding. A store to the
+//! same line as the previous one merges with it while that one is not yet written. With `store_drain =
+//! "in-order"` no store is written before an older one. Entries are released in program order.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, LINE_BYTES};
 use doorbell_sim::op::Op;
@@ -19,7 +20,7 @@ use crate::stats::Counts;
 const BUCKETS: u64 = 256;
 const NOWHERE: u64 = u64::MAX;
 
-/// Which bytes of which line an access touches.
+/// The line and the byte mask of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) line: u64,
@@ -35,63 +36,63 @@ impl Span {
     }
 }
 
-/// A store, as loads behind it see it: a line of the host's cache.
+/// A store-queue entry, as loads look it up; one host cache line.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[repr(align(64))]
 pub(crate) struct Store {
     line: u64,
     bytes: u64,
-    /// From when on its address can be compared.
+    /// The cycle from which its address is known.
     #[serde(deserialize_with = "cycle")]
     pub(crate) known: u64,
-    /// From when on its data can be forwarded.
+    /// The cycle from which its data can be forwarded.
     #[serde(deserialize_with = "cycle")]
     pub(crate) data: u64,
-    /// From when on the cache has it.
+    /// The cycle in which it is written to the cache.
     #[serde(deserialize_with = "cycle")]
     pub(crate) drained: u64,
-    /// From when on its entry can be used again.
+    /// The cycle from which its entry can be reused.
     #[serde(deserialize_with = "cycle")]
     released: u64,
     pub(crate) pc: u64,
-    /// The store before it in its bucket.
+    /// The previous store in the same hash bucket.
     previous: u64,
 }
 
 impl Store {
-    /// Whether it has all bytes of `span`.
+    /// Whether it writes all bytes of `span`.
     #[inline]
     pub(crate) fn covers(&self, span: Span) -> bool {
         span.bytes & !self.bytes == 0
     }
 }
 
-/// See the module.
+/// The store queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stores {
     entries: Modulo<Store>,
-    /// The number of the next store; numbers begin at `size`.
+    /// Number of the next store; numbers start at `size`.
     #[serde(deserialize_with = "cycle")]
     next: u64,
     size: u64,
-    /// The last store of each hash of a line.
+    /// The last store of each line-hash bucket.
     buckets: Modulo<u64>,
-    /// When the addresses of all stores are known.
+    /// The cycle by which the addresses of all stores are known.
     #[serde(deserialize_with = "cycle")]
     known: u64,
-    /// When all stores will have been written.
+    /// The cycle by which all stores are written.
     #[serde(deserialize_with = "cycle")]
     released: u64,
-    /// No store is sent to the cache before (fences).
+    /// The earliest cycle in which a store may be sent to the cache (fences).
     #[serde(deserialize_with = "cycle")]
     pub(crate) floor: u64,
     sender: Limiter,
     in_order: bool,
-    /// When the stores under way will have been written, and which place is next if they are in order.
+    /// Write completion of each in-flight store slot, and the next slot in in-order mode.
     #[serde(deserialize_with = "cycles")]
     ends: Vec<u64>,
     next_end: usize,
-    /// How many may be under way.
+    /// Slots in use: the maximum number of stores in flight.
     under_way: usize,
     last_line: u64,
     #[serde(deserialize_with = "cycle")]
@@ -119,7 +120,7 @@ impl Stores {
         }
     }
 
-    /// Has so many entries from now on, and so many ways to the cache, at most as many as at first.
+    /// Changes the number of entries and of in-flight slots, up to their initial values.
     pub(crate) fn resize(&mut self, size: u32, under_way: u32) {
         (self.size, self.under_way) = (u64::from(size), under_way as usize);
         self.next_end %= self.under_way;
@@ -130,37 +131,37 @@ impl Stores {
         self.entries.get(number)
     }
 
-    /// From when on there is an entry for the next store.
+    /// The cycle from which the next store has a free entry.
     #[inline(always)]
     pub(crate) fn free_from(&self) -> u64 {
         self.entry(self.next - self.size).released
     }
 
-    /// When the addresses of all older stores are known.
+    /// The cycle by which the addresses of all older stores are known.
     #[inline(always)]
     pub(crate) fn all_known(&self) -> u64 {
         self.known
     }
 
-    /// When all older stores will have been written; from then on the last one's entry is free.
+    /// The cycle by which all older stores are written; from then on the last one's entry is free.
     #[inline(always)]
     pub(crate) fn all_written(&self) -> u64 {
         self.released
     }
 
-    /// The number that the next store gets.
+    /// The number of the next store.
     #[inline(always)]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// When the address of the store of this number is known; 0 if it is long gone.
+    /// The cycle in which the address of store `number` is known; 0 if it has left the queue.
     #[inline]
-    pub(crate) fn known(&self, number: u64) -> u64 {
+    pub(crate) fn address_known(&self, number: u64) -> u64 {
         if number + self.size >= self.next && number < self.next { self.entry(number).known } else { 0 }
     }
 
-    /// The youngest store that overlaps `span` and that the cache does not have in cycle `at`.
+    /// The youngest store that overlaps `span` and is not yet in the cache at cycle `at`.
     #[inline]
     pub(crate) fn youngest(&self, span: Span, at: u64) -> Option<&Store> {
         let mut number = *self.buckets.get(bucket(span.line));
@@ -177,7 +178,8 @@ impl Stores {
         None
     }
 
-    /// Enters a store that commits in cycle `commit` and sends it to the cache; returns when it is written.
+    /// Enters a store that commits in cycle `commit` and sends it to the cache; returns the cycle in which it
+    /// is written.
     pub(crate) fn push<const THREADS: bool, M: CoreMemory>(
         &mut self,
         op: &Op,
@@ -192,7 +194,7 @@ impl Stores {
         drained
     }
 
-    /// Enters an atomic, which has been written when it is complete.
+    /// Enters an atomic, which is written when it completes.
     pub(crate) fn push_written(&mut self, op: &Op, known: u64, written: u64) {
         let mut span = Span::of(op);
         if op.flags & Op::WRITES == 0 {
@@ -221,7 +223,7 @@ impl Stores {
         self.next += 1;
     }
 
-    /// When a store that commits in cycle `commit` will have been written.
+    /// The cycle in which a store that commits in cycle `commit` is written to the cache.
     #[inline]
     fn drain<const THREADS: bool, M: CoreMemory>(
         &mut self,
@@ -255,8 +257,8 @@ impl Stores {
         end
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Stores) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Stores) -> bool {
         let chained = |number: &u64| *number < self.next;
         let follows = |number: u64| self.entry(number).previous < number;
         self.entries.all().len() == fresh.entries.all().len()
@@ -265,7 +267,7 @@ impl Stores {
             && (self.size.max(self.next - self.size)..self.next).all(follows)
             && self.buckets.all().len() == fresh.buckets.all().len()
             && self.buckets.all().iter().all(chained)
-            && self.sender.fits(&fresh.sender)
+            && self.sender.is_compatible(&fresh.sender)
             && self.in_order == fresh.in_order
             && self.ends.len() == fresh.ends.len()
             && self.under_way == fresh.under_way

@@ -1,9 +1,12 @@
-//! Two threads of an out-of-order core, each a [`Core`] of its own: what they share is where the turn is.
+//! SMT: two threads of an out-of-order core, each a [`Core`] of its own. The structures that they share are
+//! moved to the active thread.
 //!
-//! Of each: program counter and registers, return stack and histories of branches, store sets, fetch queue. In halves: reorder
-//! buffer, load and store queue, the ways from there to the cache, rename registers; who is alone, because the other one sleeps (WFI), has all.
-//! Shared by whoever comes: fetch in turns and all other widths ([`shared`](crate::shared)), issue queue, units and ports, predictors'
-//! tables, TLBs (entries are tagged by thread), decoded instructions, and whatever the core's [`CoreMemory`](doorbell_sim::memory::CoreMemory) has.
+//! Private: program counter and registers, return stack and branch histories, store sets, fetch queue.
+//! Partitioned in halves: reorder buffer, load and store queue, in-flight stores to the cache, rename
+//! registers; while one thread sleeps (WFI), the other has them all. Shared on demand: alternating fetch and
+//! all other widths ([`shared`](crate::shared)), issue queue, units and ports, predictor tables, TLBs
+//! (entries are tagged by thread), decoded instructions, and the core's
+//! [`CoreMemory`](doorbell_sim::memory::CoreMemory).
 
 use crate::accounts::Accounts;
 use crate::common::Common;
@@ -14,18 +17,18 @@ use crate::shared::{Shared, SharedState};
 use crate::stats::{Cause, CoreStats};
 use crate::{Core, Engine};
 
-/// As many stretches of slots may wait to be settled.
+/// Unsettled stretches of slots allowed before they are settled.
 const WAITING_MAX: usize = 256;
 
 impl PipelineConfig {
-    /// Whether two threads can share such a core; the error names the key and what it can be.
+    /// Whether two threads can share such a core; the error names the key and its legal values.
     pub fn validate_threads(&self) -> Result<(), String> {
         if self.kind != CoreKind::OutOfOrder {
             return Err("kind is in-order; a core with two threads must be out-of-order".into());
         }
         let sizes = [("rob", self.rob, 2), ("iq", self.iq, 8), ("lq", self.lq, 2), ("sq", self.sq, 2)];
         let registers = [("int_registers", self.int_registers), ("float_registers", self.float_registers)];
-        // Both threads' architectural registers, and one more for each.
+        // The registers must hold both threads' architectural state and one more each.
         for (key, value, low) in sizes.into_iter().chain(registers.map(|(key, value)| (key, value, 66))) {
             if value < low {
                 return Err(format!(
@@ -38,10 +41,11 @@ impl PipelineConfig {
 }
 
 impl Core {
-    /// The two threads of a core, in cycle 0. The configuration must be valid for [threads](PipelineConfig::validate_threads), too.
+    /// Creates the two threads of a core, in cycle 0. The configuration must also be valid for
+    /// [threads](PipelineConfig::validate_threads).
     pub fn threads(config: &PipelineConfig) -> [Core; 2] {
         if let Err(problem) = config.validate().and_then(|()| config.validate_threads()) {
-            panic!("a core was built from a configuration that is not valid: {problem}");
+            panic!("core configuration is invalid: {problem}");
         }
         [0, 1].map(|thread| {
             let mut engine = OutOfOrder::of_thread(config, thread);
@@ -55,35 +59,35 @@ impl Core {
         })
     }
 
-    /// It is this thread's turn: whatever is asked of it from now on finds what it shares with its sibling, until it is that one's turn.
-    /// Whether the sibling sleeps must be said at each block.
+    /// Makes this the active thread: moves the shared structures from the sibling to it. The caller passes,
+    /// before each block, whether the sibling sleeps.
     pub fn take_turn(&mut self, sibling: &mut Core, sleeps: bool) {
-        let thread = self.thread.expect("a core without threads has no sibling");
+        let thread = self.thread.expect("only a core with SMT threads has a sibling");
         let (Engine::OutOfOrder(own), Engine::OutOfOrder(other)) = (&mut self.engine, &mut sibling.engine)
         else {
-            panic!("the threads of a core are of one kind");
+            panic!("SMT threads must be out-of-order");
         };
         if own.common().shared.is_none() {
             own.exchange(other);
         }
-        own.part(&self.config, if sleeps { 1 } else { 2 });
+        own.partition(&self.config, if sleeps { 1 } else { 2 });
         own.wake();
         if sleeps {
-            other.common_mut().accounts.rest(own.common().accounts.open, Cause::Idle);
+            other.common_mut().accounts.pass_slots(own.common().accounts.open, Cause::Idle);
         } else {
-            other.part(&self.config, 2);
+            other.partition(&self.config, 2);
         }
         let next = (!sleeps).then(|| other.common().front.next());
         let Common { accounts, front, shared, .. } = own.common_mut();
-        let shared = shared.as_mut().expect("one of the threads has what they share");
+        let shared = shared.as_mut().expect("one of the threads holds the shared structures");
         shared.turn(thread, front.next(), next);
         if accounts.log.as_ref().is_some_and(|log| log.len() > WAITING_MAX) {
-            settle(in_order(thread, accounts, &mut other.common_mut().accounts));
+            settle(by_number(thread, accounts, &mut other.common_mut().accounts));
         }
     }
 
-    /// The cycle by which a core's threads take turns, and with others': of one that has no sibling, the commit of the last op; of a thread,
-    /// the next fetch, so that the threads' ops are priced in the order in which they are fetched.
+    /// The cycle by which threads are scheduled: the commit of the last op for a core without SMT, the next
+    /// fetch for a thread. Ops of sibling threads are thus timed in fetch order.
     #[inline]
     pub fn clock(&self) -> u64 {
         match (&self.thread, &self.engine) {
@@ -92,30 +96,31 @@ impl Core {
         }
     }
 
-    /// Whether who sleeps, and is woken in this cycle, has slept: one whose last op is still on its way, or that would not have fetched
-    /// before, goes on as if it had not. To be asked before its turn, in which its fetch is put off until after what its sibling had of the
-    /// core meanwhile.
+    /// Whether a thread that is woken in this cycle has really slept. If its last op is still in flight, or
+    /// it would not have fetched earlier anyway, it continues as if it had not slept. Call this before
+    /// [`take_turn`](Core::take_turn), which delays its fetch until after the slots given to the sibling.
     #[inline]
     pub fn has_slept_until(&self, cycle: u64) -> bool {
         cycle > self.now().max(self.clock())
     }
 
-    /// What a thread has counted up to `cycle`, and its sibling, for the slots are both's. Of the two, those that sleep do so until then.
-    pub fn stats_beside(&self, sibling: &Core, sleep: [bool; 2], cycle: u64) -> CoreStats {
-        let thread = self.thread.expect("a core without threads has no sibling");
+    /// Statistics of a thread up to `cycle`, settled with its sibling's slots. `sleep` marks the threads that
+    /// sleep until then.
+    pub fn stats_with_sibling(&self, sibling: &Core, sleep: [bool; 2], cycle: u64) -> CoreStats {
+        let thread = self.thread.expect("only a core with SMT threads has a sibling");
         let [mut own, mut other] = [self, sibling].map(|core| match &core.engine {
             Engine::OutOfOrder(core) => core.common().accounts.clone(),
-            Engine::InOrder(_) => panic!("the threads of a core are out of order"),
+            Engine::InOrder(_) => panic!("SMT threads must be out-of-order"),
         });
         for (accounts, _) in [(&mut own, sleep[0]), (&mut other, sleep[1])].into_iter().filter(|of| of.1) {
             accounts.pass(cycle, Cause::Idle);
         }
-        settle(in_order(thread, &mut own, &mut other));
+        settle(by_number(thread, &mut own, &mut other));
         CoreStats { books: own.books(), ..self.stats() }
     }
 
-    /// Until when the slots of a thread that slept are its sibling's.
-    pub(crate) fn rested_until(&self) -> u64 {
+    /// The cycle up to which the slots of a sleeping thread were given to its sibling.
+    pub(crate) fn slots_given_until(&self) -> u64 {
         match (&self.thread, &self.engine) {
             (Some(_), Engine::OutOfOrder(core)) => core.common().accounts.open,
             _ => 0,
@@ -136,11 +141,14 @@ impl Core {
         match (state, self.thread) {
             (None, _) => Ok(None),
             (Some(state), Some(_)) => Ok(Some(Box::new(Shared::new(&self.config).restored(*state)?))),
-            (Some(_), None) => Err("the parts that threads share are of another core".into()),
+            (Some(_), None) => {
+                Err("the saved SMT state belongs to another core configuration, with two threads".into())
+            }
         }
     }
 
-    /// Whether two threads that were restored are of one core: one of them has the turn, and their slots are settled alike.
+    /// Whether two restored threads belong to the same core: exactly one holds the shared structures, and
+    /// their slots are settled up to the same cycle.
     pub fn is_sibling_of(&self, other: &Core) -> bool {
         let of = |core: &Core| match &core.engine {
             Engine::OutOfOrder(core) => {
@@ -154,7 +162,7 @@ impl Core {
     }
 }
 
-/// A thread's books and its sibling's, by their numbers.
-fn in_order<'a>(thread: usize, own: &'a mut Accounts, other: &'a mut Accounts) -> [&'a mut Accounts; 2] {
+/// The accounts of a thread and its sibling, ordered by thread number.
+fn by_number<'a>(thread: usize, own: &'a mut Accounts, other: &'a mut Accounts) -> [&'a mut Accounts; 2] {
     if thread == 0 { [own, other] } else { [other, own] }
 }

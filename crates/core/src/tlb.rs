@@ -1,34 +1,35 @@
-//! A translation look-aside buffer: set-associative, least recently used, pages of all sizes in one array, entries tagged
-//! with an address space. Only whether a translation is there: which one is the functional side's business.
+//! A translation look-aside buffer: set-associative, least recently used, all page sizes in one array,
+//! entries tagged with an address space. It models only hit or miss; the functional side holds the
+//! translations.
 
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{cycle, cycles};
 
-/// The page sizes told apart: 4 KiB, 2 MiB, 1 GiB, 512 GiB.
+/// The distinguished page sizes: 4 KiB, 2 MiB, 1 GiB, 512 GiB.
 const SHIFTS: [u32; 4] = [12, 21, 30, 39];
-/// Virtual addresses have at most 57 bits that matter.
+/// Mask of the significant page-number bits: virtual addresses have at most 57.
 const VPN_MASK: u64 = (1 << 45) - 1;
 const VALID: u64 = 1 << 63;
 const SPACE_SHIFT: u32 = 47;
 const SIZE_SHIFT: u32 = 45;
-/// Pages whose place in the array is remembered to find them fast.
+/// Pages with a cached position in the array, for fast look-up.
 const RECENT: usize = 256;
 
-/// See the module.
+/// A TLB.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tlb {
-    /// Validity, address space, size and page number.
+    /// Per entry: valid bit, address space, size and page number.
     keys: Vec<u64>,
-    /// When each was used last.
+    /// The last use of each entry.
     #[serde(deserialize_with = "cycles")]
     used: Vec<u64>,
     #[serde(deserialize_with = "cycle")]
     clock: u64,
     ways: usize,
-    /// How many entries there are of each size.
+    /// Number of entries per page size.
     sizes: [u32; 4],
-    /// 4 KiB page, place and size of entries found lately: a shortcut, of which nothing can be told from outside.
+    /// 4 KiB page, position and size of recently found entries: a shortcut without effect on results.
     #[serde(skip, default = "nothing_recent")]
     recent: Box<[Recent; RECENT]>,
 }
@@ -39,7 +40,7 @@ fn nothing_recent() -> Box<[Recent; RECENT]> {
     Box::new([(0, 0, 0); RECENT])
 }
 
-/// The key without its size bits' meaning spelled out: one page of `size` around `virt`.
+/// The key of the page of `size` that contains `virt`.
 #[inline(always)]
 fn key(virt: u64, space: u16, size: usize) -> u64 {
     VALID | u64::from(space) << SPACE_SHIFT | (size as u64) << SIZE_SHIFT | (virt >> SHIFTS[size] & VPN_MASK)
@@ -58,7 +59,7 @@ impl Tlb {
         }
     }
 
-    /// Looks `virt` up; returns the size of its page as an index.
+    /// Looks up `virt`; returns the size of its page as an index.
     #[inline]
     pub(crate) fn look_up(&mut self, virt: u64, space: u16) -> Option<usize> {
         let small = key(virt, space, 0);
@@ -78,7 +79,7 @@ impl Tlb {
             }
             let key = key(virt, space, size);
             let first = self.set(key);
-            if let Some(way) = self.keys[first..first + self.ways].iter().position(|known| *known == key) {
+            if let Some(way) = self.keys[first..first + self.ways].iter().position(|tag| *tag == key) {
                 self.clock += 1;
                 self.used[first + way] = self.clock;
                 self.recent[small as usize % RECENT] = (small, (first + way) as u32, size as u32);
@@ -88,15 +89,15 @@ impl Tlb {
         None
     }
 
-    /// Where the set of a key begins.
+    /// Position of the first way of a key's set.
     #[inline]
     fn set(&self, key: u64) -> usize {
-        // Of short numbers, as a host divides those much faster.
+        // 32-bit division is much faster on the host.
         let sets = self.keys.len() as u32 / self.ways as u32;
         (key as usize & (sets as usize - 1)) * self.ways
     }
 
-    /// Enters the page of `size` around `virt`, in place of the least recently used of its set.
+    /// Enters the page of `size` around `virt`, replacing the least recently used way of its set.
     pub(crate) fn insert(&mut self, virt: u64, space: u16, size: usize) {
         if self.keys.is_empty() {
             return;
@@ -104,23 +105,24 @@ impl Tlb {
         let key = key(virt, space, size);
         let first = self.set(key);
         let set = first..first + self.ways;
-        // An empty place before any other. One number, as two compared as a pair are much slower.
+        // Empty ways first. One packed number, because comparing pairs is much slower.
         let age = |place: usize| u64::from(self.keys[place] != 0) << 63 | self.used[place];
         let oldest = set.min_by_key(|place| age(*place)).expect("a set has ways");
-        self.not_recent(oldest);
-        self.forget(oldest);
+        self.drop_recent(oldest);
+        self.invalidate(oldest);
         self.clock += 1;
         self.keys[oldest] = key;
         self.used[oldest] = self.clock;
         self.sizes[size] += 1;
     }
 
-    /// Whatever is in this place has not been found lately. Of the page that comes there nothing is remembered: a look-up missed it.
-    fn not_recent(&mut self, place: usize) {
+    /// Drops the shortcuts to the entry in this position. The page that replaces it has none: its look-up
+    /// missed.
+    fn drop_recent(&mut self, place: usize) {
         let known = self.keys[place];
         let is_it = |recent: &Recent| recent.1 == place as u32;
         if known >> SIZE_SHIFT & 3 == 0 {
-            // A small page has one place among these, an empty one none.
+            // A 4 KiB page has one shortcut slot, an empty entry none.
             let recent = &mut self.recent[known as usize % RECENT];
             if is_it(recent) {
                 *recent = (0, 0, 0);
@@ -130,14 +132,14 @@ impl Tlb {
         }
     }
 
-    fn forget(&mut self, place: usize) {
+    fn invalidate(&mut self, place: usize) {
         if self.keys[place] != 0 {
             self.sizes[(self.keys[place] >> SIZE_SHIFT & 3) as usize] -= 1;
             self.keys[place] = 0;
         }
     }
 
-    /// Drops what covers `virt` (all addresses if none is named) in the spaces that have these bits under this mask.
+    /// Drops translations of `virt` (of all addresses if none) in the spaces that match `bits` under `mask`.
     pub(crate) fn flush(&mut self, virt: Option<u64>, (mask, bits): (u16, u16)) {
         for place in 0..self.keys.len() {
             let known = self.keys[place];
@@ -145,14 +147,14 @@ impl Tlb {
             let of_space = (known >> SPACE_SHIFT) as u16 & mask == bits;
             let covers = virt.is_none_or(|virt| known & VPN_MASK == virt >> SHIFTS[size] & VPN_MASK);
             if known != 0 && of_space && covers {
-                self.forget(place);
+                self.invalidate(place);
             }
         }
         self.recent = nothing_recent();
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Tlb) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Tlb) -> bool {
         let mut sizes = [0; 4];
         for key in self.keys.iter().filter(|key| **key != 0) {
             sizes[(key >> SIZE_SHIFT & 3) as usize] += 1;
@@ -165,7 +167,7 @@ impl Tlb {
     }
 }
 
-/// The size, as an index, of a page of so many bytes (or the next smaller one that is told apart).
+/// The size index of a page of `page_bytes` bytes, rounded down to a distinguished size.
 pub(crate) fn size_of(page_bytes: u64) -> usize {
     SHIFTS.iter().rposition(|shift| page_bytes >> shift != 0).unwrap_or(0)
 }
@@ -188,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_page_that_makes_room_nothing_is_found_any_more_whatever_its_size() {
+    fn an_evicted_page_misses_at_all_its_addresses() {
         for size in [4096, 2 << 20] {
             let mut tlb = Tlb::new(2, 1);
-            // Found at several places, which are remembered; another page of the same set comes.
+            // Fill the shortcut table at several addresses, then insert another page of the same set.
             let places: Vec<u64> = (0..4).map(|line| 0x4000_0000 + line * size / 4).collect();
             tlb.insert(places[0], 1, size_of(size));
             assert!(places.iter().all(|virt| tlb.look_up(*virt, 1).is_some()), "{size}");
@@ -202,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_page_tables() {
+    fn size_index_rounds_down_to_page_table_sizes() {
         assert_eq!([4096, 65536, 2 << 20, 1 << 30, 1 << 39].map(size_of), [0, 0, 1, 2, 3]);
     }
 
     proptest! {
         #[test]
-        fn a_tlb_is_lists_in_the_order_of_use(pages in proptest::collection::vec((0u64..24, 0u16..2, 0u32..12), 1..400)) {
+        fn tlb_matches_lru_lists(pages in proptest::collection::vec((0u64..24, 0u16..2, 0u32..12), 1..400)) {
             let mut tlb = Tlb::new(16, 4);
             let mut sets: [Vec<(u64, u16)>; 4] = Default::default();
             for (page, space, action) in pages {

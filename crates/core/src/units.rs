@@ -1,11 +1,12 @@
-//! Functional units, issue and write-back ports: how many of each are taken in each cycle.
+//! Functional units, issue and write-back ports: how many of each are busy in each cycle.
 //!
-//! An op takes the first cycle in which its unit and an issue slot are free. Ops come in program order, so that an older op
-//! always goes before a younger one that is ready in the same cycle: the scheduler is oldest-first. The one difference to a
-//! scheduler that lives cycle by cycle: a unit that is not pipelined is reserved ahead for an older op that is not ready yet,
-//! where hardware would start a younger one that is.
+//! An op issues in the first cycle in which its unit and an issue slot are free. Ops arrive in program order,
+//! so that an older op always precedes a younger one that is ready in the same cycle: oldest-first
+//! scheduling. There is one difference to a cycle-by-cycle scheduler. A non-pipelined unit is reserved ahead
+//! for an older op that is not ready yet, where hardware would start a ready younger one.
 //!
-//! Ports are counted in [`bookings`](crate::bookings), units that are not pipelined in [`long_units`](crate::long_units).
+//! Ports are counted in [`bookings`](crate::bookings), non-pipelined units in
+//! [`long_units`](crate::long_units).
 
 use doorbell_sim::op::OpClass;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use crate::config::PipelineConfig;
 use crate::long_units::LongUnits;
 use crate::saved::{Cycles, cycle};
 
-/// What is counted. The first two are ports, the others kinds of unit.
+/// Counted resources. The first two are ports, the others unit types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Pool {
@@ -34,7 +35,7 @@ pub(crate) enum Pool {
 
 const POOLS: usize = Pool::Store as usize + 1;
 
-/// What an op of a class needs. Small, since each op asks for it.
+/// Unit, latency and interval of an op class. Kept small, because each op reads it.
 #[derive(Clone, Copy, Debug)]
 struct Need {
     pool: Pool,
@@ -42,20 +43,20 @@ struct Need {
     interval: u16,
 }
 
-/// See the module.
+/// The units and ports of a core.
 #[derive(Clone, Debug)]
 pub(crate) struct Units {
     needs: [Need; OpClass::COUNT],
     taken: Bookings,
-    /// No op will issue before.
+    /// No later op issues before this cycle.
     floor: u64,
-    /// Before this cycle no unit of the pool is free.
+    /// Per pool: no unit is free before this cycle.
     hints: [u64; POOLS],
-    /// The units of each pool, as far as they are not pipelined.
+    /// The non-pipelined units of each pool.
     long: [LongUnits; POOLS],
 }
 
-/// What is saved of [`Units`].
+/// Saved state of [`Units`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct UnitsState {
     taken: BookingsState,
@@ -83,7 +84,7 @@ impl Units {
         ];
         let needs = OpClass::ALL.map(|class| {
             let (pool, latency, interval) = need(class, config);
-            let small = |cycles: u32| u16::try_from(cycles).expect("validate() lets up to 1000 through");
+            let small = |cycles: u32| u16::try_from(cycles).expect("validate() accepts up to 1000");
             Need { pool, latency: small(latency), interval: small(interval) }
         });
         let (taken, long) = (Bookings::new(&limits), limits.map(LongUnits::new));
@@ -116,7 +117,7 @@ impl Units {
         at
     }
 
-    /// The same for a unit that is busy for several cycles.
+    /// Like [`issue`](Units::issue), for a unit that is busy for several cycles.
     fn issue_long(&mut self, class: OpClass, from: u64, floor: u64) -> u64 {
         const GUARD: u64 = guard(Pool::Issue as u32);
         let need = self.needs[class as usize];
@@ -144,12 +145,12 @@ impl Units {
         at
     }
 
-    /// Requests from before what is remembered ([`Bookings::late`]).
+    /// Bookings before the range of the table ([`Bookings::late`]).
     pub(crate) fn late(&self) -> u64 {
         self.taken.late()
     }
 
-    /// The same, and counts from zero again.
+    /// Returns [`late`](Units::late) and resets it.
     pub(crate) fn take_late(&mut self) -> u64 {
         self.taken.take_late()
     }
@@ -177,7 +178,7 @@ impl Units {
     }
 }
 
-/// Unit, latency and interval of a class. Of loads, stores and atomics the latency is up to their access.
+/// Unit, latency and interval of a class. The latency of loads, stores and atomics excludes the cache access.
 fn need(class: OpClass, config: &PipelineConfig) -> (Pool, u32, u32) {
     let units = &config.units;
     match class {
@@ -219,31 +220,35 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_is_taken_is_free_in_the_next_cycle() {
+    fn a_pipelined_unit_is_free_in_the_next_cycle() {
         let mut units = units();
         assert_eq!([0; 3].map(|_| units.issue(OpClass::Int, 7, 1)), [7, 7, 8]);
-        assert_eq!([0; 2].map(|_| units.issue(OpClass::Load, 7, 1)), [7, 8], "three issue a cycle");
+        assert_eq!([0; 2].map(|_| units.issue(OpClass::Load, 7, 1)), [7, 8], "three issues per cycle");
         assert_eq!([0; 3].map(|_| units.write_back(9)), [9, 9, 10]);
     }
 
     #[test]
-    fn a_divider_is_busy_for_its_interval_and_not_longer() {
+    fn a_divider_is_busy_for_exactly_its_interval() {
         let mut units = units();
         assert_eq!(units.issue(OpClass::IntDiv, 30, 1), 30);
-        assert_eq!(units.issue(OpClass::IntDiv, 21, 1), 40, "nine cycles are too few before the first");
-        assert_eq!(units.issue(OpClass::IntDiv, 20, 1), 20, "ten are enough");
+        assert_eq!(
+            units.issue(OpClass::IntDiv, 21, 1),
+            40,
+            "a gap of nine cycles before the first is too short"
+        );
+        assert_eq!(units.issue(OpClass::IntDiv, 20, 1), 20, "a gap of ten suffices");
         assert_eq!(units.issue(OpClass::IntDiv, 31, 1), 50);
     }
 
     #[test]
-    fn a_divider_keeps_its_pace_however_long_the_queue_is() {
+    fn a_divider_sustains_its_rate_with_a_long_queue() {
         let mut units = units();
         let starts = [0; 1000].map(|_| units.issue(OpClass::IntDiv, 5, 1));
         assert!(starts.iter().enumerate().all(|(n, start)| *start == 5 + 10 * n as u64));
         assert_eq!(
             units.issue(OpClass::IntDiv, 5_000, 4_000),
             5 + 10_000,
-            "those before the floor are forgotten only"
+            "only starts before the floor are dropped"
         );
         assert_eq!(units.save().long[Pool::Divide as usize], units.long[Pool::Divide as usize]);
     }

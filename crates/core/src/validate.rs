@@ -1,8 +1,8 @@
-//! Which configurations of a core are legal.
+//! Validation of core configurations.
 
 use crate::config::{BranchConfig, CoreKind, DecodedConfig, PipelineConfig, TlbConfig, UnitsConfig};
 
-/// `value` must lie between `low` and `high`.
+/// Checks that `value` is between `low` and `high`.
 fn range(key: &str, value: impl Into<u64>, low: u64, high: u64) -> Result<(), String> {
     let value = value.into();
     if (low..=high).contains(&value) {
@@ -12,7 +12,7 @@ fn range(key: &str, value: impl Into<u64>, low: u64, high: u64) -> Result<(), St
     }
 }
 
-/// `value` must be a power of two between `low` and `high`.
+/// Checks that `value` is a power of two between `low` and `high`.
 fn power(key: &str, value: u32, low: u32, high: u32) -> Result<(), String> {
     if value.is_power_of_two() && (low..=high).contains(&value) {
         Ok(())
@@ -21,7 +21,7 @@ fn power(key: &str, value: u32, low: u32, high: u32) -> Result<(), String> {
     }
 }
 
-/// A table of `entries` in sets of `ways`.
+/// Checks a table of `entries` in sets of `ways`.
 fn sets(key: &str, entries: u32, ways: u32, high: u32) -> Result<(), String> {
     range(&format!("{key}_entries"), entries, 1, u64::from(high))?;
     if ways != 0 && entries.is_multiple_of(ways) && (entries / ways).is_power_of_two() {
@@ -43,7 +43,7 @@ impl DecodedConfig {
 }
 
 impl PipelineConfig {
-    /// Checks every key; the error names the key and what it can be.
+    /// Checks every key; the error names the key and its legal values.
     pub fn validate(&self) -> Result<(), String> {
         for (key, width) in [
             ("fetch_width", self.fetch_width),
@@ -81,7 +81,7 @@ impl PipelineConfig {
         self.tlb.validate()
     }
 
-    /// Dispatch slots a cycle, the unit of top-down accounting.
+    /// Dispatch slots per cycle, the unit of top-down accounting.
     pub fn slots(&self) -> u32 {
         match self.kind {
             CoreKind::OutOfOrder => self.dispatch_width,
@@ -103,7 +103,7 @@ impl UnitsConfig {
         ] {
             range(&format!("units.{key}"), count, 1, 16)?;
         }
-        // Without any of their own these take those of others.
+        // With 0 these ops use the integer units and load ports.
         range("units.branch_units", self.branch_units, 0, 16)?;
         range("units.store_ports", self.store_ports, 0, 16)?;
         for (key, cycles) in [
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_legal_and_come_back_from_text() {
+    fn the_defaults_are_valid_and_survive_toml() {
         let config = PipelineConfig::default();
         config.validate().unwrap();
         let text = toml::to_string(&config).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_illegal_value_is_named_with_what_it_can_be() {
+    fn an_illegal_value_is_reported_with_its_range() {
         let mut config = PipelineConfig { rob: 0, ..PipelineConfig::default() };
         assert_eq!(config.validate().unwrap_err(), "rob is 0; it can be 1 to 4096");
         config.rob = 1;

@@ -1,5 +1,5 @@
-//! The issue queue: entries are taken in program order and released in any. A wheel holds how many are released in each of
-//! the coming cycles; what is further off waits in a heap.
+//! The issue queue: entries are allocated in program order and released in any order. A timing wheel counts
+//! the releases of each upcoming cycle; releases beyond its span are in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::modulo::Modulo;
 use crate::saved::cycle;
 
-/// Cycles that the wheel spans.
+/// Span of the wheel in cycles.
 const SPAN: u64 = 1024;
 
-/// See the module.
+/// The issue queue as a timing wheel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wheel {
-    /// How many entries can be used again from each cycle of the span on.
+    /// Releases in each cycle of the span.
     counts: Modulo<u16>,
     #[serde(deserialize_with = "cycle")]
     now: u64,
@@ -34,7 +34,7 @@ impl Wheel {
     #[inline]
     pub(crate) fn admit(&mut self, at: u64) -> u64 {
         if at == self.now + 1 && self.far.is_empty() {
-            // Most often: one cycle on, and nothing that is further off.
+            // The common case: one cycle later, and an empty heap.
             self.now = at;
             self.release();
         } else if at > self.now {
@@ -46,7 +46,7 @@ impl Wheel {
         self.now
     }
 
-    /// Takes an entry that can be used again from cycle `free_from` on.
+    /// Allocates an entry that can be reused from cycle `free_from` on.
     #[inline]
     pub(crate) fn push(&mut self, free_from: u64) {
         debug_assert!(free_from > self.now);
@@ -59,7 +59,7 @@ impl Wheel {
         }
     }
 
-    /// What is released in this cycle.
+    /// Releases the entries of the current cycle.
     #[inline(always)]
     fn release(&mut self) {
         let released = u32::from(std::mem::take(self.counts.get_mut(self.now)));
@@ -91,8 +91,8 @@ impl Wheel {
         }
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(crate) fn fits(&self, fresh: &Wheel) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &Wheel) -> bool {
         let counted: u32 = self.counts.all().iter().map(|count| u32::from(*count)).sum();
         let far_is_sound = self.far.iter().all(|at| at.0 > self.now && at.0 < u64::MAX / 4);
         self.counts.all().len() == fresh.counts.all().len()
@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_full_queue_admits_when_the_first_entry_leaves_and_not_before() {
+    fn a_full_queue_admits_exactly_at_the_first_release() {
         let mut wheel = Wheel::new(2);
         assert_eq!(wheel.admit(1), 1);
         wheel.push(50);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_wheel_is_a_set_of_release_times(size in 1u32..6, steps in proptest::collection::vec((0u64..40, 1u64..3000), 1..300)) {
+        fn wheel_matches_a_list_of_release_times(size in 1u32..6, steps in proptest::collection::vec((0u64..40, 1u64..3000), 1..300)) {
             let (mut wheel, mut plain, mut at) = (Wheel::new(size), Vec::<u64>::new(), 1u64);
             for (later, stay) in steps {
                 at += later;

@@ -1,4 +1,4 @@
-//! What a core costs where it can be said in advance.
+//! Closed-form checks: latencies and throughputs that can be computed by hand.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn between(stages: &[doorbell_core::Stages], from: usize, to: usize) -> u64 {
 }
 
 #[test]
-fn a_chain_of_int_ops_takes_a_cycle_each() {
+fn a_chain_of_int_ops_takes_one_cycle_per_op() {
     for config in [wide(), in_order()] {
         let mut program = Program::new();
         (0..500).for_each(|_| program.int(5, 5).flags = 0);
@@ -46,7 +46,7 @@ fn independent_ops_reach_the_width() {
 }
 
 #[test]
-fn the_narrowest_stage_sets_the_pace() {
+fn the_narrowest_stage_limits_throughput() {
     let narrow: [fn(&mut PipelineConfig); 7] = [
         |config| config.fetch_width = 2,
         |config| config.decode_width = 2,
@@ -67,7 +67,7 @@ fn the_narrowest_stage_sets_the_pace() {
 }
 
 #[test]
-fn chains_of_long_ops_take_their_latency_and_independent_ones_their_interval() {
+fn dependent_long_ops_take_their_latency_and_independent_ones_their_interval() {
     for config in [wide(), in_order()] {
         for (class, latency, pace) in [
             (OpClass::IntMul, 3, 1),
@@ -92,7 +92,7 @@ fn chains_of_long_ops_take_their_latency_and_independent_ones_their_interval() {
 }
 
 #[test]
-fn a_load_costs_its_address_and_its_access_until_it_is_used() {
+fn load_to_use_latency_is_address_plus_access() {
     for config in [wide(), in_order()] {
         for (address, access) in [(0x100, 2), (0x100000, 100)] {
             let mut program = Program::new();
@@ -106,8 +106,8 @@ fn a_load_costs_its_address_and_its_access_until_it_is_used() {
 
 #[test]
 fn overlapping_misses_follow_littles_law() {
-    // Independent misses of 100 cycles: as many at a time as the smallest structure holds.
-    for (rob, lq, iq, together) in
+    // Independent misses of 100 cycles: the smallest structure limits how many overlap.
+    for (rob, lq, iq, overlap) in
         [(32, 68, 120, 32), (64, 68, 120, 64), (128, 16, 120, 16), (128, 68, 120, 68)]
     {
         let config = PipelineConfig { rob, lq, iq, ..wide() };
@@ -115,13 +115,13 @@ fn overlapping_misses_follow_littles_law() {
         (0..6000).for_each(|place| program.load(1 + (place % 8) as u8, 0, 0x100000 + place * 64).flags = 0);
         let stages = run(&config, &program.ops, &mut Simple::new(100));
         let cycles = between(&stages, 1000, 5000);
-        // An entry is taken for 100 cycles of access and four or five more in the pipeline.
-        let per_round = cycles as f64 * f64::from(together) / 4000.0;
-        assert!((103.0..108.0).contains(&per_round), "rob {rob}, lq {lq}: {per_round} cycles a round");
+        // An entry is occupied for 100 cycles of access and four or five more in the pipeline.
+        let per_round = cycles as f64 * f64::from(overlap) / 4000.0;
+        assert!((103.0..108.0).contains(&per_round), "rob {rob}, lq {lq}: {per_round} cycles per round");
     }
 }
 
-/// Ops with one that waits for memory in front: how much later the op `distance` behind it is dispatched than without the wait.
+/// Dispatch cycles between a load that misses and the op `distance` behind it.
 fn dispatch_behind(config: &PipelineConfig, distance: usize, fill: impl Fn(&mut Program)) -> u64 {
     let mut program = Program::new();
     program.load(9, 0, 0x100000);
@@ -133,8 +133,8 @@ fn dispatch_behind(config: &PipelineConfig, distance: usize, fill: impl Fn(&mut 
 }
 
 #[test]
-fn each_structure_stops_dispatch_when_it_is_full_and_not_one_op_earlier() {
-    // The load in front takes an entry of the ROB and LQ and leaves the IQ at once.
+fn each_full_structure_stalls_dispatch_and_not_one_op_earlier() {
+    // The leading load occupies a ROB and an LQ entry and leaves the IQ at once.
     let rob = PipelineConfig { rob: 20, ..wide() };
     let int = |program: &mut Program| program.int(1, 2).flags = 0;
     assert!(dispatch_behind(&rob, 19, int) < 20);
@@ -175,7 +175,7 @@ fn a_rob_entry_is_free_in_the_cycle_after_commit() {
 }
 
 #[test]
-fn a_store_that_covers_a_load_forwards_and_one_that_does_not_delays_it() {
+fn a_covering_store_forwards_and_a_partial_one_delays_the_load() {
     let mut program = Program::new();
     (0..40).for_each(|_| program.int(1, 0).flags = 0);
     program.store(0, 0, 0x208);
@@ -189,7 +189,7 @@ fn a_store_that_covers_a_load_forwards_and_one_that_does_not_delays_it() {
     let [store, covered, part, straddling, apart] = [40, 41, 42, 43, 44].map(|index| stages[index]);
     assert_eq!(covered.complete, covered.issue + 1 + u64::from(config.forward_cycles));
     assert_eq!(part.complete, part.issue + 1 + u64::from(config.forward_cycles));
-    assert_eq!(straddling.complete, store.written + 2, "it reads the cache when the store is there");
+    assert_eq!(straddling.complete, store.written + 2, "it reads the cache after the store is written");
     assert_eq!(apart.complete, apart.issue + 3);
     let counts = core.stats().counts;
     assert_eq!([counts.forwards, counts.forwards_blocked, counts.replays], [2, 1, 0]);
@@ -205,8 +205,8 @@ fn forwarding_waits_for_the_stores_data() {
     assert_eq!(stages[2].complete, stages[0].complete + 2);
 }
 
-/// A loop in which a load reads what a store, whose address comes late, has just written.
-fn clashing(rounds: usize) -> Program {
+/// A loop in which a load reads the data of a preceding store whose address is late.
+fn violating(rounds: usize) -> Program {
     let mut program = Program::new();
     for _ in 0..rounds {
         program.pc = 0x1000;
@@ -220,14 +220,14 @@ fn clashing(rounds: usize) -> Program {
 }
 
 #[test]
-fn a_load_that_clashed_once_waits_from_then_on() {
-    let program = clashing(200);
+fn a_load_waits_after_its_first_memory_order_violation() {
+    let program = violating(200);
     let mut core = Core::new(&wide());
     let stages = watch(&mut core, &program.ops, &mut Simple::new(100));
     let counts = core.stats().counts;
     assert!((1..=3).contains(&counts.replays), "{}", counts.replays);
     assert!(stages[2].replayed && !stages[502].replayed);
-    assert!(stages[2].dispatch > stages[1].complete - 1, "fetched again after the store's address was known");
+    assert!(stages[2].dispatch > stages[1].complete - 1, "refetched after the store's address is known");
     let books = core.stats().books;
     assert!(books.slots_clear >= 4 * 5 && books.cpi_clear > 0, "{books:?}");
     assert_books_balance(&core);
@@ -235,13 +235,13 @@ fn a_load_that_clashed_once_waits_from_then_on() {
         let mut core = Core::new(&PipelineConfig { memory_dependence: dependence, ..wide() });
         watch(&mut core, &program.ops, &mut Simple::new(100));
         assert_eq!(core.stats().counts.replays, 0);
-        // When a load that clashed is executed again, the cache has what it reads.
+        // A violating load that executes again reads the store's data from the cache, not by forwarding.
         assert_eq!(core.stats().counts.forwards, counts.forwards + counts.replays);
     }
 }
 
 #[test]
-fn loads_that_are_independent_go_ahead_unless_told_to_wait() {
+fn independent_loads_pass_stores_unless_the_policy_is_wait() {
     let mut program = Program::new();
     program.load(5, 0, 0x100000);
     program.store(5, 0, 0x208);
@@ -254,11 +254,11 @@ fn loads_that_are_independent_go_ahead_unless_told_to_wait() {
 }
 
 #[test]
-fn a_misprediction_costs_the_front_end_from_its_resolution() {
+fn a_misprediction_refills_the_front_end_after_resolution() {
     for (config, tail) in [(wide(), 1), (in_order(), 0)] {
         let mut program = Program::new();
         (0..40).for_each(|_| program.int(1, 0).flags = 0);
-        // Never seen, so predicted not taken; it waits for a multiplication.
+        // Never executed, so predicted not taken; it waits for a multiplication.
         program.op(OpClass::IntMul, 5, [1, 0, 0]);
         program.branch(OpClass::Branch, 5, true, 0x1400);
         program.int(2, 0);
@@ -270,7 +270,7 @@ fn a_misprediction_costs_the_front_end_from_its_resolution() {
         let dispatch = refetch + 1 + u64::from(config.front_end_depth);
         assert_eq!(stages[42].dispatch, dispatch);
         assert_eq!(stages[42].issue, dispatch + tail);
-        // Nothing but the branch is to blame for the slots between its own and the next op's dispatch.
+        // All slots between its dispatch and the next op's are charged to the branch.
         let books = core.stats().books;
         let slots = u64::from(config.slots());
         let lost = slots * (dispatch - stages[41].dispatch);
@@ -281,7 +281,7 @@ fn a_misprediction_costs_the_front_end_from_its_resolution() {
 
 #[test]
 fn a_taken_branch_ends_the_fetch_group() {
-    // Loops of two ops: two a cycle; of five ops: five in two cycles.
+    // Loops of two ops: two per cycle; of five ops: five in two cycles.
     for (body, cycles) in [(2, 1), (5, 2), (8, 2), (9, 3)] {
         let mut program = Program::new();
         for _ in 0..300 {
@@ -296,19 +296,19 @@ fn a_taken_branch_ends_the_fetch_group() {
 }
 
 #[test]
-fn an_unknown_jump_is_found_by_the_decoder() {
+fn the_decoder_redirects_a_jump_missing_in_the_btb() {
     let config = wide();
     let mut program = Program::new();
     program.branch(OpClass::Jump, 0, true, 0x1400);
     program.int(1, 0);
     let stages = run(&config, &program.ops, &mut Simple::new(100));
     assert_eq!(stages[0].prediction, Prediction::Misfetched);
-    // It arrives a cycle after its fetch.
+    // It arrives one cycle after its fetch.
     assert_eq!(stages[1].fetch, stages[0].fetch + 1 + u64::from(config.misfetch_cycles));
 }
 
 #[test]
-fn a_predictable_pattern_costs_nothing_once_learnt() {
+fn a_learnt_pattern_has_no_mispredictions() {
     for direction in [DirectionPredictor::Bimodal, DirectionPredictor::BiMode, DirectionPredictor::Tage] {
         let mut config = wide();
         config.branch.direction = direction;
@@ -334,12 +334,12 @@ fn a_predictable_pattern_costs_nothing_once_learnt() {
 }
 
 #[test]
-fn code_beyond_the_cache_is_fetched_as_far_ahead_as_the_queue_has_room() {
+fn fetch_runs_ahead_of_icache_misses_up_to_the_fetch_queue() {
     let mut program = Program::new();
     program.pc = 0x400_0000;
     (0..320).for_each(|_| program.int(1, 0).flags = 0);
-    // Sixteen instructions a line, four of them a cycle: eight lines cost a miss of 80 cycles and the 6 to dispatch for as many as the queue
-    // holds, or four cycles each if it holds all that the misses leave time for.
+    // Sixteen instructions per line, four per cycle. With a small queue, each queue length of ops costs a
+    // miss of 80 cycles plus 6 to dispatch; with a large one, a line takes four cycles.
     for (fetch_queue, cycles) in [(16, 8 * 86), (32, 4 * 86), (64, 2 * 86), (512, 8 * 4)] {
         let mut core = Core::new(&PipelineConfig { fetch_queue, ..wide() });
         let mut memory = Simple { far: 80, ..Simple::default() };
@@ -347,7 +347,7 @@ fn code_beyond_the_cache_is_fetched_as_far_ahead_as_the_queue_has_room() {
         assert_eq!(between(&stages, 64, 192), cycles, "{fetch_queue}");
         let stats = core.stats();
         assert_eq!(stats.counts.fetched_lines_missed, 20);
-        // The slots that the waits cost are the cache's.
+        // The stall slots are charged to the instruction cache.
         let waits = (320 / u64::from(fetch_queue)).max(1);
         let books = &stats.books;
         assert!(books.cpi_icache > waits * 70 && books.slots_icache > waits * 70 * 4, "{waits}: {books:?}");
@@ -355,7 +355,7 @@ fn code_beyond_the_cache_is_fetched_as_far_ahead_as_the_queue_has_room() {
     }
 }
 
-/// Stores to lines that miss, one behind another: cycles from the first commit until the last is written.
+/// Consecutive stores to lines that miss: cycles from the first commit until the last is written.
 fn drain_time(config: &PipelineConfig, lines: u64, each: u64) -> u64 {
     let mut program = Program::new();
     for line in 0..lines {
@@ -366,7 +366,7 @@ fn drain_time(config: &PipelineConfig, lines: u64, each: u64) -> u64 {
 }
 
 #[test]
-fn stores_that_miss_overlap_as_far_as_allowed() {
+fn store_misses_overlap_up_to_drains_in_flight() {
     for (in_flight, drain) in
         [(1, StoreDrain::InOrder), (4, StoreDrain::InOrder), (4, StoreDrain::OutOfOrder)]
     {
@@ -375,14 +375,14 @@ fn stores_that_miss_overlap_as_far_as_allowed() {
         let rounds = 24 / u64::from(in_flight);
         assert!((rounds * 100..rounds * 100 + 10).contains(&time), "{in_flight} in flight: {time}");
     }
-    // Eight stores to a line are one write.
+    // Eight stores to one line are one write.
     let config = PipelineConfig { drains_in_flight: 2, ..wide() };
     let time = drain_time(&config, 10, 8);
     assert!((500..600).contains(&time), "{time}");
 }
 
 #[test]
-fn a_hit_is_written_past_a_miss_only_where_order_does_not_matter() {
+fn a_store_hit_passes_a_miss_only_with_out_of_order_drain() {
     for (drain, past) in [(StoreDrain::InOrder, false), (StoreDrain::OutOfOrder, true)] {
         let mut program = Program::new();
         program.store(0, 0, 0x100000);
@@ -394,8 +394,9 @@ fn a_hit_is_written_past_a_miss_only_where_order_does_not_matter() {
 }
 
 #[test]
-fn a_fence_orders_what_it_names_and_nothing_else() {
-    // A store that misses, a fence, a load that hits: loads wait for stores only behind a fence that says so.
+fn a_fence_orders_only_its_predecessor_and_successor_sets() {
+    // A store that misses, a fence, a load that hits: the load waits only if the fence orders stores before
+    // loads.
     for config in [wide(), in_order()] {
         for (set, waits) in [
             ([false, true, true, false], true),
@@ -413,7 +414,8 @@ fn a_fence_orders_what_it_names_and_nothing_else() {
                 assert_eq!(stages[2].issue, stages[0].written);
             }
         }
-        // A load that misses, a fence, a store: the store is written after the load only if named.
+        // A load that misses, a fence, a store: the store is written after the load only if the fence orders
+        // them.
         for (set, waits) in [([true, false, false, true], true), ([false, true, false, true], false)] {
             let mut program = Program::new();
             program.load(1, 0, 0x100000);
@@ -440,7 +442,7 @@ fn an_atomic_executes_at_the_head_after_all_stores() {
         let stages = run(&config, &program.ops, &mut Simple::new(100));
         assert_eq!(stages[2].issue, stages[0].written);
         assert_eq!(stages[2].complete, stages[2].issue + 3);
-        assert!(stages[3].complete > stages[2].complete, "it reads what the atomic wrote");
+        assert!(stages[3].complete > stages[2].complete, "it reads the atomic's result");
     }
 }
 
@@ -460,7 +462,7 @@ fn serialising_ops_drain_the_window() {
     assert_eq!(stages[2].issue, stages[1].complete);
 }
 
-/// An access to a device.
+/// A device access.
 fn device(flags: u8, destination: u8) -> Op {
     Op {
         class: OpClass::Device,
@@ -475,7 +477,7 @@ fn device(flags: u8, destination: u8) -> Op {
     }
 }
 
-/// A core that has just committed a store which misses.
+/// A core that has just committed a store that misses.
 fn with_a_store_that_misses(config: &PipelineConfig) -> (Simple, Core, doorbell_core::Stages) {
     let (mut memory, mut core) = (Simple::new(100), Core::new(config));
     let mut program = Program::new();
@@ -485,31 +487,31 @@ fn with_a_store_that_misses(config: &PipelineConfig) -> (Simple, Core, doorbell_
 }
 
 #[test]
-fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
+fn a_device_access_leaves_at_the_window_head_and_delays_its_users() {
     for config in [wide(), in_order()] {
         let (mut memory, mut core, before) = with_a_store_that_misses(&config);
         let doorbell = device(Op::WRITES, 0);
-        // A store to a device does not wait for the store to memory before it...
-        let begun = core.begin_device(&doorbell, &mut memory);
-        assert!(begun > before.commit && begun < before.written);
-        core.end_device(&doorbell, [begun + 3; 2]);
-        assert_eq!(core.now(), begun + 4);
-        // ...but behind a fence it does.
+        // A device store does not wait for an older store to memory...
+        let sent = core.begin_device(&doorbell, &mut memory);
+        assert!(sent > before.commit && sent < before.written);
+        core.end_device(&doorbell, [sent + 3; 2]);
+        assert_eq!(core.now(), sent + 4);
+        // ...but it does after a fence.
         let mut program = Program::new();
         program.store(0, 0, 0x300000);
         program.fence([false, true, false, true]);
         let ordered = watch(&mut core, &program.ops, &mut memory);
-        let begun = core.begin_device(&doorbell, &mut memory);
-        assert_eq!(begun, ordered[0].written + 1);
-        core.end_device(&doorbell, [begun; 2]);
-        // A load's value is there when the answer is, and the answer takes as long as it takes.
+        let sent = core.begin_device(&doorbell, &mut memory);
+        assert_eq!(sent, ordered[0].written + 1);
+        core.end_device(&doorbell, [sent; 2]);
+        // A load completes when the device answers, whatever the latency.
         let status = device(0, 7);
-        let begun = core.begin_device(&status, &mut memory);
-        core.end_device(&status, [begun + 2000; 2]);
+        let sent = core.begin_device(&status, &mut memory);
+        core.end_device(&status, [sent + 2000; 2]);
         let mut program = Program::new();
         program.int(8, 7);
         let user = watch(&mut core, &program.ops, &mut memory);
-        assert_eq!(user[0].complete, begun + 2001);
+        assert_eq!(user[0].complete, sent + 2001);
         let stats = core.stats();
         assert_eq!(stats.counts.device_accesses, 3);
         assert!(stats.books.cpi_device >= 1990, "{:?}", stats.books);
@@ -518,42 +520,42 @@ fn a_device_access_leaves_from_the_head_and_holds_up_what_uses_it() {
 }
 
 #[test]
-fn behind_an_ordered_doorbell_stores_wait_until_the_core_is_told_and_then_for_entries() {
-    const TOLD: u64 = 5000;
+fn stores_after_an_ordered_doorbell_wait_for_its_acknowledgement() {
+    const ACKNOWLEDGED: u64 = 5000;
     for config in [wide(), in_order()] {
         let config = PipelineConfig { device_stores: DeviceStores::Ordered, sq: 8, ..config };
         let (mut memory, mut core, before) = with_a_store_that_misses(&config);
         let doorbell = device(Op::WRITES, 0);
-        let begun = core.begin_device(&doorbell, &mut memory);
-        assert_eq!(begun, before.written + 1, "it does not pass the store before it");
-        core.end_device(&doorbell, [begun, begun + TOLD]);
-        assert_eq!(core.now(), begun + 1, "the pipeline goes on");
-        // Seven stores have entries, and are written when the core has been told; a load passes them all.
+        let sent = core.begin_device(&doorbell, &mut memory);
+        assert_eq!(sent, before.written + 1, "it does not pass the older store");
+        core.end_device(&doorbell, [sent, sent + ACKNOWLEDGED]);
+        assert_eq!(core.now(), sent + 1, "the pipeline continues");
+        // Seven stores have entries and are written after the acknowledgement; a load passes them all.
         let mut program = Program::new();
         for i in 1..=7 {
             program.store(0, 0, 0x100000 + 8 * i);
         }
         program.load(7, 0, 0x200000);
         let behind = watch(&mut core, &program.ops, &mut memory);
-        assert!(behind[..7].iter().all(|store| store.commit < begun + 200), "{behind:?}");
-        assert!(behind[..7].iter().all(|store| store.written > begun + TOLD), "{behind:?}");
-        assert!(behind[7].complete < begun + 400, "{:?}", behind[7]);
-        // The next waits for the doorbell's own entry, and so does another doorbell.
+        assert!(behind[..7].iter().all(|store| store.commit < sent + 200), "{behind:?}");
+        assert!(behind[..7].iter().all(|store| store.written > sent + ACKNOWLEDGED), "{behind:?}");
+        assert!(behind[7].complete < sent + 400, "{:?}", behind[7]);
+        // The next store waits for the doorbell's entry, and so does another doorbell.
         let mut program = Program::new();
         program.store(0, 0, 0x100000);
         let full = watch(&mut core, &program.ops, &mut memory);
-        assert!(full[0].commit >= begun + TOLD, "{full:?}");
+        assert!(full[0].commit >= sent + ACKNOWLEDGED, "{full:?}");
         let again = core.begin_device(&doorbell, &mut memory);
         assert!(again > full[0].written);
         core.end_device(&doorbell, [again; 2]);
         let books = core.stats().books;
-        assert!(books.cpi_store >= TOLD - 500, "{books:?}");
+        assert!(books.cpi_store >= ACKNOWLEDGED - 500, "{books:?}");
         assert_books_balance(&core);
     }
 }
 
 #[test]
-fn a_trap_throws_away_what_is_behind_it() {
+fn a_trap_flushes_younger_instructions() {
     for config in [wide(), in_order()] {
         let mut core = Core::new(&config);
         let mut program = Program::new();
@@ -592,11 +594,11 @@ fn waiting_for_an_interrupt_is_idle_time() {
     }
 }
 
-/// Everything hits in 2 cycles, page-table entries take 10; pages are of 4 KiB, three levels.
+/// A memory in which everything hits in 2 cycles and page-table entries take 10; 4 KiB pages, three levels.
 #[derive(Default)]
 struct Paged {
     walks: Vec<(u64, PhysAddr)>,
-    /// Pages that each walk finds anew.
+    /// Page faults of each walk.
     faults: u8,
 }
 
@@ -625,7 +627,7 @@ impl CoreMemory for Paged {
 }
 
 #[test]
-fn each_page_that_had_to_be_found_for_a_walk_makes_it_longer() {
+fn each_page_fault_of_a_walk_adds_the_penalty() {
     let mut config = wide();
     config.tlb.fault_cycles = 200;
     let mut program = Program::new();
@@ -643,7 +645,7 @@ fn each_page_that_had_to_be_found_for_a_walk_makes_it_longer() {
 }
 
 #[test]
-fn a_page_walk_reads_the_entries_that_are_not_remembered() {
+fn a_page_walk_reads_only_entries_missing_in_the_walk_cache() {
     let config = wide();
     let mut core = Core::new(&config);
     let mut memory = Paged::default();
@@ -657,7 +659,7 @@ fn a_page_walk_reads_the_entries_that_are_not_remembered() {
     });
     let cost = |index: usize| seen[index].complete - seen[index].issue;
     let second = u64::from(config.tlb.second_cycles);
-    // Address, second level, entries, access. Code and data share the two upper entries of the first page.
+    // Address, second level, entries, access. The first page's data and the code share the two upper entries.
     assert_eq!([cost(0), cost(1), cost(2)], [1 + second + 10 + 2, 1 + second + 10 + 2, 3]);
     assert_eq!(cost(3), 1 + second + 30 + 2);
     let counts = core.stats().counts;
@@ -668,10 +670,10 @@ fn a_page_walk_reads_the_entries_that_are_not_remembered() {
     assert!(core.stats().books.cpi_dtlb > 0);
     core.flush_tlb(None, None);
     core.execute(&program.ops[..1], &mut memory);
-    assert_eq!(core.stats().counts.walk_accesses, 8 + 3 + 1, "nothing is remembered after a flush");
+    assert_eq!(core.stats().counts.walk_accesses, 8 + 3 + 1, "a flush empties the walk cache");
     core.set_address_space(Some(7));
     core.execute(&program.ops[..1], &mut memory);
-    assert_eq!(core.stats().counts.walks, 4 + 2 + 2, "another space has its own translations");
+    assert_eq!(core.stats().counts.walks, 4 + 2 + 2, "another address space has its own translations");
     core.set_address_space(None);
     core.flush_tlb(None, None);
     core.execute(&program.ops, &mut memory);
@@ -680,7 +682,7 @@ fn a_page_walk_reads_the_entries_that_are_not_remembered() {
 }
 
 #[test]
-fn warmed_predictors_and_tlbs_cost_nothing_more() {
+fn warmed_predictors_and_tlbs_have_no_misses() {
     let mut program = Program::new();
     for _ in 0..50 {
         program.pc = 0x1000;
@@ -708,7 +710,7 @@ fn warmed_predictors_and_tlbs_cost_nothing_more() {
 }
 
 #[test]
-fn an_in_order_core_stalls_on_use_and_not_on_a_miss() {
+fn an_in_order_core_stalls_on_use_not_on_a_miss() {
     let mut program = Program::new();
     program.load(1, 0, 0x100000);
     (0..8).for_each(|_| program.int(2, 0).flags = 0);
@@ -718,7 +720,7 @@ fn an_in_order_core_stalls_on_use_and_not_on_a_miss() {
     assert_eq!(stages[9].issue, stages[0].complete);
 }
 
-/// Slots of a program that is repeated until it is all that counts: all, and those that `which` picks.
+/// Share of the slots of a long repetitive program that `which` selects.
 fn share(
     config: &PipelineConfig,
     build: impl Fn(&mut Program, u64),
@@ -734,7 +736,7 @@ fn share(
 }
 
 #[test]
-fn the_books_name_what_bounds_a_program() {
+fn cycle_accounting_names_the_bottleneck() {
     type Case = (&'static str, fn(&mut Program, u64), fn(&doorbell_core::Books) -> u64);
     let cases: [Case; 10] = [
         ("width", |p, n| p.int(1 + (n % 8) as u8, 0).flags = 0, |b| b.slots_retiring),
@@ -747,7 +749,7 @@ fn the_books_name_what_bounds_a_program() {
         ),
         ("a chain of divisions", |p, _| p.op(OpClass::IntDiv, 5, [5, 0, 0]).flags = 0, |b| b.slots_divider),
         (
-            "divisions for which there are too few dividers",
+            "divisions limited by the dividers",
             |p, n| p.op(OpClass::FloatDiv, 1 + (n % 8) as u8, [0; 3]).flags = 0,
             |b| b.slots_divider,
         ),
@@ -757,7 +759,7 @@ fn the_books_name_what_bounds_a_program() {
             |b| b.slots_execute + b.slots_retiring,
         ),
         (
-            "multiplications for which there are too few units",
+            "multiplications limited by the multipliers",
             |p, n| p.op(OpClass::IntMul, 1 + (n % 8) as u8, [0; 3]).flags = 0,
             |b| b.slots_ports + b.slots_retiring,
         ),
@@ -768,7 +770,7 @@ fn the_books_name_what_bounds_a_program() {
             |b| b.slots_serialise + b.slots_retiring,
         ),
         (
-            "jumps to where no one has been",
+            "indirect jumps to new targets",
             |p, n| p.branch(OpClass::IndirectJump, 0, true, 0x1000 + n * 2654435761 % 8192 * 4).size = 0,
             |b| b.slots_branch,
         ),

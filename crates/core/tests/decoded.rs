@@ -1,4 +1,4 @@
-//! The buffer of decoded instructions: what it spares, and what it cannot hold.
+//! The decoded-instruction buffer: hits, latency and capacity.
 
 mod common;
 
@@ -7,14 +7,14 @@ use doorbell_core::{Core, CoreKind, DecodedConfig, PipelineConfig, Prediction};
 use doorbell_sim::memory::AccessKind;
 use doorbell_sim::op::OpClass;
 
-/// A core with a buffer of so many bytes of code, in windows of 16 bytes.
+/// A core with a buffer of `bytes` bytes of code, in windows of 16 bytes.
 fn with_buffer(bytes: u32, latency: u32) -> PipelineConfig {
     let decoded = DecodedConfig { sets: bytes / 64, ways: 4, window: 16, latency };
     PipelineConfig { decoded, ..PipelineConfig::default() }
 }
 
-/// How often the instruction cache is asked for lines by a loop of so many bytes, gone through ten times.
-fn lines_asked(config: &PipelineConfig, bytes: u64) -> usize {
+/// Instruction-cache requests of ten iterations of a loop of `bytes` bytes.
+fn lines_requested(config: &PipelineConfig, bytes: u64) -> usize {
     let mut program = Program::new();
     for _ in 0..10 {
         (1..bytes / 4).for_each(|_| program.int(1, 0).flags = 0);
@@ -26,22 +26,22 @@ fn lines_asked(config: &PipelineConfig, bytes: u64) -> usize {
 }
 
 #[test]
-fn code_that_fits_is_asked_of_the_cache_once() {
+fn code_that_fits_is_fetched_from_the_cache_once() {
     let none = PipelineConfig::default();
     let buffer = with_buffer(1 << 10, 1);
-    assert_eq!(lines_asked(&none, 512), 10 * 8);
-    assert_eq!(lines_asked(&buffer, 512), 8);
-    assert_eq!(lines_asked(&buffer, 1024), 16);
-    // Each window has left when the loop comes to it again.
-    assert_eq!(lines_asked(&buffer, 2048), 10 * 32);
+    assert_eq!(lines_requested(&none, 512), 10 * 8);
+    assert_eq!(lines_requested(&buffer, 512), 8);
+    assert_eq!(lines_requested(&buffer, 1024), 16);
+    // Each window is evicted before the loop reaches it again.
+    assert_eq!(lines_requested(&buffer, 2048), 10 * 32);
 }
 
 #[test]
-fn behind_a_misprediction_it_spares_the_cache_and_the_decoder() {
+fn a_hit_after_a_misprediction_skips_cache_and_decoder() {
     for (kind, latency) in [(CoreKind::OutOfOrder, 1), (CoreKind::OutOfOrder, 3), (CoreKind::InOrder, 1)] {
         let config = PipelineConfig { kind, ..with_buffer(1 << 10, latency) };
         let mut program = Program::new();
-        // Comes by the target, goes back, and is sent there by a branch that was never taken.
+        // Runs through the target, jumps back, and returns to it by a branch that was never taken before.
         program.pc = 0x1400;
         (0..8).for_each(|_| program.int(1, 0).flags = 0);
         program.branch(OpClass::Jump, 0, true, 0x1000);
@@ -55,7 +55,7 @@ fn behind_a_misprediction_it_spares_the_cache_and_the_decoder() {
         assert_eq!(stages[branch].prediction, Prediction::WrongDirection);
         let refetch = stages[branch].complete + u64::from(config.redirect_cycles);
         assert_eq!(stages[branch + 1].fetch, refetch);
-        // A line of the cache would be there after a cycle and decoded one later.
+        // From the cache, a line would arrive after one cycle and be decoded one cycle later.
         let ready = refetch + u64::from(latency) + u64::from(config.front_end_depth) - 1;
         assert_eq!(stages[branch + 1].dispatch, ready);
         assert_books_balance(&core);
@@ -63,7 +63,7 @@ fn behind_a_misprediction_it_spares_the_cache_and_the_decoder() {
 }
 
 #[test]
-fn what_it_holds_does_not_wait_for_the_decoders() {
+fn buffered_instructions_bypass_the_decoders() {
     let mut program = Program::new();
     for _ in 0..200 {
         (0..15).for_each(|place| program.int(1 + place, 0).flags = 0);
@@ -76,13 +76,13 @@ fn what_it_holds_does_not_wait_for_the_decoders() {
     }
 }
 
-/// Half of a loop that is twice as large comes out of the cache, in groups of its own.
+/// Half of a loop that is twice the buffer size comes from the cache, in groups of its own.
 #[test]
-fn instructions_of_both_kinds_stay_in_order() {
+fn instructions_from_buffer_and_cache_stay_in_order() {
     let mut program = Program::new();
     for round in 0..60u64 {
         (0..6).for_each(|_| program.int(1, 0).flags = 0);
-        // Each time other code, between the same.
+        // Each round other code in between.
         program.branch(OpClass::Jump, 0, true, 0x4000 + round * 64);
         (0..3).for_each(|_| program.int(2, 0).flags = 0);
         program.branch(OpClass::Jump, 0, true, 0x1000);
@@ -95,6 +95,6 @@ fn instructions_of_both_kinds_stay_in_order() {
     assert_books_balance(&core);
     let restored = Core::new(&with_buffer(256, 2)).restore(core.save());
     assert!(restored.is_ok());
-    assert!(Core::new(&with_buffer(512, 2)).restore(core.save()).is_err(), "it is of another size");
-    assert!(Core::new(&PipelineConfig::default()).restore(core.save()).is_err(), "it has none");
+    assert!(Core::new(&with_buffer(512, 2)).restore(core.save()).is_err(), "another size");
+    assert!(Core::new(&PipelineConfig::default()).restore(core.save()).is_err(), "no buffer");
 }

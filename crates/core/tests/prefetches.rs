@@ -1,4 +1,4 @@
-//! What a software prefetch costs a core: a place in the load queue, a load port, and the first level's look-up.
+//! The cost of a software prefetch: a load-queue entry, a load port, and the first-level look-up.
 
 mod common;
 
@@ -9,7 +9,7 @@ use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 
 const KINDS: [CoreKind; 2] = [CoreKind::OutOfOrder, CoreKind::InOrder];
-/// A line that takes 100 cycles.
+/// The address of a line with a latency of 100 cycles.
 const FAR: u64 = 0x100000;
 
 fn of(kind: CoreKind) -> PipelineConfig {
@@ -22,7 +22,7 @@ fn prefetch(program: &mut Program, flags: u8, address: u64) {
 }
 
 #[test]
-fn a_prefetch_completes_when_the_cache_has_looked_and_not_when_the_line_is_there() {
+fn a_prefetch_completes_after_the_look_up_not_the_fill() {
     for kind in KINDS {
         let mut program = Program::new();
         program.int(5, 0);
@@ -39,15 +39,18 @@ fn a_prefetch_completes_when_the_cache_has_looked_and_not_when_the_line_is_there
 }
 
 #[test]
-fn the_cache_is_told_what_the_line_is_for() {
+fn a_prefetch_passes_the_intended_access_kind() {
     let mut program = Program::new();
     let expected = [(0, AccessKind::Load), (Op::WRITES, AccessKind::Store), (Op::CODE, AccessKind::Fetch)];
     expected.iter().for_each(|(flags, _)| prefetch(&mut program, *flags, FAR));
     for kind in KINDS {
         let mut memory = Simple { log: Some(Vec::new()), ..Simple::new(100) };
         run(&of(kind), &program.ops, &mut memory);
-        let asked = memory.log.unwrap().into_iter().filter(|(_, access)| access.addr.0 == FAR);
-        assert_eq!(asked.map(|(_, access)| access.kind).collect::<Vec<_>>(), expected.map(|(_, kind)| kind));
+        let requests = memory.log.unwrap().into_iter().filter(|(_, access)| access.addr.0 == FAR);
+        assert_eq!(
+            requests.map(|(_, access)| access.kind).collect::<Vec<_>>(),
+            expected.map(|(_, kind)| kind)
+        );
     }
 }
 
@@ -60,7 +63,7 @@ fn prefetches_share_the_load_ports_and_the_load_queue() {
         (0..400).for_each(|line| prefetch(&mut program, 0, FAR + 64 * line));
         let stages = run(&config, &program.ops, &mut Simple::new(100));
         assert_eq!(stages[350].commit - stages[50].commit, 300, "{kind:?}: one port");
-        // In the out-of-order core an entry is held from dispatch to the cycle after commit.
+        // In the out-of-order core an entry is occupied from dispatch to the cycle after commit.
         config.units.load_ports = 4;
         config.lq = 1;
         let stages = run(&config, &program.ops, &mut Simple::new(100));
@@ -70,7 +73,7 @@ fn prefetches_share_the_load_ports_and_the_load_queue() {
 }
 
 #[test]
-fn a_prefetch_waits_for_its_address_and_for_no_fence_and_no_store() {
+fn a_prefetch_waits_for_its_address_but_not_for_fences_or_stores() {
     for kind in KINDS {
         let mut program = Program::new();
         program.store(0, 0, FAR + 640);
@@ -79,18 +82,18 @@ fn a_prefetch_waits_for_its_address_and_for_no_fence_and_no_store() {
         program.load(6, 0, 0x100);
         let stages = run(&of(kind), &program.ops, &mut Simple::new(100));
         assert!(stages[2].complete < stages[0].written, "{kind:?}");
-        assert!(stages[3].issue >= stages[0].written, "{kind:?}: the load has to");
+        assert!(stages[3].issue >= stages[0].written, "{kind:?}: the load does wait");
         let mut program = Program::new();
         program.op(OpClass::IntDiv, 5, [0; 3]);
         prefetch(&mut program, 0, FAR);
         let stages = run(&of(kind), &program.ops, &mut Simple::new(100));
-        assert!(stages[1].issue >= stages[0].complete, "{kind:?}: its address is the division's");
+        assert!(stages[1].issue >= stages[0].complete, "{kind:?}: the division produces its address");
     }
 }
 
-/// A page that no TLB knows: the walk is waited for, by an in-order core's younger ops only where a load walks.
+/// The prefetch itself waits for the walk; younger ops of an in-order core wait only for a load's walk.
 #[test]
-fn a_prefetch_walks_page_tables_and_holds_up_no_op_behind_it() {
+fn a_prefetch_walk_does_not_delay_younger_ops() {
     let entries = [0x20000, 0x30000, 0x40000, 0, 0].map(PhysAddr);
     let walk = Walk { entries, levels: 3, page_bytes: 4096, ..Walk::default() };
     for kind in KINDS {

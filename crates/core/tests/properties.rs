@@ -1,4 +1,4 @@
-//! What holds for every legal configuration and every stream of ops.
+//! Properties of every valid configuration and every op stream.
 
 mod common;
 
@@ -12,7 +12,7 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 use proptest::prelude::*;
 
-/// Any legal configuration.
+/// Any valid configuration.
 fn any_config(seed: u64) -> PipelineConfig {
     let mut rng = Rng::stream(seed, "configuration");
     let mut config = random_config(&mut rng);
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn stages_are_in_order_and_the_books_balance(seed in any::<u64>()) {
+    fn stages_are_in_order_and_the_accounts_balance(seed in any::<u64>()) {
         let config = any_config(seed);
         let ops = random_ops(&mut Rng::stream(seed, "ops"), 300, true);
         let mut core = Core::new(&config);
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn a_core_that_was_saved_goes_on_exactly(seed in any::<u64>(), cut in 0usize..300) {
+    fn a_restored_core_continues_identically(seed in any::<u64>(), cut in 0usize..300) {
         let config = any_config(seed);
         let ops = random_ops(&mut Rng::stream(seed, "ops"), 300, true);
         let mut memory = memory(seed);
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_state_is_refused_or_harmless(seed in any::<u64>(), place in any::<prop::sample::Index>(), value in any::<u8>()) {
+    fn a_corrupt_state_is_rejected_or_harmless(seed in any::<u64>(), place in any::<prop::sample::Index>(), value in any::<u8>()) {
         let config = any_config(seed % 16);
         let ops = random_ops(&mut Rng::stream(seed, "ops"), 200, true);
         let mut memory = memory(seed);
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn a_state_of_another_core_is_refused() {
+fn a_state_of_another_core_is_rejected() {
     let one = PipelineConfig::default();
     let mut core = Core::new(&one);
     let others = [

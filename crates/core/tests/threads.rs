@@ -1,4 +1,4 @@
-//! Two threads of a core: what sharing costs where it can be said in advance, and what holds for all programs.
+//! SMT threads: the cost of sharing in closed form, and properties of all programs.
 
 mod common;
 
@@ -9,14 +9,14 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 use proptest::prelude::*;
 
-/// A chain of loads that hit: a thread that waits for latencies.
+/// A chain of loads that hit: a latency-bound thread.
 fn chain() -> Vec<Op> {
     let mut program = Program::new();
     (0..4000).for_each(|_| program.load(5, 5, 0x100).flags = 0);
     program.ops
 }
 
-/// Ops that wait for nothing, with a branch behind so many of them.
+/// Independent ops, with a branch at the end of each block of `block` ops; 0 for none.
 fn wide(block: usize) -> Vec<Op> {
     let mut program = Program::new();
     for place in 0..8000 {
@@ -29,7 +29,7 @@ fn wide(block: usize) -> Vec<Op> {
     program.ops
 }
 
-/// Ops a cycle, after a while.
+/// Ops per cycle in steady state.
 fn pace(stages: &[Stages]) -> f64 {
     let first = stages.len() / 4;
     let cycles = stages.last().unwrap().commit - stages[first].commit;
@@ -41,23 +41,23 @@ fn both(config: &PipelineConfig, programs: [&[Op]; 2]) -> [f64; 2] {
     [0, 1].map(|thread: usize| pace(&seen[thread]))
 }
 
-fn alone(config: &PipelineConfig, program: &[Op]) -> f64 {
+fn run_alone(config: &PipelineConfig, program: &[Op]) -> f64 {
     pace(&run(config, program, &mut Simple::new(100)))
 }
 
 #[test]
-fn two_threads_that_wait_for_latencies_do_twice_as_much() {
+fn two_latency_bound_threads_double_the_throughput() {
     let config = PipelineConfig::default();
-    let one = alone(&config, &chain());
+    let one = run_alone(&config, &chain());
     let two = both(&config, [&chain(), &chain()]);
     assert!((one * 3.0 - 1.0).abs() < 0.001, "{one}");
-    assert!(two.iter().all(|pace| (pace / one - 1.0).abs() < 0.001), "{two:?} beside {one}");
+    assert!(two.iter().all(|pace| (pace / one - 1.0).abs() < 0.001), "{two:?}, alone {one}");
 }
 
 #[test]
-fn two_threads_that_fill_the_width_have_half_of_it_each_whatever_their_blocks() {
+fn two_width_bound_threads_get_half_the_width_each() {
     let config = PipelineConfig::default();
-    assert!((alone(&config, &wide(0)) - 4.0).abs() < 0.01);
+    assert!((run_alone(&config, &wide(0)) - 4.0).abs() < 0.01);
     for blocks in [[0, 0], [8, 8], [4, 16], [16, 4], [4, 0]] {
         let two = both(&config, blocks.map(wide).each_ref().map(|ops| &ops[..]));
         assert!(two.iter().all(|pace| (pace - 2.0).abs() < 0.05), "{blocks:?}: {two:?}");
@@ -65,42 +65,42 @@ fn two_threads_that_fill_the_width_have_half_of_it_each_whatever_their_blocks() 
 }
 
 #[test]
-fn a_thread_that_fills_the_width_gets_what_one_that_waits_leaves() {
+fn a_width_bound_thread_gets_the_slots_a_latency_bound_one_leaves() {
     let config = PipelineConfig::default();
     let (chain, wide) = (chain(), wide(0));
     let [slow, fast] = both(&config, [&chain, &wide]);
-    // The chain needs a group of four loads in twelve cycles.
+    // The chain needs one group of four loads per twelve cycles.
     assert!((slow - 1.0 / 3.0).abs() < 0.01, "{slow}");
     assert!((fast - (4.0 - 1.0 / 3.0)).abs() < 0.05, "{fast}");
 }
 
 #[test]
-fn each_of_two_units_bound_threads_has_half_of_the_unit() {
+fn two_unit_bound_threads_get_half_the_unit_each() {
     let config = PipelineConfig::default();
     let loads = |base: u64| {
         let mut program = Program::new();
         (0..4000).for_each(|place| program.load(1 + (place % 8) as u8, 0, base + place % 8 * 8).flags = 0);
         program.ops
     };
-    let (one, two) = (alone(&config, &loads(0)), both(&config, [&loads(0), &loads(0x200)]));
+    let (one, two) = (run_alone(&config, &loads(0)), both(&config, [&loads(0), &loads(0x200)]));
     assert!((one - 2.0).abs() < 0.002, "two ports: {one}");
     assert!(two.iter().all(|pace| (pace - 1.0).abs() < 0.03), "{two:?}");
 }
 
 #[test]
-fn misses_of_each_thread_overlap_in_its_half_of_the_window() {
+fn misses_overlap_within_each_threads_half_of_the_window() {
     let config = PipelineConfig { rob: 64, ..PipelineConfig::default() };
     let mut program = Program::new();
     (0..4000).for_each(|place| program.load(1 + (place % 8) as u8, 0, 0x100000 + place * 64).flags = 0);
-    let (one, two) = (alone(&config, &program.ops), both(&config, [&program.ops, &program.ops]));
-    assert!(two.iter().all(|pace| (pace * 2.0 / one - 1.0).abs() < 0.02), "{two:?} beside {one}");
+    let (one, two) = (run_alone(&config, &program.ops), both(&config, [&program.ops, &program.ops]));
+    assert!(two.iter().all(|pace| (pace * 2.0 / one - 1.0).abs() < 0.02), "{two:?}, alone {one}");
 }
 
 #[test]
-fn a_thread_whose_sibling_sleeps_has_the_core_for_itself() {
+fn a_thread_with_a_sleeping_sibling_runs_like_a_single_core() {
     for case in 0..40 {
         let mut rng = Rng::stream(case, "alone");
-        let mut config = parted(random_config(&mut rng));
+        let mut config = partitionable(random_config(&mut rng));
         // A sleeping thread keeps its registers.
         (config.int_registers, config.float_registers) = (256, 256);
         let ops = random_ops(&mut rng, 400, true);
@@ -115,13 +115,13 @@ fn a_thread_whose_sibling_sleeps_has_the_core_for_itself() {
         }
         assert_eq!(seen, expected, "case {case}");
         let [sleeper, alone] = &threads;
-        let stats = alone.stats_beside(sleeper, [false, true], alone.now());
+        let stats = alone.stats_with_sibling(sleeper, [false, true], alone.now());
         assert_eq!(stats, single.stats(), "case {case}");
     }
 }
 
-/// Large enough to be parted.
-fn parted(mut config: PipelineConfig) -> PipelineConfig {
+/// Enlarges a configuration so that its resources can be partitioned.
+fn partitionable(mut config: PipelineConfig) -> PipelineConfig {
     for (size, least) in [(&mut config.rob, 2), (&mut config.lq, 2), (&mut config.sq, 2), (&mut config.iq, 8)]
     {
         *size = (*size).max(least);
@@ -131,22 +131,22 @@ fn parted(mut config: PipelineConfig) -> PipelineConfig {
     config
 }
 
-/// The books of both threads up to a cycle.
+/// The cycle accounts of both threads up to a cycle.
 fn books(threads: &[Core; 2], sleep: [bool; 2], cycle: u64) -> [Books; 2] {
     let [first, second] = threads;
     [
-        first.stats_beside(second, sleep, cycle).books,
-        second.stats_beside(first, [sleep[1], sleep[0]], cycle).books,
+        first.stats_with_sibling(second, sleep, cycle).books,
+        second.stats_with_sibling(first, [sleep[1], sleep[0]], cycle).books,
     ]
 }
 
-/// Random programs on two threads that sleep, trap and change address spaces now and then.
+/// Random programs on two threads that sleep, trap and change address spaces.
 struct Shaken {
     threads: [Core; 2],
     programs: [Vec<Op>; 2],
     done: [usize; 2],
     asleep: [bool; 2],
-    /// The latest that was looked at.
+    /// The latest cycle whose accounts were read.
     now: u64,
     memory: Simple,
     rng: Rng,
@@ -155,7 +155,7 @@ struct Shaken {
 impl Shaken {
     fn new(seed: u64) -> Shaken {
         let mut rng = Rng::stream(seed, "shaken");
-        let config = parted(random_config(&mut rng));
+        let config = partitionable(random_config(&mut rng));
         Shaken {
             threads: Core::threads(&config),
             programs: [0; 2].map(|_| random_ops(&mut rng, 400, true)),
@@ -167,7 +167,7 @@ impl Shaken {
         }
     }
 
-    /// One thread goes on by a block; if there is no more of its program, it is over.
+    /// Runs one block of one thread; returns none if its program has ended.
     fn step(&mut self) -> Option<Vec<Stages>> {
         let thread = match self.asleep {
             [false, false] => usize::from(self.threads[1].clock() < self.threads[0].clock()),
@@ -196,7 +196,7 @@ impl Shaken {
     }
 
     fn books(&mut self) -> [Books; 2] {
-        // Up to where a sleeping thread could be woken now.
+        // The cycle at which a sleeping thread could be woken now.
         let now = if self.asleep[0] { self.threads[1].clock() } else { self.threads[0].clock() };
         self.now = self.now.max(now);
         books(&self.threads, self.asleep, self.now)
@@ -211,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
     #[test]
-    fn each_slot_of_the_core_is_one_threads(seed in any::<u64>()) {
+    fn each_slot_belongs_to_exactly_one_thread(seed in any::<u64>()) {
         let mut shaken = Shaken::new(seed);
         let mut before = shaken.books();
         while shaken.step().is_some() {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn threads_that_were_saved_go_on_exactly(seed in any::<u64>(), cut in 0usize..60) {
+    fn restored_threads_continue_identically(seed in any::<u64>(), cut in 0usize..60) {
         let (mut one, mut other) = (Shaken::new(seed), Shaken::new(seed));
         for _ in 0..cut {
             one.step();
@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn a_damaged_state_of_a_thread_is_refused_or_harmless(seed in any::<u64>(), which in 0usize..2, place in any::<prop::sample::Index>(), value in any::<u8>()) {
+    fn a_corrupt_thread_state_is_rejected_or_harmless(seed in any::<u64>(), which in 0usize..2, place in any::<prop::sample::Index>(), value in any::<u8>()) {
         let mut shaken = Shaken::new(seed % 16);
         (0..30).for_each(|_| drop(shaken.step()));
         let mut bytes = postcard::to_stdvec(&shaken.threads[which].save()).unwrap();
@@ -276,7 +276,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_parted_is_refused_and_a_state_of_another_kind_of_core_too() {
+fn unpartitionable_cores_and_states_of_other_cores_are_rejected() {
     let plain = PipelineConfig::default();
     plain.validate_threads().unwrap();
     for (wrong, problem) in [
@@ -290,5 +290,5 @@ fn what_cannot_be_parted_is_refused_and_a_state_of_another_kind_of_core_too() {
     let [mut first, second] = Core::threads(&plain);
     assert!(first.restore(Core::new(&plain).save()).unwrap_err().contains("another core"));
     assert!(Core::new(&plain).restore(first.save()).unwrap_err().contains("another core"));
-    assert!(first.restore(second.save()).is_err(), "entries of the TLBs are tagged by thread");
+    assert!(first.restore(second.save()).is_err(), "TLB entries are tagged by thread");
 }

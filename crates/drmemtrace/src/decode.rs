@@ -1,5 +1,5 @@
-//! What is known of a static instruction: from its encoding, which stands before it where it comes first (in a chunk of the file), or from
-//! its record's type alone.
+//! Decodes static instructions: from their encoding, which precedes their first execution (per chunk of the
+//! file), or from the record type alone.
 
 use std::collections::HashMap;
 
@@ -10,54 +10,54 @@ use doorbell_qemu_trace::stream::Bytes;
 use doorbell_qemu_trace::x86::X86;
 use doorbell_sim::OpClass;
 
-use crate::error::Wrong;
-use crate::record::{ENCODING_BYTES, Record, Sort, file_type};
+use crate::error::RecordError;
+use crate::record::{BranchKind, ENCODING_BYTES, Record, file_type};
 use crate::regdeps;
 
-/// The longest instruction.
+/// Longest instruction.
 const LENGTH_MAX: u16 = 15;
 /// Synthetic encodings are longer.
 const ENCODING_MAX: usize = 16;
-/// So many instructions are remembered; no program has as many, broken traces may.
+/// Limit of cached instructions, above that of any real program; corrupt traces may exceed it.
 const KNOWN_MAX: usize = 1 << 22;
 
-/// What encodings are in.
+/// Format of the encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     X86_64,
     Aarch64,
-    /// DynamoRIO has no bit for it: what is of none of the others, and has encodings.
+    /// DynamoRIO has no bit for it: a file with encodings and without the bit of another instruction set.
     Riscv64,
-    /// Registers and what kind of instruction it is, in DynamoRIO's own encoding.
+    /// DynamoRIO's own encoding of registers and instruction categories.
     Regdeps,
-    /// There are no encodings, and nothing says what recorded it.
+    /// No encodings; the instruction set is not recorded.
     Unknown,
 }
 
 impl Isa {
-    /// As a file's type says.
-    pub fn of(bits: u64) -> Result<Isa, Wrong> {
+    /// Instruction set of a file type.
+    pub fn of(bits: u64) -> Result<Isa, RecordError> {
         let is = |bit| bits & bit != 0;
         Ok(match () {
             () if is(file_type::REGDEPS) => Isa::Regdeps,
             () if is(file_type::X86_64) => Isa::X86_64,
             () if is(file_type::AARCH64) => Isa::Aarch64,
             () if is(file_type::X86_32 | file_type::ARM32) => {
-                return Err(Wrong::Unfit("is of a program of 32 bits, and those of 64 are played"));
+                return Err(RecordError::Unfit("is of a 32-bit program; only 64-bit programs are supported"));
             }
             () if is(file_type::ENCODINGS) => Isa::Riscv64,
             () => Isa::Unknown,
         })
     }
 
-    /// As a trace's description has it.
+    /// Name in a trace's description.
     pub fn name(self) -> &'static str {
         match self {
             Isa::X86_64 => "x86_64",
             Isa::Aarch64 => "aarch64",
-            Isa::Riscv64 => "riscv64 (a program's)",
-            Isa::Regdeps => "regdeps (DynamoRIO's synthetic one)",
-            Isa::Unknown => "not told",
+            Isa::Riscv64 => "riscv64 (user mode)",
+            Isa::Regdeps => "regdeps (DynamoRIO's synthetic encoding)",
+            Isa::Unknown => "unknown",
         }
     }
 
@@ -71,13 +71,13 @@ impl Isa {
     }
 }
 
-/// See the module.
+/// Instruction decoder; see the module.
 pub struct Decoder {
     isa: Isa,
     decoder: Option<Box<dyn InstructionSet>>,
-    /// By address space and address.
+    /// Cache by address space and address.
     known: HashMap<(u16, u64), Decoded>,
-    /// The encoding of the instruction to come.
+    /// Encoding of the next instruction, as far as it has been read.
     encoding: [u8; ENCODING_MAX],
     encoded: usize,
 }
@@ -92,43 +92,49 @@ impl Decoder {
         self.isa
     }
 
-    /// Some bytes of the encoding of the instruction to come.
-    pub fn encoding(&mut self, record: &Record) -> Result<(), Wrong> {
+    /// Adds bytes to the encoding of the next instruction.
+    pub fn encoding(&mut self, record: &Record) -> Result<(), RecordError> {
         let count = usize::from(record.size);
         let to = self.encoded..self.encoded + count;
         if count > ENCODING_BYTES || to.end > ENCODING_MAX {
-            return Err(Wrong::Damaged("an instruction's encoding is too long"));
+            return Err(RecordError::Damaged("an instruction's encoding is too long"));
         }
         self.encoding[to].copy_from_slice(&record.value.to_le_bytes()[..count]);
         self.encoded += count;
         Ok(())
     }
 
-    /// What is known of the instruction of a record, and whether its encoding is.
-    pub fn decode(&mut self, record: &Record, sort: Sort, space: u16) -> Result<(Decoded, bool), Wrong> {
+    /// Decodes the instruction of a record; returns whether its encoding is available.
+    pub fn decode(
+        &mut self,
+        record: &Record,
+        sort: BranchKind,
+        space: u16,
+    ) -> Result<(Decoded, bool), RecordError> {
         let (address, length) = (record.value, record.size);
         if !(1..=LENGTH_MAX).contains(&length) {
-            return Err(Wrong::Damaged("an instruction has no bytes, or too many"));
+            return Err(RecordError::Damaged("an instruction has no bytes, or too many"));
         }
         let place = (space, address);
         let encoded = std::mem::take(&mut self.encoded);
         if encoded == 0 {
             let known = self.known.get(&place).filter(|known| u16::from(known.length) == length);
-            return Ok(known.map_or_else(|| (by_sort(address, length, sort), false), |known| (*known, true)));
+            return Ok(known
+                .map_or_else(|| (without_encoding(address, length, sort), false), |known| (*known, true)));
         }
         let plain = Decoded::plain(&Bytes::new(address, &[0; LENGTH_MAX as usize][..usize::from(length)]));
         let encoding = &self.encoding[..encoded];
         let mut decoded = match &mut self.decoder {
             Some(_) if encoded != usize::from(length) => {
-                return Err(Wrong::Damaged("an instruction's encoding is longer or shorter than it"));
+                return Err(RecordError::Damaged("an instruction's encoding differs from its length"));
             }
             Some(decoder) => decoder.decode(&Bytes::new(address, encoding)),
             None if self.isa == Isa::Regdeps => {
-                regdeps::decode(plain, encoding, sort).ok_or(Wrong::Damaged("an encoding makes no sense"))?
+                regdeps::decode(plain, encoding, sort).ok_or(RecordError::Damaged("an invalid encoding"))?
             }
-            None => return Err(Wrong::Damaged("it has encodings, and its type says nothing of them")),
+            None => return Err(RecordError::Damaged("it has encodings, but its type does not say so")),
         };
-        // A program's tracer knows its branches best.
+        // The tracer's branch type takes precedence.
         if !decoded.class.is_branch()
             && let Some(class) = class(sort)
         {
@@ -141,21 +147,21 @@ impl Decoder {
     }
 }
 
-/// The class of a branch.
-pub fn class(sort: Sort) -> Option<OpClass> {
+/// Class of a branch.
+pub fn class(sort: BranchKind) -> Option<OpClass> {
     Some(match sort {
-        Sort::Plain => return None,
-        Sort::Conditional(_) => OpClass::Branch,
-        Sort::Jump => OpClass::Jump,
-        Sort::IndirectJump => OpClass::IndirectJump,
-        Sort::Call => OpClass::Call,
-        Sort::IndirectCall => OpClass::IndirectCall,
-        Sort::Return => OpClass::Return,
+        BranchKind::Plain => return None,
+        BranchKind::Conditional(_) => OpClass::Branch,
+        BranchKind::Jump => OpClass::Jump,
+        BranchKind::IndirectJump => OpClass::IndirectJump,
+        BranchKind::Call => OpClass::Call,
+        BranchKind::IndirectCall => OpClass::IndirectCall,
+        BranchKind::Return => OpClass::Return,
     })
 }
 
-/// An instruction without an encoding: what it accesses, and where it goes.
-fn by_sort(address: u64, length: u16, sort: Sort) -> Decoded {
+/// An instruction without an encoding: only its accesses and its branch type are known.
+fn without_encoding(address: u64, length: u16, sort: BranchKind) -> Decoded {
     let bytes = Bytes::new(address, &[0; LENGTH_MAX as usize][..usize::from(length)]);
     let mut decoded = Decoded { is_move: true, accesses_memory: true, ..Decoded::plain(&bytes) };
     if let Some(class) = class(sort) {

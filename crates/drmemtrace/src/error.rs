@@ -1,4 +1,4 @@
-//! What can be wrong with a drmemtrace trace, and what to do about it.
+//! Errors of reading drmemtrace traces, with advice.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,130 +6,130 @@ use std::path::PathBuf;
 use doorbell_trace::container::{Failure, MEMORY_MIB};
 use doorbell_trace::system::TraceError;
 
-/// Why a trace cannot be read.
+/// Error of reading a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The host said so.
+    /// Error of the host.
     #[error("cannot read {}: {error}", file.display())]
     Host {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
-    /// There is no place for what is made of it.
+    /// No temporary folder for the converted trace.
     #[error("{0}")]
     Scratch(io::Error),
-    /// There is none in a folder.
+    /// The folder has no trace.
     #[error(
-        "{} is a folder without traces of DynamoRIO's; name a trace, or a folder whose files begin with drmemtrace's header{}",
+        "{} is a folder without DynamoRIO traces; name a trace, or a folder whose files begin with a drmemtrace header{}",
         folder.display(),
-        if *is_raw { " (`drrun -t drmemtrace -indir` makes them of what is in raw)" } else { "" }
+        if *is_raw { " (`drrun -t drmemtrace -indir` converts the contents of raw)" } else { "" }
     )]
     Nothing {
-        /// Which folder.
+        /// The folder.
         folder: PathBuf,
-        /// It has what the tracer itself leaves.
+        /// It has the tracer's raw output.
         is_raw: bool,
     },
-    /// More than a trace has harts.
-    #[error("{} has {files} files, and a trace of ours at most {} harts; put fewer of them into a folder", folder.display(), u16::MAX)]
+    /// More files than a trace may have harts.
+    #[error("{} has {files} files, but a Doorbell trace has at most {} harts; put fewer of them into a folder", folder.display(), u16::MAX)]
     TooMany {
-        /// Which folder.
+        /// The folder.
         folder: PathBuf,
-        /// How many.
+        /// Number of files.
         files: usize,
     },
-    /// A version that is not known.
+    /// Unsupported version.
     #[error(
-        "{} is of version {found} of drmemtrace's format, and versions 1 to 7 are read; record it by another DynamoRIO", file.display()
+        "{} has version {found} of the drmemtrace format, but versions 1 to 7 are supported; record it with another DynamoRIO", file.display()
     )]
     Version {
-        /// Which file.
+        /// The file.
         file: PathBuf,
         /// Its version.
         found: u64,
     },
-    /// Nothing that can be played.
+    /// The trace cannot be used.
     #[error("{} {problem}", file.display())]
     Unfit {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why, and what to do.
+        /// Reason and advice.
         problem: &'static str,
     },
-    /// It was not written to its end.
+    /// The file is truncated.
     #[error("{} is cut off after {records} records: {what}; copy it again, or record it again", file.display())]
     Cut {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// What is missing.
+        /// Missing part.
         what: &'static str,
     },
-    /// It holds what cannot be.
+    /// The contents are invalid.
     #[error("{} is damaged after {records} records: {what}; copy it again, or record it again", file.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
-    /// What becomes of it cannot be written or read.
+    /// The converted trace cannot be written or read.
     #[error("{}: {error}", file.display())]
     Trace {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         error: TraceError,
     },
 }
 
-/// What is wrong with records, before it is known where they stand.
+/// Error of a record, without its location.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum RecordError {
     Damaged(&'static str),
     Unfit(&'static str),
     Version(u64),
     Write(TraceError),
 }
 
-impl From<TraceError> for Wrong {
-    fn from(error: TraceError) -> Wrong {
-        Wrong::Write(error)
+impl From<TraceError> for RecordError {
+    fn from(error: TraceError) -> RecordError {
+        RecordError::Write(error)
     }
 }
 
-impl Wrong {
-    /// Of records of a file.
-    pub fn of(self, file: PathBuf, records: u64) -> Error {
+impl RecordError {
+    /// Adds the location.
+    pub fn in_file(self, file: PathBuf, records: u64) -> Error {
         match self {
-            Wrong::Damaged(what) => Error::Damaged { file, records, what: what.to_owned() },
-            Wrong::Unfit(problem) => Error::Unfit { file, problem },
-            Wrong::Version(found) => Error::Version { file, found },
-            Wrong::Write(error) => Error::Trace { file, error },
+            RecordError::Damaged(what) => Error::Damaged { file, records, what: what.to_owned() },
+            RecordError::Unfit(problem) => Error::Unfit { file, problem },
+            RecordError::Version(found) => Error::Version { file, found },
+            RecordError::Write(error) => Error::Trace { file, error },
         }
     }
 }
 
-/// What it means that a compressed file cannot be unpacked.
+/// Converts a decompression error.
 pub(crate) fn unpacking(failure: Failure, file: PathBuf, records: u64) -> Error {
     match failure {
         Failure::Host(error) => Error::Host { file, error },
         Failure::Cut => Error::Cut { file, records, what: "its compressed data end too early" },
         Failure::Damaged { at, what } => {
-            let what = format!("its compressed data make no sense near byte {at} of the file ({what})");
+            let what = format!("its compressed data are invalid near byte {at} of the file ({what})");
             Error::Damaged { file, records, what }
         }
         Failure::Trailing { at } => {
-            let what = format!("something else follows its compressed data, at byte {at} of the file");
+            let what = format!("other data follow its compressed data, at byte {at} of the file");
             Error::Damaged { file, records, what }
         }
         Failure::Memory => {
-            let what = format!("more than {MEMORY_MIB} MiB of memory would be needed to unpack it");
+            let what = format!("decompression needs more than {MEMORY_MIB} MiB of memory");
             Error::Damaged { file, records, what }
         }
     }

@@ -1,5 +1,5 @@
-//! Files with records: plain, compressed as a whole (gzip as DynamoRIO does it; xz and Zstandard too), or a zip archive, whose members are
-//! read one after the other. A folder has a file for each thread, or for each core.
+//! Trace files: plain, compressed as a whole (gzip as by DynamoRIO; also xz and Zstandard), or a zip archive,
+//! whose members are read in order. A folder has one file per thread or per core.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,14 +10,14 @@ use doorbell_trace::container::{Failure, Unpacker};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use crate::error::{Error, Wrong, unpacking};
+use crate::error::{Error, RecordError, unpacking};
 use crate::record::{RECORD_BYTES, Record, version};
 
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Bytes that are unpacked at a time: whole records.
+/// Bytes decompressed at a time: whole records.
 const PIECE: usize = 8192 * RECORD_BYTES;
 
-/// Where a folder of DynamoRIO's has its traces, and what its tracer left.
+/// Subfolders of a DynamoRIO output folder: traces, and raw output of the tracer.
 const TRACES: &str = "trace";
 const RAW: &str = "raw";
 
@@ -30,9 +30,7 @@ fn zipped(file: &Path, records: u64) -> impl Fn(ZipError) -> Error {
         let file = file.to_owned();
         match error {
             ZipError::Io(error) if error.raw_os_error().is_some() => Error::Host { file, error },
-            error => {
-                Error::Damaged { file, records, what: format!("its zip archive makes no sense ({error})") }
-            }
+            error => Error::Damaged { file, records, what: format!("its zip archive is invalid ({error})") },
         }
     }
 }
@@ -44,20 +42,21 @@ fn is_zip(file: &mut File) -> io::Result<bool> {
     Ok(first == ZIP)
 }
 
-/// Whether a file is of this format, by what it begins with. A folder can be of no other.
+/// Returns whether a file is a drmemtrace trace, judging by its header. Folders always count, because no
+/// other format has them.
 pub fn is_of_drmemtrace(path: &Path) -> bool {
-    // A pipe would be waited for.
-    path.is_dir() || path.is_file() && begins_so(path).unwrap_or(false)
+    // Opening a pipe would block.
+    path.is_dir() || path.is_file() && has_header(path).unwrap_or(false)
 }
 
-fn begins_so(path: &Path) -> io::Result<bool> {
+fn has_header(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let mut first = [0; RECORD_BYTES];
     let got = if is_zip(&mut file)? {
         let Ok(mut archive) = ZipArchive::new(file) else { return Ok(false) };
         let Ok(member) = archive.by_index(0) else { return Ok(false) };
         let mut bytes = Vec::new();
-        // What cannot be unpacked is not known to be one.
+        // If decompression fails, no header is found.
         let _ = member.take(RECORD_BYTES as u64).read_to_end(&mut bytes);
         first[..bytes.len()].copy_from_slice(&bytes);
         bytes.len()
@@ -70,14 +69,14 @@ fn begins_so(path: &Path) -> io::Result<bool> {
     Ok(version(&first[..got]).is_some())
 }
 
-/// The traces of a folder, by name.
+/// Trace files in a folder, sorted by name.
 fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let traces = folder.join(TRACES);
     let folder = if traces.is_dir() { &traces } else { folder };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.is_file() && begins_so(&path)? {
+        if path.is_file() && has_header(&path)? {
             found.push(path);
         }
     }
@@ -85,7 +84,7 @@ fn in_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The files that a name stands for.
+/// Trace files of a path.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -101,23 +100,23 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Whether more records are wanted.
+/// Whether to continue reading.
 pub type Reads = ControlFlow<()>;
 
-/// Unpacked bytes as records.
-struct Cutter<'a> {
+/// Splits decompressed bytes into records.
+struct RecordReader<'a> {
     path: &'a Path,
     records: u64,
-    see: &'a mut dyn FnMut(Record) -> Result<Reads, Wrong>,
+    see: &'a mut dyn FnMut(Record) -> Result<Reads, RecordError>,
 }
 
-impl Cutter<'_> {
-    /// Some more bytes, which end with a record.
-    fn cut(&mut self, bytes: &[u8]) -> Result<Reads, Error> {
+impl RecordReader<'_> {
+    /// Splits bytes that end with a record.
+    fn split(&mut self, bytes: &[u8]) -> Result<Reads, Error> {
         let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
         for record in records {
             let reads = (self.see)(Record::from_bytes(record))
-                .map_err(|wrong| wrong.of(self.path.to_owned(), self.records))?;
+                .map_err(|error| error.in_file(self.path.to_owned(), self.records))?;
             self.records += 1;
             if reads.is_break() {
                 return Ok(reads);
@@ -144,7 +143,7 @@ impl Cutter<'_> {
                         Err(error) => return Err(zipped(self.path, self.records)(ZipError::Io(error))),
                     }
                 }
-                if self.cut(&piece[..filled])?.is_break() {
+                if self.split(&piece[..filled])?.is_break() {
                     return Ok(());
                 }
                 if filled < piece.len() {
@@ -161,7 +160,7 @@ impl Cutter<'_> {
         loop {
             let (filled, outcome): (usize, Result<(), Failure>) = unpacker.fill(&mut piece);
             let whole = if outcome.is_ok() { filled } else { filled - filled % RECORD_BYTES };
-            if self.cut(&piece[..whole])?.is_break() {
+            if self.split(&piece[..whole])?.is_break() {
                 return Ok(());
             }
             outcome.map_err(|failure| unpacking(failure, self.path.to_owned(), self.records))?;
@@ -172,14 +171,14 @@ impl Cutter<'_> {
     }
 }
 
-/// Shows each record of a file, in order, as long as they are wanted; how many there were.
-pub fn each(path: &Path, see: &mut dyn FnMut(Record) -> Result<Reads, Wrong>) -> Result<u64, Error> {
+/// Calls `see` for each record of a file, in order, until it breaks; returns the number of records.
+pub fn each(path: &Path, see: &mut dyn FnMut(Record) -> Result<Reads, RecordError>) -> Result<u64, Error> {
     let mut file = File::open(path).map_err(host(path))?;
-    let mut cutter = Cutter { path, records: 0, see };
+    let mut reader = RecordReader { path, records: 0, see };
     if is_zip(&mut file).map_err(host(path))? {
-        cutter.archive(file)?
+        reader.archive(file)?
     } else {
-        cutter.stream(file)?
+        reader.stream(file)?
     }
-    Ok(cutter.records)
+    Ok(reader.records)
 }

@@ -1,19 +1,20 @@
-//! drmemtrace, the offline format of DynamoRIO's memory tracer: what programs executed, user mode for the most part, made into traces of
-//! our own format.
+//! Converts traces of drmemtrace, the offline format of DynamoRIO's memory tracer, to Doorbell's own. They
+//! contain programs, mostly in user mode.
 //!
-//! A file is of records of 12 bytes ([`record`]), plain, compressed or in a zip archive ([`file`]); it is of one thread, of one core, or
-//! (older) of several threads in turn. Each file becomes a hart ([`lane`]): an instruction's record, with its encoding where that comes first
-//! ([`decode`]), its loads and stores, and where it went. What has no place in a trace of ours is counted ([`tally`]).
+//! A file consists of 12-byte records ([`record`]), plain, compressed or in a zip archive ([`file`]). It has
+//! one thread, one core, or (older) several threads in turn. Each file becomes a hart ([`converter`]):
+//! instructions with their encodings at first use ([`decode`]), loads and stores, and branch targets.
+//! Information that Doorbell's format cannot express is counted ([`tally`]).
 //!
-//! Read is what raw2trace makes (versions 1 to 7); not what the tracer itself leaves (`raw`), nor what it hands to a simulator beside it.
-//! Not read: Snappy and LZ4, 32-bit programs, traces that were filtered.
+//! The input is the output of raw2trace (versions 1 to 7), not the tracer's raw output (`raw`) or its online
+//! format. Not supported: Snappy and LZ4, 32-bit programs, filtered traces.
 
 #![forbid(unsafe_code)]
 
 mod decode;
 mod error;
 mod file;
-mod lane;
+mod hart_converter;
 mod record;
 mod regdeps;
 mod tally;
@@ -27,28 +28,28 @@ use doorbell_trace::system::{Counts, Description, TraceFile, TraceWriter};
 
 use decode::Isa;
 pub use error::Error;
-use error::Wrong;
+use error::RecordError;
 use file::Reads;
 pub use file::is_of_drmemtrace;
-use lane::{Lane, Spaces};
+use hart_converter::{HartConverter, Spaces};
 use record::{Kind, marker};
 use tally::Tally;
 
-/// What a trace was made into.
+/// Result of a conversion.
 #[derive(Clone, Debug)]
 pub struct Converted {
-    /// What ours holds.
+    /// Totals of the converted trace.
     pub counts: Counts,
-    /// What there was, and what of it is lost, a line each.
+    /// Summary of the input and of lost information, one line each.
     pub notes: Vec<String>,
 }
 
-/// The files that a name stands for: itself, or those in the folder.
+/// Trace files of a path: itself, or those in the folder.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     file::files(path)
 }
 
-/// What is known from the records before the first instruction.
+/// Version and instruction set, from the records before the first instruction.
 fn head(path: &Path) -> Result<(u64, Isa), Error> {
     let (mut version, mut isa) = (0, Isa::Unknown);
     file::each(path, &mut |record| {
@@ -63,7 +64,7 @@ fn head(path: &Path) -> Result<(u64, Isa), Error> {
     Ok((version, isa))
 }
 
-/// Makes a trace, or a folder of them, into one of ours.
+/// Converts a trace, or a folder of traces, to Doorbell's format.
 pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
     let files = file::files(input)?;
     let (version, isa) = head(&files[0])?;
@@ -78,13 +79,13 @@ pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
     let mut to = TraceWriter::create(output, &description).map_err(writing)?;
     let (mut spaces, mut tally) = (Spaces::default(), Tally::default());
     for (hart, path) in files.iter().enumerate() {
-        let mut lane = Lane::new(&mut to, hart as u16, &mut spaces, &mut tally);
-        let records = file::each(path, &mut |record| lane.see(record).map(Reads::Continue))?;
-        let (told, ended) = (lane.isa(), lane.end());
-        let of = |wrong: Wrong| wrong.of(path.clone(), records);
-        if told != isa {
-            return Err(of(Wrong::Unfit(
-                "is of another instruction set than the first file; convert them apart",
+        let mut converter = HartConverter::new(&mut to, hart as u16, &mut spaces, &mut tally);
+        let records = file::each(path, &mut |record| converter.record(record).map(Reads::Continue))?;
+        let (file_isa, ended) = (converter.isa(), converter.end());
+        let of = |error: RecordError| error.in_file(path.clone(), records);
+        if file_isa != isa {
+            return Err(of(RecordError::Unfit(
+                "has another instruction set than the first file; convert them separately",
             )));
         }
         if !ended.map_err(of)? {
@@ -95,10 +96,11 @@ pub fn convert(input: &Path, output: &Path) -> Result<Converted, Error> {
         return Err(Error::Unfit { file: input.to_owned(), problem: "has no instruction; record it again" });
     }
     let counts = to.finish().map_err(writing)?;
-    Ok(Converted { counts, notes: tally.words(spaces.count()) })
+    Ok(Converted { counts, notes: tally.summary(spaces.count()) })
 }
 
-/// Opens one as if it were of our own format: it is made into one that lasts as long as it is used.
+/// Opens a trace like one of Doorbell's format: converts it to a temporary file that lives as long as the
+/// result.
 pub fn open(path: &Path) -> Result<(TraceFile, Vec<String>), Error> {
     let folder = Scratch::new().map_err(Error::Scratch)?;
     let converted = folder.path().join("converted.dbt");

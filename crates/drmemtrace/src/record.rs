@@ -1,28 +1,29 @@
-//! A record: 12 bytes, little-endian: its type (2), a size (2) and a value (8). What types and markers there are, by DynamoRIO's numbers
-//! (`trace_type_t`, `trace_marker_type_t` and `offline_file_type_t` in its `clients/drcachesim/common/trace_entry.h`).
+//! Records of 12 bytes, little-endian: type (2), size (2) and value (8). Types and markers have DynamoRIO's
+//! numbers (`trace_type_t`, `trace_marker_type_t` and `offline_file_type_t` in its
+//! `clients/drcachesim/common/trace_entry.h`).
 
-/// Bytes of a record.
+/// Record size.
 pub const RECORD_BYTES: usize = 12;
-/// Bytes of an encoding that a record holds.
+/// Encoding bytes per record.
 pub const ENCODING_BYTES: usize = 8;
-/// The format's versions that are read.
+/// Supported versions of the format.
 pub const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
-/// From this version on a marker of a signal says at which address the program was interrupted.
+/// First version in which the marker of a signal has the address at which the program was interrupted.
 pub const VERSION_INTERRUPTED: u64 = 3;
 
-/// See the module.
+/// A record; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its type.
+    /// Record type.
     pub kind: u16,
-    /// Bytes of an access, instruction or encoding; of a marker, which one.
+    /// Size of an access, instruction or encoding; for a marker, its type.
     pub size: u16,
-    /// An address, a number, or an encoding's bytes.
+    /// Address, number, or encoding bytes.
     pub value: u64,
 }
 
 impl Record {
-    /// From so many bytes.
+    /// Parses a record.
     pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Record {
         let [kind0, kind1, size0, size1, value @ ..] = *bytes;
         Record {
@@ -33,15 +34,15 @@ impl Record {
     }
 }
 
-/// What a file that begins with these bytes claims as its version, if it is of this format.
+/// Version in the header of a file that begins with these bytes, if it is of this format.
 pub fn version(first: &[u8]) -> Option<u64> {
-    let record = Record::from_bytes(first.get(..RECORD_BYTES)?.try_into().expect("so many bytes"));
-    // ChampSim's first record would have an address of 2^32 times a small number and 25.
+    let record = Record::from_bytes(first.get(..RECORD_BYTES)?.try_into().expect("12 bytes"));
+    // In a ChampSim trace, the first address would be a multiple of 2^32 plus 25.
     let is_header = record.kind == kind::HEADER && record.size == 0 && record.value <= u64::from(u16::MAX);
     is_header.then_some(record.value)
 }
 
-/// Types of records that are told from others by more than [`Kind`] says.
+/// Record types that are needed individually.
 pub mod kind {
     pub const PREFETCH_TO_WRITE: u16 = 8;
     pub const PREFETCH_OF_CODE: u16 = 9;
@@ -49,12 +50,12 @@ pub mod kind {
     pub const HEADER: u16 = 25;
 }
 
-/// What an instruction is known to be without its encoding.
+/// Branch type of an instruction, known without its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// No branch.
+pub enum BranchKind {
+    /// Not a branch.
     Plain,
-    /// A conditional branch: taken, not taken, or not told (before version 5).
+    /// Conditional branch: taken, not taken, or unknown (before version 5).
     Conditional(Option<bool>),
     Jump,
     IndirectJump,
@@ -63,7 +64,7 @@ pub enum Sort {
     Return,
 }
 
-/// What a record is.
+/// Record type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Load,
@@ -72,10 +73,10 @@ pub enum Kind {
         writes: bool,
         code: bool,
     },
-    Instruction(Sort),
-    /// One more round of a string instruction.
-    Round,
-    /// Of tracing as it goes on: several instructions in one record.
+    Instruction(BranchKind),
+    /// Another iteration of a string instruction (DynamoRIO: no fetch).
+    NoFetch,
+    /// Online format only: several instructions in one record.
     Bundle,
     Encoding,
     Thread,
@@ -84,12 +85,12 @@ pub enum Kind {
     Header,
     Footer,
     Marker,
-    /// A flush of a cache by address, or what a simulator's prefetcher did: nothing that ops say.
-    Beside,
+    /// Cache flushes and hardware prefetches, which are ignored.
+    Ignored,
 }
 
 impl Kind {
-    /// Of a record's type; none if there is no such type.
+    /// Record type of a number; `None` if it is unknown.
     pub fn of(number: u16) -> Option<Kind> {
         use Kind::*;
         Some(match number {
@@ -100,31 +101,31 @@ impl Kind {
                 code: matches!(number, kind::PREFETCH_OF_CODE | 35..=40),
             },
             // SYSENTER is 31.
-            10 | 31 => Instruction(Sort::Plain),
-            11 => Instruction(Sort::Jump),
-            12 => Instruction(Sort::IndirectJump),
-            13 => Instruction(Sort::Conditional(None)),
-            14 => Instruction(Sort::Call),
-            15 => Instruction(Sort::IndirectCall),
-            16 => Instruction(Sort::Return),
+            10 | 31 => Instruction(BranchKind::Plain),
+            11 => Instruction(BranchKind::Jump),
+            12 => Instruction(BranchKind::IndirectJump),
+            13 => Instruction(BranchKind::Conditional(None)),
+            14 => Instruction(BranchKind::Call),
+            15 => Instruction(BranchKind::IndirectCall),
+            16 => Instruction(BranchKind::Return),
             17 | 30 => Bundle,
-            18..=21 | 27 => Beside,
+            18..=21 | 27 => Ignored,
             22 => Thread,
             23 => ThreadExit,
             24 => Process,
             kind::HEADER => Header,
             kind::FOOTER => Footer,
             28 => Marker,
-            29 => Round,
+            29 => NoFetch,
             47 => Encoding,
-            48 => Instruction(Sort::Conditional(Some(true))),
-            49 => Instruction(Sort::Conditional(Some(false))),
+            48 => Instruction(BranchKind::Conditional(Some(true))),
+            49 => Instruction(BranchKind::Conditional(Some(false))),
             _ => return None,
         })
     }
 }
 
-/// Markers that mean something to a trace of ours; others say nothing that it could hold.
+/// Markers that are used; all others are ignored.
 pub mod marker {
     pub const KERNEL_EVENT: u16 = 0;
     pub const KERNEL_TRANSFER: u16 = 1;
@@ -141,7 +142,7 @@ pub mod marker {
     pub const HARDWARE_EVENT: u16 = 43;
 }
 
-/// Bits of a file's type.
+/// Bits of a file type.
 pub mod file_type {
     pub const FILTERED: u64 = 0x1 | 0x80 | 0x100;
     pub const INSTRUCTIONS_ONLY: u64 = 0x4;
@@ -150,7 +151,7 @@ pub mod file_type {
     pub const X86_32: u64 = 0x20;
     pub const X86_64: u64 = 0x40;
     pub const ENCODINGS: u64 = 0x200;
-    /// Filtered up to a marker only.
+    /// Filtered only up to a marker.
     pub const FILTERED_AT_FIRST: u64 = 0x2000;
     pub const TEMPLATES: u64 = 0x4000;
     pub const REGDEPS: u64 = 0x2_0000;

@@ -1,14 +1,15 @@
-//! DynamoRIO's synthetic encoding, in which traces are published whose programs are not: which registers an instruction reads and writes,
-//! and what kinds it is of (`core/ir/isa_regdeps/encoding_common.h` and `dr_instr_category_t` in `core/ir/instr_api.h`).
+//! DynamoRIO's synthetic encoding, used for traces of unpublished programs: registers read and written, and
+//! instruction categories (`core/ir/isa_regdeps/encoding_common.h` and `dr_instr_category_t` in
+//! `core/ir/instr_api.h`).
 //!
-//! | Bits of the first four bytes | What |
+//! | Bits of the first four bytes | Meaning |
 //! |---|---|
-//! | 0..4, 4..8 | registers written, registers read |
+//! | 0..4, 4..8 | numbers of registers written and read |
 //! | 8, 9 | writes flags, reads flags |
-//! | 10..32 | kinds |
+//! | 10..32 | categories |
 //!
-//! Behind them, if there are registers, stand the size of an operand, the registers written, and those read. What addresses are made of is
-//! among those read. Kinds are coarse: a division is as any arithmetic.
+//! If there are registers, the operand size follows, then the registers written, then those read. Address
+//! registers are among those read. Categories are coarse: a division is plain arithmetic.
 
 use doorbell_qemu_trace::instruction::Decoded;
 use doorbell_qemu_trace::names::{FLAGS, FURTHER, GENERAL};
@@ -16,10 +17,10 @@ use doorbell_sim::OpClass;
 use doorbell_sim::op::Register;
 
 use crate::decode::class;
-use crate::record::Sort;
+use crate::record::BranchKind;
 
 const HEADER_BYTES: usize = 4;
-/// The size of an operand.
+/// Size of the operand-size field.
 const SIZE_BYTES: usize = 1;
 
 mod kind {
@@ -31,11 +32,11 @@ mod kind {
     pub const MATH: u32 = 0x100;
 }
 
-/// Names that an instruction set has for itself: below [`FLAGS`], and [`FURTHER`].
+/// Register numbers available to an instruction set: below [`FLAGS`], and from [`FURTHER`].
 const LOW: u8 = FLAGS - GENERAL;
 const HIGH: u8 = 16;
 
-/// An instruction set has more registers in all than there are names: the last ones share theirs.
+/// There may be more register IDs than numbers; the last ones share theirs.
 fn number(id: u8) -> Register {
     match id {
         0..LOW => GENERAL + id,
@@ -43,8 +44,8 @@ fn number(id: u8) -> Register {
     }
 }
 
-/// What an encoding says; none if it is too short for what it claims.
-pub fn decode(plain: Decoded, encoding: &[u8], sort: Sort) -> Option<Decoded> {
+/// Decodes an encoding; `None` if it is too short.
+pub fn decode(plain: Decoded, encoding: &[u8], sort: BranchKind) -> Option<Decoded> {
     let header = u32::from_le_bytes(encoding.get(..HEADER_BYTES)?.try_into().expect("four bytes"));
     let (written, read) = ((header & 0xf) as usize, (header >> 4 & 0xf) as usize);
     let registers = match written + read {
@@ -64,7 +65,8 @@ pub fn decode(plain: Decoded, encoding: &[u8], sort: Sort) -> Option<Decoded> {
     for (place, id) in registers.iter().enumerate() {
         match place {
             _ if place < written => decoded.writes.add(number(*id)),
-            // What arithmetic takes besides is mostly what it writes, too; else nothing tells it from what an address is made of.
+            // In arithmetic with a load, a register that is also written is usually the other operand. All
+            // others are taken for address registers, because nothing distinguishes them.
             _ if is_load && !(is(kind::MATH) && registers[..written].contains(id)) => {
                 decoded.address_registers.add(number(*id));
             }

@@ -1,65 +1,64 @@
-//! What a trace holds, and what of it has no place in one of ours.
+//! Totals of a trace, and information that Doorbell's format cannot express.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// Totals; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub instructions: u64,
-    /// Of these, those whose encoding is not in the file.
+    /// Instructions whose encoding is not in the file.
     pub without_encoding: u64,
-    /// And those that the operating system executed.
+    /// Instructions executed by the kernel.
     pub privileged: u64,
-    /// No file tells loads and stores.
+    /// No file has loads and stores.
     pub without_data: bool,
     threads: BTreeSet<u64>,
-    /// Each hart's thread, and how often it changed.
+    /// Current thread of each hart.
     last: BTreeMap<u16, u64>,
     pub switches: u64,
     pub system_calls: u64,
-    /// Signals and other events of the operating system's.
+    /// Signals and other kernel events.
     pub events: u64,
-    /// Instructions that did not follow the one before, and nothing says why.
+    /// Instructions that do not follow the previous one, without an explaining marker.
     pub jumps: u64,
     /// Accesses without an instruction.
     pub stray: u64,
-    /// Pages whose physical addresses are told.
+    /// Pages with recorded physical addresses.
     pub physical: u64,
 }
 
 impl Tally {
-    /// A hart goes on with this thread; whether it had another one before.
-    pub fn saw(&mut self, hart: u16, thread: u64) -> bool {
+    /// Records the current thread of a hart; returns whether it replaced another.
+    pub fn run_thread(&mut self, hart: u16, thread: u64) -> bool {
         self.threads.insert(thread);
         let is_switch = self.last.insert(hart, thread).is_some_and(|last| last != thread);
         self.switches += u64::from(is_switch);
         is_switch
     }
 
-    /// In words, a line each.
-    pub fn words(&self, processes: usize) -> Vec<String> {
+    /// Summary, one line each.
+    pub fn summary(&self, processes: usize) -> Vec<String> {
         let Tally { privileged, switches, system_calls, events, .. } = self;
         let mut lines = vec![format!(
-            "threads: {}, of processes: {processes}, with {switches} switches between them; system calls: {system_calls}; signals and \
-             interrupts: {events}; instructions of the operating system: {privileged}",
+            "threads: {}; processes: {processes}; switches between threads: {switches}; system calls: {system_calls}; signals and \
+             interrupts: {events}; kernel instructions: {privileged}",
             self.threads.len()
         )];
-        let mut add = |count: u64, words: &str| {
+        let mut add = |count: u64, summary: &str| {
             if count > 0 {
-                lines.push(format!("{count} {words}"));
+                lines.push(format!("{count} {summary}"));
             }
         };
         add(
             self.without_encoding,
-            "instructions have no encoding in the file: of these only accesses and branches are known, and nothing of registers",
+            "instructions have no encoding in the file: only their accesses and branches are known, not their registers",
         );
-        add(self.jumps, "times an instruction does not follow the one before, and no marker says why");
-        add(self.stray, "accesses belong to no instruction, and are left out");
-        add(self.physical, "physical pages are told, and not used: playback.pages says where pages lie");
+        add(self.jumps, "instructions do not follow the previous one, and no marker explains it");
+        add(self.stray, "accesses have no instruction, and are left out");
+        add(self.physical, "physical page addresses are not used: playback.pages sets the mapping");
         if self.without_data {
             lines.push(
-                "it was recorded without loads and stores: memory is accessed for instructions alone"
-                    .to_owned(),
+                "it was recorded without loads and stores: only instruction fetches access memory".to_owned(),
             );
         }
         lines

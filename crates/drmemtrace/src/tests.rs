@@ -1,6 +1,6 @@
-//! Small files that are made here, record by record.
+//! Small files, composed record by record.
 
-mod wrong;
+mod refusals;
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ const ENCODINGS: u64 = 0x200;
 const CODE: u64 = 0x40_0000;
 const DATA: u64 = 0x7fff_0000;
 
-// Types of records and markers, told a second time.
+// Types of records and markers, declared independently of the implementation.
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const PREFETCH_WRITE: u16 = 8;
@@ -38,7 +38,7 @@ const ENCODING: u16 = 47;
 const TAKEN: u16 = 48;
 const UNTAKEN: u16 = 49;
 
-/// Records as they come.
+/// Records of a file under construction.
 #[derive(Clone, Default)]
 struct Records(Vec<[u8; 12]>);
 
@@ -87,7 +87,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// In members of so many records.
+/// Zip archive with members of `records` records.
 fn zipped(bytes: &[u8], records: usize) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (number, part) in bytes.chunks(12 * records).enumerate() {
@@ -97,7 +97,7 @@ fn zipped(bytes: &[u8], records: usize) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// A folder with a file.
+/// A file in a temporary folder.
 fn written(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -105,7 +105,7 @@ fn written(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A hart's blocks.
+/// Blocks of a hart.
 fn blocks(file: &TraceFile, hart: u16) -> Vec<(Step, Vec<Op>)> {
     let (mut reader, mut all, mut ops) = (file.hart(hart, 0).unwrap(), Vec::new(), Vec::new());
     while let Some(step) = reader.next(&mut ops).unwrap() {
@@ -126,8 +126,8 @@ fn ops_of(records: &mut Records) -> Vec<Op> {
     read(&path).0.into_iter().flat_map(|(_, ops)| ops).collect()
 }
 
-/// A loop of two rounds: what stands between its encodings is left out in the second.
-fn a_loop() -> Records {
+/// A loop of two iterations; the second has no encodings.
+fn loop_records() -> Records {
     let mut records = Records::begin(7, X86_64 | ENCODINGS);
     records.code(PLAIN, CODE, &[0x48, 0x8b, 0x07]).add(READ, 8, DATA); // mov rax, [rdi]
     records.code(PLAIN, CODE + 3, &[0x48, 0x01, 0xc8]); // add rax, rcx
@@ -138,15 +138,15 @@ fn a_loop() -> Records {
     records.add(PLAIN, 3, CODE + 6).add(WRITE, 8, DATA + 72);
     records.add(UNTAKEN, 2, CODE + 9);
     records.code(RETURN, CODE + 11, &[0xc3]).add(READ, 8, DATA + 256);
-    // A marker stands before its instruction, or before its encoding.
+    // A marker precedes its instruction, or the instruction's encoding.
     let access = records.0.len() - 2;
     records.0.insert(access, [28, 0, 29, 0, 0, 0x10, 0x40, 0, 0, 0, 0, 0]);
     records
 }
 
 #[test]
-fn instructions_have_their_registers_accesses_and_targets_however_a_file_is_packed() {
-    let bytes = a_loop().end();
+fn instructions_are_converted_from_every_file_packing() {
+    let bytes = loop_records().end();
     let ways = [bytes.clone(), gzipped(&bytes), zipped(&bytes, 7), zipped(&bytes, 1 << 20)];
     let mut first = None;
     for (number, way) in ways.iter().enumerate() {
@@ -174,7 +174,7 @@ fn instructions_have_their_registers_accesses_and_targets_however_a_file_is_pack
 }
 
 #[test]
-fn a_string_instruction_is_one_whatever_rounds_it_has() {
+fn string_instruction_counts_once() {
     let mut records = Records::begin(7, X86_64 | ENCODINGS);
     records.code(PLAIN, CODE, &[0xf3, 0xa4]).add(READ, 1, DATA).add(WRITE, 1, DATA + 4096);
     for at in 1..300 {
@@ -190,7 +190,7 @@ fn a_string_instruction_is_one_whatever_rounds_it_has() {
 }
 
 #[test]
-fn accesses_are_within_a_page_and_a_line_if_they_are_large() {
+fn large_accesses_are_divided_at_lines_and_pages() {
     let mut records = Records::begin(7, X86_64 | ENCODINGS);
     let access = |size, at| {
         let mut records = records.clone();
@@ -209,7 +209,7 @@ fn accesses_are_within_a_page_and_a_line_if_they_are_large() {
 }
 
 #[test]
-fn without_encodings_branches_go_where_the_next_instruction_is() {
+fn branch_targets_without_encodings_follow_the_next_instruction() {
     let mut records = Records::begin(1, 0);
     records.add(PLAIN, 4, CODE).add(READ, 8, DATA).add(WRITE, 8, DATA + 8);
     records.add(CONDITIONAL, 2, CODE + 4);
@@ -221,13 +221,13 @@ fn without_encodings_branches_go_where_the_next_instruction_is() {
     assert!(notes[1].starts_with("5 instructions have no encoding"), "{notes:?}");
     let ops: Vec<Op> = blocks.into_iter().flat_map(|(_, ops)| ops).collect();
     let branches: Vec<_> = ops.iter().filter(|op| op.class.is_branch()).collect();
-    let went: Vec<_> = branches.iter().map(|op| (op.is_taken(), op.next_pc())).collect();
-    assert_eq!(went, [(true, CODE + 32), (false, CODE + 34), (true, CODE + 512)]);
+    let targets: Vec<_> = branches.iter().map(|op| (op.is_taken(), op.next_pc())).collect();
+    assert_eq!(targets, [(true, CODE + 32), (false, CODE + 34), (true, CODE + 512)]);
     assert_eq!(ops.iter().filter(|op| op.class.is_memory()).count(), 3);
 }
 
 #[test]
-fn threads_in_turn_are_one_hart_and_files_of_a_folder_are_one_each() {
+fn interleaved_threads_share_a_hart_and_each_file_is_a_hart() {
     let mut records = Records::begin(7, X86_64 | ENCODINGS);
     records.code(PLAIN, CODE, &[0x90]);
     records.add(THREAD, 4, 101).add(PID, 4, 51).code(PLAIN, CODE + 64, &[0x90]);
@@ -235,26 +235,26 @@ fn threads_in_turn_are_one_hart_and_files_of_a_folder_are_one_each() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("trace")).unwrap();
     for (name, bytes) in
-        [("b.trace.gz", gzipped(&a_loop().end())), ("a.trace.zip", zipped(&records.end(), 4))]
+        [("b.trace.gz", gzipped(&loop_records().end())), ("a.trace.zip", zipped(&records.end(), 4))]
     {
         fs::write(folder.path().join("trace").join(name), bytes).unwrap();
     }
     fs::write(folder.path().join("trace/serial_schedule.bin.gz"), gzipped(b"something else")).unwrap();
     let (file, notes) = open(folder.path()).unwrap();
     assert_eq!(file.counts().instructions, [3, 9]);
-    let seen: Vec<_> =
+    let found: Vec<_> =
         blocks(&file, 0).iter().map(|(step, _)| (step.thread, step.space, step.trapped)).collect();
-    assert_eq!(seen, [(100, Some(0), true), (101, Some(1), true), (100, Some(0), false)]);
-    assert!(notes[0].starts_with("threads: 2, of processes: 2, with 2 switches"), "{notes:?}");
+    assert_eq!(found, [(100, Some(0), true), (101, Some(1), true), (100, Some(0), false)]);
+    assert!(notes[0].starts_with("threads: 2; processes: 2; switches between threads: 2"), "{notes:?}");
 }
 
 #[test]
-fn signals_and_the_operating_system_are_told_apart() {
+fn signals_and_kernel_instructions_are_distinguished() {
     let mut records = Records::begin(7, X86_64 | ENCODINGS);
     records.code(PLAIN, CODE, &[0x0f, 0x05]).add(MARKER, 25, 1); // syscall
     records.add(MARKER, 27, 1).code(PLAIN, CODE + 4096, &[0x90]).add(MARKER, 28, 1);
     records.code(CONDITIONAL, CODE + 2, &[0x75, 0x10]);
-    // It was interrupted behind the branch, which was taken.
+    // Interrupted after the branch, which was taken.
     records.add(MARKER, 0, CODE + 0x14).add(MARKER, 40, 11).code(PLAIN, CODE + 8192, &[0x90]);
     records.add(MARKER, 1, CODE + 8193).code(PLAIN, CODE + 0x14, &[0x90]);
     let (_folder, path) = written("signals.trace", &records.end());
@@ -266,14 +266,11 @@ fn signals_and_the_operating_system_are_told_apart() {
     assert_eq!(ops[0].class, OpClass::Serialising);
     assert!(ops[2].is_taken() && ops[2].virt == CODE + 0x14);
     assert_eq!(steps.iter().filter(|step| step.trapped).count(), 2);
-    assert!(
-        notes[0]
-            .ends_with("system calls: 1; signals and interrupts: 1; instructions of the operating system: 1")
-    );
+    assert!(notes[0].ends_with("system calls: 1; signals and interrupts: 1; kernel instructions: 1"));
 }
 
 #[test]
-fn a_trace_that_is_filtered_at_first_begins_behind_that() {
+fn conversion_starts_after_the_filtered_part() {
     let mut records = Records::begin(7, X86_64 | ENCODINGS | 0x80 | 0x2000);
     records.add(PLAIN, 0, CODE + 7).add(READ, 8, DATA);
     records.add(MARKER, 23, 0);
@@ -283,7 +280,7 @@ fn a_trace_that_is_filtered_at_first_begins_behind_that() {
 }
 
 #[test]
-fn other_instruction_sets_have_their_registers() {
+fn registers_of_other_instruction_sets() {
     let mut records = Records::begin(7, AARCH64 | ENCODINGS);
     records.code(PLAIN, CODE, &0xf940_0020_u32.to_le_bytes()).add(READ, 8, DATA); // ldr x0, [x1]
     records.code(RETURN, CODE + 4, &0xd65f_03c0_u32.to_le_bytes()); // ret
@@ -299,7 +296,7 @@ fn other_instruction_sets_have_their_registers() {
     assert_eq!((ops[0].class, ops[0].destination, ops[0].sources[0]), (OpClass::Load, 10, 11));
     assert_eq!((ops[1].class, ops[1].destination, ops[1].length), (OpClass::Int, 10, 2));
 
-    // Of three registers: one is written, two are read; a load with arithmetic that sets flags.
+    // Three registers: one is written, two are read; a load with arithmetic that sets flags.
     let header: u32 = (0x2 | 0x100) << 10 | 1 << 8 | 2 << 4 | 1;
     let mut encoding = header.to_le_bytes().to_vec();
     encoding.extend([3, 5, 5, 6]);

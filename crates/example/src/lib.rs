@@ -1,14 +1,14 @@
-//! A PCI function of one's own, as short as can be: an engine that copies memory. It has no document but this table:
+//! A minimal custom PCI function: an engine that copies memory. This table is its specification:
 //!
 //! | Register | Offset | Meaning |
 //! |---|---|---|
 //! | SOURCE, DESTINATION | 0x00, 0x08 | physical addresses |
 //! | LENGTH | 0x10 | bytes, up to 64 KiB |
-//! | CONTROL | 0x18 | bit 0 starts a copy; bit 1 lets its end interrupt |
-//! | STATUS | 0x20 | bit 0: done, cleared (and the interrupt with it) by writing one; bit 1: busy |
-//! | VECTOR | 0x28 | which of two vectors tells of the end, where messages take the pin's place |
+//! | CONTROL | 0x18 | bit 0 starts a copy; bit 1 enables the completion interrupt |
+//! | STATUS | 0x20 | bit 0: done; writing one clears it and the interrupt; bit 1: busy |
+//! | VECTOR | 0x28 | completion vector, 0 or 1, if MSI or MSI-X is enabled |
 //!
-//! It offers MSI, with two messages, and MSI-X, whose table is at 0x800 and whose pending bits are at 0xc00.
+//! It has MSI with two messages, and MSI-X with the table at 0x800 and the pending bits at 0xc00.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
-/// What the registers' bits that software may write are, eight bytes each from offset 0 on. Reset values are zero.
+/// Writable bits of the registers, eight bytes each from offset 0. Reset values are zero.
 const WRITABLE: [u64; 6] = [u64::MAX, u64::MAX, 0x1_ffff, 0x2, 0, 0x1];
 const SOURCE: usize = 0;
 const DESTINATION: usize = 1;
@@ -32,32 +32,32 @@ const INTERRUPT: u64 = 1 << 1;
 const DONE: u64 = 1 << 0;
 const BUSY: u64 = 1 << 1;
 const LENGTH_MAX: u64 = 64 << 10;
-/// What it wakes itself up for.
-const HAS_READ: u64 = 0;
-const HAS_WRITTEN: u64 = 1;
+/// Wake-up events: read or write completed.
+const READ_DONE: u64 = 0;
+const WRITE_DONE: u64 = 1;
 const STATE_VERSION: u8 = 2;
 
 doorbell_sim::stats! {
-    /// What the engine counts.
+    /// Counters of the engine.
     pub struct CopyStats {
-        /// Copies that ended.
+        /// Completed copies.
         copies,
-        /// Their bytes.
+        /// Bytes of completed copies.
         bytes,
     }
 }
 
-/// The engine.
+/// The copy engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyEngine {
     registers: [u64; 6],
-    /// What is on its way from source to destination.
-    moving: Vec<u8>,
+    /// Data in transit from source to destination.
+    in_transit: Vec<u8>,
     stats: CopyStats,
 }
 
 impl CopyEngine {
-    /// Whether it is at a copy.
+    /// Whether a copy is in progress.
     pub fn is_busy(&self) -> bool {
         self.registers[STATUS] & BUSY != 0
     }
@@ -77,7 +77,7 @@ impl CopyEngine {
         }
         self.registers[STATUS] = BUSY;
         let read = side.request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
-        wake_when(read, HAS_READ, side);
+        wake_when(read, READ_DONE, side);
     }
 }
 
@@ -91,7 +91,7 @@ impl PciFunction for CopyEngine {
         let mut bars = [BarKind::None; 6];
         bars[0] = BarKind::Memory32 { bytes: 4096, prefetchable: false };
         FunctionIdentity {
-            // A number that no vendor has, and a base system peripheral.
+            // An unassigned vendor ID, and a base system peripheral.
             vendor: 0xd00b,
             device: 0x0001,
             revision: 1,
@@ -140,17 +140,17 @@ impl PciFunction for CopyEngine {
 
     fn wake(&mut self, now: Ps, event: u64, side: &mut dyn FunctionPorts) {
         if !self.is_busy() {
-            return; // a reset has forgotten it
+            return; // the copy was cancelled by a reset
         }
-        if event == HAS_READ {
-            self.moving = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
-            side.read(PhysAddr(self.registers[SOURCE]), &mut self.moving);
+        if event == READ_DONE {
+            self.in_transit = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
+            side.read(PhysAddr(self.registers[SOURCE]), &mut self.in_transit);
             let write = side.request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
-            return wake_when(write, HAS_WRITTEN, side);
+            return wake_when(write, WRITE_DONE, side);
         }
-        side.write(PhysAddr(self.registers[DESTINATION]), &self.moving);
+        side.write(PhysAddr(self.registers[DESTINATION]), &self.in_transit);
         self.stats.copies += 1;
-        self.stats.bytes += self.moving.len() as u64;
+        self.stats.bytes += self.in_transit.len() as u64;
         self.registers[STATUS] = DONE;
         if self.registers[CONTROL] & INTERRUPT != 0 {
             side.raise(now, self.vector());
@@ -164,7 +164,7 @@ impl PciFunction for CopyEngine {
     }
 
     fn save(&self) -> Vec<u8> {
-        postcard::to_stdvec(&(STATE_VERSION, self)).expect("a state serialises")
+        postcard::to_stdvec(&(STATE_VERSION, self)).expect("the state serialises")
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
@@ -173,9 +173,9 @@ impl PciFunction for CopyEngine {
             problem: problem.into(),
         };
         let (version, own): (u8, CopyEngine) =
-            postcard::from_bytes(state).map_err(|_| wrong("it is damaged"))?;
-        if version != STATE_VERSION || own.moving.len() as u64 > LENGTH_MAX {
-            return Err(wrong("it is of another version, or moves too much"));
+            postcard::from_bytes(state).map_err(|_| wrong("the state is damaged"))?;
+        if version != STATE_VERSION || own.in_transit.len() as u64 > LENGTH_MAX {
+            return Err(wrong("the state has another version or an invalid length"));
         }
         *self = own;
         Ok(())

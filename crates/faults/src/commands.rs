@@ -1,22 +1,24 @@
-//! What the processes of a history do, and which results are compared. Places are relative to the world's folder.
+//! Command lines of a history's processes, and the compared results. Paths are relative to the world's
+//! folder.
 
-/// A command line of `doorbell`, and what it leaves.
+/// A command line of `doorbell` and its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Its name in logs.
     pub name: &'static str,
-    /// The words, without the program and `--cache`; none has white space in it. `{archive}` is the folder of a small archive.
+    /// Arguments without the program and `--cache`, separated by spaces. `{archive}` is the folder of a small
+    /// package archive.
     pub words: &'static str,
-    /// The folder that it writes.
+    /// The folder of its results.
     pub results: &'static str,
-    /// What that folder is.
+    /// Kind of that folder.
     pub kind: Kind,
 }
 
-/// What a command leaves.
+/// Kind of a results folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A result folder, replaced as a whole, of so many loads.
+    /// A result folder, replaced as a whole, with this number of loads.
     Whole(usize),
     /// An experiment's folder, to which points are added.
     Points,
@@ -37,7 +39,8 @@ set = ["run.warmup=0ns", "run.duration=20us", "run.drain=10us"]
 rates = ["1Mpps", "2Mpps"]
 "#;
 
-/// Builds of an image, which the others do not run in: by whoever finds none, and by whoever wants it built again.
+/// Image builds, which the other commands do not run in: a build if the image is missing, and a forced
+/// rebuild.
 pub const IMAGE_COMMANDS: [Command; 2] = [
     Command {
         name: "image",

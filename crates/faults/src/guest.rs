@@ -1,23 +1,23 @@
-//! A guest of some dozen instructions, in the place of testpmd: it switches its NIC's receiver on, says that it is ready, and sleeps.
-//! It has no receive ring, so every frame is dropped, which a measurement tells as exactly as anything else.
+//! A tiny guest in place of testpmd: it enables its NIC's receiver, prints the ready marker, and sleeps.
+//! Without a receive ring every frame is dropped, which makes a deterministic measurement.
 
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::sbi::assembler::{Assembler, T0, T1};
 
-/// Where the first NIC's registers are put.
+/// Address of the first NIC's registers.
 const REGISTERS: u64 = 0x4000_0000;
-/// Device 1 on bus 0; in its configuration space, the command register and base address register 0.
+/// Device 1 on bus 0; offsets of the command register and base address register 0 in configuration space.
 const DEVICE: u64 = 1 << 15;
 const COMMAND: i32 = 0x04;
 const BAR0: i32 = 0x10;
 const MEMORY_SPACE_AND_BUS_MASTER: u64 = 0b110;
-/// 82540EM: CTRL.SLU sets the link up, RCTL.EN switches the receiver on.
+/// 82540EM: CTRL.SLU sets the link up, RCTL.EN enables the receiver.
 const CTRL: i32 = 0x0;
 const SLU: u64 = 1 << 6;
 const RCTL: i32 = 0x100;
 const EN: u64 = 1 << 1;
 
-/// The program, to be loaded as the firmware; it shows `marker` on the console.
+/// The program, loaded as the firmware; it prints `marker` on the console.
 pub fn program(marker: &str) -> Vec<u8> {
     let mut a = Assembler::new(map::RAM_BASE);
     a.li(T0, map::get(RegionId::PciEcam).base + DEVICE);

@@ -1,11 +1,14 @@
-//! A fault simulator for what several `doorbell` processes do to shared folders, in the manner of TigerBeetle's.
+//! A fault simulator for several `doorbell` processes on shared folders, modelled on TigerBeetle's.
 //!
-//! From a seed it makes a *history*: some processes (runs, sweeps, searches, first builds of an image) on one cache and one folder
-//! of results, begun and killed at moments, and disks that are full for a while, all of which the seed decides. Each file
-//! operation of each process waits for the [`Controller`], which lets one process do one operation at a time
-//! (`doorbell_files::control`), so no luck of timing is in it and a seed repeats its history. At any moment what is in place must
-//! be whole, and after the last process everything is asked for once more, undisturbed: the results must equal those of a
-//! world in which nothing ever went wrong, and nothing may be left lying about ([`World`]).
+//! A seed determines a *history*: several processes (runs, sweeps, searches, first builds of an image) share
+//! one cache and one results folder. The seed also determines when they start and are killed, and when the
+//! disk is full. Each file operation of each process waits for the [`Controller`], which lets one process do
+//! one operation at a time (`doorbell_files::control`). Timing therefore has no influence, and a seed
+//! reproduces its history.
+//!
+//! At any moment, the published results must be complete. After the last process, every command is repeated
+//! without faults: the results must equal those of an undisturbed world, and no partial files may be left
+//! ([`World`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `doorbell-faults`: histories from seeds, until one finds a fault or Ctrl-C ends them.
+//! `doorbell-faults`: plays histories from consecutive seeds until one detects a fault or Ctrl-C stops it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,16 +10,16 @@ use doorbell_faults::{expected, play};
 /// Play histories of several doorbell processes on shared folders, with kills and full disks
 #[derive(Parser)]
 struct Arguments {
-    /// The doorbell to try
+    /// Path of the doorbell program to test
     #[arg(long, default_value = "target/debug/doorbell")]
     doorbell: PathBuf,
-    /// The first history's seed; the next ones count on
+    /// Seed of the first history; later ones use the following seeds
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many histories [default: without end]
+    /// Number of histories [default: unlimited]
     #[arg(long)]
     histories: Option<u64>,
-    /// Print every file operation, also of histories that found nothing
+    /// Print every file operation, even of histories without a fault
     #[arg(long)]
     log: bool,
 }
@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let outcome = match played {
             Ok(outcome) => outcome,
             Err(fault) => {
-                println!("seed {seed} finds a fault: {fault:#}");
+                println!("seed {seed}: fault detected: {fault:#}");
                 return Ok(ExitCode::FAILURE);
             }
         };

@@ -1,4 +1,4 @@
-//! The folders of a history, what must hold in them at any moment, and what their results are.
+//! The folders of a history, their invariants, and their results.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,19 +8,19 @@ use std::process::Stdio;
 use anyhow::{Context, bail, ensure};
 use doorbell_bench::verify;
 use doorbell_files::copy_tree;
-use doorbell_image::{Image, Recipe, image_by_hand};
+use doorbell_image::{Image, Recipe, fake_image};
 use serde_json::Value;
 
 use crate::commands::{Command, EXPERIMENT, Kind};
 use crate::guest;
 
-/// What testpmd's console shows when it is ready.
+/// Console output of testpmd when it is ready.
 const MARKER: &str = "Press enter to exit";
 /// The image that all commands boot.
 const IMAGE: &str = "testpmd";
-/// What names of images that are built begin with.
-const IMAGE_BUILT: &str = "tiny";
-/// Where processes work.
+/// Prefix of the names of built images.
+const BUILT_IMAGE_PREFIX: &str = "tiny";
+/// Folders in which processes work.
 const FOLDERS: [&str; 10] = [
     "",
     "cache",
@@ -33,13 +33,13 @@ const FOLDERS: [&str; 10] = [
     "latest",
     "search",
 ];
-/// What the names say of what is not whole yet.
-const PARTS: [&str; 5] = [".partial-", ".tmp-", ".building-", ".unpack-", ".incoming-"];
-/// What two runs of one configuration may tell differently: the host's time, and how they were asked for.
-const OF_THE_HOST: [&str; 5] =
+/// Name parts of incomplete files and folders.
+const PARTIAL_NAMES: [&str; 5] = [".partial-", ".tmp-", ".building-", ".unpack-", ".incoming-"];
+/// Summary keys that may differ between runs of one configuration: host time and command.
+const HOST_DEPENDENT_KEYS: [&str; 5] =
     ["command", "host_mips", "host_seconds", "host_seconds_ahead", "host_seconds_elapsed"];
 
-/// Results as they are compared: files by name, without what differs between hosts.
+/// Results as compared: files by name, without host-dependent values.
 pub type Figures = BTreeMap<String, String>;
 
 /// A folder with a cache, an experiment and results.
@@ -50,31 +50,31 @@ pub struct World {
 }
 
 impl World {
-    /// A world whose cache holds an image and nothing else. Other images are built from the packages in `archive`.
+    /// A world whose cache contains only one image. Other images are built from the packages in `archive`.
     pub fn new(doorbell: &Path, archive: &Path) -> anyhow::Result<World> {
         let folder = tempfile::Builder::new().prefix("doorbell-faults-").tempdir()?;
         let recipe = Recipe::load(IMAGE)?;
         let images = folder.path().join("cache/images").join(IMAGE);
         let guest = guest::program(MARKER);
-        // Nobody executes the kernel, but it has to look like one (boot-image-header.rst).
+        // The kernel is not executed, but needs a valid header (boot-image-header.rst).
         let mut kernel = [0; 64];
         kernel[8..16].copy_from_slice(&(2u64 << 20).to_le_bytes());
         kernel[16..24].copy_from_slice(&4096u64.to_le_bytes());
         kernel[56..60].copy_from_slice(b"RSC\x05");
         let files: [(&str, &[u8]); 3] =
             [("fw_dynamic.bin", &guest), ("initramfs.cpio", b"none"), ("kernel", &kernel)];
-        image_by_hand(&recipe, &images, &files)?;
+        fake_image(&recipe, &images, &files)?;
         std::fs::write(folder.path().join("experiment.toml"), EXPERIMENT)?;
         copy_tree(&archive.join("recipe"), &folder.path().join("recipe"))?;
         Ok(World { folder, doorbell: doorbell.to_owned(), archive: archive.to_owned() })
     }
 
-    /// Where it is.
+    /// Path of a file or folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A process that does this here.
+    /// A process that runs this command in the world.
     pub fn process(&self, command: &Command) -> std::process::Command {
         let mut process = std::process::Command::new(&self.doorbell);
         let archive = self.archive.display().to_string();
@@ -84,17 +84,17 @@ impl World {
         process
     }
 
-    /// Does this undisturbed, and gives its results.
+    /// Runs a command without faults and returns its results.
     pub fn undisturbed(&self, command: &Command) -> anyhow::Result<Figures> {
         let mut process = self.process(command);
-        let output = process.stdin(Stdio::null()).output().context("beginning doorbell")?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{} fails though nothing disturbs it: {told}", command.name);
-        self.whole(command)?.with_context(|| format!("{} leaves no results", command.name))
+        let output = process.stdin(Stdio::null()).output().context("starting doorbell")?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{} fails without faults: {stderr}", command.name);
+        self.complete_results(command)?.with_context(|| format!("{} leaves no results", command.name))
     }
 
-    /// What a command's folder holds now. It must be whole, whatever happened, or not be there.
-    pub fn whole(&self, command: &Command) -> anyhow::Result<Option<Figures>> {
+    /// The current results of a command. They must be complete, whatever happened, or absent.
+    pub fn complete_results(&self, command: &Command) -> anyhow::Result<Option<Figures>> {
         let folder = self.path(command.results);
         let mut figures = Figures::new();
         match command.kind {
@@ -103,7 +103,7 @@ impl World {
                     return Ok(None);
                 }
                 verify(&folder)
-                    .map_err(|problem| anyhow::anyhow!("{} is not whole: {problem}", command.results))?;
+                    .map_err(|problem| anyhow::anyhow!("{} is not complete: {problem}", command.results))?;
                 gather(&folder, "", &mut figures)?;
             }
             Kind::Points => {
@@ -112,14 +112,14 @@ impl World {
                     if !name.starts_with('.') {
                         let point = folder.join("points").join(&name);
                         verify(&point)
-                            .map_err(|problem| anyhow::anyhow!("point {name} is not whole: {problem}"))?;
+                            .map_err(|problem| anyhow::anyhow!("point {name} is not complete: {problem}"))?;
                         gather(&point, &format!("{name}/"), &mut figures)?;
                     }
                 }
             }
             Kind::Image => {
                 let names = doorbell_files::list(&folder)?;
-                let ours = |name: &&OsString| name.to_string_lossy().starts_with(IMAGE_BUILT);
+                let ours = |name: &&OsString| name.to_string_lossy().starts_with(BUILT_IMAGE_PREFIX);
                 let Some(name) = names.iter().find(ours) else { return Ok(None) };
                 let image = Image::open(folder.join(name))?;
                 figures.insert("image".to_owned(), image.hash());
@@ -129,14 +129,15 @@ impl World {
         Ok(Some(figures))
     }
 
-    /// What nobody works on any more must not lie about: parts of files, locks.
-    pub fn is_tidy(&self) -> anyhow::Result<()> {
+    /// Checks that no partial files and locks are left.
+    pub fn check_no_leftovers(&self) -> anyhow::Result<()> {
         let mut left = Vec::new();
         for folder in FOLDERS {
             for name in doorbell_files::list(&self.path(folder)).unwrap_or_default() {
                 let name = name.to_string_lossy().into_owned();
-                let is_part = PARTS.iter().any(|part| name.contains(part)) || name.ends_with(".lock");
-                // A killed process leaves the empty file of its lock; who needs no lock there does not remove it.
+                let is_part = PARTIAL_NAMES.iter().any(|part| name.contains(part)) || name.ends_with(".lock");
+                // A killed process leaves its empty lock file in the cache, which later processes need not
+                // remove.
                 let may_stay = name.ends_with(".lock") && folder.starts_with("cache");
                 if is_part && !may_stay {
                     left.push(format!("{folder}/{name}"));
@@ -144,7 +145,7 @@ impl World {
             }
         }
         if !left.is_empty() {
-            bail!("left lying about: {}", left.join(", "));
+            bail!("left over: {}", left.join(", "));
         }
         Ok(())
     }
@@ -174,7 +175,7 @@ fn without_host(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .into_iter()
-            .filter(|(name, _)| !OF_THE_HOST.contains(&name.as_str()))
+            .filter(|(name, _)| !HOST_DEPENDENT_KEYS.contains(&name.as_str()))
             .map(|(name, value)| (name, without_host(value)))
             .collect(),
         Value::Array(all) => all.into_iter().map(without_host).collect(),

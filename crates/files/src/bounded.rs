@@ -1,40 +1,40 @@
-//! Files that users name, on the command line or in a configuration. They are read as a whole, so they must have an end: a regular
-//! file, or what a shell's `<(…)` and `-` stand for, up to a size. A device, pipe or socket by another name is refused before it is
-//! opened, since opening a pipe waits for its writer.
+//! Reading of user-specified files. They are read completely, so they must be finite: a regular file, or a
+//! shell's `<(…)` and `-`, up to a size limit. Other devices, pipes and sockets are refused before they are
+//! opened, because opening a pipe waits for its writer.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::control::allowed;
+use crate::control::request;
 
-/// The most bytes of a text: a configuration, recipe, script, or table of figures.
+/// Size limit of a text: configuration, recipe, script, or table of figures.
 pub const TEXT_BYTES_MAX: u64 = 64 << 20;
-/// The most bytes of a program or another file that goes into a guest.
+/// Size limit of a program or another file for the guest.
 pub const GUEST_FILE_BYTES_MAX: u64 = 4 << 30;
-/// The most bytes of a checkpoint: more than the largest RAM.
+/// Size limit of a checkpoint, above the largest RAM.
 pub const CHECKPOINT_BYTES_MAX: u64 = 16 << 30;
 
-/// Whether a shell or the system gives open files such names.
-fn is_of_an_open_file(path: &Path) -> bool {
+/// Returns whether the path denotes an open file descriptor.
+fn is_file_descriptor(path: &Path) -> bool {
     path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd") || path == Path::new("/dev/stdin")
 }
 
-/// Opens a file that can be read to its end.
+/// Opens a file that has an end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let found = fs::metadata(path)?;
     if found.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    if !found.is_file() && !is_of_an_open_file(path) {
+    if !found.is_file() && !is_file_descriptor(path) {
         return Err(io::Error::other("it is a device, pipe or socket; name a regular file"));
     }
     File::open(path)
 }
 
-/// A file's contents, if they are at most `bytes_max`.
+/// Reads a file of at most `bytes_max` bytes.
 pub fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    allowed("read", path)?;
+    request("read", path)?;
     let file = open_regular(path)?;
     let too_large = || {
         let most = if bytes_max >> 30 > 0 {
@@ -50,12 +50,12 @@ pub fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
     let mut contents = Vec::new();
     contents.try_reserve_exact(len as usize)?;
-    // It may grow meanwhile, and a device or pipe has no length.
+    // The file may grow meanwhile, and a device or pipe has no length.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut contents)?;
     if contents.len() as u64 > bytes_max { too_large() } else { Ok(contents) }
 }
 
-/// A text file's contents.
+/// Reads a text file.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let contents = read_bounded(path, TEXT_BYTES_MAX)?;
     String::from_utf8(contents)
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(read_text(&path).unwrap(), "four");
         fs::write(&path, [0xff]).unwrap();
         assert!(read_text(&path).unwrap_err().to_string().contains("no text"));
-        // 40 GB that take no space: refused by its length, before it is read.
+        // A sparse file of 40 GB is refused by its length, before it is read.
         File::create(&path).unwrap().set_len(40_000_000_000).unwrap();
         let error = read_text(&path).unwrap_err().to_string();
         assert!(error.contains("at most 64 MiB"), "{error}");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_pipes_are_refused_before_they_are_opened() {
+    fn devices_and_pipes_are_refused_without_opening() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -94,7 +94,7 @@ mod tests {
             let error = read_text(path).unwrap_err().to_string();
             assert!(error.contains("device, pipe or socket"), "{error}");
         }
-        // Those of a shell's are read.
-        assert!(is_of_an_open_file(Path::new("/dev/fd/63")) && !is_of_an_open_file(Path::new("/dev/zero")));
+        // A shell's descriptors are accepted.
+        assert!(is_file_descriptor(Path::new("/dev/fd/63")) && !is_file_descriptor(Path::new("/dev/zero")));
     }
 }

@@ -1,9 +1,11 @@
-//! Where a fault simulator takes hold. If the environment variable [`SOCKET`] names a Unix socket, a process connects to it
-//! when it begins and asks before each operation; the answer says how the operation goes. The controller runs one process at
-//! a time, so the order of all operations of all processes is its choice alone and can be repeated from a seed.
+//! Interface to a fault simulator. If the environment variable [`SOCKET`] names a Unix socket, a process
+//! connects to it at start and requests each operation, and the response decides its outcome. The controller
+//! runs one process at a time, so it alone determines the order of all operations of all processes,
+//! reproducibly from a seed.
 //!
-//! The protocol is lines of text. A process says `hello PID PARENT`, then for each step `OPERATION PATH`, and waits. An answer
-//! is `go`; `full N` (the disk is full: of a write only N bytes arrive); or nothing, if the process is killed instead.
+//! The protocol is lines of text. A process sends `hello PID PARENT`, then `OPERATION PATH` for each step,
+//! and waits. The response is `go`; `full N` (disk full: only N bytes of a write arrive); or none, if the
+//! process is killed instead.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,21 +14,21 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// The environment variable that names the controller's socket.
+/// Environment variable with the controller's socket.
 pub const SOCKET: &str = "DOORBELL_FILES_CONTROL";
 
-/// How an operation is to go.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// As it does.
+    /// The operation proceeds.
     Go,
-    /// There is no space: of what is written, only so many bytes arrive.
+    /// The disk is full: only this many bytes are written.
     Full(usize),
 }
 
 type Connection = Mutex<BufReader<UnixStream>>;
 
-/// The connection to the controller, if there is one. It is made at the first call, which `main` makes before anything else.
+/// Connection to the controller, if any. The first call connects; `main` makes it before anything else.
 fn controller() -> Option<&'static Connection> {
     static CONTROLLER: OnceLock<Option<Connection>> = OnceLock::new();
     CONTROLLER
@@ -41,21 +43,22 @@ fn controller() -> Option<&'static Connection> {
         .as_ref()
 }
 
-/// Lets a controller, if there is one, know of this process before it does anything.
+/// Registers this process with the controller, if any, before it does anything else.
 pub fn begin() {
     let _ = controller();
 }
 
-/// Asks the controller how an operation on a file goes. Without one, it goes.
+/// Requests an operation on a file. Without a controller, it proceeds.
 pub fn step(operation: &str, path: &Path) -> Answer {
     let Some(connection) = controller() else { return Answer::Go };
     let mut connection = connection.lock().expect("nothing panics while it holds this");
     let shown = path.to_string_lossy().replace(['\n', '\r'], "?");
-    let asked = writeln!(connection.get_mut(), "{operation} {shown}");
+    let sent = writeln!(connection.get_mut(), "{operation} {shown}");
     let mut answer = String::new();
-    let count = asked.and_then(|()| connection.read_line(&mut answer)).unwrap_or(0);
+    let count = sent.and_then(|()| connection.read_line(&mut answer)).unwrap_or(0);
     if count == 0 {
-        // A controller that has gone away ends what it controlled: nobody decides about the order any more.
+        // Without its controller, a process must end, because the order of operations is no longer
+        // determined.
         std::process::exit(125);
     }
     match answer.trim_end().split_once(' ') {
@@ -64,15 +67,15 @@ pub fn step(operation: &str, path: &Path) -> Answer {
     }
 }
 
-/// As [`step`], for an operation that is done or not done.
-pub(crate) fn allowed(operation: &str, path: &Path) -> io::Result<()> {
+/// As [`step`], for an operation that succeeds or fails as a whole.
+pub(crate) fn request(operation: &str, path: &Path) -> io::Result<()> {
     match step(operation, path) {
         Answer::Go => Ok(()),
         Answer::Full(_) => Err(io::Error::from(io::ErrorKind::StorageFull)),
     }
 }
 
-/// Waits a little before something is looked at again. Under a controller it decides how long that is.
+/// Waits before polling again. A controller determines the duration.
 pub fn pause(duration: Duration) {
     match controller() {
         Some(_) => drop(step("pause", Path::new("-"))),
@@ -80,7 +83,7 @@ pub fn pause(duration: Duration) {
     }
 }
 
-/// Begins a process that is controlled as well.
+/// Starts a process under the same controller.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     step("spawn", Path::new(command.get_program()));
     let child = command.spawn();

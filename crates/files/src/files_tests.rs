@@ -8,7 +8,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn only_one_has_a_lock_and_it_leaves_no_file_behind() {
+fn lock_has_one_owner_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.lock");
     let first = Lock::try_take(&path).unwrap().unwrap();
@@ -19,28 +19,28 @@ fn only_one_has_a_lock_and_it_leaves_no_file_behind() {
 }
 
 #[test]
-fn who_waits_for_a_lock_can_give_up_and_gets_it_when_it_is_free() {
+fn waiting_for_a_lock_can_be_abandoned_or_succeed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.lock");
     let first = Lock::try_take(&path).unwrap().unwrap();
     assert_eq!(Lock::wait(&path, || Err("enough")).unwrap().unwrap_err(), "enough");
     let nowhere = folder.path().join("nowhere/a.lock");
-    assert!(Lock::wait(&nowhere, || Err("enough")).is_err(), "no folder for it is no reason to wait");
+    assert!(Lock::wait(&nowhere, || Err("enough")).is_err(), "a missing folder ends the wait");
     let mut first = Some(first);
-    let mut asked = 0;
+    let mut attempts = 0;
     let got = Lock::wait_always(&path, || {
-        asked += 1;
+        attempts += 1;
         first = None;
     });
     assert!(got.is_ok());
-    assert_eq!(asked, 1);
+    assert_eq!(attempts, 1);
 }
 
 #[test]
-fn a_lock_whose_file_was_removed_and_made_again_is_not_had_by_two() {
+fn recreated_lock_file_never_has_two_owners() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.lock");
-    // Many threads take it, count alone, and let it go.
+    // Many threads take the lock, check that they are alone, and release it.
     let inside = std::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -56,7 +56,7 @@ fn a_lock_whose_file_was_removed_and_made_again_is_not_had_by_two() {
 }
 
 #[test]
-fn a_folder_is_put_in_the_place_of_another_whole() {
+fn folder_is_replaced_atomically() {
     let scratch = tempfile::tempdir().unwrap();
     let (new, target) = (scratch.path().join("new"), scratch.path().join("target"));
     for (round, content) in ["one", "two"].iter().enumerate() {
@@ -70,7 +70,7 @@ fn a_folder_is_put_in_the_place_of_another_whole() {
 }
 
 #[test]
-fn a_file_is_replaced_whole_and_what_cannot_be_written_leaves_nothing() {
+fn file_is_replaced_atomically_and_failures_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     replace(&path, b"one").unwrap();
@@ -83,7 +83,7 @@ fn a_file_is_replaced_whole_and_what_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
-fn a_link_to_a_file_is_followed_and_nothing_but_a_file_is_replaced() {
+fn replace_follows_links_to_files_and_refuses_everything_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("a"), "one").unwrap();
@@ -105,7 +105,7 @@ fn a_link_to_a_file_is_followed_and_nothing_but_a_file_is_replaced() {
 }
 
 #[test]
-fn a_copied_tree_has_the_same_files_and_links_are_not_followed() {
+fn copied_tree_has_the_files_but_no_links() {
     let scratch = tempfile::tempdir().unwrap();
     let (one, other) = (scratch.path().join("one"), scratch.path().join("other"));
     create_folders(&one.join("deeper")).unwrap();
@@ -118,8 +118,8 @@ fn a_copied_tree_has_the_same_files_and_links_are_not_followed() {
 }
 
 #[test]
-fn a_files_hash_is_what_the_standard_says() {
-    // FIPS 180-4's example: SHA-256 of "abc".
+fn sha256_matches_the_standard() {
+    // Example of FIPS 180-4: SHA-256 of "abc".
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "abc").unwrap();
@@ -128,7 +128,7 @@ fn a_files_hash_is_what_the_standard_says() {
 }
 
 #[test]
-fn removing_what_is_not_there_is_no_error_and_a_link_goes_without_its_target() {
+fn remove_accepts_missing_paths_and_keeps_link_targets() {
     let scratch = tempfile::tempdir().unwrap();
     remove(&scratch.path().join("nothing")).unwrap();
     fs::create_dir(scratch.path().join("kept")).unwrap();
@@ -138,7 +138,7 @@ fn removing_what_is_not_there_is_no_error_and_a_link_goes_without_its_target() {
 }
 
 #[test]
-fn what_is_held_is_not_removed_and_what_is_removed_is_not_held() {
+fn paths_in_use_are_not_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     assert!(hold(&path).unwrap().is_none());
@@ -150,7 +150,7 @@ fn what_is_held_is_not_removed_and_what_is_removed_is_not_held() {
     drop(one);
     assert_eq!(remove_unheld(&path).unwrap(), Removal::InUse);
     assert!(path.join("kernel").exists());
-    // Another one in its place is another one.
+    // A replacement is not in use.
     fs::rename(&path, folder.path().join("old")).unwrap();
     fs::create_dir(&path).unwrap();
     assert_eq!(remove_unheld(&path).unwrap(), Removal::Removed);
@@ -161,7 +161,7 @@ fn what_is_held_is_not_removed_and_what_is_removed_is_not_held() {
 }
 
 #[test]
-fn whoever_holds_waits_for_the_moment_in_which_another_looks() {
+fn hold_waits_for_a_concurrent_check() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint");
     fs::write(&path, "a guest").unwrap();
@@ -177,13 +177,13 @@ fn whoever_holds_waits_for_the_moment_in_which_another_looks() {
 }
 
 #[test]
-fn what_killed_writers_have_left_goes_unless_somebody_writes() {
+fn leftovers_are_removed_unless_being_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["a.ckpt", ".a.ckpt.tmp-12-0", ".a.ckpt.tmp-13-7", ".b.tmp-14-0", ".hidden", "c.tmp-1-1"] {
         fs::write(path(name), name).unwrap();
     }
-    let writing = Lock::try_take(&Lock::beside(&path("b"))).unwrap().unwrap();
+    let writing = Lock::try_take(&Lock::path_for(&path("b"))).unwrap().unwrap();
     remove_parts_in(folder.path()).unwrap();
     assert_eq!(names(folder.path()), [".b.lock", ".b.tmp-14-0", ".hidden", "a.ckpt", "c.tmp-1-1"]);
     drop(writing);

@@ -1,4 +1,5 @@
-//! Locks between processes. The file that carries a lock is beside what it protects, never inside, and goes with it.
+//! Locks between processes. The lock file is next to what it protects, never inside, and is removed with the
+//! lock.
 
 use std::convert::Infallible;
 use std::fs::{self, File, OpenOptions};
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::control::{allowed, pause, step};
+use crate::control::{pause, request, step};
 use crate::operations::hidden;
 
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A lock that is held until this is dropped, or the process ends.
+/// A lock, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -22,17 +23,17 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of this name, unless somebody has it. The folder that it is in must be there.
+    /// Takes a lock unless it is taken. Its folder must exist.
     pub fn try_take(path: &Path) -> io::Result<Option<Lock>> {
         loop {
-            allowed("lock", path)?;
+            request("lock", path)?;
             let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            // Whoever had it before removed the file with the lock; a lock on a file that has gone protects nothing.
+            // The previous owner removed the file with the lock; a lock on a removed file protects nothing.
             let ours = file.metadata()?;
             match fs::symlink_metadata(path) {
                 Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
@@ -45,8 +46,8 @@ impl Lock {
         }
     }
 
-    /// Takes the lock as soon as nobody has it. `busy` is called each time that somebody has; its error ends the wait, and is
-    /// told apart from a lock that cannot be had at all.
+    /// Takes a lock as soon as it is free. `busy` is called at each attempt that finds it taken; its error
+    /// ends the wait, and is distinct from an error of locking.
     pub fn wait<E>(path: &Path, mut busy: impl FnMut() -> Result<(), E>) -> io::Result<Result<Lock, E>> {
         loop {
             if let Some(lock) = Lock::try_take(path)? {
@@ -55,11 +56,12 @@ impl Lock {
             if let Err(enough) = busy() {
                 return Ok(Err(enough));
             }
-            pause(LOOK);
+            pause(POLL_INTERVAL);
         }
     }
 
-    /// Takes the lock as soon as nobody has it, however long that takes. `busy` is called each time that somebody has.
+    /// Takes a lock as soon as it is free, without a time limit. `busy` is called at each attempt that finds
+    /// it taken.
     pub fn wait_always(path: &Path, mut busy: impl FnMut()) -> io::Result<Lock> {
         let waited: Result<Lock, Infallible> = Lock::wait(path, || {
             busy();
@@ -68,13 +70,13 @@ impl Lock {
         Ok(waited.unwrap_or_else(|never| match never {}))
     }
 
-    /// Where the lock of a file or folder is: beside it, hidden.
-    pub fn beside(path: &Path) -> PathBuf {
+    /// Path of the lock of a file or folder: next to it, hidden.
+    pub fn path_for(path: &Path) -> PathBuf {
         hidden(path, ".lock")
     }
 
-    /// The empty file that carries the lock. A process that inherits it, such as by a clone of it as its standard input,
-    /// has the lock as well: if this process is killed, until that one ends.
+    /// The lock file. A process that inherits it, for example as its standard input, also owns the lock, even
+    /// after this process is killed.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -83,8 +85,8 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         step("unlock", &self.path);
-        // While it is held: nobody else can have taken a lock on this file, so it is ours to remove. If that fails, an empty
-        // file is left, which does no harm.
+        // The lock is still held, so the file is ours to remove. If that fails, an empty file is left, which
+        // is harmless.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The operations. Each is what its name says, after the controller's leave.
+//! File operations; each is first requested from the controller.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -9,26 +9,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::control::{Answer, allowed, step};
+use crate::control::{Answer, request, step};
 use crate::lock::Lock;
 
-/// What the names of files say that are being written.
+/// Part of the names of files being written.
 const PART: &str = "tmp";
 
-/// What is found under a name.
+/// Type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, wherever it leads, or a device, pipe or socket.
+    /// A symbolic link (to anything), device, pipe or socket.
     Other,
 }
 
-/// What is under this name itself: links are not followed. `None` if there is nothing.
+/// Type of the entry itself, without following links; `None` if there is none.
 pub fn kind(path: &Path) -> io::Result<Option<Kind>> {
-    allowed("look", path)?;
+    request("look", path)?;
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() => Ok(Some(Kind::File)),
         Ok(there) if there.is_dir() => Ok(Some(Kind::Folder)),
@@ -38,34 +38,34 @@ pub fn kind(path: &Path) -> io::Result<Option<Kind>> {
     }
 }
 
-/// A file's contents.
+/// Reads a file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    allowed("read", path)?;
+    request("read", path)?;
     fs::read(path)
 }
 
-/// The names in a folder, in alphabetical order.
+/// Names in a folder, sorted.
 pub fn list(folder: &Path) -> io::Result<Vec<OsString>> {
-    allowed("list", folder)?;
+    request("list", folder)?;
     let mut names =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
 }
 
-/// Makes a folder that is not there yet.
+/// Creates a folder, which must not exist.
 pub fn create_folder(path: &Path) -> io::Result<()> {
-    allowed("create-folder", path)?;
+    request("create-folder", path)?;
     fs::create_dir(path)
 }
 
-/// Makes a folder and those that it is in, as far as they are not there.
+/// Creates a folder and its missing parents.
 pub fn create_folders(path: &Path) -> io::Result<()> {
-    allowed("create-folder", path)?;
+    request("create-folder", path)?;
     fs::create_dir_all(path)
 }
 
-/// Writes a file and makes its contents durable. A file that is there is overwritten: for one that nobody else sees yet.
+/// Writes and syncs a file. An existing file is overwritten in place, so other processes must not see it yet.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     let answer = step("write", path);
     let mut file = File::create(path)?;
@@ -74,31 +74,31 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
         return Err(io::ErrorKind::StorageFull.into());
     }
     file.write_all(contents)?;
-    allowed("sync", path)?;
+    request("sync", path)?;
     file.sync_all()
 }
 
-/// Gives a file or folder another name; what has that name already is replaced, if it is a file.
+/// Renames a file or folder, replacing an existing file.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    allowed("rename", to)?;
+    request("rename", to)?;
     fs::rename(from, to)
 }
 
-/// Gives two files or folders each the other's name, in one step.
+/// Exchanges the names of two files or folders atomically.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    allowed("exchange", other)?;
+    request("exchange", other)?;
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
-/// Gives a file a second name.
+/// Creates a hard link.
 fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
-    allowed("link", to)?;
+    request("link", to)?;
     fs::hard_link(from, to)
 }
 
-/// Removes a file, a link or a folder with all that is in it. If there is nothing, nothing is done.
+/// Removes a file, link or folder with its contents. A missing path is not an error.
 pub fn remove(path: &Path) -> io::Result<()> {
-    allowed("remove", path)?;
+    request("remove", path)?;
     let removed = match fs::symlink_metadata(path) {
         Ok(there) if there.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -107,20 +107,20 @@ pub fn remove(path: &Path) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// Makes a folder's list of names durable.
+/// Syncs a folder's entries.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    allowed("sync", folder)?;
+    request("sync", folder)?;
     File::open(folder)?.sync_all()
 }
 
-/// Makes all files in a folder, those in its folders, and all lists of names durable.
+/// Syncs all files and folders in a folder, recursively.
 pub fn sync_tree(folder: &Path) -> io::Result<()> {
     for name in list(folder)? {
         let path = folder.join(name);
         match kind(&path)? {
             Some(Kind::Folder) => sync_tree(&path)?,
             Some(Kind::File) => {
-                allowed("sync", &path)?;
+                request("sync", &path)?;
                 File::open(&path)?.sync_all()?;
             }
             Some(Kind::Other) | None => {}
@@ -129,7 +129,7 @@ pub fn sync_tree(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// A folder like another, whose files are second names of the other's where the file system has such, and else copies.
+/// Copies a folder, with hard links to its files if the file system supports them.
 pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     create_folder(to)?;
     for name in list(from)? {
@@ -143,8 +143,8 @@ pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a folder that is whole and durable in the place of `target`, in one step where the file system can exchange two
-/// names. What was at `target` is removed.
+/// Moves a complete and synced folder to `target`, atomically if the file system can exchange two names. The
+/// old folder is removed.
 pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     if kind(target)?.is_none() {
@@ -163,12 +163,12 @@ pub fn put_in_place(folder: &Path, target: &Path) -> io::Result<()> {
         }
     }
     sync_folder(parent(target))?;
-    // After an exchange the other name holds what was replaced.
+    // After an exchange, this name has the old folder.
     remove(folder)
 }
 
-/// The file that is written where `path` is to be: that which a link leads to, if it leads to one. What a file must not take the
-/// place of (a folder, a device, a link to no file) is an error, and so is a folder that is not there.
+/// The path to write for `path`: the target, if it is a link to a file. Anything that a file must not replace
+/// (a folder, device, or link to no file) is an error, and so is a missing folder.
 pub fn written_at(path: &Path) -> io::Result<PathBuf> {
     let path = match kind(path)? {
         Some(Kind::File) | None => path.to_owned(),
@@ -186,11 +186,11 @@ pub fn written_at(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Replaces a file as a whole, durably: the old contents or the new ones are there at any time. Several processes may do so at
-/// once, and what one that was killed has left of it goes with the next one. A link to a file stays one.
+/// Replaces a file atomically and durably. Concurrent calls are serialised, and the next call removes what a
+/// killed one has left. A link to a file is kept.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = &written_at(path)?;
-    let _lock = Lock::wait_always(&Lock::beside(path), || {})?;
+    let _lock = Lock::wait_always(&Lock::path_for(path), || {})?;
     remove_left_behind(path, PART)?;
     let temporary = temporary_name(path, PART);
     let done = write(&temporary, contents)
@@ -203,14 +203,14 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     done
 }
 
-/// A name beside `path` that no other call gives: hidden, and with a word that says what it is.
+/// A unique hidden name next to `path` that contains `word`.
 pub fn temporary_name(path: &Path, word: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     hidden(path, &format!(".{word}-{}-{count}", std::process::id()))
 }
 
-/// A hidden name beside `path`: a dot, its name, and `ending`.
+/// A hidden name next to `path`: a dot, its name, and `ending`.
 pub(crate) fn hidden(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("unnamed")));
@@ -218,8 +218,8 @@ pub(crate) fn hidden(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Removes what calls of [`temporary_name`] for `path` and `word` named, and killed processes have left: for whoever knows that
-/// nobody else is at work on `path`. Tells how many there were.
+/// Removes files with names from [`temporary_name`] that killed processes have left. The caller must know
+/// that no process is using `path`. Returns their number.
 pub fn remove_left_behind(path: &Path, word: &str) -> io::Result<usize> {
     let prefix = hidden(path, &format!(".{word}-"));
     let mut removed = 0;
@@ -233,8 +233,8 @@ pub fn remove_left_behind(path: &Path, word: &str) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Removes what killed calls of [`replace`] have left of any file in a folder, unless somebody is at work on it: for who finds a file there that
-/// nobody will write again. Looking whether there is something is no step of a process.
+/// Removes what killed calls of [`replace`] have left in a folder, except for files being written. It is
+/// meant for folders whose files are not written again. Checking the folder is not a controlled step.
 pub fn remove_parts_in(folder: &Path) -> io::Result<()> {
     let word = format!(".{PART}-");
     let of = |name: OsString| -> Option<PathBuf> {
@@ -243,7 +243,7 @@ pub fn remove_parts_in(folder: &Path) -> io::Result<()> {
     };
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
     for path in names.into_iter().filter_map(of) {
-        if let Some(_lock) = Lock::try_take(&Lock::beside(&path))? {
+        if let Some(_lock) = Lock::try_take(&Lock::path_for(&path))? {
             remove_left_behind(&path, PART)?;
         }
     }

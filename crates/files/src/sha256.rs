@@ -1,4 +1,4 @@
-//! SHA-256 as results, manifests and package lists write it: lower-case hexadecimal digits.
+//! SHA-256 as lower-case hexadecimal digits, as in results, manifests and package lists.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of bytes.
+/// SHA-256 of bytes.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A file's SHA-256 and its size in bytes. Captures and packages are large, and need not be in memory as a whole.
+/// SHA-256 and size of a file, read piecewise because captures and packages are large.
 pub fn sha256_of(path: &Path) -> io::Result<(String, u64)> {
     let (mut file, mut hash, mut size) = (File::open(path)?, Sha256::new(), 0);
     let mut piece = vec![0; 1 << 16];
@@ -26,7 +26,7 @@ pub fn sha256_of(path: &Path) -> io::Result<(String, u64)> {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Hexadecimal digits of bytes.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The machine under a debugger: what the debugger may do to it, and how it runs on the debugger's behalf.
+//! The debugger's target: a machine, the debugger's operations on it, and its runs under debugger control.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -25,42 +25,44 @@ use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 
 use crate::description::target_description;
 
-/// "Bad address", as the protocol's errors are numbered.
+/// `EFAULT` ("Bad address") in the protocol's error numbering.
 const EFAULT: u8 = 14;
 
-/// A machine that a debugger may be attached to. Without one it runs as it would alone.
+/// A machine that a debugger may attach to. Without a debugger it runs as usual.
 pub struct Debuggee {
     /// The machine.
     pub machine: Machine,
-    /// Virtual addresses. The debugger removes and inserts them at every stop; the machine is told when it goes on.
+    /// Virtual addresses. The debugger removes and inserts them at every stop; the machine gets them when it
+    /// resumes.
     breakpoints: BTreeSet<u64>,
-    /// The hart that is to execute one instruction; `None` runs on.
+    /// The hart to single-step; `None` to continue.
     step: Option<usize>,
-    /// That instruction has been executed.
+    /// The single step is complete.
     stepped: bool,
     description: String,
 }
 
-/// The debugger counts threads from one.
+/// The debugger numbers threads from one.
 pub(crate) fn thread_of(hart: usize) -> Tid {
-    Tid::new(hart + 1).expect("one more than a hart's number is not zero")
+    Tid::new(hart + 1).expect("a hart number plus one is not zero")
 }
 
 impl Debuggee {
-    /// A machine to which no debugger is attached yet.
+    /// A machine without an attached debugger.
     pub fn new(machine: Machine) -> Debuggee {
         let description = target_description(&machine.harts()[0]);
         Debuggee { machine, breakpoints: BTreeSet::new(), step: None, stepped: false, description }
     }
 
-    /// Runs as the debugger has asked, within `limits`. A finished step looks like a limit in instructions unless the
-    /// instruction did something that ends a run; the session knows.
+    /// Runs as the debugger requested, within `limits`. A completed step is reported like an instruction
+    /// limit, unless the instruction ended the run for another reason; the session detects it by
+    /// `take_stepped`.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
         let Some(hart) = self.step else {
             self.machine.set_breakpoints(&self.breakpoints);
             return self.machine.run(limits);
         };
-        // A breakpoint at the instruction to be executed does not keep it from being executed.
+        // A breakpoint at the stepped instruction does not stop the step.
         let lifted = self.breakpoints.contains(&self.machine.harts()[hart].pc());
         self.machine.set_breakpoints(if lifted { const { &BTreeSet::new() } } else { &self.breakpoints });
         let (outcome, done) = self.machine.step(hart, limits);
@@ -68,12 +70,12 @@ impl Debuggee {
         outcome
     }
 
-    /// Whether the step that was asked for is done; forgets it.
+    /// Returns the stepped hart if its step is complete, and clears the request.
     pub(crate) fn take_stepped(&mut self) -> Option<usize> {
         if std::mem::take(&mut self.stepped) { self.step.take() } else { None }
     }
 
-    /// The debugger has gone: nothing of it stays.
+    /// Removes the debugger's breakpoints and step after it has left.
     pub(crate) fn release(&mut self) {
         self.breakpoints.clear();
         self.step = None;
@@ -81,7 +83,7 @@ impl Debuggee {
         self.machine.set_breakpoints(&self.breakpoints);
     }
 
-    /// The hart that is a thread.
+    /// The hart of a thread.
     pub(crate) fn hart_of(&self, thread: Tid) -> TargetResult<usize, Debuggee> {
         let hart = thread.get() - 1;
         if hart < self.machine.harts().len() { Ok(hart) } else { Err(TargetError::NonFatal) }
@@ -124,7 +126,7 @@ impl TargetDescriptionXmlOverride for Debuggee {
     }
 }
 
-/// Copies as much as fits and says how much that was.
+/// Copies as much as fits; returns the number of bytes.
 pub(crate) fn copy(from: &[u8], into: &mut [u8]) -> usize {
     let count = from.len().min(into.len());
     into[..count].copy_from_slice(&from[..count]);
@@ -179,7 +181,7 @@ impl ThreadExtraInfo for Debuggee {
             Privilege::Supervisor => "supervisor",
             Privilege::Machine => "machine",
         };
-        let waits = if hart.is_waiting() { ", waits for an interrupt" } else { "" };
+        let waits = if hart.is_waiting() { ", waiting for an interrupt" } else { "" };
         Ok(copy(format!("hart {}, {level}{waits}", thread.get() - 1).as_bytes(), buf))
     }
 }
@@ -216,7 +218,7 @@ impl MultiThreadSingleStep for Debuggee {
 }
 
 impl MultiThreadSchedulerLocking for Debuggee {
-    /// All harts share simulated time, so the others go on as far as the stepping one does.
+    /// All harts share simulated time, so the others run along with the stepping one.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Infallible> {
         Ok(())
     }
@@ -243,7 +245,7 @@ impl SwBreakpoint for Debuggee {
     }
 }
 
-/// Neither kind touches guest memory, so they are one.
+/// Both kinds are the same here, because neither modifies guest memory.
 impl HwBreakpoint for Debuggee {
     fn add_hw_breakpoint(&mut self, addr: u64, kind: usize) -> TargetResult<bool, Self> {
         self.add_sw_breakpoint(addr, kind)

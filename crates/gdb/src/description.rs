@@ -1,5 +1,5 @@
-//! What registers there are, as the debugger is told (Debugging with GDB, "Target Descriptions" and "RISC-V
-//! Features"). Numbers are those of `gdbstub_arch`: x0 to x31, pc, f0 to f31 from 33, CSRs from 65, the
+//! The target description for the debugger (Debugging with GDB, "Target Descriptions" and "RISC-V Features").
+//! Register numbers are those of `gdbstub_arch`: x0 to x31, pc, f0 to f31 from 33, CSRs from 65, the
 //! privilege level last.
 
 use std::fmt::Write;
@@ -21,10 +21,10 @@ const FLOAT: [&str; 32] = [
     "ft9", "ft10", "ft11",
 ];
 
-/// Floating-point status: the debugger wants it beside the registers that it is about.
+/// Floating-point status: the debugger expects it in the same feature as the floating-point registers.
 const FLOAT_CSRS: [(&str, u16); 3] = [("fflags", 0x001), ("frm", 0x002), ("fcsr", 0x003)];
 
-/// The target description of a machine with harts like this one.
+/// The target description of a machine with harts like `hart`.
 pub fn target_description(hart: &Hart) -> String {
     let mut xml = String::from("<?xml version=\"1.0\"?><!DOCTYPE target SYSTEM \"gdb-target.dtd\">");
     xml.push_str("<target version=\"1.0\"><architecture>riscv:rv64</architecture>");

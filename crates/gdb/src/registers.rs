@@ -1,4 +1,4 @@
-//! A hart's registers in the debugger's terms.
+//! Register access for the debugger.
 
 use doorbell_riscv::Privilege;
 use gdbstub::common::Tid;
@@ -34,7 +34,7 @@ impl Debuggee {
         Ok(())
     }
 
-    /// Writing what is there already always succeeds: debuggers write all registers back to change one.
+    /// Writing the current value always succeeds, because debuggers write all registers to change one.
     fn write_pc(&mut self, hart: usize, pc: u64) -> TargetResult<(), Debuggee> {
         if pc == self.machine.harts()[hart].pc() || self.machine.jump(hart, pc) {
             Ok(())

@@ -1,4 +1,4 @@
-//! The port at which debuggers come in, one after the other.
+//! The TCP port for debuggers, one at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,25 +11,25 @@ use gdbstub::conn::Connection;
 use crate::debuggee::Debuggee;
 use crate::session::{Session, SessionState, Wire};
 
-/// How long a held guest's debugger is waited for before the console is looked at again.
+/// Wait for a halted guest's debugger before the console is polled again.
 const WAIT: Duration = Duration::from_millis(10);
-/// A debugger that takes nothing for so long is gone.
+/// A debugger that accepts no data for this time is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the guest is to do now.
+/// Required state of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// No debugger has come yet, and nothing may run until one does.
+    /// No debugger has connected yet; the guest must not run.
     Expecting,
-    /// The debugger holds the guest.
+    /// The debugger has halted the guest.
     Halted,
     /// The guest runs.
     Running,
-    /// The debugger has asked for the end.
+    /// The debugger has requested to end the guest.
     Killed,
 }
 
-/// Waits for debuggers and serves one at a time.
+/// Accepts debuggers and serves one at a time.
 pub struct Server {
     listener: TcpListener,
     session: Option<Session<TcpWire>>,
@@ -37,19 +37,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. The guest is held until the first debugger comes.
+    /// Listens. The guest is halted until the first debugger connects.
     pub fn bind(address: SocketAddr) -> io::Result<Server> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Server { listener, session: None, expecting: true })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves the debugger. While it holds the guest, this takes some milliseconds if it says nothing.
+    /// Serves the debugger. While the guest is halted, blocks for some milliseconds if no packet arrives.
     pub fn poll(&mut self, debuggee: &mut Debuggee) -> io::Result<Status> {
         if self.session.is_none() {
             match self.listener.accept() {
@@ -76,18 +76,18 @@ impl Server {
         })
     }
 
-    /// Tells the debugger how a run has ended, if that concerns it.
+    /// Reports the outcome of a run to the debugger, if it waits for it.
     pub fn report(&mut self, debuggee: &mut Debuggee, outcome: Outcome) -> io::Result<()> {
         self.session.as_mut().map_or(Ok(()), |session| session.report(debuggee, outcome))
     }
 
-    /// Tells the debugger that the guest has ended with this exit code.
+    /// Reports to the debugger that the guest has exited with this code.
     pub fn exited(&mut self, debuggee: &mut Debuggee, code: u8) -> io::Result<()> {
         self.session.as_mut().map_or(Ok(()), |session| session.exited(debuggee, code))
     }
 }
 
-/// A debugger's connection. Packets are small, and each is sent whole.
+/// A debugger's TCP connection. Packets are small, and each is sent in one write.
 struct TcpWire {
     stream: TcpStream,
     unsent: Vec<u8>,
@@ -118,7 +118,7 @@ impl Connection for TcpWire {
 
 impl Wire for TcpWire {
     fn receive(&mut self, into: &mut VecDeque<u8>, wait: bool) -> io::Result<bool> {
-        // Acknowledgements are not followed by a flush.
+        // The stub does not flush after acknowledgements.
         self.flush()?;
         let mut buffer = [0; 4096];
         self.stream.set_nonblocking(!wait)?;

@@ -1,4 +1,4 @@
-//! One debugger's session: bytes in, packets answered, stops reported.
+//! A debugger session: receives bytes, answers packets, reports stops.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,23 +12,23 @@ use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, MultiThreadStopReas
 
 use crate::debuggee::{Debuggee, thread_of};
 
-/// A way to and from a debugger.
+/// A connection to a debugger.
 pub trait Wire: Connection<Error = io::Error> {
-    /// Appends what has arrived. With `wait`, it may take some milliseconds until something does. `false` once the
-    /// other side has gone.
+    /// Appends received bytes. With `wait` it may block for some milliseconds until data arrives. `false`
+    /// once the peer has closed the connection.
     fn receive(&mut self, into: &mut VecDeque<u8>, wait: bool) -> io::Result<bool>;
 }
 
-/// What a session wants of the guest.
+/// The guest state required by a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// Nothing may run.
+    /// The guest must not run.
     Halted,
-    /// The debugger waits for the guest to stop.
+    /// The debugger has resumed the guest and waits for a stop.
     Running,
-    /// The debugger has gone, and the guest goes on alone.
+    /// The debugger has disconnected; the guest runs without it.
     Detached,
-    /// The debugger wants the guest to end.
+    /// The debugger has requested to end the guest.
     Killed,
 }
 
@@ -37,22 +37,22 @@ type Failure = GdbStubError<Infallible, io::Error>;
 
 /// A debugger's session.
 pub struct Session<W: Wire> {
-    /// Absent after the session has ended.
+    /// None after the session has ended.
     state: Option<Machine<W>>,
     received: VecDeque<u8>,
     ended: SessionState,
 }
 
 impl<W: Wire> Session<W> {
-    /// Begins a session; the guest is held.
+    /// Starts a session; the guest is halted.
     pub fn new(wire: W, debuggee: &mut Debuggee) -> io::Result<Session<W>> {
         let state = GdbStub::new(wire).run_state_machine(debuggee).map_err(io::Error::other)?;
         Ok(Session { state: Some(state), received: VecDeque::new(), ended: SessionState::Detached })
     }
 
-    /// Answers what the debugger has said meanwhile. Where the guest is held, this waits a little for more.
+    /// Answers the debugger's pending packets. While the guest is halted, waits briefly for more.
     pub fn poll(&mut self, debuggee: &mut Debuggee) -> io::Result<SessionState> {
-        let mut asked = false;
+        let mut polled = false;
         loop {
             let state = match self.state.take() {
                 None => return Ok(self.ended),
@@ -70,14 +70,14 @@ impl<W: Wire> Session<W> {
                     inner.interrupt_handled(debuggee, Some(reason))
                 }
                 Some(state) => {
-                    let held = matches!(state, GdbStubStateMachine::Idle(_));
+                    let halted = matches!(state, GdbStubStateMachine::Idle(_));
                     let Some(byte) = self.received.pop_front() else {
                         let state = self.state.insert(state);
-                        if asked {
-                            return Ok(if held { SessionState::Halted } else { SessionState::Running });
+                        if polled {
+                            return Ok(if halted { SessionState::Halted } else { SessionState::Running });
                         }
-                        asked = true;
-                        if !receive(state, &mut self.received, held).unwrap_or(false) {
+                        polled = true;
+                        if !receive(state, &mut self.received, halted).unwrap_or(false) {
                             self.state = None;
                             debuggee.release();
                         }
@@ -94,7 +94,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Tells the debugger if `outcome`, with which the guest's last run ended, is something that it waits for.
+    /// Reports a stop to the debugger, if the run's `outcome` is one that it waits for.
     pub fn report(&mut self, debuggee: &mut Debuggee, outcome: Outcome) -> io::Result<()> {
         let stepped = debuggee.take_stepped();
         let reason = match (outcome, stepped) {
@@ -107,7 +107,7 @@ impl<W: Wire> Session<W> {
         self.stop(debuggee, reason)
     }
 
-    /// Tells the debugger that the guest has ended.
+    /// Reports to the debugger that the guest has exited.
     pub fn exited(&mut self, debuggee: &mut Debuggee, code: u8) -> io::Result<()> {
         self.stop(debuggee, MultiThreadStopReason::Exited(code))
     }
@@ -125,7 +125,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Goes on with the next state. A session that has failed is over, and the guest is free.
+    /// Continues in the next state. A failed session is over, and the guest is released.
     fn advance(&mut self, next: Result<Machine<W>, Failure>, debuggee: &mut Debuggee) -> io::Result<()> {
         match next {
             Ok(state) => {

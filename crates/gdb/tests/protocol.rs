@@ -1,4 +1,4 @@
-//! The stub spoken to as a debugger would, over a connection in memory.
+//! Protocol tests: a client talks to the stub over an in-memory connection.
 
 mod client;
 
@@ -24,7 +24,7 @@ fn machine(code: &[u32]) -> Machine {
     machine
 }
 
-/// Puts 12 into a0, stores it at +0x100 and loads it into a1, then does so again and again with one more.
+/// Puts 12 into a0, stores it at +0x100 and loads it into a1, then repeats this with a0 incremented.
 fn counting() -> Vec<u32> {
     vec![
         program::addi(5, 0, 5),   // 0x00 addi t0, zero, 5
@@ -39,28 +39,28 @@ fn counting() -> Vec<u32> {
 }
 
 #[test]
-fn a_breakpoint_stops_before_its_instruction_and_registers_and_memory_can_be_read() {
+fn a_breakpoint_stops_before_its_instruction() {
     let mut gdb = Client::attach(machine(&counting()));
     assert_eq!(gdb.register(PC), BASE);
     assert_eq!(gdb.ask(&format!("Z0,{:x},4", BASE + 0x18)), "OK");
     assert_eq!(gdb.ask("vCont;c"), "T05thread:01;swbreak:;");
     assert_eq!((gdb.register(PC), gdb.register(A0), gdb.register(A1)), (BASE + 0x18, 12, 12));
     assert_eq!(gdb.ask(&format!("m{:x},8", BASE + 0x100)), "0c00000000000000");
-    // The guest's code is what it was.
+    // The guest's code is unmodified.
     assert_eq!(gdb.ask(&format!("m{:x},4", BASE + 0x18)), "13051500");
     let all = gdb.ask("g");
     assert_eq!((&all[A0 * 16..A0 * 16 + 16], &all[PC * 16..]), ("0c00000000000000", "1800008000000000"));
 }
 
 #[test]
-fn a_breakpoint_in_the_midst_of_code_that_ran_before_is_met_each_time() {
+fn a_breakpoint_inside_already_decoded_code_hits_each_time() {
     let mut gdb = Client::attach(machine(&counting()));
-    gdb.go_for(1_000);
+    gdb.run_for(1_000);
     assert_eq!(gdb.interrupt(), "T02thread:01;");
     assert_eq!(gdb.ask(&format!("Z0,{:x},4", BASE + 0x14)), "OK");
     assert_eq!(gdb.ask("vCont;c"), "T05thread:01;swbreak:;");
     let first = gdb.register(A0);
-    // From a breakpoint one goes on by a step, as debuggers do.
+    // Debuggers step over a breakpoint before they continue.
     for round in 1..4 {
         assert_eq!(gdb.ask("vCont;s:1;c"), "T05thread:01;");
         assert_eq!(gdb.register(PC), BASE + 0x18);
@@ -68,7 +68,7 @@ fn a_breakpoint_in_the_midst_of_code_that_ran_before_is_met_each_time() {
         assert_eq!((gdb.register(PC), gdb.register(A0)), (BASE + 0x14, first + round));
     }
     assert_eq!(gdb.ask(&format!("z0,{:x},4", BASE + 0x14)), "OK");
-    gdb.go_for(100);
+    gdb.run_for(100);
     assert_eq!(gdb.interrupt(), "T02thread:01;");
 }
 
@@ -93,9 +93,9 @@ fn a_step_over_an_ebreak_ends_at_the_trap_handler() {
 }
 
 #[test]
-fn what_a_debugger_writes_is_what_the_guest_sees() {
+fn debugger_writes_to_code_and_registers_take_effect() {
     let mut gdb = Client::attach(machine(&counting()));
-    gdb.go_for(100);
+    gdb.run_for(100);
     gdb.interrupt();
     // Instead of counting, end with the exit code in a1.
     let exit_code = client::hex_bytes(&exit().to_le_bytes());
@@ -109,7 +109,8 @@ fn what_a_debugger_writes_is_what_the_guest_sees() {
 fn breakpoints_are_virtual_addresses() {
     let mut code = counting();
     code.resize(0x1000 / 4, 0);
-    // A page table at +0x1000: a gigapage maps 0x4000_0000 to 0x8000_0000 (V, R, W, X, A, D), and another itself.
+    // A page table at +0x1000: one gigapage maps 0x4000_0000 to 0x8000_0000 (V, R, W, X, A, D), another is an
+    // identity mapping.
     let leaf = (BASE >> 12 << 10) | 0xcf;
     code.extend([0, 0, leaf as u32, 0, leaf as u32, 0]);
     let mut gdb = Client::attach(machine(&code));
@@ -123,12 +124,12 @@ fn breakpoints_are_virtual_addresses() {
     assert_eq!(gdb.ask("vCont;c"), "T05thread:01;swbreak:;");
     assert_eq!((gdb.register(PC), gdb.register(A0)), (virt + 0x14, 12));
     assert_eq!(gdb.ask(&format!("m{:x},8", virt + 0x100)), "0c00000000000000");
-    // The same code at its other address has no breakpoint, though it shares the decoded blocks.
+    // The same code at its other address has no breakpoint, although it shares the decoded blocks.
     assert_eq!(gdb.ask(&format!("P{PC:x}={}", client::hex(BASE))), "OK");
-    gdb.go_for(100);
+    gdb.run_for(100);
     assert_eq!(gdb.interrupt(), "T02thread:01;");
     assert!(gdb.register(A0) > 20 && gdb.register(PC) >= BASE);
-    // Where nothing is mapped, and where devices are, nothing is read.
+    // Unmapped addresses and device addresses cannot be read.
     assert_eq!(gdb.ask("m0,8"), "E0e");
     assert_eq!(gdb.ask(&format!("M0,1:{:02x}", 1)), "E0e");
 }
@@ -141,7 +142,7 @@ fn devices_are_not_read() {
 }
 
 #[test]
-fn a_debugged_run_ends_in_the_state_of_an_undisturbed_one() {
+fn a_debugged_run_ends_in_the_same_state_as_an_undebugged_one() {
     let end = Limits { instructions: 5_000, ..Limits::until(Ps::MAX) };
     let mut alone = machine(&counting());
     assert_eq!(alone.run(&end), Outcome::Instructions);
@@ -161,7 +162,7 @@ fn a_debugged_run_ends_in_the_state_of_an_undisturbed_one() {
 }
 
 #[test]
-fn after_detaching_or_a_broken_connection_breakpoints_are_gone() {
+fn detach_or_disconnect_removes_breakpoints() {
     for leave in ["D", ""] {
         let mut gdb = Client::attach(machine(&counting()));
         gdb.ask(&format!("Z0,{:x},4", BASE + 0x14));
@@ -177,13 +178,13 @@ fn after_detaching_or_a_broken_connection_breakpoints_are_gone() {
 }
 
 #[test]
-fn a_step_of_a_sleeping_hart_waits_and_can_be_interrupted_and_a_jump_wakes_it() {
+fn a_step_of_a_waiting_hart_can_be_interrupted_and_a_jump_wakes_it() {
     let mut code = counting();
     code[0] = 0x1050_0073; // wfi
     let mut gdb = Client::attach(machine(&code));
     assert_eq!(gdb.ask("vCont;s:1;c"), "T05thread:01;");
     assert_eq!(gdb.register(PC), BASE + 4);
-    gdb.go_with("vCont;s:1;c", 10);
+    gdb.run_with("vCont;s:1;c", 10);
     assert_eq!(gdb.interrupt(), "T02thread:01;");
     assert_eq!(gdb.register(PC), BASE + 4);
     assert_eq!(gdb.ask(&format!("P{PC:x}={}", client::hex(BASE + 8))), "OK");
@@ -192,31 +193,31 @@ fn a_step_of_a_sleeping_hart_waits_and_can_be_interrupted_and_a_jump_wakes_it() 
 }
 
 #[test]
-fn nonsense_ends_a_session_at_most() {
-    let thread = ["Hg9", "Hg0", "p20", "g", "m80000000,4", "P20=00", "vCont;s:7;c"];
-    let nonsense =
+fn invalid_packets_at_most_end_the_session() {
+    let valid = ["Hg9", "Hg0", "p20", "g", "m80000000,4", "P20=00", "vCont;s:7;c"];
+    let invalid =
         ["m", "mzz,4", "m80000000,4000", "Z0", "Z7,0,4", "vCont;x", "P20=", "P20=zz", "p1042", "Gff"];
-    for packet in thread.into_iter().chain(nonsense) {
+    for packet in valid.into_iter().chain(invalid) {
         let mut gdb = Client::attach(machine(&counting()));
         gdb.ask(&format!("Z0,{:x},4", BASE + 0x14));
         gdb.say(packet);
         gdb.serve();
         gdb.hang_up();
         gdb.serve();
-        // A packet may have sent the guest astray, where it traps forever; but no breakpoint is left.
+        // A packet may have changed the guest's state so that it traps forever, but no breakpoint is left.
         assert_eq!(gdb.debuggee.run(&Limits::until(Ps(20_000_000))), Outcome::Time, "{packet}");
     }
 }
 
 #[test]
-fn a_kill_is_passed_on() {
+fn a_kill_request_is_reported() {
     let mut gdb = Client::attach(machine(&counting()));
     gdb.say("k");
     assert!(gdb.is_killed());
 }
 
 #[test]
-fn the_description_names_the_registers_that_can_be_read() {
+fn the_description_lists_exactly_readable_registers() {
     let mut gdb = Client::attach(machine(&counting()));
     let mut xml = String::new();
     loop {

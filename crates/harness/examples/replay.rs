@@ -1,5 +1,5 @@
-//! Runs the files of a fuzz target's corpus once each, without a fuzzer: what `fuzz/coverage` measures, and a profiler's
-//! way to an ordinary program.
+//! Runs the corpus files of a fuzz target once each, without a fuzzer. `fuzz/coverage` measures this program,
+//! and it can be profiled like any other.
 //!
 //!     cargo run -p doorbell-harness --example replay -- mmio fuzz/seeds/mmio
 
@@ -24,11 +24,15 @@ fn main() -> ExitCode {
         run(&bytes);
     }
     let seconds = begin.elapsed().as_secs_f64();
-    println!("{name}: {} cases in {seconds:.1} s, {:.0} a second", files.len(), files.len() as f64 / seconds);
+    println!(
+        "{name}: {} cases in {seconds:.1} s, {:.0} per second",
+        files.len(),
+        files.len() as f64 / seconds
+    );
     ExitCode::SUCCESS
 }
 
-/// A file, or those of a folder in the order of their names.
+/// The file, or the files of a folder in name order.
 fn files(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = path.read_dir() else { return vec![path.to_owned()] };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,20 +1,20 @@
-//! Just enough of an RV64 assembler for the programs of this crate. Encodings: The RISC-V Instruction Set
-//! Manual, Volume I, chapter "RV32/64G Instruction Set Listings".
+//! A minimal RV64 assembler for the programs of this crate. Encodings: The RISC-V Instruction Set Manual,
+//! Volume I, chapter "RV32/64G Instruction Set Listings".
 
-/// A register's number.
+/// Number of a register.
 pub type Reg = u32;
 
-/// Zero.
+/// The zero register.
 pub const X0: Reg = 0;
-/// Scratch registers of the programs: address, value, and two for sequences and the trap handler.
+/// Scratch register, used for addresses.
 pub const T0: Reg = 5;
-/// Value.
+/// Scratch register, used for values.
 pub const T1: Reg = 6;
 /// Third scratch register.
 pub const T2: Reg = 7;
-/// The trap handler's own.
+/// Reserved for the trap handler.
 pub const T5: Reg = 30;
-/// The trap handler's own.
+/// Reserved for the trap handler.
 pub const T6: Reg = 31;
 
 /// CSRs that programs set up.
@@ -29,7 +29,7 @@ pub mod csr {
     pub const STVEC: u32 = 0x105;
 }
 
-/// Code under construction, to run at `base`.
+/// Code being assembled for address `base`.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     base: u64,
@@ -37,7 +37,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Nothing yet.
+    /// Creates an empty program.
     pub fn new(base: u64) -> Assembler {
         Assembler { base, code: Vec::new() }
     }
@@ -47,27 +47,27 @@ impl Assembler {
         self.base + self.code.len() as u64
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn finish(self) -> Vec<u8> {
         self.code
     }
 
-    /// Code that was put together before.
+    /// Appends assembled code.
     pub fn append(&mut self, code: &[u8]) {
         self.code.extend_from_slice(code);
     }
 
-    /// One instruction word.
+    /// Appends one instruction word.
     pub fn word(&mut self, word: u32) {
         self.code.extend_from_slice(&word.to_le_bytes());
     }
 
-    /// I type.
+    /// Appends an I-type instruction.
     pub fn i(&mut self, opcode: u32, funct3: u32, rd: Reg, rs1: Reg, immediate: i32) {
         self.word((immediate as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
     }
 
-    /// R type.
+    /// Appends an R-type instruction.
     pub fn r(&mut self, opcode: u32, funct3: u32, funct7: u32, [rd, rs1, rs2]: [Reg; 3]) {
         self.word(funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode);
     }
@@ -77,12 +77,12 @@ impl Assembler {
         self.i(0x13, 0, rd, rs1, immediate);
     }
 
-    /// A load of 2^`size` bytes; `size` + 4 without sign. With `float`, into a floating-point register.
+    /// A load of 2^`size` bytes; `size` + 4 for unsigned. With `float`, into a floating-point register.
     pub fn load(&mut self, size: u32, float: bool, rd: Reg, address: Reg) {
         self.i(if float { 0x07 } else { 0x03 }, size, rd, address, 0);
     }
 
-    /// A store of 2^`size` bytes. With `float`, of a floating-point register.
+    /// A store of 2^`size` bytes. With `float`, from a floating-point register.
     pub fn store(&mut self, size: u32, float: bool, value: Reg, address: Reg) {
         self.word(value << 20 | address << 15 | size << 12 | if float { 0x27 } else { 0x23 });
     }
@@ -99,7 +99,7 @@ impl Assembler {
         );
     }
 
-    /// A branch by `offset` bytes: `funct3` 1 is "not equal", 5 "not less".
+    /// A branch by `offset` bytes: `funct3` 1 is "not equal", 5 "greater or equal".
     pub fn branch(&mut self, funct3: u32, rs1: Reg, rs2: Reg, offset: i32) {
         let o = offset as u32;
         let high = (o >> 12 & 1) << 31 | (o >> 5 & 0x3f) << 25;
@@ -117,7 +117,8 @@ impl Assembler {
         self.i(0x73, 2, rd, rs1, csr as i32);
     }
 
-    /// Puts a constant into a register. It lies in the code, and the place is returned for [`Assembler::patch`].
+    /// Loads a constant into a register. The constant is stored in the code; returns its offset for
+    /// [`Assembler::patch`].
     pub fn constant(&mut self, rd: Reg, value: u64) -> usize {
         self.word(rd << 7 | 0x17); // auipc rd, 0
         self.i(0x03, 3, rd, rd, 12);
@@ -127,7 +128,7 @@ impl Assembler {
         place
     }
 
-    /// Changes a constant that was put into the code.
+    /// Replaces a constant in the code.
     pub fn patch(&mut self, place: usize, value: u64) {
         self.code[place..place + 8].copy_from_slice(&value.to_le_bytes());
     }

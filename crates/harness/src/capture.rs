@@ -1,6 +1,6 @@
-//! Captures that nobody made: pcap and pcapng files of some packets, with bytes changed, cut off or put behind, plain or
-//! compressed. A file is refused with a message that names it; or a stream sends its packets, filtered and rewritten, is
-//! saved in the middle of it, and goes on.
+//! Random captures: pcap and pcapng files with some packets, possibly with changed bytes, truncated or
+//! compressed. A file is refused with a message that names it. Otherwise a stream sends its packets, filtered
+//! and rewritten, is saved in between, and continues.
 
 use std::io::Write;
 
@@ -14,9 +14,9 @@ use crate::watchdog::Watchdog;
 
 const PACKETS_MAX: u64 = 20;
 const CHANGES_MAX: u64 = 6;
-/// Ethernet (with an FCS), and links without an Ethernet header.
+/// Ethernet (with an FCS), and link types without an Ethernet header.
 const LINKS: [u32; 8] = [1, 1, 1, 0x2400_0001, 0, 101, 113, 276];
-/// How it is sent, so that every way is gone.
+/// Replay settings, to cover all code paths.
 const REPLAYS: &[&str] = &[
     "replay = { times = 0 }",
     "replay = { speed = 1000000, times = 3, stations = \"traffic\" }",
@@ -27,7 +27,7 @@ const REPLAYS: &[&str] = &[
     "replay = { only = { net = \"::/0\" }, times = 2 }\nduration = \"30us\"",
 ];
 
-/// A packet of some kind: likely bytes where its headers stand, any behind.
+/// A packet of some kind: plausible header bytes, then random ones.
 fn packet(input: &mut Input<'_>) -> Vec<u8> {
     let mut bytes = vec![2; 12];
     let kinds: [&[u8]; 6] = [
@@ -83,7 +83,7 @@ fn pcapng(input: &mut Input<'_>) -> Vec<u8> {
     file
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
@@ -96,16 +96,16 @@ pub fn run(bytes: &[u8]) {
         file.truncate(input.below(file.len() as u64) as usize);
     }
     if input.u8().is_multiple_of(8) {
-        file = zstd::encode_all(file.as_slice(), 1).expect("memory takes anything");
+        file = zstd::encode_all(file.as_slice(), 1).expect("writing to memory does not fail");
     }
     let mut kept = tempfile::NamedTempFile::new().expect("a temporary file");
     kept.write_all(&file).expect("a temporary file can be written");
     let text = format!("[[streams]]\ncapture = {:?}\n{}\n", kept.path(), input.pick(REPLAYS));
     let mut overlay = Overlay::default();
-    overlay.merge_toml_at("loadgen.traffic", "a file", &text).expect("the text is right");
-    let config: MachineConfig = overlay.resolve().expect("the keys are right");
+    overlay.merge_toml_at("loadgen.traffic", "a file", &text).expect("the text is valid");
+    let config: MachineConfig = overlay.resolve().expect("the keys are valid");
     let config = MachineConfig { platform: guest::small_machine().platform, ..config };
-    config.validate().expect("whether there is a capture is not asked yet");
+    config.validate().expect("validation does not open the capture");
     match doorbell_machine::Machine::new(config.clone(), 1) {
         Ok(_) => run_machine(&config),
         Err(error) => {

@@ -1,5 +1,6 @@
-//! ChampSim's traces that nobody made: records of either variant, plain or compressed, in one piece or several, with bytes changed, cut off
-//! or put behind. Such a file is refused with a message that names it; or each of its records becomes ops, as the whole trace does.
+//! Random ChampSim traces: records of either variant, plain or compressed, in one or several parts, possibly
+//! with bytes changed, truncated or appended. The file is refused with a message that names it. Otherwise
+//! its records convert to the same ops one by one and as a whole.
 
 use std::io::{Cursor, Write};
 
@@ -11,13 +12,13 @@ use crate::watchdog::Watchdog;
 const NAME: &str = "some.trace";
 const RECORDS_MAX: u64 = 60;
 const CHANGES_MAX: u64 = 4;
-/// Registers that mean something, and some that do not.
+/// Special registers, and some ordinary ones.
 const REGISTERS: &[u8] = &[0, 0, 0, 6, 25, 26, 26, 1, 10, 63, 64, 101, 255];
 
-/// A record of a trace, or anything.
+/// A typical or random record.
 fn record(input: &mut Input<'_>, variant: Variant, to: &mut Vec<u8>) {
     let begin = to.len();
-    // Few addresses, so that calls come back.
+    // Few distinct addresses, so that calls return.
     to.extend((u64::from(input.u8() % 32) * 2 + 0x40_0000).to_le_bytes());
     let flags = input.u8();
     to.extend([flags & 1, flags >> 1 & 1]);
@@ -30,7 +31,7 @@ fn record(input: &mut Input<'_>, variant: Variant, to: &mut Vec<u8>) {
 }
 
 fn pack(compression: Compression, bytes: &[u8]) -> Vec<u8> {
-    const MEMORY: &str = "memory takes anything";
+    const MEMORY: &str = "writing to memory does not fail";
     match compression {
         Compression::Plain => bytes.to_vec(),
         Compression::Xz => liblzma::encode_all(bytes, 0).expect(MEMORY),
@@ -43,7 +44,7 @@ fn pack(compression: Compression, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A file, and the records that are in it if nobody changed it.
+/// A file, and whether it is unchanged.
 fn file(input: &mut Input<'_>, variant: Variant) -> (Vec<u8>, bool) {
     let mut plain = Vec::new();
     for _ in 0..1 + input.below(RECORDS_MAX) {
@@ -76,11 +77,11 @@ fn file(input: &mut Input<'_>, variant: Variant) -> (Vec<u8>, bool) {
 fn read(file: &[u8], variant: Variant) -> Result<Vec<Record>, Error> {
     let mut reader = Reader::new(NAME, Cursor::new(file.to_vec()), variant)?;
     let records = reader.by_ref().collect();
-    assert!(reader.next().is_none(), "something came behind the end");
+    assert!(reader.next().is_none(), "the reader continued after the end");
     records
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
@@ -92,28 +93,28 @@ pub fn run(bytes: &[u8]) {
         Err(error) => {
             let message = error.to_string();
             assert!(message.contains(NAME), "{message}");
-            assert!(!is_whole || as_what != variant, "a sound file was refused: {message}");
+            assert!(!is_whole || as_what != variant, "a valid file was refused: {message}");
             return;
         }
     };
     let again: Result<Vec<Record>, Error> = read(&file, as_what);
-    assert_eq!(again.expect("it was read before"), records);
+    assert_eq!(again.expect("the file was readable before"), records);
     for written_as in Variant::ALL {
         let mut packed = Vec::new();
         if records.iter().all(|record| record.put(written_as, &mut packed).is_ok()) {
-            let read = read(&packed, written_as).expect("what is written can be read");
-            // What the standard variant has no room for may be left out of one that is written as such.
+            let read = read(&packed, written_as).expect("written records can be read");
+            // Fields that the standard variant lacks may be lost when written as such.
             let is_same =
                 read == records || written_as == Variant::Standard && as_what == Variant::CloudSuite;
             assert!(is_same && read.len() == records.len());
         }
     }
     let each = || records.iter().map(|record| Ok::<Record, Error>(*record));
-    let survey = Survey::of(each()).expect("there is no error among them");
+    let survey = Survey::of(each()).expect("none of the records is an error");
     let _ = survey.doubt(as_what);
     let mut stream = OpStream::new(each(), survey);
     let mut streamed = Vec::new();
-    let instructions = stream.instructions(u64::MAX, &mut streamed).expect("there is no error among them");
+    let instructions = stream.instructions(u64::MAX, &mut streamed).expect("none of the records is an error");
     assert_eq!(instructions as usize, records.len() - 1);
     assert_eq!(streamed.iter().filter(|op| op.ends_instruction()).count() as u64, instructions);
     assert_eq!(streamed, ops(&records));

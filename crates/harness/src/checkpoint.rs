@@ -1,5 +1,5 @@
-//! Checkpoints that someone changed. A change that a hash covers must be refused; one behind hashes that are made
-//! right again must be refused too, or give a machine that runs: its guest may misbehave, the simulator may not.
+//! Manipulated checkpoints. A change covered by a hash must be refused. With recomputed hashes, it must be
+//! refused or yield a machine that runs: its guest may misbehave, the simulator may not.
 
 use std::sync::OnceLock;
 
@@ -14,28 +14,28 @@ use crate::operations::Profile;
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
-/// How many machines there are, the second half of them with disks.
+/// Number of base machines; the second half has disks.
 const BASES: u64 = 16;
 const CHANGES_MAX: u64 = 3;
 const RUN_ON: Ps = Ps::from_us(10);
 const RUN_ON_INSTRUCTIONS: u64 = 1_000;
 
-/// A whole checkpoint and the machine that it is of.
+/// A valid checkpoint and its machine.
 struct Base {
     case: Case,
     file: Vec<u8>,
     parts: Container,
 }
 
-/// Checkpoints of machines in the middle of something.
+/// Checkpoints of machines in the middle of a run.
 fn bases() -> &'static [Base] {
-    static BASES_MADE: OnceLock<Vec<Base>> = OnceLock::new();
-    BASES_MADE.get_or_init(|| (0..BASES).map(base).collect())
+    static CACHE: OnceLock<Vec<Base>> = OnceLock::new();
+    CACHE.get_or_init(|| (0..BASES).map(base).collect())
 }
 
 fn base(number: u64) -> Base {
     let mut rng = Rng::stream(number, "checkpoint bases");
-    // The first byte chooses the configuration, the fifth that the NICs are set up.
+    // The first byte chooses the configuration, the sixth that the NICs are set up.
     let mut bytes: Vec<u8> = (0..600).map(|_| rng.next_u64() as u8).collect();
     (bytes[0], bytes[5]) = (number as u8, 1);
     let profile = if number < BASES / 2 { Profile::Mmio } else { Profile::Disk };
@@ -46,7 +46,7 @@ fn base(number: u64) -> Base {
     Base { parts: Container::open(&file), case, file }
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
@@ -55,23 +55,23 @@ pub fn run(bytes: &[u8]) {
     let (file, covered) = changed(base, &mut input);
     let unchanged = file == base.file;
     let Ok(file) = CheckpointFile::from_bytes(file) else {
-        assert!(!unchanged, "a whole checkpoint is refused");
+        assert!(!unchanged, "a valid checkpoint was refused");
         return;
     };
-    assert!(unchanged || !covered, "a change that a hash covers is not noticed");
+    assert!(unchanged || !covered, "a change covered by a hash was not detected");
     let mut machine = base.case.machine(base.case.config().clone(), 1);
     if machine.restore(&file, GUEST).is_err() {
-        assert!(!unchanged, "a whole checkpoint is refused");
+        assert!(!unchanged, "a valid checkpoint was refused");
         return;
     }
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
+    guest::run_to(&mut machine, end, instructions);
     machine.start_traffic(&base.case.config().loadgen.traffic).expect("the traffic is legal");
     machine.begin_window();
     let (end, instructions) =
         (machine.now().saturating_add(RUN_ON), machine.instructions() + RUN_ON_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
+    guest::run_to(&mut machine, end, instructions);
     machine.end_window();
     machine.state_hash();
 }
@@ -87,7 +87,7 @@ fn changed(base: &Base, input: &mut Input<'_>) -> (Vec<u8>, bool) {
             (file, true)
         }
         1 => {
-            // Every length of the front, and any other.
+            // Truncates to any length, often within the header.
             let length =
                 if input.flag() { input.u8() as usize % (PAYLOAD_AT + 2) } else { input.u64() as usize };
             file.truncate(length % file.len());
@@ -124,7 +124,7 @@ fn changed(base: &Base, input: &mut Input<'_>) -> (Vec<u8>, bool) {
     }
 }
 
-/// Changes which sections and pages there are.
+/// Changes the set of sections and pages.
 fn rearrange(parts: &mut Container, input: &mut Input<'_>) {
     let sections = parts.sections.len() as u64;
     let (one, other) = (input.below(sections) as usize, input.below(sections) as usize);
@@ -148,7 +148,8 @@ fn rearrange(parts: &mut Container, input: &mut Input<'_>) {
     }
 }
 
-/// Changes some bytes, or mostly a number in postcard's variable length, so that the rest still decodes.
+/// Changes some bytes; usually replaces a number in postcard's variable-length encoding, so that the rest
+/// still decodes.
 fn change(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
     if bytes.is_empty() {
         return bytes.push(input.u8());
@@ -174,7 +175,7 @@ fn change(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
     }
 }
 
-/// A number as postcard writes it: seven bits a byte, the least first.
+/// Encodes a number as postcard does: seven bits per byte, least significant first.
 fn variable_length(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {

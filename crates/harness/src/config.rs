@@ -1,5 +1,5 @@
-//! Configurations that nobody tried. Whatever values the keys are given, either the configuration is refused with a
-//! message that names one of the keys, or the machine is built and runs under traffic.
+//! Random configurations. Whatever values the keys have, either the configuration is refused with a message
+//! that names one of the keys, or the machine is built and runs under traffic.
 
 use doorbell_machine::overlay::Overlay;
 use doorbell_machine::{ConfigError, Machine, MachineConfig, Mode};
@@ -14,13 +14,13 @@ use crate::watchdog::Watchdog;
 const CHANGES_MAX: u64 = 4;
 const RUN: Ps = Ps::from_ms(1);
 const RUN_INSTRUCTIONS: u64 = 20_000;
-/// Enough to fill rings and FIFOs.
+/// Enough frames to fill rings and FIFOs.
 const FRAMES_MAX: u64 = 600;
-/// More than this of RAM, or of frames remembered, costs the host time and shows nothing new.
-const LARGE_RAM: u64 = 1 << 30;
-const MANY_TRACKED: u32 = 1 << 16;
+/// Limits of RAM and tracked frames; larger values cost host time and reveal nothing new.
+const RAM_MAX: u64 = 1 << 30;
+const TRACKED_FRAMES_MAX: u32 = 1 << 16;
 
-/// Keys without a value in the default configuration, which a walk over it does not find.
+/// Keys without a default value, which a walk over the default configuration does not find.
 const OPTIONAL_KEYS: [&str; 30] = [
     "nic.mac",
     "nic.rx_fifo",
@@ -98,7 +98,7 @@ const WORDS: [&str; 19] = [
     "0.5",
 ];
 
-/// Every key of a configuration.
+/// All keys of a configuration.
 pub fn keys() -> Vec<String> {
     let tree = Value::try_from(MachineConfig::default()).expect("a configuration is TOML");
     let mut keys = OPTIONAL_KEYS.map(str::to_owned).to_vec();
@@ -116,7 +116,7 @@ fn walk(value: &Value, path: &str, keys: &mut Vec<String>) {
     }
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
@@ -140,55 +140,55 @@ pub fn run(bytes: &[u8]) {
     run_machine(config);
 }
 
-/// Mostly a value of the kind that the key has, with a unit that its default has.
+/// A value for a key, usually of the right kind with the unit of its default.
 fn value(key: &str, input: &mut Input<'_>) -> String {
     let unit = match input.u8() % 8 {
         0 => input.pick(&UNITS),
         1 => return input.pick(&WORDS).to_owned(),
         2 => return format!("{}.{}", input.u8(), input.u8()),
-        _ => usual_unit(key),
+        _ => default_unit(key),
     };
     match input.u8() % 4 {
         0 => format!("{}{unit}", input.pick(&NUMBERS)),
         1 => format!("{}{unit}", input.value() >> (input.u8() % 64)),
-        // Near the default: those are most often legal.
+        // Near the default, which is usually valid.
         _ => format!(
             "{}{unit}",
-            (usual_number(key) >> (input.u8() % 4)).wrapping_mul(u64::from(input.u8() % 8))
+            (default_number(key) >> (input.u8() % 4)).wrapping_mul(u64::from(input.u8() % 8))
                 + u64::from(input.u8() & 1)
         ),
     }
 }
 
-/// The default as it is spelled.
-fn usual(key: &str) -> String {
+/// The default value as text.
+fn default_text(key: &str) -> String {
     let tree = Value::try_from(MachineConfig::default()).expect("a configuration is TOML");
     let value = key.split('.').try_fold(&tree, |tree, part| tree.get(part));
     value.map_or(String::new(), |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-fn usual_number(key: &str) -> u64 {
-    let text = usual(key);
+fn default_number(key: &str) -> u64 {
+    let text = default_text(key);
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..digits].parse().unwrap_or(64)
 }
 
-fn usual_unit(key: &str) -> &'static str {
-    let text = usual(key);
+fn default_unit(key: &str) -> &'static str {
+    let text = default_text(key);
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    UNITS.iter().find(|known| **known == unit).copied().unwrap_or_default()
+    UNITS.iter().find(|other| **other == unit).copied().unwrap_or_default()
 }
 
-/// The message must lead to a key that was set, by its whole path or by its last part.
+/// Checks that the message contains a changed key, in full or its last part.
 fn assert_names_a_key(error: &ConfigError, changed: &[&str]) {
     let message = error.to_string();
     let named = changed.iter().any(|key| message.contains(key.rsplit('.').next().expect("a key has a part")));
-    assert!(named, "\"{message}\" names none of {changed:?}");
+    assert!(named, "\"{message}\" contains none of {changed:?}");
 }
 
 fn run_machine(mut config: MachineConfig) {
-    config.platform.ram.0 = config.platform.ram.0.min(LARGE_RAM);
-    config.loadgen.tracked_frames = config.loadgen.tracked_frames.min(MANY_TRACKED);
+    config.platform.ram.0 = config.platform.ram.0.min(RAM_MAX);
+    config.loadgen.tracked_frames = config.loadgen.tracked_frames.min(TRACKED_FRAMES_MAX);
     let frames = config.loadgen.traffic.frames.unwrap_or(FRAMES_MAX);
     config.loadgen.traffic.frames = Some(frames.min(FRAMES_MAX));
     let mut machine = Machine::new(config.clone(), 1).expect("a validated configuration builds");
@@ -197,8 +197,8 @@ fn run_machine(mut config: MachineConfig) {
     machine.begin_window();
     machine.set_mode(Mode::Detailed);
     let (end, instructions) = (machine.now() + RUN, machine.instructions() + RUN_INSTRUCTIONS);
-    guest::run_on(&mut machine, end, instructions);
-    assert!(machine.instructions() < RUN_INSTRUCTIONS, "the guest does not sleep");
+    guest::run_to(&mut machine, end, instructions);
+    assert!(machine.instructions() < RUN_INSTRUCTIONS, "the guest should sleep");
     machine.end_window();
     machine.check_conservation();
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_takes_a_value_back_that_it_gives() {
+    fn default_values_of_all_keys_round_trip() {
         let tree = Value::try_from(MachineConfig::default()).unwrap();
         for key in keys() {
             let Some(value) = key.split('.').try_fold(&tree, |tree, part| tree.get(part)) else { continue };
@@ -228,7 +228,7 @@ mod tests {
             );
             let mut overlay = Overlay::default();
             overlay.set(&format!("{key}=[]")).unwrap();
-            // What one hart has of its own is read when the whole is checked.
+            // Per-hart settings are only parsed by the validation.
             let config = overlay.resolve::<MachineConfig>().and_then(|config| config.validate());
             let error = config.unwrap_err().to_string();
             assert!(!error.contains("unknown field"), "{error}");

@@ -1,12 +1,12 @@
-//! A checkpoint taken apart and put together again with all hashes right. The layout is written down a second time
-//! here, on purpose: it is a check that a change of it comes with another version.
+//! Splits a checkpoint into its parts and reassembles it with correct hashes. The layout is deliberately
+//! defined here a second time, to check that a layout change comes with a new version.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Magic bytes, then the version (4), then a hash of the rest (8), then the rest, compressed with zstd.
+/// Magic bytes, then the version (4), a hash of the rest (8), and the rest, compressed with zstd.
 pub const MAGIC_BYTES: usize = 16;
-/// Where the compressed payload begins.
+/// Offset of the compressed payload.
 pub const PAYLOAD_AT: usize = MAGIC_BYTES + 12;
 
 /// One component's state.
@@ -38,25 +38,25 @@ struct Body {
 /// A checkpoint in its parts.
 #[derive(Clone, Debug)]
 pub struct Container {
-    front: [u8; MAGIC_BYTES + 4],
+    header: [u8; MAGIC_BYTES + 4],
     head: Head,
     /// The sections in order.
     pub sections: Vec<Section>,
-    /// Numbers of the pages whose contents follow.
+    /// Numbers of the stored pages.
     pub pages: Vec<u64>,
     /// The pages' contents.
     pub contents: Vec<u8>,
 }
 
 impl Container {
-    /// Takes a whole checkpoint apart.
+    /// Splits a valid checkpoint.
     pub fn open(file: &[u8]) -> Container {
-        let payload = zstd::decode_all(&file[PAYLOAD_AT..]).expect("a checkpoint just made is whole");
+        let payload = zstd::decode_all(&file[PAYLOAD_AT..]).expect("a checkpoint just saved is valid");
         let (length, rest) = payload.split_first_chunk::<8>().expect("a payload has a length");
         let (body, contents) = rest.split_at(u64::from_le_bytes(*length) as usize);
-        let body: Body = postcard::from_bytes(body).expect("the layout is the one that this file knows");
+        let body: Body = postcard::from_bytes(body).expect("the layout matches this module");
         Container {
-            front: file[..MAGIC_BYTES + 4].try_into().expect("a checkpoint has a front"),
+            header: file[..MAGIC_BYTES + 4].try_into().expect("a checkpoint has a header"),
             head: body.head,
             sections: body.sections,
             pages: body.pages,
@@ -64,7 +64,7 @@ impl Container {
         }
     }
 
-    /// The payload before compression, with every section's hash right.
+    /// The payload before compression, with correct section hashes.
     pub fn payload(&self) -> Vec<u8> {
         let mut sections = self.sections.clone();
         for section in &mut sections {
@@ -78,21 +78,21 @@ impl Container {
         payload
     }
 
-    /// A checkpoint around any compressed payload, with its hash right.
+    /// A checkpoint with this compressed payload and its correct hash.
     pub fn wrap(&self, compressed: &[u8]) -> Vec<u8> {
-        let mut file = self.front.to_vec();
+        let mut file = self.header.to_vec();
         file.extend_from_slice(&xxh3_64(compressed).to_le_bytes());
         file.extend_from_slice(compressed);
         file
     }
 
-    /// The checkpoint.
+    /// The complete checkpoint.
     pub fn close(&self) -> Vec<u8> {
         self.wrap(&compress(&self.payload()))
     }
 }
 
-/// Compresses a payload, as quickly as possible.
+/// Compresses a payload, as fast as possible.
 pub fn compress(payload: &[u8]) -> Vec<u8> {
     zstd::encode_all(payload, -5).expect("compressing into memory does not fail")
 }

@@ -1,5 +1,5 @@
-//! A fuzzed guest in a whole machine: its program runs while traffic arrives, and then everything that must hold
-//! of any run is checked.
+//! A fuzzed guest in a whole machine: its program runs while traffic arrives, then the invariants of any run
+//! are checked.
 
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{
@@ -11,35 +11,36 @@ use doorbell_nic::NicModel;
 use doorbell_pcie::PciFunction;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
-use crate::bell::Bell;
+use crate::addresses::{self, BEHIND_BRIDGE, BRIDGE_DEVICE, INTERRUPTER_DEVICE};
 use crate::disk;
 use crate::input::Input;
-use crate::lent::Lent;
+use crate::interrupter::Interrupter;
+use crate::machine_pool::PooledMachine;
 use crate::operations::{self, Profile};
-use crate::places::{self, BEHIND_BRIDGE, BELL_DEVICE, BRIDGE_DEVICE};
-use crate::recorded::Recorded;
+use crate::recording_check::RecordingCheck;
 use crate::watchdog::Watchdog;
 
 const GUEST: &str = "fuzzed";
 const OPERATIONS_MAX: usize = 400;
 const SEGMENTS_MAX: u64 = 4;
 const SEGMENT: Ps = Ps::from_us(40);
-/// At a higher rate a segment is shorter, so that no more frames are offered in it: what the hundreds after them would bring
-/// costs more than the next case.
+/// At higher rates a segment is shorter, so that the number of offered frames is bounded: further frames cost
+/// more than the next case would.
 const SEGMENT_RATE_MAX: u64 = 8_000_000;
-/// Of a segment; a short program has fewer, so that it does not go round many times.
+/// Instruction limits per segment; a short program gets fewer, so that it does not loop many times.
 const INSTRUCTIONS_MAX: u64 = 2_500;
 const INSTRUCTIONS_MIN: u64 = 300;
-/// Instructions of all segments together for two that the program has, so that it goes round once even if much of it traps.
-const INSTRUCTIONS_FOR_TWO: u64 = 3;
-/// What goes on after a checkpoint in both machines.
+/// Instructions of all segments together per two program instructions, so that the program completes once
+/// even if many instructions trap.
+const INSTRUCTIONS_PER_TWO: u64 = 3;
+/// Length of the run after a checkpoint, in both machines.
 const TAIL: Ps = Ps::from_us(10);
 const TAIL_INSTRUCTIONS: u64 = 1_000;
-/// A NIC at line rate needs about one event a nanosecond; a machine that needs many more is in a loop.
-const EVENTS_A_NANOSECOND_MAX: u64 = 8;
+/// A NIC at line rate needs about one event per nanosecond; many more indicate a loop.
+const EVENTS_PER_NANOSECOND_MAX: u64 = 8;
 const EVENTS_MAX: u64 = 20_000;
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(profile: Profile, bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut case = Case::new(profile, &mut Input::new(bytes));
@@ -58,35 +59,35 @@ pub fn run(profile: Profile, bytes: &[u8]) {
     }
 }
 
-/// A machine, a guest and what happens to them.
+/// A machine, a guest and the actions on them.
 #[derive(Clone, Debug)]
 pub struct Case {
     config: MachineConfig,
     seed: u64,
     guest: Guest,
     segments: u64,
-    /// Of a segment.
+    /// Instructions per segment.
     instructions: u64,
     checks: Checks,
     disks: u8,
-    /// A function with interrupts of all kinds is plugged in.
-    has_bell: bool,
+    /// Whether a function with all kinds of interrupts is plugged in.
+    has_interrupter: bool,
     choices: Choices,
 }
 
-/// The expensive checks, of which each case has some: what they take is better spent on other cases.
+/// The expensive checks. Each case has only some of them, which leaves time for other cases.
 #[derive(Clone, Copy, Debug)]
 struct Checks {
-    /// A second machine is stopped more often and recorded, and comes to the same state.
-    chopped: bool,
-    /// A restored machine goes on as the saved one.
+    /// A second machine is stopped more often and recording, and must reach the same state.
+    in_pieces: bool,
+    /// A restored machine must continue as the saved one.
     restored: bool,
-    /// So does one with other clocks and links, without comparison.
+    /// A machine with other clocks and links must also continue, without comparison.
     in_another: bool,
 }
 
 impl Case {
-    /// Reads a case.
+    /// Derives a case from the input.
     pub fn new(profile: Profile, input: &mut Input<'_>) -> Case {
         let choice = input.u8();
         let mut config = small_machine();
@@ -112,18 +113,18 @@ impl Case {
         }
         config.nic.pause_frames = choice & 8 != 0;
         let segments = 1 + seed % SEGMENTS_MAX;
-        let (chopped, restored) = (seed & 0x10 != 0, seed & 8 == 0);
-        let in_another = seed & 4 == 0 && (restored || !chopped);
-        let checks = Checks { chopped, restored, in_another };
+        let (in_pieces, restored) = (seed & 0x10 != 0, seed & 8 == 0);
+        let in_another = seed & 4 == 0 && (restored || !in_pieces);
+        let checks = Checks { in_pieces, restored, in_another };
         config.platform.harts = [1, 1, 2, 3][(seed >> 5 & 3) as usize];
-        // Timing models take most of a case's time, and have little to do with configuration space.
+        // Timing models take most of a case's time and hardly affect configuration space.
         let often = profile != Profile::ConfigSpace || seed >> 24 & 9 == 9;
         if seed & 0x80 != 0 && often {
             time(&mut config, seed >> 8);
         }
-        // Disks are accessed without the timing of harts.
+        // Disk accesses do not depend on hart timing.
         if config.platform.harts > 1 && profile != Profile::Disk && seed & 1 << 20 != 0 {
-            config.hart = unequal_hart();
+            config.hart = different_hart();
         }
         if config.platform.harts > 1 && profile != Profile::Disk && seed >> 29 & 1 == 1 {
             config.core.lookahead = Ps::from_ns(if seed & 1 << 30 == 0 { 20 } else { 1_000 });
@@ -131,14 +132,24 @@ impl Case {
         let disks = if profile == Profile::Disk { 1 + (choice >> 1 & 1) } else { 0 };
         config.disk.latency = Ps::from_ns(100 * u64::from(choice >> 4));
         config.disk.written_max = Bytes(8 << 10);
-        // An observer, and one that begins with several MiB.
+        // An observer, which allocates several MiB when it starts.
         config.loadgen.stages = seed & 0x0c00_000c == 0;
-        let has_bell = profile == Profile::ConfigSpace && !behind_a_bridge;
+        let has_interrupter = profile == Profile::ConfigSpace && !behind_a_bridge;
         let program = operations::program(profile, input, OPERATIONS_MAX);
-        let all = INSTRUCTIONS_FOR_TWO * program.len() as u64 / (2 * 4);
+        let all = INSTRUCTIONS_PER_TWO * program.len() as u64 / (2 * 4);
         let instructions = (all / segments).clamp(INSTRUCTIONS_MIN, INSTRUCTIONS_MAX);
         let guest = guest(program, seed);
-        Case { config, seed, guest, segments, instructions, checks, disks, has_bell, choices: Choices(seed) }
+        Case {
+            config,
+            seed,
+            guest,
+            segments,
+            instructions,
+            checks,
+            disks,
+            has_interrupter,
+            choices: Choices(seed),
+        }
     }
 
     /// The machine's configuration.
@@ -146,11 +157,11 @@ impl Case {
         &self.config
     }
 
-    /// Lets the guest run while an experimenter does this and that; a second machine that is stopped
-    /// more often, and recorded, must not differ: at a glance after each segment, in all of its state at the end.
+    /// Runs the guest with random actions between segments. If enabled, a second machine that is stopped more
+    /// often and recording must match: in part of its state after each segment, in all of it at the end.
     pub fn run_segments(&mut self, machine: &mut Machine) {
-        let mut twin = self.checks.chopped.then(|| self.build());
-        let recorded = twin.as_mut().map(|twin| Recorded::begin(twin));
+        let mut twin = self.checks.in_pieces.then(|| self.build());
+        let recording = twin.as_mut().map(|twin| RecordingCheck::begin(twin));
         let mut rate = 0;
         for _ in 0..self.segments {
             let action = Action::choose(&mut self.choices);
@@ -168,34 +179,41 @@ impl Case {
             run_checked(machine, end, instructions);
             if let Some(twin) = &mut twin {
                 run_in_pieces(twin, (end, length), (instructions, self.instructions), &mut self.choices);
-                assert_eq!(glance(machine), glance(twin), "a run in pieces differs from a run in one");
+                assert_eq!(
+                    quick_state(machine),
+                    quick_state(twin),
+                    "a run in pieces differs from an uninterrupted run"
+                );
             }
         }
-        if let (Some(twin), Some(recorded)) = (&mut twin, recorded) {
-            recorded.end(twin);
-            assert_same(machine, twin, "a run in pieces differs from a run in one");
+        if let (Some(twin), Some(recording)) = (&mut twin, recording) {
+            recording.end(twin);
+            assert_same(machine, twin, "a run in pieces differs from an uninterrupted run");
         }
     }
 
-    /// The machine without its guest, of this configuration or one like it.
-    pub fn machine(&self, config: MachineConfig, seed: u64) -> Lent {
-        let bell = || (Place::root(BELL_DEVICE as u8), Box::new(Bell::default()) as Box<dyn PciFunction>);
-        let mut machine = Lent::new(config, seed, self.has_bell.then(bell).into_iter().collect());
+    /// A machine without its guest, with `config`.
+    pub fn machine(&self, config: MachineConfig, seed: u64) -> PooledMachine {
+        let interrupter = || {
+            (Place::root(INTERRUPTER_DEVICE as u8), Box::new(Interrupter::default()) as Box<dyn PciFunction>)
+        };
+        let mut machine =
+            PooledMachine::new(config, seed, self.has_interrupter.then(interrupter).into_iter().collect());
         for _ in 0..self.disks {
-            machine.attach_disk(disk::file()).expect("there are places enough");
+            machine.attach_disk(disk::file()).expect("there are free disk slots");
         }
         machine
     }
 
     /// The machine with its guest.
-    pub fn build(&self) -> Lent {
+    pub fn build(&self) -> PooledMachine {
         let mut machine = self.machine(self.config.clone(), self.seed);
         machine.load(&self.guest).expect("the guest is small");
         machine
     }
 }
 
-/// Gives a machine timing models, small ones so that all of their limits are met.
+/// Selects timing models with small structures, so that all of their limits are reached.
 fn time(config: &mut MachineConfig, choice: u64) {
     config.core.model = CoreModel::Timed;
     config.pipeline.kind = if choice & 1 == 0 { CoreKind::OutOfOrder } else { CoreKind::InOrder };
@@ -214,9 +232,9 @@ fn time(config: &mut MachineConfig, choice: u64) {
     config.attach = attachment(choice >> 12);
 }
 
-/// Half of them PCI Express; chains and places on the die with the least room.
+/// Half of the cases use PCI Express; the others use bus chains and on-die attachments with minimal buffers.
 fn attachment(choice: u64) -> AttachConfig {
-    let (kind, places) = match choice % 6 {
+    let (kind, outstanding) = match choice % 6 {
         3 => (AttachKind::Bus, None),
         4 => (AttachKind::MemoryBus, Some(1)),
         5 => (AttachKind::Llc, Some(2)),
@@ -234,11 +252,11 @@ fn attachment(choice: u64) -> AttachConfig {
         buffer: 1,
     };
     let stages = (kind == AttachKind::Bus).then(|| vec![stage(choice & 64 == 0), stage(choice & 128 == 0)]);
-    AttachConfig { kind, stages, outstanding: places, ..AttachConfig::default() }
+    AttachConfig { kind, stages, outstanding, ..AttachConfig::default() }
 }
 
-/// The second hart is another one than the others: slower, simpler, with smaller caches.
-fn unequal_hart() -> HartTables {
+/// Makes the second hart differ from the others: slower, simpler, with smaller caches.
+fn different_hart() -> HartTables {
     let own = HartTable {
         core: toml::toml! { frequency = "730MHz" },
         pipeline: toml::toml! { kind = "in-order" },
@@ -260,23 +278,23 @@ pub fn small_machine() -> MachineConfig {
     config
 }
 
-/// A guest whose firmware is this program. The kernel is only a header, the file system is memory with rings of
-/// descriptors in it.
+/// A guest whose firmware is `program`. The kernel is only a header; the initramfs is memory that contains
+/// descriptor rings.
 pub fn guest(program: Vec<u8>, seed: u64) -> Guest {
     let mut kernel = vec![0; 64];
     kernel[8..16].copy_from_slice(&(2u64 << 20).to_le_bytes());
     kernel[16..24].copy_from_slice(&64u64.to_le_bytes());
     kernel[0x38..0x3c].copy_from_slice(b"RSC\x05");
-    Guest { firmware: program, kernel, initramfs: places::data(seed), bootargs: String::new() }
+    Guest { firmware: program, kernel, initramfs: addresses::data(seed), bootargs: String::new() }
 }
 
-/// Choices that no byte of the program should move: a small generator.
+/// Random choices that are independent of the program's bytes: a small generator.
 #[derive(Clone, Debug)]
 struct Choices(u64);
 
 impl Choices {
     fn next(&mut self) -> u64 {
-        // An odd multiplier and a shift: plenty for choosing where to stop.
+        // A multiplicative generator suffices for choosing where to stop.
         self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
         self.0 >> 24
     }
@@ -286,7 +304,7 @@ impl Choices {
     }
 }
 
-/// What an experimenter does between two runs.
+/// An action between two segments.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Nothing,
@@ -337,21 +355,21 @@ impl Action {
     }
 }
 
-/// Runs to a point, whatever the guest says meanwhile, and checks that it did not take too many events.
+/// Runs up to a limit, ignoring markers and guest power events, and checks the number of events.
 pub fn run_checked(machine: &mut Machine, end: Ps, instructions: u64) {
     let (from, events) = (machine.now(), machine.stats().events);
-    run_on(machine, end, instructions);
+    run_to(machine, end, instructions);
     let nanoseconds = machine.now().saturating_sub(from).0 / 1_000;
     let events = machine.stats().events - events;
     let ports = machine.ports().len().max(1) as u64;
     assert!(
-        events <= EVENTS_MAX + EVENTS_A_NANOSECOND_MAX * nanoseconds * ports,
+        events <= EVENTS_MAX + EVENTS_PER_NANOSECOND_MAX * nanoseconds * ports,
         "{events} events in {nanoseconds} ns of simulated time"
     );
 }
 
-/// Runs to a point, whatever the guest says meanwhile.
-pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
+/// Runs up to a limit, ignoring markers and guest power events.
+pub fn run_to(machine: &mut Machine, end: Ps, instructions: u64) {
     loop {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
@@ -363,19 +381,19 @@ pub fn run_on(machine: &mut Machine, end: Ps, instructions: u64) {
     }
 }
 
-/// Runs a segment in some twenty pieces. Its end in time and instructions, each with what it is from the beginning.
+/// Runs a segment in about twenty pieces. Its end in time and instructions is absolute and relative to its
+/// start.
 fn run_in_pieces(machine: &mut Machine, end: (Ps, Ps), instructions: (u64, u64), choices: &mut Choices) {
     for _ in 0..20 {
         let sooner = machine.now() + Ps(choices.below(end.1.0 / 8));
         let fewer = machine.instructions() + choices.below(instructions.1 / 8);
-        run_on(machine, sooner.min(end.0), fewer.min(instructions.0));
+        run_to(machine, sooner.min(end.0), fewer.min(instructions.0));
     }
-    run_on(machine, end.0, instructions.0);
+    run_to(machine, end.0, instructions.0);
 }
 
-/// What can be seen of a machine without taking all of its state: when runs have gone different ways, they rarely look the
-/// same here.
-fn glance(machine: &Machine) -> impl PartialEq + std::fmt::Debug {
+/// A cheap subset of the state; runs that diverged rarely agree in it.
+fn quick_state(machine: &Machine) -> impl PartialEq + std::fmt::Debug {
     let harts: Vec<(u64, u64)> = machine.harts().iter().map(|hart| (hart.pc(), hart.slots())).collect();
     let ports = machine.ports().iter().zip(machine.nics());
     let frames: Vec<_> =
@@ -383,12 +401,12 @@ fn glance(machine: &Machine) -> impl PartialEq + std::fmt::Debug {
     (machine.now(), machine.instructions(), machine.stats().clone(), harts, frames)
 }
 
-/// Compares two machines, and names the parts in which they differ.
+/// Compares two machines; a failure names the sections that differ.
 pub fn assert_same(one: &Machine, other: &Machine, what: &str) {
     assert_in_state(one, other.state_hash(), other, what);
 }
 
-/// Compares a machine with the hash of another one's state.
+/// Compares a machine with the state hash of another one.
 fn assert_in_state(one: &Machine, state: u64, other: &Machine, what: &str) {
     if one.state_hash() == state {
         return;
@@ -398,27 +416,27 @@ fn assert_in_state(one: &Machine, state: u64, other: &Machine, what: &str) {
     panic!("{what}, in: {}", if names.is_empty() { "RAM".to_owned() } else { names.join(", ") });
 }
 
-/// Lets a saved machine and a restored one go on; they must not differ. That the file is of the machine's present state is
-/// what the comparison says, too: the hash was taken before saving, and the machine goes on after it.
+/// Continues a saved and a restored machine, which must not differ. This also checks that the file is of the
+/// saved machine's state: the hash was taken before saving.
 fn continues_after_restore(case: &Case, machine: &mut Machine, state: u64, file: &CheckpointFile) {
     let mut restored = case.machine(case.config.clone(), case.seed);
     restored.restore(file, GUEST).expect("a checkpoint just taken is restored");
-    assert_in_state(&restored, state, machine, "a restored machine differs");
+    assert_in_state(&restored, state, machine, "the restored machine differs");
     let (end, instructions) = (machine.now() + TAIL, machine.instructions() + TAIL_INSTRUCTIONS);
     for machine in [&mut *machine, &mut *restored] {
         run_checked(machine, end, instructions);
     }
-    assert_same(machine, &restored, "a restored machine goes on differently");
+    assert_same(machine, &restored, "the restored machine continues differently");
     restored.check_conservation();
 }
 
-/// A checkpoint goes on in a machine whose clocks, links and paths are others.
+/// Restores the checkpoint into a machine with other clocks, links and paths, and continues.
 fn continues_in_another_machine(case: &Case, file: &CheckpointFile) {
     let mut config = case.config.clone();
     config.core.frequency.0 =
         if config.core.frequency.0 > 1_000_000_000 { 70_000_000 } else { 2_900_000_000 };
     config.hart = match config.hart.is_empty() && config.platform.harts > 1 {
-        true => unequal_hart(),
+        true => different_hart(),
         false => HartTables::default(),
     };
     config.link.rate.0 /= 7;
@@ -429,7 +447,7 @@ fn continues_in_another_machine(case: &Case, file: &CheckpointFile) {
     config.nic.tx_fifo = Some(Bytes(4 << 10));
     config.disk.latency.0 /= 3;
     let mut other = case.machine(config, case.seed + 1);
-    other.restore(file, GUEST).expect("clocks and sizes are no part of a checkpoint");
+    other.restore(file, GUEST).expect("clocks and sizes are not part of a checkpoint");
     let (end, instructions) = (other.now() + TAIL, other.instructions() + TAIL_INSTRUCTIONS);
     run_checked(&mut other, end, instructions);
     other.check_conservation();

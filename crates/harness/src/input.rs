@@ -1,18 +1,18 @@
-//! Choices made from a fuzzer's bytes.
+//! Choices derived from a fuzzer's bytes.
 
-/// A reader of choices. When its bytes are used up, every choice is the first one.
+/// A source of choices. When its bytes are exhausted, every choice is the first one.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// Reads choices from `bytes`.
+    /// Creates a source from `bytes`.
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
         Input { bytes }
     }
 
-    /// Whether all bytes are used up.
+    /// Whether all bytes are used.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -26,43 +26,43 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Any byte.
+    /// An arbitrary byte.
     pub fn u8(&mut self) -> u8 {
         self.take::<1>()[0]
     }
 
-    /// Any 16 bits.
+    /// Arbitrary 16 bits.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take())
     }
 
-    /// Any 32 bits.
+    /// Arbitrary 32 bits.
     pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
     }
 
-    /// Any 64 bits.
+    /// Arbitrary 64 bits.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
 
-    /// A truth value.
+    /// A Boolean.
     pub fn flag(&mut self) -> bool {
         self.u8() & 1 != 0
     }
 
-    /// A number below `bound`, which is not zero.
+    /// A number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         let value = if bound <= 1 << 8 { self.u8().into() } else { self.u64() };
         value % bound
     }
 
-    /// One of several.
+    /// One element of a list.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A value as drivers write it, or an extreme one, or any.
+    /// A typical, extreme or arbitrary value.
     pub fn value(&mut self) -> u64 {
         match self.u8() % 8 {
             0 => 0,

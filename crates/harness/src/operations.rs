@@ -1,25 +1,25 @@
-//! What a fuzzed guest does, operation by operation. Each operation is a piece of code after which the program
-//! goes on with the next, also when it traps: the trap handler jumps to where `mscratch` points.
+//! Operations of a fuzzed guest. Each operation is a piece of code followed by the next one. A trap skips to
+//! the next operation: the trap handler jumps to the address in `mscratch`.
 
+use crate::addresses::{
+    self, BEHIND_BRIDGE, BRIDGE_DEVICE, DATA, ECAM, INTERRUPTER, INTERRUPTER_DEVICE, NIC_STRIDE, PCI_IO,
+    PCI_MEMORY, RING_BYTES, RINGS_STRIDE, TABLE_STRIDE, TABLES, TRANSMIT_RING,
+};
 use crate::assembler::{Assembler, Reg, T0, T1, T2, T5, T6, X0, csr};
-use crate::bell;
 use crate::disk::{self, DiskOperation};
 use crate::input::Input;
-use crate::places::{
-    self, BEHIND_BRIDGE, BELL, BELL_DEVICE, BRIDGE_DEVICE, DATA, ECAM, NIC_STRIDE, PCI_IO, PCI_MEMORY,
-    RING_BYTES, RINGS_STRIDE, TABLE_STRIDE, TABLES, TRANSMIT_RING,
-};
+use crate::interrupter;
 
-/// Which operations a program prefers.
+/// Mix of operations that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Accesses to device registers, a NIC's above all, with rings of descriptors and traffic.
+    /// Device registers, mainly a NIC's, with descriptor rings and traffic.
     Mmio,
-    /// Accesses to PCI configuration space, and to what it moves about.
+    /// PCI configuration space, and registers moved by it.
     ConfigSpace,
-    /// Requests to disks, sound ones and others, while a NIC works as well.
+    /// Disk requests, valid and invalid, with an active NIC.
     Disk,
-    /// Everything a program can do.
+    /// All kinds of operations.
     Program,
 }
 
@@ -41,14 +41,14 @@ enum Operation {
     Tail,
     Config,
     MoveBar,
-    Ring,
+    Interrupt,
     Disk(DiskOperation),
 }
 
 use Operation::*;
 
 impl Profile {
-    /// More often named, more often chosen.
+    /// Candidate operations; repeated entries are more likely.
     fn operations(self) -> &'static [Operation] {
         match self {
             Profile::Mmio => &[
@@ -84,8 +84,8 @@ impl Profile {
                 Store,
                 NicSetUp,
                 Tail,
-                Ring,
-                Ring,
+                Interrupt,
+                Interrupt,
             ],
             Profile::Disk => &[
                 Disk(DiskOperation::SetUp),
@@ -131,21 +131,21 @@ impl Profile {
 
 const WFI: u32 = 0x1050_0073;
 const MRET: u32 = 0x3020_0073;
-/// CSRs that exist, and some that do not.
+/// CSRs, some of them nonexistent.
 const CSRS: [u32; 40] = [
     0x001, 0x002, 0x003, 0x100, 0x104, 0x105, 0x106, 0x10a, 0x140, 0x141, 0x142, 0x143, 0x144, 0x14d, 0x180,
     0x300, 0x301, 0x302, 0x303, 0x304, 0x305, 0x306, 0x30a, 0x320, 0x341, 0x342, 0x343, 0x344, 0x3a0, 0x3a2,
     0x3b0, 0x3b1, 0x3bf, 0xb00, 0xb02, 0xb03, 0xc00, 0xc01, 0xc02, 0xf14,
 ];
-/// Those of harts with interrupt files.
+/// CSRs of harts with interrupt files.
 const AIA_CSRS: [u32; 10] = [0x150, 0x151, 0x15c, 0x308, 0x309, 0x350, 0x351, 0x35c, 0xdb0, 0xfb0];
-/// The five high bits of AMO encodings: those that exist, LR and SC among them.
+/// The five high bits of all AMO encodings, including LR and SC.
 const AMOS: [u32; 11] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x08, 0x0c, 0x10, 0x14, 0x18, 0x1c];
 
-/// The program that some bytes stand for. It runs round and round.
+/// Builds the program for the input bytes. It runs in a loop.
 pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -> Vec<u8> {
-    let mut asm = Assembler::new(places::PROGRAM);
-    // The handler lies first; a jump leads over it.
+    let mut asm = Assembler::new(addresses::PROGRAM);
+    // The trap handler comes first; a jump skips it.
     let handler = asm.here() + 4;
     let handler_code = trap_handler(handler);
     asm.jump(4 + handler_code.len() as i32);
@@ -154,7 +154,7 @@ pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -
     asm.csr_write(csr::MTVEC, T0);
     asm.csr_write(csr::STVEC, T0);
     if input.flag() {
-        // Many programs find NICs that work, and break them from there.
+        // Many programs start with working NICs and break them.
         set_up_all(&mut asm);
         if profile == Profile::Disk {
             disk::set_up_all(&mut asm);
@@ -176,10 +176,10 @@ pub fn program(profile: Profile, input: &mut Input<'_>, operations_max: usize) -
     asm.finish()
 }
 
-/// A program that brings two NICs up and then sleeps for ever.
+/// A program that brings two NICs up and then sleeps forever.
 pub fn idle_program() -> Vec<u8> {
-    let mut asm = Assembler::new(places::PROGRAM);
-    asm.constant(T0, places::PROGRAM);
+    let mut asm = Assembler::new(addresses::PROGRAM);
+    asm.constant(T0, addresses::PROGRAM);
     asm.csr_write(csr::MTVEC, T0);
     set_up_all(&mut asm);
     asm.word(WFI);
@@ -196,7 +196,7 @@ fn set_up_all(asm: &mut Assembler) {
     }
 }
 
-/// Skips what trapped: on with the next operation, in machine mode, without interrupts if one came.
+/// Trap handler: continues with the next operation in machine mode; disables interrupts if one was taken.
 fn trap_handler(base: u64) -> Vec<u8> {
     let mut asm = Assembler::new(base);
     asm.csr_set(T5, csr::MCAUSE, X0);
@@ -234,17 +234,17 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
     match operation {
         Store => {
             let (size, float) = (u32::from(input.u8() % 4), input.u8() == 0xff);
-            asm.constant(T0, places::any(input));
+            asm.constant(T0, addresses::any(input));
             asm.constant(T1, input.value());
             asm.store(size, float, T1, T0);
         }
         Load => {
             let (size, float) = (u32::from(input.u8() % 7), input.u8() == 0xff);
-            asm.constant(T0, places::any(input));
+            asm.constant(T0, addresses::any(input));
             asm.load(size, float, T1, T0);
         }
         Atomic => {
-            asm.constant(T0, places::any(input));
+            asm.constant(T0, addresses::any(input));
             asm.constant(T1, input.value());
             let choice = input.u8();
             let function = AMOS[usize::from(choice) % AMOS.len()];
@@ -252,7 +252,7 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             asm.r(0x2f, 2 + u32::from(choice >> 7), function << 2, [T2, T0, second]);
         }
         Fetch => {
-            asm.constant(T0, places::any(input));
+            asm.constant(T0, addresses::any(input));
             asm.i(0x67, 0, T1, T0, 0);
         }
         Csr => {
@@ -276,7 +276,7 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
         Sleep => sleep(asm, input),
         NicSetUp => nic_set_up(asm, input),
         Descriptors => descriptors(asm, input),
-        Ring => ring(asm, input),
+        Interrupt => interrupt(asm, input),
         Disk(operation) => disk::emit(asm, operation, input),
         NicRegister | IoWindow | Tail | Config | MoveBar => pci(asm, operation, input),
     }
@@ -285,7 +285,7 @@ fn emit(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
 fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
     match operation {
         NicRegister => {
-            let address = places::nic_register(input);
+            let address = addresses::nic_register(input);
             match input.u8() % 4 {
                 0 => read(asm, 2, address),
                 _ => write(asm, 2, address, input.value()),
@@ -293,7 +293,7 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
         }
         IoWindow => {
             let base = PCI_IO + 0x1000 + u64::from(input.u8() & 1) * 64;
-            write(asm, 2, base, places::nic_register(input) - PCI_MEMORY);
+            write(asm, 2, base, addresses::nic_register(input) - PCI_MEMORY);
             match input.flag() {
                 true => read(asm, 2, base + 4),
                 false => write(asm, 2, base + 4, input.value()),
@@ -305,7 +305,7 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             write(asm, 2, base + register, u64::from(input.u8()));
         }
         Config => {
-            let (address, size) = (places::config_register(input), u32::from(input.u8() % 4));
+            let (address, size) = (addresses::config_register(input), u32::from(input.u8() % 4));
             match input.u8() % 3 {
                 0 => read(asm, size, address),
                 _ => write(asm, size, address, input.value()),
@@ -315,7 +315,7 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
             let device = u64::from(input.u8() & 3);
             let bar = input.pick(&[0x10u64, 0x10, 0x18]);
             let to = match input.flag() {
-                true => places::any(input),
+                true => addresses::any(input),
                 false => PCI_MEMORY + u64::from(input.u8() & 7) * 0x1_0000,
             };
             let device = match device {
@@ -328,34 +328,35 @@ fn pci(asm: &mut Assembler, operation: Operation, input: &mut Input<'_>) {
     }
 }
 
-/// Sets a function up that interrupts in all ways, changes one of them, and lets it interrupt.
-fn ring(asm: &mut Assembler, input: &mut Input<'_>) {
-    let (choice, config) = (input.u8(), ECAM + (BELL_DEVICE << 15));
+/// Sets up the function that interrupts in all ways, changes one way, and triggers an interrupt.
+fn interrupt(asm: &mut Assembler, input: &mut Input<'_>) {
+    let (choice, config) = (input.u8(), ECAM + (INTERRUPTER_DEVICE << 15));
     let vector = u64::from(choice & 3);
-    write(asm, 2, config + 0x10, BELL);
+    write(asm, 2, config + 0x10, INTERRUPTER);
     write(asm, 1, config + 4, if choice & 0x80 == 0 { 6 } else { u64::from(input.u16()) | 2 });
     match choice >> 2 & 7 {
         0 | 1 => {
-            let entry = BELL + bell::TABLE + 16 * vector;
-            write(asm, 3, entry, places::dma(input));
+            let entry = INTERRUPTER + interrupter::TABLE + 16 * vector;
+            write(asm, 3, entry, addresses::dma(input));
             write(asm, 3, entry + 8, u64::from(input.u32()) | u64::from(choice >> 5 & 1) << 32);
-            write(asm, 1, config + bell::MSIX + 2, 0x8000);
+            write(asm, 1, config + interrupter::MSIX + 2, 0x8000);
         }
-        2 => write(asm, 2, BELL + bell::TABLE + 16 * vector + 12, u64::from(choice >> 5 & 1)),
-        3 => write(asm, 1, config + bell::MSIX + 2, 0x8000 | u64::from(choice >> 5 & 3) << 14),
-        4 => write(asm, 1, config + bell::MSIX + 2, 0),
+        2 => write(asm, 2, INTERRUPTER + interrupter::TABLE + 16 * vector + 12, u64::from(choice >> 5 & 1)),
+        3 => write(asm, 1, config + interrupter::MSIX + 2, 0x8000 | u64::from(choice >> 5 & 3) << 14),
+        4 => write(asm, 1, config + interrupter::MSIX + 2, 0),
         5 => {
-            write(asm, 2, config + bell::MSI + 4, places::dma(input));
-            write(asm, 2, config + bell::MSI + 8, 0);
-            write(asm, 1, config + bell::MSI + 2, 1 | u64::from(input.u8() & 0x70));
+            write(asm, 2, config + interrupter::MSI + 4, addresses::dma(input));
+            write(asm, 2, config + interrupter::MSI + 8, 0);
+            write(asm, 1, config + interrupter::MSI + 2, 1 | u64::from(input.u8() & 0x70));
         }
-        6 => write(asm, 2, config + bell::MSI + 16, u64::from(input.u8() & 0xf)),
-        _ => write(asm, 3, BELL + 8, places::dma(input)),
+        6 => write(asm, 2, config + interrupter::MSI + 16, u64::from(input.u8() & 0xf)),
+        _ => write(asm, 3, INTERRUPTER + 8, addresses::dma(input)),
     }
-    write(asm, 2, BELL + if choice & 0x60 == 0x60 { 0x10 } else { 0 }, vector);
+    write(asm, 2, INTERRUPTER + if choice & 0x60 == 0x60 { 0x10 } else { 0 }, vector);
 }
 
-/// Gives the bus behind a bridge a number, mostly, and opens its windows, more or less; tells where a function behind it then is.
+/// Usually numbers the bus behind a bridge and opens its windows; returns the configuration offset of a
+/// function behind it.
 fn bridge_set_up(asm: &mut Assembler, input: &mut Input<'_>) -> u64 {
     let (choice, bridge) = (input.u8(), ECAM + (BRIDGE_DEVICE << 15));
     let bus = u64::from(choice & 3);
@@ -372,7 +373,7 @@ fn bridge_set_up(asm: &mut Assembler, input: &mut Input<'_>) -> u64 {
     bus << 20 | BEHIND_BRIDGE << 15
 }
 
-/// Waits for an interrupt, with some enabled and a timer set.
+/// Waits for an interrupt, with some interrupts enabled and a timer set.
 fn sleep(asm: &mut Assembler, input: &mut Input<'_>) {
     let choice = input.u8();
     write(asm, 3, 0x200_4000, u64::from(input.u16()));
@@ -385,7 +386,7 @@ fn sleep(asm: &mut Assembler, input: &mut Input<'_>) {
     asm.word(WFI);
 }
 
-/// Brings a NIC up as a driver does, with the rings anywhere.
+/// Brings a NIC up as a driver does, possibly with rings at arbitrary addresses.
 fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     let (nic, choice) = (u64::from(input.u8() & 1), input.u8());
     let registers = PCI_MEMORY + nic * NIC_STRIDE;
@@ -394,7 +395,7 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     nic_config(asm, 1, nic, 4, 7);
     let sane = choice & 1 == 0;
     for (base, tail, usual) in [(0x2800, 0x2818, 0), (0x3800, 0x3818, TRANSMIT_RING)] {
-        let ring = if choice & 2 == 0 { DATA + nic * RINGS_STRIDE + usual } else { places::dma(input) };
+        let ring = if choice & 2 == 0 { DATA + nic * RINGS_STRIDE + usual } else { addresses::dma(input) };
         let length = if choice & 4 == 0 { RING_BYTES } else { u64::from(input.u16()) << 7 };
         write(asm, 2, registers + base, ring);
         write(asm, 2, registers + base + 4, ring >> 32);
@@ -416,13 +417,17 @@ fn nic_set_up(asm: &mut Assembler, input: &mut Input<'_>) {
     write(asm, 2, registers + 0xd0, u64::from(input.u16()));
 }
 
-/// Writes a register in a NIC's configuration space: on a card of its own, and as the second function of the first card.
+/// Writes a register in a NIC's configuration space: on its own card, and as the second function of the first
+/// card.
 fn nic_config(asm: &mut Assembler, width: u32, nic: u64, register: u64, value: u64) {
-    let places = [(nic + 1) << 15, 1 << 15 | nic << 12];
-    places[..1 + nic as usize].iter().for_each(|place| write(asm, width, ECAM + place + register, value));
+    let locations = [(nic + 1) << 15, 1 << 15 | nic << 12];
+    locations[..1 + nic as usize]
+        .iter()
+        .for_each(|location| write(asm, width, ECAM + location + register, value));
 }
 
-/// Gives an 82576's queues and other causes vectors of their own, whose messages go to memory; an 82540EM has nothing of all this.
+/// Gives an 82576's queues and other causes their own vectors, with messages to memory; no effect on an
+/// 82540EM.
 fn nic_messages(asm: &mut Assembler, registers: u64, nic: u64) {
     let table = PCI_MEMORY + TABLES + nic * TABLE_STRIDE;
     nic_config(asm, 2, nic, 0x1c, table);
@@ -438,7 +443,7 @@ fn nic_messages(asm: &mut Assembler, registers: u64, nic: u64) {
     }
 }
 
-/// Writes descriptors where rings are.
+/// Writes descriptors into the rings.
 fn descriptors(asm: &mut Assembler, input: &mut Input<'_>) {
     let count = 1 + u64::from(input.u8() % 16);
     let nic = u64::from(input.u8() & 1);
@@ -458,23 +463,24 @@ fn descriptors(asm: &mut Assembler, input: &mut Input<'_>) {
 fn descriptor(kind: u8, input: &mut Input<'_>) -> [u64; 2] {
     let byte = |input: &mut Input<'_>, at: u32| u64::from(input.u8()) << at;
     match kind {
-        // A buffer to receive into.
-        0 | 1 => [places::dma(input), 0],
-        // Legacy: length, command, and no more.
+        // A receive buffer.
+        0 | 1 => [addresses::dma(input), 0],
+        // Legacy transmit descriptor: length and command only.
         2 | 3 => {
-            [places::dma(input), u64::from(input.u16() & 0x7ff) | byte(input, 24) & 0x8f00_0000 | 1 << 24]
+            [addresses::dma(input), u64::from(input.u16() & 0x7ff) | byte(input, 24) & 0x8f00_0000 | 1 << 24]
         }
-        // Data: length, type 1, command with DEXT, options.
+        // Data descriptor: length, type 1, command with DEXT, options.
         4 => [
-            places::dma(input),
+            addresses::dma(input),
             u64::from(input.u16()) | 1 << 20 | byte(input, 24) | 1 << 29 | byte(input, 40),
         ],
-        // Context: checksum offsets; payload length, type 0, command with DEXT, header length, segment size.
+        // Context descriptor: checksum offsets; payload length, type 0, command with DEXT, header length,
+        // segment size.
         5 => {
             let second = u64::from(input.u16()) | byte(input, 24) | 1 << 29 | byte(input, 40);
             [u64::from(input.u32()), second | u64::from(input.u16()) << 48]
         }
-        6 => [places::dma(input), input.value()],
+        6 => [addresses::dma(input), input.value()],
         _ => [input.u64(), input.u64()],
     }
 }

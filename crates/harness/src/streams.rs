@@ -1,6 +1,6 @@
-//! Traffic files that nobody tried: streams with any of their keys, and with values that are mostly near to legal ones. A file
-//! is refused with a message that names the file, a key of traffic or a stream; or a machine sends its frames, is saved in the
-//! middle of them, and goes on as the restored one does.
+//! Random traffic files: streams with any of their keys and with values that are usually nearly valid. A file
+//! is refused with a message that names the file, a traffic key or a stream. Otherwise the machine sends its
+//! frames, is saved in between, and continues like the restored one.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ const END: Ps = Ps::from_us(60);
 const RUN_INSTRUCTIONS: u64 = 20_000;
 const GUEST: &str = "streams";
 
-/// Keys of a stream, each with values that are right, wrong and strange.
+/// Keys of a stream, each with valid, invalid and unusual values.
 const VALUES: &[(&str, &[&str])] = &[
     ("name", &["\"a\"", "\"stream0\"", "\"\"", "3"]),
     (
@@ -106,7 +106,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("speed", &["1"]),
 ];
 
-/// A file with streams, or with anything.
+/// A file with streams, or with random text.
 fn file(input: &mut Input<'_>) -> String {
     let mut text = String::new();
     if input.u8().is_multiple_of(8) {
@@ -139,7 +139,7 @@ fn file(input: &mut Input<'_>) -> String {
     }
     for _ in 0..1 + input.below(STREAMS_MAX) {
         text.push_str("[[streams]]\n");
-        // Enough for any headers, so that most are legal; keys that follow may say it again, which is refused.
+        // Later keys may repeat one, which is refused.
         for _ in 0..input.below(KEYS_MAX) {
             let (key, values) = input.pick(VALUES);
             let value = match input.u8() % 8 {
@@ -156,7 +156,7 @@ fn file(input: &mut Input<'_>) -> String {
     text
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let text = file(&mut Input::new(bytes));
@@ -167,38 +167,38 @@ pub fn run(bytes: &[u8]) {
         .and_then(|()| overlay.resolve::<MachineConfig>())
         .and_then(|config| config.validate().map(|()| config));
     match config {
-        Err(error) => assert_names_its_place(&error, &text),
+        Err(error) => assert_locates_the_error(&error, &text),
         Ok(config) => run_machine(&MachineConfig { platform: guest::small_machine().platform, ..config }),
     }
 }
 
-fn assert_names_its_place(error: &ConfigError, text: &str) {
+fn assert_locates_the_error(error: &ConfigError, text: &str) {
     let message = error.to_string();
     let names = ["a file: ", "loadgen: ", "loadgen.traffic"];
     assert!(
         names.iter().any(|name| message.starts_with(name)),
-        "\"{message}\" does not say where in\n{text}"
+        "\"{message}\" does not locate the error in\n{text}"
     );
 }
 
-/// Sends a configuration's traffic, is saved in the middle, and goes on.
+/// Sends a configuration's traffic, saves and restores the machine in between, and compares the rest.
 pub(crate) fn run_machine(config: &MachineConfig) {
     let build = || Machine::new(config.clone(), 1).expect("a validated configuration builds");
     let mut machine = build();
     machine.load(&guest::guest(operations::idle_program(), 1)).expect("the guest fits");
     machine.start_traffic(&config.loadgen.traffic).expect("validated traffic");
     machine.begin_window();
-    guest::run_on(&mut machine, SAVED_AFTER, RUN_INSTRUCTIONS);
+    guest::run_to(&mut machine, SAVED_AFTER, RUN_INSTRUCTIONS);
     let file =
         CheckpointFile::from_bytes(machine.checkpoint(GUEST, "").bytes().to_vec()).expect("a whole file");
     let mut restored = build();
     restored.restore(&file, GUEST).expect("the machine's own checkpoint");
     for machine in [&mut machine, &mut restored] {
-        guest::run_on(machine, END, RUN_INSTRUCTIONS);
+        guest::run_to(machine, END, RUN_INSTRUCTIONS);
         machine.end_window();
         machine.check_conservation();
     }
-    guest::assert_same(&machine, &restored, "a restored machine sends otherwise");
+    guest::assert_same(&machine, &restored, "the restored machine sends differently");
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
     use doorbell_sim::rng::Rng;
 
     #[test]
-    fn many_random_files_are_legal_and_many_are_not() {
+    fn random_files_are_often_valid_and_often_invalid() {
         let legal = (0..400u64).filter(|number| {
             let mut rng = Rng::stream(*number, "streams");
             let bytes: Vec<u8> = (0..100).map(|_| rng.next_u64() as u8).collect();

@@ -1,21 +1,21 @@
-//! Many cases in an ordinary test: files that a fuzzer left, and random bytes by number.
+//! Many cases in an ordinary test: files found by a fuzzer, and random bytes by number.
 
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use doorbell_sim::rng::Rng;
 
-/// The variable that asks for more random cases than a test runs by itself.
+/// Environment variable with the number of random cases, if not the default.
 const CASES: &str = "DOORBELL_HARNESS_CASES";
-/// The variable that asks for one of them alone, by its number: to look at one that failed.
+/// Environment variable with the number of a single case to run, to examine a failure.
 const CASE: &str = "DOORBELL_HARNESS_CASE";
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs random cases of `least` to `most` bytes; `usual` of them, or as many as the environment asks for. A failure is
-/// told with the case's number, by which `DOORBELL_HARNESS_CASE` runs it alone.
+/// Runs random cases of `least` to `most` bytes: `usual` of them, or the number from the environment. A
+/// failure reports the case numbers, for use with `DOORBELL_HARNESS_CASE`.
 pub fn random(name: &str, usual: u64, (least, most): (u64, u64), case: impl Fn(&[u8]) + RefUnwindSafe) {
     let numbers = number(CASE).map_or(0..number(CASES).unwrap_or(usual), |only| only..only + 1);
     let failed: Vec<u64> = numbers
@@ -29,7 +29,7 @@ pub fn random(name: &str, usual: u64, (least, most): (u64, u64), case: impl Fn(&
     assert!(failed.is_empty(), "{name}: random cases {failed:?} failed");
 }
 
-/// Replays the files kept for a fuzz target.
+/// Replays the files stored for a fuzz target.
 pub fn seeds(target: &str, case: impl Fn(&[u8]) + RefUnwindSafe) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let entries = std::fs::read_dir(&folder).expect("every target has a folder of seeds");

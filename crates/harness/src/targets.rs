@@ -1,12 +1,12 @@
-//! The fuzz targets by name: each makes a case of any bytes and checks it.
+//! The fuzz targets by name. Each builds a case from arbitrary bytes and checks it.
 
 use crate::operations::Profile;
 use crate::{capture, champsim, checkpoint, config, guest, streams};
 
-/// What a target does with a fuzzer's bytes.
+/// Runs a target on a fuzzer's bytes.
 pub type Target = fn(&[u8]);
 
-/// All of them, as in `fuzz/README.md`.
+/// All targets, as listed in `fuzz/README.md`.
 pub const TARGETS: [(&str, Target); 9] = [
     ("mmio", |bytes| guest::run(Profile::Mmio, bytes)),
     ("config_space", |bytes| guest::run(Profile::ConfigSpace, bytes)),

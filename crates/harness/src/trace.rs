@@ -1,7 +1,8 @@
-//! Traces of our own format that nobody wrote: a sound one, taken apart and put together again with bytes changed, chunks left out, told
-//! twice or in another order, other numbers in heads, and checksums that are right all the same; or damaged as a whole, or cut off. Such
-//! a file is refused with a message that says so; or everything that can be done with a trace can be done with it. The layout is
-//! written down here a second time, as a checkpoint's is. Behind such a case there may be one of DynamoRIO's format ([`drmemtrace`]).
+//! Damaged Doorbell traces: a valid trace is split into chunks and reassembled with changed bytes, with
+//! chunks removed, repeated or reordered, and with changed headers, but correct checksums. Or the file is
+//! damaged or truncated as a whole. The file must be refused with a message, or support every operation on
+//! traces. The layout is deliberately defined here a second time, as for checkpoints. A case may also contain
+//! a trace in DynamoRIO's format ([`drmemtrace`]).
 
 pub mod drmemtrace;
 
@@ -14,7 +15,7 @@ use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Op, OpClass, PhysAddr, Ps, TranslationFence};
 use doorbell_trace::system::{
-    Counts, Description, DeviceEvent, Dma, Happening, Step, Stored, TraceError, TraceFile, TraceWriter,
+    Counts, Description, DeviceEvent, Dma, EventKind, Step, StoreOrigin, TraceError, TraceFile, TraceWriter,
     Window, cut, merge,
 };
 use serde::{Deserialize, Serialize};
@@ -65,20 +66,20 @@ fn event(input: &mut Input<'_>, of_hart: &[u64]) -> DeviceEvent {
     let hart = input.below(of_hart.len() as u64);
     let after = input.below(of_hart[hart as usize] + 1);
     let what = match input.u8() % 6 {
-        0 => Happening::Interrupt { raised: input.flag() },
-        1 => Happening::FrameIn { bytes: 64 },
-        2 => Happening::FrameOut { bytes: 64 },
+        0 => EventKind::Interrupt { raised: input.flag() },
+        1 => EventKind::FrameIn { bytes: 64 },
+        2 => EventKind::FrameOut { bytes: 64 },
         3 => {
             let by = input.below(of_hart.len() as u64) as u16;
             let executed = input.below(of_hart[usize::from(by)] + 1);
-            let stored = input.flag().then_some(Stored { hart: by, after: executed });
-            Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value(), stored }
+            let stored = input.flag().then_some(StoreOrigin { hart: by, after: executed });
+            EventKind::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value(), stored }
         }
         write => {
             let (kind, write) = (input.pick(&DmaKind::ALL), write == 4);
             let (addr, len) = (PhysAddr(RAM + u64::from(input.u16())), u32::from(input.u8()));
             let visible = if write { after + u64::from(input.u8()) } else { 0 };
-            Happening::Dma(Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps(500), visible })
+            EventKind::Dma(Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps(500), visible })
         }
     };
     DeviceEvent { device: input.u8() % 3, hart: hart as u16, after, since: Ps(input.u16().into()), what }
@@ -91,7 +92,7 @@ fn walk(virt: u64) -> Walk {
     walk
 }
 
-/// A trace as a recorder writes it.
+/// Writes a trace as a recorder does.
 fn write(input: &mut Input<'_>, path: &Path) {
     const WRITES: &str = "the host writes a small file";
     let harts = 1 + u16::from(input.flag());
@@ -121,7 +122,7 @@ fn write(input: &mut Input<'_>, path: &Path) {
     writer.finish().expect(WRITES);
 }
 
-/// A chunk, unpacked.
+/// A decompressed chunk.
 #[derive(Clone)]
 struct Chunk {
     head: [u8; 32],
@@ -145,7 +146,7 @@ struct Head {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Place {
+struct ChunkPosition {
     head: Head,
     at: u64,
     bytes: u64,
@@ -153,7 +154,7 @@ struct Place {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Index {
-    chunks: Vec<Place>,
+    chunks: Vec<ChunkPosition>,
     counts: Counts,
 }
 
@@ -165,9 +166,9 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Takes a sound trace apart: its chunks but for the index, and the counts.
+/// Splits a valid trace into its chunks, except the index, and the counts.
 fn open(file: &[u8]) -> (Vec<Chunk>, Counts) {
-    const SOUND: &str = "a trace just written is as this file knows it";
+    const SOUND: &str = "a trace just written has the layout of this module";
     let (mut at, mut chunks) = (EDGE, Vec::new());
     while at < file.len() - EDGE {
         let packed = word(file, at + 8);
@@ -181,9 +182,9 @@ fn open(file: &[u8]) -> (Vec<Chunk>, Counts) {
 }
 
 impl Chunk {
-    /// As it stands in a file; unless `is_true`, its head claims other lengths.
+    /// Encodes the chunk; `claims` overrides the lengths in its header.
     fn close(&self, claims: Option<[u32; 2]>) -> Vec<u8> {
-        let body = zstd::encode_all(&self.bytes[..], 1).expect("memory takes anything");
+        let body = zstd::encode_all(&self.bytes[..], 1).expect("writing to memory does not fail");
         let lengths = claims.unwrap_or([body.len() as u32, self.bytes.len() as u32]);
         let mut file = self.head.to_vec();
         file[8..12].copy_from_slice(&lengths[0].to_le_bytes());
@@ -194,7 +195,7 @@ impl Chunk {
         file
     }
 
-    fn told(&self) -> Head {
+    fn header_values(&self) -> Head {
         let kind = match self.head[4] {
             1 => Kind::Description,
             2 => Kind::Hart,
@@ -206,18 +207,22 @@ impl Chunk {
     }
 }
 
-/// Puts chunks together.
+/// Reassembles a file from chunks.
 fn close(chunks: &[Chunk], counts: Counts, input: &mut Input<'_>) -> Vec<u8> {
     let mut file = b"DBtrace\n\x02\0\0\0\0\0\0\0".to_vec();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for chunk in chunks {
         let claims = (input.u8() == 0xff).then(|| [input.u32(), input.u32()]);
         let bytes = chunk.close(claims);
-        places.push(Place { head: chunk.told(), at: file.len() as u64, bytes: bytes.len() as u64 });
+        positions.push(ChunkPosition {
+            head: chunk.header_values(),
+            at: file.len() as u64,
+            bytes: bytes.len() as u64,
+        });
         file.extend(bytes);
     }
     let at = file.len() as u64;
-    let bytes = postcard::to_stdvec(&Index { chunks: places, counts }).expect("an index serialises");
+    let bytes = postcard::to_stdvec(&Index { chunks: positions, counts }).expect("an index serialises");
     let mut head = [0; 32];
     head[..5].copy_from_slice(b"DBck\x04");
     file.extend(Chunk { head, bytes }.close(None));
@@ -226,7 +231,7 @@ fn close(chunks: &[Chunk], counts: Counts, input: &mut Input<'_>) -> Vec<u8> {
     file
 }
 
-/// Changes what chunks hold, and which there are.
+/// Changes the contents and the set of chunks.
 fn change(input: &mut Input<'_>, chunks: &mut Vec<Chunk>, counts: &mut Counts) {
     for _ in 0..1 + input.below(CHANGES_MAX) {
         let at = input.below(chunks.len() as u64) as usize;
@@ -253,35 +258,35 @@ fn change(input: &mut Input<'_>, chunks: &mut Vec<Chunk>, counts: &mut Counts) {
     }
 }
 
-/// All that can be done with a trace. Playing comes first: nobody has checked a trace that is played.
+/// Performs all operations on a trace. Playback comes first, because it does not check the trace beforehand.
 fn use_all(path: &Path, sound: &Path, folder: &Path) -> Result<(), TraceError> {
     play(path)?;
-    play_beside(sound, path)?;
+    play_with_corunner(sound, path)?;
     let file = TraceFile::open(path)?;
     let counts = file.check()?;
-    const CHECKED: &str = "a trace that was checked can be read";
+    const CHECKED: &str = "a checked trace can be read";
     let out = folder.join("out.dbt");
     for hart in 0..file.description().harts {
         let has = counts.instructions[usize::from(hart)];
-        let window = |from, count| Window { hart, from, count, alone: hart == 1 };
+        let window = |from, count| Window { hart, from, count, single_hart: hart == 1 };
         match cut(&file, &out, window(has / 2, has)) {
             Err(TraceError::NoInstruction { .. }) if has == 0 => {}
             cut => assert!(cut.expect(CHECKED).counts.ops <= counts.ops),
         }
     }
     match merge(&[TraceFile::open(path)?, file], &out) {
-        // Addresses may be any.
+        // Addresses are arbitrary.
         Err(TraceError::NoRoom { .. } | TraceError::TooMany { .. }) => {}
         merged => {
             let (merged, _) = merged.expect(CHECKED);
             assert_eq!((merged.ops, merged.events), (2 * counts.ops, 2 * counts.events));
-            TraceFile::open(&out)?.check().expect("what was merged is sound");
+            TraceFile::open(&out)?.check().expect("a merged trace is valid");
         }
     }
     Ok(())
 }
 
-/// Reads a trace's blocks, of each hart so many at most.
+/// Reads at most `most` blocks of each hart.
 fn read(path: &Path, most: usize) -> Result<(), TraceError> {
     let (file, mut ops) = (TraceFile::open(path)?, Vec::new());
     for hart in 0..file.description().harts {
@@ -295,24 +300,24 @@ fn read(path: &Path, most: usize) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// What is played to its end has been played whole, whatever is wrong with the file.
+/// Plays a trace. If playback reaches the end, the whole trace was played, even if the file is damaged.
 fn play(path: &Path) -> Result<(), TraceError> {
     let file = TraceFile::open(path)?;
     let all: u64 = file.counts().instructions.iter().sum();
     if let Some(mut player) = player(&Plan::of(TraceInput::own(file)))
         && let Ok(false) = player.run(PLAYED)
     {
-        assert_eq!(player.played().instructions, all, "it ended early, and nothing was said");
-        read(path, usize::MAX).expect("what was played whole can be read");
+        assert_eq!(player.played().instructions, all, "playback ended early without an error");
+        read(path, usize::MAX).expect("a completely played trace can be read");
     }
     Ok(())
 }
 
-/// A neighbour that is played has a beginning.
-fn play_beside(sound: &Path, path: &Path) -> Result<(), TraceError> {
+/// Plays `sound` with `path` as a co-runner, whose first block per hart must be readable.
+fn play_with_corunner(sound: &Path, path: &Path) -> Result<(), TraceError> {
     let [first, second] = [TraceFile::open(sound)?, TraceFile::open(path)?].map(TraceInput::own);
     if let Some(mut player) = player(&Plan::of(first).beside(second)) {
-        read(path, 1).expect("each hart's first block was read");
+        read(path, 1).expect("each hart's first block can be read");
         let _ = player.run(PLAYED);
     }
     Ok(())
@@ -328,15 +333,15 @@ fn player(plan: &Plan) -> Option<Player> {
     Player::new(&config, plan).ok()
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
     let mut input = Input::new(bytes);
-    let folder = tempfile::tempdir().expect("the host makes a folder");
+    let folder = tempfile::tempdir().expect("the host can create a folder");
     let [path, sound] = ["some.dbt", "sound.dbt"].map(|name| folder.path().join(name));
     write(&mut input, &path);
     fs::copy(&path, &sound).expect("the host copies a small file");
-    let mut file = fs::read(&path).expect("it was just written");
+    let mut file = fs::read(&path).expect("the file was just written");
     let how = input.u8() % 8;
     if how >= 3 {
         let (mut chunks, mut counts) = open(&file);
@@ -356,11 +361,11 @@ pub fn run(bytes: &[u8]) {
     fs::write(&path, &file).expect("the host writes a small file");
     let used = use_all(&path, &sound, folder.path());
     if let Err(error) = &used {
-        assert!(how != 0, "a sound trace was refused: {error}");
+        assert!(how != 0, "a valid trace was refused: {error}");
         assert!(!error.to_string().is_empty());
     }
     let names = fs::read_dir(folder.path()).expect("the folder is there").count();
-    assert!(names <= 3, "something half-written was left");
+    assert!(names <= 3, "a partial file was left");
     if input.flag() {
         drmemtrace::convert(&mut input, folder.path());
     }

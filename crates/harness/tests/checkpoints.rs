@@ -1,4 +1,4 @@
-//! Checkpoints that someone changed.
+//! Manipulated checkpoints.
 
 use doorbell_harness::container::{Container, PAYLOAD_AT, compress};
 use doorbell_harness::{checkpoint, guest, operations, sweep};
@@ -6,7 +6,7 @@ use doorbell_machine::{CheckpointError, CheckpointFile, Machine};
 use doorbell_sim::Ps;
 
 #[test]
-fn a_changed_checkpoint_is_refused_or_runs() {
+fn changed_checkpoint_is_refused_or_runs() {
     sweep::random("checkpoints", 2000, (16, 64), checkpoint::run);
     sweep::seeds("checkpoint", checkpoint::run);
 }
@@ -14,7 +14,7 @@ fn a_changed_checkpoint_is_refused_or_runs() {
 fn saved() -> Vec<u8> {
     let mut machine = Machine::new(guest::small_machine(), 1).unwrap();
     machine.load(&guest::guest(operations::idle_program(), 1)).unwrap();
-    guest::run_on(&mut machine, Ps::from_us(50), u64::MAX);
+    guest::run_to(&mut machine, Ps::from_us(50), u64::MAX);
     machine.checkpoint("idle", "").bytes().to_vec()
 }
 
@@ -25,15 +25,15 @@ fn restore(file: Vec<u8>) -> Result<Machine, CheckpointError> {
 }
 
 #[test]
-fn the_layout_is_the_one_that_is_written_down_here() {
+fn checkpoint_layout_matches_the_container_module() {
     let file = saved();
     let again = Container::open(&file).close();
     let (one, other) = (restore(file).unwrap(), restore(again).unwrap());
-    guest::assert_same(&one, &other, "a checkpoint put together again differs");
+    guest::assert_same(&one, &other, "a reassembled checkpoint differs");
 }
 
 #[test]
-fn a_truncated_checkpoint_is_refused_at_every_kind_of_length() {
+fn truncated_checkpoint_is_refused_at_any_length() {
     let file = saved();
     let lengths = (0..PAYLOAD_AT + 16).chain((PAYLOAD_AT..file.len()).step_by(97)).chain([file.len() - 1]);
     for length in lengths {
@@ -42,20 +42,20 @@ fn a_truncated_checkpoint_is_refused_at_every_kind_of_length() {
 }
 
 #[test]
-fn a_truncated_payload_behind_a_right_hash_is_refused() {
+fn truncated_payload_with_a_correct_hash_is_refused() {
     let parts = Container::open(&saved());
     let payload = parts.payload();
     for length in (0..64).chain((64..payload.len()).step_by(1013)).chain([payload.len() - 1]) {
         assert!(restore(parts.wrap(&compress(&payload[..length]))).is_err(), "{length} bytes");
     }
     let longer = [payload, vec![0]].concat();
-    assert!(restore(parts.wrap(&compress(&longer))).is_err(), "a byte too many");
+    assert!(restore(parts.wrap(&compress(&longer))).is_err(), "an extra byte");
 }
 
 #[test]
-fn a_few_bytes_that_unpack_to_more_than_the_host_has_are_refused() {
+fn decompression_bomb_is_refused() {
     let parts = Container::open(&saved());
-    // The length of the body says 2^60; behind it a block of zeros, compressed again and again.
+    // The body length field is 2^60; after it come zeros, which compress well.
     let mut bomb = (1u64 << 60).to_le_bytes().to_vec();
     bomb.resize(64 << 20, 0);
     let packed = compress(&bomb);
@@ -64,7 +64,7 @@ fn a_few_bytes_that_unpack_to_more_than_the_host_has_are_refused() {
 }
 
 #[test]
-fn every_section_is_needed_and_its_version_checked() {
+fn every_section_is_required_and_its_version_checked() {
     let parts = Container::open(&saved());
     for index in 0..parts.sections.len() {
         let name = &parts.sections[index].name;

@@ -1,5 +1,5 @@
-//! Fuzzed guests in whole machines under traffic: nothing panics, every frame is accounted for, a run in pieces is the
-//! run in one, and a restored machine goes on as the saved one does.
+//! Fuzzed guests in whole machines under traffic. Nothing panics, every frame is accounted for, a run in
+//! pieces equals an uninterrupted run, and a restored machine continues as the saved one.
 
 use doorbell_harness::guest::{self, Case};
 use doorbell_harness::input::Input;
@@ -12,25 +12,25 @@ use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 
 #[test]
-fn no_access_to_a_device_panics() {
+fn device_accesses_do_not_panic() {
     sweep::random("mmio", 300, (64, 1300), |bytes| guest::run(Profile::Mmio, bytes));
     sweep::seeds("mmio", |bytes| guest::run(Profile::Mmio, bytes));
 }
 
 #[test]
-fn no_access_to_configuration_space_panics() {
+fn configuration_space_accesses_do_not_panic() {
     sweep::random("config_space", 200, (64, 1000), |bytes| guest::run(Profile::ConfigSpace, bytes));
     sweep::seeds("config_space", |bytes| guest::run(Profile::ConfigSpace, bytes));
 }
 
 #[test]
-fn no_program_panics() {
+fn programs_do_not_panic() {
     sweep::random("program", 300, (64, 1000), |bytes| guest::run(Profile::Program, bytes));
     sweep::seeds("guest_program", |bytes| guest::run(Profile::Program, bytes));
 }
 
 #[test]
-fn no_request_to_a_disk_panics() {
+fn disk_requests_do_not_panic() {
     sweep::random("disk", 200, (64, 1300), |bytes| guest::run(Profile::Disk, bytes));
     sweep::seeds("disk", |bytes| guest::run(Profile::Disk, bytes));
 }
@@ -42,7 +42,7 @@ fn case(profile: Profile, number: u64) -> Case {
 }
 
 #[test]
-fn two_machines_with_the_same_inputs_end_in_the_same_state() {
+fn machines_with_the_same_inputs_reach_the_same_state() {
     for number in 0..20 {
         let hashes = [(); 2].map(|()| {
             let mut case = case(Profile::Mmio, number);
@@ -55,19 +55,19 @@ fn two_machines_with_the_same_inputs_end_in_the_same_state() {
 }
 
 #[test]
-fn a_run_in_pieces_of_any_length_is_the_run_in_one() {
+fn run_in_pieces_of_any_length_equals_one_run() {
     for number in 0..20 {
         let machines = [1u64, 1_001, 333_667, 7_000_000].map(|piece_ns| {
             let mut machine = case(Profile::Mmio, number).build();
             let traffic = machine.config().loadgen.traffic.clone();
             machine.start_traffic(&traffic).unwrap();
             let end = Ps::from_us(20);
-            // The shortest pieces only at the beginning; they cost the host most.
+            // The shortest pieces only at the start, because they cost the most host time.
             let mut now = Ps::ZERO;
             while now < end {
                 let piece = if now < Ps::from_us(1) { Ps(piece_ns * 1_000) } else { Ps::from_us(3) };
                 now = Ps((now + piece).0.min(end.0));
-                guest::run_on(&mut machine, now, u64::MAX);
+                guest::run_to(&mut machine, now, u64::MAX);
             }
             machine
         });
@@ -77,9 +77,9 @@ fn a_run_in_pieces_of_any_length_is_the_run_in_one() {
     }
 }
 
-/// The programs have to reach what they are for: frames through the NIC both ways, interrupts, faults.
+/// Checks the coverage of random programs: frames in both directions, interrupts, faults.
 #[test]
-fn random_guests_reach_deep_into_the_machine() {
+fn random_guests_exercise_nic_exceptions_and_pci() {
     let (mut delivered, mut sent, mut exceptions, mut accesses, mut unclaimed) = (0, 0, 0, 0, 0);
     for number in 0..80 {
         let mut case = case(Profile::Mmio, number);
@@ -96,9 +96,9 @@ fn random_guests_reach_deep_into_the_machine() {
     assert!(reached.iter().all(|count| *count > 100), "{reached:?}");
 }
 
-/// So do those with the other card, whose causes may have vectors of their own.
+/// The same for the other card, whose interrupt causes may have vectors of their own.
 #[test]
-fn random_guests_reach_deep_into_the_82576() {
+fn random_guests_exercise_the_82576() {
     let (mut delivered, mut sent, mut interrupts, mut messages) = (0, 0, 0, 0);
     for number in 0..160 {
         let mut case = case(Profile::Mmio, number);
@@ -119,9 +119,9 @@ fn random_guests_reach_deep_into_the_82576() {
     assert!(reached.iter().all(|count| *count > 20), "{reached:?}");
 }
 
-/// So do those with disks: requests of every kind, wrong ones, broken rings.
+/// The same for disks: requests of every kind, invalid requests, broken rings.
 #[test]
-fn random_guests_reach_deep_into_the_disks() {
+fn random_guests_exercise_the_disks() {
     let mut reached = None;
     for number in 0..400 {
         let mut case = case(Profile::Disk, number);
@@ -133,13 +133,13 @@ fn random_guests_reach_deep_into_the_disks() {
     }
     let unseen: Vec<&str> =
         reached.unwrap().counters().iter().filter(|c| c.value < 2).map(|c| c.name).collect();
-    // The host always gives the file's contents.
+    // The host never fails to read the file.
     assert_eq!(unseen, ["host_failures"]);
 }
 
-/// Guests have to find the function that interrupts, open its vectors and see messages of them come to memory.
+/// Guests must find the interrupting function, enable its vectors and receive its messages in memory.
 #[test]
-fn random_guests_are_sent_messages() {
+fn random_guests_receive_interrupt_messages() {
     let (mut messages, mut landed) = (0, 0);
     for number in 0..60 {
         let mut case = case(Profile::ConfigSpace, number);

@@ -1,4 +1,4 @@
-//! A machine in the memory of another one is a new one.
+//! A machine built in the memory of another one equals a new one.
 
 use doorbell_harness::guest::Case;
 use doorbell_harness::input::Input;
@@ -14,8 +14,8 @@ fn case(number: u64, stream: &str) -> Case {
     Case::new(profile, &mut Input::new(&bytes))
 }
 
-/// All of the state, and what the state leaves out: how much was decoded and walked.
-fn seen(machine: &Machine) -> impl PartialEq + std::fmt::Debug + Send + use<> {
+/// The complete state, and state outside of snapshots: decoding and page-walk statistics.
+fn full_state(machine: &Machine) -> impl PartialEq + std::fmt::Debug + Send + use<> {
     let harts: Vec<_> = machine.harts().iter().map(|hart| hart.stats()).collect();
     let touched: Vec<u64> = machine.ram().touched_pages().collect();
     (machine.section_hashes(), machine.state_hash(), format!("{harts:?}"), touched)
@@ -24,15 +24,15 @@ fn seen(machine: &Machine) -> impl PartialEq + std::fmt::Debug + Send + use<> {
 /// A case's machine at the start and after its run.
 fn run(mut case: Case) -> [impl PartialEq + std::fmt::Debug + Send + use<>; 2] {
     let mut machine = case.build();
-    let start = seen(&machine);
+    let start = full_state(&machine);
     case.run_segments(&mut machine);
-    [start, seen(&machine)]
+    [start, full_state(&machine)]
 }
 
 #[test]
-fn a_machine_in_the_memory_of_another_is_as_new() {
+fn machine_in_reused_memory_equals_a_new_one() {
     for number in 0..120 {
-        // Each thread begins without any machines that are done with.
+        // A new thread starts with an empty pool.
         let new = std::thread::spawn(move || run(case(number, "later"))).join().unwrap();
         run(case(number, "earlier"));
         assert_eq!(run(case(number, "later")), new, "case {number}");

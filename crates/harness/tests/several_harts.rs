@@ -1,5 +1,5 @@
-//! What several harts see of one another: atomics, time, code and interrupts. The programs are bare; every hart starts at
-//! the same place with its number in a0.
+//! Interaction of several harts: atomics, time, code modification and interrupts. The programs are
+//! bare-metal; every hart starts at the same address with its number in a0.
 
 use doorbell_harness::assembler::{Assembler, Reg, T0, T1, T2, X0};
 use doorbell_harness::guest::small_machine;
@@ -7,7 +7,7 @@ use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome};
 use doorbell_sim::{PhysAddr, Ps};
 
 const BASE: u64 = 0x8000_0000;
-/// Where the programs keep what they share, a line each.
+/// Shared data of the programs, one line per item.
 const SHARED: u64 = 0x8010_0000;
 const A0: Reg = 10;
 const A1: Reg = 11;
@@ -19,7 +19,7 @@ fn line(number: u64) -> u64 {
     SHARED + 64 * number
 }
 
-/// Loops until `wait` has loaded a value that is not zero from `address`.
+/// Loops until a load from `address` returns a value other than zero.
 fn wait_for(asm: &mut Assembler, address: u64) {
     asm.constant(T0, address);
     let start = asm.here();
@@ -41,7 +41,7 @@ fn sc(asm: &mut Assembler, rd: Reg, address: Reg, value: Reg) {
     asm.r(AMO, 3, 0b00011 << 2, [rd, address, value]);
 }
 
-fn wfi_for_ever(asm: &mut Assembler) {
+fn wfi_forever(asm: &mut Assembler) {
     asm.word(0x1050_0073);
     asm.jump(-4);
 }
@@ -50,22 +50,22 @@ fn wfi_for_ever(asm: &mut Assembler) {
 fn parts(first: impl FnOnce(&mut Assembler), others: impl FnOnce(&mut Assembler)) -> Vec<u8> {
     let mut zero = Assembler::new(BASE + 4);
     first(&mut zero);
-    wfi_for_ever(&mut zero);
+    wfi_forever(&mut zero);
     let zero = zero.finish();
     let mut asm = Assembler::new(BASE);
     asm.branch(1, A0, X0, 4 + zero.len() as i32);
     asm.append(&zero);
     others(&mut asm);
-    wfi_for_ever(&mut asm);
+    wfi_forever(&mut asm);
     asm.finish()
 }
 
 /// How harts take turns.
 #[derive(Clone, Copy, Debug)]
 enum Turns {
-    /// With this quantum.
+    /// Functional with this quantum.
     Functional(Ps),
-    /// Functionally or timed, with this lookahead.
+    /// Functional or timed, with this lookahead.
     Ahead(CoreModel, Ps),
 }
 
@@ -105,11 +105,11 @@ fn all_turns() -> impl Iterator<Item = Turns> {
 }
 
 fn value(machine: &Machine, address: u64) -> u64 {
-    machine.ram().load_u64(PhysAddr(address)).expect("it lies in RAM")
+    machine.ram().load_u64(PhysAddr(address)).expect("the address is in RAM")
 }
 
 #[test]
-fn no_increment_by_reservation_or_by_atomic_is_lost() {
+fn increments_by_lr_sc_and_amo_are_not_lost() {
     const ROUNDS: u64 = 3_000;
     let mut asm = Assembler::new(BASE);
     asm.constant(A1, line(0));
@@ -124,7 +124,7 @@ fn no_increment_by_reservation_or_by_atomic_is_lost() {
     asm.r(AMO, 3, 0, [X0, A2, T2]);
     asm.addi(A3, A3, -1);
     asm.branch(1, A3, X0, again.wrapping_sub(asm.here()) as i32);
-    wfi_for_ever(&mut asm);
+    wfi_forever(&mut asm);
     let program = asm.finish();
     for turns in all_turns() {
         for harts in [2, 4] {
@@ -136,7 +136,7 @@ fn no_increment_by_reservation_or_by_atomic_is_lost() {
 }
 
 #[test]
-fn a_reservation_breaks_even_if_the_old_value_is_put_back() {
+fn reservation_breaks_even_if_the_old_value_is_restored() {
     let program = parts(
         |asm| {
             asm.constant(A1, line(0));
@@ -150,7 +150,7 @@ fn a_reservation_breaks_even_if_the_old_value_is_put_back() {
             asm.store(3, false, T2, A1);
         },
         |asm| {
-            // Stores to the page first, so that the translation is known and a store can be quick.
+            // Touch the page first, so that the translation is cached and later stores take the fast path.
             set(asm, line(0) + 8, 0);
             set(asm, line(1), 1);
             wait_for(asm, line(2));
@@ -166,7 +166,7 @@ fn a_reservation_breaks_even_if_the_old_value_is_put_back() {
 }
 
 #[test]
-fn time_never_goes_back_from_one_hart_to_another() {
+fn time_is_monotonic_across_harts() {
     const ROUNDS: u64 = 2_000;
     let rdtime = |asm: &mut Assembler, rd| asm.csr_set(rd, 0xc01, X0);
     let program = parts(
@@ -203,7 +203,7 @@ fn time_never_goes_back_from_one_hart_to_another() {
 }
 
 #[test]
-fn code_that_another_hart_changes_is_executed_as_it_is_then() {
+fn code_modified_by_another_hart_is_executed() {
     let routine = SHARED + 0x1000;
     let return_ = 0x0000_8067;
     let load_immediate = |value: u32| value << 20 | A2 << 7 | 0x13;
@@ -238,12 +238,12 @@ fn code_that_another_hart_changes_is_executed_as_it_is_then() {
 }
 
 #[test]
-fn a_software_interrupt_wakes_a_sleeping_hart_at_the_moment_it_is_sent() {
+fn software_interrupt_wakes_a_sleeping_hart_immediately() {
     const MSIP_OF_HART_1: u64 = 0x200_0004;
     let program = parts(
         |asm| {
             wait_for(asm, line(0));
-            // Let the other fall asleep.
+            // Let the other hart fall asleep.
             asm.constant(T1, 5_000);
             asm.addi(T1, T1, -1);
             asm.branch(1, T1, X0, -4);

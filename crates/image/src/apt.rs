@@ -1,6 +1,7 @@
-//! A private apt for a foreign architecture: its own configuration, lists, state and keyring in the cache folder, so that
-//! it needs no root and neither reads nor changes what the host has installed. Signatures are always checked: the suite's
-//! signed Release file vouches for the index, the index's hashes for the packages.
+//! A private apt for a foreign architecture. It has its own configuration, lists, state and keyring in the
+//! cache folder, so it needs no root and neither reads nor changes what the host has installed. Signatures
+//! are always checked: the suite's signed Release file authenticates the index, and the index's hashes
+//! authenticate the packages.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -16,7 +17,7 @@ use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, APT_HELPER, Tool};
 use crate::index::Package;
 
-/// Where Debian's packages of `debian-archive-keyring` put the keys, by release.
+/// Where Debian's packages of `debian-archive-keyring` install the keys, by release.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
@@ -25,34 +26,34 @@ const KEYRINGS: [&str; 2] =
 pub(crate) struct Apt {
     /// Configuration, lists and state of one suite and architecture.
     dir: PathBuf,
-    /// Downloaded packages, shared by all suites: their names tell them apart.
+    /// Downloaded packages, shared by all suites: file names contain the version and architecture.
     debs: PathBuf,
-    /// Where apt and what it starts keep temporary files.
+    /// Temporary files of apt and its child processes.
     scratch: PathBuf,
-    /// The cache's lock, which an apt that outlives this process keeps.
-    held: Option<File>,
+    /// The cache's lock, which stays lock while an apt process outlives this one.
+    lock: Option<File>,
     /// The archive's address.
     mirror: String,
 }
 
-/// By what apt finds a package in the archive.
+/// How apt locates a package in the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// By the verified index.
     Index,
-    /// By its path there, and its SHA-256, as [`crate::known`] has them.
+    /// By its path in the archive, checked by its SHA-256, as in [`crate::fallback_index`].
     Path,
 }
 
-/// What became of fetching an index.
+/// Result of fetching an index.
 #[derive(Debug)]
 pub(crate) enum Fetched {
     Verified,
-    /// The mirror has one that is not the one that the signed Release file names; how apt says it.
-    Misfit(ImageError),
+    /// The mirror's index does not match the signed Release file; apt's error.
+    Mismatch(ImageError),
 }
 
-/// What a private apt is set up for.
+/// Settings of a private apt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
     pub cache: &'a Path,
@@ -60,12 +61,12 @@ pub(crate) struct Setup<'a> {
     pub architecture: &'a str,
     pub mirror: &'a str,
     pub keyring: Option<&'a Path>,
-    /// The suite's sources in place of its packages.
+    /// Whether to use the suite's source packages instead of its binary packages.
     pub sources: bool,
 }
 
 impl Apt {
-    /// Writes the configuration; nothing is fetched yet.
+    /// Writes the configuration without fetching anything.
     pub(crate) fn set_up(setup: &Setup) -> Result<Self, ImageError> {
         check_mirror(setup.mirror)?;
         let keyring = find_keyring(setup.keyring)?;
@@ -98,30 +99,30 @@ impl Apt {
         write(&dir.join("apt.conf"), conf.as_bytes())?;
         let scratch = dir.join("tmp");
         let mirror = setup.mirror.trim_end_matches('/').to_owned();
-        Ok(Self { dir, debs, scratch, held: None, mirror })
+        Ok(Self { dir, debs, scratch, lock: None, mirror })
     }
 
-    /// Makes each apt that is started keep a lock: one that is still at work after this process was killed then keeps
-    /// others out of its folders.
-    pub(crate) fn holding(self, lock: &File) -> Result<Self, ImageError> {
-        let held = lock.try_clone().map_err(ImageError::io("lock", &self.dir))?;
-        Ok(Self { held: Some(held), ..self })
+    /// Passes the lock to each apt process, so that a process that outlives this one keeps other builds out
+    /// of its folders.
+    pub(crate) fn with_lock(self, lock: &File) -> Result<Self, ImageError> {
+        let lock = lock.try_clone().map_err(ImageError::io("lock", &self.dir))?;
+        Ok(Self { lock: Some(lock), ..self })
     }
 
     /// Fetches and verifies the suite's index.
     pub(crate) fn update(&self) -> Result<Fetched, ImageError> {
-        let misfit = Cell::new(false);
+        let mismatch = Cell::new(false);
         let hint = |printed: &str| {
-            misfit.set(MISFIT.iter().any(|text| printed.contains(text)));
+            mismatch.set(MISMATCH.iter().any(|text| printed.contains(text)));
             update_hint(printed)
         };
         let mut command = self.command(APT_GET);
         let run = host::run_with_hint(&self.bounds(), command.args(["update", "-q"]), "apt-get update", hint);
         match run {
-            Err(error) if misfit.get() => return Ok(Fetched::Misfit(error)),
+            Err(error) if mismatch.get() => return Ok(Fetched::Mismatch(error)),
             other => other?,
         };
-        // apt leaves that to the operating system, and never looks at an index again that it has verified.
+        // apt does not sync its files, and does not check an index again once it has verified it.
         let lists = self.dir.join("lists");
         files::sync_tree(&lists).map_err(ImageError::io("write", &lists))?;
         Ok(Fetched::Verified)
@@ -147,14 +148,14 @@ impl Apt {
         &self.debs
     }
 
-    /// Those packages that are not in the cache as they should be.
+    /// The packages that are absent from the cache or damaged there.
     pub(crate) fn missing<'a>(&self, packages: &'a [Package]) -> Vec<&'a Package> {
         let is_whole = |package: &Package| check_hash(package, &self.debs.join(package.file_name())).is_ok();
         packages.iter().filter(|package| !is_whole(package)).collect()
     }
 
-    /// The packages' files in the cache, each with the index's hash; what is not there or is damaged is downloaded, unless
-    /// `offline`. `progress` is told of damage.
+    /// Returns the packages' files in the cache, after checking each against its hash. Downloads missing and
+    /// damaged files, unless `offline`. Reports damage to `progress`.
     pub(crate) fn fetch(
         &self,
         packages: &[&Package],
@@ -192,8 +193,8 @@ impl Apt {
         Ok(packages.iter().map(|package| self.debs.join(package.file_name())).collect())
     }
 
-    /// Downloads into a folder of its own and moves each package into the cache once its hash is right, so that an
-    /// interrupted download leaves nothing that looks whole.
+    /// Downloads into a temporary folder and moves each package into the cache once its hash is verified, so
+    /// that an interrupted download leaves no partial file under a package's name.
     fn download(&self, packages: &[&Package], route: Route) -> Result<(), ImageError> {
         let incoming = tempfile::Builder::new()
             .prefix(".incoming-")
@@ -206,7 +207,7 @@ impl Apt {
         for package in packages {
             check_hash(package, &incoming.path().join(package.file_name()))?;
         }
-        // Durable before they have their names: what is in the cache is whole after a power failure, too.
+        // Synced before the rename, so that files in the cache are complete even after a power failure.
         files::sync_tree(incoming.path()).map_err(ImageError::io("write", incoming.path()))?;
         for package in packages {
             let from = incoming.path().join(package.file_name());
@@ -227,7 +228,7 @@ impl Apt {
         let mut command = self.command(APT_HELPER);
         command.arg("download-file");
         for package in packages {
-            let path = package.path.as_deref().ok_or_else(|| ImageError::NotKnown {
+            let path = package.path.as_deref().ok_or_else(|| ImageError::NotInFallbackIndex {
                 image: package.name.clone(),
                 problem: format!("the archive has no version {}", package.version),
             })?;
@@ -237,7 +238,7 @@ impl Apt {
         host::run_with_hint(&self.bounds(), &mut command, "downloading packages", update_hint).map(drop)
     }
 
-    /// Downloads a source package's original archive into a folder, with the hash that the suite's index has.
+    /// Downloads a source package's original archive into a folder and verifies it by the suite's index.
     pub(crate) fn download_source(&self, package: &str, into: &Path) -> Result<(), ImageError> {
         let mut command = self.command(APT_GET);
         command.current_dir(into).args(["source", "-q", "--download-only", "--tar-only", package]);
@@ -250,10 +251,10 @@ impl Apt {
         command
     }
 
-    /// apt reads what the host's mirrors and certificates take, and writes only here.
+    /// apt may read everything, because mirrors and certificates can be anywhere, but writes only here.
     fn bounds(&self) -> Bounds<'_> {
         let writes = vec![self.scratch.as_path(), &self.dir, &self.debs];
-        Bounds { reads: None, writes, network: true, limits: Limits::default(), held: self.held.as_ref() }
+        Bounds { reads: None, writes, network: true, limits: Limits::default(), lock: self.lock.as_ref() }
     }
 }
 
@@ -281,10 +282,10 @@ fn find_keyring(chosen: Option<&Path>) -> Result<PathBuf, ImageError> {
     found.ok_or_else(|| ImageError::NoKeyring { looked_for: KEYRINGS[0].to_owned() })
 }
 
-/// The host's proxies, certificates and retries: lines of `apt-config dump` that are about the network.
+/// The host's proxies, certificates and retries: the network-related lines of `apt-config dump`.
 fn host_network_settings() -> Result<String, ImageError> {
     let mut command = host::command(APT_CONFIG);
-    // It names the host's configuration if that is elsewhere.
+    // The host's configuration may be named by this variable.
     command.envs(std::env::var_os("APT_CONFIG").map(|path| ("APT_CONFIG", path)));
     let dump = host::run(command.arg("dump"), "apt-config dump")?;
     let dump = String::from_utf8_lossy(&dump);
@@ -296,7 +297,7 @@ fn host_network_settings() -> Result<String, ImageError> {
     Ok(dump.lines().filter(about_network).map(|line| format!("{line}\n")).collect())
 }
 
-/// Every folder is our own; only the download methods and the credentials for mirrors are the host's.
+/// All folders are private; only the download methods and the mirrors' credentials are the host's.
 fn configuration(dir: &str, architecture: &str, network: &str) -> String {
     format!(
         r#"// Written by Doorbell at each build.
@@ -333,11 +334,12 @@ Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
     )
 }
 
-/// What apt prints, in the C locale, about a mirror that is in the middle of being brought up to date. The last is all that apt 3 says if
-/// the mirror is a folder (`copy:`), of any length and content; over HTTP it says what apt 2 says.
-const MISFIT: [&str; 3] = ["Mirror sync in progress", "Hash Sum mismatch", "Undetermined Error"];
+/// apt's messages, in the C locale, about a mirror that is being updated. The last one is all that apt 3
+/// prints for a folder (`copy:`), whatever is wrong with length or content; over HTTP it prints the same as
+/// apt 2.
+const MISMATCH: [&str; 3] = ["Mirror sync in progress", "Hash Sum mismatch", "Undetermined Error"];
 
-/// What apt prints, in the C locale, when it gets no answer.
+/// apt's messages, in the C locale, about a mirror that does not answer.
 const UNREACHABLE: [&str; 9] = [
     "Could not resolve",
     "Temporary failure resolving",
@@ -352,9 +354,9 @@ const UNREACHABLE: [&str; 9] = [
 
 fn update_hint(printed: &str) -> &'static str {
     let says = |texts: &[&str]| texts.iter().any(|text| printed.contains(text));
-    // What apt says of a suite that the mirror refuses to give, too.
+    // apt prints this, too, if the mirror refuses to serve the suite.
     let refused = printed.contains("Failed to fetch") && printed.contains("InRelease' is not signed");
-    // gpgv finds no signature valid of what it has no room to write.
+    // gpgv reports an invalid signature when it cannot write its output.
     if says(&["No space left", "Disk quota exceeded"]) {
         "; the disk is full: make room, or name a cache folder on another disk with --cache DIR"
     } else if refused {
@@ -362,24 +364,24 @@ fn update_hint(printed: &str) -> &'static str {
     } else if says(&["NO_PUBKEY", "couldn't be verified", "is not signed"]) {
         "; the archive's signature was not accepted: bring the package debian-archive-keyring up to date, and check that \
          the mirror is one of Debian's"
-    } else if says(&MISFIT) {
-        "; the mirror is being updated, so that its index and its signed list of it do not fit each other: try again later, or \
+    } else if says(&MISMATCH) {
+        "; the mirror is being updated, so that its index does not match its signed Release file: try again later, or \
          name another mirror with DOORBELL_DEBIAN_MIRROR"
     } else if says(&["does not have a Release file"]) {
         "; the mirror does not carry this suite: name another with DOORBELL_DEBIAN_MIRROR"
     } else if says(&["404"]) {
-        "; the mirror does not have it, or not any more: try again later, or name another with DOORBELL_DEBIAN_MIRROR"
+        "; the mirror does not have a file: try again later, or name another with DOORBELL_DEBIAN_MIRROR"
     } else if says(&UNREACHABLE) {
         "; the mirror cannot be reached, and an image is built from Debian's packages: check the network and its proxy, or \
          name another mirror with DOORBELL_DEBIAN_MIRROR; if the packages are in the cache already, build with --offline"
     } else if says(&["The method driver"]) {
-        "; apt knows no way to such a mirror: name one that begins with http:// or https:// with DOORBELL_DEBIAN_MIRROR"
+        "; apt does not support this kind of mirror: name one whose address begins with http:// or https:// with DOORBELL_DEBIAN_MIRROR"
     } else {
         ""
     }
 }
 
-/// The cache's path as text that can stand in apt's configuration.
+/// The cache's path as text, if it can be written into apt's configuration.
 fn usable_by_apt(cache: &Path) -> Result<&str, ImageError> {
     let bad = |problem| Err(ImageError::CachePath { cache: cache.to_owned(), problem });
     let Some(text) = cache.to_str() else { return bad("is not UTF-8") };
@@ -410,12 +412,13 @@ mod tests {
         {
             assert!(!text.contains(forbidden));
         }
-        // What the host allows for itself must not leak in: ours come after the host's network settings.
+        // The host's own exceptions must not take effect: our settings come after the host's network
+        // settings.
         assert!(text.find("Proxy").unwrap() < text.find("AllowInsecureRepositories \"false\"").unwrap());
     }
 
     #[test]
-    fn a_path_that_apt_cannot_use_is_refused_for_what_is_wrong_with_it() {
+    fn an_unusable_cache_path_is_refused_with_the_reason() {
         use std::os::unix::ffi::OsStrExt;
         let told = |bytes: &[u8]| usable_by_apt(Path::new(OsStr::from_bytes(bytes))).unwrap_err().to_string();
         assert!(told(b"/home/j\xf6rg/cache").contains("is not UTF-8"));
@@ -428,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_says_what_can_be_done_about_what_apt_printed() {
+    fn hints_match_what_apt_printed() {
         for (printed, word) in [
             ("Temporary failure resolving 'mirror.example'", "check the network"),
             (
@@ -480,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_with_another_hash_is_refused_by_name() {
+    fn a_package_with_a_wrong_hash_is_refused_by_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let package = Package {
             name: "hello".into(),

@@ -1,5 +1,5 @@
-//! What an image's architecture says of its kernel's file and its programs. The simulator executes one, RISC-V; images of others
-//! are for guests that QEMU executes, to be recorded.
+//! Guest architectures: the kernel file's format and the ELF machine number. The simulator executes only
+//! RISC-V; images of the others are for guests that QEMU executes to record traces.
 
 use crate::elf::{MACHINE_AARCH64, MACHINE_RISCV, MACHINE_X86_64};
 
@@ -9,13 +9,13 @@ pub(crate) struct Architecture {
     pub name: &'static str,
     /// Its number in an ELF header.
     pub machine: u16,
-    /// What people call it.
+    /// The name in messages.
     pub shown: &'static str,
-    /// What the kernel's file is, at which byte one sees that, and what stands there.
+    /// The kernel file's format, and the offset and value of its magic number.
     pub kernel: (&'static str, usize, &'static [u8]),
     /// Debian's compiler for it.
     pub compiler: &'static str,
-    /// Whether the simulator executes it, so that the guest can speak to the simulator.
+    /// Whether the simulator executes it, and the guest so needs the programs that call the simulator.
     pub is_simulated: bool,
 }
 
@@ -49,11 +49,11 @@ const ARCHITECTURES: [Architecture; 3] = [
     },
 ];
 
-/// The architecture of this name, or what to say.
+/// Finds an architecture by name, or returns an error message.
 pub(crate) fn find(name: &str) -> Result<&'static Architecture, String> {
     ARCHITECTURES.iter().find(|known| known.name == name).ok_or_else(|| {
         let known = ARCHITECTURES.map(|known| known.name).join(", ");
-        format!("architecture = \"{name}\" is none that images are made for: {known}")
+        format!("architecture = \"{name}\" is not supported; supported are: {known}")
     })
 }
 

@@ -1,4 +1,4 @@
-//! From unpacked packages to the files of an image: kernel, firmware and initramfs.
+//! From unpacked packages to an image's files: kernel, firmware and initramfs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -14,22 +14,21 @@ use crate::modules::put_modules;
 use crate::recipe::{Recipe, Spec};
 use crate::tree::Tree;
 
-/// How an `init` takes a script from the simulator; in every image.
+/// Functions with which `init` takes a script from the simulator; in every image.
 const HOST_SCRIPT: &str = "usr/lib/doorbell/host-script";
-/// Shell lines of the recipe, which `init` reads.
+/// The recipe's shell lines, which `init` runs.
 const INIT_LINES: &str = "etc/doorbell/init";
 
-/// What was written.
+/// The files of an assembled image.
 #[derive(Debug)]
 pub(crate) struct Assembled {
     /// File names in the output folder, in alphabetical order.
     pub files: Vec<String>,
-    /// As `uname -r` says.
+    /// The kernel's release, as `uname -r` prints it.
     pub kernel_release: String,
 }
 
-/// Writes an image's files into `out`.
-/// `installed` are the files of packages that go into the guest as a whole.
+/// Writes an image's files into `out`. `installed` are the files of packages that are installed whole.
 pub(crate) fn assemble(
     recipe: &Recipe,
     tree: &Tree,
@@ -62,12 +61,12 @@ fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), ImageError> {
     doorbell_files::write(&path, content).map_err(ImageError::io("write", &path))
 }
 
-/// The one file that a pattern finds: its path and content.
+/// The only file that matches a pattern: its path and content.
 fn only_file(tree: &Tree, pattern: &str) -> Result<(String, Vec<u8>), String> {
     let found = tree.glob(pattern);
     let [path] = found.as_slice() else {
         return Err(format!(
-            "{pattern} should be one file of the packages, but is {} ({})",
+            "{pattern} must match one file of the packages, but matches {} ({})",
             found.len(),
             found.join(", ")
         ));
@@ -118,8 +117,8 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts the installed packages' files where the recipe has none of its own. Returns what is to be looked for in the
-/// packages: programs among those files, and the libraries that the recipe's own programs need.
+/// Puts the files of packages that are installed whole, unless the recipe has its own. Returns the programs
+/// among those files, and the libraries that the recipe's own programs need.
 fn put_whole(
     recipe: &Recipe,
     installed: BTreeMap<String, Node>,
@@ -133,7 +132,7 @@ fn put_whole(
         if machine != architecture.machine {
             let (shown, compiler) = (architecture.shown, architecture.compiler);
             return Err(format!(
-                "{path} is a program for another machine than {shown} (ELF machine {machine}); compile it with {compiler}"
+                "{path} is a program for another machine (ELF machine {machine}) than {shown}; compile it with {compiler}"
             ));
         }
         let own = dynamic(content).map_err(|problem| format!("{path} is {problem}"))?;
@@ -150,7 +149,7 @@ fn put_whole(
     Ok(needs)
 }
 
-/// Files of the packages that are no programs.
+/// Puts files of the packages other than programs.
 fn put_data(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), String> {
     for pattern in &spec.initramfs.data {
         let found = tree.glob(pattern);
@@ -168,15 +167,15 @@ fn put_data(spec: &Spec, tree: &Tree, archive: &mut Archive) -> Result<(), Strin
     Ok(())
 }
 
-/// What is still to be looked for in the packages.
+/// Files that still have to be found in the packages.
 #[derive(Debug, Default)]
 struct Needs {
     paths: Vec<String>,
-    /// Names, and who needs them.
+    /// Names, and the programs that need them.
     libraries: Vec<(String, String)>,
 }
 
-/// The recipe's programs and libraries and what else is needed, their interpreters and every library they need.
+/// Puts the recipe's and the other needed programs, their interpreters, and all libraries that they need.
 fn put_programs(spec: &Spec, tree: &Tree, needs: Needs, archive: &mut Archive) -> Result<(), String> {
     for (path, target) in &spec.initramfs.links {
         tree.link(path, target)?;
@@ -193,7 +192,7 @@ fn put_programs(spec: &Spec, tree: &Tree, needs: Needs, archive: &mut Archive) -
     for (library, user) in &needs.libraries {
         open.push_back(find_library(spec, tree, library, user)?);
     }
-    // A path leads to the links on its way and to a file, whose needs are looked at once.
+    // A path resolves to links and a file; each file's needs are followed only once.
     let mut done: BTreeMap<String, ()> = BTreeMap::new();
     while let Some(path) = open.pop_front() {
         if done.insert(path.clone(), ()).is_some() {
@@ -218,7 +217,7 @@ fn put_programs(spec: &Spec, tree: &Tree, needs: Needs, archive: &mut Archive) -
 fn find_library(spec: &Spec, tree: &Tree, library: &str, user: &str) -> Result<String, String> {
     let mut candidates = spec.initramfs.library_path.iter().map(|dir| format!("{dir}/{library}"));
     candidates.find(|path| tree.has(path)).ok_or_else(|| {
-        format!("{user} needs {library}, which is in none of the packages: is its package among packages.leave_out?")
+        format!("{user} needs {library}, which is in none of the packages: check packages.leave_out")
     })
 }
 
@@ -270,7 +269,7 @@ mod tests {
         let (dir, tree) = tree_with(&borrowed);
         recipe.spec.initramfs.elf = vec!["usr/bin/*".into()];
         recipe.spec.initramfs.links.clear();
-        // Its libraries were found, and then found not to be ELF files.
+        // Its libraries are found, but they are not ELF files.
         let error = put_programs(&recipe.spec, &tree, Needs::default(), &mut Archive::new()).unwrap_err();
         assert!(error.contains("ELF"), "{error}");
         fs::remove_file(dir.path().join(format!("usr/lib/{}", needs.needed[0]))).unwrap();
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_is_refused() {
+    fn a_file_that_is_not_a_module_is_refused() {
         let recipe = Recipe::load("testpmd").unwrap();
         let path = "usr/lib/modules/6.12/kernel/drivers/uio/uio-pci-generic.ko";
         let (_dir, tree) = tree_with(&[(path, b"not ELF")]);

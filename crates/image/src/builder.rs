@@ -1,8 +1,8 @@
-//! Building an image: cached, one at a time, and all or nothing.
+//! Building an image: cached, one build at a time, and atomic.
 //!
-//! A finished image appears under its name in one step (a rename), so neither a failure nor an interrupt nor a second
-//! build at the same time leaves a half-written one. What an interrupted build left in temporary folders is removed by the
-//! next one, which knows from the locks that it is alone.
+//! A finished image gets its name in one rename, so a failure, an interrupt or a concurrent build never
+//! leaves a half-written image. Temporary folders of an interrupted build are removed by the next build,
+//! which holds the locks, so no other build can be using them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,63 +19,69 @@ use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
 use crate::image::{DISK_FILE, Image};
 use crate::index::{Index, Package};
 use crate::install;
+use crate::lock_file::LockFile;
 use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA, Manifest};
 use crate::packages::{self, Packages, records};
-use crate::pins::Pins;
-use crate::place::{Place, UNPACK_PREFIX, refuse_foreign, temporary};
 use crate::recipe::Recipe;
 use crate::tree::Tree;
+use crate::workspace::{UNPACK_PREFIX, Workspace, refuse_foreign, temporary};
 
-/// Counts changes in how images are put together; an image of another count is built again.
+/// Version of the build procedure; an image of another version is built again.
 pub(crate) const BUILDER: u32 = 4;
 
-/// Where and how to build.
+/// Options of a build.
 #[derive(Clone, Debug, Default)]
 pub struct BuildOptions {
     /// Folder for the package index and downloaded packages, shared by all images.
     pub cache_dir: PathBuf,
-    /// The image's own folder. It is replaced as a whole.
+    /// The image's own folder, which is replaced as a whole.
     pub out_dir: PathBuf,
-    /// The Debian mirror's address. Without it, the environment variable `DOORBELL_DEBIAN_MIRROR`, and without
-    /// that, the host's own mirror.
+    /// The Debian mirror's address. Default: the environment variable `DOORBELL_DEBIAN_MIRROR`, else the
+    /// host's own mirror.
     pub mirror: Option<String>,
-    /// The address of the archive of debugging symbols, or "none". Without it, the environment variable
-    /// `DOORBELL_DEBIAN_DEBUG_MIRROR`, and without that, `debian-debug` beside the mirror.
+    /// The address of the archive of debugging symbols, or "none". Default: the environment variable
+    /// `DOORBELL_DEBIAN_DEBUG_MIRROR`, else `debian-debug` next to the mirror's folder.
     pub debug_mirror: Option<String>,
-    /// The archive's keys. Without them, `DOORBELL_DEBIAN_KEYRING` or the keys of Debian's debian-archive-keyring.
+    /// The archive's keys. Default: `DOORBELL_DEBIAN_KEYRING`, else the keys of Debian's
+    /// debian-archive-keyring.
     pub keyring: Option<PathBuf>,
     /// Use only what is in the cache.
     pub offline: bool,
-    /// Look for newer packages even if there is an image already.
+    /// Look for newer packages even if the image exists.
     pub refresh: bool,
     /// Build even if nothing changed.
     pub force: bool,
-    /// A lock file ([`Pins`]): build from its packages. Without it, the one that the recipe names, if it names one.
+    /// A lock file ([`LockFile`]): build from its packages. Default: the one that the recipe names, if any.
     pub locked: Option<PathBuf>,
-    /// What to take if the mirror's index is not the signed one: paragraphs as in such an index. Without it, what this program knows
-    /// of the suite (`guest/debian`).
-    pub known: Option<String>,
+    /// Index paragraphs to use while the mirror's index does not match its signature. Default: the package
+    /// list that is compiled into this program for the suite (`guest/debian`).
+    pub fallback_index: Option<String>,
 }
 
-/// Builds the image of a recipe, or returns the one that is there if the recipe did not change since it was built.
-/// `progress` is told in a few words what is being done.
+/// Builds the image of a recipe, or returns the existing one if the recipe did not change since it was built.
+/// Reports each step to `progress`.
 pub fn build(
     recipe: &Recipe,
     options: &BuildOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Image, ImageError> {
-    let pins = pins(recipe, options)?;
-    let refresh = options.refresh && pins.is_none();
+    let lock_file = lock_file(recipe, options)?;
+    let refresh = options.refresh && lock_file.is_none();
     let present = |progress: &mut dyn FnMut(&str)| match options.force {
         true => Ok(None),
-        false => current_image(recipe, pins.as_ref().map(|(pins, _)| pins), &options.out_dir, progress),
+        false => current_image(
+            recipe,
+            lock_file.as_ref().map(|(lock_file, _)| lock_file),
+            &options.out_dir,
+            progress,
+        ),
     };
     if !refresh && let Some(image) = present(&mut |_| ())? {
         return Ok(image);
     }
     refuse_foreign(&options.out_dir)?;
-    let place = Place::prepare(options, progress)?;
-    // Another build may have finished while this one waited for it.
+    let workspace = Workspace::prepare(options, progress)?;
+    // Another build may have finished while this one waited for the lock.
     let present = present(progress)?;
     if !refresh && let Some(image) = present {
         return Ok(image);
@@ -85,66 +91,69 @@ pub fn build(
     tools.extend(recipe.spec.build.as_ref().map(|_| COMPILER));
     host::require(&tools, Some(host::search_path().as_os_str()))?;
     let apt = packages::set_up_apt(&recipe.spec.suite, &recipe.spec.architecture, options)?;
-    let apt = apt.holding(place.cache_lock())?;
-    let packages = match &pins {
-        Some((pins, path)) => {
-            let bounds = place.bounds(&place.cache);
-            packages::locked(recipe, &apt, options, (pins, path), bounds, progress)?
+    let apt = apt.with_lock(workspace.cache_lock())?;
+    let packages = match &lock_file {
+        Some((lock_file, path)) => {
+            let bounds = workspace.bounds(&workspace.cache);
+            packages::locked(recipe, &apt, options, (lock_file, path), bounds, progress)?
         }
         None => {
             let there = present.as_ref().map(|image| image.manifest().packages.as_slice());
             match (packages::of_suite(recipe, &apt, options, there, progress)?, present) {
                 (Some(packages), _) => packages,
-                (None, present) => return Ok(present.expect("it has just been compared with")),
+                (None, present) => {
+                    return Ok(present.expect("packages are compared with the present image only"));
+                }
             }
         }
     };
-    let fresh = make(recipe, &packages, &place, progress)?;
-    // Durable before it has its name, so that after a power failure, too, the name is that of a whole image.
+    let fresh = make(recipe, &packages, &workspace, progress)?;
+    // Synced before it gets its name, so that the name refers to a whole image even after a power failure.
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &options.out_dir)
         .map_err(ImageError::io("put the image into", &options.out_dir))?;
     let image = Image::open(&options.out_dir)?;
-    if let Some(difference) = pins.and_then(|(pins, _)| pins.difference(&image)) {
+    if let Some(difference) = lock_file.and_then(|(lock_file, _)| lock_file.difference(&image)) {
         progress(&difference);
     }
     Ok(image)
 }
 
-/// The lock file that the caller names, or else the recipe.
-fn pins(recipe: &Recipe, options: &BuildOptions) -> Result<Option<(Pins, PathBuf)>, ImageError> {
+/// The lock file that the caller names, or else the recipe's.
+fn lock_file(recipe: &Recipe, options: &BuildOptions) -> Result<Option<(LockFile, PathBuf)>, ImageError> {
     let Some(path) = options.locked.as_deref().or(recipe.lock()) else { return Ok(None) };
     if !path.exists() {
         let problem =
-            format!("it is not there; write it with: doorbell image lock RECIPE --out {}", path.display());
-        return Err(ImageError::Pins { path: path.to_owned(), problem });
+            format!("it does not exist; write it with: doorbell image lock RECIPE --out {}", path.display());
+        return Err(ImageError::LockFile { path: path.to_owned(), problem });
     }
-    let pins = Pins::read(path)?;
-    pins.fit(recipe, path)?;
-    Ok(Some((pins, path.to_owned())))
+    let lock_file = LockFile::read(path)?;
+    lock_file.validate(recipe, path)?;
+    Ok(Some((lock_file, path.to_owned())))
 }
 
-/// Makes the image's files in a temporary folder beside where the image is to be.
+/// Makes the image's files in a temporary folder next to the image's own folder.
 fn make(
     recipe: &Recipe,
     packages: &Packages,
-    place: &Place,
+    workspace: &Workspace,
     progress: &mut dyn FnMut(&str),
 ) -> Result<tempfile::TempDir, ImageError> {
     progress("unpacking");
-    let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
-    unpack(packages.debs.iter(), unpacked.path(), place)?;
-    let installed = installed(recipe, packages, place)?;
-    let recipe = &with_programs(recipe, unpacked.path(), place, progress)?;
+    let unpacked = temporary(&workspace.cache, UNPACK_PREFIX)?;
+    unpack(packages.debs.iter(), unpacked.path(), workspace)?;
+    let installed = installed(recipe, packages, workspace)?;
+    let recipe = &with_programs(recipe, unpacked.path(), workspace, progress)?;
     progress("putting the image together");
-    let fresh = temporary(&place.parent, &place.building_prefix())?;
+    let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
     let mut assembled = assemble(recipe, &Tree::new(unpacked.path()), installed, fresh.path())?;
     drop(unpacked);
     if let Some(disk) = &recipe.spec.disk {
         progress("making the disk");
-        let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
-        let taken = packages.all.iter().zip(&packages.debs).filter(|(package, _)| disk.takes(&package.name));
-        unpack(taken.map(|(_, deb)| deb), unpacked.path(), place)?;
+        let unpacked = temporary(&workspace.cache, UNPACK_PREFIX)?;
+        let taken =
+            packages.all.iter().zip(&packages.debs).filter(|(package, _)| disk.includes(&package.name));
+        unpack(taken.map(|(_, deb)| deb), unpacked.path(), workspace)?;
         write_disk(recipe, disk, unpacked.path(), fresh.path())?;
         assembled.files.push(DISK_FILE.to_owned());
         assembled.files.sort();
@@ -153,18 +162,18 @@ fn make(
     Ok(fresh)
 }
 
-/// The recipe with its programs compiled, as files of its own.
+/// The recipe with its compiled programs added as files.
 fn with_programs(
     recipe: &Recipe,
     packages: &Path,
-    place: &Place,
+    workspace: &Workspace,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Recipe, ImageError> {
     let mut recipe = recipe.clone();
     if recipe.spec.build.is_some() {
         progress("compiling its programs");
-        let work = temporary(&place.cache, UNPACK_PREFIX)?;
-        let programs = compile::programs(&recipe, packages, work.path(), place.bounds(work.path()))?;
+        let work = temporary(&workspace.cache, UNPACK_PREFIX)?;
+        let programs = compile::programs(&recipe, packages, work.path(), workspace.bounds(work.path()))?;
         recipe.files.extend(programs);
     }
     Ok(recipe)
@@ -173,21 +182,22 @@ fn with_programs(
 pub(crate) fn unpack<'a>(
     debs: impl Iterator<Item = &'a PathBuf>,
     into: &Path,
-    place: &Place,
+    workspace: &Workspace,
 ) -> Result<(), ImageError> {
     for deb in debs {
-        let bounds = Bounds { reads: Some(vec![deb]), ..place.bounds(into) };
+        let bounds = Bounds { reads: Some(vec![deb]), ..workspace.bounds(into) };
         let mut command = host::command(DPKG_DEB);
         host::run_within(&bounds, command.arg("-x").arg(deb).arg(into), "unpacking a package")?;
     }
     Ok(())
 }
 
-/// The image that is there, if it is whole and of this recipe, and of locked packages if some are locked. Damage is a reason
-/// to build again; a folder of something else is an error, because it would be replaced.
+/// The existing image, if it is whole, built from this recipe and, with a lock file, from the locked
+/// packages. A damaged image is built again. A folder that is not an image is an error, because a build would
+/// replace it.
 fn current_image(
     recipe: &Recipe,
-    pins: Option<&Pins>,
+    lock_file: Option<&LockFile>,
     out_dir: &Path,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Image>, ImageError> {
@@ -195,10 +205,11 @@ fn current_image(
         Ok(image) => {
             let manifest = image.manifest();
             let current = manifest.recipe_sha256 == recipe.hash() && manifest.builder == BUILDER;
-            let is_pinned =
-                |pins: &Pins| manifest.packages.iter().all(|package| pins.packages.contains(package));
-            if current && !pins.is_none_or(is_pinned) {
-                progress("building again, because the image's packages are not those that are locked");
+            let is_pinned = |lock_file: &LockFile| {
+                manifest.packages.iter().all(|package| lock_file.packages.contains(package))
+            };
+            if current && !lock_file.is_none_or(is_pinned) {
+                progress("building again, because the image's packages are not the locked ones");
                 return Ok(None);
             }
             Ok(current.then_some(image))
@@ -212,12 +223,12 @@ fn current_image(
     }
 }
 
-/// The files of the packages that are to be installed as a whole: those named and what they depend on, without what the
-/// other packages need anyway, from which only the files listed are taken.
+/// Files of the packages that are installed whole: the named packages and their dependencies, except packages
+/// that the roots need anyway, of which only the listed files are taken.
 fn installed(
     recipe: &Recipe,
     packages: &Packages,
-    place: &Place,
+    workspace: &Workspace,
 ) -> Result<BTreeMap<String, Node>, ImageError> {
     let wanted = &recipe.spec.packages;
     if wanted.install.is_empty() {
@@ -229,19 +240,19 @@ fn installed(
         Ok::<_, ImageError>(found.into_iter().map(|package| package.name).collect::<BTreeSet<_>>())
     };
     let others = closure(&wanted.roots)?;
-    // Packages to compile against are no part of it.
+    // Packages that programs are compiled against are not installed.
     let of_guest = closure(&[wanted.roots.as_slice(), &wanted.install].concat())?;
-    let folder = temporary(&place.cache, UNPACK_PREFIX)?;
+    let folder = temporary(&workspace.cache, UNPACK_PREFIX)?;
     for (package, deb) in packages.all.iter().zip(&packages.debs) {
         let is_named = wanted.install.contains(&package.name);
         if is_named || of_guest.contains(&package.name) && !others.contains(&package.name) {
-            unpack([deb].into_iter(), folder.path(), place)?;
+            unpack([deb].into_iter(), folder.path(), workspace)?;
         }
     }
     install::files(folder.path())
 }
 
-/// The packages that a recipe names, by name.
+/// The packages that a recipe names, in alphabetical order.
 fn named(recipe: &Recipe) -> Vec<String> {
     let packages = &recipe.spec.packages;
     let of_build = recipe.spec.build.iter().flat_map(|build| &build.packages);

@@ -1,12 +1,12 @@
-//! The recipes that come with Doorbell, compiled into the program so that it works from any folder.
-//! This ordered list is the registry: a recipe that is not named here is not built in.
+//! The recipes that come with Doorbell, compiled into the program so that it works from any folder. This
+//! ordered list is the registry: a recipe that is not named here is not built in.
 
 /// A recipe folder as part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltinRecipe {
     /// The name, as in `doorbell image build NAME`.
     pub name: &'static str,
-    /// The folder's files: name and content. One is `image.toml`.
+    /// The folder's files: name and content. One of them is `image.toml`.
     pub files: &'static [(&'static str, &'static str)],
 }
 
@@ -71,7 +71,7 @@ mod tests {
             names.sort();
             names
         };
-        // Beside the recipe's own files its C sources, in folders.
+        // The recipe's own files and, in subfolders, its C sources.
         let is_source = |name: &str| name.ends_with(".c") || name.ends_with(".h");
         let files_of = |dir: &Path| {
             let (mut all, mut open) = (Vec::new(), vec![String::new()]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_built_in_recipe_and_its_folder_are_the_same_recipe() {
+    fn a_built_in_recipe_equals_its_folder() {
         for builtin in BUILTIN {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest/images").join(builtin.name);
             let by_name = Recipe::load(Path::new(builtin.name)).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_init_and_application_is_a_shell_script_without_syntax_errors() {
+    fn every_init_and_application_is_valid_shell() {
         let is_shell = |name: &str| name == "init" || name.ends_with("-app");
         for builtin in BUILTIN {
             for (name, text) in builtin.files.iter().filter(|(name, _)| is_shell(name)) {

@@ -1,8 +1,9 @@
-//! Programs that an image brings along as C source: compiled for the guest when the image is built, by the host's cross
-//! compiler, against the files of Debian's packages for the guest. So they use the headers, libraries and start files that the
-//! guest has. The compiler would take those of the host's cross libc before, which is of another version: they are kept from it.
+//! Programs that an image brings along as C source: compiled when the image is built, by the host's cross
+//! compiler, against Debian's packages for the guest, so that they use the guest's headers, libraries and
+//! start files. By default the compiler would prefer those of the host's cross libc, which is of another
+//! version; options prevent this.
 //!
-//! The same packages, recipe and compiler give the same bytes: paths are relative, and there is no build id.
+//! The same packages, recipe and compiler give the same bytes: paths are relative, and there is no build ID.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,45 +19,48 @@ use crate::host::{self, Tool};
 use crate::recipe::{Recipe, is_plain_name, is_relative_path};
 use crate::tree::Tree;
 
-/// Debian's cross compiler for the only architecture that there are guests of.
+/// Debian's cross compiler for the guests' only architecture.
 pub(crate) const COMPILER: Tool = Tool { name: "riscv64-linux-gnu-gcc", package: "gcc-riscv64-linux-gnu" };
-/// Where the sources lie while they are compiled, beside the packages' files.
+/// Links and folders in the working folder of the compiler.
 const SOURCES: &str = "programs";
 const PACKAGES: &str = "packages";
 const START_FILES: &str = "start";
-/// What the guest's architecture is called in folders of headers and libraries.
+/// The guest's architecture in the names of header and library folders.
 const TRIPLET: &str = "riscv64-linux-gnu";
 
-/// Far more than compiling a program takes; sources that never end, or never stop growing, do.
+/// Far more than compiling a program needs; exceeded only by sources that make the compiler run or grow
+/// without end.
 const LIMITS: Limits = Limits { cpu_s: Some(900), memory_bytes: Some(8 << 30), file_bytes: Some(1 << 30) };
 
 /// A recipe's programs in C.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Build {
-    /// The folder beside the recipe with sources and headers.
+    /// The folder with sources and headers, next to the recipe.
     pub folder: String,
-    /// Packages with headers and what else compiling takes, without what they depend on. Nothing of them goes into the
-    /// guest.
+    /// Packages with headers and other files needed to compile, without their dependencies. None of their
+    /// files go into the guest.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// Options of the compiler: those that [`flags`] knows to be harmless.
+    /// Compiler options; only those that [`flags`] lists as harmless.
     #[serde(default)]
     pub flags: Vec<String>,
-    /// Folders of the packages in which headers are looked for, beside the standard ones.
+    /// Folders of the packages in which to look for headers, in addition to the standard ones.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Libraries of the packages or the compiler, linked to the programs that use them; with a colon, a file's name.
+    /// Libraries of the packages or the compiler, linked to the programs that use them. A leading colon marks
+    /// a file name.
     #[serde(default)]
     pub libraries: Vec<String>,
-    /// By the program's path in the guest: its sources, in the folder, or with a leading slash in the packages; `*` stands
-    /// for anything.
+    /// The sources of each program, by its path in the guest: paths in the folder or, with a leading slash,
+    /// in the packages; `*` matches any text.
     pub programs: BTreeMap<String, Vec<String>>,
 }
 
 impl Build {
-    /// These programs and those of an extension, which are compiled as these are and may use their sources and headers.
-    pub(crate) fn and(mut self, more: &Build) -> Build {
+    /// Merges an extension's programs, which are compiled with the same options and may use the same sources
+    /// and headers.
+    pub(crate) fn merge(mut self, more: &Build) -> Build {
         self.folder.clone_from(&more.folder);
         self.packages.extend_from_slice(&more.packages);
         self.flags.extend_from_slice(&more.flags);
@@ -66,13 +70,13 @@ impl Build {
         self
     }
 
-    /// Finds what would lead out of the folders.
+    /// Refuses paths that lead out of the folders, unsafe names and options.
     pub(crate) fn check(&self) -> Result<(), String> {
-        // A library whose name begins with a colon is a file's.
+        // A leading colon marks a library's file name.
         let libraries = self.libraries.iter().map(|name| name.strip_prefix(':').unwrap_or(name));
         let names = self.packages.iter().map(String::as_str).chain(libraries);
         if let Some(bad) = names.into_iter().find(|name| !is_plain_name(name)) {
-            return Err(format!("build: \"{bad}\" is no name of a package or library"));
+            return Err(format!("build: \"{bad}\" is not the name of a package or library"));
         }
         let sources =
             self.programs.values().flatten().map(|source| source.strip_prefix('/').unwrap_or(source));
@@ -93,8 +97,9 @@ impl Build {
     }
 }
 
-/// Compiles a recipe's programs, if it has any; they are the guest's files by path. `packages` holds the unpacked packages,
-/// those of [`Build::packages`] among them; `work` is an empty folder, and `bounds` are those of a program that works in it.
+/// Compiles a recipe's programs, if it has any; returns them as guest files by path. `packages` holds the
+/// unpacked packages, including [`Build::packages`]; `work` is an empty folder, and `bounds` allows a program
+/// to work in it.
 pub(crate) fn programs(
     recipe: &Recipe,
     packages: &Path,
@@ -117,8 +122,9 @@ pub(crate) fn programs(
     for (path, target) in &recipe.spec.initramfs.links {
         tree.link(path, target).map_err(fail)?;
     }
-    // Sources can include any file that the compiler can read: let that be the packages' and the compiler's own.
-    let compilers_own = confine::beside(COMPILER.name, &host::search_path());
+    // Sources can include any file that the compiler can read: allow only the packages' and the compiler's
+    // own files.
+    let compilers_own = confine::install_folder(COMPILER.name, &host::search_path());
     let reads = [packages].into_iter().chain(compilers_own.as_deref()).collect();
     let bounds = Bounds { reads: Some(reads), limits: LIMITS, ..bounds };
     put_start_files(&tree, work)?;
@@ -127,14 +133,14 @@ pub(crate) fn programs(
     for (path, patterns) in &build.programs {
         let sources = sources(patterns, &tree, &Tree::new(&work.join(SOURCES))).map_err(fail)?;
         let mut compiler = host::command(COMPILER);
-        // Programs have no time of their making in them, and no path of this folder.
+        // Keeps the time of compilation and this folder's path out of the programs.
         compiler.env("SOURCE_DATE_EPOCH", "0").arg(format!("-ffile-prefix-map={}=.", work.display()));
         compiler
             .current_dir(work)
             .args(&standard)
             .args(arguments(build, &recipe.spec.initramfs.library_path))
             .args(sources);
-        // Behind the sources: a library is linked if something before it needs it.
+        // After the sources: the linker takes a library only if something before it needs it.
         compiler.args(build.libraries.iter().map(|library| format!("-l{library}"))).args(["-o", "program"]);
         host::run_with_hint(&bounds, &mut compiler, &format!("compiling {path}"), hint)?;
         let program = work.join("program");
@@ -144,8 +150,8 @@ pub(crate) fn programs(
     Ok(compiled)
 }
 
-/// Puts the beginnings of programs that the packages have where the compiler looks for them first: in a folder with nothing
-/// else, because it would also take programs of its own from there.
+/// Puts the packages' start files where the compiler looks first. This folder must hold nothing else, because
+/// the compiler would also run programs from it.
 fn put_start_files(tree: &Tree, work: &Path) -> Result<(), ImageError> {
     let to = work.join(START_FILES);
     fs::create_dir(&to).map_err(ImageError::io("create", &to))?;
@@ -160,11 +166,11 @@ fn put_start_files(tree: &Tree, work: &Path) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Where the standard headers are: those that belong to the compiler, and the packages'.
+/// Options for the standard headers (the compiler's own and the packages') and for the start files.
 fn standard_headers() -> Result<Vec<String>, ImageError> {
     let mut command = host::command(COMPILER);
-    let told = host::run(command.arg("-print-file-name=include"), "asking the compiler for its headers")?;
-    let own = String::from_utf8_lossy(&told).trim().to_owned();
+    let printed = host::run(command.arg("-print-file-name=include"), "finding the compiler's headers")?;
+    let own = String::from_utf8_lossy(&printed).trim().to_owned();
     let mut arguments = vec!["-nostdinc".to_owned()];
     for folder in [own, format!("{PACKAGES}/usr/include/{TRIPLET}"), format!("{PACKAGES}/usr/include")] {
         arguments.extend(["-isystem".to_owned(), folder]);
@@ -182,13 +188,13 @@ fn hint(printed: &str) -> &'static str {
     }
 }
 
-/// What the compiler says of itself: part of what decides about an image's bytes.
+/// The compiler's version line: the compiler influences the image's bytes.
 pub(crate) fn compiler() -> Result<String, ImageError> {
-    let told = host::run(host::command(COMPILER).arg("--version"), "asking the compiler for its version")?;
-    Ok(String::from_utf8_lossy(&told).lines().next().unwrap_or_default().to_owned())
+    let printed = host::run(host::command(COMPILER).arg("--version"), "finding the compiler's version")?;
+    Ok(String::from_utf8_lossy(&printed).lines().next().unwrap_or_default().to_owned())
 }
 
-/// The source files of a program, relative to the folder of work.
+/// The source files of a program, relative to the working folder.
 fn sources(patterns: &[String], packages: &Tree, own: &Tree) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for pattern in patterns {
@@ -197,7 +203,7 @@ fn sources(patterns: &[String], packages: &Tree, own: &Tree) -> Result<Vec<Strin
             None => (own.glob(pattern), SOURCES, "the folder of the programs"),
         };
         if found.is_empty() {
-            return Err(format!("build: there is no {pattern} in {place}"));
+            return Err(format!("build: no file matches {pattern} in {place}"));
         }
         all.extend(found.into_iter().map(|path| format!("{under}/{path}")));
     }
@@ -224,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_of_the_folders_or_is_nothing_is_refused() {
+    fn paths_out_of_the_folders_and_empty_source_lists_are_refused() {
         let good = "folder = \"c\"\npackages = [\"libc6-dev\"]\ninclude = [\"usr/include/x\"]\n\
                     programs = { \"usr/bin/a\" = [\"a.c\", \"/usr/share/x/*.c\"] }";
         assert_eq!(build(good).check(), Ok(()));

@@ -1,9 +1,11 @@
-//! Keeping the host's programs that work on a recipe's and an archive's input (apt, dpkg-deb, xz, the compiler) to what their work
-//! takes: no new privileges, only the folders that they are given, no network unless it is their task, and limits.
+//! Confines the host's programs that process input from recipes and archives (apt, dpkg-deb, xz, the
+//! compiler): no new privileges, only the folders they are given, no network unless they need it, and
+//! resource limits.
 //!
-//! Folders and network are Landlock's (Linux 5.19 or newer; kernel documentation, userspace-api/landlock), which needs neither root nor
-//! namespaces and so works in containers, too. Where the kernel has none a program runs without that fence. What a thread
-//! gave up its children have not either: so each program is started by a thread of its own.
+//! Landlock restricts folders and network (Linux 5.19 or newer; kernel documentation,
+//! userspace-api/landlock). It needs neither root nor namespaces, so it works in containers, too. On a kernel
+//! without it, programs run unrestricted. A thread's restrictions are inherited by its children, so each
+//! program is started by its own thread.
 
 use std::fs::File;
 use std::io;
@@ -20,11 +22,12 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::interrupt;
 
-/// How often a program at work is asked about, and how long it has to end when it is asked to.
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Poll interval of a running program, and grace period after SIGTERM.
+const POLL: Duration = Duration::from_millis(20);
+const GRACE: Duration = Duration::from_secs(2);
 
-/// What every program may read: where systems keep programs, libraries and compilers, and what the dynamic loader reads.
+/// Paths that every program may read: the usual folders of programs, libraries and compilers, and the dynamic
+/// loader's files.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -45,28 +48,28 @@ const SYSTEM: &[&str] = &[
     "/dev/zero",
 ];
 
-/// What a program may touch.
+/// Files, network and resources that a program may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds<'a> {
-    /// What it may read besides the system's folders; nothing means that it may read everything.
+    /// Paths it may read in addition to the system's folders; `None` allows everything.
     pub reads: Option<Vec<&'a Path>>,
-    /// Where it may write. The first is its home and keeps its temporary files.
+    /// Folders it may write to. The first one is its home and holds its temporary files.
     pub writes: Vec<&'a Path>,
     pub network: bool,
     pub limits: Limits,
-    /// A lock that must last as long as the program, even if this process is killed.
-    pub held: Option<&'a File>,
+    /// A lock that stays held until the program ends, even if this process is killed.
+    pub lock: Option<&'a File>,
 }
 
 impl<'a> Bounds<'a> {
-    /// For a program that reads one file and prints what it makes of it.
+    /// Bounds of a program that reads one file and writes only to its standard output.
     pub(crate) fn reader(file: &'a Path) -> Self {
         let limits = Limits::default();
-        Self { reads: Some(vec![file]), writes: Vec::new(), network: false, limits, held: None }
+        Self { reads: Some(vec![file]), writes: Vec::new(), network: false, limits, lock: None }
     }
 }
 
-/// What a program may use up.
+/// Resource limits; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub cpu_s: Option<u64>,
@@ -74,23 +77,25 @@ pub(crate) struct Limits {
     pub file_bytes: Option<u64>,
 }
 
-/// Runs a command within its bounds and gathers what it prints.
+/// Runs a command within its bounds and collects its output.
 pub(crate) fn output(command: &mut Command, bounds: Option<&Bounds>) -> io::Result<Output> {
     if let Some(bounds) = bounds {
         if let Some(home) = bounds.writes.first() {
             command.env("HOME", home).env("TMPDIR", home);
         }
-        if let Some(lock) = bounds.held {
-            // A lock lasts until the last process that has its file open is gone, and this file is empty.
+        if let Some(lock) = bounds.lock {
+            // Passes the lock to the program as its standard input, which reads as empty: a lock lasts until
+            // its file is closed in every process.
             command.stdin(Stdio::from(lock.try_clone()?));
         }
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let start = || -> io::Result<Child> {
-        // Older kernels refuse what they do not know, and the program runs with the rights that it would have had.
+        // Older kernels refuse requests that they do not support; the program then runs with this process's
+        // rights.
         let _ = rustix::thread::set_no_new_privs(true);
         if let Some(bounds) = bounds {
-            let _ = fence(bounds);
+            let _ = restrict(bounds);
         }
         let child = command.spawn()?;
         limit(&child, bounds.map(|bounds| bounds.limits).unwrap_or_default());
@@ -100,27 +105,27 @@ pub(crate) fn output(command: &mut Command, bounds: Option<&Bounds>) -> io::Resu
         Ok(child) => child,
         Err(panic) => std::panic::resume_unwind(panic),
     });
-    gather(child?, interrupt::is_asked)
+    gather(child?, interrupt::is_requested)
 }
 
-/// Gathers what a program prints until it ends, and ends it if `is_asked` says that nobody wants it any more.
-fn gather(mut child: Child, is_asked: impl Fn() -> bool) -> io::Result<Output> {
-    let (tell, told) = mpsc::channel();
+/// Collects a program's output until it ends; ends it if `is_cancelled` returns true.
+fn gather(mut child: Child, is_cancelled: impl Fn() -> bool) -> io::Result<Output> {
+    let (sender, finished) = mpsc::channel();
     let read = |from: Option<Box<dyn io::Read + Send>>| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = from.map_or(Ok(0), |mut from| from.read_to_end(&mut bytes));
-            let _ = tell.send(());
+            let _ = sender.send(());
             read.map(|_| bytes)
         })
     };
     let stdout = read(child.stdout.take().map(|from| Box::new(from) as _));
     let stderr = read(child.stderr.take().map(|from| Box::new(from) as _));
-    drop(tell);
-    // It is over when both readers are: then nobody can tell more.
-    while told.recv_timeout(LOOK) != Err(mpsc::RecvTimeoutError::Disconnected) {
-        if is_asked() {
+    drop(sender);
+    // The channel disconnects when both readers have finished.
+    while finished.recv_timeout(POLL) != Err(mpsc::RecvTimeoutError::Disconnected) {
+        if is_cancelled() {
             return end(child);
         }
     }
@@ -132,27 +137,29 @@ fn gather(mut child: Child, is_asked: impl Fn() -> bool) -> io::Result<Output> {
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// Ends a program, at first politely. What it has begun itself may have its pipes still, so that nothing is read any more.
+/// Ends a program, first with SIGTERM. Its output is discarded, because its child processes may keep the
+/// pipes open.
 fn end(mut child: Child) -> io::Result<Output> {
     let _ = kill_process(Pid::from_child(&child), Signal::TERM);
-    let asked = Instant::now();
+    let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if asked.elapsed() > PATIENCE {
+        if start.elapsed() > GRACE {
             child.kill()?;
             break child.wait()?;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     };
     Ok(Output { status, stdout: Vec::new(), stderr: Vec::new() })
 }
 
-/// Takes from this thread what is out of bounds.
-fn fence(bounds: &Bounds) -> Result<(), RulesetError> {
+/// Restricts this thread to the bounds.
+fn restrict(bounds: &Bounds) -> Result<(), RulesetError> {
     let abi = ABI::V5;
-    // Without the right to move files between folders, which came with the second version, apt could not work.
+    // The right to move files between folders, which apt needs, came with version 2: a kernel without it is
+    // not restricted.
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V2))?
@@ -160,7 +167,7 @@ fn fence(bounds: &Bounds) -> Result<(), RulesetError> {
         .handle_access(AccessFs::from_all(abi))?;
     let ruleset =
         if bounds.network { ruleset } else { ruleset.handle_access(AccessNet::from_all(ABI::V4))? };
-    let mut fence = ruleset.create()?;
+    let mut rules = ruleset.create()?;
     let system = SYSTEM.iter().map(Path::new);
     let reads: Vec<&Path> = match &bounds.reads {
         None => vec![Path::new("/")],
@@ -172,16 +179,16 @@ fn fence(bounds: &Bounds) -> Result<(), RulesetError> {
         (&vec![Path::new("/dev/null")], AccessFs::ReadFile | AccessFs::WriteFile),
     ] {
         for path in paths {
-            // What is not there need not be allowed.
+            // Paths that do not exist need no rule.
             let Ok(open) = PathFd::new(path) else { continue };
             let access = if path.is_dir() { access } else { access & AccessFs::from_file(abi) };
-            fence = fence.add_rule(PathBeneath::new(open, access))?;
+            rules = rules.add_rule(PathBeneath::new(open, access))?;
         }
     }
-    fence.restrict_self().map(drop)
+    rules.restrict_self().map(drop)
 }
 
-/// Limits a program that has just been started, and what it starts from then on.
+/// Limits a program that has just been started, and the processes that it starts from now on.
 fn limit(child: &Child, limits: Limits) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let all = [
@@ -192,14 +199,15 @@ fn limit(child: &Child, limits: Limits) {
     ];
     for (resource, most) in all {
         if most.is_some() {
-            // A limit that is lower already cannot be raised, and need not be.
+            // Fails if the limit is already lower, which is fine.
             let _ = prlimit(pid, resource, Rlimit { current: most, maximum: most });
         }
     }
 }
 
-/// Where a program lies, so that it can read what is beside it: a compiler that is not among the system's.
-pub(crate) fn beside(program: &str, search_path: &std::ffi::OsStr) -> Option<PathBuf> {
+/// The install folder of a program outside the system's folders, such as a compiler, so that it can read its
+/// own files.
+pub(crate) fn install_folder(program: &str, search_path: &std::ffi::OsStr) -> Option<PathBuf> {
     let found =
         std::env::split_paths(search_path).map(|dir| dir.join(program)).find(|path| path.is_file())?;
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -223,7 +231,7 @@ mod tests {
             writes: writes.to_vec(),
             network: false,
             limits: Limits { cpu_s: Some(60), memory_bytes: None, file_bytes: Some(4096) },
-            held: None,
+            lock: None,
         }
     }
 
@@ -235,9 +243,9 @@ mod tests {
         )
     }
 
-    /// Whether the kernel fences; without it these tests can only see that programs run all the same.
-    fn has_fence() -> bool {
-        std::thread::spawn(|| fence(&bounds(&[], &[])).is_ok()).join().unwrap()
+    /// Whether the kernel has Landlock. Without it these tests only check that programs run.
+    fn has_landlock() -> bool {
+        std::thread::spawn(|| restrict(&bounds(&[], &[])).is_ok()).join().unwrap()
     }
 
     #[test]
@@ -246,13 +254,13 @@ mod tests {
         let secret = outside.path().join("secret");
         fs::write(&secret, "the secret").unwrap();
         let bounds = bounds(&[], &[inside.path()]);
-        let (ok, said) = shell(
+        let (ok, printed) = shell(
             "echo one >$TMPDIR/a && mv $HOME/a $HOME/b && cat $HOME/b >/dev/null && cat $HOME/b",
             &bounds,
         );
-        assert!(ok && said == "one\n", "{said}");
-        // tests/short leaves this check out by name where the kernel has none.
-        assert!(has_fence(), "the kernel has no Landlock");
+        assert!(ok && printed == "one\n", "{printed}");
+        // tests/short skips this test by name on kernels without Landlock.
+        assert!(has_landlock(), "the kernel has no Landlock");
         for script in [
             format!("cat {}", secret.display()),
             format!("echo changed >{}", secret.display()),
@@ -260,25 +268,25 @@ mod tests {
             format!("ls {}", outside.path().display()),
             "cat /etc/passwd".to_owned(),
         ] {
-            let (ok, said) = shell(&script, &bounds);
+            let (ok, printed) = shell(&script, &bounds);
             assert!(
-                !ok && said.contains("ermission denied") && !said.contains("the secret"),
-                "{script}: {said}"
+                !ok && printed.contains("ermission denied") && !printed.contains("the secret"),
+                "{script}: {printed}"
             );
         }
         assert_eq!(fs::read(&secret).unwrap(), b"the secret");
-        // This process has lost nothing.
+        // This process is not restricted.
         fs::write(&secret, "changed").unwrap();
     }
 
     #[test]
-    fn a_program_that_nobody_wants_any_more_is_ended_whether_it_likes_it_or_not() {
+    fn a_cancelled_program_is_ended_even_if_it_ignores_sigterm() {
         let started = |script: &str| {
             let mut command = host::command(SHELL);
             command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
-        let begun = Instant::now();
-        // The second one does not listen, and the third one's child has its pipes.
+        let start = Instant::now();
+        // The second program ignores SIGTERM; the third one's child keeps the pipes open.
         for (script, signal) in [
             ("exec sleep 60", 15),
             ("trap '' TERM; while :; do sleep 1; done", 9),
@@ -287,8 +295,8 @@ mod tests {
             let output = gather(started(script), || true).unwrap();
             assert_eq!(output.status.signal(), Some(signal), "{script}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(20));
-        // One that prints more than a pipe holds, both ways, is read to its end.
+        assert!(start.elapsed() < Duration::from_secs(20));
+        // Output larger than a pipe, on both streams, is read to the end.
         let script =
             "i=0; while [ $i -lt 9000 ]; do echo 0123456789; echo 0123456789 >&2; i=$((i + 1)); done; exit 3";
         let output = gather(started(script), || false).unwrap();
@@ -299,19 +307,19 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_no_new_privileges_little_of_the_environment_and_limits() {
+    fn a_program_gets_no_new_privileges_a_minimal_environment_and_limits() {
         let home = tempfile::tempdir().unwrap();
-        let (_, said) = shell(
-            // Limits come from outside, in the moment after the start.
+        let (_, printed) = shell(
+            // Limits are set from outside, shortly after the start.
             "n=0; until [ \"$(ulimit -f)\" = 8 ] || [ $n = 1000 ]; do n=$((n + 1)); sleep 0.01; done; unset n
              cat /proc/self/status || grep NoNewPrivs /proc/$$/status; env; ulimit -c; ulimit -f",
             &bounds(&[Path::new("/proc")], &[home.path()]),
         );
-        assert!(said.contains("NoNewPrivs:\t1"), "{said}");
-        let names: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        assert!(printed.contains("NoNewPrivs:\t1"), "{printed}");
+        let names: Vec<&str> = printed.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
         let known = ["PATH", "LC_ALL", "HOME", "TMPDIR", "PWD", "OLDPWD", "_", "SHLVL"];
         assert!(names.iter().all(|name| known.contains(name)) && names.contains(&"PATH"), "{names:?}");
-        assert!(said.ends_with("\n0\n8\n"), "{said}");
+        assert!(printed.ends_with("\n0\n8\n"), "{printed}");
     }
 
     #[test]
@@ -325,8 +333,8 @@ mod tests {
         let lock = open();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         let mut bounds = bounds(&[], &[home.path()]);
-        bounds.held = Some(&lock);
-        // The program outlives what it was started from; it reads nothing from the lock's file.
+        bounds.lock = Some(&lock);
+        // The background process outlives the shell; the lock's file reads as empty.
         let (ok, _) = shell("cat; exec 3<&0; (exec >/dev/null 2>&1; exec sleep 2) &", &bounds);
         assert!(ok);
         drop(lock);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// What stands at a path.
+/// A directory, file, link or device node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Directory,
@@ -13,7 +13,7 @@ pub(crate) enum Node {
     CharDevice { major: u32, minor: u32 },
 }
 
-/// A file system to be packed. Parent directories come into being with what is put in them.
+/// A file system to be packed. Parent directories are created with their first entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Archive {
     nodes: BTreeMap<String, Node>,
@@ -25,12 +25,13 @@ const S_IFREG: u32 = 0o100_000;
 const S_IFLNK: u32 = 0o120_000;
 
 impl Archive {
-    /// An archive with a root directory. Without that entry the root of a tmpfs is writable by all, which DPDK refuses.
+    /// An archive with a root directory. Without this entry the root of a tmpfs is world-writable, which DPDK
+    /// refuses.
     pub(crate) fn new() -> Self {
         Self { nodes: BTreeMap::from([(".".to_owned(), Node::Directory)]) }
     }
 
-    /// Puts a node at a relative path. Two different nodes at one path are a mistake in the recipe.
+    /// Puts a node at a relative path. Two different nodes at one path are an error in the recipe.
     pub(crate) fn put(&mut self, path: &str, node: Node) -> Result<(), String> {
         for (slash, _) in path.match_indices('/') {
             let parent = &path[..slash];
@@ -44,7 +45,7 @@ impl Archive {
             }
         }
         match self.nodes.get(path) {
-            Some(present) if *present != node => Err(format!("two different things at \"{path}\"")),
+            Some(present) if *present != node => Err(format!("two different entries at \"{path}\"")),
             _ => {
                 self.nodes.insert(path.to_owned(), node);
                 Ok(())
@@ -52,12 +53,12 @@ impl Archive {
         }
     }
 
-    /// Whether something stands at a path.
+    /// Whether the path has an entry.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.nodes.contains_key(path)
     }
 
-    /// The same without folders.
+    /// The archive without its directory entries.
     pub(crate) fn without_directories(mut self) -> Self {
         self.nodes.retain(|_, node| *node != Node::Directory);
         self
@@ -85,8 +86,8 @@ impl Archive {
     }
 }
 
-/// One header of 13 eight-digit hexadecimal numbers after the magic, the name with its zero, and the content, with the
-/// last two padded to a multiple of four bytes in the archive.
+/// Writes an entry: a header of 13 eight-digit hexadecimal numbers after the magic, the name with its final
+/// zero, and the content, the last two padded to a multiple of four bytes in the archive.
 fn entry(out: &mut Vec<u8>, inode: u32, path: &str, mode: u32, device: (u32, u32), content: &[u8]) {
     let size = u32::try_from(content.len()).expect("newc files are under 4 GiB");
     let name_size = u32::try_from(path.len() + 1).expect("paths are short");
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_putting_does_not_matter() {
+    fn the_order_of_insertion_does_not_matter() {
         let mut other = Archive::new();
         other.put("dev/console", Node::CharDevice { major: 5, minor: 1 }).unwrap();
         other.put("sbin", Node::Link { target: "bin".into() }).unwrap();
@@ -150,7 +151,7 @@ mod tests {
         );
     }
 
-    /// Reads an archive by the format's description alone, not by the writer's code.
+    /// Parses an archive independently, from the format's description.
     fn parse(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut at = 0;
         let mut entries = Vec::new();
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_of_the_format_finds_every_entry() {
+    fn an_independent_reader_finds_every_entry() {
         let entries = parse(&sample().to_bytes());
         let names: Vec<&str> = entries.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, [".", "bin", "bin/run", "dev", "dev/console", "etc", "etc/motd", "sbin"]);

@@ -1,15 +1,16 @@
-//! Debian's files of debugging symbols for the programs and libraries of an image: fetched on request, verified and cached as
-//! packages are.
+//! Debian's debugging symbols for the programs and libraries of an image: fetched on request, verified and
+//! cached like packages.
 //!
-//! Most are in packages called `…-dbgsym`, in an archive of their own (`debian-debug`, a suite `trixie-debug` to `trixie`), which not
-//! every mirror has; some, such as those of libc, are in `…-dbg` of the suite itself. Which package has a file's is told by its build
-//! ID: the index lists those of each package. Of a package only these files are kept.
+//! Most are in packages called `…-dbgsym`, in a separate archive (`debian-debug`, with a suite `trixie-debug`
+//! for `trixie`), which not every mirror has. Some, such as libc's, are in `…-dbg` packages of the suite
+//! itself. The index lists the build IDs of each package, by which a file's package is found. Only the needed
+//! files of a package are kept.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doorbell_files::{self as files, Held, hold};
+use doorbell_files::{self as files, UseLock, hold};
 
 use crate::apt::Apt;
 use crate::builder::{BuildOptions, unpack};
@@ -18,25 +19,25 @@ use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
 use crate::image::Image;
 use crate::index::{self, Package};
 use crate::packages::{Catalogue, environment, fetch, index_of_suite, mirror, set_up_apt};
-use crate::place::{Place, UNPACK_PREFIX, temporary};
+use crate::workspace::{UNPACK_PREFIX, Workspace, temporary};
 
-/// What stands for the mirror of debugging symbols if there is none.
+/// Value of the mirror option that disables the archive of debugging symbols.
 const NO_MIRROR: &str = "none";
-/// As many files are named of those that have no symbols.
-const NAMED: usize = 3;
-/// As many digits of an image's hash as a folder's name has.
+/// Number of files without symbols that a message names.
+const FILES_NAMED: usize = 3;
+/// Number of hash digits in a folder's name.
 const NAME_DIGITS: usize = 16;
 
-/// Paths in an image, by the build IDs of the programs and libraries there.
+/// Paths of programs and libraries in an image, by build ID.
 pub type ByBuildId = BTreeMap<String, String>;
 
-/// A folder of files of debugging symbols, by build ID: `.build-id/ab/cdef….debug`. As long as anybody has it, `doorbell cache clean`
-/// leaves it.
+/// A folder of debugging symbols, by build ID: `.build-id/ab/cdef….debug`. `doorbell cache clean` keeps it
+/// while it is in use.
 #[derive(Debug)]
 pub struct DebugSymbols {
     /// The folder.
     pub folder: PathBuf,
-    _held: Held,
+    _held: UseLock,
 }
 
 impl DebugSymbols {
@@ -45,26 +46,26 @@ impl DebugSymbols {
         Ok(held.map(|held| DebugSymbols { folder: folder.to_owned(), _held: held }))
     }
 
-    /// The same, and says which of the programs have none there.
-    fn told(
+    /// Like `find`, and reports the programs without symbols in the folder.
+    fn find_reporting(
         folder: &Path,
         programs: &ByBuildId,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Option<DebugSymbols>, ImageError> {
         let there = DebugSymbols::find(folder)?;
         if there.is_some() {
-            let lacking = lacking(folder, programs);
-            if !lacking.is_empty() {
-                progress(&without(&lacking, programs.len()));
+            let missing = without_symbols(folder, programs);
+            if !missing.is_empty() {
+                progress(&missing_message(&missing, programs.len()));
             }
         }
         Ok(there)
     }
 }
 
-/// The debugging symbols of an image's programs. They are fetched through the cache of [`BuildOptions::cache_dir`] into a folder below
-/// [`BuildOptions::out_dir`], unless they are there. `programs` are those whose symbols are wanted; `progress` is told what is being
-/// done, and which of them have none.
+/// Fetches the debugging symbols of an image's programs through the cache of [`BuildOptions::cache_dir`] into
+/// a folder below [`BuildOptions::out_dir`], unless they are already there. `programs` are the programs to
+/// find symbols for. Reports each step, and the programs without symbols, to `progress`.
 pub fn fetch_debug_symbols(
     image: &Image,
     programs: &ByBuildId,
@@ -72,60 +73,60 @@ pub fn fetch_debug_symbols(
     progress: &mut dyn FnMut(&str),
 ) -> Result<DebugSymbols, ImageError> {
     let path = options.out_dir.join(format!("{}-{}", image.name(), &image.hash()[..NAME_DIGITS]));
-    if let Some(there) = DebugSymbols::told(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
         return Ok(there);
     }
-    let place = Place::prepare(&BuildOptions { out_dir: path.clone(), ..options.clone() }, progress)?;
+    let workspace = Workspace::prepare(&BuildOptions { out_dir: path.clone(), ..options.clone() }, progress)?;
     // Another process may have fetched them meanwhile.
-    if let Some(there) = DebugSymbols::told(&path, programs, progress)? {
+    if let Some(there) = DebugSymbols::find_reporting(&path, programs, progress)? {
         return Ok(there);
     }
     host::require(
         &[APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ],
         Some(host::search_path().as_os_str()),
     )?;
-    let fresh = temporary(&place.parent, &place.building_prefix())?;
+    let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
     let mut wanted = programs.clone();
-    for Archive { apt, catalogue } in archives(image, options, &place, progress)? {
+    for Archive { apt, catalogue } in archives(image, options, &workspace, progress)? {
         let packages = with_symbols(&catalogue.text, &mut wanted)
             .map_err(|problem| ImageError::Content { image: image.name().to_owned(), problem })?;
         if packages.is_empty() {
             continue;
         }
         let debs = fetch(&packages, &apt, catalogue.route, options.offline, progress)?;
-        let unpacked = temporary(&place.cache, UNPACK_PREFIX)?;
-        unpack(debs.iter(), unpacked.path(), &place)?;
-        keep(programs, unpacked.path(), fresh.path())?;
+        let unpacked = temporary(&workspace.cache, UNPACK_PREFIX)?;
+        unpack(debs.iter(), unpacked.path(), &workspace)?;
+        copy_symbol_files(programs, unpacked.path(), fresh.path())?;
     }
     if wanted.len() == programs.len() {
         return Err(ImageError::NoDebugSymbols { image: image.name().to_owned(), programs: programs.len() });
     }
-    // Durable before it has its name, and readable by others as an image is.
+    // Synced before it gets its name, and readable by other users, as an image is.
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
     files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
     files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
-    // Nobody removes it before this process lets its lock go.
-    Ok(DebugSymbols::told(&path, programs, progress)?.expect("it has just been put there"))
+    // No other process removes it while this one holds the lock.
+    Ok(DebugSymbols::find_reporting(&path, programs, progress)?.expect("it has just been put there"))
 }
 
-/// Where packages of debugging symbols are.
+/// An archive with packages of debugging symbols.
 struct Archive {
     apt: Apt,
     catalogue: Catalogue,
 }
 
-/// The suite itself, and that of its debugging symbols.
+/// The suite itself, and its suite of debugging symbols.
 fn archives(
     image: &Image,
     options: &BuildOptions,
-    place: &Place,
+    workspace: &Workspace,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Archive>, ImageError> {
     let manifest = image.manifest();
     let (suite, architecture) = (manifest.suite.as_str(), manifest.architecture.as_str());
     let mut archive = |suite: &str, options: &BuildOptions| {
-        let apt = set_up_apt(suite, architecture, options)?.holding(place.cache_lock())?;
+        let apt = set_up_apt(suite, architecture, options)?.with_lock(workspace.cache_lock())?;
         let catalogue = index_of_suite((suite, architecture), &apt, options, progress)?;
         Ok(Archive { apt, catalogue })
     };
@@ -136,7 +137,7 @@ fn archives(
         let suite = format!("{suite}-debug");
         let own = BuildOptions { mirror: Some(mirror.clone()), ..options.clone() };
         let found = archive(&suite, &own).map_err(|source| match source {
-            // What apt's hints say of mirrors is of those of packages.
+            // apt's hints about mirrors apply to the packages' mirror only.
             ImageError::Tool { what, status, output, .. } => {
                 let source = Box::new(ImageError::Tool { what, status, hint: String::new(), output });
                 ImageError::NoDebugArchive { mirror, suite, source }
@@ -148,7 +149,8 @@ fn archives(
     Ok(all)
 }
 
-/// The mirror of debugging symbols: the one that is named, or else the one that stands beside the mirror of packages, as Debian's own does.
+/// The mirror of debugging symbols: the named one, else the one next to the packages' mirror, as on Debian's
+/// own servers.
 fn debug_mirror(main: &str, named: Option<&str>) -> Result<Option<String>, ImageError> {
     match named {
         Some(NO_MIRROR) => Ok(None),
@@ -160,7 +162,8 @@ fn debug_mirror(main: &str, named: Option<&str>) -> Result<Option<String>, Image
     }
 }
 
-/// The packages that an index says to have some of the wanted files' symbols; these are wanted no more.
+/// The packages with symbols of some of the wanted files, according to the index; removes these files from
+/// `wanted`.
 fn with_symbols(index: &str, wanted: &mut ByBuildId) -> Result<Vec<Package>, String> {
     let mut found = Vec::new();
     for paragraph in index::paragraphs(index) {
@@ -180,12 +183,12 @@ fn with_symbols(index: &str, wanted: &mut ByBuildId) -> Result<Vec<Package>, Str
     Ok(found)
 }
 
-/// Takes the programs' files out of unpacked packages.
-fn keep(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageError> {
+/// Copies the programs' symbol files out of the unpacked packages.
+fn copy_symbol_files(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageError> {
     for id in programs.keys() {
         let Some(name) = file_of(id) else { continue };
         let from = unpacked.join("usr/lib/debug").join(&name);
-        // A link would lead elsewhere.
+        // A link could lead out of the folder.
         if !fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
             continue;
         }
@@ -197,22 +200,22 @@ fn keep(programs: &ByBuildId, unpacked: &Path, into: &Path) -> Result<(), ImageE
     Ok(())
 }
 
-/// Where a folder of symbols has those of a build ID.
+/// Path of a build ID's file in a folder of symbols.
 fn file_of(id: &str) -> Option<String> {
     let (first, rest) = id.split_at_checked(2)?;
     Some(format!(".build-id/{first}/{rest}.debug"))
 }
 
-/// Those of the programs whose symbols are not in a folder.
-fn lacking(folder: &Path, programs: &ByBuildId) -> ByBuildId {
+/// The programs whose symbols are not in the folder.
+fn without_symbols(folder: &Path, programs: &ByBuildId) -> ByBuildId {
     let has = |id: &str| file_of(id).is_some_and(|name| folder.join(name).exists());
     programs.iter().filter(|(id, _)| !has(id)).map(|(id, path)| (id.clone(), path.clone())).collect()
 }
 
-fn without(wanted: &ByBuildId, all: usize) -> String {
+fn missing_message(wanted: &ByBuildId, all: usize) -> String {
     let mut names: Vec<&str> =
-        wanted.values().map(|path| path.rsplit('/').next().unwrap_or(path)).take(NAMED).collect();
-    if wanted.len() > NAMED {
+        wanted.values().map(|path| path.rsplit('/').next().unwrap_or(path)).take(FILES_NAMED).collect();
+    if wanted.len() > FILES_NAMED {
         names.push("…");
     }
     format!("no debugging symbols for {} of {all} programs and libraries: {}", wanted.len(), names.join(", "))
@@ -223,25 +226,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_without_symbols_are_named_each_time_that_the_folder_is_taken() {
+    fn programs_without_symbols_are_reported_at_each_use_of_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let programs = [("abcd", "usr/bin/one"), ("abef", "usr/lib/two.so"), ("x", "usr/bin/odd")];
         let programs: ByBuildId =
             programs.iter().map(|(id, path)| ((*id).to_owned(), (*path).to_owned())).collect();
-        let mut said = Vec::new();
-        let mut told = |folder: &Path| {
-            DebugSymbols::told(folder, &programs, &mut |line| said.push(line.to_owned())).unwrap().is_some()
+        let mut messages = Vec::new();
+        let mut find = |folder: &Path| {
+            DebugSymbols::find_reporting(folder, &programs, &mut |line| messages.push(line.to_owned()))
+                .unwrap()
+                .is_some()
         };
-        assert!(!told(&folder.path().join("none")));
+        assert!(!find(&folder.path().join("none")));
         let there = folder.path().join("image-1");
         fs::create_dir_all(there.join(".build-id/ab")).unwrap();
         fs::write(there.join(".build-id/ab/cd.debug"), "").unwrap();
-        assert!(told(&there) && told(&there));
-        assert_eq!(said, ["no debugging symbols for 2 of 3 programs and libraries: two.so, odd"; 2]);
+        assert!(find(&there) && find(&there));
+        assert_eq!(messages, ["no debugging symbols for 2 of 3 programs and libraries: two.so, odd"; 2]);
     }
 
     #[test]
-    fn the_mirror_of_debugging_symbols_stands_beside_the_other_unless_it_is_named() {
+    fn the_debug_mirror_defaults_to_the_folder_next_to_the_packages_mirror() {
         let of = |main, named| debug_mirror(main, named);
         assert_eq!(
             of("http://a.example/debian/", None).unwrap().as_deref(),
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_chosen_by_the_build_ids_that_their_paragraphs_list() {
+    fn packages_are_chosen_by_the_build_ids_in_the_index() {
         let paragraph = |name: &str, ids: &str| {
             format!(
                 "Package: {name}\nVersion: 1\nArchitecture: riscv64\nBuild-Ids: {ids}\nSize: 5\nSHA256: aa\n\n"
@@ -277,6 +282,9 @@ mod tests {
         let found = with_symbols(&index, &mut wanted).unwrap();
         let names: Vec<&str> = found.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["tool-dbgsym", "libc6-dbg"]);
-        assert_eq!(without(&wanted, 3), "no debugging symbols for 1 of 3 programs and libraries: own");
+        assert_eq!(
+            missing_message(&wanted, 3),
+            "no debugging symbols for 1 of 3 programs and libraries: own"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! An image's disk: whole packages and the recipe's own files as an ext2 file system, for what is too much for the
-//! guest's memory. Packages are unpacked as they are; none of their scripts runs.
+//! An image's disk: an ext2 file system with whole packages and the recipe's own files, for what does not fit
+//! in the guest's memory. Packages are unpacked without running their scripts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,13 +14,13 @@ use crate::recipe::{Disk, Recipe};
 
 impl Disk {
     /// Whether a package goes onto the disk.
-    pub(crate) fn takes(&self, package: &str) -> bool {
+    pub(crate) fn includes(&self, package: &str) -> bool {
         let named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));
         named(&self.packages) && !named(&self.leave_out_packages)
     }
 }
 
-/// Writes the disk into `out`, from the folder in which its packages were unpacked.
+/// Writes the disk into `out`, from the folder with the unpacked packages.
 pub(crate) fn write_disk(
     recipe: &Recipe,
     disk: &Disk,
@@ -29,7 +29,7 @@ pub(crate) fn write_disk(
 ) -> Result<(), ImageError> {
     let fail = |problem: String| ImageError::Content { image: recipe.name().to_owned(), problem };
     let system = file_system(recipe, disk, unpacked).map_err(fail)?;
-    // The same recipe has the same identifier.
+    // The UUID follows from the recipe.
     let mut id = [0; 16];
     for (at, byte) in id.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&recipe.hash()[2 * at..2 * at + 2], 16).expect("a hash is hexadecimal");
@@ -93,10 +93,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_and_files_are_chosen_by_patterns_and_the_recipes_own_come_last() {
+    fn patterns_choose_packages_and_files_and_the_recipes_files_win() {
         let recipe = Recipe::load("server").unwrap();
         let disk = recipe.spec.disk.clone().unwrap();
-        assert!(disk.takes("busybox-static") && !disk.takes("linux-image-6.12-riscv64"));
+        assert!(disk.includes("busybox-static") && !disk.includes("linux-image-6.12-riscv64"));
         let unpacked = tempfile::tempdir().unwrap();
         let root = unpacked.path();
         for folder in ["usr/share/doc/tool", "usr/bin", "etc"] {
@@ -110,19 +110,19 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         write_disk(&recipe, &disk, root, out.path()).unwrap();
         let image = out.path().join(DISK_FILE);
-        let ask = |question: &str| {
-            let asked = Command::new("debugfs")
-                .args(["-R", question])
+        let debugfs = |request: &str| {
+            let output = Command::new("debugfs")
+                .args(["-R", request])
                 .arg(&image)
                 .env("PATH", crate::host::search_path())
                 .output();
-            let output = asked.expect("this test needs debugfs (package e2fsprogs)");
+            let output = output.expect("this test needs debugfs (package e2fsprogs)");
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
         };
-        assert!(ask("cat /usr/bin/tool").contains("program"));
-        assert!(ask("stat /usr/bin/alias").contains("Fast link dest: \"tool\""));
-        assert!(ask("stat /usr/share/doc/tool/changelog").contains("File not found"));
+        assert!(debugfs("cat /usr/bin/tool").contains("program"));
+        assert!(debugfs("stat /usr/bin/alias").contains("Fast link dest: \"tool\""));
+        assert!(debugfs("stat /usr/share/doc/tool/changelog").contains("File not found"));
         let Node::File { content, .. } = &recipe.disk_files["etc/passwd"] else { panic!("a file") };
-        assert!(ask("cat /etc/passwd").contains(std::str::from_utf8(content).unwrap()));
+        assert!(debugfs("cat /etc/passwd").contains(std::str::from_utf8(content).unwrap()));
     }
 }

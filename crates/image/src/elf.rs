@@ -1,29 +1,29 @@
-//! What an ELF file asks for: the interpreter and libraries of a program (System V gABI, chapter 5), and the
-//! modules on which a Linux kernel module depends (its `.modinfo` section).
+//! Dependencies in ELF files: a program's interpreter and libraries (System V gABI, chapter 5), and the
+//! modules that a Linux kernel module needs (its `.modinfo` section).
 
 use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 
-/// Numbers in an ELF header.
+/// Machine numbers in the ELF header.
 pub(crate) const MACHINE_X86_64: u16 = 62;
 pub(crate) const MACHINE_AARCH64: u16 = 183;
 pub(crate) const MACHINE_RISCV: u16 = 243;
 
-/// The machine that an ELF file is for; `None` if it is none.
+/// The machine of an ELF file; `None` for other files.
 pub(crate) fn machine(data: &[u8]) -> Option<u16> {
     let number: [u8; 2] = data.get(18..20)?.try_into().ok()?;
     data.starts_with(b"\x7fELF").then(|| u16::from_le_bytes(number))
 }
 
-/// What the dynamic linker would load for a program or library.
+/// Files that the dynamic linker loads for a program or library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dynamic {
     pub interpreter: Option<String>,
     pub needed: Vec<String>,
 }
 
-/// Reads a 64-bit ELF program or library; a static one needs nothing.
+/// Reads a 64-bit ELF program or library; a static program needs nothing.
 pub(crate) fn dynamic(data: &[u8]) -> Result<Dynamic, String> {
     read_dynamic(data).map_err(|error| format!("not a usable 64-bit ELF file: {error}"))
 }
@@ -53,12 +53,12 @@ pub(crate) fn module_depends(data: &[u8]) -> Result<Vec<String>, String> {
     Ok(value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-/// The names, with `*`, under which the kernel asks for a module besides its own.
+/// The module's aliases, which may contain `*`: further names under which the kernel requests it.
 pub(crate) fn module_aliases(data: &[u8]) -> Result<Vec<String>, String> {
     module_values(data, "alias=")
 }
 
-/// The values of a key of `.modinfo`.
+/// The values of a key in `.modinfo`.
 fn module_values(data: &[u8], key: &str) -> Result<Vec<String>, String> {
     let info = modinfo(data).map_err(|error| format!("not a kernel module: {error}"))?;
     let info = info.ok_or("not a kernel module: it has no .modinfo")?;
@@ -84,9 +84,8 @@ mod tests {
 
     use super::*;
 
-    /// What readelf, another reader, says of the running test program.
     #[test]
-    fn the_host_s_own_program_needs_what_readelf_says() {
+    fn needed_libraries_and_interpreter_agree_with_readelf() {
         let path = std::env::current_exe().unwrap();
         let found = dynamic(&std::fs::read(&path).unwrap()).unwrap();
         assert!(found.needed.iter().any(|name| name.starts_with("libc.so")), "{found:?}");
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_a_torn_file_are_errors_not_panics() {
+    fn text_and_truncated_files_are_errors_not_panics() {
         assert!(dynamic(b"#!/bin/sh\n").is_err());
         assert!(module_depends(b"").is_err());
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what to do about it.
+//! Errors of building and opening images, with messages that state the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ pub enum ImageError {
         "there is no image recipe \"{name}\"; the built-in ones are: {known} (or name a .toml file, or a folder with an image.toml)"
     )]
     UnknownRecipe {
-        /// What was asked for.
+        /// The name as given.
         name: String,
         /// The built-in names, comma-separated.
         known: String,
     },
-    /// A file that is no recipe is named in the place of one.
+    /// A file that is not a recipe was given as one.
     #[error(
-        "{name} is no recipe of an image: a program's source stands in a recipe's [build.programs], and a program that is compiled is handed \
-         over by --script or --file of `doorbell run` (docs/images.md)"
+        "{name} is not an image recipe: list a program's source in a recipe's [build.programs], or pass a compiled \
+         program with --script or --file of `doorbell run` (docs/images.md)"
     )]
     NoRecipe {
-        /// What was named.
+        /// The path as given.
         name: String,
     },
-    /// A recipe that cannot be read or makes no sense.
+    /// A recipe cannot be read or is invalid.
     #[error("recipe {recipe}: {problem}")]
     Recipe {
         /// The recipe's name or path.
         recipe: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A program of the host is missing.
+    /// A program is missing on the host.
     #[error(
         "{tool} is not installed on this machine; install the package {package} (apt-get install {package})"
     )]
@@ -43,7 +43,7 @@ pub enum ImageError {
         /// The Debian package that has it.
         package: &'static str,
     },
-    /// The host does not say where a Debian archive is.
+    /// The host's apt sources name no Debian archive.
     #[error(
         "no Debian archive found in this machine's apt sources ({searched}); name one, for example your nearest Debian mirror's \
          address ending in /debian, with the environment variable DOORBELL_DEBIAN_MIRROR"
@@ -52,40 +52,40 @@ pub enum ImageError {
         /// The folder that was searched.
         searched: PathBuf,
     },
-    /// Where debugging symbols are does not follow from where packages are.
+    /// The address of the debugging symbols' mirror cannot be derived from the packages' mirror.
     #[error(
-        "where the debugging symbols to {mirror} are is not known; name the archive, whose address ends in /debian-debug, with the \
+        "cannot derive the mirror of debugging symbols from {mirror}; name it, an address ending in /debian-debug, with the \
          environment variable DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only what the suite itself has, such as libc's)"
     )]
     NoDebugMirror {
         /// The mirror of packages.
         mirror: String,
     },
-    /// The archive of debugging symbols cannot be had.
+    /// The archive of debugging symbols is not available.
     #[error(
-        "the debugging symbols of Debian's programs are in an archive of their own, {suite} in {mirror}, which cannot be had; not every \
-         mirror has it, and not every network reaches one: name one that can be reached, whose address ends in /debian-debug, with \
-         DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only what the suite itself has, such as libc's); without --debug-symbols, a \
-         profile shows such functions by where they begin in their files\n{source}"
+        "the debugging symbols of Debian's programs are in a separate archive, {suite} in {mirror}, which is not available \
+         (not every mirror has it, and not every network reaches one): name a reachable one, whose address ends in \
+         /debian-debug, with DOORBELL_DEBIAN_DEBUG_MIRROR (\"none\" takes only what the suite itself has, such as libc's); \
+         without --debug-symbols, a profile shows such functions by their start addresses in their files\n{source}"
     )]
     NoDebugArchive {
-        /// The address.
+        /// The archive's address.
         mirror: String,
-        /// The suite that was looked for.
+        /// The suite of debugging symbols.
         suite: String,
-        /// What apt said.
+        /// apt's error.
         source: Box<ImageError>,
     },
-    /// No package of debugging symbols is of what the image has.
+    /// No package of debugging symbols matches the image's programs.
     #[error(
-        "there are no debugging symbols for any of the {programs} stripped programs and libraries of image {image}: the archive has \
-         those of other versions, or of none of its packages; with the archive's newest packages there are, if at all: doorbell image \
-         build {image} --refresh"
+        "there are no debugging symbols for any of the {programs} stripped programs and libraries of image {image}: the \
+         archive has symbols of other versions, or none at all; if other versions, rebuild the image from the newest \
+         packages with: doorbell image build {image} --refresh"
     )]
     NoDebugSymbols {
         /// The image's name.
         image: String,
-        /// How many programs and libraries were looked for.
+        /// Number of programs and libraries.
         programs: usize,
     },
     /// The mirror's address cannot be used.
@@ -93,7 +93,7 @@ pub enum ImageError {
     BadMirror {
         /// The address as given.
         mirror: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
     /// The keys that verify the archive are missing.
@@ -108,34 +108,32 @@ pub enum ImageError {
     /// A program of the host failed.
     #[error("{what} failed ({status}){hint}\n{output}")]
     Tool {
-        /// What was being done.
+        /// The action that failed.
         what: String,
         /// Its exit status.
         status: String,
-        /// What to try; empty or starting with a semicolon.
+        /// A remedy; empty or starting with a semicolon.
         hint: String,
         /// The last lines it printed.
         output: String,
     },
-    /// The user wants no more of it.
+    /// The user interrupted the build.
     #[error(
-        "interrupted while an image was being built; what was there before is as it was, and what has been fetched stays in the cache"
+        "interrupted while an image was being built; an image that existed before is unchanged, and fetched packages stay in the cache"
     )]
     Interrupted,
-    /// Something is needed from the network, which must not be used.
-    #[error(
-        "{what} is not in the cache {cache}, and the build must stay off line; build once without --offline"
-    )]
+    /// A download is needed, but the build is off line.
+    #[error("{what} is not in the cache {cache}, and --offline forbids downloads; build once without it")]
     Offline {
-        /// What is missing.
+        /// The missing package or index.
         what: String,
         /// The cache folder.
         cache: PathBuf,
     },
-    /// A package in the cache is not what the signed index says, and cannot be fetched again now.
+    /// A package in the cache does not match the signed index, and cannot be fetched again off line.
     #[error(
-        "package {package} is damaged in the cache ({path}), and the build must stay off line; build once without --offline, \
-         which fetches it again"
+        "package {package} is damaged in the cache ({path}), and --offline forbids downloads; build once without it to \
+         fetch the package again"
     )]
     DamagedPackage {
         /// The package.
@@ -150,49 +148,50 @@ pub enum ImageError {
     CachePath {
         /// The cache folder.
         cache: PathBuf,
-        /// What is wrong with the path.
+        /// The problem.
         problem: &'static str,
     },
-    /// A lock file that cannot be used.
+    /// A lock file cannot be used.
     #[error("lock file {path}: {problem}")]
-    Pins {
+    LockFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The archive has moved on from what a lock file names.
+    /// The archive no longer has versions that a lock file names.
     #[error(
-        "the lock file {path} names packages that are not in the cache, and that the mirror does not have any more:\n  \
-         {packages}\nname a mirror that keeps old packages with --mirror, or take the new ones with: doorbell image lock \
+        "the lock file {path} names packages that are neither in the cache nor on the mirror:\n  \
+         {packages}\nname a mirror that keeps old packages with --mirror, or lock the current ones with: doorbell image lock \
          RECIPE --refresh --out {path}"
     )]
-    Gone {
+    NoLongerAvailable {
         /// The lock file.
         path: PathBuf,
-        /// Name and version of each, and what there is instead.
+        /// Name and version of each, and the archive's current version.
         packages: String,
     },
-    /// Something is not among the packages that the program knows, which stand in for a mirror's index that is not as it was signed.
+    /// A package is missing in the fallback index, which is used while a mirror's index does not match its
+    /// signature.
     #[error(
-        "image {image}: {problem}, as far as this program knows, and the mirror's own index is not the one that its signed list \
-         names at the moment; try again later, or name another mirror with DOORBELL_DEBIAN_MIRROR"
+        "image {image}: {problem}, according to this program's built-in package list, and the mirror's index does not match its signed \
+         Release file; try again later, or name another mirror with DOORBELL_DEBIAN_MIRROR"
     )]
-    NotKnown {
+    NotInFallbackIndex {
         /// The recipe's name, or the package's.
         image: String,
-        /// What is missing.
+        /// The missing package.
         problem: String,
     },
-    /// The packages do not hold what the recipe asks for, or not in the expected form.
+    /// The packages lack a file that the recipe needs, or it has the wrong format.
     #[error("image {image}: {problem}")]
     Content {
         /// The recipe's name.
         image: String,
-        /// What is missing or wrong.
+        /// The missing or wrong file.
         problem: String,
     },
-    /// A downloaded package is not what the signed index says.
+    /// A downloaded package does not match the signed index.
     #[error(
         "package {package} has the wrong SHA-256: expected {expected}, got {actual}; delete {path} and build again"
     )]

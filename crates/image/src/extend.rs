@@ -1,6 +1,6 @@
-//! Where a recipe comes from, and recipes that extend another: a user's own TOML file anywhere on disk names a
-//! recipe with `extends` and says only what is to be added to it. Lists add up, single values replace; a file at a path
-//! that the other recipe has replaces it. Such recipes can be extended in turn.
+//! Recipe sources, and recipes that extend another: a user's own TOML file anywhere on disk names a recipe
+//! with `extends` and gives only the additions. Lists are appended, single values replace. A file replaces
+//! the base recipe's file at the same path. Extended recipes can be extended again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::cpio::Node;
 use crate::error::ImageError;
 use crate::recipe::{LocalFile, RECIPE_FILE, Recipe, Spec};
 
-/// The start of every recipe, by which the two kinds are told apart.
+/// The key that distinguishes a recipe that extends another from one that does not.
 #[derive(Deserialize)]
 struct Head {
     extends: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Extension {
     /// Words to append.
     #[serde(default)]
     command_line: String,
-    /// Shell lines that run once the other recipe's `init` has set the machine up.
+    /// Shell lines that run after the base recipe's `init` has set up the machine.
     #[serde(default)]
     init: Vec<String>,
     #[serde(default)]
@@ -45,7 +45,7 @@ pub(crate) struct Extension {
     #[serde(default)]
     initramfs: MoreInitramfs,
     build: Option<Build>,
-    /// For this recipe alone: it pins more packages than the other recipe has.
+    /// Not inherited: a lock file must also pin the packages that this recipe adds.
     lock: Option<String>,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct Extension {
 struct MorePackages {
     roots: Vec<String>,
     install: Vec<String>,
-    /// Replaces the other recipe's, which may leave out just what is wanted here.
+    /// Replaces the base recipe's patterns, because these may leave out a package that is needed here.
     leave_out: Option<Vec<String>>,
-    /// For this recipe alone: the other one's packages stay.
+    /// This recipe's own file; the packages that the base pins exactly stay.
     exact: Option<String>,
 }
 
@@ -80,7 +80,7 @@ struct MoreInitramfs {
 }
 
 impl Extension {
-    /// Lays the extension over a recipe; `stem` is its name if it gives none.
+    /// Applies the extension to a recipe; `stem` is the default name.
     pub(crate) fn apply(&self, base: &Recipe, stem: &str) -> Result<Spec, String> {
         let mut spec = base.spec.clone();
         spec.name = self.name.clone().unwrap_or_else(|| stem.to_owned());
@@ -106,33 +106,33 @@ impl Extension {
         all.files.clone_from(&more.files);
         spec.init.extend_from_slice(&self.init);
         if let Some(more) = &self.build {
-            spec.build = Some(spec.build.map_or_else(|| more.clone(), |base| base.and(more)));
+            spec.build = Some(spec.build.map_or_else(|| more.clone(), |base| base.merge(more)));
         }
         spec.lock.clone_from(&self.lock);
         Ok(spec)
     }
 
-    /// Where the sources are of programs that it adds.
+    /// The folder with the sources of programs that the extension adds.
     pub(crate) fn build_folder(&self) -> Option<&str> {
         self.build.as_ref().map(|build| build.folder.as_str())
     }
 }
 
-/// Where a recipe's TOML and the files that it names are.
+/// Location of a recipe's TOML and of the files that it names.
 pub(crate) enum Origin {
     Builtin(&'static BuiltinRecipe),
     /// A folder and the name of the TOML file in it.
     Folder(PathBuf, String),
 }
 
-/// Whether a path is that of a program's source, by its ending.
+/// Whether a path is a program's source file, by its extension.
 fn is_source(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ["c", "cc", "cpp", "S", "s", "rs", "py", "sh"].contains(&ending))
 }
 
 impl Origin {
-    /// What a name or path means. A built-in name wins over a file of that name; write `./NAME` for the file.
+    /// Resolves a name or path. A built-in name wins over a file of that name; write `./NAME` for the file.
     pub(crate) fn find(path: &Path) -> Result<Origin, ImageError> {
         let builtin = BUILTIN.iter().find(|builtin| Path::new(builtin.name).as_os_str() == path.as_os_str());
         if let Some(builtin) = builtin {
@@ -156,7 +156,7 @@ impl Origin {
         }
     }
 
-    /// What messages call it.
+    /// The name used in messages.
     pub(crate) fn shown(&self) -> String {
         match self {
             Origin::Builtin(builtin) => builtin.name.to_owned(),
@@ -165,7 +165,7 @@ impl Origin {
         }
     }
 
-    /// What tells it from all others: a built-in name, or an absolute path.
+    /// A unique name: a built-in recipe's name, or an absolute path.
     pub(crate) fn identity(&self) -> String {
         match self {
             Origin::Builtin(builtin) => builtin.name.to_owned(),
@@ -176,7 +176,7 @@ impl Origin {
         }
     }
 
-    /// The name of a recipe that gives itself none.
+    /// The default name of a recipe without a `name`.
     pub(crate) fn stem(&self) -> String {
         let file = match self {
             Origin::Builtin(builtin) => return builtin.name.to_owned(),
@@ -193,8 +193,8 @@ impl Origin {
         }
     }
 
-    /// Where a file beside the recipe is; a built-in recipe is nowhere.
-    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+    /// Path of a file next to the recipe; `None` for a built-in recipe.
+    pub(crate) fn sibling(&self, name: &str) -> Option<PathBuf> {
         match self {
             Origin::Builtin(_) => None,
             Origin::Folder(folder, _) => Some(folder.join(name)),
@@ -233,7 +233,7 @@ impl Origin {
     }
 
     fn builtin_file(&self, file: &str) -> Result<Vec<u8>, ImageError> {
-        let Origin::Builtin(builtin) = self else { unreachable!("only asked for by built-in recipes") };
+        let Origin::Builtin(builtin) = self else { unreachable!("called for built-in recipes only") };
         let found = builtin.files.iter().find(|(name, _)| *name == file);
         found.map(|(_, content)| content.as_bytes().to_vec()).ok_or_else(|| ImageError::Recipe {
             recipe: self.shown(),
@@ -241,7 +241,7 @@ impl Origin {
         })
     }
 
-    /// All C sources and headers of a folder beside the recipe, by their paths in it.
+    /// All C sources and headers of a folder next to the recipe, by path in that folder.
     pub(crate) fn read_sources(&self, name: &str) -> Result<BTreeMap<String, Node>, ImageError> {
         let mut nodes = BTreeMap::new();
         match self {
@@ -268,7 +268,7 @@ impl Origin {
         Ok(nodes)
     }
 
-    /// The file with the packages that a recipe names exactly, by its name; none if there is none.
+    /// The file with the packages that the recipe pins exactly, by name; empty if the recipe names none.
     pub(crate) fn read_exact(&self, name: Option<&str>) -> Result<BTreeMap<String, Node>, ImageError> {
         let local = name.map(|name| {
             (name.to_owned(), LocalFile { from: name.to_owned(), executable: false, mode: None })
@@ -276,7 +276,8 @@ impl Origin {
         self.read_files(&local.into_iter().collect())
     }
 
-    /// What a recipe's `files` put into the guest: files, or folders with all that is in them, by guest path.
+    /// Reads the files, and folders with their contents, that a recipe's `files` put into the guest, by guest
+    /// path.
     pub(crate) fn read_files(
         &self,
         files: &BTreeMap<String, LocalFile>,
@@ -295,7 +296,7 @@ impl Origin {
                     if !from.exists() {
                         return Err(fail(format!("the file {} is missing", local.from)));
                     }
-                    stays_inside(folder, &local.from).map_err(fail)?;
+                    check_inside(folder, &local.from).map_err(fail)?;
                     read_tree(&from, path, mode, &mut nodes)?;
                 }
             }
@@ -304,9 +305,9 @@ impl Origin {
     }
 }
 
-/// A link is followed as far as the recipe's own folder reaches: an unpacked recipe of somebody else's must not bring this
+/// Refuses a link that leads out of the recipe's folder: a third party's recipe must not copy this
 /// machine's files into a guest.
-fn stays_inside(folder: &Path, name: &str) -> Result<(), String> {
+fn check_inside(folder: &Path, name: &str) -> Result<(), String> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let real = |path: &Path| path.canonicalize().map_err(|error| format!("cannot read {name}: {error}"));
     let (folder, target) = (real(folder)?, real(&folder.join(name))?);
@@ -319,8 +320,8 @@ fn stays_inside(folder: &Path, name: &str) -> Result<(), String> {
     }
 }
 
-/// Reads a file, or a folder with all that is in it. A link that the recipe names is followed; those in a folder
-/// stay links. Without `mode` a file is a program if the host's is.
+/// Reads a file, or a folder with its contents. A link that the recipe names is followed; links in a folder
+/// stay links. Without `mode`, the host file's executable bits decide whether it is a program.
 fn read_tree(
     from: &Path,
     to: &str,
@@ -362,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with these files; those that end in `.toml` are recipes and get the schema's line.
+    /// A folder with these files. A file whose name ends in `.toml` is a recipe and gets a schema line.
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_add_up_single_values_replace_and_files_win() {
+    fn extension_appends_lists_and_replaces_values_and_files() {
         let dir = folder(&[
             (
                 "one.toml",
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(two.command_line(), format!("{} a=1 b=2", net.command_line()));
         assert_eq!(two.spec.init, ["first", "second"]);
         assert!(two.is_a("net") && !two.is_a("testpmd") && !two.is_a("both"));
-        assert!(Recipe::load("dpdk").unwrap().is_a("testpmd"), "by way of itself");
+        assert!(Recipe::load("dpdk").unwrap().is_a("testpmd"), "dpdk extends testpmd directly");
         assert_eq!(two.spec.packages.roots, net.spec.packages.roots);
         assert_eq!(two.spec.packages.install, ["jq"]);
         assert_eq!(two.spec.kernel.modules, ["8021q", "e1000", "dummy"]);
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_inside_the_recipes_folder_and_refused_where_it_leads_out() {
+    fn a_link_may_stay_inside_the_recipes_folder_but_not_lead_out() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret.c"), "secret").unwrap();
         let files = "extends = \"net\"\ninitramfs.files.x.from = \"link\"";
@@ -424,13 +425,13 @@ mod tests {
         for target in [outside.path().join("secret.c"), outside.path().to_owned(), "/etc/passwd".into()] {
             fs::remove_file(&link).unwrap();
             symlink(&target, &link).unwrap();
-            let told = problem(&dir, "files.toml");
-            assert!(told.contains("link is a link to") && told.contains("outside"), "{told}");
+            let error = problem(&dir, "files.toml");
+            assert!(error.contains("link is a link to") && error.contains("outside"), "{error}");
         }
     }
 
     #[test]
-    fn the_hash_follows_every_file_mode_and_base_and_the_folder_does_not() {
+    fn the_hash_covers_files_modes_and_base_but_the_folder_name_does_not() {
         let dir = folder(&[
             ("one.toml", "extends = \"net\"\ninitramfs.files.x.from = \"x\""),
             ("two.toml", "extends = \"one.toml\""),
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_extended_is_named() {
+    fn an_invalid_extends_is_reported_by_name() {
         let dir = folder(&[
             ("a.toml", "extends = \"b.toml\""),
             ("b.toml", "extends = \"./a.toml\""),
@@ -482,21 +483,24 @@ mod tests {
             ("initramfs.files.\"/x\".from = \"w.toml\"", ["/x", "relative path"]),
             ("initramfs.files.x = { from = \"w.toml\", mode = \"rwx\" }", ["rwx", "octal"]),
             ("initramfs.files.x = { from = \"w.toml\", mode = \"77777\" }", ["77777", "octal"]),
-            ("init = [\"a\\nb\"]", ["init", "more than a line"]),
+            ("init = [\"a\\nb\"]", ["init", "more than one line"]),
             ("schema_version = 2", ["schema_version", "unknown field"]),
         ] {
             let dir = folder(&[("w.toml", &format!("extends = \"net\"\n{line}\n"))]);
-            let told = problem(&dir, "w.toml");
-            assert!(parts.iter().all(|part| told.contains(part)), "{line}: {told}");
+            let error = problem(&dir, "w.toml");
+            assert!(parts.iter().all(|part| error.contains(part)), "{line}: {error}");
         }
     }
 
     #[test]
-    fn a_source_or_another_file_in_a_recipes_place_is_told_where_it_belongs() {
+    fn a_source_file_in_place_of_a_recipe_is_refused_with_a_hint() {
         let dir = folder(&[("count.c", "int main(void) { return 0; }\n"), ("own", "text")]);
         for name in [dir.path().join("count.c"), dir.path().join("own"), "gone/count.c".into()] {
             let error = Origin::find(&name).err().unwrap().to_string();
-            assert!(error.contains("is no recipe") && error.contains("[build.programs]"), "{error}");
+            assert!(
+                error.contains("is not an image recipe") && error.contains("[build.programs]"),
+                "{error}"
+            );
         }
         assert!(
             Origin::find(Path::new("nope")).err().unwrap().to_string().contains("there is no image recipe")

@@ -1,35 +1,36 @@
-//! Which of the compiler's options a recipe may use.
+//! The compiler options that a recipe may use.
 //!
-//! A compiler takes options that run programs of the recipe's choice (`-wrapper`, `-fplugin=`, `-B`, `-specs=`), that read or write any
-//! file of the host (`@file`, `-T`, `-o`, `-dumpdir`), or that hand options on to programs that have such options themselves
-//! (`-Wl,`, `-Wa,`, `-Xlinker`). Each compiler release may add more, so what is known to be harmless is allowed, and
-//! nothing else.
+//! A compiler has options that run programs of the recipe's choice (`-wrapper`, `-fplugin=`, `-B`,
+//! `-specs=`), that read or write any file of the host (`@file`, `-T`, `-o`, `-dumpdir`), or that pass
+//! options to programs with such options (`-Wl,`, `-Wa,`, `-Xlinker`). Each compiler release may add more. So
+//! only options from a list of harmless ones are allowed.
 
-/// What a refused option's message says is allowed.
+/// The allowed options, for the error message.
 const ALLOWED: &str = "allowed are -O…, -g, -std=…, -W… (warnings), -m…, -D…, -U…, -I and -include of the recipe's own or the packages' \
     headers, -pthread, -static, -nostdlib and their like, -Wl,--gc-sections and its like, and those -f… that change the code \
     and touch no files";
 
 /// Options that are allowed as they are.
 #[rustfmt::skip]
-const WHOLE: &[&str] = &[
+const EXACT_OPTIONS: &[&str] = &[
     "-O", "-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Og", "-Ofast", "-g", "-g0", "-g1", "-g2", "-g3", "-ggdb", "-gdwarf",
     "-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5", "-ansi", "-pedantic", "-pedantic-errors", "-w", "-pipe", "-pthread",
     "-static", "-static-pie", "-static-libgcc", "-shared", "-pie", "-no-pie", "-nostdinc", "-nostdlib", "-nostartfiles",
     "-nodefaultlibs", "-nolibc", "-rdynamic", "-s",
-    // Of the linker's options those that choose what a program consists of.
+    // Linker options that choose the contents of a program.
     "-Wl,--gc-sections", "-Wl,--no-gc-sections", "-Wl,--as-needed", "-Wl,--no-as-needed", "-Wl,--export-dynamic", "-Wl,-E",
     "-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--build-id=none", "-Wl,-O1", "-Wl,-O2", "-Wl,-z,now", "-Wl,-z,relro",
     "-Wl,-z,norelro", "-Wl,-z,noexecstack", "-Wl,-Bsymbolic", "-Wl,--no-undefined", "-Wl,--fatal-warnings",
 ];
 
-/// Beginnings of options whose rest is a plain value: letters, digits and `= . _ + -`.
-/// No warning and no option of the machine names a file; those of the linker and the assembler have a comma.
-const WITH_VALUE: &[&str] = &["-std=", "-W", "-m", "--param="];
+/// Prefixes of options whose rest is a plain value: letters, digits and `= . _ + -`. No warning option and no
+/// machine option names a file; those for the linker and the assembler contain a comma.
+const VALUE_PREFIXES: &[&str] = &["-std=", "-W", "-m", "--param="];
 
-/// The `-f` options, each also with `no-`, and with `=` and a plain value where it takes one.
+/// The `-f` options that affect code generation, each also with `no-`, and with `=` and a plain value where
+/// it takes one.
 #[rustfmt::skip]
-const CODE: &[&str] = &[
+const CODE_OPTIONS: &[&str] = &[
     "PIC", "PIE", "aggressive-loop-optimizations", "align-functions", "align-jumps", "align-labels", "align-loops", "allow-store-data-races",
     "associative-math", "asynchronous-unwind-tables", "builtin", "caller-saves", "combine-stack-adjustments", "common",
     "conserve-stack", "crossjumping", "cse-follow-jumps", "cx-limited-range", "data-sections", "dce", "delete-null-pointer-checks",
@@ -57,14 +58,14 @@ const CODE: &[&str] = &[
     "vect-cost-model", "visibility", "web", "whole-program", "wrapv", "zero-initialized-in-bss",
 ];
 
-/// Refuses the first option that is not known to be harmless. An option and its value may be two words.
+/// Refuses the first option that is not listed as harmless. An option and its value may be two words.
 pub(crate) fn check(flags: &[String]) -> Result<(), String> {
     let mut rest = flags.iter().map(String::as_str);
     while let Some(flag) = rest.next() {
         let refused = |why: &str| Err(format!("build.flags: \"{flag}\" {why}"));
         let ok = match flag {
             "-D" | "-U" | "-I" | "-include" => match rest.next() {
-                None => return refused("lacks its value, which would be the next word"),
+                None => return refused("needs a value in the next word"),
                 Some(value) if flag == "-D" || flag == "-U" => is_macro(value),
                 Some(value) => is_header_path(value),
             },
@@ -87,34 +88,34 @@ pub(crate) fn check(flags: &[String]) -> Result<(), String> {
 
 fn is_harmless(flag: &str) -> bool {
     let with_value = |start: &&str| flag.strip_prefix(*start).is_some_and(is_plain_value);
-    WHOLE.contains(&flag)
-        || WITH_VALUE.iter().any(with_value)
-        || flag.strip_prefix("-f").is_some_and(is_of_code)
+    EXACT_OPTIONS.contains(&flag)
+        || VALUE_PREFIXES.iter().any(with_value)
+        || flag.strip_prefix("-f").is_some_and(is_code_option)
         || ["-D", "-U"].iter().any(|option| flag.strip_prefix(option).is_some_and(is_macro))
         || flag.strip_prefix("-I").is_some_and(is_header_path)
 }
 
-fn is_of_code(option: &str) -> bool {
+fn is_code_option(option: &str) -> bool {
     let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
     let positive = name.strip_prefix("no-").unwrap_or(name);
     // -fno-builtin-FUNCTION.
     let builtin = positive.strip_prefix("builtin-").is_some_and(is_plain_value);
-    (CODE.contains(&positive) || builtin) && value.is_none_or(is_plain_value)
+    (CODE_OPTIONS.contains(&positive) || builtin) && value.is_none_or(is_plain_value)
 }
 
 fn is_plain_value(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "=._+-".contains(c))
 }
 
-/// `NAME`, `NAME=VALUE` or `NAME(ARGUMENTS)=VALUE`; it reaches the compiler as it is, by no shell.
+/// `NAME`, `NAME=VALUE` or `NAME(ARGUMENTS)=VALUE`; no shell interprets it.
 fn is_macro(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && !text.contains(|c: char| c.is_control())
 }
 
-/// Looked for in the folder of work, which holds the recipe's sources and the packages, and in folders named so.
+/// Resolved in the working folder, which holds the recipe's sources and the packages, and in `-I` folders.
 fn is_header_path(path: &str) -> bool {
-    // `=` and `$` would begin at the root of the packages.
+    // A path with a leading `=` or `$` would be relative to the root of the packages.
     crate::recipe::is_relative_path(path)
         && path.chars().all(|c| c.is_ascii_alphanumeric() || "_+./-".contains(c))
         && !path.starts_with('-')
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_only_change_the_code_are_allowed() {
+    fn options_that_only_affect_code_generation_are_allowed() {
         for flags in [
             "-O3 -g -std=gnu11 -Wall -Wextra -Wno-error=format-security -march=rv64gc_zba -mabi=lp64d -mtune=sifive-7-series",
             "-include rte_config.h -DALLOW_EXPERIMENTAL_API -DTEXT=\"a,b\" -D X(a)=a -UNDEBUG -U Y -Iprograms/common -I packages/usr/include",
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn options_that_run_programs_or_touch_files_are_refused_by_name() {
+    fn options_that_run_programs_or_access_files_are_refused_by_name() {
         for flags in [
             "-wrapper /bin/sh,-c,id", "-fplugin=./x.so", "-fplugin-arg-x-y=1", "-B.", "-B /tmp", "-specs=x", "--specs=x", "-specs x",
             "@file", "@/etc/passwd", "-o /tmp/x", "-o/tmp/x", "-x c", "-T x", "-Tx", "-dumpdir /tmp/", "-dumpbase x", "-d", "-da",
@@ -165,14 +166,14 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn headers_from_outside_are_refused_and_so_is_an_option_without_its_value() {
+    fn headers_from_outside_and_options_without_values_are_refused() {
         for flags in [
             "-include /etc/passwd", "-include ../x.h", "-include=x", "-I/usr/include", "-I ..", "-I=usr", "-I$SYSROOT/x", "-I-", "-I @x", "-Ia/../../b",
         ] {
             assert!(verdict(flags).expect_err(flags).contains("relative path"), "{flags}");
         }
         for flags in ["-O2 -D", "-I", "-include"] {
-            assert!(verdict(flags).expect_err(flags).contains("lacks its value"), "{flags}");
+            assert!(verdict(flags).expect_err(flags).contains("needs a value"), "{flags}");
         }
         for flags in ["-D -wrapper", "-U @x", "-D1", "-Da\nb"] {
             assert!(verdict(flags).is_err(), "{flags}");

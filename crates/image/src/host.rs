@@ -1,5 +1,5 @@
-//! Running the host's programs: found first, in one locale, with no more of the user's environment than they need, within bounds
-//! ([`crate::confine`]), and with their last words kept for the error message.
+//! Runs the host's programs: found first, in the C locale, with a minimal environment, within bounds
+//! ([`crate::confine`]), and with their last lines of output in the error message.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +12,7 @@ use crate::confine::{self, Bounds};
 use crate::error::ImageError;
 use crate::interrupt;
 
-/// A program that building needs, and the Debian package that has it.
+/// A program that builds need, and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     pub name: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Tool {
 
 pub(crate) const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
 pub(crate) const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
-/// apt keeps it out of the PATH.
+/// Outside the PATH.
 pub(crate) const APT_HELPER: Tool = Tool { name: "/usr/lib/apt/apt-helper", package: "apt" };
 pub(crate) const APT_CONFIG: Tool = Tool { name: "apt-config", package: "apt" };
 pub(crate) const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg" };
@@ -30,7 +30,7 @@ pub(crate) const TAR: Tool = Tool { name: "tar", package: "tar" };
 pub(crate) const XZ: Tool = Tool { name: "xz", package: "xz-utils" };
 
 const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// Where apt looks for a proxy.
+/// The environment variables with apt's proxies.
 const PROXIES: [&str; 10] = [
     "http_proxy",
     "HTTP_PROXY",
@@ -43,7 +43,7 @@ const PROXIES: [&str; 10] = [
     "no_proxy",
     "NO_PROXY",
 ];
-/// How many of a failed program's last lines are shown.
+/// Number of last lines shown of a failed program.
 const LINES_SHOWN: usize = 12;
 
 /// Fails on the first of the tools that is not in `search_path` (the PATH variable).
@@ -63,8 +63,8 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Where programs are looked for: the user's PATH without relative folders, which would follow the folder of work, and the
-/// system's folders.
+/// The folders to search for programs: the user's PATH without relative folders, which depend on the working
+/// folder, and the system's folders.
 pub(crate) fn search_path() -> OsString {
     let users = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&users).filter(|dir| dir.is_absolute()).collect();
@@ -73,34 +73,34 @@ pub(crate) fn search_path() -> OsString {
             folders.push(folder.into());
         }
     }
-    std::env::join_paths(folders).expect("they were taken from such a list")
+    std::env::join_paths(folders).expect("the folders come from such a list")
 }
 
-/// A command without standard input that speaks the C locale and knows nothing else of the user's environment.
+/// A command with an empty standard input, the C locale and no other environment variables than PATH.
 pub(crate) fn command(tool: Tool) -> Command {
     let mut command = Command::new(tool.name);
     command.env_clear().env("PATH", search_path()).env("LC_ALL", "C").stdin(Stdio::null());
     command
 }
 
-/// A command that uses the network as the user's environment says.
+/// A command with the proxies of the user's environment, for programs that use the network.
 pub(crate) fn network_command(tool: Tool) -> Command {
     let mut command = command(tool);
     command.envs(PROXIES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command
 }
 
-/// Runs a command to its end and returns what it wrote to standard output. `what` says in the error what failed.
+/// Runs a command to its end and returns its standard output. `what` names the action in the error message.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<Vec<u8>, ImageError> {
     finish(command, None, what, |_| "")
 }
 
-/// As [`run`], within bounds.
+/// Like [`run`], within bounds.
 pub(crate) fn run_within(bounds: &Bounds, command: &mut Command, what: &str) -> Result<Vec<u8>, ImageError> {
     finish(command, Some(bounds), what, |_| "")
 }
 
-/// As [`run_within`], with a hint that is chosen by what the program printed.
+/// Like [`run_within`], with a hint that depends on what the program printed.
 pub(crate) fn run_with_hint(
     bounds: &Bounds,
     command: &mut Command,
@@ -119,9 +119,10 @@ fn finish(
     interrupt::check()?;
     let program = Path::new(command.get_program()).to_owned();
     let output = confine::output(command, bounds).map_err(ImageError::io("run", &program))?;
-    // Ctrl-C reaches all programs of a terminal, and one of them may have ended before this process knows.
+    // Ctrl-C signals all processes of a terminal, and one of them may end before this process handles the
+    // signal.
     let by_user = matches!(output.status.signal(), Some(signal) if [Signal::INT, Signal::TERM].map(Signal::as_raw).contains(&signal));
-    if by_user || interrupt::is_asked() {
+    if by_user || interrupt::is_requested() {
         return Err(ImageError::Interrupted);
     }
     if output.status.success() {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_command_tells_its_status_its_last_words_and_the_hint() {
+    fn a_failed_commands_error_has_its_status_last_lines_and_the_hint() {
         let mut failing = command(SHELL);
         failing.args([
             "-c",

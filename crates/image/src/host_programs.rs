@@ -1,5 +1,6 @@
-//! Programs of one Debian suite that run on the host beside its own, so that they are the same versions everywhere: their packages
-//! are fetched, verified and cached as guests' packages are, installed nowhere, and run with their own loader and libraries.
+//! Programs from one Debian suite that run on the host, so that their versions are the same everywhere. Their
+//! packages are fetched, verified and cached like guests' packages. They are not installed: the programs run
+//! with their own loader and libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,8 @@ use crate::builder::BuildOptions;
 use crate::error::ImageError;
 use crate::unpacked::{Unpacked, fetch_unpacked};
 
-/// What the libraries and scripts of QEMU and servers depend on, but programs without a window, sound or a shell do not.
+/// Dependencies of QEMU, servers and their libraries that programs without a window, sound or a shell do not
+/// need.
 const LEFT_OUT: [&str; 9] = [
     "adduser",
     "debconf*",
@@ -21,7 +23,7 @@ const LEFT_OUT: [&str; 9] = [
     "sysvinit-utils",
 ];
 
-/// A kind of host for which there are packages: Rust's name of it, Debian's, that of its libraries' folder, its loader.
+/// A supported host: Rust's and Debian's name of its architecture, its library folder, its loader.
 const HOSTS: [[&str; 4]; 2] = [
     ["x86_64", "amd64", "x86_64-linux-gnu", "ld-linux-x86-64.so.2"],
     ["aarch64", "arm64", "aarch64-linux-gnu", "ld-linux-aarch64.so.1"],
@@ -36,11 +38,11 @@ pub struct HostPrograms {
 }
 
 impl HostPrograms {
-    /// The suite that they are of, as are the guests' packages.
+    /// The suite of these packages, the same as the guests'.
     pub const SUITE: &str = "trixie";
 
-    /// Fetches the packages `roots`, and what they depend on, and unpacks them into the folder `name` below `cache`, unless they are
-    /// there. `progress` is told what is being done.
+    /// Fetches the packages `roots` and their dependencies and unpacks them into the folder `name` below
+    /// `cache`, unless they are already there. Reports each step to `progress`.
     pub fn fetch(
         name: &str,
         roots: &[&str],
@@ -51,7 +53,7 @@ impl HostPrograms {
         let Some([_, architecture, libraries, loader]) = HOSTS.into_iter().find(|host| host[0] == here)
         else {
             let problem = format!(
-                "nobody has tried QEMU's packages on {here}: add it to HOSTS in crates/image/src/host_programs.rs"
+                "QEMU's packages are untested on {here}: try them, and add it to HOSTS in crates/image/src/host_programs.rs"
             );
             return Err(ImageError::Content { image: name.to_owned(), problem });
         };
@@ -66,24 +68,24 @@ impl HostPrograms {
         Ok(HostPrograms { root, libraries, loader })
     }
 
-    /// The folder of what was unpacked.
+    /// The folder with the unpacked packages.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// One of the programs in `usr/bin`.
+    /// A command that runs a program of `usr/bin`.
     pub fn command(&self, program: &str) -> Command {
         self.preloading(None, program)
     }
 
-    /// One of them, with a library preloaded.
+    /// Like [`Self::command`], with a library preloaded.
     pub fn preloading(&self, library: Option<&Path>, program: &str) -> Command {
         let mut command = Command::new(self.libraries.join(self.loader));
         if let Some(library) = library {
             command.arg("--preload").arg(library);
         }
         command.arg("--library-path").arg(&self.libraries).arg(self.root.join("usr/bin").join(program));
-        // Or it loads modules of the host's QEMU, if there is one.
+        // Without this, QEMU would load modules of the host's QEMU, if it is installed.
         command.env("QEMU_MODULE_DIR", &self.libraries);
         command
     }

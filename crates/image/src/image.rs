@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_files::{Held, hold, sha256};
+use doorbell_files::{UseLock, hold, sha256};
 use doorbell_results::Provenance;
 use doorbell_sim::Bytes;
 
@@ -16,13 +16,13 @@ pub(crate) const KERNEL_FILE: &str = "kernel";
 pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
 pub(crate) const DISK_FILE: &str = "disk.img";
 
-/// A built image whose files are all there and as they were built.
+/// A built image; opening it has checked all its files.
 #[derive(Clone, Debug)]
 pub struct Image {
     dir: PathBuf,
     manifest: Manifest,
-    /// As long as anybody has the image, `doorbell cache clean` leaves it.
-    _held: Arc<Held>,
+    /// Keeps `doorbell cache clean` from removing the image while it is in use.
+    _held: Arc<UseLock>,
 }
 
 impl Image {
@@ -59,7 +59,7 @@ impl Image {
         &self.manifest.image
     }
 
-    /// The folder it is in.
+    /// The image's folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -98,13 +98,13 @@ impl Image {
         &self.manifest.command_line
     }
 
-    /// The least RAM with which the image does what it is for.
+    /// The least RAM in which the image works.
     pub fn ram_min(&self) -> Bytes {
         self.manifest.ram_min
     }
 
-    /// One hash of all that the image holds: two images with the same one are the same, byte for byte. It is the SHA-256 of what
-    /// `sha256sum` prints about the image's files in alphabetical order, so that it can be had without this program.
+    /// A hash of all the image's files: equal hashes mean equal files. It is the SHA-256 of the output of
+    /// `sha256sum` for the image's files in alphabetical order, so it can be computed without this program.
     pub fn hash(&self) -> String {
         let mut files: Vec<&FileRecord> = self.manifest.files.iter().collect();
         files.sort_by(|one, other| one.name.cmp(&other.name));
@@ -112,7 +112,7 @@ impl Image {
         sha256(list.as_bytes())
     }
 
-    /// What a result made with this image has to say about it.
+    /// The image's provenance, as results state it.
     pub fn provenance(&self) -> Provenance {
         provenance(self)
     }
@@ -123,7 +123,7 @@ impl Image {
     }
 }
 
-/// The manifest's own names are checked as well: a damaged one must not lead out of the folder.
+/// Checks the file's name, too: a damaged manifest must not lead out of the folder.
 fn check_file(dir: &Path, expected: &FileRecord) -> Result<(), String> {
     let FileRecord { name, size_bytes, sha256 } = expected;
     if name.contains('/') || name.starts_with('.') || name.is_empty() {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_image_opens_and_gives_its_paths() {
+    fn a_whole_image_opens_and_returns_its_paths() {
         let dir = small_image();
         let image = Image::open(dir.path()).unwrap();
         assert_eq!(image.kernel(), dir.path().join("kernel"));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_says_how_to_build() {
+    fn the_error_for_an_empty_folder_names_the_build_command() {
         let dir = tempfile::tempdir().unwrap();
         assert!(problem(&dir).contains("doorbell image build"));
     }
@@ -207,21 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_short_is_named_with_both_sizes() {
+    fn a_truncated_file_is_named_with_both_sizes() {
         let dir = small_image();
         fs::write(dir.path().join(INITRAMFS_FILE), "this").unwrap();
         assert!(problem(&dir).contains("initramfs.cpio is cut short: 4 of 22 bytes"), "{}", problem(&dir));
     }
 
     #[test]
-    fn one_changed_byte_is_noticed() {
+    fn one_changed_byte_is_detected() {
         let dir = small_image();
         fs::write(dir.path().join("fw_jump.bin"), "This is fw_jump.bin").unwrap();
         assert!(problem(&dir).contains("fw_jump.bin was changed"));
     }
 
     #[test]
-    fn a_manifest_cut_short_or_of_another_schema_is_damage() {
+    fn a_truncated_manifest_or_another_schema_counts_as_damage() {
         let dir = small_image();
         let path = dir.path().join(MANIFEST_FILE);
         let whole = fs::read_to_string(&path).unwrap();
@@ -232,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn every_single_changed_byte_of_a_manifest_is_noticed() {
+    fn every_changed_byte_of_a_manifest_is_detected() {
         let dir = small_image();
         let path = dir.path().join(MANIFEST_FILE);
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
-            // One bit, letter case, and the bit by which white space differs from other white space.
+            // One bit, letter case, a change from one white space to another, and the top bit.
             for flip in [0x01, 0x20, 0x29, 0x80] {
                 let mut changed = whole.clone();
                 changed[at] ^= flip;
@@ -255,15 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn an_images_hash_is_what_sha256sum_says_of_its_files_list() {
+    fn an_images_hash_equals_sha256sum_of_its_file_list() {
         let dir = small_image();
         let image = Image::open(dir.path()).unwrap();
-        let told = std::process::Command::new("sh")
+        let output = std::process::Command::new("sh")
             .args(["-c", "sha256sum fw_jump.bin initramfs.cpio kernel | sha256sum"])
             .current_dir(dir.path())
             .output()
             .unwrap();
-        assert_eq!(format!("{}  -\n", image.hash()), String::from_utf8(told.stdout).unwrap());
+        assert_eq!(format!("{}  -\n", image.hash()), String::from_utf8(output.stdout).unwrap());
     }
 
     #[test]

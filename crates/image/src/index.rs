@@ -1,9 +1,9 @@
-//! The suite's package index (deb822 paragraphs, as `apt-cache dumpavail` prints them), and which packages an image
-//! needs: the recipe's roots and what they depend on.
+//! The suite's package index (deb822 paragraphs, as `apt-cache dumpavail` prints them), and the packages that
+//! an image needs: the recipe's roots and their dependencies.
 //!
-//! Version constraints are not looked at, because a released suite is consistent; of alternatives the first that exists
-//! is taken; a virtual package without a real one of its name is passed over. If that leaves a library out, the search for
-//! it in [`crate::assemble`] fails by name.
+//! Version constraints are ignored, because a released suite is consistent. Among alternatives, the first that
+//! exists is taken. A virtual package without a real package of the same name is skipped. If this
+//! omits a library, [`crate::assemble`] fails and names it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ pub(crate) struct Package {
     pub depends: Vec<Vec<String>>,
     pub size_bytes: u64,
     pub sha256: String,
-    /// Where in the archive it is, if the index says it.
+    /// Path in the archive, if the index has it.
     pub path: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Package {
     }
 }
 
-/// An index whose paragraphs are parsed as they are asked for: there are 66,000, and an image needs a hundred.
+/// An index whose paragraphs are parsed on demand: it has 66,000, and an image needs about a hundred.
 #[derive(Debug)]
 pub(crate) struct Index<'a> {
     paragraphs: BTreeMap<&'a str, &'a str>,
@@ -60,24 +60,24 @@ impl<'a> Index<'a> {
         self.paragraphs.get(name).map(|paragraph| parse(paragraph))
     }
 
-    /// If the archive has not this very package any more: what it has instead, for a message.
-    pub(crate) fn gone(&self, wanted: &Package) -> Option<String> {
+    /// Describes, for a message, the archive's version of a package if it is not this one; `None` if it is
+    /// the same.
+    pub(crate) fn current_version(&self, wanted: &Package) -> Option<String> {
         let (name, version) = (&wanted.name, &wanted.version);
         match self.package(name) {
             Some(Ok(there)) if there.version != *version => {
                 Some(format!("{name} {version} (it has {} instead)", there.version))
             }
-            Some(Ok(there)) if there.sha256 != wanted.sha256 => Some(format!(
-                "{name} {version} (it has one of that version with the SHA-256 {})",
-                there.sha256
-            )),
+            Some(Ok(there)) if there.sha256 != wanted.sha256 => {
+                Some(format!("{name} {version} (it has this version with the SHA-256 {})", there.sha256))
+            }
             Some(Ok(_)) => None,
             Some(Err(problem)) => Some(format!("{name} {version} ({problem})")),
             None => Some(format!("{name} {version} (it has no version of {name})")),
         }
     }
 
-    /// The roots and what they depend on, without what matches a `leave_out` pattern, by name.
+    /// The roots and their dependencies, without packages that match a `leave_out` pattern, by name.
     pub(crate) fn closure(&self, roots: &[String], leave_out: &[String]) -> Result<Vec<Package>, String> {
         let mut chosen: BTreeMap<String, Package> = BTreeMap::new();
         let mut open: VecDeque<String> = roots.iter().cloned().collect();
@@ -99,7 +99,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// An index is paragraphs with empty lines between them.
+/// Splits an index into its paragraphs, which are separated by empty lines.
 pub(crate) fn paragraphs(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty())
 }
@@ -110,7 +110,7 @@ pub(crate) fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(value)
 }
 
-/// The package that a paragraph describes.
+/// Parses the paragraph of a package.
 pub(crate) fn parse(paragraph: &str) -> Result<Package, String> {
     let name = field(paragraph, "Package").unwrap_or_default();
     let required = |key: &str| {
@@ -133,7 +133,7 @@ pub(crate) fn parse(paragraph: &str) -> Result<Package, String> {
     })
 }
 
-/// `a (>= 1) | b:any, c [arch]` without versions and qualifiers.
+/// Parses `a (>= 1) | b:any, c [arch]`, dropping versions and qualifiers.
 fn dependencies(value: &str) -> Vec<Vec<String>> {
     let name = |alternative: &str| {
         alternative
@@ -148,7 +148,7 @@ fn dependencies(value: &str) -> Vec<Vec<String>> {
     value.split(',').map(alternatives).filter(|group| !group.is_empty()).collect()
 }
 
-/// Whether a name matches a pattern in which `*` stands for anything.
+/// Whether a name matches a pattern in which `*` matches any text.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(tail) = name.strip_prefix(head) else { return false };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closure_follows_dependencies_round_cycles_but_not_what_is_left_out() {
+    fn the_closure_follows_cyclic_dependencies_and_skips_left_out_packages() {
         let index = Index::new(TEXT);
         let packages = index.closure(&words(&["tool"]), &words(&["*-dev", "python*"])).unwrap();
         assert_eq!(names(&packages), ["liba1", "libb1", "libc6", "tool"]);
@@ -186,21 +186,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_archive_has_not_any_more_is_told_with_what_it_has() {
+    fn a_version_that_the_archive_no_longer_has_is_described_with_its_current_one() {
         let index = Index::new(TEXT);
         let there = index.package("libc6").unwrap().unwrap();
-        assert_eq!(index.gone(&there), None);
-        let told = |package: Package| index.gone(&package).unwrap();
+        assert_eq!(index.current_version(&there), None);
+        let message = |package: Package| index.current_version(&package).unwrap();
         assert_eq!(
-            told(Package { version: "2.40".into(), ..there.clone() }),
+            message(Package { version: "2.40".into(), ..there.clone() }),
             "libc6 2.40 (it has 2.41 instead)"
         );
-        assert!(told(Package { sha256: "ff".into(), ..there.clone() }).contains("with the SHA-256 dd"));
-        assert!(told(Package { name: "libd".into(), ..there }).contains("no version of libd"));
+        assert!(message(Package { sha256: "ff".into(), ..there.clone() }).contains("with the SHA-256 dd"));
+        assert!(message(Package { name: "libd".into(), ..there }).contains("no version of libd"));
     }
 
     #[test]
-    fn a_root_is_taken_even_if_a_pattern_leaves_it_out() {
+    fn a_root_is_included_even_if_a_pattern_leaves_it_out() {
         let packages = Index::new(TEXT).closure(&words(&["tool-dev"]), &words(&["*-dev"])).unwrap();
         assert_eq!(names(&packages), ["tool-dev"]);
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_text() {
         for (pattern, name) in [("*", ""), ("a*", "a"), ("*-dev", "x-dev"), ("a*c*e", "abcde"), ("a", "a")] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }

@@ -1,21 +1,22 @@
-//! The `init` lines of a recipe as the guest's `init` reads them: the shell says on the console which command failed, and with
-//! which status, and goes on.
+//! Prepares a recipe's `init` lines for the guest's `init`: the shell prints on the console which command
+//! failed and its status, and continues.
 //!
-//! A check stands behind each command that is whole, so that it must be known where one ends: a loop may have several lines. The
-//! scan follows quotes, substitutions and compound commands. Where it is in doubt (here-documents, `done` without a loop), all
-//! remaining lines count as one command, which is checked at its end.
+//! A check follows each complete command, so the end of each command must be found: a loop may span several
+//! lines. The scan follows quotes, substitutions and compound commands. Where it is ambiguous
+//! (here-documents, `done` without a loop), all remaining lines count as one command, with one check at its
+//! end.
 
-/// What the guest prints before the number of a line that failed.
+/// Beginning of the console line about a failed `init` line; the line's number follows.
 pub const INIT_FAILED: &str = "doorbell: init line ";
-/// Counts changes in what is made of the lines: images of recipes that have some are built again.
+/// Version of the generated text: a change rebuilds the images of recipes that have `init` lines.
 pub(crate) const INIT_LINES_VERSION: &str = " 2";
-/// A command's text is cut to this length in messages.
+/// Length to which a command's text is cut in messages.
 const SHOWN_CHARS: usize = 80;
-/// `$?` is the same behind the check as before it.
+/// `$?` after the check is the same as before it.
 const CHECK: &str = "doorbell_init() { [ \"$1\" = 0 ] || echo \"doorbell: init line $2 failed with status $1: $3\"; \
                      return \"$1\"; }\n";
 
-/// The file that `init` reads.
+/// Generates the file that `init` runs.
 pub(crate) fn checked(lines: &[String]) -> String {
     let mut file = CHECK.to_owned();
     for (first, command) in commands(lines) {
@@ -29,12 +30,12 @@ pub(crate) fn checked(lines: &[String]) -> String {
     file
 }
 
-/// The commands, each with the index of its first line.
+/// Splits the lines into commands, each with the index of its first line.
 fn commands(lines: &[String]) -> Vec<(usize, &[String])> {
     let (mut found, mut begin, mut scan) = (Vec::new(), 0, Scan::default());
     for (index, line) in lines.iter().enumerate() {
         scan.line(line);
-        if scan.is_whole() {
+        if scan.is_complete() {
             found.push((begin, &lines[begin..=index]));
             begin = index + 1;
         }
@@ -45,13 +46,13 @@ fn commands(lines: &[String]) -> Vec<(usize, &[String])> {
     found
 }
 
-/// What the shell is inside of.
+/// A construct that is still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
     Single,
     Double,
     Backtick,
-    /// `(`, also of a substitution.
+    /// `(`, including that of a substitution.
     Paren,
     /// `${`
     Parameter,
@@ -64,33 +65,33 @@ enum Open {
 #[derive(Debug)]
 struct Scan {
     open: Vec<Open>,
-    /// The command goes on in the next line.
-    goes_on: bool,
-    /// A reserved word may stand here.
+    /// The command continues on the next line.
+    continued: bool,
+    /// A reserved word is recognized at this position.
     at_command: bool,
     word: String,
-    in_doubt: bool,
+    ambiguous: bool,
 }
 
 impl Default for Scan {
     fn default() -> Self {
-        Scan { open: Vec::new(), goes_on: false, at_command: true, word: String::new(), in_doubt: false }
+        Scan { open: Vec::new(), continued: false, at_command: true, word: String::new(), ambiguous: false }
     }
 }
 
 impl Scan {
-    fn is_whole(&self) -> bool {
-        self.open.is_empty() && !self.goes_on && !self.in_doubt
+    fn is_complete(&self) -> bool {
+        self.open.is_empty() && !self.continued && !self.ambiguous
     }
 
     fn line(&mut self, line: &str) {
-        self.goes_on = false;
+        self.continued = false;
         let mut rest = line.chars().peekable();
         let mut before = ' ';
         while let Some(char) = rest.next() {
             let next = rest.peek().copied();
             if char == '\\' && self.top() != Some(Open::Single) {
-                self.goes_on = next.is_none();
+                self.continued = next.is_none();
                 self.word.push('\\');
                 rest.next();
             } else if matches!(self.top(), Some(Open::Single | Open::Double | Open::Parameter)) {
@@ -104,11 +105,11 @@ impl Scan {
         }
         if !matches!(self.top(), Some(Open::Single | Open::Double | Open::Parameter)) {
             self.end_word(None);
-            if !self.goes_on {
+            if !self.continued {
                 self.at_command = true;
             }
             let ends = line.trim_end();
-            self.goes_on |= ends.ends_with("&&") || ends.ends_with('|') || ends.ends_with("()");
+            self.continued |= ends.ends_with("&&") || ends.ends_with('|') || ends.ends_with("()");
         }
     }
 
@@ -116,7 +117,7 @@ impl Scan {
         self.open.last().copied()
     }
 
-    /// Inside of quotes, or of `${`.
+    /// Handles a character inside quotes or `${`.
     fn quoted(&mut self, char: char, before: char) {
         let within = self.top();
         match char {
@@ -136,7 +137,7 @@ impl Scan {
         }
     }
 
-    /// Where commands are read.
+    /// Handles a character outside quotes.
     fn plain(&mut self, char: char, before: char, next: Option<char>) {
         match char {
             '\'' => self.open_in_word(Open::Single),
@@ -153,14 +154,14 @@ impl Scan {
             }
             ')' => {
                 self.end_word(Some(')'));
-                // The end of a pattern has no parenthesis before it.
+                // A pattern may end with `)` without a `(` before it.
                 let is_pattern = self.top() == Some(Open::Case);
                 if !is_pattern {
                     self.close(Open::Paren);
                 }
                 self.at_command = is_pattern;
             }
-            '<' if next == Some('<') => self.in_doubt = true,
+            '<' if next == Some('<') => self.ambiguous = true,
             ';' | '&' | '|' => {
                 self.end_word(None);
                 self.at_command = true;
@@ -170,14 +171,14 @@ impl Scan {
         }
     }
 
-    /// A word with quotes is no reserved one.
+    /// A word with quotes is not a reserved word.
     fn open_in_word(&mut self, open: Open) {
         self.word.push('"');
         self.open.push(open);
     }
 
     fn close(&mut self, open: Open) {
-        self.in_doubt |= self.open.pop() != Some(open);
+        self.ambiguous |= self.open.pop() != Some(open);
     }
 
     fn end_word(&mut self, ended_by: Option<char>) {
@@ -215,12 +216,12 @@ mod tests {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The first lines of commands, from 1.
+    /// The first lines of the commands, counted from 1.
     fn begins(text: &str) -> Vec<usize> {
         commands(&lines(text)).iter().map(|(first, _)| first + 1).collect()
     }
 
-    /// What a shell of the host prints.
+    /// Output of the generated file in the host's shell.
     fn run(text: &str) -> String {
         let out = Command::new("sh").arg("-c").arg(checked(&lines(text))).output().unwrap();
         assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_recipes_have_commands_that_are_whole() {
+    fn the_built_in_recipes_init_lines_are_valid_shell() {
         for builtin in crate::BUILTIN {
             let recipe = crate::Recipe::load(builtin.name).unwrap();
             let own = checked(&recipe.spec.init);

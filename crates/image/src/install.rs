@@ -1,6 +1,6 @@
-//! Packages that go into the guest as a whole: every file that they hold, except what only a person would read.
-//! Their maintainer scripts are not run, as nothing of the guest's is run on the host: what those would set up
-//! (users, links of `update-alternatives`), a recipe's own files or `init` lines have to.
+//! Packages that are installed whole in the guest: all their files except documentation. Their maintainer
+//! scripts are not run, because no guest code runs on the host. A recipe's own files or `init` lines must
+//! do what the scripts would (users, links of `update-alternatives`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::cpio::Node;
 use crate::error::ImageError;
 
-/// Documentation, translations and what completes words at a prompt.
+/// Documentation, translations and shell completions.
 const LEFT_OUT: &[&str] = &[
     "usr/share/bash-completion",
     "usr/share/bug",
@@ -22,7 +22,7 @@ const LEFT_OUT: &[&str] = &[
     "usr/share/zsh",
 ];
 
-/// Everything in a folder of unpacked packages, by its path in the guest.
+/// All files in a folder of unpacked packages, by path in the guest.
 pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Node>, ImageError> {
     let mut nodes = BTreeMap::new();
     let mut open = vec![String::new()];
@@ -37,7 +37,7 @@ pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Node>, ImageError> {
             }
             let meta = on_host.symlink_metadata().map_err(ImageError::io("read", &on_host))?;
             if meta.is_dir() {
-                // An empty folder may be what a program wants to write to.
+                // Kept even if empty: a program may write to the folder.
                 nodes.insert(path.clone(), Node::Directory);
                 open.push(path);
             } else if meta.is_symlink() {

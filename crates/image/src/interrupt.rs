@@ -1,5 +1,5 @@
-//! Whether the user wants this process to stop. Signals are the process's, and so is the flag that their handler sets: the host's programs
-//! at work are ended, and nothing further is begun.
+//! Whether the user has interrupted this process. The flag is global, as signals are per process. Running
+//! host programs are ended, and no new ones are started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,17 +8,17 @@ use crate::error::ImageError;
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, this flag ends what is being built once it is set. The first one that is given counts.
+/// Sets the flag whose setting interrupts builds. Only the first call has an effect.
 pub fn interrupted_by(flag: Arc<AtomicBool>) {
     let _ = FLAG.set(flag);
 }
 
-/// Whether it is set.
-pub(crate) fn is_asked() -> bool {
+/// Whether the flag is set.
+pub(crate) fn is_requested() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// An error if it is.
+/// Returns an error if the flag is set.
 pub(crate) fn check() -> Result<(), ImageError> {
-    if is_asked() { Err(ImageError::Interrupted) } else { Ok(()) }
+    if is_requested() { Err(ImageError::Interrupted) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
-//! Kernel modules without the labels that the compiler has made for itself (`.L…`). On RISC-V an assembler keeps them all, since linkers may
-//! move code (RISC-V ABIs Specification, "Linker Relaxation"), and Debian's modules have dozens to a function: the kernel's loader looks at
-//! each. Labels that a relocation names stay, and so does every function's name. System V gABI, chapter 4, has the tables.
+//! Removes compiler-generated local labels (`.L…`) from kernel modules. On RISC-V an assembler keeps all of
+//! them, since linkers may move code (RISC-V ABIs Specification, "Linker Relaxation"). Debian's modules have
+//! dozens per function, and the kernel's loader examines each one. Labels used by relocations stay, and so do
+//! all function names. Tables: System V gABI, chapter 4.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +9,15 @@ use object::build::Id;
 use object::build::elf::{Builder, SectionData};
 use object::elf::{ET_REL, SHT_GROUP, STB_LOCAL};
 
-/// A relocatable file for a 64-bit little-endian machine, without the labels that nothing names.
+/// A relocatable file for a 64-bit little-endian machine, without the labels that no relocation uses.
 pub(crate) fn without_labels(data: &[u8]) -> Result<Vec<u8>, String> {
     let mut file = Builder::read(data).map_err(|error| error.to_string())?;
     if !file.is_64 || file.header.e_type != ET_REL {
         return Err("not a relocatable ELF file of 64 bits".into());
     }
-    // Their headers name a symbol by its number, which the builder leaves as it is.
+    // A group's header has the number of a symbol, which the builder does not renumber.
     if file.sections.iter().any(|section| section.sh_type == SHT_GROUP) {
-        return Err("it has groups of sections, which no module has".into());
+        return Err("it has section groups, which kernel modules do not have".into());
     }
     let relocations = file.sections.iter().filter_map(|section| match &section.data {
         SectionData::Relocation(relocations) => Some(relocations),
@@ -48,10 +49,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_names_the_same_functions_and_links_to_a_program_that_does_the_same() {
+    fn the_stripped_object_keeps_its_functions_and_links_to_an_equivalent_program() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        // A switch and texts, whose labels relocations name; the assembler keeps all others, too.
+        // A switch and strings, whose labels relocations use; with -L, the assembler keeps the other labels,
+        // too.
         let source = "#include <stdio.h>\n\
             static __attribute__((noinline)) const char *of(int n) { switch (n) { case 1: return \"one\"; case 2: return \"two\"; \
             case 3: return \"three\"; case 4: return \"four\"; case 5: return \"five\"; case 9: puts(\"?\"); } return \"many\"; }\n\
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_and_torn_ones_are_errors_not_panics() {
+    fn other_and_damaged_files_are_errors_not_panics() {
         assert!(without_labels(b"\x7fELF").is_err());
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(without_labels(&program).unwrap_err().contains("relocatable"));

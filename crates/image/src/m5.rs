@@ -1,27 +1,28 @@
-//! `/usr/bin/m5` of every image: gem5's m5ops for shell scripts, under the names that gem5's own program of that name
-//! has. It is assembled here, a static ELF file of under a kilobyte, so that images need no cross compiler and are the
-//! same everywhere. On a machine that does not know m5ops (QEMU, silicon) an operation ends in an illegal instruction.
+//! `/usr/bin/m5` of every image: gem5's m5ops for shell scripts, with the command names of gem5's own `m5`
+//! program. It is assembled here into a static ELF file of under a kilobyte, so images need no cross compiler
+//! and are the same everywhere. On a machine without m5ops (QEMU, silicon) an operation ends in an illegal
+//! instruction.
 //!
-//! Instruction formats: RISC-V unprivileged specification, chapter 2; the file's layout: System V ABI, chapter 4; system calls:
-//! Linux's generic table. Before every operation what was printed is waited for (`TCSBRK`), so that marks and output are
-//! in order.
+//! Instruction formats: RISC-V unprivileged specification, chapter 2; file layout: System V ABI, chapter 4;
+//! system calls: Linux's generic table. Before every operation the program waits until its output is drained
+//! (`TCSBRK`), so that marks and output are in order.
 
 use std::collections::BTreeMap;
 
-/// Where it lies in an image.
+/// Path of the program in an image.
 pub(crate) const PATH: &str = "usr/bin/m5";
 
 const USAGE: &str = "usage: m5 exit | fail CODE | resetstats | dumpstats | dumpresetstats | checkpoint | readfile | \
                      workbegin ID | workend ID\n";
 
-/// What becomes of an operation's numbers.
+/// How an operation uses the numbers on its command line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// They are its arguments.
+    /// The numbers are the operation's arguments.
     Plain = 0,
     /// The first number is the second argument.
     Fail = 1,
-    /// The host's file goes to standard output.
+    /// The operation's result, the host's file, goes to standard output.
     ReadFile = 2,
 }
 
@@ -38,7 +39,8 @@ const OPERATIONS: &[(&str, u32, Kind)] = &[
     ("workend", 0x5b, Kind::Plain),
 ];
 
-/// An entry of the table: the name, padded with zeros, with the kind as its last byte; then the operation and a return.
+/// Size of a table entry: the name, padded with zeros, with the kind as its last byte; then the operation and
+/// a return.
 const ENTRY: u32 = 24;
 const ENTRY_KIND: u32 = 15;
 const ENTRY_CODE: u32 = 16;
@@ -59,16 +61,16 @@ const A0: u32 = 10;
 const A1: u32 = 11;
 const A2: u32 = 12;
 const A7: u32 = 17;
-/// argc, argv, the name looked for, the table's entry.
+/// argc, argv, the requested name, the current table entry.
 const ARGC: u32 = 18;
 const ARGV: u32 = 19;
 const NAME: u32 = 20;
 const FOUND: u32 = 21;
-/// The first number, or the place in the file.
+/// The first number, or the offset in the host's file.
 const FIRST: u32 = 22;
 const OFFSET: u32 = 22;
 const BUFFER: u32 = 23;
-/// What of the buffer is still to be written: where, and how much.
+/// The unwritten part of the buffer: its address and length.
 const AT: u32 = 24;
 const LEFT: u32 = 25;
 
@@ -86,7 +88,7 @@ const TCSBRK: u32 = 0x5409;
 
 type Labels = BTreeMap<&'static str, u32>;
 
-/// Instructions one after the other. Assembled twice: the first pass finds where the labels are.
+/// An instruction buffer. Assembled twice: the first pass finds the addresses of the labels.
 struct Code {
     bytes: Vec<u8>,
     known: Labels,
@@ -102,7 +104,7 @@ impl Code {
         self.labels.insert(name, self.bytes.len() as u32);
     }
 
-    /// From here to a label; anything in the first pass.
+    /// Offset from here to a label; 0 in the first pass.
     fn distance(&self, label: &str) -> u32 {
         self.known.get(label).map_or(0, |at| at.wrapping_sub(self.bytes.len() as u32))
     }
@@ -115,7 +117,7 @@ impl Code {
         self.word(rs2 << 20 | rs1 << 15 | rd << 7 | 0x33);
     }
 
-    /// A value below 2^31 whose bit 11 is clear, so that LUI and ADDI need no correction.
+    /// Loads a value below 2^31 whose bit 11 is clear, so that LUI and ADDI need no correction.
     fn li(&mut self, rd: u32, value: u32) {
         match value >> 12 {
             0 => self.addi(rd, ZERO, value as i32),
@@ -126,7 +128,7 @@ impl Code {
         }
     }
 
-    /// The address of a label: AUIPC and ADDI.
+    /// Loads the address of a label: AUIPC and ADDI.
     fn la(&mut self, rd: u32, label: &str) {
         let distance = self.distance(label);
         self.word((distance.wrapping_add(0x800) & 0xffff_f000) | rd << 7 | 0x17);
@@ -137,7 +139,7 @@ impl Code {
         self.word(offset << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x03);
     }
 
-    /// A byte, zero-extended.
+    /// Loads a byte, zero-extended.
     fn lbu(&mut self, rd: u32, rs1: u32, offset: u32) {
         self.load(4, rd, rs1, offset);
     }
@@ -153,7 +155,7 @@ impl Code {
         self.word(high | rs2 << 20 | rs1 << 15 | condition << 12 | low | 0x63);
     }
 
-    /// Calls (RA) or goes (ZERO) to a label.
+    /// Calls (RA) or jumps to (ZERO) a label.
     fn jal(&mut self, rd: u32, label: &str) {
         let d = self.distance(label);
         let high = (d >> 20 & 1) << 31 | (d >> 1 & 0x3ff) << 21;
@@ -175,7 +177,7 @@ impl Code {
     }
 }
 
-/// Finds the operation that the first word names, and goes to `found`.
+/// Finds the operation that the first word names, and jumps to `found`.
 fn choose(c: &mut Code) {
     c.ld(ARGC, SP, 0);
     c.addi(ARGV, SP, 8);
@@ -201,7 +203,7 @@ fn choose(c: &mut Code) {
     c.jal(ZERO, "candidate");
 }
 
-/// Reads up to two numbers and does the operation.
+/// Parses up to two numbers and performs the operation.
 fn perform(c: &mut Code) {
     c.label("found");
     c.li(A0, 1);
@@ -235,7 +237,7 @@ fn perform(c: &mut Code) {
     c.exit(0);
 }
 
-/// The decimal number at A1, into A0.
+/// Parses the decimal number at A1 into A0.
 fn number(c: &mut Code) {
     c.label("number");
     c.li(A0, 0);
@@ -246,7 +248,7 @@ fn number(c: &mut Code) {
     c.li(T1, 10);
     c.branch(NOT_LESS, T0, T1, "usage");
     c.branch(LESS, T0, ZERO, "usage");
-    // Ten times is twice and eight times.
+    // 10 x = 2 x + 8 x.
     c.add(T1, A0, A0);
     c.add(A0, T1, T1);
     c.add(A0, A0, A0);
@@ -258,8 +260,8 @@ fn number(c: &mut Code) {
     c.jalr(ZERO, RA, 0);
 }
 
-/// Copies the host's file to standard output, a buffer at a time. The simulator does not wait for a page to come into
-/// being, so each is written to first.
+/// Copies the host's file to standard output in buffer-sized pieces. The simulator does not wait for the
+/// guest to allocate a page, so the program writes to each page first.
 fn read_file(c: &mut Code) {
     c.label("read file");
     c.li(BUFFER, BUFFER_AT as u32);

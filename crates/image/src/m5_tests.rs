@@ -1,4 +1,4 @@
-//! The program as a process: on our hart, with the system calls that it makes answered here.
+//! The program run as a process on our hart; the tests emulate its system calls.
 
 use doorbell_riscv::{Hart, HartConfig, Privilege, Stop};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ram};
@@ -8,21 +8,21 @@ use super::*;
 const SYS_IOCTL: u64 = 29;
 const SYS_WRITE: u64 = 64;
 const SYS_EXIT: u64 = 93;
-/// Where traps lead; an m5op that no operation uses stands there.
+/// The trap handler's address; it holds an m5op that no operation uses.
 const TRAP: u64 = BUFFER_AT + BUFFER_BYTES;
 const TRAPPED: u32 = 0x7f;
 const STACK: u64 = TRAP + 0x1000;
 const MEMORY_END: u64 = STACK + 0x1000;
 const SLOTS_MAX: u64 = 1 << 20;
 
-/// How a process ended: by an operation with its arguments, or by itself with a code and what it had printed.
+/// How a run ended: by an operation with its arguments, or by an exit with a code and the printed text.
 #[derive(Debug, PartialEq)]
 enum End {
     Operation { function: u32, args: [u64; 2] },
     Exit { code: u64, printed: String },
 }
 
-/// What the loader leaves on the stack: the count, where the words are, zero, no environment; then the words.
+/// The initial stack: argc, the pointers in argv, a null pointer, an empty environment; then the words.
 fn stack(arguments: &[&str]) -> Vec<u8> {
     let words: Vec<&str> = ["m5"].iter().chain(arguments).copied().collect();
     let mut text_at = STACK + 8 * (words.len() as u64 + 3);
@@ -75,7 +75,7 @@ fn run(arguments: &[&str]) -> End {
                 printed += &String::from_utf8(text).unwrap();
                 hart.reg(A2 as usize)
             }
-            // What was printed has left.
+            // Waiting for the output to drain: done.
             SYS_IOCTL => 0,
             other => panic!("{arguments:?}: system call {other}"),
         };
@@ -86,14 +86,14 @@ fn run(arguments: &[&str]) -> End {
 }
 
 #[test]
-fn what_it_does_not_know_is_answered_with_its_usage() {
+fn unknown_arguments_print_the_usage() {
     for wrong in [&[][..], &["exi"], &["exit!"], &["exits"], &[""], &["exit", "1x"], &["fail", "-1"]] {
         assert_eq!(run(wrong), End::Exit { code: 2, printed: USAGE.to_owned() }, "{wrong:?}");
     }
 }
 
 #[test]
-fn every_operation_comes_to_its_own_instruction_with_its_numbers() {
+fn every_operation_executes_its_instruction_with_its_arguments() {
     for &(name, function, kind) in OPERATIONS {
         let ended = run(&[name, "12", "34"]);
         let args = match kind {

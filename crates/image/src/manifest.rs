@@ -1,8 +1,9 @@
-//! `manifest.json`: what an image was made from and what it consists of, enough to compare two images or to tell whether
-//! one is whole. Kept apart from the live types: its layout is a file format with a version.
+//! `manifest.json`: the inputs and files of an image, enough to compare two images or to check whether one is
+//! complete. Separate from the internal types, because its layout is a versioned file format.
 //!
-//! A manifest vouches for the image's files, and its own seal for it: a SHA-256 of its text. That finds damage, from a disk
-//! or an editor. It is no signature: whoever wants to deceive writes a seal that fits.
+//! A manifest authenticates the image's files by their hashes, and its seal, a SHA-256 of its own text,
+//! detects damage to the manifest by a disk or an editor. The seal is no signature: an attacker can compute a
+//! matching one.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +25,7 @@ pub(crate) const MANIFEST_SCHEMA: u32 = 2;
 pub struct Manifest {
     /// Version of this layout.
     pub schema: u32,
-    /// Version of the program's way of building images; a change of it makes cached images stale.
+    /// Version of the build procedure; a change makes cached images stale.
     pub builder: u32,
     /// The image's name.
     pub image: String,
@@ -36,22 +37,22 @@ pub struct Manifest {
     pub suite: String,
     /// Debian's name of the guest's architecture.
     pub architecture: String,
-    /// The least RAM for the image.
+    /// The least RAM in which the image works.
     pub ram_min: Bytes,
     /// The default kernel command line.
     pub command_line: String,
-    /// The kernel's release, as `uname -r` says in the guest.
+    /// The kernel's release, as `uname -r` prints it in the guest.
     pub kernel_release: String,
-    /// The image's files, by role; see [`FileRecord`].
+    /// The image's files, in alphabetical order; see [`FileRecord`].
     pub files: Vec<FileRecord>,
     /// The packages that the files were taken from, by name.
     pub packages: Vec<PackageRecord>,
-    /// Those of the packages that the recipe names; the others came along because these depend on them.
+    /// The packages that the recipe names; the others are their dependencies.
     pub named: Vec<String>,
-    /// What compiled the image's own programs, if it has any.
+    /// The compiler of the image's own programs, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
-    /// SHA-256 of this file's text as it is with nothing in this field.
+    /// SHA-256 of this file's text with this field empty.
     pub(crate) seal: String,
 }
 
@@ -94,7 +95,7 @@ impl Manifest {
         self.packages.iter().find(|package| package.name == name)
     }
 
-    /// The file's text, sealed.
+    /// The file's text with its seal.
     pub(crate) fn to_json(&self) -> String {
         let text = |seal: String| {
             let manifest = Self { seal, ..self.clone() };
@@ -104,21 +105,23 @@ impl Manifest {
         text(sha256(text(String::new()).as_bytes()))
     }
 
-    /// Reads the file's text, of which each byte must be as [`Self::to_json`] wrote it. Or else says what is wrong.
+    /// Parses the file's text, and checks that each byte is as [`Self::to_json`] wrote it. Otherwise returns
+    /// the problem.
     pub(crate) fn from_json(text: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(text).map_err(|error| unreadable(text, &error))?;
         if manifest.schema != MANIFEST_SCHEMA {
             return Err(format!("{MANIFEST_FILE} has schema {}, not {MANIFEST_SCHEMA}", manifest.schema));
         }
-        // White space and other spellings of the same values count too: who changed them may have changed more.
+        // Changes of white space or of the spelling of values count as damage, too: other changes may be
+        // undetected.
         if manifest.to_json().as_bytes() != text {
-            return Err(format!("{MANIFEST_FILE} was changed: it does not fit its own SHA-256 any more"));
+            return Err(format!("{MANIFEST_FILE} was changed: it does not match its own SHA-256"));
         }
         Ok(manifest)
     }
 }
 
-/// Another layout is told from damage.
+/// Distinguishes another layout from damage.
 fn unreadable(text: &[u8], error: &serde_json::Error) -> String {
     let value = serde_json::from_slice::<serde_json::Value>(text).ok();
     match value.and_then(|value| value.get("schema").and_then(serde_json::Value::as_u64)) {
@@ -130,7 +133,7 @@ fn unreadable(text: &[u8], error: &serde_json::Error) -> String {
 }
 
 impl PackageRecord {
-    /// The package, of whose dependencies a record says nothing.
+    /// The package, without its dependencies, which the record does not have.
     pub(crate) fn package(&self) -> Package {
         Package {
             name: self.name.clone(),
@@ -145,7 +148,7 @@ impl PackageRecord {
 }
 
 impl FileRecord {
-    /// Measures a file as it is now.
+    /// Computes the size and hash of a file.
     pub(crate) fn of(name: &str, path: &Path) -> io::Result<Self> {
         let (sha256, size_bytes) = sha256_of(path)?;
         Ok(Self { name: name.to_owned(), size_bytes, sha256 })

@@ -1,8 +1,9 @@
-//! The kernel modules of an image, unpacked: those that `init` loads, in order, and those that are loaded when something asks for
-//! them (`kernel.on_demand`), each with what it depends on.
+//! The kernel modules of an image, decompressed: those that `init` loads, in order, and those that the kernel
+//! loads on request (`kernel.on_demand`), with their dependencies.
 //!
-//! The kernel's `request_module` runs /sbin/modprobe, which is busybox's here. It reads `modules.dep` and `modules.alias` of the kernel's
-//! release (modules.dep(5)), which depmod would write on an installed system; aliases are those of the modules' own `.modinfo`.
+//! The kernel's `request_module` runs /sbin/modprobe, here busybox's. It reads `modules.dep` and
+//! `modules.alias` of the kernel's release (modules.dep(5)), which depmod writes on an installed system;
+//! aliases come from the modules' own `.modinfo`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,19 +17,19 @@ use crate::labels::without_labels;
 use crate::recipe::Spec;
 use crate::tree::Tree;
 
-/// Where `init` finds the modules, and the list of their files in loading order.
+/// The folder of the modules, and the list of their files in loading order.
 const MODULE_FOLDER: &str = "usr/lib/modules";
 const MODULE_ORDER: &str = "usr/lib/modules/order";
 const BUSYBOX: &str = "usr/bin/busybox";
 
-/// Modules by name, in an order in which they can be loaded.
+/// Modules by name, and a loading order that satisfies their dependencies.
 #[derive(Default)]
 struct Modules {
     order: Vec<String>,
     contents: BTreeMap<String, Vec<u8>>,
 }
 
-/// Puts modules into the archive, and what finds them.
+/// Puts modules into the archive, and the files that list them.
 pub(crate) fn put_modules(
     spec: &Spec,
     tree: &Tree,
@@ -61,14 +62,14 @@ fn text(text: String) -> Node {
 }
 
 impl Modules {
-    /// Adds modules and what they depend on, each behind what it needs.
+    /// Adds modules and their dependencies, each after the modules it needs.
     fn add(
         &mut self,
         names: &[String],
         fail: impl Fn(String) -> ImageError,
         read: impl Fn(&str) -> Result<Vec<u8>, ImageError>,
     ) -> Result<(), ImageError> {
-        // Depth first: a module is ready when the ones it depends on are in the list.
+        // Depth first: a module is added when all its dependencies are in the list.
         let mut stack: Vec<String> = names.iter().rev().map(|name| canonical(name)).collect();
         while let Some(name) = stack.pop() {
             if self.order.contains(&name) {
@@ -97,12 +98,12 @@ impl Modules {
         Ok(needs.iter().map(|need| canonical(need)).collect())
     }
 
-    /// The lines of `modules.dep`. Each names all that has to be loaded before, what is needed first last.
+    /// The lines of `modules.dep`. Each names all modules to load before a module, in reverse loading order.
     fn dependencies(&self) -> Result<String, String> {
         let file = |name: &str| format!("../{name}.ko");
         let mut lines = String::new();
         for name in &self.order {
-            // What is behind a module in the order is no need of it.
+            // Modules later in the order are not dependencies of this one.
             let (mut all, mut open) = (Vec::new(), self.needs(name)?);
             while let Some(need) = open.pop() {
                 open.extend(self.needs(&need)?);
@@ -127,7 +128,7 @@ impl Modules {
     }
 }
 
-/// Puts /sbin/modprobe, and what it reads.
+/// Puts /sbin/modprobe and the files that it reads.
 fn put_modprobe(spec: &Spec, modules: &Modules, release: &str, archive: &mut Archive) -> Result<(), String> {
     if spec.disk.is_some() {
         return Err(
@@ -150,7 +151,7 @@ fn put_modprobe(spec: &Spec, modules: &Modules, release: &str, archive: &mut Arc
     Ok(())
 }
 
-/// The kernel writes a module's name with underscores whatever its file is called.
+/// The kernel writes module names with underscores, whatever the file name.
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -172,7 +173,7 @@ fn read_module(spec: &Spec, tree: &Tree, all: &[String], name: &str) -> Result<V
             let mut command = host::command(XZ);
             host::run_within(&bounds, command.args(["-dc", "--"]).arg(&on_host), "unpacking a kernel module")
         }
-        _ => Err(fail(format!("{path} has an unknown compression; known are none and xz"))),
+        _ => Err(fail(format!("{path} has an unsupported compression; supported are none and xz"))),
     }
 }
 
@@ -180,7 +181,7 @@ fn read_module(spec: &Spec, tree: &Tree, all: &[String], name: &str) -> Result<V
 mod tests {
     use super::*;
 
-    /// A file with nothing but `.modinfo`.
+    /// A module with only `.modinfo`.
     fn module(info: &str) -> Vec<u8> {
         use object::write::{Object, StandardSegment};
         let mut file =
@@ -210,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn modules_come_behind_what_they_need() {
+    fn modules_are_ordered_after_their_dependencies() {
         assert_eq!(add(&["rxe", "crc"]).unwrap().order, ["tunnel", "crc", "ib_core", "rxe"]);
         assert!(add(&["one"]).err().unwrap().contains("depends on itself"));
     }
 
     #[test]
-    fn modprobe_finds_all_that_a_module_needs_and_its_aliases() {
+    fn modprobe_finds_all_dependencies_and_aliases_of_a_module() {
         let modules = add(&["rxe"]).unwrap();
         assert_eq!(
             modules.dependencies().unwrap(),

@@ -1,6 +1,6 @@
-//! Files of a run's own, laid over an image: a second archive behind the image's initramfs. Linux unpacks the
-//! archives of an initramfs one after the other (kernel documentation, driver-api/early-userspace/buffer-format), so the
-//! image's own file stays as it is and its hash with it.
+//! Files that a run adds to an image: a second archive appended to the image's initramfs. Linux unpacks the
+//! archives of an initramfs in order (kernel documentation, driver-api/early-userspace/buffer-format), so the
+//! image's own file and its hash do not change.
 
 use crate::cpio::{Archive, Node};
 use crate::error::ImageError;
@@ -8,12 +8,13 @@ use crate::error::ImageError;
 /// One file for the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Where it goes, without a leading slash. Its folders come into being; none may be a link in the image (`bin` is
-    /// one in the built-in images: write `usr/bin`). A file of the image at this path is replaced.
+    /// Path in the guest, without a leading slash. Its folders are created; none of them may be a link in the
+    /// image (`bin` is one in the built-in images: write `usr/bin`). A file of the image at this path is
+    /// replaced.
     pub path: String,
     /// Whether it is a program.
     pub executable: bool,
-    /// What is in it.
+    /// The file's content.
     pub content: Vec<u8>,
 }
 
@@ -23,8 +24,7 @@ pub fn overlay(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
 }
 
 fn archive(files: &[GuestFile]) -> Result<Archive, ImageError> {
-    let fail =
-        |problem: String| ImageError::Content { image: "files laid over an image".to_owned(), problem };
+    let fail = |problem: String| ImageError::Content { image: "files added to an image".to_owned(), problem };
     let mut archive = Archive::new();
     for file in files {
         if !crate::recipe::is_relative_path(&file.path) {
@@ -37,8 +37,8 @@ fn archive(files: &[GuestFile]) -> Result<Archive, ImageError> {
     Ok(archive)
 }
 
-/// The archive of files that a running guest unpacks (`cpio -idu`): it holds no folders, so that those of the guest,
-/// and links to them, stay as they are.
+/// The archive of files that a running guest unpacks (`cpio -idu`). It holds no folders, so that the guest's
+/// folders, and links to folders, stay as they are.
 pub fn delivery(files: &[GuestFile]) -> Result<Vec<u8>, ImageError> {
     Ok(archive(files)?.without_directories().to_bytes())
 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_has_the_files_and_their_folders_and_ends_on_a_word() {
+    fn an_overlay_has_files_and_folders_and_a_length_of_whole_words() {
         let bytes = overlay(&[file("scripts/mine", "echo hello\n")]).unwrap();
         let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
         assert!(has(b"scripts\0") && has(b"scripts/mine\0") && has(b"echo hello\n"));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_out_or_collide_are_refused_by_name() {
+    fn conflicting_paths_and_paths_out_of_the_tree_are_refused_by_name() {
         for bad in ["/etc/passwd", "../x", "a//b", ""] {
             let error = overlay(&[file(bad, "")]).unwrap_err().to_string();
             assert!(error.contains(&format!("\"{bad}\"")), "{error}");

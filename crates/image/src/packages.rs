@@ -1,5 +1,5 @@
-//! Which packages an image is built from, and their files in the cache: those of the suite's index, or those that a lock file
-//! names ([`crate::pins`]).
+//! The packages that an image is built from, and their files in the cache: those of the suite's index, or
+//! those that a lock file names ([`crate::lock_file`]).
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,44 @@ use crate::apt::{Apt, Fetched, Route, Setup};
 use crate::builder::BuildOptions;
 use crate::confine::Bounds;
 use crate::error::ImageError;
+use crate::fallback_index;
 use crate::host::{self, DPKG_DEB};
 use crate::index::{Index, Package};
-use crate::known;
+use crate::lock_file::LockFile;
 use crate::manifest::PackageRecord;
-use crate::pins::Pins;
 use crate::recipe::Recipe;
 use crate::sources::find_mirror;
 
 const APT_FOLDER: &str = "/etc/apt";
 
-/// What the archive has, as far as it can be known.
+/// Descriptions of the archive's packages.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    /// Paragraphs that describe packages.
+    /// Index paragraphs.
     pub text: String,
-    /// How to get them.
+    /// How to fetch the packages.
     pub route: Route,
 }
 
-/// What an image is built from.
+/// The packages that an image is built from.
 #[derive(Debug)]
 pub(crate) struct Packages {
-    /// By name.
+    /// Sorted by name.
     pub all: Vec<Package>,
-    /// The file of each.
+    /// The file of each package, in the same order.
     pub debs: Vec<PathBuf>,
-    /// Paragraphs that describe them, and maybe others.
+    /// Index paragraphs of these packages and possibly of others.
     pub index: String,
 }
 
-/// Sets the private apt up for a suite and an architecture.
+/// Sets up the private apt for a suite and an architecture.
 pub(crate) fn set_up_apt(suite: &str, architecture: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
     set_up(suite, architecture, false, options)
 }
 
-/// Sets it up for a suite's sources.
+/// Sets up the private apt for a suite's source packages.
 pub(crate) fn set_up_sources(suite: &str, options: &BuildOptions) -> Result<Apt, ImageError> {
-    // No architecture is looked at.
+    // Source packages do not depend on the architecture.
     set_up(suite, "amd64", true, options)
 }
 
@@ -62,7 +62,7 @@ fn set_up(suite: &str, architecture: &str, sources: bool, options: &BuildOptions
     })
 }
 
-/// The address of the archive: the one that is given, or the environment's, or the host's own.
+/// The archive's address: the given one, else the environment's, else the host's own.
 pub(crate) fn mirror(options: &BuildOptions) -> Result<String, ImageError> {
     options
         .mirror
@@ -76,7 +76,7 @@ pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The suite's current packages, unless they are those that there is an image of already.
+/// The suite's current packages; `None` if the present image was built from the same packages.
 pub(crate) fn of_suite(
     recipe: &Recipe,
     apt: &Apt,
@@ -85,54 +85,56 @@ pub(crate) fn of_suite(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Packages>, ImageError> {
     let Catalogue { text: index, route } = index_of_suite(suite(recipe), apt, options, progress)?;
-    let index = recipe.exact.over(index);
+    let index = recipe.exact.replace_in(index);
     let all = resolve(recipe, &index).map_err(|error| match (route, error) {
-        (Route::Path, ImageError::Content { image, problem }) => ImageError::NotKnown { image, problem },
+        (Route::Path, ImageError::Content { image, problem }) => {
+            ImageError::NotInFallbackIndex { image, problem }
+        }
         (_, error) => error,
     })?;
     if present.is_some_and(|present| present == records(&all)) {
         return Ok(None);
     }
-    fetch_exact(recipe, &all, apt, options.offline, progress)?;
+    fetch_pinned(recipe, &all, apt, options.offline, progress)?;
     let debs = fetch(&all, apt, route, options.offline, progress)?;
     Ok(Some(Packages { all, debs, index }))
 }
 
-/// The packages that a lock file names, from the cache as far as they are there. `bounds` are those of a program that reads
-/// packages.
+/// The packages that a lock file names, from the cache where possible. `bounds` are those of a program that
+/// reads packages.
 pub(crate) fn locked(
     recipe: &Recipe,
     apt: &Apt,
     options: &BuildOptions,
-    (pins, path): (&Pins, &Path),
+    (lock_file, path): (&LockFile, &Path),
     bounds: Bounds,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Packages, ImageError> {
-    let mut wanted = pins.packages();
+    let mut wanted = lock_file.packages();
     for package in &mut wanted {
         let Some(exact) = recipe.exact.package(&package.name) else { continue };
         if exact.record() != package.record() {
             let problem = format!(
-                "it has {} {}, and the recipe names {} {} exactly; write it again with: doorbell image lock RECIPE --out {}",
+                "it has {} {}, but the recipe pins {} {}; write it again with: doorbell image lock RECIPE --out {}",
                 package.name,
                 package.version,
                 exact.name,
                 exact.version,
                 path.display()
             );
-            return Err(ImageError::Pins { path: path.to_owned(), problem });
+            return Err(ImageError::LockFile { path: path.to_owned(), problem });
         }
         package.path = exact.path;
     }
-    fetch_exact(recipe, &wanted, apt, options.offline, progress)?;
+    fetch_pinned(recipe, &wanted, apt, options.offline, progress)?;
     let mut route = Route::Index;
     let missing = if options.offline { Vec::new() } else { apt.missing(&wanted) };
     if !missing.is_empty() {
         let there = index_of_suite(suite(recipe), apt, options, progress)?;
         let index = Index::new(&there.text);
-        let gone: Vec<String> = missing.iter().filter_map(|package| index.gone(package)).collect();
+        let gone: Vec<String> = missing.iter().filter_map(|package| index.current_version(package)).collect();
         if !gone.is_empty() {
-            return Err(ImageError::Gone { path: path.to_owned(), packages: gone.join("\n  ") });
+            return Err(ImageError::NoLongerAvailable { path: path.to_owned(), packages: gone.join("\n  ") });
         }
         for package in &mut wanted {
             package.path = index.package(&package.name).and_then(|there| there.ok()?.path);
@@ -140,7 +142,7 @@ pub(crate) fn locked(
         route = there.route;
     }
     let debs = fetch(&wanted, apt, route, options.offline, progress)?;
-    // The suite's index may have moved on, but a package says itself what it depends on.
+    // The suite's index may be newer, but a package file states its own dependencies.
     let mut index = String::new();
     for (package, deb) in wanted.iter().zip(&debs) {
         let bounds = Bounds { reads: Some(vec![deb]), ..bounds.clone() };
@@ -153,10 +155,10 @@ pub(crate) fn locked(
     }
     let all = resolve(recipe, &index).map_err(|error| {
         let problem = format!(
-            "it does not have all that the recipe needs now ({error}); write it again with: doorbell image lock RECIPE --out {}",
+            "it does not have all packages that the recipe now needs ({error}); write it again with: doorbell image lock RECIPE --out {}",
             path.display()
         );
-        ImageError::Pins { path: path.to_owned(), problem }
+        ImageError::LockFile { path: path.to_owned(), problem }
     })?;
     let kept =
         wanted.iter().zip(debs).filter(|(package, _)| all.iter().any(|other| other.name == package.name));
@@ -169,8 +171,8 @@ fn suite(recipe: &Recipe) -> (&str, &str) {
     (&recipe.spec.suite, &recipe.spec.architecture)
 }
 
-/// The suite's verified index. If the mirror has another than the one that was signed, which happens while it is brought up to date:
-/// what this program knows of the suite itself.
+/// The suite's verified index. If the mirror's index does not match its signature, as during an update of the
+/// mirror: the list compiled into this program.
 pub(crate) fn index_of_suite(
     (suite, architecture): (&str, &str),
     apt: &Apt,
@@ -179,12 +181,13 @@ pub(crate) fn index_of_suite(
 ) -> Result<Catalogue, ImageError> {
     if !options.offline {
         progress("fetching the package index");
-        if let Fetched::Misfit(error) = apt.update()? {
-            let known = options.known.as_deref().or_else(|| known::packages(suite, architecture));
-            let Some(text) = known.map(str::to_owned) else { return Err(error) };
+        if let Fetched::Mismatch(error) = apt.update()? {
+            let fallback =
+                options.fallback_index.as_deref().or_else(|| fallback_index::packages(suite, architecture));
+            let Some(text) = fallback.map(str::to_owned) else { return Err(error) };
             progress(
-                "the mirror's index is not the one that its signed list names, as happens while a mirror is brought up to date: \
-                 taking the versions that this program knows, each by its SHA-256",
+                "the mirror's index does not match its signed Release file, as happens during an update of the mirror: \
+                 taking the versions in this program's built-in package list, each checked by its SHA-256",
             );
             return Ok(Catalogue { text, route: Route::Path });
         }
@@ -195,17 +198,18 @@ pub(crate) fn index_of_suite(
     Ok(Catalogue { text: apt.index()?, route: Route::Index })
 }
 
-/// Gets those of these packages that a recipe names exactly, wherever the others come from: they need not be in the suite's index.
-fn fetch_exact(
+/// Fetches the packages that the recipe pins exactly. They are fetched by path, because the suite's index
+/// need not have them.
+fn fetch_pinned(
     recipe: &Recipe,
     packages: &[Package],
     apt: &Apt,
     offline: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), ImageError> {
-    let is_exact = |package: &&Package| recipe.exact.package(&package.name).is_some();
-    let exact: Vec<&Package> = packages.iter().filter(is_exact).collect();
-    apt.fetch(&exact, Route::Path, offline, progress).map(drop)
+    let is_pinned = |package: &&Package| recipe.exact.package(&package.name).is_some();
+    let pinned: Vec<&Package> = packages.iter().filter(is_pinned).collect();
+    apt.fetch(&pinned, Route::Path, offline, progress).map(drop)
 }
 
 pub(crate) fn fetch(
@@ -220,7 +224,7 @@ pub(crate) fn fetch(
     apt.fetch(&packages.iter().collect::<Vec<_>>(), route, offline, progress)
 }
 
-/// What a recipe needs, of the packages that an index describes.
+/// The packages that a recipe needs, according to an index.
 pub(crate) fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, ImageError> {
     let packages = &recipe.spec.packages;
     let fail = |problem| ImageError::Content { image: recipe.name().to_owned(), problem };
@@ -236,7 +240,7 @@ pub(crate) fn resolve(recipe: &Recipe, index: &str) -> Result<Vec<Package>, Imag
     Ok(all)
 }
 
-/// As a manifest and a lock file tell them.
+/// The packages as recorded in a manifest and a lock file.
 pub(crate) fn records(packages: &[Package]) -> Vec<PackageRecord> {
     packages.iter().map(Package::record).collect()
 }

@@ -1,21 +1,21 @@
-//! What a result has to say about the image that it was measured with: enough to tell whether two results are of the same
-//! software, and which.
+//! Provenance of an image, as results state it: enough to decide whether two results used the same software,
+//! and which.
 
 use doorbell_results::{PackageVersion, Provenance};
 
 use crate::image::Image;
 use crate::manifest::{Manifest, PackageRecord};
 
-/// What is known of an image's origin.
+/// The image's provenance.
 pub(crate) fn provenance(image: &Image) -> Provenance {
     let manifest = image.manifest();
     let kernel = kernel(manifest);
-    let matters = |package: &&PackageRecord| {
+    let is_included = |package: &&PackageRecord| {
         manifest.named.contains(&package.name)
             || package.name == "libc6"
             || kernel.is_some_and(|kernel| kernel.name == package.name)
     };
-    let told = |package: &PackageRecord| PackageVersion {
+    let version = |package: &PackageRecord| PackageVersion {
         name: package.name.clone(),
         version: package.version.clone(),
         sha256: package.sha256.clone(),
@@ -30,16 +30,18 @@ pub(crate) fn provenance(image: &Image) -> Provenance {
         kernel_version: kernel.map(|package| package.version.clone()),
         dpdk_version: dpdk(manifest).map(|package| package.version.clone()),
         compiler: manifest.compiler.clone(),
-        packages: manifest.packages.iter().filter(matters).map(told).collect(),
+        packages: manifest.packages.iter().filter(is_included).map(version).collect(),
     }
 }
 
-/// Debian names a kernel's package after its release; the one that a recipe names is usually empty and depends on it.
+/// Debian names a kernel's package after its release; the package that a recipe names is usually empty and
+/// depends on it.
 fn kernel(manifest: &Manifest) -> Option<&PackageRecord> {
     manifest.package(&format!("linux-image-{}", manifest.kernel_release))
 }
 
-/// All packages of DPDK's source have one version; its environment layer is in every DPDK program.
+/// All packages of DPDK's source have the same version; its environment abstraction layer is in every DPDK
+/// program.
 fn dpdk(manifest: &Manifest) -> Option<&PackageRecord> {
     manifest.packages.iter().find(|package| package.name.starts_with("librte-eal"))
 }
@@ -50,7 +52,7 @@ mod tests {
     use crate::manifest::{FileRecord, MANIFEST_FILE, MANIFEST_SCHEMA};
 
     #[test]
-    fn a_result_learns_the_versions_of_what_matters_and_not_of_all() {
+    fn provenance_has_the_versions_of_named_and_essential_packages_only() {
         let dir = tempfile::tempdir().unwrap();
         let package = |name: &str, version: &str| PackageRecord {
             name: name.into(),
@@ -90,13 +92,13 @@ mod tests {
         };
         std::fs::write(dir.path().join(MANIFEST_FILE), manifest.to_json()).unwrap();
         let image = Image::open(dir.path()).unwrap();
-        let told = image.provenance();
-        assert_eq!(told.kernel_version.as_deref(), Some("6.12.1-1"));
-        assert_eq!(told.dpdk_version.as_deref(), Some("24.11.4-1"));
-        let names: Vec<&str> = told.packages.iter().map(|package| package.name.as_str()).collect();
+        let provenance = image.provenance();
+        assert_eq!(provenance.kernel_version.as_deref(), Some("6.12.1-1"));
+        assert_eq!(provenance.dpdk_version.as_deref(), Some("24.11.4-1"));
+        let names: Vec<&str> = provenance.packages.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["dpdk-dev", "libc6", "linux-image-6.12.1-riscv64", "linux-image-riscv64"]);
-        assert_eq!(told.image_sha256, image.hash());
-        // The hash is the content's: it does not follow the recipe's words.
+        assert_eq!(provenance.image_sha256, image.hash());
+        // The hash covers the files' contents, not the manifest's text.
         std::fs::write(
             dir.path().join(MANIFEST_FILE),
             Manifest { description: "other".into(), ..manifest }.to_json(),

@@ -1,7 +1,8 @@
-//! A recipe: which packages an image is made of, and what is taken from them.
+//! A recipe: the packages an image is made of, and the files taken from them.
 //!
 //! A recipe is a TOML file and the files that it names, given by the user or built in; it may extend another
-//! ([`extend`](crate::extend)). It holds no versions: those come from the suite's index when the image is built, and are recorded in the image's manifest.
+//! ([`extend`](crate::extend)). It holds no versions: those come from the suite's index when the image is
+//! built, and are recorded in the image's manifest.
 
 use std::collections::BTreeMap;
 #[cfg(test)]
@@ -18,9 +19,9 @@ use crate::builtin::BUILTIN;
 use crate::compile::Build;
 use crate::cpio::Node;
 use crate::error::ImageError;
-use crate::exact::Exact;
 use crate::extend::{Extension, Origin};
 use crate::init_lines::INIT_LINES_VERSION;
+use crate::pinned_packages::PinnedPackages;
 
 pub(crate) const RECIPE_FILE: &str = "image.toml";
 /// The only version of the recipe format so far.
@@ -33,19 +34,20 @@ const DISK_FREE_MAX: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub(crate) spec: Spec,
-    /// What `initramfs.files` puts into the guest, by guest path.
+    /// Nodes that `initramfs.files` puts into the guest, by guest path.
     pub(crate) files: BTreeMap<String, Node>,
-    /// What `disk.files` puts onto the disk, by its path there.
+    /// Nodes that `disk.files` puts onto the disk, by path on the disk.
     pub(crate) disk_files: BTreeMap<String, Node>,
-    /// What is in the folder `build.folder`, by its path there, and in those of the recipes that it extends.
+    /// Sources and headers in `build.folder`, by path in that folder, including those of the extended
+    /// recipes.
     pub(crate) sources: BTreeMap<String, Node>,
-    /// The packages that it names exactly.
-    pub(crate) exact: Exact,
-    /// The built-in recipe that it is, and those that it extends.
+    /// Packages that the recipe pins exactly.
+    pub(crate) exact: PinnedPackages,
+    /// The names of this built-in recipe and of the built-in recipes that it extends.
     builtin: Vec<&'static str>,
     hash: String,
     folder: String,
-    /// The lock file that the recipe names, wherever it is.
+    /// The lock file that the recipe names; the file need not exist.
     lock: Option<PathBuf>,
 }
 
@@ -54,7 +56,7 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
     schema: u32,
-    /// Shell lines for [`INIT_LINES`]; only a recipe that extends another has any.
+    /// Shell lines for the guest file `etc/doorbell/init`; only a recipe that extends another has any.
     #[serde(skip)]
     pub init: Vec<String>,
     pub name: String,
@@ -69,7 +71,7 @@ pub(crate) struct Spec {
     pub initramfs: Initramfs,
     pub disk: Option<Disk>,
     pub build: Option<Build>,
-    /// The lock file beside the recipe that pins its packages.
+    /// The lock file that pins the packages, relative to the recipe.
     pub lock: Option<String>,
 }
 
@@ -78,12 +80,13 @@ pub(crate) struct Spec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Packages {
     pub roots: Vec<String>,
-    /// Packages whose files go into the guest as a whole, with those of what they depend on that the roots do not.
+    /// Packages installed whole in the guest, with their dependencies, unless the roots already need these.
     #[serde(default)]
     pub install: Vec<String>,
     #[serde(default)]
     pub leave_out: Vec<String>,
-    /// A file beside the recipe with the paragraphs of packages that are taken exactly as they stand there.
+    /// File, relative to the recipe, with the index paragraphs of packages that must be taken in exactly that
+    /// version.
     pub exact: Option<String>,
 }
 
@@ -94,21 +97,21 @@ pub(crate) struct Kernel {
     pub image: String,
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Modules that are loaded when something asks for them.
+    /// Modules that are loaded when the kernel requests them.
     #[serde(default)]
     pub on_demand: Vec<String>,
-    /// Whether modules come without the labels of the compiler's (`labels`).
+    /// Whether to remove compiler-generated local labels from modules (`labels`).
     #[serde(default)]
     pub strip: bool,
 }
 
-/// What goes into the initial RAM file system.
+/// Contents of the initial RAM file system.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Initramfs {
     pub elf: Vec<String>,
     pub library_path: Vec<String>,
-    /// Patterns of other files out of the packages, put where they are there.
+    /// Patterns of other files in the packages; they keep their paths.
     #[serde(default)]
     pub data: Vec<String>,
     #[serde(default)]
@@ -119,18 +122,18 @@ pub(crate) struct Initramfs {
     pub files: BTreeMap<String, LocalFile>,
 }
 
-/// A disk beside the initial RAM file system.
+/// A disk in addition to the initial RAM file system.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Disk {
-    /// Patterns of those of the image's packages that go onto it whole.
+    /// Patterns of those of the image's packages that are installed whole on the disk.
     pub packages: Vec<String>,
     #[serde(default)]
     pub leave_out_packages: Vec<String>,
-    /// Patterns of paths that do not; what matches a folder goes with all that is in it.
+    /// Patterns of paths left out; a folder is left out with its contents.
     #[serde(default)]
     pub leave_out_files: Vec<String>,
-    /// Room for what the guest writes.
+    /// Free space for files that the guest writes.
     pub free: Bytes,
     #[serde(default)]
     pub directories: Vec<String>,
@@ -140,12 +143,12 @@ pub(crate) struct Disk {
     pub files: BTreeMap<String, LocalFile>,
 }
 
-/// A file or folder beside the recipe.
+/// A file or folder next to the recipe.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LocalFile {
     pub from: String,
-    /// Whether it is a program; without this and `mode`, whether the host's file is one.
+    /// Whether it is a program. Without this and `mode`, the host file's executable bits decide.
     #[serde(default)]
     pub executable: bool,
     /// Its mode as an octal number.
@@ -153,7 +156,7 @@ pub(crate) struct LocalFile {
 }
 
 impl LocalFile {
-    /// The mode that the recipe asks for.
+    /// The mode that the recipe sets.
     pub(crate) fn mode(&self) -> Result<Option<u32>, String> {
         let Some(text) = &self.mode else { return Ok(self.executable.then_some(0o755)) };
         let octal = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
@@ -164,13 +167,13 @@ impl LocalFile {
 }
 
 impl Recipe {
-    /// A built-in recipe by its name, or else a recipe file (`.toml`), or a folder with an `image.toml`. A name that is
-    /// built in wins over a folder of the same name; write `./NAME` for the folder.
+    /// Loads a built-in recipe by its name, a recipe file (`.toml`), or a folder with an `image.toml`. A
+    /// built-in name wins over a folder of the same name; write `./NAME` for the folder.
     pub fn load(name_or_path: impl AsRef<Path>) -> Result<Self, ImageError> {
         Self::load_from(&Origin::find(name_or_path.as_ref())?, &mut Vec::new())
     }
 
-    /// `chain` holds the recipes that led here by `extends`.
+    /// `chain` holds the recipes whose `extends` led here.
     fn load_from(origin: &Origin, chain: &mut Vec<String>) -> Result<Self, ImageError> {
         let fail = |problem: String| ImageError::Recipe { recipe: origin.shown(), problem };
         let in_toml = |error: String| fail(format!("{}: {error}", origin.toml_name()));
@@ -179,10 +182,10 @@ impl Recipe {
             return Err(fail(format!("it extends itself: {} -> {identity}", chain.join(" -> "))));
         }
         chain.push(identity.clone());
-        // Another version's keys are others, so that it is told before any of them is missed.
+        // Other schema versions have other keys: report the version before any missing key.
         let other = text.parse::<toml::Table>().ok().and_then(|spec| spec.get("schema")?.as_integer());
         if let Some(other) = other.filter(|schema| *schema != i64::from(SCHEMA)) {
-            return Err(fail(format!("schema is {other}, this program knows {SCHEMA}")));
+            return Err(fail(format!("schema is {other}, this version supports {SCHEMA}")));
         }
         let (mut spec, base, own_build) = match origin.base(&text).map_err(in_toml)? {
             None => {
@@ -216,13 +219,13 @@ impl Recipe {
         let (mut all, disk_of_base, sources_of_base, mut builtin, mut exact) = base.unwrap_or_default();
         for (name, node) in &exact_file {
             let fail = |problem| fail(format!("{name}: {problem}"));
-            let Node::File { content, .. } = node else { return Err(fail("it is no file".to_owned())) };
+            let Node::File { content, .. } = node else { return Err(fail("it is not a file".to_owned())) };
             let text = std::str::from_utf8(content).map_err(|error| fail(error.to_string()))?;
             exact.add(text, &spec.architecture).map_err(fail)?;
         }
         all.extend(files);
         let disk_files = if disk_of_base.is_empty() { disk_files } else { disk_of_base };
-        // A file at a path that the other recipe has replaces it, as everywhere.
+        // A file of this recipe replaces one of the extended recipe at the same path.
         let sources = sources_of_base.into_iter().chain(sources).collect();
         let folder = match origin {
             Origin::Builtin(own) => {
@@ -233,7 +236,7 @@ impl Recipe {
                 format!("{}-{}", spec.name, &sha256(identity.as_bytes())[..12])
             }
         };
-        let lock = spec.lock.as_ref().and_then(|name| origin.beside(name));
+        let lock = spec.lock.as_ref().and_then(|name| origin.sibling(name));
         Ok(Self { spec, files: all, disk_files, sources, exact, builtin, hash, folder, lock })
     }
 
@@ -247,13 +250,13 @@ impl Recipe {
         Self { lock: None, ..self }
     }
 
-    /// The name of its image's folder among others: a built-in recipe's name; the name of any other is followed by
-    /// a hash of where the recipe is, so that two of one name have an image each.
+    /// Name of the image's folder. For a recipe that is not built in, a hash of the recipe's path is
+    /// appended, so that two recipes of the same name have separate images.
     pub fn folder_name(&self) -> &str {
         &self.folder
     }
 
-    /// Whether it is this built-in recipe, or extends it, be it by way of others.
+    /// Whether this is the given built-in recipe, or extends it directly or indirectly.
     pub fn is_a(&self, builtin: &str) -> bool {
         self.builtin.contains(&builtin)
     }
@@ -268,12 +271,12 @@ impl Recipe {
         &self.spec.description
     }
 
-    /// The kernel command line that the image wants, to which a run appends its own words.
+    /// The image's default kernel command line, to which a run appends its own words.
     pub fn command_line(&self) -> &str {
         &self.spec.command_line
     }
 
-    /// The least RAM with which the image does what it is for.
+    /// The least RAM in which the image works.
     pub fn ram_min(&self) -> Bytes {
         self.spec.ram_min
     }
@@ -289,10 +292,11 @@ impl Spec {
         self.initramfs.files.values().chain(self.disk.iter().flat_map(|disk| disk.files.values()))
     }
 
-    /// Finds what the TOML grammar cannot: the rest of the program relies on these paths and names being harmless.
+    /// Checks the rules that TOML parsing does not. The rest of the program relies on these paths and names
+    /// being harmless.
     fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
-            return Err(format!("schema is {}, this program knows {SCHEMA}", self.schema));
+            return Err(format!("schema is {}, this version supports {SCHEMA}", self.schema));
         }
         for (key, text) in
             [("name", &self.name), ("suite", &self.suite), ("architecture", &self.architecture)]
@@ -306,7 +310,7 @@ impl Spec {
             return Err(format!("packages: \"{bad}\" is not a package name"));
         }
         if let Some(bad) = self.init.iter().find(|line| line.contains(['\n', '\0'])) {
-            return Err(format!("init: \"{bad}\" is more than a line"));
+            return Err(format!("init: \"{bad}\" is more than one line"));
         }
         if self.packages.roots.is_empty() {
             return Err("packages.roots is empty".into());
@@ -357,7 +361,7 @@ impl Spec {
     }
 }
 
-/// SHA-256 over what a recipe is made of.
+/// SHA-256 over everything a recipe is made of.
 fn hash(base: &str, text: &str, files: &[&BTreeMap<String, Node>]) -> String {
     let mut digest = Sha256::new();
     let mut absorb = |content: &[u8]| {
@@ -379,7 +383,7 @@ fn hash(base: &str, text: &str, files: &[&BTreeMap<String, Node>]) -> String {
     doorbell_files::hex(&digest.finalize())
 }
 
-/// Whether a text is letters, digits and a few signs, and so a harmless name for packages and files.
+/// Whether a text is safe as a package or file name: letters, digits and a few signs.
 pub(crate) fn is_plain_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-._".contains(c))
@@ -431,15 +435,15 @@ mod tests {
     }
 
     #[test]
-    fn another_schema_is_told_before_what_is_missing_by_this_one() {
+    fn another_schema_is_reported_before_missing_keys() {
         for text in ["schema = 7\n", "schema = 7\nextends = \"net\"\nnonsense = 1\n"] {
             let error = Recipe::load(folder_with(text).path()).unwrap_err().to_string();
-            assert!(error.contains("schema is 7, this program knows 1"), "{error}");
+            assert!(error.contains("schema is 7, this version supports 1"), "{error}");
         }
     }
 
     #[test]
-    fn a_path_out_of_the_tree_is_refused() {
+    fn a_path_outside_the_tree_is_refused() {
         for bad in ["../etc/passwd", "/etc/passwd", "usr//bin", "a/./b"] {
             let folder = folder_with(&testpmd_toml().replace("boot/vmlinux-*", bad));
             let error = Recipe::load(folder.path()).unwrap_err().to_string();
@@ -448,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_of_the_recipe_is_named() {
+    fn a_missing_recipe_file_is_named() {
         let folder = folder_with(testpmd_toml());
         fs::remove_file(folder.path().join("init")).unwrap();
         let error = Recipe::load(folder.path()).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! A file of a Debian source package, such as a header that no package has: fetched and verified as packages are.
+//! A file of a Debian source package, such as a header that no binary package has: fetched and verified like
+//! packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +11,16 @@ use crate::builder::BuildOptions;
 use crate::error::ImageError;
 use crate::host::{self, APT_CONFIG, APT_GET, GPGV, TAR, XZ};
 use crate::packages::set_up_sources;
-use crate::place::{Place, temporary};
+use crate::workspace::{Workspace, temporary};
 
-/// Which file.
+/// A file in a source package.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceFile<'a> {
     /// The Debian suite.
     pub suite: &'a str,
     /// The source package.
     pub package: &'a str,
-    /// The file's path in it, below its one folder.
+    /// The file's path below the package's top folder.
     pub path: &'a str,
 }
 
@@ -35,7 +36,7 @@ impl SourceFile<'_> {
     }
 }
 
-/// Fetches the source package and takes the file out of it, unless it is in [`BuildOptions::out_dir`] already.
+/// Fetches the source package and extracts the file, unless it is already in [`BuildOptions::out_dir`].
 pub fn fetch_source_file(
     wanted: &SourceFile,
     options: &BuildOptions,
@@ -45,20 +46,20 @@ pub fn fetch_source_file(
     if path.is_file() {
         return Ok(path);
     }
-    // Only the lock bears this name.
+    // This name is used for the lock only.
     let locked = BuildOptions { out_dir: options.out_dir.join(wanted.package), ..options.clone() };
-    let place = Place::prepare(&locked, progress)?;
+    let workspace = Workspace::prepare(&locked, progress)?;
     if path.is_file() {
         return Ok(path);
     }
     host::require(&[APT_GET, APT_CONFIG, GPGV, TAR, XZ], Some(host::search_path().as_os_str()))?;
-    let apt = set_up_sources(wanted.suite, options)?.holding(place.cache_lock())?;
+    let apt = set_up_sources(wanted.suite, options)?.with_lock(workspace.cache_lock())?;
     if options.offline {
         let what = format!("the source package {}", wanted.package);
         return Err(ImageError::Offline { what, cache: options.cache_dir.clone() });
     }
     progress("fetching the index of sources");
-    if let Fetched::Misfit(error) = apt.update()? {
+    if let Fetched::Mismatch(error) = apt.update()? {
         return Err(error);
     }
     progress(&format!("getting the source package {}", wanted.package));
@@ -66,15 +67,18 @@ pub fn fetch_source_file(
     apt.download_source(wanted.package, incoming.path())?;
     let names = files::list(incoming.path()).map_err(ImageError::io("read", incoming.path()))?;
     let archive = names.iter().find(|name| name.to_string_lossy().contains(".orig.tar"));
-    let archive = incoming.path().join(archive.ok_or_else(|| wanted.fail("is in no original archive"))?);
+    let archive =
+        incoming.path().join(archive.ok_or_else(|| {
+            wanted.fail("cannot be extracted: the source package has no .orig.tar archive")
+        })?);
     let mut command = host::command(TAR);
     command.arg("-C").arg(incoming.path()).arg("-xf").arg(&archive);
-    // Below the one folder, whatever that is called.
+    // Strips the top folder, whatever its name.
     command.args(["--strip-components=1", "--no-same-owner", "--wildcards", "--no-wildcards-match-slash"]);
     command.arg(format!("*/{}", wanted.path));
-    host::run_within(&place.bounds(incoming.path()), &mut command, "unpacking a source package")?;
+    host::run_within(&workspace.bounds(incoming.path()), &mut command, "unpacking a source package")?;
     let found = incoming.path().join(wanted.path);
-    let content = fs::read(&found).map_err(|_| wanted.fail("is not in the original archive"))?;
+    let content = fs::read(&found).map_err(|_| wanted.fail("is not in the .orig.tar archive"))?;
     files::write(&path, &content).map_err(ImageError::io("write", &path))?;
     Ok(path)
 }
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_there_is_not_fetched_again() {
+    fn an_existing_file_is_not_fetched_again() {
         let folder = tempfile::tempdir().unwrap();
         let wanted = SourceFile { suite: "trixie", package: "tool", path: "include/tool/tool.h" };
         let there = folder.path().join("trixie-tool-tool.h");

@@ -1,11 +1,11 @@
-//! Where this machine gets its Debian packages from: the first Debian main archive in apt's sources, in the one-line
-//! format of sources.list(5) or in deb822. Security and third-party archives are passed over, because only the main
-//! archive has every suite and architecture.
+//! Finds the host's Debian mirror: the first Debian main archive in apt's sources, in the one-line format of
+//! sources.list(5) or in deb822. Security and third-party archives are skipped, because only the main archive
+//! has every suite and architecture.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One archive that a source file names.
+/// An archive that a source file names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     uri: String,
@@ -15,11 +15,11 @@ struct Entry {
 }
 
 /// The address of the host's Debian mirror, from the apt configuration folder `etc` (usually `/etc/apt`).
-/// `None` also when it has sources, but none of Debian.
+/// `None` if there are no sources, or none is Debian's.
 pub(crate) fn find_mirror(etc: &Path) -> Option<String> {
     let mut entries = Vec::new();
     for path in source_files(etc) {
-        // A file that cannot be read or is not text is no source; apt itself would complain about it.
+        // Skips files that cannot be read or are not text; apt itself would complain about them.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         if path.extension().is_some_and(|extension| extension == "sources") {
             entries.extend(parse_deb822(&text));
@@ -27,7 +27,7 @@ pub(crate) fn find_mirror(etc: &Path) -> Option<String> {
             entries.extend(parse_one_line(&text));
         }
     }
-    // Third parties also publish "/debian main"; Debian's keyring outranks the mere path.
+    // Third parties also publish "/debian main"; Debian's keyring takes precedence over the mere path.
     let debian = || entries.iter().filter(|entry| is_debian_main(entry));
     debian()
         .find(|entry| entry.signed_by.contains("debian-archive"))
@@ -35,7 +35,7 @@ pub(crate) fn find_mirror(etc: &Path) -> Option<String> {
         .map(|entry| entry.uri.trim_end_matches('/').to_owned())
 }
 
-/// In the order in which apt reads them: sources.list, then the parts by name.
+/// Source files in the order in which apt reads them: sources.list, then the parts by name.
 fn source_files(etc: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = fs::read_dir(etc.join("sources.list.d"))
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -58,7 +58,7 @@ fn is_debian_main(entry: &Entry) -> bool {
         && entry.suites.iter().any(|suite| !suite.contains("-security") && !suite.contains("/updates"))
 }
 
-/// `deb [option=value …] URI SUITE COMPONENT…`
+/// Parses lines `deb [option=value …] URI SUITE COMPONENT…`
 fn parse_one_line(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     for line in text.lines() {
@@ -81,7 +81,7 @@ fn parse_one_line(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// Paragraphs of `Field: value`, continued by lines that start with white space.
+/// Parses paragraphs of `Field: value`, continued by lines that start with white space.
 fn parse_deb822(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut paragraph: Vec<(String, String)> = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_line_source_with_options_and_comments_is_read() {
+    fn a_one_line_source_with_options_and_comments_is_parsed() {
         let text = "# deb http://old.example/debian stable main\n\
                     deb-src http://src.example/debian trixie main\n\
                     deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://a.example/debian/ trixie main # x\n";
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deb822_source_is_read_and_the_disabled_one_skipped() {
+    fn a_deb822_source_is_parsed_and_a_disabled_one_skipped() {
         let text = "Types: deb\nURIs: http://off.example/debian\nSuites: trixie\nComponents: main\nEnabled: no\n\n\
                     # a comment\nTypes: deb deb-src\nURIs:\n http://a.example/debian\n http://b.example/debian\n\
                     Suites: trixie trixie-updates\nComponents: main contrib\n";
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn security_and_third_party_archives_are_passed_over() {
+    fn security_and_third_party_archives_are_skipped() {
         let security = "deb http://a.example/debian-security trixie-security main\n\
                         deb http://b.example/debian trixie-security main\n";
         let third = "Types: deb\nURIs: http://tool.example/linux/debian\nSuites: trixie\nComponents: main\n\
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn debians_keyring_outranks_a_look_alike_that_comes_first() {
+    fn debians_keyring_takes_precedence_over_an_earlier_look_alike() {
         let look_alike = "deb http://tool.example/debian trixie main\n";
         let debian = "Types: deb\nURIs: http://c.example/pub/debian/\nSuites: trixie\nComponents: main\n\
                       Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n";
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ubuntu_and_no_sources_at_all_give_nothing() {
+    fn ubuntus_sources_and_an_empty_configuration_yield_no_mirror() {
         let ubuntu = "Types: deb\nURIs: http://archive.example/ubuntu/\nSuites: noble\nComponents: main universe\n\
                       Signed-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg\n";
         assert_eq!(mirror_of(&[("sources.list.d/ubuntu.sources", ubuntu)]), None);

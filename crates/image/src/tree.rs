@@ -1,5 +1,5 @@
-//! The folder into which the packages were unpacked, seen as the guest would see it: symbolic links, absolute ones
-//! too, lead to places within the folder and never out of it.
+//! The folder with the unpacked packages, as the guest will see it: symbolic links, including absolute ones,
+//! resolve within the folder and never lead out of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cpio::Node;
 use crate::index::matches;
 
-/// As in Linux.
+/// Most links in a path, as in Linux.
 const LINKS_MAX: u32 = 40;
 
 /// A root file system on the host's disk.
@@ -21,15 +21,15 @@ impl Tree {
         Self { root: root.to_owned() }
     }
 
-    /// Adds a link of the image's own, such as `/lib`, unless the packages have something there. Not behind a link of the
-    /// packages: on the host that could lead anywhere.
+    /// Adds a link of the image's own, such as `/lib`, unless the packages have the path. Refuses a path
+    /// through a link of the packages, because on the host that could lead anywhere.
     pub(crate) fn link(&self, path: &str, target: &str) -> Result<(), String> {
         let at = self.root.join(path);
         let inside = |part: &&Path| part.starts_with(&self.root) && *part != self.root;
         if let Some(link) = at.ancestors().skip(1).take_while(inside).find(|part| part.is_symlink()) {
             let link = link.strip_prefix(&self.root).unwrap_or(link).display();
             return Err(format!(
-                "cannot create the link {path}: {link} is a link in the packages; name the folder it leads to"
+                "cannot create the link {path}: {link} is a link in the packages; use the path of the folder it leads to"
             ));
         }
         if at.symlink_metadata().is_ok() {
@@ -41,8 +41,8 @@ impl Tree {
             .map_err(|error| format!("cannot create the link {path}: {error}"))
     }
 
-    /// The paths that match a pattern whose parts may contain `*`, in alphabetical order. Links are found, but not
-    /// followed: on the host they could lead out of the tree.
+    /// The paths that match a pattern whose parts may contain `*`, in alphabetical order. Links match, but
+    /// are not followed: on the host they could lead out of the tree.
     pub(crate) fn glob(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         for part in pattern.split('/') {
@@ -68,7 +68,8 @@ impl Tree {
         found
     }
 
-    /// What must be in the image for a path to lead to its file: each link on the way, and the file itself, last.
+    /// Nodes that the image needs so that a path leads to its file: each link on the way, then the file
+    /// itself.
     pub(crate) fn resolve(&self, path: &str) -> Result<Vec<(String, Node)>, String> {
         let mut links = Vec::new();
         let mut todo: Vec<String> = parts(path);
@@ -138,7 +139,7 @@ impl Tree {
         files
     }
 
-    /// Where a path is on the host, for tools that read it there. The path must hold no links.
+    /// The host's path of a file, for tools that read it there. The path must contain no links.
     pub(crate) fn on_host(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_brings_every_link_that_leads_to_it() {
+    fn a_library_resolves_to_all_links_that_lead_to_it_and_the_file() {
         let (_dir, tree) = sample();
         let steps = tree.resolve("lib/absolute/libx.so.25").unwrap();
         let paths: Vec<&str> = steps.iter().map(|(path, _)| path.as_str()).collect();
@@ -186,16 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_out_of_the_tree_or_round_for_ever() {
+    fn links_out_of_the_tree_and_link_loops_are_errors() {
         let (_dir, tree) = sample();
         let error = tree.resolve("usr/lib/escape").unwrap_err();
         assert!(error.contains("no file usr/lib/escape") && error.contains("etc"), "{error}");
         assert!(tree.resolve("usr/lib/loop").unwrap_err().contains("too many links"));
-        assert!(!tree.has("usr/lib/multi"), "a folder is no file");
+        assert!(!tree.has("usr/lib/multi"), "a folder is not a file");
     }
 
     #[test]
-    fn a_link_is_not_made_behind_one_that_leads_out_of_the_tree() {
+    fn a_link_is_not_created_behind_one_that_leads_out_of_the_tree() {
         let (outside, (dir, tree)) = (tempfile::tempdir().unwrap(), sample());
         fs::create_dir(outside.path().join("deep")).unwrap();
         symlink(outside.path(), dir.path().join("usr/out")).unwrap();
@@ -214,7 +215,7 @@ mod tests {
         let (_dir, tree) = sample();
         let found = tree.glob("usr/lib/*/drivers-*/libx.so.*");
         let expected = ["25", "25.0"].map(|version| format!("usr/lib/multi/drivers-25/libx.so.{version}"));
-        assert_eq!(found, expected, "not through the link to the same folder");
+        assert_eq!(found, expected, "links are not followed");
         assert!(tree.glob("usr/nothing").is_empty());
         assert_eq!(tree.walk("usr"), ["usr/lib/multi/drivers-25/libx.so.25.0"]);
     }

@@ -1,8 +1,9 @@
-//! Packages of a Debian suite unpacked into a folder of the cache, for programs that run there beside the host's own:
-//! fetched and verified as a guest's packages are, installed nowhere.
+//! Packages of a Debian suite unpacked into a folder of the cache, for programs that run on the host: fetched
+//! and verified as a guest's packages are, but not installed.
 //!
-//! A folder is named by a hash of its packages' names, versions and hashes, and appears by one rename. A link, named by a
-//! hash of what was asked for, leads to it, so that it is found again without the suite's index.
+//! A folder is named by a hash of its packages' names, versions and hashes, and is put in place by one
+//! rename. A link, named by a hash of the request, points to it, so it is found again without the suite's
+//! index.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,23 +17,23 @@ use crate::error::ImageError;
 use crate::host::{self, APT_CACHE, APT_CONFIG, APT_GET, DPKG_DEB, GPGV, XZ};
 use crate::index::{Index, Package};
 use crate::packages::{fetch, index_of_suite, set_up_apt};
-use crate::place::{Place, temporary};
+use crate::workspace::{Workspace, temporary};
 
-/// As many digits of a hash as a folder's name has.
+/// Number of hash digits in a folder's name.
 const NAME_DIGITS: usize = 16;
 
-/// Which packages.
+/// A set of packages to unpack.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpacked<'a> {
-    /// What the packages are for, in a word; the link's name begins with it.
+    /// Purpose of the packages in a word; the link's name begins with it.
     pub name: &'a str,
     /// The Debian suite.
     pub suite: &'a str,
     /// Debian's name of the architecture.
     pub architecture: &'a str,
-    /// These, and what they depend on,
+    /// The packages to unpack together with their dependencies.
     pub roots: &'a [&'a str],
-    /// but not what matches one of these patterns, in which `*` stands for anything.
+    /// Patterns of dependencies to omit; `*` matches any text.
     pub leave_out: &'a [&'a str],
 }
 
@@ -58,13 +59,13 @@ fn folder_name(packages: &[Package]) -> String {
     digits(packages.iter().flat_map(|package| [&*package.name, &*package.version, &*package.sha256]))
 }
 
-/// The folder, if `fetch_unpacked` has put it below `folder`. Nothing is fetched.
+/// The folder below `folder`, if `fetch_unpacked` has created it. Fetches nothing.
 pub fn find_unpacked(wanted: &Unpacked, folder: &Path) -> Option<PathBuf> {
     wanted.link(folder).canonicalize().ok()
 }
 
-/// Fetches the packages through the cache of [`BuildOptions::cache_dir`] and unpacks them below [`BuildOptions::out_dir`], unless
-/// they are there. `progress` is told what is being done.
+/// Fetches the packages through the cache of [`BuildOptions::cache_dir`] and unpacks them below
+/// [`BuildOptions::out_dir`], unless they are already there. Reports each step to `progress`.
 pub fn fetch_unpacked(
     wanted: &Unpacked,
     options: &BuildOptions,
@@ -74,16 +75,16 @@ pub fn fetch_unpacked(
     if let Some(present) = find_unpacked(wanted, folder) {
         return Ok(present);
     }
-    // Only the lock bears this name.
+    // This name is used for the lock only.
     let options = BuildOptions { out_dir: folder.join(wanted.name), ..options.clone() };
-    let place = Place::prepare(&options, progress)?;
+    let workspace = Workspace::prepare(&options, progress)?;
     // Another process may have fetched them meanwhile.
     if let Some(present) = find_unpacked(wanted, folder) {
         return Ok(present);
     }
     let tools = [APT_GET, APT_CACHE, APT_CONFIG, DPKG_DEB, GPGV, XZ];
     host::require(&tools, Some(host::search_path().as_os_str()))?;
-    let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.holding(place.cache_lock())?;
+    let apt = set_up_apt(wanted.suite, wanted.architecture, &options)?.with_lock(workspace.cache_lock())?;
     let index = index_of_suite((wanted.suite, wanted.architecture), &apt, &options, progress)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let all = Index::new(&index.text).closure(&owned(wanted.roots), &owned(wanted.leave_out));
@@ -93,15 +94,15 @@ pub fn fetch_unpacked(
     if !path.is_dir() {
         let debs = fetch(&all, &apt, index.route, options.offline, progress)?;
         progress("unpacking");
-        let fresh = temporary(&place.parent, &place.building_prefix())?;
-        unpack(debs.iter(), fresh.path(), &place)?;
+        let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
+        unpack(debs.iter(), fresh.path(), &workspace)?;
         let readable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(fresh.path(), readable).map_err(ImageError::io("change", fresh.path()))?;
         files::sync_tree(fresh.path()).map_err(ImageError::io("write", fresh.path()))?;
         files::put_in_place(fresh.path(), &path).map_err(ImageError::io("create", &path))?;
     }
     let link = wanted.link(folder);
-    let fresh = temporary(&place.parent, &place.building_prefix())?;
+    let fresh = temporary(&workspace.parent, &workspace.building_prefix())?;
     let fresh_link = fresh.path().join("link");
     symlink(&target, &fresh_link).map_err(ImageError::io("create", &fresh_link))?;
     files::rename(&fresh_link, &link).map_err(ImageError::io("create", &link))?;
@@ -116,7 +117,7 @@ mod tests {
         Unpacked { name: "tool", suite: "trixie", architecture: "amd64", roots: &["a"], leave_out: &[] };
 
     #[test]
-    fn what_was_asked_for_and_what_came_of_it_have_names_of_their_own() {
+    fn different_requests_and_package_sets_have_different_names() {
         let folder = Path::new("/cache");
         let others = [
             Unpacked { suite: "bookworm", ..WANTED },

@@ -1,16 +1,17 @@
-//! Whole builds from a small Debian archive made here: signed with a key of its own by gpg, with packages made by
-//! dpkg-deb. The code under test runs the host's real apt against it, so what is checked is what apt really verifies.
+//! Whole builds from a small Debian archive made here: signed by gpg with its own key, with packages made by
+//! dpkg-deb. The code under test runs the host's real apt against it, so these tests cover apt's own
+//! verification.
 
 #[path = "archive/debug_symbols.rs"]
 mod debug_symbols;
-#[path = "archive/exact.rs"]
-mod exact;
+#[path = "archive/fallback_index.rs"]
+mod fallback_index;
 #[path = "archive/killed.rs"]
 mod killed;
-#[path = "archive/known.rs"]
-mod known;
 #[path = "archive/locked.rs"]
 mod locked;
+#[path = "archive/pinned_packages.rs"]
+mod pinned_packages;
 
 use std::fs;
 
@@ -28,7 +29,7 @@ fn versions(image: &Image) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn an_image_is_built_from_verified_packages_and_the_manifest_tells_which() {
+fn an_image_is_built_from_verified_packages_listed_in_the_manifest() {
     let world = World::new();
     let image = world.build(&world.options()).unwrap();
     assert_eq!(versions(&image), [("tiny-firmware", "1:1.0-1"), ("tiny-kernel", "1:1.0-1")]);
@@ -57,7 +58,7 @@ fn a_second_build_is_byte_for_byte_the_same() {
 }
 
 #[test]
-fn a_built_image_is_reused_without_the_archive_until_a_refresh_finds_newer_packages() {
+fn a_built_image_is_reused_until_a_refresh_finds_newer_packages() {
     let world = World::new();
     world.build(&world.options()).unwrap();
     world.publish("1:2.0-1", Some("archive"));
@@ -70,7 +71,7 @@ fn a_built_image_is_reused_without_the_archive_until_a_refresh_finds_newer_packa
 }
 
 #[test]
-fn a_changed_recipe_or_a_damaged_file_is_built_anew_off_line_from_the_cache() {
+fn a_changed_recipe_or_damaged_file_is_rebuilt_off_line_from_the_cache() {
     let world = World::new();
     let first = world.build(&world.options()).unwrap();
     let offline = BuildOptions { offline: true, ..world.options() };
@@ -87,29 +88,29 @@ fn a_changed_recipe_or_a_damaged_file_is_built_anew_off_line_from_the_cache() {
 }
 
 #[test]
-fn one_changed_byte_of_the_manifests_command_line_is_noticed_said_and_mended() {
+fn a_changed_byte_in_the_manifest_is_detected_reported_and_repaired() {
     let world = World::new();
     let image = world.build(&world.options()).unwrap();
     let path = image.dir().join("manifest.json");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, whole.replace("console=ttyS0", "console=ttyS1")).unwrap();
-    let mut said = Vec::new();
-    let again = build(&world.recipe(), &world.options(), &mut |line| said.push(line.to_owned())).unwrap();
+    let mut messages = Vec::new();
+    let again = build(&world.recipe(), &world.options(), &mut |line| messages.push(line.to_owned())).unwrap();
     assert!(
-        said.iter().any(|line| line.contains("building again, because manifest.json was changed")),
-        "{said:?}"
+        messages.iter().any(|line| line.contains("building again, because manifest.json was changed")),
+        "{messages:?}"
     );
     assert_eq!(again.command_line(), "console=ttyS0");
     assert_eq!(fs::read_to_string(&path).unwrap(), whole);
 }
 
 #[test]
-fn off_line_without_a_cache_says_what_is_missing() {
+fn off_line_without_a_cache_names_the_missing_package() {
     let world = World::new();
     let offline = BuildOptions { offline: true, ..world.options() };
     let error = world.build(&offline).unwrap_err();
     assert!(matches!(&error, ImageError::Offline { what, .. } if what.contains("testing-suite")), "{error}");
-    // With the index, but a package gone from the cache:
+    // With the index, but with a package missing from the cache:
     world.build(&world.options()).unwrap();
     fs::remove_file(world.path("a cache/debs/tiny-firmware_1%3a1.0-1_riscv64.deb")).unwrap();
     let error = world.build(&BuildOptions { force: true, ..offline }).unwrap_err();
@@ -117,7 +118,7 @@ fn off_line_without_a_cache_says_what_is_missing() {
 }
 
 #[test]
-fn an_unsigned_archive_and_one_signed_by_a_stranger_are_refused() {
+fn unsigned_archives_and_archives_with_an_unknown_key_are_refused() {
     for key in [None, Some("stranger")] {
         let world = World::new();
         world.make_key("stranger");
@@ -132,7 +133,7 @@ fn an_unsigned_archive_and_one_signed_by_a_stranger_are_refused() {
 }
 
 #[test]
-fn an_index_or_a_package_that_was_tampered_with_is_refused() {
+fn a_modified_index_or_package_is_refused() {
     let world = World::new();
     let index = world.path("mirror/debian/dists/testing-suite/main/binary-riscv64/Packages");
     let honest = fs::read_to_string(&index).unwrap();
@@ -157,20 +158,20 @@ fn a_package_damaged_in_the_cache_is_fetched_again() {
     let force = BuildOptions { force: true, ..world.options() };
     let error = world.build(&BuildOptions { offline: true, ..force.clone() }).unwrap_err().to_string();
     assert!(
-        error.contains("tiny-kernel is damaged in the cache") && error.contains("fetches it again"),
+        error.contains("tiny-kernel is damaged in the cache") && error.contains("fetch the package again"),
         "{error}"
     );
-    let mut said = Vec::new();
-    build(&world.recipe(), &force, &mut |line| said.push(line.to_owned())).unwrap();
+    let mut messages = Vec::new();
+    build(&world.recipe(), &force, &mut |line| messages.push(line.to_owned())).unwrap();
     assert!(
-        said.iter().any(|line| line.contains("tiny-kernel again: ") && line.contains("is damaged")),
-        "{said:?}"
+        messages.iter().any(|line| line.contains("tiny-kernel again: ") && line.contains("is damaged")),
+        "{messages:?}"
     );
     assert_eq!(fs::read(&deb).unwrap(), whole);
 }
 
 #[test]
-fn a_recipe_that_cannot_be_fulfilled_leaves_the_old_image_whole() {
+fn a_recipe_that_cannot_be_built_leaves_the_old_image_whole() {
     let world = World::new();
     let image = world.build(&world.options()).unwrap();
     let text = RECIPE.replace("elf = []", "elf = [\"usr/bin/absent\"]");
@@ -204,7 +205,7 @@ fn leftovers_of_a_killed_build_are_removed_by_the_next() {
 }
 
 #[test]
-fn builds_at_the_same_time_wait_for_each_other_and_agree() {
+fn concurrent_builds_wait_for_each_other_and_agree() {
     let world = World::new();
     let results: Vec<_> = std::thread::scope(|scope| {
         let start = |force| {
@@ -221,7 +222,7 @@ fn builds_at_the_same_time_wait_for_each_other_and_agree() {
 }
 
 #[test]
-fn a_folder_of_something_else_is_never_replaced() {
+fn a_folder_that_is_not_an_image_is_never_replaced() {
     let world = World::new();
     fs::create_dir_all(world.path("images/tiny")).unwrap();
     fs::write(world.path("images/tiny/thesis.tex"), "years of work").unwrap();
@@ -233,7 +234,7 @@ fn a_folder_of_something_else_is_never_replaced() {
 }
 
 #[test]
-fn a_suite_or_mirror_that_does_not_exist_gives_a_hint() {
+fn a_missing_suite_or_mirror_gives_a_hint() {
     let world = World::new();
     let text = RECIPE.replace("testing-suite", "other-suite");
     fs::write(world.path("recipe/image.toml"), text).unwrap();
@@ -245,7 +246,7 @@ fn a_suite_or_mirror_that_does_not_exist_gives_a_hint() {
 }
 
 #[test]
-fn a_mirror_that_does_not_answer_says_so_and_what_to_do() {
+fn an_unreachable_mirror_gives_a_hint() {
     let world = World::new();
     let options = BuildOptions { mirror: Some("http://127.0.0.1:9/".to_owned()), ..world.options() };
     let error = world.build(&options).unwrap_err().to_string();
@@ -269,7 +270,11 @@ fn an_extended_recipe_installs_packages_whole_and_its_own_files_win() {
     let options = BuildOptions { out_dir: world.path("images/own"), ..world.options() };
     let image = build(&recipe("\"tiny-tool\""), &options, &mut |_| ()).unwrap();
     let names: Vec<&str> = versions(&image).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["tiny-data", "tiny-firmware", "tiny-kernel", "tiny-tool"], "not what is left out");
+    assert_eq!(
+        names,
+        ["tiny-data", "tiny-firmware", "tiny-kernel", "tiny-tool"],
+        "left-out packages are absent"
+    );
     let archive = fs::read(image.initramfs()).unwrap();
     let has = |text: &str| archive.windows(text.len()).any(|window| window == text.as_bytes());
     for path in ["init", "usr/bin/m5", "usr/lib/doorbell/host-script", "etc/doorbell/init"] {
@@ -278,7 +283,7 @@ fn an_extended_recipe_installs_packages_whole_and_its_own_files_win() {
     assert!(has("usr/bin/tool\0") && has("usr/share/tool/data\0") && has("echo ours\n"));
     assert!(has("the user's") && !has("the package's"));
     assert!(!has("usr/share/doc") && !has("usr/share/man"));
-    assert!(!has("usr/lib/fw-1.bin\0"), "the firmware's package is there for one file");
+    assert!(!has("usr/lib/fw-1.bin\0"), "the firmware's package contributes one file only");
 
     let error = build(&recipe("\"tiny-tol\""), &options, &mut |_| ()).unwrap_err().to_string();
     assert!(error.contains("no package \"tiny-tol\""), "{error}");
@@ -286,7 +291,7 @@ fn an_extended_recipe_installs_packages_whole_and_its_own_files_win() {
 }
 
 #[test]
-fn a_program_for_another_machine_and_one_without_its_library_are_refused_by_name() {
+fn a_program_for_another_machine_or_without_its_library_is_refused_by_name() {
     let world = World::new();
     let own = std::env::current_exe().unwrap();
     let mut program = fs::read(own).unwrap();
@@ -295,14 +300,14 @@ fn a_program_for_another_machine_and_one_without_its_library_are_refused_by_name
     fs::write(world.path("recipe/image.toml"), text).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
     assert!(error.contains("usr/bin/own is a program for another machine"), "{error}");
-    // The same, as if it were for RISC-V: now its libraries are looked for.
+    // The same program marked as RISC-V: now its libraries are looked up.
     program[18..20].copy_from_slice(&243_u16.to_le_bytes());
     fs::write(world.path("recipe/program"), &program).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
     assert!(error.contains("usr/bin/own needs lib"), "{error}");
 }
 
-/// A program that needs no library: it ends at once, with a status that a package's header names.
+/// A program without libraries: it exits at once, with a status from a package's header.
 const STATUS_C: &str = "#include <tool-status.h>\n#include \"sub/own.h\"\n\
     void _start(void) { register long a0 asm(\"a0\") = STATUS + OWN; register long a7 asm(\"a7\") = 93; \
     asm volatile(\"ecall\" : : \"r\"(a0), \"r\"(a7)); __builtin_unreachable(); }\n";
@@ -328,7 +333,7 @@ fn world_with_program(source: &str) -> World {
 }
 
 #[test]
-fn programs_are_compiled_against_the_packages_headers_and_the_same_every_time() {
+fn programs_are_compiled_against_the_packages_headers_reproducibly() {
     let world = world_with_program(STATUS_C);
     let image = world.build(&world.options()).unwrap();
     let compiler = image.manifest().compiler.clone().expect("the manifest names the compiler");
@@ -337,11 +342,11 @@ fn programs_are_compiled_against_the_packages_headers_and_the_same_every_time() 
     let archive = fs::read(image.initramfs()).unwrap();
     let has = |text: &[u8]| archive.windows(text.len()).any(|window| window == text);
     assert!(has(b"usr/bin/status\0") && has(b"\x7fELF"));
-    assert!(!has(b"tool-status.h"), "nothing of the headers' package is in the guest");
+    assert!(!has(b"tool-status.h"), "the guest has no file of the headers' package");
     let again = BuildOptions { force: true, ..world.options() };
     let other = world.build(&again).unwrap();
     assert_eq!(other.manifest(), image.manifest());
-    // A file that is no source changes nothing, a header does.
+    // Only sources and headers affect the hash.
     fs::write(world.path("recipe/c/notes.txt"), "other notes\n").unwrap();
     assert_eq!(world.recipe().hash(), image.manifest().recipe_sha256);
     fs::write(world.path("recipe/c/sub/own.h"), "#define OWN 3\n").unwrap();
@@ -349,7 +354,7 @@ fn programs_are_compiled_against_the_packages_headers_and_the_same_every_time() 
 }
 
 #[test]
-fn a_recipe_cannot_run_commands_by_the_compilers_options() {
+fn a_recipe_cannot_run_commands_by_compiler_options() {
     let world = world_with_program(STATUS_C);
     let marker = world.path("marker");
     let command = format!("/bin/sh,-c,touch {}", marker.display());
@@ -364,7 +369,7 @@ fn a_recipe_cannot_run_commands_by_the_compilers_options() {
 }
 
 #[test]
-fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder_of_the_host() {
+fn debugging_information_and_dates_are_reproducible_and_name_no_host_folder() {
     let source = format!("const char when[] = __DATE__ __TIME__;\n{STATUS_C}");
     let world = world_with_program(&source);
     fs::write(world.path("recipe/image.toml"), RECIPE.to_owned() + &BUILD.replace("-O1", "-g")).unwrap();
@@ -378,7 +383,7 @@ fn debugging_information_and_the_date_are_the_same_every_time_and_name_no_folder
 }
 
 #[test]
-fn no_package_is_unpacked_out_of_its_folder_by_way_of_anothers_link() {
+fn a_package_is_not_unpacked_through_anothers_link_out_of_the_folder() {
     let (world, outside) = (World::new(), tempfile::tempdir().unwrap());
     world.publish_with("1:1.0-1", |tree, name| {
         fs::create_dir_all(tree.join("usr")).unwrap();
@@ -391,25 +396,25 @@ fn no_package_is_unpacked_out_of_its_folder_by_way_of_anothers_link() {
             _ => {}
         }
     });
-    // Some versions of dpkg-deb put a folder in the link's place; for others, which follow it, there is the fence.
+    // Some versions of dpkg-deb replace the link by a folder; others follow it, and Landlock stops them.
     let _ = world.build(&world.options());
-    assert!(!fences() || fs::read_dir(outside.path()).unwrap().next().is_none());
+    assert!(!has_landlock() || fs::read_dir(outside.path()).unwrap().next().is_none());
 }
 
 #[test]
-fn headers_of_the_host_are_not_taken_for_the_guests() {
-    // The host's cross libc has this one, and the guest's packages do not.
+fn host_headers_are_not_used_for_the_guest() {
+    // The host's cross libc has this header; the guest's packages do not.
     let world = world_with_program(&format!("#include <stdio.h>\n{STATUS_C}"));
     let error = world.build(&world.options()).unwrap_err().to_string();
     assert!(error.contains("stdio.h: No such file") && error.contains("libc6-dev"), "{error}");
-    // The compiler's own headers are there.
+    // The compiler's own headers are available.
     let world = world_with_program(&format!("#include <stddef.h>\n{STATUS_C}"));
     world.build(&world.options()).unwrap();
 }
 
 #[test]
 fn a_source_cannot_bring_files_of_the_host_into_a_guest() {
-    assert!(fences(), "the kernel has Landlock; tests/leave-out leaves this out where it has not");
+    assert!(has_landlock(), "the kernel has Landlock; tests/leave-out skips this test otherwise");
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), "int secret;\n").unwrap();
     let secret = secret.path().display();
@@ -429,20 +434,20 @@ fn a_source_cannot_bring_files_of_the_host_into_a_guest() {
     }
 }
 
-/// Whether the kernel has Landlock, without which programs run unfenced.
-fn fences() -> bool {
+/// Whether the kernel has Landlock; without it programs run unrestricted.
+fn has_landlock() -> bool {
     use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     rules.handle_access(AccessFs::from_all(ABI::V2)).is_ok()
 }
 
 #[test]
-fn a_program_that_does_not_compile_shows_why_and_leaves_no_image() {
+fn a_compile_error_is_shown_and_leaves_no_image() {
     let world = world_with_program("#include <tool-status.h>\nint broken = STATUS\n");
     let error = world.build(&world.options()).unwrap_err().to_string();
     assert!(error.contains("compiling usr/bin/status") && error.contains("status.c:2"), "{error}");
     assert_eq!(world.images(), Vec::<String>::new());
     fs::remove_file(world.path("recipe/c/status.c")).unwrap();
     let error = world.build(&world.options()).unwrap_err().to_string();
-    assert!(error.contains("there is no *.c"), "{error}");
+    assert!(error.contains("no file matches *.c"), "{error}");
 }

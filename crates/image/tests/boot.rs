@@ -1,6 +1,6 @@
-//! The real testpmd image in an independent machine: QEMU boots it and testpmd answers frames on its e1000.
-//! Needs a Debian mirror and some minutes, so it runs only when asked for:
-//! `cargo test -p doorbell-image --test boot -- --ignored`. DOORBELL_IMAGE_CACHE names a cache folder to reuse.
+//! The real testpmd image in an independent machine: QEMU boots it, and testpmd answers frames on its e1000.
+//! Needs a Debian mirror and some minutes, so it runs only on request: `cargo test -p doorbell-image --test
+//! boot -- --ignored`. DOORBELL_IMAGE_CACHE names a cache folder to reuse.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
@@ -12,11 +12,11 @@ use doorbell_image::{BuildOptions, Image, Recipe, build};
 
 const MAC_OF_GUEST: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 const MAC_OF_TESTER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
-/// QEMU's e1000 reports its link half a second after the driver restarted it, and takes no frames before.
+/// QEMU's e1000 reports its link half a second after the driver restarted it, and drops earlier frames.
 const LINK_UP: Duration = Duration::from_millis(1500);
 const FRAMES: usize = 500;
 
-/// Ends QEMU with the test, however that ends.
+/// Kills QEMU at the end of the test, even after a panic.
 struct Qemu(Child);
 
 impl Drop for Qemu {
@@ -33,7 +33,7 @@ fn frame(number: usize, destination: [u8; 6], source: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
-/// One end of a link made of datagrams: QEMU's `dgram` network.
+/// One end of a link made of UDP datagrams, and the options of QEMU's `dgram` network for the other end.
 fn link() -> (UdpSocket, String) {
     let here = UdpSocket::bind("127.0.0.1:0").unwrap();
     let there = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -93,7 +93,7 @@ fn forwards(image: &Image, firmware: &str) {
     let (wire, network) = link();
     let mut qemu = start(image, firmware, &network);
     let mut keyboard = qemu.0.stdin.take().unwrap();
-    let mut seen = Vec::new();
+    let mut printed = Vec::new();
     for line in BufReader::new(qemu.0.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         if line.contains("Press enter to exit") {
@@ -106,9 +106,9 @@ fn forwards(image: &Image, firmware: &str) {
             }
             keyboard.write_all(b"\n").unwrap();
         }
-        seen.push(line);
+        printed.push(line);
     }
-    let all = seen.join("\n");
+    let all = printed.join("\n");
     for expected in ["doorbell: init", "doorbell: ports 1", "doorbell: start testpmd", "doorbell: exit 0"] {
         assert!(all.contains(expected), "{expected}:\n{all}");
     }

@@ -1,22 +1,22 @@
-//! What an arrived frame can be, and the counters of everything sent and received.
+//! Classes of received frames, and the counters of everything sent and received.
 
 use crate::frame::Mismatch;
-use crate::responder::Answered;
+use crate::responder::ReplyKind;
 
 doorbell_sim::stats! {
-    /// What a generator has counted since it was made.
+    /// Counters of a generator since its creation.
     pub struct LoadGenStats {
         /// Frames sent.
         sent,
-        /// Frames that arrived at the generator, of any kind.
+        /// Frames received, of any class.
         received,
-        /// Frames that came back unharmed, each counted once.
+        /// Test frames returned unchanged, each counted once.
         returned,
-        /// Frames that came back changed where they should not be, each counted once.
+        /// Test frames returned with an unexpected change, each counted once.
         corrupt,
-        /// Corrupt frames that were longer or shorter than sent.
+        /// Corrupt frames whose length differs from that sent.
         corrupt_length,
-        /// Corrupt frames with other addresses than expected.
+        /// Corrupt frames with unexpected MAC addresses.
         corrupt_addresses,
         /// Corrupt frames with a changed type, IPv4 or UDP header.
         corrupt_headers,
@@ -24,67 +24,68 @@ doorbell_sim::stats! {
         corrupt_payload,
         /// Returned frames that came after a frame sent later (RFC 4737).
         reordered,
-        /// Arrivals of a frame that had come back before.
+        /// Arrivals of a frame that had returned before.
         duplicates,
-        /// Arrivals of a frame that is remembered no more (see `tracked_frames`), or an answer after its time-out.
+        /// Arrivals of a frame that is no longer tracked (see `tracked_frames`), or a reply after its
+        /// timeout.
         late,
         /// Arrivals of a frame of an earlier run.
         stale,
         /// Arrivals with a sequence number that was never sent.
         never_sent,
-        /// Arrivals of another generator's frame, which is accounted for where it was sent.
+        /// Arrivals of another generator's frame, which that generator accounts for.
         of_others,
-        /// Own frames, of any of the kinds above, that arrived at another generator's port.
+        /// Own frames, of any class above, that arrived at another generator's port.
         elsewhere,
-        /// Arrivals of a frame that no generator sent, or whose signature is damaged, and that was not answered.
+        /// Arrivals without a valid signature that were not answered.
         foreign,
         /// ARP requests answered.
         arp_answered,
         /// ICMP echo requests answered.
         echo_answered,
-        /// Packets to the mirror's address sent back.
+        /// Packets returned by the mirror.
         mirrored,
-        /// Arrivals with a bad FCS, of whosever frame.
+        /// Arrivals with a bad FCS, of any frame.
         bad_fcs,
-        /// Frames sent that are no part of the traffic and no answer.
+        /// Frames sent that are neither traffic nor replies.
         injected,
-        /// ARP requests sent, to find the station that requests go to.
+        /// ARP requests sent to resolve the destination station.
         arp_asked,
         /// ARP replies from that station.
         arp_replies,
-        /// Requests given up because the answer took longer than `timeout` and others waited for their turn.
+        /// Requests given up because their reply exceeded `timeout` while others waited.
         timed_out,
-        /// Frames given up because too many were sent after them.
+        /// Frames given up because their tracking slot was reused.
         expired,
         /// Frames given up because a new run began.
         abandoned,
     }
 }
 
-/// What an arrived frame was, as [`LoadGenStats`] counts it.
+/// Class of a received frame, as counted in [`LoadGenStats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// A frame of this run, back unharmed for the first time.
+    /// A frame of this run, returned unchanged for the first time.
     Returned,
-    /// A frame of this run, back for the first time, but changed.
+    /// A frame of this run, returned for the first time, but changed.
     Corrupt(Mismatch),
-    /// A frame that had come back before.
+    /// A frame that had returned before.
     Duplicate,
-    /// A frame that is remembered or waited for no more.
+    /// A frame that is no longer tracked or was given up.
     Late,
     /// A frame of an earlier run.
     Stale,
     /// A sequence number that was never sent.
     NeverSent,
-    /// The frame of another generator, which this number names.
-    OfOther(u32),
+    /// A frame of the generator with this number.
+    OtherGenerator(u32),
     /// The reply to our ARP request.
     ArpReply,
-    /// A request, or a packet to the mirror: an answer was sent.
-    Answered(Answered),
-    /// Nobody's frame.
+    /// A request, or a packet to the mirror: a reply was sent.
+    Answered(ReplyKind),
+    /// Not a test frame and not answered.
     Foreign,
-    /// Its FCS is bad; nothing else was looked at.
+    /// Bad FCS; not examined further.
     BadFcs,
 }
 
@@ -99,11 +100,11 @@ impl LoadGenStats {
             Arrival::Late => &mut self.late,
             Arrival::Stale => &mut self.stale,
             Arrival::NeverSent => &mut self.never_sent,
-            Arrival::OfOther(_) => &mut self.of_others,
+            Arrival::OtherGenerator(_) => &mut self.of_others,
             Arrival::ArpReply => &mut self.arp_replies,
-            Arrival::Answered(Answered::Arp) => &mut self.arp_answered,
-            Arrival::Answered(Answered::Echo) => &mut self.echo_answered,
-            Arrival::Answered(Answered::Mirrored) => &mut self.mirrored,
+            Arrival::Answered(ReplyKind::Arp) => &mut self.arp_answered,
+            Arrival::Answered(ReplyKind::Echo) => &mut self.echo_answered,
+            Arrival::Answered(ReplyKind::Mirrored) => &mut self.mirrored,
             Arrival::Foreign => &mut self.foreign,
             Arrival::BadFcs => &mut self.bad_fcs,
         } += 1;
@@ -111,7 +112,7 @@ impl LoadGenStats {
     }
 
     /// Counts the arrival of an own frame at another generator's port.
-    pub(crate) fn count_elsewhere(&mut self, arrival: Arrival) {
+    pub(crate) fn count_at_other_port(&mut self, arrival: Arrival) {
         self.count(arrival);
         self.received -= 1;
         self.elsewhere += 1;
@@ -128,7 +129,7 @@ impl LoadGenStats {
         }
     }
 
-    /// Asserts that everything sent and received is counted exactly once, with so many frames outstanding.
+    /// Asserts that everything sent and received is counted exactly once.
     pub(crate) fn assert_conservation(&self, outstanding: u64) {
         assert_eq!(
             self.sent,

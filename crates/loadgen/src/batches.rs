@@ -1,41 +1,42 @@
-//! A window cut into batches of equal length: what became of the frames sent in each, for loss and latency over time and for
-//! confidence intervals.
+//! A window divided into batches of equal length: results of the frames sent in each, for loss and latency
+//! over time and for confidence intervals.
 //!
-//! How long a window will be is not known when it begins. So batches begin short, and whenever there would be more than
-//! [`BATCHES_MAX`], neighbours are joined and a batch is twice as long. A window of any length thus ends with 32 to 64
-//! whole batches, or fewer if it is very short.
+//! The length of a window is unknown when it begins. Batches therefore start short; whenever there would be
+//! more than [`BATCHES_MAX`], adjacent ones are merged and the batch length doubles. A window of any length
+//! thus ends with 32 to 64 whole batches, or fewer if it is very short.
 //!
-//! *Confidence* is by the method of batch means (Law, *Simulation Modeling and Analysis*, section 9.5.3): if batches are long
-//! enough their means are nearly independent and normal, and Student's t applies. Neighbours are joined while the correlation of
-//! one batch with the next is significant and enough batches are left; if it still is, the intervals are marked as too
-//! narrow to be trusted. They say how well the window shows the steady state of this run, and nothing of other seeds.
+//! *Confidence* uses the method of batch means (Law, *Simulation Modeling and Analysis*, section 9.5.3): if
+//! batches are long enough, their means are nearly independent and normal, and Student's t applies. Adjacent
+//! batches are merged while their lag-1 correlation is significant and enough batches remain. If it is still
+//! significant then, the intervals are marked as too narrow. They express how well the window represents the
+//! steady state of this run, not of other seeds.
 
 pub use doorbell_results::{BatchSummary, Confidence, LatencyConfidence};
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-use crate::latency::{Latency, LatencyState, Mean, Trips};
+use crate::latency::{Latency, LatencyState, Mean, TripAccumulator};
 
-/// A window has at most so many batches.
+/// Maximum number of batches per window.
 pub const BATCHES_MAX: usize = 64;
-/// With fewer, nothing is said of confidence.
+/// Minimum number of batches for a confidence interval.
 const BATCHES_MIN: usize = 10;
-/// The first batches are so long: a handful of frames at 100 Gbps.
+/// Initial batch length: a few frames at 100 Gbps.
 const FIRST_LENGTH: Ps = Ps(1 << 20);
-/// Batches are joined at most so often: two days of simulated time.
+/// Maximum number of merge steps: two days of simulated time.
 const JOINS_MAX: u32 = 32;
-/// A percentile's interval needs so many frames beyond it in each batch.
+/// Minimum number of frames beyond a percentile in each batch for its interval.
 const BEYOND_MIN: u64 = 10;
 
 #[derive(Clone, Debug, Default)]
 struct Batch<T> {
     offered: u64,
     delivered: u64,
-    /// Round trips of the delivered frames, from when they were due, as far as they are known.
+    /// Round trips of the delivered frames from their due times, if known.
     latency: T,
 }
 
-impl<T: Trips> Batch<T> {
+impl<T: TripAccumulator> Batch<T> {
     fn join(&mut self, other: &Batch<T>) {
         self.offered += other.offered;
         self.delivered += other.delivered;
@@ -43,7 +44,7 @@ impl<T: Trips> Batch<T> {
     }
 }
 
-/// A window's batches, by the time at which frames left; `T` says how much is kept of their round trips.
+/// A window's batches, by departure time of the frames; `T` accumulates their round trips.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches<T = Latency> {
     begin: Ps,
@@ -51,7 +52,7 @@ pub(crate) struct Batches<T = Latency> {
     batches: Vec<Batch<T>>,
 }
 
-/// What a snapshot keeps of them: the batches' length, and each one's counts.
+/// Saved state: the batch length, and each batch's counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchesState<S = LatencyState> {
     length: Ps,
@@ -68,7 +69,7 @@ impl Batches {
 }
 
 impl Batches<Mean> {
-    /// The same batches, as long as those of the window's other books.
+    /// Returns the batches merged to the batch length of `other`, the whole window's batches.
     pub fn as_long_as(&self, other: &Batches) -> Batches<Mean> {
         let mut own = self.clone();
         while own.length < other.length {
@@ -78,13 +79,13 @@ impl Batches<Mean> {
     }
 }
 
-impl<T: Trips> Batches<T> {
+impl<T: TripAccumulator> Batches<T> {
     pub fn new(begin: Ps) -> Batches<T> {
         Batches { begin, length: FIRST_LENGTH, batches: Vec::new() }
     }
 
     fn at(&mut self, time: Ps) -> &mut Batch<T> {
-        // A length is a power of two, and a division would take longer than all the rest.
+        // The length is a power of two; a division would dominate the cost.
         let mut index = (time.saturating_sub(self.begin).0 >> self.length.0.ilog2()) as usize;
         while index >= BATCHES_MAX {
             self.coarsen();
@@ -98,15 +99,15 @@ impl<T: Trips> Batches<T> {
 
     fn coarsen(&mut self) {
         self.length = Ps(self.length.0 << 1);
-        self.batches = joined(&self.batches, 2);
+        self.batches = merged(&self.batches, 2);
     }
 
-    /// A frame left at `time`.
+    /// Counts a frame that left at `time`.
     pub fn on_sent(&mut self, time: Ps) {
         self.at(time).offered += 1;
     }
 
-    /// A frame that had left at `time` is back.
+    /// Counts the return of a frame that left at `time`.
     pub fn on_returned(&mut self, time: Ps, latency: Option<Ps>) {
         let batch = self.at(time);
         batch.delivered += 1;
@@ -128,7 +129,7 @@ impl<T: Trips> Batches<T> {
         self.batches.iter_mut().zip(&other.batches).for_each(|(own, more)| own.join(more));
     }
 
-    /// The batches, those without frames too.
+    /// All batches, including those without frames.
     pub fn summaries(&self) -> Vec<BatchSummary> {
         let summary = |(index, batch): (usize, &Batch<T>)| BatchSummary {
             begin_ns: Ps(self.length.0 * index as u64).as_ns_f64(),
@@ -140,14 +141,14 @@ impl<T: Trips> Batches<T> {
         self.batches.iter().enumerate().map(summary).collect()
     }
 
-    /// What the batches say about a window that is `span` long, if there are enough.
+    /// Confidence intervals of a window of length `span`, if there are enough batches.
     pub fn confidence(&self, span: Ps) -> Option<Confidence> {
         let whole = ((span.0 / self.length.0) as usize).min(self.batches.len());
         let mut batches = self.batches[..whole].to_vec();
         let mut length = self.length;
         while batches.len() >= 2 * BATCHES_MIN && are_correlated(&batches) {
-            batches = joined(&batches, 2);
-            // A batch that found no neighbour is shorter than the others.
+            batches = merged(&batches, 2);
+            // Drop a last batch that is not full length.
             batches.truncate(whole * self.length.0 as usize / (2 * length.0 as usize));
             length = Ps(2 * length.0);
         }
@@ -157,7 +158,7 @@ impl<T: Trips> Batches<T> {
         let rates = batches.iter().map(|batch| batch.delivered as f64 * 1e6 / length.0 as f64);
         let drops = batches.iter().map(|batch| match batch.offered {
             0 => 0.0,
-            // A checkpoint that someone changed may tell of frames that left when none did.
+            // A manipulated checkpoint may have more delivered than offered frames.
             offered => offered.saturating_sub(batch.delivered) as f64 / offered as f64,
         });
         Some(Confidence {
@@ -175,8 +176,8 @@ impl<T: Trips> Batches<T> {
         BatchesState { length: self.length, batches: self.batches.iter().map(save).collect() }
     }
 
-    /// The batches of a window that began at `begin` and counted so many frames offered and delivered, unless no window
-    /// has such batches.
+    /// Restores batches of a window that began at `begin` with these counts of offered and delivered frames;
+    /// none if the state is invalid.
     pub fn restore(begin: Ps, state: &BatchesState<T::State>, counted: (u64, u64)) -> Option<Batches<T>> {
         let joins = (state.length.0 / FIRST_LENGTH.0).checked_ilog2()?;
         if state.batches.len() > BATCHES_MAX || joins > JOINS_MAX || state.length.0 != FIRST_LENGTH.0 << joins
@@ -195,7 +196,7 @@ impl<T: Trips> Batches<T> {
     }
 }
 
-fn joined<T: Trips>(batches: &[Batch<T>], by: usize) -> Vec<Batch<T>> {
+fn merged<T: TripAccumulator>(batches: &[Batch<T>], by: usize) -> Vec<Batch<T>> {
     let join = |group: &[Batch<T>]| {
         let mut all = group[0].clone();
         group[1..].iter().for_each(|batch| all.join(batch));
@@ -204,19 +205,19 @@ fn joined<T: Trips>(batches: &[Batch<T>], by: usize) -> Vec<Batch<T>> {
     batches.chunks(by).map(join).collect()
 }
 
-fn means<T: Trips>(batches: &[Batch<T>]) -> Vec<f64> {
+fn means<T: TripAccumulator>(batches: &[Batch<T>]) -> Vec<f64> {
     batches.iter().filter_map(|batch| batch.latency.mean_ns()).collect()
 }
 
-fn are_correlated<T: Trips>(batches: &[Batch<T>]) -> bool {
+fn are_correlated<T: TripAccumulator>(batches: &[Batch<T>]) -> bool {
     let delivered: Vec<f64> = batches.iter().map(|batch| batch.delivered as f64).collect();
     [delivered, means(batches)].iter().any(|values| {
-        // Of independent values it has a standard deviation of nearly 1/√n.
+        // For independent values, its standard deviation is nearly 1/√n.
         correlation(values) > 2.0 / (values.len() as f64).sqrt()
     })
 }
 
-/// The correlation of each value with the next; zero if they are all the same.
+/// The lag-1 correlation; zero if all values are equal.
 fn correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -224,7 +225,7 @@ fn correlation(values: &[f64]) -> f64 {
     if squares > 1e-18 * mean * mean { products / squares } else { 0.0 }
 }
 
-fn latency_confidence<T: Trips>(batches: &[Batch<T>]) -> Option<LatencyConfidence> {
+fn latency_confidence<T: TripAccumulator>(batches: &[Batch<T>]) -> Option<LatencyConfidence> {
     let fewest = batches.iter().map(|batch| batch.latency.count()).min().filter(|fewest| *fewest > 0)?;
     let percentile = |per_mille: u64| {
         let beyond = fewest * (1000 - per_mille) / 1000;
@@ -243,7 +244,7 @@ fn latency_confidence<T: Trips>(batches: &[Batch<T>]) -> Option<LatencyConfidenc
     })
 }
 
-/// Half the width of the 95 % interval around the mean of these values, of which there are at least [`BATCHES_MIN`].
+/// Half the width of the 95 % confidence interval of the mean of at least [`BATCHES_MIN`] values.
 fn half_width(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     let n = values.len() as f64;
@@ -255,8 +256,8 @@ fn half_width(values: impl Iterator<Item = f64>) -> f64 {
 /// The normal quantile of 97.5 %.
 const NORMAL_97_5: f64 = 1.959_963_984_540_054;
 
-/// Student's t with this many degrees of freedom for a normal quantile, by the expansion of Abramowitz and Stegun 26.7.5: for 97.5 %
-/// to three digits from nine on.
+/// Student's t with this number of degrees of freedom for a normal quantile, by the expansion of Abramowitz
+/// and Stegun 26.7.5. For 97.5 % it is accurate to three digits from nine degrees on.
 pub fn student(z: f64, degrees: f64) -> f64 {
     let [z3, z5, z7] = [3, 5, 7].map(|power| z.powi(power));
     let terms = [

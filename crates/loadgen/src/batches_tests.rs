@@ -2,7 +2,7 @@ use super::*;
 use doorbell_sim::rng::Rng;
 use proptest::prelude::*;
 
-/// Batches of frames that leave every `gap`, with the latencies (or losses) that `fate` gives them.
+/// Batches of frames that leave every `gap`; `fate` returns the latency of each, or none for a loss.
 fn sent(frames: u64, gap: Ps, mut fate: impl FnMut(u64) -> Option<Ps>) -> (Batches, Ps) {
     let begin = Ps(12_345);
     let mut batches = <Batches>::new(begin);
@@ -17,7 +17,7 @@ fn sent(frames: u64, gap: Ps, mut fate: impl FnMut(u64) -> Option<Ps>) -> (Batch
 }
 
 #[test]
-fn students_t_is_that_of_the_tables() {
+fn students_t_matches_tables() {
     for (degrees, t) in [(9.0, 2.2622), (15.0, 2.1314), (31.0, 2.0395), (63.0, 1.9983), (1e9, 1.95996)] {
         let ours = student(NORMAL_97_5, degrees);
         assert!((ours - t).abs() < 4e-4, "{degrees}: {ours}");
@@ -25,7 +25,7 @@ fn students_t_is_that_of_the_tables() {
 }
 
 #[test]
-fn a_window_of_any_length_has_32_to_64_whole_batches() {
+fn window_of_any_length_has_32_to_64_whole_batches() {
     for micros in [70, 100, 1_000, 12_345, 1_000_000] {
         let frames = 5_000;
         let (batches, span) = sent(frames, Ps(Ps::from_us(micros).0 / frames), |_| Some(Ps(1)));
@@ -48,8 +48,8 @@ fn loss_over_time_shows_when_frames_were_lost() {
 }
 
 #[test]
-fn the_intervals_cover_the_truth_as_often_as_they_say() {
-    // Exponential latencies of a mean of 1 us, independent; the loss is of 1 %.
+fn intervals_cover_the_true_value_at_the_nominal_rate() {
+    // Independent exponential latencies with a mean of 1 us; the loss is 1 %.
     let (mut covered, mut losses, runs) = (0, 0, 120);
     for run in 0..runs {
         let mut rng = Rng::stream(run, "batches");
@@ -71,7 +71,7 @@ fn the_intervals_cover_the_truth_as_often_as_they_say() {
 }
 
 #[test]
-fn correlated_batches_are_joined_and_what_cannot_be_mended_is_said() {
+fn correlated_batches_are_merged_and_remaining_correlation_is_reported() {
     let mut rng = Rng::stream(1, "batches");
     let (independent, span) = sent(64_000, Ps::from_ns(100), |_| Some(Ps(1_000_000 + rng.below(1_000_000))));
     let confidence = independent.confidence(span).unwrap();
@@ -86,7 +86,7 @@ fn correlated_batches_are_joined_and_what_cannot_be_mended_is_said() {
 }
 
 #[test]
-fn percentiles_have_intervals_only_where_frames_lie_beyond_them() {
+fn percentiles_have_intervals_only_with_frames_beyond_them() {
     let (batches, span) = sent(40_000, Ps::from_ns(100), |index| Some(Ps(1 + index % 1000)));
     let latency = batches.confidence(span).unwrap().latency_ns.unwrap();
     assert!(latency.p50.is_some() && latency.p90.is_some());
@@ -96,7 +96,7 @@ fn percentiles_have_intervals_only_where_frames_lie_beyond_them() {
 }
 
 #[test]
-fn a_state_that_no_window_can_have_is_refused() {
+fn invalid_state_is_refused() {
     let (batches, _) = sent(1_000, Ps::from_ns(100), |index| (index % 3 > 0).then_some(Ps(index)));
     let (state, counted) = (batches.save(), (1_000, 666));
     assert!(<Batches>::restore(Ps(0), &state, counted).is_some());
@@ -113,7 +113,7 @@ fn a_state_that_no_window_can_have_is_refused() {
 
 proptest! {
     #[test]
-    fn batches_saved_or_merged_are_those_of_all_frames(
+    fn merged_or_restored_batches_equal_batches_of_all_frames(
         frames in prop::collection::vec((0u64..1 << 32, prop::option::of(0u64..1 << 24), any::<bool>()), 1..300),
     ) {
         let mut ports = [<Batches>::new(Ps(5)), <Batches>::new(Ps(5))];

@@ -1,4 +1,4 @@
-//! What a user can set about the generator and its traffic.
+//! User configuration of the generator and its traffic.
 
 use std::net::Ipv4Addr;
 
@@ -13,20 +13,21 @@ use crate::requests::{self, MemcachedConfig, Operation};
 use crate::responder::ResponderConfig;
 use crate::streams::{Arrivals, STREAMS_MAX, StreamConfig};
 
-/// A load generator, as configuration files write it.
+/// A load generator, as written in configuration files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadGenConfig {
-    /// How many of the frames sent last are remembered until they return, 1024 to 16777216: rounded up to a power of
-    /// two, 16 bytes of memory each. A frame that comes back after so many others were sent is counted as late, and
-    /// has no latency. The default, 262144, is more than 100 Gbps of 64-byte frames have in flight
-    /// behind a 200 µs link, a 4 MiB FIFO and a ring of 4096.
+    /// Number of most recently sent frames that are tracked until they return, 1024 to 16777216: rounded up
+    /// to a power of two, 16 bytes of memory each. A frame that returns after it is no longer tracked counts
+    /// as late and has no latency. The default, 262144, exceeds the 64-byte frames in flight at 100 Gbps with
+    /// a 200 µs link, a 4 MiB FIFO and a ring of 4096.
     pub tracked_frames: u32,
-    /// Whether round trips are split by where they were spent (`latency_stages_ns` in the summary). Changes nothing else.
+    /// Whether round trips are split into stages (`latency_stages_ns` in the summary). Does not affect the
+    /// simulation.
     pub stages: bool,
-    /// What it sends.
+    /// Transmitted traffic.
     pub traffic: TrafficConfig,
-    /// What it answers to.
+    /// Replies to received requests.
     pub responder: ResponderConfig,
 }
 
@@ -41,75 +42,78 @@ impl Default for LoadGenConfig {
     }
 }
 
-/// What a generator sends and what it expects back.
+/// Traffic that a generator sends, and the expected returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficConfig {
-    /// What is sent.
+    /// Kind of traffic.
     pub kind: Kind,
-    /// How fast.
+    /// Transmit rate.
     pub rate: Rate,
-    /// Bytes of each frame with its FCS, 64 B to 16 KiB. Requests to memcached are as long as their text.
+    /// Bytes of each frame with its FCS, 64 B to 16 KiB. Ignored by memcached requests, whose length follows
+    /// from their text.
     pub frame_size: Bytes,
-    /// How frames or requests are spread over time. Jitter keeps programs from falling into step with them; RFC 2544 has `constant`.
+    /// Arrival process of frames or requests. Jitter prevents synchronisation with polling loops; RFC 2544
+    /// uses `constant`.
     pub arrivals: Arrivals,
-    /// From the start of the traffic to the first frame.
+    /// Time from the start of the traffic to the first frame.
     pub start_after: Ps,
-    /// Stop after so many frames, at least 1.
+    /// Stop after this number of frames, at least 1.
     pub frames: Option<u64>,
-    /// Stop after this time: no frame leaves so long after the first was due, or later. Without this and
-    /// without `frames` traffic goes on until it is stopped.
+    /// Stop after this time, counted from when the first frame was due. Without `duration` and `frames`,
+    /// traffic continues until it is stopped.
     pub duration: Option<Ps>,
-    /// The station that the frames are for.
+    /// Destination MAC address of the frames.
     pub destination: MacAddr,
-    /// The generator's own address.
+    /// MAC address of the generator.
     pub source: MacAddr,
-    /// The IPv4 packets' receiver. The defaults are in the range that RFC 2544 (appendix C.2.2) reserves
-    /// for such tests.
+    /// Destination address of IPv4 packets. The defaults are in the range that RFC 2544 (appendix C.2.2)
+    /// reserves for such tests.
     pub destination_ip: Ipv4Addr,
-    /// The IPv4 packets' sender.
+    /// Source address of IPv4 packets.
     pub source_ip: Ipv4Addr,
-    /// The UDP datagrams' destination port, 0 to 65535.
+    /// Destination port of UDP datagrams, 0 to 65535.
     pub destination_port: u16,
-    /// The UDP datagrams' source port, 0 to 65535.
+    /// Source port of UDP datagrams, 0 to 65535.
     pub source_port: u16,
-    /// What the machine is expected to do to the frames. Answers to requests are checked by themselves.
+    /// Expected change of returned frames. Replies to requests are checked separately.
     pub returned: Returned,
-    /// So many frames or requests are on their way at a time, at least 1; those that are due wait for their turn, and their time
-    /// from when they were due goes on. Without it, any number.
+    /// Maximum number of frames or requests in flight, at least 1. Frames that are due wait, and their
+    /// latency still counts from the due time. Unlimited if not set.
     pub outstanding: Option<u32>,
-    /// What is on its way for so long, at least 1ps, is given up when others wait for their turn.
+    /// Age, at least 1ps, after which a frame in flight is given up if others wait because of `outstanding`.
     pub timeout: Ps,
-    /// What memcached is asked.
+    /// Requests to memcached.
     #[serde(with = "crate::requests::keyspace::saved")]
     #[schemars(with = "MemcachedConfig")]
     pub memcached: MemcachedConfig,
-    /// The rate of all streams together: each one's is changed in proportion. `2x` doubles them all; without it, they are as
-    /// they stand.
+    /// Total rate of all streams: each stream's rate is scaled in proportion. `2x` doubles them; without it,
+    /// rates are as configured.
     pub total: Option<Rate>,
-    /// Streams of test frames instead of those of one size and rate. `rate` and `frame_size` above mean nothing then; the
-    /// rest is the streams' where they do not say otherwise, and ends them all (`frames`, `duration`).
+    /// Streams of test frames, instead of one size and rate. `rate` and `frame_size` above are then ignored;
+    /// the other settings are defaults of the streams, and `frames` and `duration` limit all of them
+    /// together.
     pub streams: Vec<StreamConfig>,
 }
 
-/// A kind of traffic. What asks by IPv4 asks for the station by ARP first, until it is answered.
+/// A kind of traffic. Request kinds first resolve the station's MAC address by ARP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// UDP test frames, which are to come back.
+    /// UDP test frames, which should return.
     #[default]
     Frames,
     /// ICMP echo requests.
     Ping,
-    /// memcached over UDP: stores one key after the other.
+    /// memcached over UDP: stores keys in sequence.
     MemcachedSet,
-    /// memcached over UDP: asks for keys that were stored.
+    /// memcached over UDP: gets stored keys.
     MemcachedGet,
 }
 
 impl Kind {
-    /// Whether the station is found by ARP.
-    pub fn asks_by_ipv4(self) -> bool {
+    /// Whether it sends requests over IPv4, for which the station is resolved by ARP.
+    pub fn sends_requests(self) -> bool {
         self != Kind::Frames
     }
 }
@@ -140,30 +144,30 @@ impl Default for TrafficConfig {
     }
 }
 
-/// What a returned frame's addresses must be. Everything behind them must be as it was sent, but for what a router
-/// changes, and for `any`.
+/// Expected addresses of a returned frame. All later bytes must be as sent, except for fields that a router
+/// changes, and except with `any`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Returned {
-    /// Source and destination are exchanged (testpmd's macswap).
+    /// Source and destination MAC addresses are swapped (testpmd's macswap).
     #[serde(rename = "macswap")]
     MacSwap,
-    /// As sent (testpmd's io).
+    /// Unchanged (testpmd's io).
     #[serde(rename = "io")]
     AsSent,
-    /// To the station where it arrives, from another, with one hop less (a router).
+    /// Destination is the receiving generator, source differs, and TTL is one less (a router).
     #[serde(rename = "routed")]
     Routed,
-    /// Anything, with any headers that have right checksums: the payload must be as it was sent, which is what an echo of a socket
-    /// does. Packets of captures, which have no signature, may have other MAC addresses only.
+    /// Any headers with correct checksums: only the payload must be as sent, as with a socket echo. Packets
+    /// of captures, which have no signature, may differ only in MAC addresses.
     #[serde(rename = "any")]
     Any,
-    /// Nothing comes back: a frame is delivered when it is in the receiver's memory, as it was sent.
+    /// Nothing returns: a frame counts as delivered when it is in the receiver's memory, as sent.
     #[serde(rename = "sink")]
     Sink,
 }
 
 impl Returned {
-    /// Whether a frame that arrived at `station` has the MAC addresses that it must have, as it was `sent`.
+    /// Whether the MAC addresses of a frame that arrived at `station` are as expected for the frame `sent`.
     pub(crate) fn addresses_are_right(self, sent: &[u8], bytes: &[u8], station: MacAddr) -> bool {
         let (destination, source) = (&sent[..6], &sent[6..ADDRESS_BYTES]);
         match self {
@@ -175,37 +179,37 @@ impl Returned {
     }
 }
 
-/// What is wrong with a generator's configuration.
+/// An error in a generator's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A frame that Ethernet or the generator does not know.
+    /// Frame size out of range.
     #[error("frame_size = \"{0}\" is out of range; it must be from \"64B\" to \"16KiB\" (with FCS)")]
     FrameSize(Bytes),
-    /// Too few or too many frames to remember.
+    /// Number of tracked frames out of range.
     #[error("tracked_frames = {0} is out of range; it must be from 1024 to 16777216")]
     TrackedFrames(u32),
-    /// Nothing would be sent.
-    #[error("{0} is zero, so that nothing would be sent; leave it out to send until stopped")]
+    /// A limit of zero frames or zero time.
+    #[error("{0} is zero, so nothing would be sent; remove it to send until stopped")]
     Nothing(&'static str),
-    /// A group address as sender.
-    #[error("source = \"{0}\" is a group address; a sender's first byte is even")]
+    /// Group address as source.
+    #[error("source = \"{0}\" is a group address; use an address whose first byte is even")]
     GroupSource(MacAddr),
-    /// No request could be sent, or it would never be given up.
+    /// Value that must not be zero.
     #[error("{0} is zero; it must be at least {1}")]
     Zero(&'static str, &'static str),
-    /// An arrival process that cannot be.
+    /// Invalid arrival process.
     #[error("arrivals: {0}")]
     Arrivals(String),
-    /// What memcached cannot be asked.
+    /// Invalid memcached requests.
     #[error("memcached.{0}")]
     Memcached(String),
-    /// A stream that cannot be.
+    /// Invalid stream.
     #[error("streams[{0}].{1}")]
     Stream(usize, String),
-    /// Streams and what does not go with them.
+    /// Settings that conflict with streams.
     #[error("{0}")]
     Streams(String),
-    /// One address for two purposes.
+    /// Responder and mirror have the same address.
     #[error("responder.ip and responder.mirror are both {0}; they must differ")]
     MirrorIsIp(Ipv4Addr),
 }
@@ -256,24 +260,24 @@ impl TrafficConfig {
     fn validate_streams(&self) -> Result<(), ConfigError> {
         let fail = |problem: String| Err(ConfigError::Streams(problem));
         if let Rate::Times(_) = self.rate {
-            return fail(format!("rate = \"{}\" is no rate of its own; give it as \"5Mpps\"", self.rate));
+            return fail(format!(
+                "rate = \"{}\" needs a base rate; give an absolute rate such as \"5Mpps\"",
+                self.rate
+            ));
         }
         if self.streams.is_empty() {
             return match self.total {
                 Some(total) => {
-                    fail(format!("total = \"{total}\" is for streams, and there are none; set rate"))
+                    fail(format!("total = \"{total}\" needs streams, and none are configured; set rate"))
                 }
                 None => Ok(()),
             };
         }
         if self.kind != Kind::Frames {
-            return fail("streams are of test frames; kind must be \"frames\" with them".to_owned());
+            return fail("streams need kind = \"frames\"".to_owned());
         }
         if self.streams.len() > STREAMS_MAX {
-            return fail(format!(
-                "streams: there are {}; there can be at most {STREAMS_MAX}",
-                self.streams.len()
-            ));
+            return fail(format!("streams: {} configured; the maximum is {STREAMS_MAX}", self.streams.len()));
         }
         for (place, stream) in self.streams.iter().enumerate() {
             if let Some(problem) = stream.problem() {
@@ -283,14 +287,14 @@ impl TrafficConfig {
             if self.streams[..place].iter().zip(0..).any(|(other, place)| other.name(place) == name) {
                 return Err(ConfigError::Stream(
                     place,
-                    format!("name = \"{name}\" is another stream's already"),
+                    format!("name = \"{name}\" is used by another stream"),
                 ));
             }
         }
         Ok(())
     }
 
-    /// The same traffic at this rate: its own, or that of all its streams together.
+    /// Returns the same traffic at this rate: the frame rate, or the total of all streams.
     pub fn at_rate(&self, rate: Rate) -> TrafficConfig {
         match self.streams.is_empty() {
             true => TrafficConfig { rate, ..self.clone() },
@@ -298,15 +302,15 @@ impl TrafficConfig {
         }
     }
 
-    /// The rate as it was asked for: `1x` of streams that are as they stand.
-    pub fn rate_asked(&self) -> Rate {
+    /// The configured rate; `1x` for streams without a total.
+    pub fn requested_rate(&self) -> Rate {
         match self.streams.is_empty() {
             true => self.rate,
             false => self.total.unwrap_or(Rate::Times(Rate::ONCE)),
         }
     }
 
-    /// Whether all frames are due at equal distances.
+    /// Whether all frames are sent at constant intervals.
     pub fn is_constant(&self) -> bool {
         let own = |stream: &StreamConfig| stream.arrivals.unwrap_or(self.arrivals);
         match &self.streams[..] {
@@ -315,8 +319,7 @@ impl TrafficConfig {
         }
     }
 
-    /// Bytes of each frame without its FCS. Frames of streams have sizes of their own; requests to memcached have this
-    /// length in the mean.
+    /// Bytes of each frame without its FCS. Not used for streams; the mean for memcached requests.
     pub fn frame_len(&self) -> usize {
         match self.kind {
             Kind::Frames | Kind::Ping => self.frame_size.0 as usize - Frame::FCS_BYTES,
@@ -325,7 +328,7 @@ impl TrafficConfig {
         }
     }
 
-    /// Bytes of the longest frame with FCS. Packets of captures, which are read later, do not count.
+    /// Bytes of the longest frame with FCS, ignoring packets of captures, which are read later.
     pub fn frame_size_max(&self) -> Bytes {
         let made = self.streams.iter().filter(|stream| stream.capture.is_none());
         let sizes = made.flat_map(|stream| stream.size.parts()).map(|(_, size)| *size);
@@ -335,14 +338,14 @@ impl TrafficConfig {
         }
     }
 
-    /// The same traffic at a further port: the station's own address counts up, and so do those of requests and their
-    /// receivers in the third byte, as the responder's do.
+    /// Returns the traffic for another port: the source MAC address is incremented, and for requests the
+    /// third byte of both IPv4 addresses, as in the responder.
     pub fn for_port(&self, port: u32) -> TrafficConfig {
         let mut own = self.clone();
         let [.., a, b, c] = &mut own.source.0;
         let low = u32::from_be_bytes([0, *a, *b, *c]).wrapping_add(port).to_be_bytes();
         [*a, *b, *c] = [low[1], low[2], low[3]];
-        if self.kind.asks_by_ipv4() {
+        if self.kind.sends_requests() {
             own.source_ip = address_at_port(self.source_ip, port);
             own.destination_ip = address_at_port(self.destination_ip, port);
         }
@@ -350,7 +353,7 @@ impl TrafficConfig {
     }
 }
 
-/// What an address becomes at a further port: 10.0.0.1, 10.0.1.1, 10.0.2.1 and so on.
+/// Address for a port: 10.0.0.1, 10.0.1.1, 10.0.2.1 etc.
 pub(crate) fn address_at_port(address: Ipv4Addr, port: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits().wrapping_add(port.wrapping_shl(8)))
 }
@@ -360,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_reads_units_and_prints_as_it_reads() {
+    fn configuration_with_units_round_trips() {
         let text = "tracked_frames = 4096\n[traffic]\nrate = \"40%\"\nframe_size = \"1518B\"\n\
                     duration = \"2ms\"\nreturned = \"macswap\"\ndestination = \"52:54:00:00:00:01\"\n";
         let config: LoadGenConfig = toml::from_str(text).unwrap();
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_frame_is_the_largest_of_all_streams() {
+    fn frame_size_max_is_the_maximum_over_streams() {
         let of = |text: &str| toml::from_str::<TrafficConfig>(text).unwrap().frame_size_max();
         assert_eq!(of("frame_size = \"9018B\""), Bytes(9018));
         assert_eq!(of("streams = [{size = \"128B\"}, {size = \"1x64B,2x4096B\"}]"), Bytes(4096));
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn at_further_ports_stations_count_up_and_so_do_the_addresses_of_requests_only() {
+    fn ports_increment_mac_addresses_and_ip_addresses_of_requests_only() {
         let traffic = TrafficConfig {
             source: MacAddr([2, 0, 0, 0, 0, 0xff]),
             source_ip: Ipv4Addr::new(10, 0, 0, 1),
@@ -398,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_and_values_are_named() {
+    fn errors_name_unknown_keys_and_values() {
         for (text, part) in [
             ("[traffic]\nframe_length = \"64B\"", "frame_length"),
             ("[traffic]\nrate = \"10\"", "no unit"),
@@ -411,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_refused_by_name() {
+    fn errors_name_out_of_range_values() {
         let traffic = TrafficConfig::default;
         let memcached = |keys| MemcachedConfig { keys, ..MemcachedConfig::default() };
         for (config, part) in [

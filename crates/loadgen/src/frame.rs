@@ -1,41 +1,42 @@
-//! Making a frame from its number, and checking one that came back.
+//! Building a frame from its number, and checking a returned one.
 //!
-//! A frame is Ethernet II with or without VLAN tags, IPv4 or IPv6, and UDP or TCP with right checksums. Its payload begins
-//! with a signature of 16 bytes (magic, generator, sequence number; big-endian) and goes on with a fill that is a function
-//! of the run's seed, the generator and the sequence number. Size and headers are functions of the frame's number in its
-//! stream. So the whole frame can be made again when it returns, and every byte of it compared, without keeping any.
+//! A frame is Ethernet II with or without VLAN tags, IPv4 or IPv6, and UDP or TCP with correct checksums. Its
+//! payload starts with a 16-byte signature (magic, generator, sequence number; big-endian). The rest is a
+//! fill that is a function of the run's seed, the generator and the sequence number. Size and headers are
+//! functions of the frame's index in its stream. A returned frame can thus be rebuilt and compared byte by
+//! byte without storing it.
 //!
-//! The fill is a Weyl sequence (a counter with an odd step) from a start that is hashed from seed, generator and
-//! number, eight bytes at a time: cheap, vectorisable, and without two frames alike.
+//! The fill is a Weyl sequence (a counter with an odd step) that starts at a hash of seed, generator and
+//! number, eight bytes at a time. It is cheap, vectorisable, and unique per frame.
 
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::udp::checksum_field;
 use doorbell_wire::{Ipv4Repr, MacAddr, TcpRepr, UdpRepr};
 
+use crate::any_headers;
 use crate::config::{Returned, TrafficConfig};
-use crate::freely;
 use crate::responder::put_checksum;
 use crate::streams::{Network, SizeOrder, StreamConfig, Transport};
 use crate::template::{Template, Variations};
 
 pub(crate) const FCS_BYTES: usize = Frame::FCS_BYTES;
 pub(crate) const ETHERNET_BYTES: usize = 14;
-/// Where the payload of a plain test frame begins: behind Ethernet, IPv4 and UDP.
+/// Payload offset in a plain test frame: after Ethernet, IPv4 and UDP.
 pub(crate) const PAYLOAD_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES + UdpRepr::HEADER_BYTES;
 pub(crate) const FILL_AT: usize = PAYLOAD_AT + Signature::BYTES;
-/// The last place where a payload can begin: behind two tags, IPv6 and TCP. All places are multiples of four apart.
+/// Maximum payload offset: after two tags, IPv6 and TCP. All offsets differ by multiples of four.
 const PAYLOAD_AT_LAST: usize = ETHERNET_BYTES + 8 + 40 + TcpRepr::HEADER_BYTES;
 pub(crate) const ADDRESS_BYTES: usize = 12;
-/// Where a hop limit stands in an IPv6 header.
+/// Offset of the hop limit in an IPv6 header.
 const HOP_LIMIT_AT: usize = 7;
 
-/// What the generator writes at the beginning of a frame's payload.
+/// Signature at the start of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// The generator that sent the frame.
     pub stream: u32,
-    /// The frame's number among all that this generator sent.
+    /// Sequence number among all frames of this generator.
     pub sequence: u64,
 }
 
@@ -43,18 +44,18 @@ impl Signature {
     pub(crate) const BYTES: usize = 16;
     const MAGIC: [u8; 4] = *b"DrbL";
 
-    /// Reads the signature of a frame (without FCS); `None` if it has none, that is if no generator sent it. It is looked for
-    /// wherever the headers of a stream may end, so that it is found whatever became of the headers.
+    /// Reads the signature of a frame (without FCS); `None` if it has none. All possible payload offsets are
+    /// tried, so it is found even if the headers changed.
     pub fn read(frame: &[u8]) -> Option<Signature> {
-        Self::places().find_map(|at| Self::read_at(frame, at))
+        Self::candidate_offsets().find_map(|at| Self::read_at(frame, at))
     }
 
-    /// Where it begins.
-    pub(crate) fn place(frame: &[u8]) -> Option<usize> {
-        Self::places().find(|at| Self::read_at(frame, *at).is_some())
+    /// Offset of the signature.
+    pub(crate) fn offset(frame: &[u8]) -> Option<usize> {
+        Self::candidate_offsets().find(|at| Self::read_at(frame, *at).is_some())
     }
 
-    fn places() -> impl Iterator<Item = usize> {
+    fn candidate_offsets() -> impl Iterator<Item = usize> {
         (PAYLOAD_AT..=PAYLOAD_AT_LAST).step_by(4)
     }
 
@@ -76,12 +77,12 @@ impl Signature {
     }
 }
 
-/// The first thing that is wrong with a frame that came back.
+/// The first difference found in a returned frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// It is longer or shorter than it was sent.
+    /// Its length differs.
     Length,
-    /// Its addresses are not as expected.
+    /// Its MAC addresses are not as expected.
     Addresses,
     /// A byte of type, tags, IP, UDP or TCP header differs.
     Headers,
@@ -89,42 +90,42 @@ pub enum Mismatch {
     Payload,
 }
 
-/// Makes and checks the frames of one stream.
+/// Builds and checks the frames of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameMaker {
-    /// One for each size.
+    /// One template per frame size.
     templates: Vec<Template>,
-    /// The templates of a round of frames.
+    /// Template indices of one round of frames.
     round: Vec<u16>,
     random_sizes: bool,
     variations: Variations,
     network: Network,
     transport: Transport,
-    /// Where the IP header and the payload begin, and where the transport's checksum stands.
+    /// Offsets of the IP header, the payload and the transport checksum.
     ip_at: usize,
     payload_at: usize,
     checksum_at: usize,
     generator: u32,
-    /// Decides the fill.
+    /// Key of the fill.
     key: u64,
-    /// Decides the sizes, where they are random.
+    /// Key of random sizes.
     size_key: u64,
     returned: Returned,
     scratch: Vec<u8>,
 }
 
 impl FrameMaker {
-    /// The key of a generator's fill in a run with this seed.
+    /// Returns the fill key of a generator in a run with this seed.
     pub(crate) fn key(seed: u64, generator: u32) -> u64 {
         Rng::stream(seed, &format!("loadgen{generator}.fill")).next_u64()
     }
 
-    /// A maker of frames for validated traffic without streams.
+    /// Creates a builder for validated traffic without streams.
     pub(crate) fn new(traffic: &TrafficConfig, generator: u32, key: u64) -> FrameMaker {
-        FrameMaker::of_stream(traffic, &StreamConfig::of(traffic), generator, key, key)
+        FrameMaker::of_stream(traffic, &StreamConfig::from_traffic(traffic), generator, key, key)
     }
 
-    /// A maker of a validated stream's frames. `own_key` decides what is random in the stream but for the fill.
+    /// Creates a builder for a validated stream. `own_key` is the key of all randomness except the fill.
     pub(crate) fn of_stream(
         traffic: &TrafficConfig,
         stream: &StreamConfig,
@@ -132,11 +133,11 @@ impl FrameMaker {
         key: u64,
         own_key: u64,
     ) -> FrameMaker {
-        let [ip_at, transport_at, payload_at] = stream.places();
+        let [ip_at, transport_at, payload_at] = stream.header_offsets();
         let variations = Variations::new(traffic, stream, own_key);
         let mut sizes: Vec<Bytes> = Vec::new();
         let mut place_of = |size: Bytes| {
-            sizes.iter().position(|known| *known == size).unwrap_or_else(|| {
+            sizes.iter().position(|other| *other == size).unwrap_or_else(|| {
                 sizes.push(size);
                 sizes.len() - 1
             }) as u16
@@ -177,18 +178,18 @@ impl FrameMaker {
         &self.templates[usize::from(self.round[place])]
     }
 
-    /// Bytes of the stream's frame `index` without FCS.
+    /// Bytes of the stream's frame `index`, without FCS.
     pub(crate) fn frame_len(&self, index: u64) -> usize {
         self.template(index).frame_len
     }
 
-    /// Which of the stream's flows its frame `index` belongs to.
+    /// Flow of the stream's frame `index`.
     pub(crate) fn flow(&self, index: u64) -> u64 {
         self.variations.flow(index)
     }
 
-    /// Writes a frame into `bytes`, whatever was there: number `sequence` of the generator's, number `index` of the
-    /// stream's.
+    /// Writes a frame into `bytes`, overwriting its contents. `sequence` is its number in the generator,
+    /// `index` its number in the stream.
     pub(crate) fn make(&self, sequence: u64, index: u64, bytes: &mut Vec<u8>) {
         let template = self.template(index);
         bytes.resize(template.frame_len, 0);
@@ -209,8 +210,8 @@ impl FrameMaker {
         headers[self.checksum_at..self.checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Compares a frame that says it is number `sequence`, and that arrived at `station`, with what was sent under that
-    /// number.
+    /// Compares a frame with signature number `sequence`, received at `station`, with the frame that was
+    /// sent.
     pub(crate) fn check(
         &mut self,
         sequence: u64,
@@ -230,10 +231,10 @@ impl FrameMaker {
 
     fn compare(&self, sent: &mut [u8], bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
         if self.returned == Returned::Any {
-            // Most come back with other MAC addresses at most.
+            // Most frames differ at most in their MAC addresses.
             return match bytes.get(ADDRESS_BYTES..) == Some(&sent[ADDRESS_BYTES..]) {
                 true => Ok(()),
-                false => freely::compare(&sent[self.payload_at..], bytes),
+                false => any_headers::compare(&sent[self.payload_at..], bytes),
             };
         }
         if !self.returned.addresses_are_right(sent, bytes, station) {
@@ -245,8 +246,8 @@ impl FrameMaker {
                 Network::Ipv4 => {
                     packet[Ipv4Repr::TTL_AT] -= 1;
                     put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], Ipv4Repr::CHECKSUM_AT);
-                    // Who updates the sum, and does not make it anew, as DPDK's l3fwd, may write its other zero (RFC 1624, section 3):
-                    // to whoever checks it (RFC 1071) it is as right.
+                    // An incremental checksum update, as in DPDK's l3fwd, may produce the other zero (RFC
+                    // 1624, section 3), which receivers accept as well (RFC 1071).
                     let field = self.ip_at + Ipv4Repr::CHECKSUM_AT..self.ip_at + Ipv4Repr::CHECKSUM_AT + 2;
                     if sent[field.clone()] == [0, 0] && bytes[field.clone()] == [0xff, 0xff] {
                         sent[field].fill(0xff);
@@ -265,18 +266,18 @@ impl FrameMaker {
     }
 }
 
-/// The finaliser of SplitMix64: a bijection that spreads every input bit over the output.
+/// The finaliser of SplitMix64: a bijection in which each input bit affects all output bits.
 pub(crate) fn hash(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// Fills `bytes` from a hashed start.
+/// Fills `bytes` from a hashed start value.
 pub(crate) fn fill(bytes: &mut [u8], start: u64) {
-    /// 2^64 divided by the golden ratio, and odd: visits all values, far apart.
+    /// 2^64 divided by the golden ratio, made odd: visits all values, with large distances.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    // Four words abreast, so that compilers can make vector code of it; then what is left.
+    // Four words at a time, for compilers to vectorise; then the remainder.
     let mut words: [u64; 4] = [1, 2, 3, 4].map(|i| start.wrapping_add(STEP.wrapping_mul(i)));
     let (blocks, rest) = bytes.as_chunks_mut::<32>();
     for block in blocks {
@@ -288,7 +289,7 @@ pub(crate) fn fill(bytes: &mut [u8], start: u64) {
     let mut mixed = words.into_iter().map(|word| (word ^ (word >> 32)).to_le_bytes());
     whole.iter_mut().zip(&mut mixed).for_each(|(bytes, word)| *bytes = word);
     let last = mixed.next().expect("fewer than four words were whole");
-    // Copying a handful of bytes would take longer than making them.
+    // Copying a few bytes would take longer than computing them.
     rest.iter_mut().zip(last).for_each(|(byte, from)| *byte = from);
 }
 
@@ -313,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_golden() {
-        // Worked out by a program of another language from the description in this module's head.
+    fn frames_match_golden_bytes() {
+        // Computed independently in another language from the description at the top of this module.
         let traffic = TrafficConfig { frame_size: Bytes(79), ..TrafficConfig::default() };
         let maker = FrameMaker::new(&traffic, 3, 0x0123_4567_89ab_cdef);
         let bytes = frame(&maker, 0x0102_0304_0506_0708);
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_is_told_from_none_and_both_from_any() {
+    fn macswap_and_io_check_addresses_and_any_does_not() {
         let sent = frame(&maker(64, Returned::Any), 9);
         let mut swapped = sent.clone();
         swapped[..12].rotate_left(6);
@@ -348,13 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn a_routed_frame_has_new_stations_one_hop_less_and_a_right_checksum() {
+    fn routed_frame_needs_new_macs_decremented_ttl_and_valid_checksum() {
         let sent = frame(&maker(64, Returned::Routed), 9);
         let mut routed = sent.clone();
         routed[..6].copy_from_slice(&STATION.0);
         routed[6..12].copy_from_slice(&[0x52, 0x54, 0, 0x12, 0x34, 0x57]);
         routed[22] = 63;
-        // RFC 1624: the checksum rises by what the field lost.
+        // RFC 1624: the checksum increases by the decrement of the field.
         routed[24] += 1;
         let mut maker = maker(64, Returned::Routed);
         assert_eq!(maker.check(9, 0, &routed, STATION), Ok(()));
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn either_zero_is_a_right_checksum_of_a_routed_frame() {
+    fn routed_frame_may_have_either_checksum_zero() {
         let traffic = TrafficConfig { returned: Returned::Routed, ..TrafficConfig::default() };
         let sources = SweepConfig {
             field: Field::SourceIp,
@@ -377,7 +378,7 @@ mod tests {
             order: Order::default(),
             every: 1,
         };
-        let stream = StreamConfig { sweeps: vec![sources], ..StreamConfig::of(&traffic) };
+        let stream = StreamConfig { sweeps: vec![sources], ..StreamConfig::from_traffic(&traffic) };
         let mut maker = FrameMaker::of_stream(&traffic, &stream, 3, 7, 8);
         let (mut routed, mut zeros) = (Vec::new(), 0);
         for index in 0..1 << 16 {
@@ -385,7 +386,7 @@ mod tests {
             routed[..6].copy_from_slice(&STATION.0);
             routed[6..12].copy_from_slice(&[0x52, 0x54, 0, 0x12, 0x34, 0x57]);
             routed[22] = 63;
-            // As DPDK's l3fwd does it, on a machine whose first byte is the lowest.
+            // As DPDK's l3fwd does it on a little-endian machine.
             let checksum = u16::from_le_bytes([routed[24], routed[25]]).wrapping_add(1);
             routed[24..26].copy_from_slice(&checksum.to_le_bytes());
             assert_eq!(maker.check(9, index, &routed, STATION), Ok(()), "{index}");
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_under_another_number_or_key_is_a_mismatch() {
+    fn frame_with_other_sequence_or_key_is_a_mismatch() {
         let mut maker = maker(64, Returned::AsSent);
         let sent = frame(&maker, 9);
         assert_eq!(maker.check(10, 0, &sent, STATION), Err(Mismatch::Headers), "the checksum differs");
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_length_is_a_mismatch() {
+    fn frame_of_other_length_is_a_mismatch() {
         let mut maker = maker(128, Returned::AsSent);
         let mut bytes = frame(&maker, 0);
         bytes.push(0);
@@ -418,7 +419,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_frame_parses_with_right_checksums_and_gives_its_signature_back(
+        fn every_frame_has_valid_checksums_and_its_signature(
             size in 64u64..=16_384, sequence: u64, stream: u32, seed: u64,
         ) {
             let traffic = TrafficConfig { frame_size: Bytes(size), ..TrafficConfig::default() };
@@ -436,7 +437,7 @@ mod tests {
         }
 
         #[test]
-        fn any_changed_byte_is_found_and_classed_by_its_place(
+        fn any_changed_byte_is_detected_and_classified_by_offset(
             size in 64u64..2_000, sequence: u64, at: prop::sample::Index, change in 1u8..,
         ) {
             let mut maker = maker(size, Returned::AsSent);
@@ -452,14 +453,14 @@ mod tests {
         }
 
         #[test]
-        fn two_frames_differ_in_their_fill(a: u64, b: u64) {
+        fn fills_of_two_frames_differ(a: u64, b: u64) {
             prop_assume!(a != b);
             let maker = maker(128, Returned::Any);
             prop_assert_ne!(&frame(&maker, a)[FILL_AT..], &frame(&maker, b)[FILL_AT..]);
         }
 
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn signature_reader_does_not_panic_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             prop_assert_eq!(Signature::read(&bytes), None);
         }
     }

@@ -1,20 +1,20 @@
-//! The generator: sends and accounts for what it sent; what arrives is in `receive`.
+//! The generator: transmits frames and accounts for them; `receive` handles arrivals.
 //!
-//! *Runs.* Traffic comes in runs. A run begins with [`LoadGen::set_traffic`] or [`LoadGen::start`]
-//! and ends with the next. Sequence numbers go on from run to run, so a frame of an earlier run that comes back
-//! late is told from the frames of this one; it is counted as stale.
+//! *Runs.* Traffic is sent in runs. A run begins with [`LoadGen::set_traffic`] or [`LoadGen::start`] and ends
+//! with the next. Sequence numbers continue from run to run, so that a late frame of an earlier run is
+//! recognised and counted as stale.
 //!
 //! *Sending.* Frame n of a run is due at a time computed from n (the *intended* time). It leaves when it is
-//! due and the link is free (the *actual* time): a rate above the link's makes it a queue without end
-//! whose frames leave back to back.
+//! due and the link is free (the *actual* time). Above link rate, the backlog grows without limit and frames
+//! leave back to back.
 //!
-//! *Requests.* Traffic that asks by IPv4 first finds its station by ARP, asking again every ten milliseconds; its run's
-//! time begins with the reply. With a limit on what is `outstanding`, a request that is due waits until an earlier one is
+//! *Requests.* Request traffic first resolves its station by ARP, retrying every ten milliseconds; the run's
+//! time begins with the reply. With a limit on `outstanding`, a due request waits until an earlier one is
 //! answered or given up.
 //!
-//! *Several ports.* A machine may send a frame out of another port than it came in by. The generator there counts it
-//! as another's and says whose ([`Arrival::OfOther`](crate::Arrival::OfOther)); the machine then shows it to that generator
-//! ([`LoadGen::frame_arrived_elsewhere`]), which accounts for it as for any other of its own.
+//! *Several ports.* A machine may send a frame out of a different port than it came in on. The generator
+//! there reports its owner ([`Arrival::OtherGenerator`](crate::Arrival::OtherGenerator)). The machine then
+//! passes it to that generator ([`LoadGen::frame_arrived_at_other_port`]), which accounts for it as its own.
 
 use doorbell_sim::ports::{Timers, WirePort};
 use doorbell_sim::{Bytes, Frame, Ps, log};
@@ -32,50 +32,50 @@ use crate::stages::RoundTripObserver;
 use crate::streams::{Origin, Streams};
 use crate::volume::Volume;
 
-/// A generator's wake-ups.
+/// Wake-up events of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// The next frame of this run is due, or the link is free for it, or it is time to ask or to give up again.
+    /// The next frame of this run is due, the link is free for it, or a retry or timeout is due.
     Send {
-        /// The run that asked; a wake-up of an earlier run does nothing.
+        /// The run that scheduled it; wake-ups of earlier runs are ignored.
         run: u32,
     },
 }
 
-/// What a generator needs of the machine.
+/// Ports that a generator needs.
 pub trait LoadGenPorts: WirePort + Timers<Event> + RoundTripObserver {}
 impl<T: WirePort + Timers<Event> + RoundTripObserver> LoadGenPorts for T {}
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stage {
-    /// Set, not started.
+    /// Configured, not started.
     Idle,
     /// Waiting for an ARP reply.
     Resolving,
     /// Sending until `until`.
     Sending { until: Ps },
-    /// Over since this time.
+    /// Ended at this time.
     Over { since: Ps },
 }
 
-/// The traffic being sent and how far it is.
+/// The current run and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) number: u32,
     pub(crate) traffic: TrafficConfig,
     pub(crate) streams: Streams,
     pub(crate) stage: Stage,
-    /// The one wake-up that counts; others are left over.
+    /// Time of the pending wake-up; others are stale.
     pub(crate) wake: Option<Ps>,
-    /// As many frames are outstanding as may be, and one is due.
+    /// A frame is due, but the limit of outstanding frames is reached.
     pub(crate) blocked: bool,
 }
 
-/// After this an ARP request is sent again.
+/// Interval between ARP requests.
 const ARP_RETRY: Ps = Ps::from_ms(10);
 
-/// Buffers kept for reuse: as many as a batch of returning frames is likely to hold.
+/// Maximum number of spare buffers: the likely size of a batch of returning frames.
 const SPARE_BUFFERS_MAX: usize = 256;
 
 /// A load generator at one port.
@@ -94,8 +94,8 @@ pub struct LoadGen {
 }
 
 impl LoadGen {
-    /// A generator that has sent nothing yet. `stream` names it among the machine's generators, `seed` is the
-    /// run's, and `link` is the link into which it sends (rates in percent and layer 1 refer to it).
+    /// Creates a generator that has sent nothing. `stream` is its number in the machine, `seed` is the run's,
+    /// and `link` is its transmit link, to which rates in percent and layer 1 refer.
     pub fn new(
         stream: u32,
         seed: u64,
@@ -120,17 +120,17 @@ impl LoadGen {
         })
     }
 
-    /// The number by which frames name this generator.
+    /// The generator number in the frames' signatures.
     pub fn stream(&self) -> u32 {
         self.stream
     }
 
-    /// The traffic of the present run.
+    /// The traffic of the current run.
     pub fn traffic(&self) -> &TrafficConfig {
         &self.run.traffic
     }
 
-    /// Bytes of the present traffic's frames with FCS; of streams, the mean of all, to the byte.
+    /// Bytes of the current traffic's frames with FCS; for streams, the rounded mean.
     pub fn mean_frame_size(&self) -> Bytes {
         self.run.streams.mean_size()
     }
@@ -140,22 +140,22 @@ impl LoadGen {
         &self.stats
     }
 
-    /// Frames of this run that may still come back.
+    /// Frames of this run that are in flight.
     pub fn outstanding(&self) -> u64 {
         self.in_flight.outstanding()
     }
 
-    /// Whether frames are still to be sent.
+    /// Whether the run is sending.
     pub fn is_sending(&self) -> bool {
         matches!(self.run.stage, Stage::Sending { .. })
     }
 
-    /// Whether the station that is to be asked has not been found yet.
+    /// Whether the run waits for an ARP reply.
     pub fn is_resolving(&self) -> bool {
         self.run.stage == Stage::Resolving
     }
 
-    /// When the run's last frame had left, if the run is over.
+    /// When the run's last frame left, if the run has ended.
     pub fn over_since(&self) -> Option<Ps> {
         match self.run.stage {
             Stage::Over { since } => Some(since),
@@ -163,8 +163,7 @@ impl LoadGen {
         }
     }
 
-    /// Sets other traffic and with it begins a new run, not started yet. The frames that are still on their
-    /// way are given up.
+    /// Sets new traffic as a new run that is not started yet. Frames in flight are given up.
     pub fn set_traffic(&mut self, traffic: TrafficConfig) -> Result<(), ConfigError> {
         traffic.validate()?;
         let (number, key) = (self.run.number.wrapping_add(1), FrameMaker::key(self.seed, self.stream));
@@ -179,27 +178,27 @@ impl LoadGen {
         Ok(())
     }
 
-    /// Starts the run, or the same traffic again as a new run if it was started before.
+    /// Starts the run; if it was started before, starts the same traffic as a new run.
     pub fn start(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
         if self.run.stage != Stage::Idle
             && let Err(error) = self.set_traffic(self.run.traffic.clone())
         {
-            // The traffic was valid before; a capture's file has gone since.
+            // The traffic was valid before; a capture file has been removed since.
             log!(now, Loadgen, Info, "port{}: sends nothing: {error}", self.stream);
             self.run.stage = Stage::Over { since: now };
             return;
         }
-        if self.run.traffic.kind.asks_by_ipv4() {
+        if self.run.traffic.kind.sends_requests() {
             self.run.stage = Stage::Resolving;
-            self.ask_for_station(now, ports);
+            self.send_arp_request(now, ports);
         } else {
             self.begin_sending(now, ports);
         }
     }
 
-    fn ask_for_station(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
+    fn send_arp_request(&mut self, now: Ps, ports: &mut impl LoadGenPorts) {
         let traffic = &self.run.traffic;
-        ports.send(now, requests::request_for(traffic.destination_ip, traffic.source, traffic.source_ip));
+        ports.send(now, requests::arp_request(traffic.destination_ip, traffic.source, traffic.source_ip));
         self.stats.arp_asked += 1;
         self.wake_at(now.saturating_add(ARP_RETRY), ports);
     }
@@ -207,7 +206,7 @@ impl LoadGen {
     pub(crate) fn station_found(&mut self, now: Ps, station: MacAddr, ports: &mut impl LoadGenPorts) {
         self.run.traffic.destination = station;
         let streams = Streams::new(&self.run.traffic, self.stream, self.run.streams.stored_key(), &self.link);
-        self.run.streams = streams.expect("what asks for its station reads no file");
+        self.run.streams = streams.expect("request traffic reads no file");
         self.begin_sending(now, ports);
     }
 
@@ -221,30 +220,30 @@ impl LoadGen {
             now,
             Loadgen,
             Info,
-            "port{}: begins to send {} of {} frames, streams: {}",
+            "port{}: starts to send {} of {} frames, streams: {}",
             self.stream,
-            self.run.traffic.rate_asked(),
+            self.run.traffic.requested_rate(),
             self.mean_frame_size(),
             self.run.traffic.streams.len()
         );
         self.wake_for_next(first, ports);
     }
 
-    /// Sends a frame that is no part of the traffic: nothing waits for it.
+    /// Sends a frame that is not part of the traffic; no return is expected.
     pub fn inject(&mut self, now: Ps, frame: Frame, ports: &mut impl LoadGenPorts) {
         self.stats.injected += 1;
         ports.send(now, frame);
     }
 
-    /// Sends no more. What is on its way is still waited for.
+    /// Stops sending. Frames in flight may still return.
     pub fn stop(&mut self, now: Ps) {
         if self.is_sending() || self.is_resolving() {
             self.run.stage = Stage::Over { since: now };
-            log!(now, Loadgen, Info, "port{}: sends no more, {} frames sent", self.stream, self.stats.sent);
+            log!(now, Loadgen, Info, "port{}: stops sending, {} frames sent", self.stream, self.stats.sent);
         }
     }
 
-    /// Takes a wake-up.
+    /// Handles a wake-up.
     pub fn on_event(&mut self, now: Ps, event: Event, ports: &mut impl LoadGenPorts) {
         let Event::Send { run } = event;
         if run != self.run.number || self.run.wake != Some(now) {
@@ -252,14 +251,14 @@ impl LoadGen {
         }
         self.run.wake = None;
         match self.run.stage {
-            Stage::Resolving => return self.ask_for_station(now, ports),
+            Stage::Resolving => return self.send_arp_request(now, ports),
             Stage::Sending { until } if now < until => {}
             Stage::Sending { .. } => return self.stop(now),
             Stage::Idle | Stage::Over { .. } => return,
         }
         let free_at = ports.free_at();
         if free_at > now {
-            // Someone else has sent into this link.
+            // The link is busy with another sender's frame.
             self.wake_for_next(free_at, ports);
             return;
         }
@@ -279,19 +278,20 @@ impl LoadGen {
         self.wake_for_next(free_at, ports);
     }
 
-    /// When the nth of the frames to come is due, from 0; none if no run lasts so long, or the streams end before.
+    /// When the nth next frame is due, counted from 0; none if the run or its streams end before.
     pub fn frame_due(&self, n: u64) -> Option<Ps> {
         Some(self.run.streams.due_after(n)).filter(|due| *due != Ps::MAX)
     }
 
-    /// How many frames the run still has, as far as there are no more than `most` and time does not end it.
+    /// Number of frames left in the run, at most `most`, not considering its end time.
     pub fn frames_to_come(&self, most: u64) -> u64 {
         let sent = self.in_flight.next() - self.in_flight.run_first();
         let left = self.run.traffic.frames.map_or(most, |frames| frames.saturating_sub(sent).min(most));
         if self.is_sending() { self.run.streams.to_come(left) } else { 0 }
     }
 
-    /// When the oldest of too many outstanding frames may be given up; those that may be now are.
+    /// Gives up timed-out frames at the `outstanding` limit. If the limit is still reached, returns the next
+    /// timeout.
     fn blocked_until(&mut self, now: Ps) -> Option<Ps> {
         let most = u64::from(self.run.traffic.outstanding?);
         while self.in_flight.outstanding() >= most {
@@ -326,12 +326,12 @@ impl LoadGen {
         }
     }
 
-    /// Asks to be woken for the next frame, not before `earliest`, or ends the run.
+    /// Schedules the next frame, not before `earliest`, or ends the run.
     pub(crate) fn wake_for_next(&mut self, earliest: Ps, ports: &mut impl LoadGenPorts) {
         let Stage::Sending { until } = self.run.stage else { return };
         let index = self.in_flight.next() - self.in_flight.run_first();
         let at = self.run.streams.next_due().max(earliest);
-        // A time that no run reaches ends the run as well.
+        // A due time of `Ps::MAX` also ends the run.
         if self.run.traffic.frames.is_some_and(|frames| index >= frames) || at >= until {
             self.run.stage = Stage::Over { since: earliest };
         } else {
@@ -344,31 +344,31 @@ impl LoadGen {
         ports.wake_at(at, Event::Send { run: self.run.number });
     }
 
-    /// Gives a frame's buffer back for reuse. Optional; saves the host an allocation a frame.
+    /// Takes a frame's buffer for reuse. Optional; saves one host allocation per frame.
     pub fn recycle(&mut self, frame: Frame) {
         if self.spare_buffers.len() < SPARE_BUFFERS_MAX {
             self.spare_buffers.push(frame.bytes);
         }
     }
 
-    /// Begins a measurement window. The one before, if any, is forgotten.
+    /// Begins a measurement window and discards the previous one.
     pub fn begin_window(&mut self, now: Ps) {
-        let books = self.run.streams.books(now, &self.run.traffic);
+        let books = self.run.streams.empty_results(now, &self.run.traffic);
         self.measurement = Some(Measurement::begin(now, self.in_flight.next(), books));
     }
 
-    /// Ends the window. Frames of it that are outstanding still count when they come back.
+    /// Ends the window. Its outstanding frames still count when they return.
     pub fn end_window(&mut self, now: Ps) {
         let next = self.in_flight.next();
         self.measurement.iter_mut().for_each(|m| m.close(now, next));
     }
 
-    /// The window begun last.
+    /// The latest window.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.measurement.as_ref()
     }
 
-    /// The figures of the window begun last, see [`Measurement::summary`].
+    /// The results of the latest window, see [`Measurement::summary`].
     pub fn summary(&self, now: Ps) -> Option<Summary> {
         self.measurement.as_ref().map(|measurement| measurement.summary(now))
     }
@@ -379,7 +379,7 @@ impl LoadGen {
     }
 }
 
-/// A run of validated traffic that has not begun. Captures are read for it.
+/// Creates a run of validated traffic and reads its captures.
 pub(crate) fn make_run(
     number: u32,
     traffic: TrafficConfig,

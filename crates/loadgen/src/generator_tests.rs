@@ -31,12 +31,12 @@ fn tapped(link: LinkConfig, traffic: TrafficConfig) -> Bench {
 }
 
 #[test]
-fn frames_leave_when_they_are_due() {
+fn frames_leave_at_their_due_times() {
     let bench = tapped(
         link("10Gbps", "1us"),
         TrafficConfig { start_after: Ps::from_us(7), ..traffic("3Mpps", 30_001) },
     );
-    // A third of a microsecond apart, each to the picosecond below.
+    // 1/3 µs apart, each rounded down to a picosecond.
     for (n, at) in starts(&bench).into_iter().enumerate() {
         assert_eq!(at, Ps(7_000_000 + n as u64 * 1_000_000 / 3));
     }
@@ -45,7 +45,7 @@ fn frames_leave_when_they_are_due() {
 }
 
 #[test]
-fn the_full_line_rate_is_full_to_the_bit() {
+fn line_rate_is_exact() {
     for (rate, bits_per_second) in [("10Gbps", 10_000_000_000u128), ("7.3Gbps", 7_300_000_000)] {
         let bench = tapped(link(rate, "0ps"), traffic("100%", 100_000));
         for (n, at) in starts(&bench).into_iter().enumerate() {
@@ -58,15 +58,15 @@ fn the_full_line_rate_is_full_to_the_bit() {
 }
 
 #[test]
-fn a_rate_above_the_line_queues_at_the_line_rate_and_latency_counts_from_when_frames_were_due() {
-    // Due every 33.6 ns, carried every 67.2: frame n leaves n × 33.6 ns late.
+fn above_line_rate_frames_queue_and_latency_counts_from_due_time() {
+    // Due every 33.6 ns, sent every 67.2 ns: frame n leaves n × 33.6 ns late.
     let mut bench = Bench::new(link("10Gbps", "1us"), traffic("200%", 1_001), swap);
     bench.generator.begin_window(Ps::ZERO);
     bench.start();
     bench.run();
     let summary = bench.generator.summary(bench.queue.now()).unwrap();
     let (from_due, from_sent) = (summary.latency_ns.unwrap(), summary.latency_from_actual_ns.unwrap());
-    // Each way 72 bytes of 0.8 ns, then a microsecond.
+    // Each direction takes 72 bytes of 0.8 ns, then a microsecond.
     let round_trip = 2.0 * (57.6 + 1_000.0);
     assert_eq!((from_sent.min, from_sent.max, from_sent.stddev), (round_trip, round_trip, 0.0));
     assert_eq!((from_due.min, from_due.max), (round_trip, round_trip + 33_600.0));
@@ -76,7 +76,7 @@ fn a_rate_above_the_line_queues_at_the_line_rate_and_latency_counts_from_when_fr
 }
 
 #[test]
-fn a_round_trip_is_two_serialisations_and_two_latencies() {
+fn round_trip_is_two_serialisations_and_two_link_latencies() {
     for (size, bytes) in [(64u64, 72.0), (1518, 1526.0)] {
         let traffic = TrafficConfig { frame_size: Bytes(size), ..traffic("1Mpps", 100) };
         let mut bench = Bench::new(link("100Gbps", "200us"), traffic, swap);
@@ -90,14 +90,14 @@ fn a_round_trip_is_two_serialisations_and_two_latencies() {
 }
 
 #[test]
-fn duration_and_frames_each_end_a_run() {
+fn duration_or_frames_ends_a_run() {
     let lasting =
         |rate, us, frames| TrafficConfig { duration: Some(Ps::from_us(us)), frames, ..traffic(rate, 1) };
     for (traffic, sent) in [
         (lasting("1Mpps", 10, None), 10),
         (lasting("1Mpps", 10, Some(4)), 4),
         (lasting("1Mpps", 10, Some(40)), 10),
-        // 14.88 of these fit into a microsecond, at whatever rate they were due.
+        // 14.88 of these fit into a microsecond, whatever rate is configured.
         (lasting("1000%", 1, None), 15),
     ] {
         let bench = tapped(link("10Gbps", "1us"), traffic);
@@ -107,7 +107,7 @@ fn duration_and_frames_each_end_a_run() {
 }
 
 #[test]
-fn traffic_without_an_end_goes_on_until_stopped() {
+fn unlimited_traffic_continues_until_stopped() {
     let mut bench =
         Bench::new(link("10Gbps", "1us"), TrafficConfig { frames: None, ..traffic("1Mpps", 1) }, swap);
     bench.start();
@@ -119,7 +119,7 @@ fn traffic_without_an_end_goes_on_until_stopped() {
 }
 
 #[test]
-fn what_a_link_spoils_behind_the_nic_counts_in_the_window_that_its_frame_was_sent_in() {
+fn frame_lost_after_the_nic_counts_in_the_window_of_its_departure() {
     let mut bench = Bench::new(link("100Gbps", "10us"), traffic("1Mpps", 30), |_, _| Vec::new());
     bench.tap = Some(Vec::new());
     bench.start();
@@ -131,26 +131,26 @@ fn what_a_link_spoils_behind_the_nic_counts_in_the_window_that_its_frame_was_sen
     let frames = bench.tap.take().unwrap();
     // A guest may send each of them twice.
     for (_, frame) in frames.iter().chain(&frames) {
-        assert_eq!(bench.generator.frame_spoilt(frame), None, "it is of no other generator");
+        assert_eq!(bench.generator.frame_lost_after_nic(frame), None, "not another generator's frame");
     }
-    assert_eq!(bench.generator.frame_spoilt(&Frame::new(vec![0; 60])), None, "it is nobody's");
+    assert_eq!(bench.generator.frame_lost_after_nic(&Frame::new(vec![0; 60])), None, "no generator's frame");
     let window = bench.generator.measurement().unwrap();
-    assert_eq!((window.volumes().0.frames, window.spoilt()), (10, 10));
-    // A third copy of one of them comes after all.
+    assert_eq!((window.volumes().0.frames, window.lost_after_nic()), (10, 10));
+    // A third copy of one of them arrives after all.
     let (_, copy) = swap(0, frames[10].1.clone()).remove(0);
     assert_eq!(bench.arrive(Ps::from_us(60), &copy), Arrival::Returned);
     let window = bench.generator.measurement().unwrap();
-    assert_eq!((window.volumes().1.frames, window.spoilt()), (1, 9));
+    assert_eq!((window.volumes().1.frames, window.lost_after_nic()), (1, 9));
 }
 
-/// Loses every tenth frame.
+/// Drops every tenth frame.
 fn lossy(n: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     if n % 10 == 9 { Vec::new() } else { swap(n, frame) }
 }
 
 #[test]
-fn a_window_has_the_loss_of_its_own_frames_and_not_of_the_warm_up() {
-    // A round trip of 20 µs: twenty frames are on their way at any time.
+fn window_counts_loss_of_its_own_frames_only() {
+    // A round trip of 20 µs: twenty frames are in flight at any time.
     let swap_expected = TrafficConfig { returned: Returned::MacSwap, ..traffic("1Mpps", 3_000) };
     let mut bench = Bench::new(link("100Gbps", "10us"), swap_expected, lossy);
     bench.start();
@@ -159,12 +159,12 @@ fn a_window_has_the_loss_of_its_own_frames_and_not_of_the_warm_up() {
     bench.run_until(Ps(2_000_500_000));
     bench.generator.end_window(Ps(2_000_500_000));
     let early = bench.generator.summary(Ps(2_000_500_000)).unwrap();
-    assert_eq!((early.frames_offered, early.frames_outstanding), (1_000, 100 + 18), "lost or on their way");
-    assert_eq!(early.frames_arrived, 900, "as many came in from before as were still out at the end");
+    assert_eq!((early.frames_offered, early.frames_outstanding), (1_000, 100 + 18), "lost or in flight");
+    assert_eq!(early.frames_arrived, 900, "as many arrived from before as were in flight at the end");
     bench.run();
     let summary = bench.generator.summary(bench.queue.now()).unwrap();
     assert_eq!((summary.frames_delivered, summary.frames_lost, summary.drop_rate), (900, 100, 0.1));
-    assert_eq!(summary.frames_outstanding, 100, "a lost frame may always still come");
+    assert_eq!(summary.frames_outstanding, 100, "a lost frame may still return");
     assert_eq!((summary.seconds, summary.frames_arrived), (1e-3, 900));
     assert_eq!(summary.offered, Throughput { mpps: 1.0, gbps_l2: 0.512, gbps_l1: 0.672 });
     assert_eq!(summary.arrived, Throughput { mpps: 0.9, gbps_l2: 0.4608, gbps_l1: 0.6048 });
@@ -175,7 +175,7 @@ fn a_window_has_the_loss_of_its_own_frames_and_not_of_the_warm_up() {
 }
 
 #[test]
-fn a_summary_prints_as_json_with_null_for_what_is_unknown() {
+fn summary_serialises_to_json_with_null_for_missing_latency() {
     let mut bench = Bench::new(link("10Gbps", "1us"), traffic("1Mpps", 10), |_, _| Vec::new());
     bench.generator.begin_window(Ps::ZERO);
     bench.start();
@@ -186,7 +186,7 @@ fn a_summary_prints_as_json_with_null_for_what_is_unknown() {
     assert!(json["latency_ns"].is_null());
 }
 
-/// A generator with three frames sent, its link, and the frames.
+/// A bench whose generator has sent three frames, and the frames.
 fn three_sent(returned: Returned) -> (Bench, Vec<Frame>) {
     let bench = tapped(link("10Gbps", "1us"), traffic("1Mpps", 1));
     let mut bench = Bench { tap: Some(Vec::new()), machine: |_, _| Vec::new(), ..bench };
@@ -198,7 +198,7 @@ fn three_sent(returned: Returned) -> (Bench, Vec<Frame>) {
 }
 
 #[test]
-fn every_kind_of_arrival_is_told_from_the_others() {
+fn each_class_of_arrival_is_recognised() {
     let (mut bench, frames) = three_sent(Returned::AsSent);
     let now = bench.queue.now() + Ps::from_us(1);
     let mut arrive = |frame: &Frame| bench.arrive(now, frame);
@@ -212,7 +212,7 @@ fn every_kind_of_arrival_is_told_from_the_others() {
         frame
     };
     assert_eq!(arrive(&changed(42)), Arrival::Foreign, "the magic number");
-    assert_eq!(arrive(&changed(49)), Arrival::OfOther(0x80), "the stream");
+    assert_eq!(arrive(&changed(49)), Arrival::OtherGenerator(0x80), "the stream");
     assert_eq!(arrive(&changed(50)), Arrival::NeverSent, "the sequence number");
     assert_eq!(arrive(&changed(57)), Arrival::NeverSent, "the sequence number");
     assert_eq!(arrive(&changed(59)), Arrival::Corrupt(Mismatch::Payload));
@@ -235,7 +235,7 @@ fn every_kind_of_arrival_is_told_from_the_others() {
 }
 
 #[test]
-fn a_frame_of_an_earlier_run_is_stale_and_its_run_gave_it_up() {
+fn frame_of_an_earlier_run_is_stale_and_was_given_up() {
     let (mut bench, frames) = three_sent(Returned::Any);
     assert_eq!(bench.generator.outstanding(), 3);
     bench.generator.set_traffic(traffic("2Mpps", 2)).unwrap();
@@ -257,7 +257,7 @@ fn a_frame_of_an_earlier_run_is_stale_and_its_run_gave_it_up() {
 }
 
 #[test]
-fn a_frame_that_comes_after_too_many_others_is_late_and_was_given_up() {
+fn frame_no_longer_tracked_is_late_and_was_given_up() {
     let config =
         LoadGenConfig { tracked_frames: 1_024, traffic: traffic("1Mpps", 1_100), ..LoadGenConfig::default() };
     let mut bench = Bench::with_config(link("10Gbps", "1us"), config, |_, _| Vec::new());
@@ -275,7 +275,7 @@ fn a_frame_that_comes_after_too_many_others_is_late_and_was_given_up() {
 }
 
 #[test]
-fn a_restored_checkpoint_serves_a_table_of_rates() {
+fn one_ready_state_serves_several_rates() {
     let ready = Bench::new(link("10Gbps", "10us"), traffic("1Mpps", 1), swap);
     let table: Vec<(f64, f64)> = ["10%", "50%", "100%", "150%"]
         .into_iter()
@@ -301,7 +301,7 @@ fn a_restored_checkpoint_serves_a_table_of_rates() {
 }
 
 #[test]
-fn wake_ups_of_an_earlier_run_do_nothing() {
+fn wake_ups_of_an_earlier_run_are_ignored() {
     let mut bench =
         Bench::new(link("10Gbps", "1us"), TrafficConfig { frames: None, ..traffic("1Mpps", 1) }, swap);
     bench.start();
@@ -313,7 +313,8 @@ fn wake_ups_of_an_earlier_run_do_nothing() {
     bench.start();
     bench.run();
     assert_eq!(bench.generator.stats().sent, 11 + 5);
-    // Started again in mid-run: the first run's wake-up at 1 µs must not send the second run's frame early.
+    // Restarted in the middle of a run: the first run's wake-up at 1 µs must not send the second run's frame
+    // early.
     let mut bench = Bench::new(link("10Gbps", "1us"), traffic("1Mpps", 5), swap);
     bench.tap = Some(Vec::new());
     bench.start();
@@ -326,7 +327,7 @@ fn wake_ups_of_an_earlier_run_do_nothing() {
 }
 
 #[test]
-fn a_link_that_someone_else_uses_is_waited_for() {
+fn generator_waits_for_a_busy_link() {
     let mut bench = Bench::new(link("1Gbps", "0ps"), traffic("1Mpps", 3), swap);
     bench.tap = Some(Vec::new());
     // 1538 bytes at 1 Gbps: 12.304 µs.
@@ -337,7 +338,7 @@ fn a_link_that_someone_else_uses_is_waited_for() {
 }
 
 #[test]
-fn traffic_out_of_range_is_refused_and_the_old_stays() {
+fn invalid_traffic_is_refused_and_the_old_traffic_kept() {
     let mut bench = Bench::new(link("1Gbps", "0ps"), traffic("1Mpps", 3), swap);
     let wrong = TrafficConfig { frame_size: Bytes(20_000), ..traffic("1Mpps", 3) };
     assert!(bench.generator.set_traffic(wrong).is_err());
@@ -345,7 +346,7 @@ fn traffic_out_of_range_is_refused_and_the_old_stays() {
 }
 
 #[test]
-fn windows_of_several_generators_add_up() {
+fn windows_of_several_generators_are_merged() {
     let windows = [("1Mpps", 64), ("500kpps", 1518)].map(|(rate, size)| {
         let config = TrafficConfig { frame_size: Bytes(size), ..traffic(rate, 1_000) };
         let mut bench = Bench::new(link("10Gbps", "1us"), config, lossy);
@@ -364,7 +365,7 @@ fn windows_of_several_generators_add_up() {
 }
 
 #[test]
-fn the_saved_form_changes_only_with_its_version() {
+fn saved_state_encoding_changes_only_with_its_version() {
     let mut bench = Bench::new(link("10Gbps", "1us"), traffic("3Mpps", 3), lossy);
     bench.generator.begin_window(Ps::ZERO);
     bench.start();
@@ -381,14 +382,14 @@ fn the_saved_form_changes_only_with_its_version() {
 }
 
 #[test]
-fn a_state_of_another_generator_is_refused_and_nothing_changes() {
+fn state_of_another_generator_is_refused_without_effect() {
     let config = LoadGenConfig::default();
     let mut other = LoadGen::new(1, 1, &config, &LinkConfig::default()).unwrap();
     let before = other.save();
     let state = LoadGen::new(0, 1, &config, &LinkConfig::default()).unwrap().save();
     assert!(other.restore(state).unwrap_err().to_string().contains("generator 0"));
     assert_eq!(other.save(), before);
-    // Traffic that was not started has nothing on its way.
+    // Traffic that was not started has no frames in flight.
     let mut sending = Bench::new(link("10Gbps", "10us"), traffic("1Mpps", 9), |_, _| Vec::new());
     sending.start();
     sending.run();
@@ -398,8 +399,8 @@ fn a_state_of_another_generator_is_refused_and_nothing_changes() {
     assert!(other.restore(state).unwrap_err().to_string().contains("not started"));
 }
 
-/// Does what a number drawn from the frame's place says: returns, loses, delays, doubles, spoils.
-fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
+/// Returns, drops, delays, duplicates or corrupts a frame by a hash of its number.
+fn faulty(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     let dice = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let delay = Ps(dice % 977 * 10_000);
     match dice % 11 {
@@ -421,13 +422,13 @@ fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     }
 }
 
-fn unruly_bench(frames: u64, percent: u64) -> Bench {
+fn faulty_bench(frames: u64, percent: u64) -> Bench {
     let link = LinkConfig { frame_loss: 0.05, bit_error_rate: 1e-4, ..link("10Gbps", "3us") };
     let traffic = TrafficConfig { returned: Returned::AsSent, ..traffic(&format!("{percent}%"), frames) };
     Bench::with_config(
         link,
         LoadGenConfig { tracked_frames: 1_024, traffic, ..LoadGenConfig::default() },
-        unruly,
+        faulty,
     )
 }
 
@@ -435,10 +436,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_the_machine_does_every_frame_is_accounted_for_once(
+    fn every_frame_is_accounted_for_once_under_random_faults(
         frames in 1u64..5_000, percent in 1u64..300, begin in 0u64..400, length in 0u64..400, again: bool,
     ) {
-        let mut bench = unruly_bench(frames, percent);
+        let mut bench = faulty_bench(frames, percent);
         bench.start();
         bench.run_until(Ps::from_us(begin));
         bench.generator.begin_window(Ps::from_us(begin));
@@ -467,10 +468,10 @@ proptest! {
     }
 
     #[test]
-    fn a_generator_restored_in_mid_traffic_goes_on_as_the_original(
+    fn restored_generator_continues_as_the_original(
         frames in 1u64..3_000, percent in 1u64..300, steps in 0usize..12_000, window in 0usize..6_000,
     ) {
-        let mut bench = unruly_bench(frames, percent);
+        let mut bench = faulty_bench(frames, percent);
         bench.start();
         for step in 0..steps {
             if step == window {
@@ -479,7 +480,7 @@ proptest! {
             bench.step(Ps::MAX);
         }
         let bytes = postcard::to_stdvec(&bench.generator.save()).unwrap();
-        // The other generator was made for other traffic, another seed and a larger ring.
+        // The other generator is created with different traffic, another seed and a larger ring.
         let other = LoadGenConfig { tracked_frames: 4_096, traffic: traffic("1kpps", 7), ..LoadGenConfig::default() };
         let mut copy = bench.clone();
         copy.generator = LoadGen::new(0, 99, &other, bench.there.config()).unwrap();

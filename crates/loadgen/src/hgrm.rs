@@ -1,12 +1,12 @@
-//! A distribution as files that other tools read: HdrHistogram's percentile text (`.hgrm`, as its plotters take it) and CSV.
-//! Times are in nanoseconds.
+//! Export of a distribution: HdrHistogram's percentile text (`.hgrm`, for its plotters) and CSV. Times are in
+//! nanoseconds.
 
 use std::fmt::Write;
 
 use crate::latency::Latency;
 
-/// Lines for each halving of the distance to 100 %, as HdrHistogram's own tools write.
-const TICKS_A_HALVING: u32 = 5;
+/// Lines per halving of the distance to 100 %, as in HdrHistogram's own tools.
+const TICKS_PER_HALVING: u32 = 5;
 
 impl Latency {
     /// HdrHistogram's percentile distribution.
@@ -15,9 +15,9 @@ impl Latency {
             "{:>12} {:>14} {:>10} {:>14}\n\n",
             "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
         );
-        for (value, quantile, seen) in self.quantiles(TICKS_A_HALVING) {
-            let _ = write!(out, "{:12.3} {quantile:14.12} {seen:10}", value.as_ns_f64());
-            // The last line is of the largest value, and has no such number.
+        for (value, quantile, counted) in self.quantiles(TICKS_PER_HALVING) {
+            let _ = write!(out, "{:12.3} {quantile:14.12} {counted:10}", value.as_ns_f64());
+            // The last line has the largest value and no such number.
             let _ = if quantile < 1.0 {
                 writeln!(out, " {:14.2}", 1.0 / (1.0 - quantile))
             } else {
@@ -37,13 +37,13 @@ impl Latency {
         out
     }
 
-    /// Each bucket that is not empty: its largest value, its count, and the share of all up to it.
+    /// Each non-empty bucket: its largest value, its count, and the cumulative share.
     pub fn to_csv(&self) -> String {
         let mut out = "latency_ns,frames,share_at_or_below\n".to_owned();
-        let (mut seen, all) = (0, self.count().max(1) as f64);
+        let (mut counted, all) = (0, self.count().max(1) as f64);
         for (value, count) in self.buckets() {
-            seen += count;
-            let _ = writeln!(out, "{:.3},{count},{:.9}", value.as_ns_f64(), seen as f64 / all);
+            counted += count;
+            let _ = writeln!(out, "{:.3},{count},{:.9}", value.as_ns_f64(), counted as f64 / all);
         }
         out
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_percentile_text_agrees_with_the_percentiles() {
+    fn hgrm_text_matches_percentiles() {
         let text = sample().to_hgrm();
         let lines: Vec<Vec<f64>> = text
             .lines()
@@ -71,7 +71,7 @@ mod tests {
             .collect();
         assert!(lines.len() > 30 && lines.is_sorted_by(|a, b| a[1] < b[1] && a[0] <= b[0]));
         for line in &lines {
-            // The nth value is n; a bucket is at most a thousandth of its value wide.
+            // The nth value is n; a bucket is at most one thousandth of its value wide.
             assert!((line[0] - line[2]).abs() <= line[2] / 1000.0, "{line:?}");
             let rank = (line[1] * 1000.0 - 1e-6).ceil().max(1.0);
             assert!((rank..=rank + 1.0).contains(&line[2]), "{line:?}");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_ends_with_all_frames_and_none_is_a_table_too() {
+    fn csv_counts_all_frames_and_may_be_empty() {
         let text = sample().to_csv();
         let last = text.lines().last().unwrap();
         assert!(last.starts_with("1000.") && last.ends_with(",1.000000000"), "{last}");

@@ -1,5 +1,5 @@
-//! The send times of the frames on their way, by sequence number: a ring of the frames sent last, of
-//! bounded size.
+//! Send times of the frames in flight: a bounded ring of the most recently sent frames, indexed by sequence
+//! number.
 
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ pub(crate) struct SendTimes {
 }
 
 impl SendTimes {
-    /// Stands where a frame has returned. No frame leaves at this time.
+    /// Marks a returned frame; no frame leaves at this time.
     const RETURNED: SendTimes = SendTimes { intended: Ps::MAX, actual: Ps::MAX };
-    /// Stands where a frame is waited for no longer.
+    /// Marks a frame that was given up.
     const GIVEN_UP: SendTimes = SendTimes { intended: Ps::MAX, actual: Ps::ZERO };
 
     fn is_awaited(self) -> bool {
@@ -24,14 +24,14 @@ impl SendTimes {
     }
 }
 
-/// What the ring knows of a sequence number that came back.
+/// State of a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// On its way.
+    /// In flight.
     Outstanding(SendTimes),
-    /// It had returned before.
+    /// Returned before.
     Returned,
-    /// Sent in this run, so long ago that it is not remembered or no longer waited for.
+    /// Sent in this run, but no longer tracked or given up.
     Forgotten,
     /// Sent in an earlier run.
     EarlierRun,
@@ -41,35 +41,35 @@ pub(crate) enum Lookup {
 
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
-    /// The frame with sequence number n stands in slot n modulo the number of slots, a power of two.
+    /// Frame n is in slot n modulo the number of slots, a power of two.
     slots: Vec<SendTimes>,
-    /// Of which stream the frame in each slot is; empty if all are of one.
+    /// Stream of the frame in each slot; empty if there is only one stream.
     origins: Vec<u64>,
     /// The first sequence number of this run, and the next to be sent.
     run_first: u64,
     next: u64,
     outstanding: u64,
-    /// No outstanding frame has a lower number: where the search for the oldest begins.
+    /// All frames below this number have returned or were given up; the search for the oldest starts here.
     settled_below: u64,
 }
 
-/// A remembered frame in a snapshot.
+/// A tracked frame in a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Saved {
     Returned,
     GivenUp,
-    /// The time by which it was due after the outstanding frame before, and by which it left late.
+    /// Due time minus that of the previous outstanding frame, and send delay after the due time.
     Outstanding(u64, u64),
 }
 
-/// What a snapshot keeps of the ring: the remembered frames in order of sequence.
+/// Saved state of the ring: the tracked frames in sequence order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InFlightState {
     slots: u64,
     run_first: u64,
     next: u64,
     frames: Vec<Saved>,
-    /// Of the outstanding frames, if there are several streams.
+    /// Streams of the outstanding frames; empty if there is only one stream.
     origins: Vec<u64>,
 }
 
@@ -90,12 +90,12 @@ impl InFlight {
         self.run_first
     }
 
-    /// Frames that are remembered and have not returned.
+    /// Number of frames in flight.
     pub(crate) fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// How many outstanding frames have such a sequence number.
+    /// Number of outstanding frames whose sequence number satisfies `wanted`.
     pub(crate) fn count(&self, wanted: impl Fn(u64) -> bool) -> u64 {
         self.outstanding_frames().filter(|sequence| wanted(*sequence)).count() as u64
     }
@@ -105,11 +105,11 @@ impl InFlight {
     }
 
     fn slot(&self, sequence: u64) -> usize {
-        // The length is a power of two, so cutting the sequence number to it loses nothing.
+        // The length is a power of two, so truncating the sequence number first is safe.
         sequence as usize & (self.slots.len() - 1)
     }
 
-    /// Remembers the next frame. Returns the sequence number of a frame that must be given up for it.
+    /// Adds the next frame. Returns the sequence number of the frame given up for its slot, if any.
     pub(crate) fn push(&mut self, times: SendTimes, origin: Origin) -> Option<u64> {
         let (slot, count) = (self.slot(self.next), self.slots.len() as u64);
         let full = self.next - self.run_first >= count;
@@ -123,7 +123,7 @@ impl InFlight {
         given_up
     }
 
-    /// Which frame of which stream a remembered frame of this run is. Of a single stream, all are.
+    /// Stream and index of a tracked frame of this run.
     pub(crate) fn origin(&self, sequence: u64) -> Origin {
         match self.origins.get(self.slot(sequence)) {
             Some(packed) => Origin::unpacked(*packed),
@@ -131,7 +131,7 @@ impl InFlight {
         }
     }
 
-    /// Whether the frame with this number is on its way.
+    /// Whether the frame with this number is in flight.
     pub(crate) fn is_awaited(&self, sequence: u64) -> bool {
         matches!(self.look_up(sequence), Lookup::Outstanding(_))
     }
@@ -141,7 +141,7 @@ impl InFlight {
         self.outstanding_frames().map(|sequence| self.origin(sequence).stream)
     }
 
-    /// The numbers of the outstanding frames, in order.
+    /// Sequence numbers of the outstanding frames, in order.
     pub(crate) fn outstanding_frames(&self) -> impl Iterator<Item = u64> {
         (self.oldest()..self.next).filter(|sequence| self.is_awaited(*sequence))
     }
@@ -162,7 +162,7 @@ impl InFlight {
         }
     }
 
-    /// Notes that an outstanding frame has returned.
+    /// Marks an outstanding frame as returned.
     pub(crate) fn returned(&mut self, sequence: u64) {
         let slot = self.slot(sequence);
         debug_assert!(self.slots[slot].is_awaited());
@@ -170,7 +170,7 @@ impl InFlight {
         self.outstanding -= 1;
     }
 
-    /// Waits for an outstanding frame no longer. Should it come all the same, it is late.
+    /// Gives up an outstanding frame. If it returns later, it counts as late.
     pub(crate) fn give_up(&mut self, sequence: u64) {
         let slot = self.slot(sequence);
         debug_assert!(self.slots[slot].is_awaited());
@@ -191,7 +191,7 @@ impl InFlight {
         None
     }
 
-    /// Begins a new run, of several streams or one; frames of the one before are no longer waited for.
+    /// Begins a new run with several streams or one; frames of the previous run are given up.
     pub(crate) fn begin_run(&mut self, several: bool) {
         self.origins = if several { vec![0; self.slots.len()] } else { Vec::new() };
         self.run_first = self.next;
@@ -228,12 +228,13 @@ impl InFlight {
         }
     }
 
-    /// A ring of so many as this one, for a saved one in which no frame ever was: how many are remembered is configuration until traffic starts.
+    /// Resizes a saved ring that never held a frame to the size of this one: the size is configuration until
+    /// traffic starts.
     pub(crate) fn sized(&self, state: InFlightState) -> InFlightState {
         if state.next == 0 { InFlightState { slots: self.slots.len() as u64, ..state } } else { state }
     }
 
-    /// The ring as it was saved, of several streams or one, unless no ring can have been so.
+    /// Restores a saved ring with several streams or one; none if the state is invalid.
     pub(crate) fn restore(state: InFlightState, several: bool) -> Option<InFlight> {
         let count = u32::try_from(state.slots).ok().filter(|n| n.is_power_of_two() && *n <= 1 << 24)?;
         let mut ring = InFlight { run_first: state.run_first, next: state.next, ..InFlight::new(count) };
@@ -275,7 +276,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_saved_ring_takes_the_size_of_this_one_until_a_frame_was_in_it() {
+    fn saved_ring_is_resized_only_if_it_never_held_a_frame() {
         let (mut other, own) = (InFlight::new(4096), InFlight::new(1024));
         assert_eq!(InFlight::restore(own.sized(other.save()), false).unwrap().slots.len(), 1024);
         other.push(times(1), Origin::default());
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_forgotten_when_the_ring_has_come_round_and_not_before() {
+    fn frame_is_given_up_exactly_when_its_slot_is_reused() {
         let mut ring = InFlight::new(1024);
         for n in 0..1024 {
             assert_eq!(ring.push(times(n), Origin::default()), None);
@@ -303,12 +304,12 @@ mod tests {
         assert_eq!(
             ring.push(times(2000), Origin::default()),
             None,
-            "what an earlier run left is not given up twice"
+            "frames of an earlier run are not given up again"
         );
     }
 
     #[test]
-    fn a_state_that_no_ring_can_have_is_refused() {
+    fn invalid_state_is_refused() {
         let good = InFlight::new(1024).save();
         assert!(InFlight::restore(good.clone(), false).is_some());
         for wrong in [
@@ -327,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_ring_answers_as_a_map_of_everything_would(
+        fn ring_matches_a_map_of_all_frames(
             steps in prop::collection::vec((0u8..8, 0u64..3000), 1..6000),
             save_at in 0usize..6000,
         ) {

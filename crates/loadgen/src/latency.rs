@@ -1,5 +1,5 @@
-//! A distribution of round trips: exact count, extremes, mean and standard deviation, and percentiles from
-//! a histogram whose buckets are at most 1/1024 of their value wide.
+//! A latency distribution: exact count, extremes, mean and standard deviation, and percentiles from a
+//! histogram whose bucket width is at most 1/1024 of the value.
 
 pub use doorbell_results::LatencySummary;
 use doorbell_sim::Ps;
@@ -17,10 +17,10 @@ pub struct Latency {
     max: Ps,
 }
 
-/// What a snapshot keeps of a [`Latency`].
+/// Saved state of a [`Latency`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyState {
-    /// A value in each bucket that is not empty, and its count.
+    /// A value in each non-empty bucket, and its count.
     buckets: Vec<(u64, u64)>,
     sum: u128,
     sum_of_squares: u128,
@@ -28,23 +28,23 @@ pub struct LatencyState {
     max: Ps,
 }
 
-/// What is kept of round trips: all of their distribution, or less.
-pub(crate) trait Trips: Clone + Default {
-    /// What a snapshot keeps.
+/// Accumulator of round trips: the full distribution or only the mean.
+pub(crate) trait TripAccumulator: Clone + Default {
+    /// Saved state.
     type State;
 
     fn record(&mut self, latency: Ps);
     fn merge(&mut self, other: &Self);
     fn count(&self) -> u64;
-    /// The mean in nanoseconds, if there are any.
+    /// The mean in nanoseconds; none if empty.
     fn mean_ns(&self) -> Option<f64>;
-    /// As [`Latency::percentile`], if that can be told.
+    /// As [`Latency::percentile`], if the distribution is kept.
     fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps>;
     fn save(&self) -> Self::State;
     fn restore(state: &Self::State) -> Option<Self>;
 }
 
-impl Trips for Latency {
+impl TripAccumulator for Latency {
     type State = LatencyState;
 
     fn record(&mut self, latency: Ps) {
@@ -76,14 +76,14 @@ impl Trips for Latency {
     }
 }
 
-/// Round trips of which only the mean is kept: a distribution takes a hundred kilobytes.
+/// Accumulates only the mean of round trips; a distribution takes about 100 KB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mean {
     count: u64,
     sum: u128,
 }
 
-impl Trips for Mean {
+impl TripAccumulator for Mean {
     type State = Mean;
 
     fn record(&mut self, latency: Ps) {
@@ -120,7 +120,7 @@ impl Trips for Mean {
 
 impl Default for Latency {
     fn default() -> Self {
-        // Three digits make buckets of at most 1/1024; the histogram grows with what is recorded.
+        // Three digits give buckets of at most 1/1024; the histogram grows with the recorded values.
         let histogram = Histogram::new(3).expect("three digits are allowed");
         Latency { histogram, count: 0, sum: 0, sum_of_squares: 0, min: Ps::MAX, max: Ps::ZERO }
     }
@@ -132,7 +132,7 @@ impl Latency {
         self.record_many(latency, 1);
     }
 
-    /// Records as many latencies of the same length.
+    /// Records `times` equal latencies.
     pub fn record_many(&mut self, latency: Ps, times: u64) {
         if times == 0 {
             return;
@@ -156,7 +156,7 @@ impl Latency {
         self.max = self.max.max(other.max);
     }
 
-    /// How many latencies were recorded.
+    /// Number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -171,42 +171,42 @@ impl Latency {
         self.histogram.iter_recorded().map(|step| (Ps(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// Values with the share of all at or below them and its count, at shares that come nearer and nearer to one.
-    pub(crate) fn quantiles(&self, ticks_a_halving: u32) -> impl Iterator<Item = (Ps, f64, u64)> {
-        let mut seen = 0;
-        self.histogram.iter_quantiles(ticks_a_halving).map(move |step| {
-            seen += step.count_since_last_iteration();
+    /// Values, cumulative shares and cumulative counts, at shares that approach one.
+    pub(crate) fn quantiles(&self, ticks_per_halving: u32) -> impl Iterator<Item = (Ps, f64, u64)> {
+        let mut counted = 0;
+        self.histogram.iter_quantiles(ticks_per_halving).map(move |step| {
+            counted += step.count_since_last_iteration();
             let value = Ps(step.value_iterated_to()).clamp(self.min, self.max);
-            (value, step.quantile_iterated_to(), seen)
+            (value, step.quantile_iterated_to(), counted)
         })
     }
 
-    /// How the histogram is laid out: ranges that double, and values told apart in each.
+    /// Histogram layout: number of doubling ranges, and sub-buckets per range.
     pub(crate) fn layout(&self) -> (u8, u32) {
         (self.histogram.buckets(), 2048)
     }
 
-    /// The percentile `numerator / denominator` by nearest rank: the smallest value such that at least that
-    /// share of all is at or below it. The result is the upper end of the value's bucket, or the exact
-    /// extreme where that is nearer.
+    /// The percentile `numerator / denominator` by nearest rank: the smallest value that at least this share
+    /// of all samples does not exceed. The result is the upper end of the value's bucket, clamped to the
+    /// exact extremes.
     pub fn percentile(&self, numerator: u64, denominator: u64) -> Option<Ps> {
         let rank = (u128::from(self.count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
-        let mut seen = 0u128;
+        let mut counted = 0u128;
         for (value, count) in self.buckets() {
-            seen += u128::from(count);
-            if seen >= rank {
+            counted += u128::from(count);
+            if counted >= rank {
                 return Some(value.clamp(self.min, self.max));
             }
         }
         None
     }
 
-    /// The mean and the standard deviation in picoseconds. Sums are exact; only the last steps round.
+    /// Mean and standard deviation in picoseconds. Sums are exact; only the last steps round.
     fn mean_and_stddev(&self) -> (f64, f64) {
         let count = u128::from(self.count);
         let (mean, rest) = (self.sum / count, self.sum % count);
-        // Σ(x − m)² with the whole part m of the mean, for which Σx = m·n + r. The terms may pass 2^128, the
-        // result does not, so it is right modulo 2^128.
+        // Σ(x − m)² with the integer part m of the mean, for which Σx = m·n + r. The terms may exceed 2^128,
+        // but the result does not, so it is correct modulo 2^128.
         let squares = mean.wrapping_mul(mean).wrapping_mul(count).wrapping_add(self.sum_of_squares);
         let squares = squares.wrapping_sub(mean.wrapping_mul(self.sum).wrapping_mul(2));
         let offset = rest as f64 / count as f64;
@@ -214,7 +214,7 @@ impl Latency {
         (mean as f64 + offset, variance.max(0.0).sqrt())
     }
 
-    /// The figures for a report; `None` if nothing was recorded.
+    /// The results for a report; `None` if nothing was recorded.
     pub fn summary(&self) -> Option<LatencySummary> {
         let (min, max) = self.extremes()?;
         let (mean, stddev) = self.mean_and_stddev();
@@ -233,7 +233,7 @@ impl Latency {
         })
     }
 
-    /// The distribution for a snapshot.
+    /// Returns the state to save.
     pub fn save(&self) -> LatencyState {
         LatencyState {
             buckets: self.buckets().map(|(value, count)| (value.0, count)).collect(),
@@ -244,7 +244,7 @@ impl Latency {
         }
     }
 
-    /// A distribution as it was saved, unless no distribution can have been so.
+    /// Restores a saved distribution; none if the state is invalid.
     pub fn restore(state: &LatencyState) -> Option<Latency> {
         let mut latency = Latency {
             sum: state.sum,
@@ -272,7 +272,7 @@ mod tests {
         latency
     }
 
-    /// Nearest rank as it is defined, on the sorted samples.
+    /// Nearest rank by definition, on the sorted samples.
     fn naive(samples: &[u64], per_mille: usize) -> u64 {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_are_as_many_one_by_one() {
+    fn record_many_equals_repeated_record() {
         let mut at_once = recorded(&[7]);
         at_once.record_many(Ps(3), 4);
         at_once.record_many(Ps(9), 0);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_deviation_are_exact_where_floats_would_lose_them() {
+    fn mean_and_deviation_are_exact_beyond_float_precision() {
         // A deviation of 1 ps around a second: the squares agree in their first 24 digits.
         let second = Ps::PER_SECOND;
         let summary = recorded(&[second - 1, second + 1, second - 1, second + 1]).summary().unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_no_distribution_can_have_is_refused() {
+    fn invalid_state_is_refused() {
         let good = recorded(&[5, 6]).save();
         assert!(Latency::restore(&good).is_some());
         let twice = LatencyState { buckets: vec![(5, u64::MAX), (6, 1)], ..good.clone() };
@@ -325,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn large_values_have_percentiles_within_a_thousandth(
+        fn large_value_percentiles_are_within_one_thousandth(
             samples in prop::collection::vec((0u32..50, any::<u64>()), 1..400),
         ) {
             let samples: Vec<u64> = samples.into_iter().map(|(bits, x)| x & ((1 << bits) - 1)).collect();
@@ -338,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn mean_and_deviation_follow_their_definition(samples in prop::collection::vec(0u64..1 << 40, 1..200)) {
+        fn mean_and_deviation_match_their_definition(samples in prop::collection::vec(0u64..1 << 40, 1..200)) {
             let summary = recorded(&samples).summary().unwrap();
             let n = samples.len() as f64;
             let mean = samples.iter().map(|s| *s as f64).sum::<f64>() / n;
@@ -348,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn parts_merge_and_saved_states_restore_to_the_whole(samples in prop::collection::vec(any::<u64>().prop_map(|x| x >> 14), 2..200), cut: prop::sample::Index) {
+        fn merged_and_restored_parts_equal_the_whole(samples in prop::collection::vec(any::<u64>().prop_map(|x| x >> 14), 2..200), cut: prop::sample::Index) {
             let (front, back) = samples.split_at(cut.index(samples.len()));
             let bytes = postcard::to_stdvec(&recorded(front).save()).unwrap();
             let mut latency = Latency::restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();

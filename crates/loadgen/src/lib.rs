@@ -1,36 +1,36 @@
-//! The hardware load generator: the far end of the wire, as a traffic tester stands there.
+//! The hardware load generator: a traffic tester at the far end of the link.
 //!
-//! A [`LoadGen`] sends frames, of one size at a constant rate or in streams of any kind, each with a signature and a
-//! payload that no other frame has, or requests; takes the time of each that comes back or is answered, checks it byte by byte, and
-//! accounts for all of them. It is a component like any other: driven by events, seeing the machine only through its
-//! ports, with a state of its own in snapshots. It takes no simulated time to decide anything and is
-//! never the bottleneck; only its link is.
+//! A [`LoadGen`] sends test frames (one size at a constant rate, or streams of any kind) or requests. Each
+//! test frame has a unique signature and payload. The generator timestamps each returned frame or reply,
+//! checks it byte by byte, and accounts for every frame sent. It is event-driven, accesses the machine only
+//! through ports, and has its own snapshot state. It takes no simulated time itself; only its link limits the
+//! rate.
 //!
-//! | File | What lives there |
+//! | File | Contents |
 //! |---|---|
-//! | `config` | what a user can set |
-//! | `rate` | rates, and the exact time at which the nth frame is due |
-//! | `frame`, `freely`, `template` | making a frame from its number, and checking one that came back |
+//! | `config` | user configuration |
+//! | `rate` | rates, and the exact due time of the nth frame |
+//! | `frame`, `any_headers`, `template` | building a frame from its number, and checking a returned one |
 //! | `streams` | several streams with arrival processes, sizes, headers and flows |
-//! | `in_flight` | the send times of frames on their way |
-//! | `latency` | a distribution of round trips |
-//! | `batches` | a window in parts: loss over time, confidence |
-//! | `hgrm` | a distribution as files for other tools |
-//! | `measure`, `volume` | a measurement window, and the figures that it yields |
-//! | `arrival` | what an arrived frame can be, and all counters |
-//! | `requests` | traffic that asks and is answered: ICMP echo, memcached over UDP |
-//! | `responder` | answers to ARP and ICMP echo, and the mirror |
-//! | `generator`, `receive` | the generator itself: what it sends, and what arrives |
-//! | `stages` | where the time of a round trip was spent |
-//! | `state` | its saved state |
+//! | `in_flight` | send times of the frames in flight |
+//! | `latency` | latency distributions |
+//! | `batches` | parts of a window: loss over time, confidence intervals |
+//! | `hgrm` | distributions as files for other tools |
+//! | `measure`, `volume` | a measurement window and its results |
+//! | `arrival` | classes of received frames, and all counters |
+//! | `requests` | request-reply traffic: ICMP echo, memcached over UDP |
+//! | `responder` | replies to ARP and ICMP echo, and the mirror |
+//! | `generator`, `receive` | the generator itself: transmit and receive |
+//! | `stages` | breakdown of round-trip time |
+//! | `state` | saved state |
 
 #![forbid(unsafe_code)]
 
+mod any_headers;
 pub mod arrival;
 pub mod batches;
 pub mod config;
 pub mod frame;
-mod freely;
 pub mod generator;
 pub mod latency;
 pub mod measure;
@@ -61,16 +61,16 @@ pub use latency::{Latency, LatencySummary};
 pub use measure::{Measurement, Summary};
 pub use rate::{Pacing, Rate};
 pub use requests::{Lengths, MemcachedConfig, Popularity};
-pub use responder::{Answered, ResponderConfig};
+pub use responder::{ReplyKind, ResponderConfig};
 pub use stages::{
-    PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageBook, StageStats, StageSummaries,
+    PacketStamps, RoundTrip, RoundTripObserver, STAGES, Stage, StageRecorder, StageStats, StageSummaries,
     StageSummary,
 };
 pub use state::LoadGenState;
 pub use streams::{
-    Arrivals, Decimal, DueTimes, EthernetHeader, Field, Filter, FlowBook, FlowSummary, Net, Network, Order,
-    Protocol, Ramp, ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamBook, StreamConfig,
-    StreamSummary, SweepConfig, Timing, Transport, Truncated, Vlan,
+    Arrivals, Decimal, DueTimes, EthernetHeader, Field, Filter, FlowCounts, FlowSummary, Net, Network, Order,
+    Protocol, Ramp, ReplayConfig, ReplayStats, SizeOrder, Sizes, Spacing, Stations, StreamConfig,
+    StreamResults, StreamSummary, SweepConfig, Timing, Transport, Truncated, Vlan,
 };
 pub use template::{Flow, FlowHeaders};
 pub use volume::{Throughput, Volume};

@@ -1,22 +1,22 @@
-//! A measurement window and the figures that it yields.
+//! A measurement window and its results.
 //!
-//! A window lies between two calls, [`begin_window`](crate::LoadGen::begin_window) and
-//! [`end_window`](crate::LoadGen::end_window). Three groups of frames belong to it:
+//! A window extends from [`begin_window`](crate::LoadGen::begin_window) to
+//! [`end_window`](crate::LoadGen::end_window). It counts three groups of frames:
 //!
-//! | Group | Which frames | What it says |
+//! | Group | Frames | Meaning |
 //! |---|---|---|
-//! | offered | whose first bit left in the window | the load |
-//! | delivered | those of the offered that came back unharmed, *whenever* they did | loss, frame by frame |
-//! | arrived | that came back unharmed in the window, whenever they were sent | the rate at which the machine worked then |
+//! | offered | first bit left in the window | the load |
+//! | delivered | offered frames that returned unchanged, *at any time* | loss, frame by frame |
+//! | arrived | returned unchanged in the window, whenever sent | throughput during the window |
 //!
-//! Latencies are those of the delivered frames. Loss is exact once no frame of the window is outstanding:
-//! let the machine drain before the figures are taken. It needs no correction for what buffers hold, but
-//! it is the loss of *these* frames: a window that begins while empty buffers fill up sees less loss than one
-//! that begins when they are full, so warm up at the same rate first. Where offered and arrived
-//! differ by more than the loss explains, buffers were filling or emptying.
+//! Latencies are those of the delivered frames. Loss is exact once no frame of the window is outstanding,
+//! so let the machine drain before reading the results. No correction for buffered frames is needed, but
+//! the loss is that of *these* frames. A window that begins while empty buffers fill up sees less loss than
+//! one that begins when they are full, so warm up at the same rate first. If offered and arrived differ by
+//! more than the loss, buffers were filling or emptying.
 //!
-//! A frame that leaves or arrives in the very picosecond of a call belongs to what was before it, if the event
-//! was handled before; calls from the `Control` phase come last in their picosecond.
+//! A frame that leaves or arrives in the same picosecond as a call belongs to the period before the call if
+//! its event was handled first; calls from the `Control` phase come last in their picosecond.
 
 use std::collections::BTreeSet;
 
@@ -28,43 +28,43 @@ use serde::{Deserialize, Serialize};
 use crate::batches::{Batches, BatchesState};
 use crate::in_flight::SendTimes;
 use crate::latency::{Latency, LatencyState};
-use crate::streams::{BookState, StreamBook};
+use crate::streams::{StreamResults, StreamResultsState};
 use crate::volume::Volume;
 
-/// A window, open or closed. Its figures go on changing while frames of it are outstanding.
+/// A window, open or closed. Its results change while its frames are outstanding.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     begin: Ps,
     end: Option<Ps>,
-    /// The sequence numbers of the offered frames: from the first to before the second.
+    /// Sequence numbers of the offered frames: first (inclusive) and end (exclusive).
     sequences: (u64, Option<u64>),
     offered: Volume,
     delivered: Volume,
     arrived: Volume,
     corrupt: u64,
-    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back, and of which no other copy has come.
+    /// Offered frames lost or damaged on the link after the NIC returned them, if no other copy arrived.
     spoilt: BTreeSet<u64>,
-    /// The same of other generators.
+    /// Number of such frames of other generators.
     spoilt_of_others: u64,
-    /// Offered frames that are no longer waited for.
+    /// Offered frames that were given up.
     given_up: u64,
-    /// Of these, requests that others waited for too long.
+    /// Given-up requests that exceeded the timeout while others waited.
     timed_out: u64,
     duplicates: u64,
     reordered: u64,
     foreign: u64,
     late: u64,
     lag_max: Ps,
-    /// Round trips from the intended time are in here.
+    /// Contains the round trips from the intended time.
     batches: Batches,
     from_actual: Latency,
-    /// Differences between the round trips of frames that came back one after the other.
+    /// Differences between the round trips of consecutively returned frames.
     variation: Latency,
     last: Option<Ps>,
-    streams: Vec<StreamBook>,
+    streams: Vec<StreamResults>,
 }
 
-/// What a snapshot keeps of a [`Measurement`].
+/// Saved state of a [`Measurement`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasurementState {
     begin: Ps,
@@ -81,11 +81,11 @@ pub struct MeasurementState {
     from_actual: LatencyState,
     variation: LatencyState,
     last: Option<Ps>,
-    streams: Vec<BookState>,
+    streams: Vec<StreamResultsState>,
 }
 
 impl Measurement {
-    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamBook>) -> Measurement {
+    pub(crate) fn begin(now: Ps, next_sequence: u64, streams: Vec<StreamResults>) -> Measurement {
         Measurement {
             begin: now,
             end: None,
@@ -118,37 +118,37 @@ impl Measurement {
         }
     }
 
-    /// Whether the window has not ended yet.
+    /// Whether the window is still open.
     pub fn is_open(&self) -> bool {
         self.end.is_none()
     }
 
-    /// When the window began, and when it ended if it has.
+    /// Begin and, for a closed window, end.
     pub fn span(&self) -> (Ps, Option<Ps>) {
         (self.begin, self.end)
     }
 
-    /// The load, what became of it, and what arrived, see the module's head.
+    /// Offered, delivered and arrived volume, see the module documentation.
     pub fn volumes(&self) -> (Volume, Volume, Volume) {
         (self.offered, self.delivered, self.arrived)
     }
 
-    /// Offered frames that may still come back.
+    /// Offered frames that may still return.
     pub fn outstanding(&self) -> u64 {
         self.offered.frames - self.delivered.frames - self.corrupt - self.given_up
     }
 
-    /// Offered frames that were lost or damaged on the link behind the NIC that sent them back, and of which no other copy has come.
-    pub fn spoilt(&self) -> u64 {
+    /// Offered frames lost or damaged on the link after the NIC returned them, if no other copy arrived.
+    pub fn lost_after_nic(&self) -> u64 {
         self.spoilt.len() as u64 + self.spoilt_of_others
     }
 
-    /// Round trips of the delivered frames from the time each was due.
+    /// Round trips of the delivered frames, measured from their due times.
     pub fn latency(&self) -> Latency {
         self.batches.latency()
     }
 
-    /// Round trips of the delivered frames from the time the first bit of each left.
+    /// Round trips of the delivered frames, measured from the departure of their first bits.
     pub fn latency_from_actual(&self) -> &Latency {
         &self.from_actual
     }
@@ -165,7 +165,8 @@ impl Measurement {
         }
     }
 
-    /// A frame is back that had left at the time given. Its round trip is not known if it may have been another one.
+    /// Records a returned frame that left at time `left`. `times` is none if the frame may be a copy of
+    /// another one.
     pub(crate) fn on_returned(
         &mut self,
         now: Ps,
@@ -192,17 +193,18 @@ impl Measurement {
         }
     }
 
-    /// The books of the streams, if there are any.
-    pub fn streams(&self) -> &[StreamBook] {
+    /// Per-stream results, if there are streams.
+    pub fn streams(&self) -> &[StreamResults] {
         &self.streams
     }
 
-    /// The book of a stream. Traffic that began in the middle of the window may have streams that have none.
-    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamBook> {
+    /// Results of one stream. None if the traffic changed within the window and has more streams now.
+    pub(crate) fn stream(&mut self, stream: usize) -> Option<&mut StreamResults> {
         self.streams.get_mut(stream)
     }
 
-    /// The same for the books of its stream and flow. `behind` says whether it came after a later one of either.
+    /// Records a returned frame in its stream and flow. `behind`: whether it came after a later frame of the
+    /// stream and of the flow.
     pub(crate) fn on_stream_returned(
         &mut self,
         now: Ps,
@@ -227,7 +229,7 @@ impl Measurement {
         self.spoilt.remove(&sequence);
     }
 
-    pub(crate) fn on_spoilt(&mut self, sequence: u64) {
+    pub(crate) fn on_lost_after_nic(&mut self, sequence: u64) {
         if self.has(sequence) {
             self.spoilt.insert(sequence);
         }
@@ -237,13 +239,13 @@ impl Measurement {
         self.given_up += u64::from(self.has(sequence));
     }
 
-    /// A request is given up, for others wait.
+    /// Records a request given up because of its timeout.
     pub(crate) fn on_timed_out(&mut self, sequence: u64) {
         self.timed_out += u64::from(self.has(sequence));
         self.on_given_up(sequence);
     }
 
-    /// Frames of the run that ends are no longer waited for.
+    /// Gives up all outstanding frames when the run ends.
     pub(crate) fn give_up_all(&mut self) {
         self.given_up += self.outstanding();
     }
@@ -260,7 +262,7 @@ impl Measurement {
         self.late += u64::from(self.is_open());
     }
 
-    /// Adds another generator's window over the same time, for the sum over a machine's ports.
+    /// Adds another generator's window over the same time, for totals over a machine's ports.
     pub fn merge(&mut self, other: &Measurement) {
         self.begin = self.begin.min(other.begin);
         self.end = self.end.max(other.end);
@@ -268,7 +270,7 @@ impl Measurement {
         self.delivered.add(other.delivered);
         self.arrived.add(other.arrived);
         self.corrupt += other.corrupt;
-        self.spoilt_of_others += other.spoilt();
+        self.spoilt_of_others += other.lost_after_nic();
         self.given_up += other.given_up;
         self.timed_out += other.timed_out;
         self.duplicates += other.duplicates;
@@ -282,7 +284,7 @@ impl Measurement {
         self.streams.iter_mut().zip(&other.streams).for_each(|(book, more)| book.merge(more));
     }
 
-    /// The figures so far; for a window that is still open, up to `now`.
+    /// The results so far; an open window extends to `now`.
     pub fn summary(&self, now: Ps) -> Summary {
         let span = self.end.unwrap_or(now).saturating_sub(self.begin);
         let (offered, delivered) = (self.offered.frames, self.delivered.frames);
@@ -337,7 +339,7 @@ impl Measurement {
             from_actual: self.from_actual.save(),
             variation: self.variation.save(),
             last: self.last,
-            streams: self.streams.iter().map(StreamBook::save).collect(),
+            streams: self.streams.iter().map(StreamResults::save).collect(),
         }
     }
 
@@ -348,20 +350,20 @@ impl Measurement {
         };
         let [corrupt, given_up, duplicates, reordered, foreign, late, timed_out, spoilt_of_others] =
             state.counts;
-        let known =
+        let accounted =
             [state.delivered.frames, corrupt, given_up].iter().try_fold(0u64, |a, b| a.checked_add(*b));
-        if known.is_none_or(|known| known > state.offered.frames) {
-            return Err(wrong("a window has more frames back than were sent"));
+        if accounted.is_none_or(|accounted| accounted > state.offered.frames) {
+            return Err(wrong("a window has more returned than sent frames"));
         }
         let volumes = [state.offered, state.delivered, state.arrived].map(Volume::parts);
         if volumes.iter().flatten().chain(&state.counts).any(|count| *count > u64::MAX / 64) {
-            return Err(wrong("a window's counts are impossibly high"));
+            return Err(wrong("a window's counts are too large"));
         }
         let counted = (state.offered.frames, state.delivered.frames);
         let batches = Batches::restore(state.begin, &state.batches, counted);
-        let restore = |book| StreamBook::restore(state.begin, book);
-        let books: Option<Vec<StreamBook>> = state.streams.iter().map(restore).collect();
-        let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is not one"));
+        let restore = |book| StreamResults::restore(state.begin, book);
+        let books: Option<Vec<StreamResults>> = state.streams.iter().map(restore).collect();
+        let latency = |state| Latency::restore(state).ok_or_else(|| wrong("a histogram is inconsistent"));
         Ok(Measurement {
             begin: state.begin,
             end: state.end,

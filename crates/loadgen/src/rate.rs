@@ -1,4 +1,4 @@
-//! Rates as users write them, and the exact time at which the nth frame is due.
+//! Rates as configured, and the exact due time of the nth frame.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,26 +8,27 @@ use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How fast to send.
+/// Transmit rate.
 ///
 /// | Text | Meaning |
 /// |---|---|
-/// | `5Mpps` | frames a second |
-/// | `10Gbps` or `10Gbps-l2` | bits a second at layer 2: the frame with its FCS |
-/// | `10Gbps-l1` | bits a second at layer 1: with preamble and gap, as the line carries them |
-/// | `40%` | of the highest frame rate that the link carries at this frame size |
-/// | `2x` | so many times the streams' own rates; only for all streams together |
+/// | `5Mpps` | frames per second |
+/// | `10Gbps` or `10Gbps-l2` | bits per second at layer 2: the frame with its FCS |
+/// | `10Gbps-l1` | bits per second at layer 1: with preamble and gap |
+/// | `40%` | share of the link's maximum frame rate at this frame size |
+/// | `2x` | multiple of the streams' own rates; only for the total of all streams |
 ///
-/// Of frames of several sizes, bits and percent refer to the mean size. A rate above what the link carries is allowed: frames then leave back to back.
+/// With several frame sizes, bits and percent refer to the mean size. A rate above the link rate is allowed;
+/// frames then leave back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Frames a second.
+    /// Frames per second.
     Frames(u64),
-    /// Bits a second at layer 2.
+    /// Bits per second at layer 2.
     BitsL2(BitsPerSec),
-    /// Bits a second at layer 1.
+    /// Bits per second at layer 1.
     BitsL1(BitsPerSec),
-    /// Millionths of a percent of the link's highest frame rate.
+    /// Millionths of a percent of the link's maximum frame rate.
     Line(u64),
     /// Millionths of the streams' own rates.
     Times(u64),
@@ -38,7 +39,7 @@ impl Rate {
     const FRAMES: [(&'static str, u64); 4] =
         [("pps", 1), ("kpps", 1_000), ("Mpps", 1_000_000), ("Gpps", 1_000_000_000)];
     const PERCENT: u64 = 1_000_000;
-    /// The streams' own rates as they are.
+    /// Factor one: the streams' own rates, unscaled.
     pub const ONCE: u64 = 1_000_000;
     const UNITS: [(&'static str, u64); 11] = [
         Self::FRAMES[0],
@@ -54,8 +55,8 @@ impl Rate {
         ("x", Self::ONCE),
     ];
 
-    /// The mean time between frames whose lengths (without FCS) go on like those in `round`, in picoseconds, as a
-    /// fraction.
+    /// The mean frame period in picoseconds, as a fraction, for frames whose lengths (without FCS) repeat
+    /// `round`.
     fn period(self, round: &[usize], link: &LinkConfig) -> (u128, u128) {
         let second = u128::from(Ps::PER_SECOND);
         let frames = round.len() as u128;
@@ -69,7 +70,7 @@ impl Rate {
                 l1 * second * u128::from(100 * Self::PERCENT),
                 u128::from(link.rate.0) * u128::from(share) * frames,
             ),
-            Rate::Times(_) => unreachable!("validated traffic has rates of its own"),
+            Rate::Times(_) => unreachable!("validated traffic has an absolute rate"),
         };
         reduced(numerator, denominator)
     }
@@ -102,7 +103,7 @@ impl FromStr for Rate {
         let fail = |problem: String| UnitError { text: text.to_owned(), problem, expected: Self::EXPECTED };
         let value = parse_scaled(plain, &Self::UNITS, Self::EXPECTED).map_err(|error| fail(error.problem))?;
         if value == 0 {
-            return Err(fail("is no rate at all".to_owned()));
+            return Err(fail("is zero".to_owned()));
         }
         Ok(if plain.ends_with('%') {
             Rate::Line(value)
@@ -135,7 +136,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Millionths as people write them.
+/// Formats millionths as a decimal number.
 fn decimal(millionths: u64) -> String {
     let (whole, fraction) = (millionths / 1_000_000, format!("{:06}", millionths % 1_000_000));
     let fraction = fraction.trim_end_matches('0');
@@ -143,9 +144,9 @@ fn decimal(millionths: u64) -> String {
     format!("{whole}{point}{fraction}")
 }
 
-doorbell_sim::spelt_as_text!(
+doorbell_sim::text_schema!(
     Rate,
-    "a rate such as \"5Mpps\", \"10Gbps\" (layer 2), \"10Gbps-l1\", \"40%\" of the line, or \"2x\" the streams' own",
+    "a rate such as \"5Mpps\", \"10Gbps\" (layer 2), \"10Gbps-l1\", \"40%\" of the line, or \"2x\" the streams' own rates",
     &["pps", "kpps", "Mpps", "bps", "kbps", "Mbps", "Gbps", "%", "x"]
 );
 
@@ -161,7 +162,7 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// When each frame of a constant rate is due. The nth time is computed from n, so there is no drift.
+/// Due times at a constant rate. The nth time is computed from n, so there is no drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacing {
     start: Ps,
@@ -176,50 +177,49 @@ impl Pacing {
         Pacing::of_round(start, rate, &[frame_len], link)
     }
 
-    /// Frames whose lengths (without FCS) go on like those in `round`.
+    /// Frames whose lengths (without FCS) repeat those in `round`.
     pub fn of_round(start: Ps, rate: Rate, round: &[usize], link: &LinkConfig) -> Pacing {
         let (numerator, denominator) = rate.period(round, link);
         Pacing { start, numerator, denominator }
     }
 
-    /// The times of a clock that goes `speed` (in millionths) times as fast: what `offset` is of, are picoseconds.
+    /// A clock that runs at `speed` millionths of real time: `offset` converts picoseconds.
     pub(crate) fn of_clock(speed: u64) -> Pacing {
         let (numerator, denominator) = reduced(u128::from(Rate::ONCE), u128::from(speed));
         Pacing { start: Ps::ZERO, numerator, denominator }
     }
 
-    /// So many times as fast, exactly: `times` counts millionths.
-    pub(crate) fn times(self, times: u64) -> Pacing {
+    /// Scales the rate exactly by `times` millionths.
+    pub(crate) fn scaled_by_millionths(self, times: u64) -> Pacing {
         let by = |number: u128, factor: u64| number.checked_mul(u128::from(factor));
         match (by(self.numerator, Rate::ONCE), by(self.denominator, times)) {
             (Some(numerator), Some(denominator)) => {
                 let (numerator, denominator) = reduced(numerator, denominator);
                 Pacing { numerator, denominator, ..self }
             }
-            _ => self.faster(times as f64 / Rate::ONCE as f64),
+            _ => self.scaled(times as f64 / Rate::ONCE as f64),
         }
     }
 
-    /// So many times as fast, to a part in 2^52.
-    pub(crate) fn faster(self, factor: f64) -> Pacing {
+    /// Scales the rate by `factor`, with a relative error of 2^-52.
+    pub(crate) fn scaled(self, factor: f64) -> Pacing {
         const DENOMINATOR: u128 = 1 << 50;
         let period = self.numerator as f64 / self.denominator as f64 / factor;
         let (numerator, denominator) = reduced(((period * DENOMINATOR as f64) as u128).max(1), DENOMINATOR);
         Pacing { numerator, denominator, ..self }
     }
 
-    /// When frame `n`, counted from 0, is due, to the picosecond below; [`Ps::MAX`] for a time that no
-    /// run reaches.
+    /// Due time of frame `n`, counted from 0, rounded down to a picosecond; [`Ps::MAX`] if out of range.
     pub fn nth(&self, n: u64) -> Ps {
         self.start.saturating_add(Ps(self.offset(u128::from(n), 0).unwrap_or(u64::MAX)))
     }
 
-    /// The time that so many frames take, `fraction` of 2^40 parts of one among them; none if no run lasts so long.
+    /// Duration of `frames` and `fraction` / 2^40 frame periods; none if out of range.
     pub(crate) fn offset(&self, frames: u128, fraction: u64) -> Option<u64> {
         let mut product = frames.checked_mul(self.numerator)?;
         if fraction != 0 {
             let fraction = u128::from(fraction);
-            // So that it fits; a part in 2^48 of less than a period is lost where it would not.
+            // Shifted to avoid overflow, which loses less than 2^-48 of a period.
             let part = match self.numerator >> 88 {
                 0 => (fraction * self.numerator) >> 40,
                 _ => fraction * (self.numerator >> 40),
@@ -227,13 +227,13 @@ impl Pacing {
             product = product.checked_add(part)?;
         }
         match (u64::try_from(product), u64::try_from(self.denominator)) {
-            // Nearly always, and a division of 128 bits takes several times as long.
+            // The usual case; a 128-bit division takes several times as long.
             (Ok(product), Ok(denominator)) => Some(product / denominator),
             _ => u64::try_from(product / self.denominator).ok(),
         }
     }
 
-    /// Frames a second, for reports.
+    /// Frames per second, for reports.
     pub fn frames_per_second(&self) -> f64 {
         Ps::PER_SECOND as f64 * self.denominator as f64 / self.numerator as f64
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_parse_in_frames_bits_of_either_layer_and_percent() {
+    fn rates_parse_in_all_units() {
         for (text, parsed, shown) in [
             ("5Mpps", Rate::Frames(5_000_000), "5Mpps"),
             ("14.88 Mpps", Rate::Frames(14_880_000), "14880kpps"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_rate_is_told_with_right_ones() {
+    fn error_of_invalid_rate_shows_examples() {
         for text in
             ["5", "5Mfps", "", "0Mpps", "0%", "0x", "10Gbps-l3", "5Mpps-l1", "40%-l1", "1e9pps", "-5Mpps"]
         {
@@ -277,10 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn the_units_agree_where_they_must() {
+    fn rate_units_are_consistent() {
         let link = LinkConfig { rate: "10Gbps".parse().unwrap(), ..LinkConfig::default() };
         let pace = |text: &str| Pacing::new(Ps::ZERO, rate(text), 60, &link);
-        // 64 B at 10 Gbps: 67.2 ns a frame on the line, 51.2 ns without preamble and gap.
+        // 64 B at 10 Gbps: 67.2 ns per frame on the line, 51.2 ns without preamble and gap.
         assert_eq!(pace("100%").nth(10), Ps(672_000));
         assert_eq!(pace("10Gbps-l1"), pace("100%"));
         assert_eq!(pace("10Gbps").nth(10), Ps(512_000));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_billion_frames_later_there_is_no_drift() {
+    fn due_times_do_not_drift_over_a_billion_frames() {
         let link = LinkConfig::default();
         let pacing = Pacing::new(Ps(5), rate("3Mpps"), 60, &link);
         // 10⁹ frames at 3 Mpps are 333 1/3 s.
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_run_reaches_is_never() {
+    fn out_of_range_due_time_is_never() {
         let pacing = Pacing::new(Ps::ZERO, rate("1pps"), 60, &LinkConfig::default());
         assert_eq!(pacing.nth(u64::MAX), Ps::MAX);
         let slow = Pacing::new(Ps::ZERO, rate("0.000001%"), 16_380, &LinkConfig::default());
@@ -310,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_nth_time_is_the_floor_of_n_periods(pps in 1u64..400_000_000, n in 0u64..10_000_000) {
+        fn nth_due_time_is_floor_of_n_periods(pps in 1u64..400_000_000, n in 0u64..10_000_000) {
             let pacing = Pacing::new(Ps::ZERO, Rate::Frames(pps), 60, &LinkConfig::default());
             let t = u128::from(pacing.nth(n).0);
             let exact = u128::from(n) * 1_000_000_000_000;
@@ -318,7 +318,7 @@ mod tests {
         }
 
         #[test]
-        fn every_rate_prints_as_it_parses(value in 1u64..u64::MAX / 2, kind in 0u8..5) {
+        fn every_rate_round_trips_through_text(value in 1u64..u64::MAX / 2, kind in 0u8..5) {
             let rate = match kind {
                 0 => Rate::Frames(value),
                 1 => Rate::BitsL2(BitsPerSec(value)),

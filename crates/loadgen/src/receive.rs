@@ -1,5 +1,5 @@
-//! What arrives at a generator: its own frames back, answers to its requests, requests that it answers itself, and the
-//! frames of others. Each arrival is one [`Arrival`] and counted once.
+//! Arrivals at a generator: returned test frames, replies to its requests, requests to its responder, and
+//! other frames. Each arrival has one [`Arrival`] class and is counted once.
 
 use doorbell_sim::{Frame, Ps, log};
 use doorbell_wire::MacAddr;
@@ -15,7 +15,8 @@ use crate::streams::Origin;
 use crate::volume::Volume;
 
 impl LoadGen {
-    /// Takes a frame whose last bit arrived at `now`, answers it if it is for the responder, and says what it was.
+    /// Handles a frame whose last bit arrived at `now`, replies if it is for the responder, and returns its
+    /// class.
     pub fn frame_arrived(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
         let mut arrival = self.account_arrival(now, frame, self.station(), ports);
         if arrival == Arrival::Foreign {
@@ -28,8 +29,8 @@ impl LoadGen {
         arrival
     }
 
-    /// Takes an own frame that arrived at another generator's port, whose address is `station`.
-    pub fn frame_arrived_elsewhere(
+    /// Handles an own frame that arrived at another generator's port, whose MAC address is `station`.
+    pub fn frame_arrived_at_other_port(
         &mut self,
         now: Ps,
         frame: &Frame,
@@ -37,14 +38,14 @@ impl LoadGen {
         ports: &mut impl LoadGenPorts,
     ) -> Arrival {
         let arrival = self.account_arrival(now, frame, station, ports);
-        self.stats.count_elsewhere(arrival);
+        self.stats.count_at_other_port(arrival);
         self.after_arrival(now, arrival, ports);
         arrival
     }
 
-    /// Takes note that a frame of this window was lost or damaged behind the NIC that sent it back. If it is the frame of another
-    /// generator, says of which.
-    pub fn frame_spoilt(&mut self, frame: &Frame) -> Option<u32> {
+    /// Records that a frame was lost or damaged after the NIC returned it. Returns the generator's number if
+    /// the frame is another generator's.
+    pub fn frame_lost_after_nic(&mut self, frame: &Frame) -> Option<u32> {
         let next = self.in_flight.next();
         let sequence = match self.run.streams.recognise(&frame.bytes, &self.in_flight) {
             Some((sequence, _)) => sequence,
@@ -56,35 +57,36 @@ impl LoadGen {
         if let Lookup::Outstanding(_) = self.in_flight.look_up(sequence)
             && let Some(measurement) = &mut self.measurement
         {
-            measurement.on_spoilt(sequence);
+            measurement.on_lost_after_nic(sequence);
         }
         None
     }
 
-    /// Whether frames are delivered when they are in the receiver's memory ([`Returned::Sink`]).
-    pub fn wants_a_sink(&self) -> bool {
+    /// Whether frames count as delivered when they are in the receiver's memory ([`Returned::Sink`]).
+    pub fn expects_sink(&self) -> bool {
         self.run.traffic.returned == Returned::Sink
     }
 
-    /// Takes note that what the receiver's memory has held since `now` is this frame, which may be one of the generator's.
+    /// Handles a frame in the receiver's memory since `now`, if it is one of the generator's.
     pub fn frame_delivered(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) {
         let arrival = self.account_arrival(now, frame, self.station(), ports);
-        if !matches!(arrival, Arrival::Foreign | Arrival::OfOther(_)) {
+        if !matches!(arrival, Arrival::Foreign | Arrival::OtherGenerator(_)) {
             self.stats.count(arrival);
             self.after_arrival(now, arrival, ports);
         }
     }
 
-    /// The generator's own address.
+    /// MAC address of the generator.
     pub fn station(&self) -> MacAddr {
         self.run.traffic.source
     }
 
-    /// What a frame that is no test frame and no answer to a request may be.
+    /// Handles a frame that is neither a test frame nor a reply to a request.
     fn answer(&mut self, now: Ps, frame: &Frame, ports: &mut impl LoadGenPorts) -> Arrival {
         let traffic = &self.run.traffic;
-        if traffic.kind.asks_by_ipv4()
-            && let Some(station) = requests::reply_from(&frame.bytes, traffic.destination_ip, traffic.source)
+        if traffic.kind.sends_requests()
+            && let Some(station) =
+                requests::station_in_reply(&frame.bytes, traffic.destination_ip, traffic.source)
         {
             if self.is_resolving() {
                 self.station_found(now, station, ports);
@@ -95,7 +97,7 @@ impl LoadGen {
         let Some((answered, answer)) = responder.answer(self.station(), &frame.bytes) else {
             return Arrival::Foreign;
         };
-        // The link takes it when it is free; test frames that are due wait for the link as they do behind their own.
+        // The link queues it; due test frames then wait for the link as usual.
         ports.send(now, answer);
         Arrival::Answered(answered)
     }
@@ -126,12 +128,14 @@ impl LoadGen {
             return Arrival::BadFcs;
         }
         let next = self.in_flight.next();
-        // A packet of a capture is known by its content, whatever signature the capture may have brought along.
+        // Packets of a capture are matched by content, even if the capture contains signatures.
         let (sequence, certain) = match self.run.streams.recognise(&frame.bytes, &self.in_flight) {
             Some(found) => found,
             None => match self.run.streams.read(self.stream, next, &frame.bytes) {
                 None => return Arrival::Foreign,
-                Some(Signature { stream, .. }) if stream != self.stream => return Arrival::OfOther(stream),
+                Some(Signature { stream, .. }) if stream != self.stream => {
+                    return Arrival::OtherGenerator(stream);
+                }
                 Some(Signature { sequence, .. }) => (sequence, true),
             },
         };
@@ -141,8 +145,8 @@ impl LoadGen {
             Lookup::EarlierRun => Arrival::Stale,
             Lookup::NeverSent => Arrival::NeverSent,
             Lookup::Outstanding(times) => {
-                // A corrupt frame is waited for no longer. Should its number be what is damaged, the frame that
-                // has this number rightly will be taken for a duplicate.
+                // A corrupt frame is no longer outstanding. If its sequence number was damaged, the real
+                // frame with that number will count as a duplicate.
                 let origin = self.in_flight.origin(sequence);
                 self.in_flight.returned(sequence);
                 match self.run.streams.check(sequence, origin, &frame.bytes, station) {
@@ -172,14 +176,14 @@ impl LoadGen {
     fn account_corrupt(&mut self, sequence: u64, origin: Origin, mismatch: Mismatch) -> Arrival {
         if let Some(measurement) = self.measurement.as_mut().filter(|window| window.has(sequence)) {
             measurement.on_corrupt(sequence);
-            if let Some(book) = measurement.stream(origin.stream) {
-                book.on_corrupt(self.run.streams.flow(origin));
+            if let Some(stream) = measurement.stream(origin.stream) {
+                stream.on_corrupt(self.run.streams.flow(origin));
             }
         }
         Arrival::Corrupt(mismatch)
     }
 
-    /// A frame is back. Its times are known, unless it may have been another one with the same content.
+    /// Accounts for a returned frame. `times` is none if several frames have the same content.
     fn account_returned(
         &mut self,
         now: Ps,
@@ -188,7 +192,7 @@ impl LoadGen {
         times: Option<SendTimes>,
         frame_len: usize,
     ) -> Arrival {
-        // An answer has a length of its own.
+        // A reply may differ in length from its request.
         let volume = Volume::of_frame(frame_len, &self.link);
         let reordered = self.highest_returned.is_some_and(|highest| sequence < highest);
         self.stats.reordered += u64::from(reordered);

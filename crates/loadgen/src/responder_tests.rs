@@ -24,7 +24,7 @@ fn arp_request(target: [u8; 4]) -> Vec<u8> {
     framed([0xff; 6], &[], 0x0806, &packet)
 }
 
-/// RFC 1071 as it is written, independent of the crate's own.
+/// RFC 1071 literally, independent of the crate's implementation.
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 =
         bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -52,13 +52,13 @@ fn echo_request(target: [u8; 4], data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_arp_request_for_either_address_gets_the_testers_mac_and_others_do_not() {
+fn arp_requests_for_both_addresses_are_answered_and_others_are_not() {
     for address in [[10, 0, 0, 1], [10, 0, 0, 254]] {
         let (answered, reply) = responder().answer(TESTER, &arp_request(address)).unwrap();
         let packet = [&[0, 1, 8, 0, 6, 4, 0, 2][..], &TESTER.0, &address, &HOST, &[10, 0, 0, 2]].concat();
         let mut expected = [&HOST[..], &TESTER.0, &[8, 6], &packet].concat();
         expected.resize(60, 0);
-        assert_eq!((answered, reply.bytes), (Answered::Arp, expected));
+        assert_eq!((answered, reply.bytes), (ReplyKind::Arp, expected));
     }
     assert!(responder().answer(TESTER, &arp_request([10, 0, 0, 3])).is_none());
     let mut reply = arp_request([10, 0, 0, 1]);
@@ -67,13 +67,13 @@ fn an_arp_request_for_either_address_gets_the_testers_mac_and_others_do_not() {
 }
 
 #[test]
-fn an_echo_request_of_any_length_comes_back_as_a_reply_with_right_checksums() {
+fn echo_request_of_any_length_gets_a_reply_with_valid_checksums() {
     for length in [0, 1, 17, 56, 1471, 1472] {
         let data: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
         let request = framed(TESTER.0, &[], 0x0800, &echo_request([10, 0, 0, 1], &data));
         let (answered, reply) = responder().answer(TESTER, &request).unwrap();
         let (frame, end) = (&reply.bytes, 14 + 28 + length);
-        assert_eq!((answered, frame.len()), (Answered::Echo, end.max(60)));
+        assert_eq!((answered, frame.len()), (ReplyKind::Echo, end.max(60)));
         assert_eq!((&frame[..6], &frame[6..12]), (&HOST[..], &TESTER.0[..]));
         assert_eq!(frame[14 + 12..14 + 20], [10, 0, 0, 1, 10, 0, 0, 2]);
         assert_eq!((checksum(&frame[14..34]), checksum(&frame[34..end])), (0, 0));
@@ -83,7 +83,7 @@ fn an_echo_request_of_any_length_comes_back_as_a_reply_with_right_checksums() {
 }
 
 #[test]
-fn what_is_damaged_in_pieces_or_for_others_is_not_answered() {
+fn damaged_fragmented_or_misaddressed_packets_are_not_answered() {
     let good = framed(TESTER.0, &[], 0x0800, &echo_request([10, 0, 0, 1], b"12345678"));
     assert!(responder().answer(TESTER, &good).is_some());
     let fix = |mut frame: Vec<u8>| {
@@ -99,7 +99,7 @@ fn what_is_damaged_in_pieces_or_for_others_is_not_answered() {
     };
     for (frame, what) in [
         (changed(0, 4), "another station"),
-        (changed(6, 1), "a group as sender"),
+        (changed(6, 1), "a group address as source"),
         (changed(22, 1), "the IPv4 checksum"),
         (changed(44, 0), "the ICMP checksum"),
         (fix(changed(20, 0x20)), "a first fragment"),
@@ -115,11 +115,11 @@ fn what_is_damaged_in_pieces_or_for_others_is_not_answered() {
         assert!(responder().answer(TESTER, &frame).is_none(), "{what}");
     }
     let broadcast = framed([0xff; 6], &[], 0x0800, &echo_request([10, 0, 0, 1], b""));
-    assert!(responder().answer(TESTER, &broadcast).is_none(), "an echo request to everyone");
+    assert!(responder().answer(TESTER, &broadcast).is_none(), "a broadcast echo request");
 }
 
 #[test]
-fn the_mirror_exchanges_addresses_and_nothing_else_and_keeps_a_tag() {
+fn mirror_swaps_addresses_only_and_keeps_a_vlan_tag() {
     let payload = ip_packet([10, 0, 0, 254], 6, &[0xa5; 33]);
     for tag in [&[][..], &[0x81, 0, 0x60, 5]] {
         let request = framed(TESTER.0, tag, 0x0800, &payload);
@@ -128,12 +128,12 @@ fn the_mirror_exchanges_addresses_and_nothing_else_and_keeps_a_tag() {
         expected[..12].rotate_left(6);
         let at = 14 + tag.len() + 12;
         expected[at..at + 8].rotate_left(4);
-        assert_eq!((answered, back.bytes), (Answered::Mirrored, expected));
+        assert_eq!((answered, back.bytes), (ReplyKind::Mirrored, expected));
     }
 }
 
 #[test]
-fn further_ports_count_up_and_a_responder_that_is_off_answers_nothing() {
+fn ports_increment_addresses_and_disabled_responder_is_none() {
     let config = ResponderConfig::default();
     let third = Responder::new(&config, 2).unwrap();
     assert!(third.answer(TESTER, &arp_request([10, 0, 2, 1])).is_some());
@@ -150,7 +150,7 @@ fn bench(responder: ResponderConfig) -> Bench {
 }
 
 #[test]
-fn answers_share_the_link_with_test_frames_and_every_frame_is_accounted_for() {
+fn replies_share_the_link_and_all_frames_are_accounted_for() {
     let mut bench = bench(ResponderConfig::default());
     bench.tap = Some(Vec::new());
     bench.start();
@@ -158,9 +158,9 @@ fn answers_share_the_link_with_test_frames_and_every_frame_is_accounted_for() {
     let damaged = Frame { fcs_bad: true, ..request.clone() };
     bench.run_until(Ps::from_ns(100));
     let now = bench.queue.now();
-    assert_eq!(bench.arrive(now, &request), Arrival::Answered(Answered::Arp));
+    assert_eq!(bench.arrive(now, &request), Arrival::Answered(ReplyKind::Arp));
     assert_eq!(bench.arrive(now, &damaged), Arrival::BadFcs);
-    // The machine of this test sends the answer back, and as a reply it is nobody's.
+    // This test's machine returns the reply, which then counts as foreign.
     bench.run();
     let stats = bench.generator.stats();
     let expected = LoadGenStats {
@@ -180,7 +180,7 @@ fn answers_share_the_link_with_test_frames_and_every_frame_is_accounted_for() {
 }
 
 #[test]
-fn a_responder_that_is_off_leaves_requests_foreign() {
+fn without_responder_requests_are_foreign() {
     let mut bench = bench(ResponderConfig { enabled: false, ..ResponderConfig::default() });
     let request = Frame::new(arp_request([10, 0, 0, 1]));
     assert_eq!(bench.arrive(Ps::ZERO, &request), Arrival::Foreign);

@@ -1,9 +1,10 @@
-//! A round trip split by where it was spent. The NICs tell when a frame passed their stations, the generator when it was
-//! due, when it left and when it was back; both halves of a frame's way find each other by the number in its signature, as
-//! the guest copies it. An observer: nothing simulated depends on it and no checkpoint keeps it, so frames that were on
-//! their way when a machine was saved have no stages afterwards.
+//! Breakdown of a round trip into stages. The NICs timestamp a frame's receive and transmit steps; the
+//! generator adds its due, send and return times. The receive and transmit records are matched by the
+//! sequence number in the signature, which the guest copies. Nothing simulated depends on this and no
+//! checkpoint includes it. Frames in flight when a machine was saved have no stages after it is restored.
 //!
-//! What comes back without having passed a NIC twice under its own signature (answers to requests, say) has no stages.
+//! Returned frames that did not pass a NIC in both directions with their signature (such as replies to
+//! requests) have no stages.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,12 @@ use doorbell_sim::{FrameId, Ps, RxStamps, TxStamps};
 use crate::frame::Signature;
 use crate::latency::Latency;
 
-/// A part of a frame's way.
+/// A stage of a frame's round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// Its name in results.
     pub name: &'static str,
-    /// From when to when it lasts.
+    /// Start and end of the stage.
     pub meaning: &'static str,
 }
 
@@ -27,8 +28,7 @@ const fn stage(name: &'static str, meaning: &'static str) -> Stage {
     Stage { name, meaning }
 }
 
-/// The stages in the order in which a frame passes them: each begins where the one before ends, so that they sum exactly
-/// to its round trip.
+/// The stages in path order. Each begins where the previous one ends, so they sum exactly to the round trip.
 pub const STAGES: [Stage; 11] = [
     stage("send lag", "from the time a frame is due until its first bit leaves the generator"),
     stage("wire in", "until its last bit is at the NIC"),
@@ -37,7 +37,7 @@ pub const STAGES: [Stage; 11] = [
     stage("RX write-back", "until software can see its descriptor"),
     stage(
         "core",
-        "until the doorbell that covers it is at the NIC: waiting to be polled, the program, the store's way",
+        "until the doorbell that covers it is at the NIC: waiting to be polled, the program, the store's path",
     ),
     stage("TX fetch", "until its transmit descriptor is on the chip"),
     stage("TX wait", "until the NIC's engine begins to read it"),
@@ -46,119 +46,119 @@ pub const STAGES: [Stage; 11] = [
     stage("wire out", "until its last bit is back at the generator"),
 ];
 
-/// When one packet passed what: the bounds of [`STAGES`], from the time it was due to the time it was back.
+/// The stage boundaries ([`STAGES`]) of one packet, from its due time to its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStamps {
-    /// Which packet.
+    /// Sequence number of the packet.
     pub sequence: u64,
-    /// Each stage lasts from its index to the next one.
+    /// Stage i lasts from time i to time i + 1.
     pub times: [Ps; STAGES.len() + 1],
-    /// The queues by which it came into the NIC and went out.
+    /// Receive and transmit queue in the NIC.
     pub queues: [u8; 2],
-    /// The hart that had it sent, where that is known.
+    /// Hart that sent it, if known.
     pub hart: Option<u8>,
 }
 
-/// A frame is back at its generator, unharmed.
+/// A frame that returned unchanged to its generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// Its number.
+    /// Sequence number of the frame.
     pub sequence: u64,
-    /// When it was due, when its first bit left, and when its last bit was back.
+    /// When the frame was due.
     pub intended: Ps,
-    /// See `intended`.
+    /// When its first bit left.
     pub actual: Ps,
-    /// See `intended`.
+    /// When its last bit returned.
     pub returned: Ps,
-    /// Whether its latency belongs to the measurement window.
+    /// Whether its latency counts in the measurement window.
     pub measured: bool,
 }
 
-/// Who wants to know of round trips; nobody, by default.
+/// Observer of round trips; does nothing by default.
 pub trait RoundTripObserver {
-    /// A frame is back.
+    /// A frame returned.
     fn frame_returned(&mut self, _trip: RoundTrip) {}
 }
 
-/// Frames of which stamps are kept: those received last by number. More are on their way only if most are dropped.
+/// Number of frames whose stamps are kept, by sequence number. More are in flight only if most are dropped.
 const SLOTS: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// One more than the frame's number; zero if there is none.
+    /// Sequence number plus one; zero for an empty slot.
     mark: u64,
     rx: RxStamps,
     tx: TxStamps,
 }
 
 doorbell_sim::stats! {
-    /// How many round trips of a window are split.
+    /// Number of round trips of a window that are split into stages.
     pub struct StageStats {
-        /// Frames of the window that came back and of which it is known where they spent their time.
+        /// Returned frames of the window whose stages are known.
         known,
-        /// Frames of the window that came back without having passed a NIC twice under their signature.
+        /// Returned frames of the window that did not pass a NIC in both directions with their signature.
         unknown,
     }
 }
 
-/// The stages of the frames that came by one queue and were sent by one hart: their sums, and the longest.
+/// Stages of the frames of one receive queue and one sending hart: sums and maxima.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct QueueStageSums {
     frames: u64,
     sums: [u128; STAGES.len()],
     longest: [Ps; STAGES.len()],
 }
 
-/// The stages of one generator's frames.
+/// Records the stages of one generator's frames.
 #[derive(Clone, Debug, Default)]
-pub struct StageBook {
+pub struct StageRecorder {
     off: bool,
-    /// Whether a measurement window has begun: no frame of before has stages, and none is looked at.
-    begun: bool,
+    /// Whether a measurement window has window_begun; earlier frames are not recorded.
+    window_begun: bool,
     slots: Vec<Slot>,
-    /// Those that took some time, and how many took none: many do, and counting is cheaper.
+    /// Durations greater than zero; zero durations, which are frequent, are only counted in `instant`.
     stages: [Latency; STAGES.len()],
     instant: [u64; STAGES.len()],
-    /// By receive queue and the hart that had them sent.
-    ways: BTreeMap<(u8, Option<u8>), Way>,
+    /// By receive queue and sending hart.
+    ways: BTreeMap<(u8, Option<u8>), QueueStageSums>,
     stats: StageStats,
     keep: usize,
     kept: Vec<PacketStamps>,
 }
 
-impl StageBook {
-    /// A book that is kept, or none.
-    pub fn new(on: bool) -> StageBook {
-        StageBook { off: !on, ..StageBook::default() }
+impl StageRecorder {
+    /// Creates a recorder that is on or off.
+    pub fn new(on: bool) -> StageRecorder {
+        StageRecorder { off: !on, ..StageRecorder::default() }
     }
 
-    /// Which frame of the generators that have these books it is.
-    pub fn recognise(books: &[StageBook], frame: &[u8]) -> Option<FrameId> {
+    /// The frame ID, if the frame belongs to one of these recorders' generators and the recorder is on.
+    pub fn recognise(recorders: &[StageRecorder], frame: &[u8]) -> Option<FrameId> {
         let Signature { stream, sequence } = Signature::read(frame)?;
-        let book = books.get(stream as usize)?;
-        (!book.off && book.begun).then_some(FrameId { stream, sequence })
+        let recorder = recorders.get(stream as usize)?;
+        (!recorder.off && recorder.window_begun).then_some(FrameId { stream, sequence })
     }
 
-    /// A measurement window begins: its frames only are counted and kept from now on.
+    /// Begins a measurement window and discards earlier records.
     pub fn begin_window(&mut self) {
-        self.begun = true;
+        self.window_begun = true;
         (self.stages, self.instant) = Default::default();
         self.ways.clear();
         self.stats = StageStats::default();
         self.kept.clear();
     }
 
-    /// Keeps the stamps of the first `packets` packets of each window that come back, for a timeline.
+    /// Keeps the stamps of the first `packets` returned packets of each window, for a timeline.
     pub fn keep_packets(&mut self, packets: usize) {
         self.keep = packets;
     }
 
-    /// The packets kept, in the order in which they came back; they are kept no longer.
+    /// Takes the kept packets, in the order of their return.
     pub fn take_packets(&mut self) -> Vec<PacketStamps> {
         std::mem::take(&mut self.kept)
     }
 
-    /// A frame was received by a NIC and is visible to software.
+    /// Records that a NIC received a frame, now visible to software.
     pub fn received(&mut self, sequence: u64, rx: RxStamps) {
         if self.slots.is_empty() {
             self.slots = vec![Slot::default(); SLOTS];
@@ -167,7 +167,7 @@ impl StageBook {
             Slot { mark: sequence.wrapping_add(1), rx, tx: TxStamps::default() };
     }
 
-    /// A frame was handed to a wire by a NIC.
+    /// Records that a NIC sent a frame.
     pub fn sent(&mut self, sequence: u64, tx: TxStamps) {
         if let Some(slot) = self.slots.get_mut(sequence as usize % SLOTS)
             && slot.mark == sequence.wrapping_add(1)
@@ -176,7 +176,7 @@ impl StageBook {
         }
     }
 
-    /// A frame is back at its generator.
+    /// Records that a frame returned to its generator.
     pub fn returned(&mut self, trip: RoundTrip) {
         if self.off || !trip.measured {
             return;
@@ -202,7 +202,7 @@ impl StageBook {
         }
     }
 
-    /// Both halves of a frame's way, unless a stamp is missing or belongs to another frame.
+    /// Joins the receive and transmit stamps; none if a stamp is missing or belongs to another frame.
     fn join(&self, trip: RoundTrip) -> Option<PacketStamps> {
         let slot = self.slots.get(trip.sequence as usize % SLOTS)?;
         let (rx, tx) = (slot.rx, slot.tx);
@@ -210,12 +210,12 @@ impl StageBook {
             trip.intended,
             trip.actual,
             rx.arrived,
-            rx.dma_begun,
+            rx.dma_started,
             rx.in_memory,
             rx.visible,
             tx.doorbell,
             tx.fetched,
-            tx.dma_begun,
+            tx.dma_started,
             tx.read,
             tx.first_bit,
             trip.returned,
@@ -234,15 +234,14 @@ impl StageBook {
         stages
     }
 
-    /// The stages of the frames by each receive queue of the port of this number, and each hart that had them sent; nothing if
-    /// there is one of both.
+    /// Stages by receive queue of port `port` and sending hart; empty if there is only one of each.
     pub fn by_queue(&self, port: u32) -> Vec<QueueStages> {
-        let stage = |way: &Way, at: usize| QueueStage {
+        let stage = |way: &QueueStageSums, at: usize| QueueStage {
             name: STAGES[at].name.to_owned(),
             mean: way.sums[at] as f64 / way.frames as f64 / 1e3,
             max: way.longest[at].0 as f64 / 1e3,
         };
-        let of = |(&(queue, hart), way): (&(u8, Option<u8>), &Way)| QueueStages {
+        let of = |(&(queue, hart), way): (&(u8, Option<u8>), &QueueStageSums)| QueueStages {
             port,
             queue: queue.into(),
             hart: hart.map(u32::from),
@@ -252,20 +251,20 @@ impl StageBook {
         if self.ways.len() > 1 { self.ways.iter().map(of).collect() } else { Vec::new() }
     }
 
-    /// How many frames of the window have stages.
+    /// Number of frames of the window with and without stages.
     pub fn stats(&self) -> &StageStats {
         &self.stats
     }
 
     /// Adds another generator's window.
-    pub fn merge(&mut self, other: &StageBook) {
+    pub fn merge(&mut self, other: &StageRecorder) {
         self.stages.iter_mut().zip(&other.stages).for_each(|(stage, more)| stage.merge(more));
         self.instant.iter_mut().zip(other.instant).for_each(|(instant, more)| *instant += more);
         self.stats.known += other.stats.known;
         self.stats.unknown += other.stats.unknown;
     }
 
-    /// The figures for a report; `None` if no frame's stages are known.
+    /// The results for a report; `None` if no frame has stages.
     pub fn summary(&self) -> Option<StageSummaries> {
         let figures = |(place, (stage, latency)): (u32, (&Stage, &Latency))| {
             let all = latency.summary()?;
@@ -283,13 +282,13 @@ mod tests {
     use super::*;
 
     fn rx(at: u64) -> RxStamps {
-        let [arrived, dma_begun, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
-        RxStamps { arrived, dma_begun, in_memory, visible, queue: 3 }
+        let [arrived, dma_started, in_memory, visible] = [0, 1, 3, 6].map(|step| Ps(at + step));
+        RxStamps { arrived, dma_started, in_memory, visible, queue: 3 }
     }
 
     fn tx(at: u64) -> TxStamps {
-        let [doorbell, fetched, dma_begun, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
-        TxStamps { doorbell, fetched, dma_begun, read, first_bit, queue: 2, hart: Some(1) }
+        let [doorbell, fetched, dma_started, read, first_bit] = [0, 5, 11, 18, 26].map(|step| Ps(at + step));
+        TxStamps { doorbell, fetched, dma_started, read, first_bit, queue: 2, hart: Some(1) }
     }
 
     fn trip(sequence: u64, sent: u64, returned: u64) -> RoundTrip {
@@ -298,51 +297,51 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_of_a_frame_are_the_differences_of_its_stamps_and_sum_to_its_round_trip() {
-        let mut book = StageBook::new(true);
-        book.keep_packets(1);
-        book.received(7, rx(1000));
-        book.sent(7, tx(2000));
-        book.returned(trip(7, 500, 3000));
-        let lengths: Vec<u64> = book.stages().iter().map(|stage| stage.extremes().unwrap().0.0).collect();
+    fn stages_are_stamp_differences_and_sum_to_the_round_trip() {
+        let mut recorder = StageRecorder::new(true);
+        recorder.keep_packets(1);
+        recorder.received(7, rx(1000));
+        recorder.sent(7, tx(2000));
+        recorder.returned(trip(7, 500, 3000));
+        let lengths: Vec<u64> = recorder.stages().iter().map(|stage| stage.extremes().unwrap().0.0).collect();
         assert_eq!(lengths, [2, 498, 1, 2, 3, 994, 5, 6, 7, 8, 974]);
         assert_eq!(lengths.iter().sum::<u64>(), 3000 - 500);
-        let [packet] = book.take_packets()[..] else { panic!("one packet is kept") };
+        let [packet] = recorder.take_packets()[..] else { panic!("one packet is kept") };
         assert_eq!((packet.sequence, packet.times[0], packet.times[11]), (7, Ps(500), Ps(3000)));
-        assert_eq!(book.take_packets(), []);
-        assert_eq!(*book.stats(), StageStats { known: 1, unknown: 0 });
+        assert_eq!(recorder.take_packets(), []);
+        assert_eq!(*recorder.stats(), StageStats { known: 1, unknown: 0 });
     }
 
     #[test]
-    fn a_frame_without_all_stamps_or_with_those_of_another_is_unknown() {
-        let mut book = StageBook::new(true);
-        book.returned(trip(1, 0, 9000));
-        book.received(2, rx(100));
-        book.returned(trip(2, 0, 9000));
-        book.received(3, rx(100));
-        book.received(3 + SLOTS as u64, rx(200));
-        book.sent(3, tx(300));
-        book.returned(trip(3, 0, 9000));
-        // A doorbell of before the frame was there.
-        book.received(4, rx(100));
-        book.sent(4, tx(50));
-        book.returned(trip(4, 0, 9000));
-        assert_eq!((book.stats().known, book.stats().unknown, book.summary()), (0, 4, None));
-        book.returned(RoundTrip { measured: false, ..trip(5, 0, 9000) });
-        assert_eq!(book.stats().unknown, 4, "what is not measured is not counted");
-        book.begin_window();
-        assert_eq!(*book.stats(), StageStats::default());
+    fn frame_with_missing_or_foreign_stamps_is_unknown() {
+        let mut recorder = StageRecorder::new(true);
+        recorder.returned(trip(1, 0, 9000));
+        recorder.received(2, rx(100));
+        recorder.returned(trip(2, 0, 9000));
+        recorder.received(3, rx(100));
+        recorder.received(3 + SLOTS as u64, rx(200));
+        recorder.sent(3, tx(300));
+        recorder.returned(trip(3, 0, 9000));
+        // A doorbell from before the frame's arrival.
+        recorder.received(4, rx(100));
+        recorder.sent(4, tx(50));
+        recorder.returned(trip(4, 0, 9000));
+        assert_eq!((recorder.stats().known, recorder.stats().unknown, recorder.summary()), (0, 4, None));
+        recorder.returned(RoundTrip { measured: false, ..trip(5, 0, 9000) });
+        assert_eq!(recorder.stats().unknown, 4, "frames outside the window are not counted");
+        recorder.begin_window();
+        assert_eq!(*recorder.stats(), StageStats::default());
     }
 
     #[test]
-    fn frames_of_two_queues_and_cores_are_told_apart_and_one_queue_is_none_of_several() {
-        let mut book = StageBook::new(true);
-        book.begin_window();
+    fn stages_are_split_by_queue_and_hart_if_there_are_several() {
+        let mut recorder = StageRecorder::new(true);
+        recorder.begin_window();
         let mut forward = |sequence: u64, queue: u8, hart: u8, core: u64| {
-            book.received(sequence, RxStamps { queue, ..rx(1000) });
-            book.sent(sequence, TxStamps { hart: Some(hart), ..tx(1006 + core) });
-            book.returned(trip(sequence, 0, 900_000));
-            book.by_queue(5)
+            recorder.received(sequence, RxStamps { queue, ..rx(1000) });
+            recorder.sent(sequence, TxStamps { hart: Some(hart), ..tx(1006 + core) });
+            recorder.returned(trip(sequence, 0, 900_000));
+            recorder.by_queue(5)
         };
         assert_eq!(forward(1, 0, 1, 1000), []);
         forward(2, 0, 1, 3000);
@@ -351,34 +350,38 @@ mod tests {
         assert_eq!((two.len(), of(0), of(1)), (2, (5, 0, Some(1), 2), (5, 9, Some(4), 1)));
         let core = |at: usize| two[at].stages_ns.iter().find(|stage| stage.name == "core").unwrap().clone();
         assert_eq!([core(0).mean, core(0).max, core(1).mean], [2.0, 3.0, 70.0]);
-        book.begin_window();
-        assert!(book.ways.is_empty());
+        recorder.begin_window();
+        assert!(recorder.ways.is_empty());
     }
 
     #[test]
-    fn a_book_that_is_not_kept_recognises_nothing() {
+    fn disabled_recorder_recognises_no_frame() {
         let mut frame = vec![0; 60];
         frame[42..58].copy_from_slice(&Signature { stream: 1, sequence: 9 }.to_bytes());
-        let mut books = [true, true].map(StageBook::new);
-        assert_eq!(StageBook::recognise(&books, &frame), None, "no window has begun");
-        books.iter_mut().for_each(StageBook::begin_window);
-        assert_eq!(StageBook::recognise(&books, &frame), Some(FrameId { stream: 1, sequence: 9 }));
-        assert_eq!(StageBook::recognise(&books[..1], &frame), None, "a generator that is not there");
-        assert_eq!(StageBook::recognise(&books, &frame[..57]), None);
-        books[1] = StageBook::new(false);
-        books[1].begin_window();
-        assert_eq!(StageBook::recognise(&books, &frame), None);
+        let mut recorders = [true, true].map(StageRecorder::new);
+        assert_eq!(StageRecorder::recognise(&recorders, &frame), None, "no window has window_begun");
+        recorders.iter_mut().for_each(StageRecorder::begin_window);
+        assert_eq!(StageRecorder::recognise(&recorders, &frame), Some(FrameId { stream: 1, sequence: 9 }));
+        assert_eq!(
+            StageRecorder::recognise(&recorders[..1], &frame),
+            None,
+            "a generator that does not exist"
+        );
+        assert_eq!(StageRecorder::recognise(&recorders, &frame[..57]), None);
+        recorders[1] = StageRecorder::new(false);
+        recorders[1].begin_window();
+        assert_eq!(StageRecorder::recognise(&recorders, &frame), None);
     }
 
     #[test]
-    fn summaries_are_a_map_in_the_order_of_the_way() {
-        let mut books = [StageBook::new(true), StageBook::new(true)];
-        for (book, sequence) in books.iter_mut().zip(1..) {
-            book.received(sequence, rx(1000 * sequence));
-            book.sent(sequence, tx(3000 * sequence));
-            book.returned(trip(sequence, 0, 9000 * sequence));
+    fn summary_is_a_map_in_path_order() {
+        let mut recorders = [StageRecorder::new(true), StageRecorder::new(true)];
+        for (recorder, sequence) in recorders.iter_mut().zip(1..) {
+            recorder.received(sequence, rx(1000 * sequence));
+            recorder.sent(sequence, tx(3000 * sequence));
+            recorder.returned(trip(sequence, 0, 9000 * sequence));
         }
-        let [mut all, other] = books;
+        let [mut all, other] = recorders;
         all.merge(&other);
         let summary = all.summary().unwrap();
         let sum: f64 = summary.0.iter().map(|(_, stage)| stage.mean).sum();

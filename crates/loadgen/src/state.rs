@@ -1,4 +1,4 @@
-//! The generator's saved state. Buffers kept for reuse are no part of it.
+//! The generator's saved state. Spare buffers are not saved.
 
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
@@ -11,18 +11,18 @@ use crate::in_flight::{InFlight, InFlightState};
 use crate::measure::{Measurement, MeasurementState};
 use crate::streams::LaneState;
 
-/// What a snapshot keeps of a [`LoadGen`].
+/// Saved state of a [`LoadGen`].
 ///
-/// The traffic is part of it, so a generator that is restored in the middle of a run goes on with the traffic
-/// that was running, whatever it was made with; [`LoadGen::set_traffic`] then sets another. Captures are not part of it:
-/// their files must be there again. So that a checkpoint from before any traffic needs none, streams that have not
-/// been started are left out if there are captures among them. What has not been started is saved as the traffic alone.
+/// It includes the traffic, so a generator restored in the middle of a run continues with that traffic,
+/// whatever its configuration; [`LoadGen::set_traffic`] then replaces it. Capture files are not included and
+/// must exist on restore. So that a checkpoint from before any traffic needs none, unstarted streams are
+/// omitted if there are captures among them. Unstarted traffic is saved as configuration only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadGenState {
     stream: u32,
     run: u32,
     traffic: TrafficConfig,
-    /// With this key the frames on their way were filled; those of later runs follow the generator's own seed.
+    /// Fill key of the frames in flight; later runs use the generator's own seed.
     key: u64,
     streams: Vec<LaneState>,
     pub(crate) stage: Stage,
@@ -35,29 +35,29 @@ pub struct LoadGenState {
 }
 
 impl LoadGenState {
-    /// The version to save this state under.
+    /// Version of this state.
     pub const VERSION: u32 = 10;
 
-    /// The traffic that goes on.
+    /// The traffic that continues.
     pub fn traffic(&self) -> &TrafficConfig {
         &self.traffic
     }
 }
 
 impl LoadGen {
-    /// The generator's state for a snapshot.
+    /// Returns the state to save.
     pub fn save(&self) -> LoadGenState {
         let mut traffic = self.run.traffic.clone();
         if self.run.stage == Stage::Idle && traffic.streams.iter().any(|stream| stream.capture.is_some()) {
             (traffic.streams, traffic.total) = (Vec::new(), None);
         }
-        let begun = self.run.stage != Stage::Idle;
+        let started = self.run.stage != Stage::Idle;
         LoadGenState {
             stream: self.stream,
             run: self.run.number,
             traffic,
             key: self.run.streams.stored_key(),
-            streams: if begun { self.run.streams.save() } else { Vec::new() },
+            streams: if started { self.run.streams.save() } else { Vec::new() },
             stage: self.run.stage,
             wake: self.run.wake,
             blocked: self.run.blocked,
@@ -68,27 +68,27 @@ impl LoadGen {
         }
     }
 
-    /// Takes up a saved state. The generator is unchanged if the state is refused.
+    /// Restores a saved state. The generator is unchanged if the state is invalid.
     pub fn restore(&mut self, state: LoadGenState) -> Result<(), SnapshotError> {
         let wrong = |problem: String| SnapshotError::Inconsistent { name: "loadgen".to_owned(), problem };
         if state.stream != self.stream {
-            return Err(wrong(format!("it is of generator {}, not {}", state.stream, self.stream)));
+            return Err(wrong(format!("the state is of generator {}, not {}", state.stream, self.stream)));
         }
         state.traffic.validate().map_err(|error| wrong(error.to_string()))?;
         let run = make_run(state.run, state.traffic, self.stream, state.key, &self.link);
         let mut run = run.map_err(|error| wrong(error.to_string()))?;
         let in_flight = InFlight::restore(self.in_flight.sized(state.in_flight), run.streams.are_several())
             .filter(|in_flight| in_flight.streams().all(|stream| stream < run.streams.count()));
-        let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight do not add up".to_owned()))?;
+        let in_flight = in_flight.ok_or_else(|| wrong("its frames in flight are inconsistent".to_owned()))?;
         let measurement = state.measurement.as_ref().map(Measurement::restore).transpose()?;
-        // Frames that a window waits for are frames in flight, or its books could not be closed.
+        // A window's outstanding frames must be in flight, or its counts could never be completed.
         let awaited = |window: &Measurement| in_flight.count(|sequence| window.has(sequence));
         if measurement.as_ref().is_some_and(|window| window.outstanding() != awaited(window)) {
-            return Err(wrong("its window waits for other frames than are in flight".to_owned()));
+            return Err(wrong("the outstanding frames of its window are not in flight".to_owned()));
         }
         match state.stage {
             Stage::Idle if state.streams.is_empty() && in_flight.outstanding() == 0 => {}
-            Stage::Idle => return Err(wrong("traffic that was not started is on its way".to_owned())),
+            Stage::Idle => return Err(wrong("traffic that was not started has frames in flight".to_owned())),
             _ => {
                 let restored = run.streams.restore(state.streams, &in_flight);
                 restored.map_err(|problem| wrong(problem.to_owned()))?;

@@ -1,4 +1,4 @@
-//! The headers of a stream's frames, made once for each frame size, and what changes in them from frame to frame.
+//! Headers of a stream's frames, prepared once per frame size, and the fields that vary from frame to frame.
 
 use std::net::IpAddr;
 
@@ -14,35 +14,35 @@ use crate::streams::{Addresses, Field, Network, StreamConfig, Sweep, Transport};
 /// The headers of all frames of one size.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// At least as many bytes as the shortest frame has.
+    /// At least as long as the shortest frame.
     headers: Vec<u8>,
     /// Bytes of the frame without FCS.
     pub(crate) frame_len: usize,
-    /// Over the pseudo-header and the transport's header, without its checksum and without what is swept.
+    /// Sum of the pseudo-header and transport header, without the checksum and the swept fields.
     pub(crate) transport_sum: Sum,
 }
 
-/// Of the shortest frame, without FCS.
+/// Bytes of the shortest frame, without FCS.
 const FRAME_BYTES_MIN: usize = Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES;
 
-/// What changes in the headers of a stream's frames.
+/// Fields that vary in the headers of a stream's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Variations {
-    swept: Vec<Swept>,
-    /// Where a sequence number stands, in TCP's header.
+    swept: Vec<SweptField>,
+    /// Offset of the sequence number in a TCP header.
     sequence_at: Option<usize>,
-    /// Where the IPv4 header is, if something in it changes.
+    /// Offset of the IPv4 header, if a field in it varies.
     ipv4_at: Option<usize>,
 }
 
-/// A field that is swept.
+/// A swept field.
 #[derive(Clone, Debug)]
-struct Swept {
+struct SweptField {
     sweep: Sweep,
-    /// Its bytes in the frame: where they begin, and how many they are.
+    /// Its offset and length in the frame.
     at: usize,
     width: usize,
-    /// The stream's own value, and which of its bits change.
+    /// The stream's own value, and the mask of its varying bits.
     base: u64,
     mask: u64,
     /// Whether the transport's checksum covers it.
@@ -51,7 +51,7 @@ struct Swept {
 
 const MAC_LOW_AT: usize = 3;
 
-impl Swept {
+impl SweptField {
     fn value(&self, choice: u64) -> u64 {
         let changed = self.base.wrapping_add(self.sweep.distance(choice)) & self.mask;
         (self.base & !self.mask) | changed
@@ -63,9 +63,9 @@ impl Swept {
     }
 }
 
-/// Writes all headers of a frame of `frame_len` bytes, the transport's checksum zero.
+/// Writes all headers of a frame of `frame_len` bytes, with a transport checksum of zero.
 fn emit(traffic: &TrafficConfig, stream: &StreamConfig, frame_len: usize) -> Vec<u8> {
-    let [ip_at, transport_at, payload_at] = stream.places();
+    let [ip_at, transport_at, payload_at] = stream.header_offsets();
     let mut headers = vec![0; payload_at];
     headers[..6].copy_from_slice(&stream.destination.unwrap_or(traffic.destination).0);
     headers[6..ADDRESS_BYTES].copy_from_slice(&stream.source.unwrap_or(traffic.source).0);
@@ -110,8 +110,8 @@ fn emit(traffic: &TrafficConfig, stream: &StreamConfig, frame_len: usize) -> Vec
     headers
 }
 
-/// Where the IP addresses stand behind the IP header's begin, and how many bytes each has.
-fn address_places(network: Network) -> (usize, usize, usize) {
+/// Offsets of the IP addresses in the IP header, and their length.
+fn address_offsets(network: Network) -> (usize, usize, usize) {
     match network {
         Network::Ipv4 => (Ipv4Repr::SOURCE_AT, Ipv4Repr::DESTINATION_AT, 4),
         Network::Ipv6 => (Ipv6Repr::SOURCE_AT, Ipv6Repr::DESTINATION_AT, 16),
@@ -119,23 +119,24 @@ fn address_places(network: Network) -> (usize, usize, usize) {
 }
 
 impl Template {
-    /// The headers of frames of `frame_len` bytes without FCS. What `variations` writes is left out of the sum.
+    /// The headers of frames of `frame_len` bytes without FCS. The fields that `variations` writes are
+    /// excluded from the sum.
     pub(crate) fn new(
         traffic: &TrafficConfig,
         stream: &StreamConfig,
         frame_len: usize,
         variations: &Variations,
     ) -> Template {
-        let [ip_at, transport_at, _] = stream.places();
+        let [ip_at, transport_at, _] = stream.header_offsets();
         let mut headers = emit(traffic, stream, frame_len);
         let mut summed = headers.clone();
         variations.swept.iter().for_each(|swept| summed[swept.at..swept.at + swept.width].fill(0));
-        let (source, destination, bytes) = address_places(stream.network());
+        let (source, destination, bytes) = address_offsets(stream.network());
         let protocol = match stream.transport {
             Transport::Udp => Ipv4Repr::UDP,
             Transport::Tcp => TcpRepr::PROTOCOL,
         };
-        // The pseudo-headers of both versions of IP are the same sum.
+        // The pseudo-headers of both IP versions have the same sum.
         let transport_sum = Sum::new()
             .plus(&summed[ip_at + source..][..bytes])
             .plus(&summed[ip_at + destination..][..bytes])
@@ -146,7 +147,8 @@ impl Template {
         Template { headers, frame_len, transport_sum }
     }
 
-    /// Writes the headers, and something into the payload behind them: a fixed number of bytes is copied much faster.
+    /// Writes the headers, and zeros into the payload after them: copying a fixed number of bytes is much
+    /// faster.
     pub(crate) fn write(&self, frame: &mut [u8]) {
         let (headers, longer) = self.headers.split_at(FRAME_BYTES_MIN);
         let (first, rest) = frame.split_at_mut(FRAME_BYTES_MIN);
@@ -158,11 +160,11 @@ impl Template {
 }
 
 impl Variations {
-    /// What changes in the frames of a validated stream. `key` decides what is random.
+    /// The varying fields of a validated stream. `key` seeds random sweeps.
     pub(crate) fn new(traffic: &TrafficConfig, stream: &StreamConfig, key: u64) -> Variations {
-        let [ip_at, transport_at, _] = stream.places();
-        let (source, destination, bytes) = address_places(stream.network());
-        // The lower half of an IPv6 address.
+        let [ip_at, transport_at, _] = stream.header_offsets();
+        let (source, destination, bytes) = address_offsets(stream.network());
+        // For IPv6, the lower half of the address.
         let (skipped, width) = if bytes == 16 { (8, 8) } else { (0, 4) };
         let least = stream.size_min().0 as usize;
         let headers = emit(traffic, stream, least - crate::frame::FCS_BYTES);
@@ -174,13 +176,13 @@ impl Variations {
                 Field::DestinationIp => (ip_at + destination + skipped, width, u64::MAX, true),
                 Field::SourcePort => (transport_at, 2, 0xffff, true),
                 Field::DestinationPort => (transport_at + 2, 2, 0xffff, true),
-                // Behind the last tag's type, and before the packet's.
+                // After the type of the last tag and before the EtherType of the packet.
                 Field::Vlan => (ip_at - 4, 2, 0xfff, false),
             };
             let base = headers[at..at + width].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-            Swept { sweep: Sweep::new(*config, hash(key ^ place)), at, width, base, mask, summed }
+            SweptField { sweep: Sweep::new(*config, hash(key ^ place)), at, width, base, mask, summed }
         });
-        let swept: Vec<Swept> = swept.collect();
+        let swept: Vec<SweptField> = swept.collect();
         let in_ipv4 = stream.network() == Network::Ipv4
             && swept.iter().any(|swept| (ip_at..transport_at).contains(&swept.at));
         let is_tcp = stream.transport == Transport::Tcp;
@@ -196,7 +198,7 @@ impl Variations {
         self.swept.is_empty() && self.sequence_at.is_none()
     }
 
-    /// Writes what frame `index` has of its own, and returns the transport's sum with it.
+    /// Writes the varying fields of frame `index`, and returns the transport sum including them.
     pub(crate) fn write(&self, index: u64, headers: &mut [u8], mut sum: Sum) -> Sum {
         for swept in &self.swept {
             swept.write(swept.value(swept.sweep.choice(index)), headers);
@@ -214,7 +216,7 @@ impl Variations {
         sum
     }
 
-    /// Writes what the frames of a flow have in common.
+    /// Writes the fields of a flow.
     fn write_flow(&self, mut flow: u64, headers: &mut [u8]) {
         for swept in self.swept.iter().rev() {
             let count = swept.sweep.config.count;
@@ -223,58 +225,58 @@ impl Variations {
         }
     }
 
-    /// The flow of frame `index`: a number for each choice of values.
+    /// The flow of frame `index`: a number for each combination of swept values.
     pub(crate) fn flow(&self, index: u64) -> u64 {
         self.swept.iter().fold(0, |flow, swept| flow * swept.sweep.config.count + swept.sweep.choice(index))
     }
 }
 
-/// Tells the flows of a stream by what stands in their headers.
+/// Header fields of a stream's flows.
 #[derive(Clone, Debug)]
 pub struct FlowHeaders {
     headers: Vec<u8>,
     variations: Variations,
     network: Network,
-    /// Where the IP header and the transport's begin.
-    places: (usize, usize),
+    /// Offsets of the IP header and the transport header.
+    offsets: (usize, usize),
     tagged: bool,
 }
 
-/// What the frames of a flow have in common.
+/// The header fields that a flow's frames share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Of sender and receiver.
+    /// Source and destination.
     pub macs: [MacAddr; 2],
-    /// Of sender and receiver.
+    /// Source and destination.
     pub addresses: [IpAddr; 2],
-    /// Of sender and receiver.
+    /// Source and destination.
     pub ports: [u16; 2],
-    /// The number of the innermost VLAN.
+    /// ID of the innermost VLAN.
     pub vlan: Option<u16>,
 }
 
 impl FlowHeaders {
-    /// Of a validated stream whose frames are made, not those of a capture.
+    /// For a validated stream of built frames, not of a capture.
     pub fn new(traffic: &TrafficConfig, stream: &StreamConfig) -> FlowHeaders {
-        let [ip_at, transport_at, _] = stream.places();
+        let [ip_at, transport_at, _] = stream.header_offsets();
         FlowHeaders {
             headers: emit(traffic, stream, stream.size_min().0 as usize - crate::frame::FCS_BYTES),
-            // What is random decides which frames a flow has, and not what its headers are.
+            // Randomness decides the frames of a flow, not its headers.
             variations: Variations::new(traffic, stream, 0),
             network: stream.network(),
-            places: (ip_at, transport_at),
+            offsets: (ip_at, transport_at),
             tagged: !stream.vlans.is_empty(),
         }
     }
 
-    /// The flow of this number.
+    /// The flow with this number.
     pub fn flow(&self, number: u64) -> Flow {
         let mut headers = self.headers.clone();
         self.variations.write_flow(number, &mut headers);
-        let (ip_at, transport_at) = self.places;
+        let (ip_at, transport_at) = self.offsets;
         let two = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
         let mac = |at: usize| MacAddr(std::array::from_fn(|byte| headers[at + byte]));
-        let (source, destination, bytes) = address_places(self.network);
+        let (source, destination, bytes) = address_offsets(self.network);
         let address = |at: usize| match bytes {
             4 => IpAddr::from(std::array::from_fn::<u8, 4, _>(|byte| headers[ip_at + at + byte])),
             _ => IpAddr::from(std::array::from_fn::<u8, 16, _>(|byte| headers[ip_at + at + byte])),

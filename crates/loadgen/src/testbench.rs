@@ -1,4 +1,4 @@
-//! For tests: a generator, two links and a machine at their far end that does what it is told.
+//! Test bench: a generator, two links and a scripted machine at their far end.
 
 use doorbell_sim::ports::{Timers, WirePort};
 use doorbell_sim::rng::Rng;
@@ -11,30 +11,30 @@ use crate::generator::{Event, LoadGen};
 use crate::stages::RoundTripObserver;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Happening {
+pub(crate) enum EventKind {
     Generator(Event),
     AtMachine(Frame),
     FromMachine(Frame),
     AtGenerator(Frame),
 }
 
-/// What the machine does to the nth frame: which frames it sends, each how long after.
+/// The machine's response to the nth frame: the frames it sends and their delays.
 pub(crate) type Machine = fn(u64, Frame) -> Vec<(Ps, Frame)>;
 
 #[derive(Clone)]
 pub(crate) struct Bench {
-    pub(crate) queue: EventQueue<Happening>,
+    pub(crate) queue: EventQueue<EventKind>,
     pub(crate) generator: LoadGen,
     pub(crate) there: Link,
     pub(crate) back: Link,
     pub(crate) machine: Machine,
     pub(crate) seen: u64,
-    /// Every frame on the way there, with its first bit's time, if asked for.
+    /// Every frame sent towards the machine with its start time, if recording is on.
     pub(crate) tap: Option<Vec<(Ps, Frame)>>,
 }
 
 struct Ports<'a> {
-    queue: &'a mut EventQueue<Happening>,
+    queue: &'a mut EventQueue<EventKind>,
     link: &'a mut Link,
     tap: &'a mut Option<Vec<(Ps, Frame)>>,
 }
@@ -48,7 +48,7 @@ impl WirePort for Ports<'_> {
             tap.push((sent.start, frame.clone()));
         }
         if !sent.lost {
-            self.queue.schedule(sent.arrives_at, Phase::Wire, Happening::AtMachine(frame));
+            self.queue.schedule(sent.arrives_at, Phase::Wire, EventKind::AtMachine(frame));
         }
         sent.free_at
     }
@@ -59,17 +59,17 @@ impl WirePort for Ports<'_> {
 
 impl Timers<Event> for Ports<'_> {
     fn wake_at(&mut self, at: Ps, event: Event) {
-        self.queue.schedule(at, Phase::Stimulus, Happening::Generator(event));
+        self.queue.schedule(at, Phase::Stimulus, EventKind::Generator(event));
     }
 }
 
-/// Sends the frame back at once with its addresses exchanged.
+/// Returns the frame immediately with its MAC addresses swapped.
 pub(crate) fn swap(_: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     frame.bytes[..12].rotate_left(6);
     vec![(Ps::ZERO, frame)]
 }
 
-/// Sends the frame back as it is.
+/// Returns the frame immediately, unchanged.
 pub(crate) fn echo(_: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     vec![(Ps::ZERO, frame)]
 }
@@ -104,30 +104,30 @@ impl Bench {
         self.generator.frame_arrived(now, frame, &mut ports)
     }
 
-    /// Handles one event; false when there is none before or at `until`.
+    /// Handles one event; false if there is none up to `until`.
     pub(crate) fn step(&mut self, until: Ps) -> bool {
         if self.queue.is_empty() || self.queue.next_time() > until {
             return false;
         }
-        let Some((now, happening)) = self.queue.pop() else { return false };
-        match happening {
-            Happening::Generator(event) => {
+        let Some((now, event)) = self.queue.pop() else { return false };
+        match event {
+            EventKind::Generator(event) => {
                 let mut ports = Ports { queue: &mut self.queue, link: &mut self.there, tap: &mut self.tap };
                 self.generator.on_event(now, event, &mut ports);
             }
-            Happening::AtMachine(frame) => {
+            EventKind::AtMachine(frame) => {
                 for (after, frame) in (self.machine)(self.seen, frame) {
-                    self.queue.schedule(now + after, Phase::Mmio, Happening::FromMachine(frame));
+                    self.queue.schedule(now + after, Phase::Mmio, EventKind::FromMachine(frame));
                 }
                 self.seen += 1;
             }
-            Happening::FromMachine(mut frame) => {
+            EventKind::FromMachine(mut frame) => {
                 let sent = self.back.transmit(now, &mut frame);
                 if !sent.lost {
-                    self.queue.schedule(sent.arrives_at, Phase::Wire, Happening::AtGenerator(frame));
+                    self.queue.schedule(sent.arrives_at, Phase::Wire, EventKind::AtGenerator(frame));
                 }
             }
-            Happening::AtGenerator(frame) => {
+            EventKind::AtGenerator(frame) => {
                 self.arrive(now, &frame);
                 self.generator.recycle(frame);
             }
@@ -135,12 +135,12 @@ impl Bench {
         true
     }
 
-    /// Runs all that happens up to `until`.
+    /// Handles all events up to `until`.
     pub(crate) fn run_until(&mut self, until: Ps) {
         while self.step(until) {}
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until there are no more events.
     pub(crate) fn run(&mut self) {
         self.run_until(Ps::MAX);
     }

@@ -1,23 +1,23 @@
-//! Amounts of traffic: frames and their bytes, and what they are a second.
+//! Amounts of traffic: frames and bytes, and their rates.
 
 pub use doorbell_results::Throughput;
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 use serde::{Deserialize, Serialize};
 
-/// Frames and their bytes at both layers.
+/// Frames and their bytes at layers 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// How many frames.
+    /// Number of frames.
     pub frames: u64,
     /// Their bytes with FCS.
     pub bytes_l2: u64,
-    /// Their bytes with FCS, preamble and gap, as the generator's link charges them.
+    /// Their bytes with FCS, preamble and gap, as charged by the generator's link.
     pub bytes_l1: u64,
 }
 
 impl Volume {
-    /// One frame of so many bytes without its FCS.
+    /// One frame of `frame_len` bytes without its FCS.
     pub(crate) fn of_frame(frame_len: usize, link: &LinkConfig) -> Volume {
         let bytes_l2 = (frame_len + Frame::FCS_BYTES) as u64;
         Volume { frames: 1, bytes_l2, bytes_l1: link.wire_bytes(frame_len) }
@@ -35,7 +35,7 @@ impl Volume {
     }
 
     pub(crate) fn over(self, span: Ps) -> Throughput {
-        // Scaled to the unit before the one division, so that round figures stay round.
+        // Scaled to the unit before the only division, so that round figures stay round.
         let per_ps = |amount: u64, scale: f64| {
             if span == Ps::ZERO { 0.0 } else { amount as f64 * scale / span.0 as f64 }
         };

@@ -1,4 +1,4 @@
-//! Percentiles beside numpy's (package python3-numpy), on the exact samples.
+//! Compares percentiles with numpy's (package python3-numpy), on the exact samples.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use doorbell_sim::rng::Rng;
 
 const SHARES: [u64; 9] = [1, 100, 2_500, 5_000, 9_000, 9_900, 9_990, 9_999, 10_000];
 
-/// Reads samples, a line each; prints percentiles, the mean and the standard deviation.
+/// Reads samples, one per line; prints percentiles, mean and standard deviation.
 const SCRIPT: &str = "
 import sys, numpy
 samples = numpy.array([int(line) for line in sys.stdin], dtype=numpy.float64)
@@ -28,7 +28,7 @@ fn numpy(samples: &[u64]) -> Vec<f64> {
         .spawn()
         .expect("python starts");
     let text: String = samples.iter().map(|sample| format!("{sample}\n")).collect();
-    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("python reads");
+    child.stdin.take().expect("stdin is piped").write_all(text.as_bytes()).expect("python reads");
     let output = child.wait_with_output().expect("python ends");
     assert!(output.status.success(), "this check needs numpy (package python3-numpy)");
     let text = String::from_utf8(output.stdout).expect("python writes text");
@@ -36,10 +36,10 @@ fn numpy(samples: &[u64]) -> Vec<f64> {
 }
 
 #[test]
-fn percentiles_mean_and_deviation_are_numpy_s_to_within_a_bucket() {
+fn percentiles_mean_and_deviation_match_numpy_within_a_bucket() {
     let mut rng = Rng::stream(1, "numpy");
-    // Few and many samples; times that differ little, and over nine decades. Not round numbers, for numpy computes ranks in
-    // floating point: to it 99.9 % of 1000 are a hair above 999.
+    // Few and many samples, with narrow and wide (nine decades) distributions. Counts are not round, because
+    // numpy computes ranks in floating point, where 99.9 % of 1000 is slightly above 999.
     for (count, spread) in [(1, 4), (2, 20), (997, 20), (1_003, 33), (40_009, 8), (40_009, 33)] {
         let mut sample = || {
             let bits = rng.below(spread);

@@ -1,6 +1,6 @@
-//! Captures that others made: those that ship with `pcap-parser`, and all in the folder that `DOORBELL_CAPTURES` names (for
-//! instance the tests of tcpdump's and tcpreplay's source packages). Each is read as tshark reads it, packet by packet, and what
-//! the generator puts on the wire are these packets.
+//! Real captures: those shipped with `pcap-parser`, and all in the folder `DOORBELL_CAPTURES` (for example
+//! the tests of the tcpdump and tcpreplay source packages). Each must read as in tshark, packet by packet,
+//! and the generator must send exactly these packets.
 
 mod capture;
 
@@ -11,10 +11,10 @@ use capture::write_capture;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, TrafficConfig};
 use doorbell_wire::{Capture, LinkConfig};
 
-/// A packet of a classic capture with nanoseconds: the stamp, its bytes, and how many it had.
+/// A packet of a classic nanosecond capture: timestamp, bytes, original length.
 type Record = (u128, Vec<u8>, u64);
 
-/// The records of a little-endian capture of Ethernet with nanoseconds, taken apart by hand; none of other links.
+/// Parses the records of a little-endian nanosecond Ethernet capture; empty for other link types.
 fn records(path: &Path) -> Vec<Record> {
     let file = std::fs::read(path).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -29,7 +29,7 @@ fn records(path: &Path) -> Vec<Record> {
     records
 }
 
-/// What tshark finds of Ethernet, or none if it does not take the file or there is nothing of Ethernet alone.
+/// The Ethernet packets that tshark reads; none if it rejects the file.
 fn by_tshark(path: &Path, folder: &Path) -> Option<Vec<Record>> {
     let out = folder.join("by-tshark.pcap");
     let _ = std::fs::remove_file(&out);
@@ -39,7 +39,7 @@ fn by_tshark(path: &Path, folder: &Path) -> Option<Vec<Record>> {
     ended.status.success().then(|| records(&out))
 }
 
-/// The captures in the crate's package, where cargo has unpacked it.
+/// The captures in cargo's unpacked copy of the crate.
 fn assets() -> PathBuf {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap();
@@ -63,7 +63,7 @@ fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// Sends a capture at a rate, and takes apart what was on the wire.
+/// Sends a capture at a rate and returns the frames on the wire.
 fn on_the_wire(path: &Path, folder: &Path) -> Vec<Vec<u8>> {
     let text = format!("[[streams]]\ncapture = {path:?}\nrate = \"50%\"\nreplay = {{ timing = \"rate\" }}\n");
     let traffic: TrafficConfig = toml::from_str(&text).unwrap();
@@ -72,10 +72,10 @@ fn on_the_wire(path: &Path, folder: &Path) -> Vec<Vec<u8>> {
     records(&wire).into_iter().map(|(_, bytes, _)| bytes).collect()
 }
 
-/// Compares one file; how many packets of it were compared.
+/// Compares one file; returns the number of packets compared.
 fn compare(path: &Path, folder: &Path) -> usize {
     let Some(expected) = by_tshark(path, folder).filter(|records| !records.is_empty()) else {
-        // What is not Ethernet, or damaged, is refused or left out, and never a panic.
+        // Files that are damaged or not Ethernet must be refused or skipped without a panic.
         let config = format!("[traffic]\nstreams = [{{ capture = {path:?} }}]");
         let config: LoadGenConfig = toml::from_str(&config).unwrap();
         if let Err(error) = LoadGen::new(0, 1, &config, &LinkConfig::default()) {
@@ -84,15 +84,16 @@ fn compare(path: &Path, folder: &Path) -> usize {
         return 0;
     };
     let (read, _) = Capture::read(path).unwrap_or_else(|error| panic!("{error}"));
-    // A file of several links has packets that get an Ethernet header; the generator sends these as well.
-    let is_ethernet_alone = read.packets.iter().all(|packet| packet.made_header.is_none());
-    let packets: Vec<_> = read.packets.iter().filter(|packet| packet.made_header.is_none()).collect();
+    // In a file with several link types, some packets get a synthetic Ethernet header; the generator sends
+    // these too.
+    let is_ethernet_alone = read.packets.iter().all(|packet| packet.synthetic_header.is_none());
+    let packets: Vec<_> = read.packets.iter().filter(|packet| packet.synthetic_header.is_none()).collect();
     assert_eq!(packets.len(), expected.len(), "{}", path.display());
     for (number, (packet, (stamp, bytes, length))) in packets.into_iter().zip(&expected).enumerate() {
         let at = format!("{}: packet {number}", path.display());
         let kept = (bytes.len() as u64).min(*length) as usize;
         assert_eq!((packet.bytes.as_slice(), packet.original_len), (&bytes[..kept], *length), "{at}");
-        // Packets without a stamp have none for tshark. Damaged ones have fractions of more than a second, of which it keeps
+        // tshark has zero for missing timestamps. For damaged ones whose fraction exceeds a second, it keeps
         // 32 bits of nanoseconds.
         let difference = (packet.at / 1_000).abs_diff(*stamp);
         assert!(difference.is_multiple_of(1 << 32) || *stamp == 0, "{at}: {} for {stamp}", packet.at);
@@ -110,7 +111,7 @@ fn compare(path: &Path, folder: &Path) -> usize {
 }
 
 #[test]
-fn real_captures_are_read_as_tshark_reads_them_and_sent_packet_by_packet() {
+fn real_captures_read_as_in_tshark_and_are_sent_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
     captures(&assets(), &mut files);

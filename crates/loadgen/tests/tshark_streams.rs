@@ -1,5 +1,5 @@
-//! The frames of streams as another program reads them: tshark must find nothing to remark, every checksum good and every
-//! field as the stream says, for all combinations of headers.
+//! Checks stream frames with tshark: no expert messages, all checksums good and all fields as configured, for
+//! all header combinations.
 
 mod capture;
 
@@ -10,7 +10,7 @@ use doorbell_loadgen::TrafficConfig;
 
 const FRAMES_OF_EACH: usize = 60;
 
-/// All combinations, each with sweeps over the fields that it has.
+/// All combinations of network, transport and number of tags.
 fn streams() -> Vec<(&'static str, &'static str, usize)> {
     let mut all = Vec::new();
     for network in ["ipv4", "ipv6"] {
@@ -28,7 +28,7 @@ fn traffic() -> TrafficConfig {
     for (place, (network, transport, tags)) in streams().into_iter().enumerate() {
         let vlans = ["", "{ id = 100, priority = 3 }", "{ id = 200 }, { id = 100, priority = 3 }"][tags];
         let vlan_sweep = if tags > 0 { ", { field = \"vlan\", count = 4 }" } else { "" };
-        // One after the other, so that the stream follows from the frame's number.
+        // In sequence, so that the stream follows from the frame's number.
         text += &format!(
             "[[streams]]\nrate = \"1Mpps\"\nstart_after = \"{}us\"\nframes = {FRAMES_OF_EACH}\nnetwork = \"{network}\"\n\
              transport = \"{transport}\"\nvlans = [{vlans}]\nsize = [\"2x102B\", \"1x1518B\", \"1x103B\"]\ndscp = 46\nttl = 7\n\
@@ -41,7 +41,7 @@ fn traffic() -> TrafficConfig {
 }
 
 #[test]
-fn tshark_parses_every_combination_of_headers_without_a_remark_and_finds_every_checksum_good() {
+fn tshark_accepts_all_header_combinations_of_streams() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wire.pcap");
     let sent = write_capture(&path, &[traffic()]);
@@ -65,7 +65,7 @@ fn tshark_parses_every_combination_of_headers_without_a_remark_and_finds_every_c
         "frame.len",
     ];
     let checks = ["ip.check_checksum:TRUE", "udp.check_checksum:TRUE", "tcp.check_checksum:TRUE"];
-    // Segments of no connection: their numbers count frames, and mean nothing.
+    // There is no connection: TCP sequence numbers count frames.
     let quiet = ["tcp.analyze_sequence_numbers:FALSE"];
     let output = Command::new("tshark")
         .args(checks.iter().chain(&quiet).flat_map(|option| ["-o", option]))

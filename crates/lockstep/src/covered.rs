@@ -1,20 +1,20 @@
-//! What a comparison covered, to be told at its end.
+//! Coverage of a comparison, printed at its end.
 
 use std::collections::BTreeMap;
 
 use doorbell_riscv::Privilege;
 use doorbell_riscv::inst::Kind;
 
-/// Counts of one hart, or of several together.
+/// Coverage counts of one or more harts.
 #[derive(Default)]
 pub struct Covered {
-    /// What was injected, by kind.
+    /// Injected values, by kind.
     pub injected: BTreeMap<&'static str, u64>,
     /// Traps taken by both, by cause.
     pub traps: BTreeMap<u64, u64>,
-    /// Instructions executed by kind.
+    /// Executed instructions, by kind.
     pub kinds: BTreeMap<Kind, u64>,
-    /// Instructions compared by privilege level.
+    /// Compared instructions, by privilege level.
     pub levels: BTreeMap<Privilege, u64>,
 }
 
@@ -24,7 +24,7 @@ impl Covered {
         self.levels.get(&level).copied().unwrap_or(0)
     }
 
-    /// Adds what another hart covered.
+    /// Adds the coverage of another hart.
     pub fn add(&mut self, other: &Covered) {
         fn add<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
             for (key, times) in from {
@@ -37,7 +37,7 @@ impl Covered {
         add(&mut self.levels, &other.levels);
     }
 
-    /// Prints all but the levels, which are each hart's.
+    /// Prints all counts except the levels, which are printed per hart.
     pub fn print(&self) {
         println!("kinds of instructions covered: {}", self.kinds.len());
         for (what, times) in &self.injected {

@@ -1,12 +1,13 @@
-//! Executing an instruction: when QEMU's state after it is known, or earlier.
+//! Execution of an instruction, after or before QEMU's next state is known.
 //!
-//! QEMU runs one hart for a time, then another. The state after the last instruction before a change of harts is
-//! logged only when the hart's turn comes again. If that instruction accesses memory, other harts may see the effect (or
-//! it theirs), so ours executes it at the change; all else waits until the state is known.
+//! QEMU runs one hart for a time, then another. The state after the last instruction before a hart switch is
+//! logged only in the hart's next turn. If that instruction accesses memory, other harts may see its effect
+//! (or it theirs), so our hart executes it at the switch. All other instructions wait until the state is
+//! known.
 //!
-//! QEMU's SC compares values: it succeeds where another hart's store has ended our reservation but left the
-//! value. The architecture allows our hart to fail there, so QEMU's outcome is taken over, and counted. Only where it is
-//! not known yet, at a change of harts, a difference ends the comparison.
+//! QEMU's SC compares values: it succeeds if another hart's store has cleared our reservation but left the
+//! value unchanged. The architecture permits our hart to fail there, so QEMU's outcome is adopted and
+//! counted. Only at a hart switch, where the outcome is not known yet, a difference ends the comparison.
 
 use doorbell_riscv::inst::{Inst, Kind};
 use doorbell_riscv::{Privilege, Stop};
@@ -15,7 +16,7 @@ use doorbell_sim::Ram;
 use crate::side::Side;
 use crate::state::{State, Trap};
 
-/// An instruction that our hart has executed and that is not compared yet.
+/// An instruction that our hart has executed but that is not compared yet.
 pub(crate) struct Early {
     pub inst: Inst,
     /// The privilege level at which it was executed.
@@ -30,7 +31,7 @@ fn accesses_memory(kind: Kind) -> bool {
 }
 
 impl Side {
-    /// Another hart goes on: if this one's next instruction accesses memory, executes it now.
+    /// At a switch to another hart: executes this hart's next instruction now if it accesses memory.
     pub fn leave(&mut self, ram: &mut Ram) {
         if !self.logged || self.early.is_some() {
             return;
@@ -42,7 +43,7 @@ impl Side {
         }
     }
 
-    /// Executes one instruction, after which QEMU is in the state that is given if it is known.
+    /// Executes one instruction; `known` is QEMU's state after it, if available.
     pub(crate) fn execute(&mut self, ram: &mut Ram, known: Option<(&State, Option<Trap>)>) -> Early {
         let inst = self.fetch(ram);
         let level = self.hart.privilege();
@@ -72,12 +73,11 @@ impl Side {
         Early { inst, level, stop }
     }
 
-    /// QEMU turns out not to have executed the instruction that it logged: neither may ours have.
+    /// Checks that our hart has not executed an instruction that QEMU logged but did not execute.
     pub(crate) fn not_executed(&self, before: &State) -> Result<(), String> {
         let Some(early) = &self.early else { return Ok(()) };
         Err(format!(
-            "QEMU logged hart {}'s {:?} at {:#x}, did not say that it stopped before it, and let another hart run; \
-             but it has not executed it",
+            "QEMU logged hart {}'s {:?} at {:#x} without a stop record and switched harts, but has not executed it",
             before.hart, early.inst.kind, before.pc
         ))
     }

@@ -1,5 +1,5 @@
-//! A small client of QEMU's GDB stub, to read the registers that the log does not have (the GDB remote serial
-//! protocol: packets `$data#sum`, each acknowledged by `+`).
+//! A small client of QEMU's GDB stub that reads registers missing in the log (GDB remote serial protocol:
+//! packets `$data#sum`, each acknowledged by `+`).
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ pub struct Gdb {
 }
 
 impl Gdb {
-    /// Takes the connection and asks which registers there are.
+    /// Takes the connection and reads the register descriptions.
     pub fn new(stream: UnixStream) -> Result<Gdb> {
         let mut gdb = Gdb { stream, numbers: BTreeMap::new() };
         gdb.ask("qSupported:xmlRegisters=riscv")?;
@@ -27,9 +27,9 @@ impl Gdb {
             for element in text.split("<reg ").skip(1) {
                 let element = element.split('>').next().unwrap_or("");
                 if let Some(number) = attribute(element, "regnum") {
-                    next = number.parse().context("a register number")?;
+                    next = number.parse().context("invalid register number")?;
                 }
-                let name = attribute(element, "name").context("a register's name")?;
+                let name = attribute(element, "name").context("a register has no name")?;
                 gdb.numbers.insert(name, next);
                 next += 1;
             }
@@ -38,7 +38,7 @@ impl Gdb {
         Ok(gdb)
     }
 
-    /// A register's value; `None` if QEMU has none of this name or refuses to read it.
+    /// A register's value; `None` if QEMU has no such register or rejects reading it.
     pub fn register(&mut self, name: &str) -> Result<Option<u64>> {
         let Some(number) = self.numbers.get(name) else { return Ok(None) };
         let answer = self.ask(&format!("p{number:x}"))?;
@@ -49,12 +49,12 @@ impl Gdb {
             (0..answer.len().min(16)).step_by(2).map(|at| u8::from_str_radix(&answer[at..at + 2], 16));
         let mut value = [0; 8];
         for (place, byte) in value.iter_mut().zip(bytes) {
-            *place = byte.with_context(|| format!("the answer {answer} for {name}"))?;
+            *place = byte.with_context(|| format!("invalid answer {answer} for register {name}"))?;
         }
         Ok(Some(u64::from_le_bytes(value)))
     }
 
-    /// A whole document about the target.
+    /// Reads a document of the target description.
     fn document(&mut self, annex: &str) -> Result<String> {
         let mut text = String::new();
         loop {
@@ -62,28 +62,28 @@ impl Gdb {
             match part.split_at_checked(1) {
                 Some(("l", rest)) => return Ok(text + rest),
                 Some(("m", rest)) => text += rest,
-                _ => bail!("QEMU's GDB stub does not tell of {annex}: {part}"),
+                _ => bail!("QEMU's GDB stub does not provide {annex}: {part}"),
             }
         }
     }
 
-    /// From now on, an answer that takes longer is an error.
-    pub fn give_up_after(&mut self, patience: Duration) -> Result<()> {
-        Ok(self.stream.set_read_timeout(Some(patience))?)
+    /// Sets the timeout for answers.
+    pub fn set_timeout(&mut self, timeout: Duration) -> Result<()> {
+        Ok(self.stream.set_read_timeout(Some(timeout))?)
     }
 
-    /// Chooses the hart whose registers are read; QEMU numbers threads from 1 in the order of harts.
+    /// Selects the hart whose registers are read; QEMU numbers threads from 1 in the order of harts.
     pub fn select(&mut self, hart: usize) -> Result<()> {
         let answer = self.ask(&format!("Hg{:x}", hart + 1))?;
-        ensure!(answer == "OK", "QEMU's GDB stub knows no hart {hart}: {answer}");
+        ensure!(answer == "OK", "QEMU's GDB stub has no hart {hart}: {answer}");
         Ok(())
     }
 
-    /// Lets the machine run to the instruction at `addr`, on any hart.
+    /// Runs the machine to the instruction at `addr`, on any hart.
     pub fn run_to(&mut self, addr: u64) -> Result<()> {
         for kind in ["Z", "z"] {
             let answer = self.ask(&format!("{kind}1,{addr:x},2"))?;
-            ensure!(answer == "OK", "QEMU's GDB stub refuses a breakpoint at {addr:#x}: {answer}");
+            ensure!(answer == "OK", "QEMU's GDB stub rejected a breakpoint at {addr:#x}: {answer}");
             if kind == "Z" {
                 self.send("c")?;
                 while !self.packet()?.starts_with('T') {}
@@ -101,7 +101,7 @@ impl Gdb {
         self.send(question)?;
         loop {
             let answer = self.packet()?;
-            // Reports of the machine's stopping come unasked.
+            // Stop reports arrive unrequested.
             if !answer.starts_with('T') {
                 return Ok(answer);
             }

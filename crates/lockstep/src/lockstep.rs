@@ -1,7 +1,7 @@
-//! The comparison of a machine: our harts, which share one memory, execute in the order of QEMU's log.
+//! Comparison of a machine: our harts share one memory and execute in the order of QEMU's log.
 //!
-//! An entry of the log is a hart's state before an instruction, which the hart executes then. The state after it is in the
-//! same hart's next entry, perhaps many of other harts' later; see [`early`](crate::early).
+//! A log entry is a hart's state before an instruction, which the hart then executes. The state after it is
+//! in the same hart's next entry, perhaps after many entries of other harts; see [`early`](crate::early).
 
 use doorbell_riscv::Privilege;
 use doorbell_sim::{Bytes, PhysAddr, Ram};
@@ -12,24 +12,24 @@ use crate::qemu::RAM_BASE;
 use crate::side::Side;
 use crate::state::State;
 
-/// Our machine, as far as it is compared.
+/// Our side of the comparison: harts and memory.
 pub struct Lockstep {
     sides: Vec<Side>,
     ram: Ram,
-    /// Whose entry was the last.
+    /// The hart of the last entry.
     running: usize,
-    /// How often QEMU went from one hart to another.
+    /// Number of switches between harts in QEMU's log.
     pub changes: u64,
 }
 
-/// What an entry of the log came to.
+/// The result of a log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// It is from the boot ROM, or a hart's first.
+    /// An entry from the boot ROM, or a hart's first entry.
     First,
-    /// It repeats the hart's last one: QEMU had not executed the instruction.
+    /// A repetition of the hart's last entry: QEMU had not executed the instruction.
     Repeated,
-    /// An instruction, or an interrupt, had the same outcome on both.
+    /// An instruction or interrupt with the same outcome on both sides.
     Compared,
 }
 
@@ -46,26 +46,26 @@ impl Lockstep {
         Lockstep { sides, ram, running: 0, changes: 0 }
     }
 
-    /// Takes over all harts from a stopped QEMU.
+    /// Takes over the state of all harts from a stopped QEMU.
     pub fn take_over(&mut self, gdb: &mut Gdb, floats: bool) -> anyhow::Result<()> {
         for (number, side) in self.sides.iter_mut().enumerate() {
             let state = side.take_over(gdb, number, floats)?;
-            println!("hart {number} begins at {:#x} in {:?} mode", state.pc, side.hart.privilege());
+            println!("hart {number} starts at {:#x} in {:?} mode", state.pc, side.hart.privilege());
             side.before = Some(state);
         }
         Ok(())
     }
 
-    /// QEMU has stopped before the instruction that it logged last.
+    /// Notes that QEMU stopped before the last logged instruction.
     pub fn stopped(&mut self) {
         self.sides[self.running].logged = false;
     }
 
-    /// Goes on by one entry of the log.
+    /// Processes one log entry.
     pub fn entry(&mut self, state: State) -> Result<Entry, String> {
         let number = state.hart;
         if number >= self.sides.len() {
-            return Err(format!("QEMU logs hart {number}, and there are {}", self.sides.len()));
+            return Err(format!("QEMU logs hart {number}, but the machine has {} harts", self.sides.len()));
         }
         if number != self.running {
             self.sides[self.running].leave(&mut self.ram);
@@ -93,7 +93,7 @@ impl Lockstep {
         Ok(outcome)
     }
 
-    /// How many harts have been compared on at least so many instructions in supervisor mode.
+    /// Number of harts that were compared on at least `instructions` instructions in supervisor mode.
     pub fn supervised(&self, instructions: u64) -> usize {
         self.sides.iter().filter(|side| side.covered.at(Privilege::Supervisor) >= instructions).count()
     }
@@ -108,7 +108,7 @@ impl Lockstep {
             all.add(&side.covered);
         }
         if self.sides.len() > 1 {
-            println!("changes of harts: {}", self.changes);
+            println!("hart switches: {}", self.changes);
         }
         all.print();
     }
@@ -120,7 +120,7 @@ mod tests {
     use crate::state::CSRS;
 
     const DATA: u64 = RAM_BASE + 0x800;
-    /// Where hart 1's program stands; hart 0's is at the beginning of RAM.
+    /// Address of hart 1's program; hart 0's is at the start of RAM.
     const OTHER: u64 = RAM_BASE + 0x400;
 
     /// `sd a1, 0(a0)`, `sd zero, 0(a0)`, `ld a2, 0(a0)`, `lr.d a2, (a0)`, `sc.d a3, a1, (a0)` and `addi a4, a4, 1`.
@@ -131,8 +131,8 @@ mod tests {
     const SC: u32 = 0x18b5_36af;
     const ADDI: u32 = 0x0017_0713;
 
-    /// A machine whose harts execute these programs, and each hart's state before the first instruction, with the address
-    /// of the data in a0 and a number in a1.
+    /// A machine whose harts execute these programs, and each hart's state before the first instruction, with
+    /// the data address in a0 and a number in a1.
     fn machine(programs: [&[u32]; 2]) -> (Lockstep, [State; 2]) {
         let mut memory = vec![0; 4096];
         for (program, base) in programs.into_iter().zip([RAM_BASE, OTHER]) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_before_another_harts_turn_is_seen_there_though_its_own_hart_goes_on_later() {
+    fn a_store_before_a_hart_switch_is_visible_to_the_next_hart() {
         let (mut ours, [zero, one]) = machine([&[SD], &[LD]]);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one.clone()).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_before_another_harts_turn_does_not_see_what_is_stored_there() {
+    fn a_load_before_a_hart_switch_does_not_see_later_stores() {
         let (mut ours, [zero, one]) = machine([&[LD], &[SD]]);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one.clone()).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_before_which_qemu_stopped_is_executed_only_in_its_harts_next_turn() {
+    fn an_access_that_qemu_stopped_at_executes_in_the_harts_next_turn() {
         let (mut ours, [zero, one]) = machine([&[LD], &[SD]]);
         ours.entry(zero.clone()).unwrap();
         ours.stopped();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_that_qemu_neither_executed_nor_stopped_at_ends_the_comparison() {
+    fn an_access_neither_executed_nor_stopped_at_is_an_error() {
         let (mut ours, [zero, one]) = machine([&[SD], &[ADDI]]);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one.clone()).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_accesses_no_memory_waits_for_qemus_state() {
+    fn an_instruction_without_memory_access_waits_for_qemus_state() {
         let (mut ours, [zero, one]) = machine([&[ADDI], &[ADDI]]);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one.clone()).unwrap();
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn an_sc_that_succeeds_only_in_qemu_is_counted_and_taken_over() {
+    fn an_sc_that_succeeds_only_in_qemu_is_counted_and_adopted() {
         let (mut ours, [zero, one]) = machine([&[LR, ADDI, SC, LD], &[SD_ZERO]]);
         ours.entry(zero.clone()).unwrap();
         let zero = next(&zero, 12, 0);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one.clone()).unwrap();
-        // Ends hart 0's reservation, and leaves the value, so that QEMU does not notice.
+        // Clears hart 0's reservation but keeps the value, which QEMU's SC does not notice.
         assert_eq!(ours.entry(next(&one, 0, 0)), Ok(Entry::Compared));
         let zero = next(&zero, 14, 1);
         ours.entry(zero.clone()).unwrap();
@@ -232,17 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn an_sc_before_another_harts_turn_whose_outcome_was_not_foreseen_is_explained() {
+    fn a_mismatch_of_an_early_sc_is_explained() {
         let (mut ours, [zero, one]) = machine([&[SC], &[ADDI]]);
         ours.entry(zero.clone()).unwrap();
         ours.entry(one).unwrap();
-        // Without a reservation ours failed.
+        // Our SC failed, because it has no reservation.
         let text = ours.entry(next(&zero, 13, 0)).unwrap_err();
         assert!(text.contains("before QEMU's outcome was known"), "{text}");
     }
 
     #[test]
-    fn a_wrong_register_of_any_hart_is_told_with_the_harts_number() {
+    fn a_wrong_register_is_reported_with_its_hart_number() {
         let (mut ours, [zero, one]) = machine([&[ADDI], &[ADDI]]);
         ours.entry(zero).unwrap();
         ours.entry(one.clone()).unwrap();

@@ -1,20 +1,20 @@
-//! Reads QEMU's `-d exec,cpu` log: blocks of lines, each block the state before one instruction, and a line that follows
-//! if it was not executed after all.
+//! Reads QEMU's `-d exec,cpu` log: each block of lines is the state before one instruction; a following line
+//! reports if the instruction was not executed.
 
 use std::io::{self, BufRead};
 
 use crate::state::{CSRS, State};
 
-/// What the log tells.
+/// A log record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Logged {
     /// The state before an instruction.
     Before(Box<State>),
-    /// The instruction logged last was not executed: an interrupt, or another hart's turn, came first.
+    /// The last logged instruction was not executed: an interrupt or a switch to another hart came first.
     Stopped,
 }
 
-/// How the line begins that tells of an instruction not executed.
+/// Start of the line that reports an instruction as not executed.
 const STOPPED: &[u8] = b"Stopped execution of TB chain before";
 
 /// A stream of logged states.
@@ -30,7 +30,7 @@ fn hex(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |value, digit| Some(value << 4 | u64::from((*digit as char).to_digit(16)?)))
 }
 
-/// The number in a register's name, as in `x10/a0`.
+/// The number in a register name such as `x10/a0`.
 fn register(name: &[u8]) -> Option<usize> {
     let end = name.iter().position(|byte| *byte == b'/')?;
     std::str::from_utf8(&name[1..end]).ok()?.parse().ok().filter(|number| *number < 32)
@@ -46,7 +46,7 @@ impl<R: BufRead> Log<R> {
         Log { input, line: Vec::new(), floats }
     }
 
-    /// The next one; `None` at the end of the log.
+    /// The next record; `None` at the end of the log.
     pub fn read(&mut self) -> io::Result<Option<Logged>> {
         let mut state = State { f: self.floats.then(Box::default), ..State::default() };
         loop {
@@ -95,7 +95,7 @@ mod tests {
     use crate::state::index;
 
     #[test]
-    fn a_block_of_lines_is_one_state_and_unknown_lines_do_no_harm() {
+    fn a_block_of_lines_is_one_state_and_unknown_lines_are_ignored() {
         let mut text = String::from(
             "Trace 0: nothing\n pc       0000000080000004\n mhartid  0000000000000001\n mstatus  0000000a00000080\n",
         );

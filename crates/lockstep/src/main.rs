@@ -1,13 +1,14 @@
-//! Boots a kernel on our harts and on QEMU side by side and compares all registers after every instruction.
+//! Boots a kernel on our harts and on QEMU in lockstep and compares all registers after every instruction.
 //!
 //! `cargo run --release -p doorbell-lockstep -- --image .cache/images/testpmd --instructions 1000000`
 //!
-//! `… -- --image .cache/images/testpmd --from 0x80200000` begins at the kernel's first instruction,
-//! `… --after 3` wherever QEMU is after three seconds. `… --harts 2 --from-hart-start --until-second-hart 1000` compares two
-//! harts from the kernel's call that starts the second to its thousandth instruction in the kernel.
+//! `… -- --image .cache/images/testpmd --from 0x80200000` starts at the kernel's first instruction, `…
+//! --after 3` where QEMU is after three seconds. `… --harts 2 --from-hart-start --until-second-hart 1000`
+//! compares two harts from the kernel's call that starts the second hart to its thousandth instruction in the
+//! kernel.
 //!
-//! QEMU (the one of `crates/oracle`) executes one instruction a block and logs its state
-//! before each; our harts start with the same memory. The exit code is 1 if the two ever differ.
+//! QEMU (built by `crates/oracle`) executes one instruction per block and logs its state before each; our
+//! harts start with the same memory. The exit code is 1 if the two ever differ.
 
 mod covered;
 mod early;
@@ -32,25 +33,26 @@ use lockstep::{Entry, Lockstep};
 use log::{Log, Logged};
 use qemu::{Options, Qemu};
 
-/// Compares our hart with QEMU, instruction by instruction, on a kernel's boot.
+/// Compares our harts with QEMU, instruction by instruction, on a kernel's boot.
 #[derive(Parser)]
 struct Arguments {
     /// Folder of a built guest image (firmware, kernel, initramfs).
     #[arg(long)]
     image: PathBuf,
-    /// A firmware instead of the image's `fw_dynamic.bin`, such as our own.
+    /// Firmware to use instead of the image's `fw_dynamic.bin`, such as our own.
     #[arg(long)]
     firmware: Option<PathBuf>,
-    /// How many harts.
+    /// Number of harts.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     harts: u8,
-    /// An instruction takes 2 to this power nanoseconds in QEMU, whose harts take turns of 0.1 s: more makes turns shorter.
+    /// QEMU's time per instruction, as a power of two in nanoseconds. QEMU's harts take turns of 0.1 s: a
+    /// larger value means fewer instructions per turn.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=10))]
     shift: u8,
-    /// How many instructions to compare: a million, unless --until-second-hart says when to end.
+    /// Number of instructions to compare; default one million, or no limit with --until-second-hart.
     #[arg(long)]
     instructions: Option<u64>,
-    /// Compare until two harts have executed so many instructions in supervisor mode each; it is an error if that is not
+    /// Stop when two harts have each executed this number of instructions in supervisor mode; an error if not
     /// reached within --instructions.
     #[arg(long)]
     until_second_hart: Option<u64>,
@@ -60,34 +62,34 @@ struct Arguments {
     /// RAM in MiB.
     #[arg(long, default_value_t = 256)]
     memory: u64,
-    /// Compare on the machine with interrupt files and an APLIC in the place of the PLIC (QEMU's `aia=aplic-imsic`).
+    /// Use the machine with interrupt files and an APLIC instead of the PLIC (QEMU's `aia=aplic-imsic`).
     #[arg(long)]
     aia: bool,
-    /// Leave Sstc (the supervisor timer's comparator) out, so that the firmware sets timers.
+    /// Disable Sstc (the supervisor timer comparator), so that the firmware sets timers.
     #[arg(long)]
     no_sstc: bool,
-    /// Let QEMU run alone for so many seconds first, and begin where it is then: a sample of later code.
+    /// Seconds that QEMU runs alone first; the comparison starts from there, to sample later code.
     #[arg(long, default_value_t = 0.0)]
     after: f64,
-    /// Let QEMU run alone to the instruction at this (virtual) address, and begin there; the kernel's first is
-    /// 0x80200000. Unlike --after, this is the same every time.
+    /// Let QEMU run alone to the instruction at this virtual address, and start there; the kernel's first is
+    /// 0x80200000. Unlike --after, this is reproducible.
     #[arg(long, value_parser = hexadecimal, conflicts_with = "after")]
     from: Option<u64>,
-    /// Let QEMU run alone to the kernel's call of the firmware (SBI HSM, hart_start) that starts the second hart.
+    /// Let QEMU run alone to the kernel's firmware call (SBI HSM, hart_start) that starts the second hart.
     #[arg(long, conflicts_with_all = ["after", "from"])]
     from_hart_start: bool,
-    /// Compare floating-point registers too.
+    /// Also compare floating-point registers.
     #[arg(long)]
     floats: bool,
 }
 
-/// Progress is printed each so many instructions.
+/// Instructions between two progress messages.
 const PROGRESS: u64 = 1_000_000;
 
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
 
 fn hexadecimal(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix("0x").ok_or("an address begins with 0x")?;
+    let digits = text.strip_prefix("0x").ok_or("an address must start with 0x")?;
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
@@ -123,7 +125,7 @@ fn run(arguments: Arguments) -> Result<()> {
         ours.take_over(&mut gdb, arguments.floats)?;
     }
     qemu.command("cont")?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let unlimited = arguments.until_second_hart.map_or(DEFAULT_INSTRUCTIONS, |_| u64::MAX);
     let limit = arguments.instructions.unwrap_or(unlimited);
     let reached = |ours: &Lockstep| arguments.until_second_hart.is_some_and(|n| ours.supervised(n) >= 2);
@@ -140,23 +142,23 @@ fn run(arguments: Arguments) -> Result<()> {
         match ours.entry(state) {
             Err(text) => bail!("divergence at instruction {compared}: {text}"),
             Ok(Entry::First) => {}
-            // QEMU logs a block that it then leaves at once, for an interrupt or a device, a second time.
+            // QEMU logs a block twice if it leaves it at once for an interrupt or a device.
             Ok(Entry::Repeated) => repeated += 1,
             Ok(Entry::Compared) => {
                 compared += 1;
                 if compared.is_multiple_of(PROGRESS) {
-                    println!("{compared} instructions, {:.0} s", begun.elapsed().as_secs_f64());
+                    println!("{compared} instructions, {:.0} s", start.elapsed().as_secs_f64());
                 }
             }
         }
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     println!(
         "{compared} instructions are the same on both ({seconds:.1} s, {repeated} repeated log entries)"
     );
     ours.summarise();
     if let Some(n) = arguments.until_second_hart {
-        ensure!(reached(&ours), "no second hart was compared on {n} instructions of its kernel");
+        ensure!(reached(&ours), "fewer than two harts reached {n} instructions in supervisor mode");
     }
     Ok(())
 }

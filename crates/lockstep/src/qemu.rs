@@ -1,4 +1,5 @@
-//! The reference: one `qemu-system-riscv64` process, stopped at reset, its memory dumped, then logging.
+//! The reference: a `qemu-system-riscv64` process that is stopped at reset, has its memory dumped, and then
+//! logs.
 
 use std::io::{BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,18 +10,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-/// Where RAM begins on QEMU's `virt` board.
+/// Start of RAM on QEMU's `virt` board.
 pub const RAM_BASE: u64 = 0x8000_0000;
 
-/// What to run.
+/// QEMU options.
 pub struct Options {
     /// Folder with `fw_dynamic.bin`, `kernel` and `initramfs.cpio`.
     pub image: PathBuf,
-    /// A firmware instead of the image's.
+    /// Firmware to use instead of the image's.
     pub firmware: Option<PathBuf>,
-    /// How many harts.
+    /// Number of harts.
     pub harts: usize,
-    /// An instruction takes 2 to this power nanoseconds. Harts take turns of 0.1 s, or until they wait.
+    /// QEMU's time per instruction, as a power of two in nanoseconds. Harts take turns of 0.1 s, or until
+    /// they wait.
     pub shift: u8,
     /// Whether QEMU will be stopped by a breakpoint.
     pub breakpoint: bool,
@@ -55,10 +57,10 @@ impl Drop for Qemu {
 impl Qemu {
     /// Starts QEMU, stopped before its first instruction.
     pub fn start(options: Options) -> Result<Qemu> {
-        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let socket = |name: &str| -> Result<(PathBuf, UnixListener)> {
             let path = folder.path().join(name);
-            let listener = UnixListener::bind(&path).context("no socket for QEMU")?;
+            let listener = UnixListener::bind(&path).context("cannot create a socket for QEMU")?;
             Ok((path, listener))
         };
         let (monitor, gdb) = (socket("monitor")?, socket("gdb")?);
@@ -68,17 +70,18 @@ impl Qemu {
             Ok(path)
         };
         let onoff = |on: bool| if on { "on" } else { "off" };
-        // Our hart; ids as ours; time by instructions, so that every run is the same.
+        // Our hart model and IDs; time from the instruction count, so that every run is the same.
         let cpu = format!(
             "{},debug=off,pmu-mask=0,marchid=0,mimpid=0,sstc={}",
             doorbell_oracle::HART,
             onoff(options.sstc)
         );
-        // With several harts, QEMU 7.2 hung when it goes on after a breakpoint, unless it sleeps while its harts do.
+        // With several harts, QEMU 7.2 hangs when resumed after a breakpoint, unless it sleeps while its
+        // harts wait.
         let sleeps = options.breakpoint && options.harts > 1;
         let icount = format!("shift={}{}", options.shift, if sleeps { "" } else { ",sleep=off" });
         doorbell_oracle::fetch(&mut |step| eprintln!("QEMU: {step}"))?;
-        // setpriv (util-linux) lets QEMU die with us, however we end.
+        // setpriv (util-linux) kills QEMU when this process dies, for any reason.
         let mut command =
             doorbell_oracle::under(&["setpriv", "--pdeathsig", "KILL"], &doorbell_oracle::qemu());
         command
@@ -106,7 +109,7 @@ impl Qemu {
             .args(["-mon", "chardev=monitor", "-gdb", "chardev:gdb"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
-        let mut child = command.spawn().context("qemu-system-riscv64 does not start")?;
+        let mut child = command.spawn().context("cannot start qemu-system-riscv64")?;
         let monitor = accept(&monitor.1, &mut child)?;
         let gdb = Some(accept(&gdb.1, &mut child)?);
         let mut qemu = Qemu { child, monitor, gdb, folder, options };
@@ -125,13 +128,13 @@ impl Qemu {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Gives the monitor a command and waits for its end.
+    /// Sends a monitor command and waits for its completion.
     pub fn command(&mut self, command: &str) -> Result<String> {
         writeln!(self.monitor, "{command}")?;
         self.prompt()
     }
 
-    /// Logs the state before each instruction from now on, and where it stops before one after all.
+    /// Starts logging: the state before each instruction, and when execution stops before a logged one.
     pub fn log_instructions(&mut self) -> Result<()> {
         self.command("one-insn-per-tb on")?;
         self.command(if self.options.floats { "log exec,cpu,fpu,nochain" } else { "log exec,cpu,nochain" })?;
@@ -140,10 +143,10 @@ impl Qemu {
 
     /// The GDB stub's stream.
     pub fn take_gdb(&mut self) -> UnixStream {
-        self.gdb.take().expect("the GDB stub is taken once")
+        self.gdb.take().expect("take_gdb is called once")
     }
 
-    /// All of RAM as it is now.
+    /// Dumps all of RAM.
     pub fn memory(&mut self) -> Result<Vec<u8>> {
         let path = self.folder.path().join("memory");
         let size = self.options.ram_mib << 20;
@@ -160,7 +163,7 @@ impl Qemu {
 
     /// The log's stream.
     pub fn take_log(&mut self) -> BufReader<ChildStdout> {
-        let stdout = self.child.stdout.take().expect("the log is taken once");
+        let stdout = self.child.stdout.take().expect("take_log is called once");
         BufReader::with_capacity(1 << 18, stdout)
     }
 }
@@ -169,7 +172,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(std::fs::read(path)?)
 }
 
-/// Waits for QEMU to connect, or to die of a bad option.
+/// Waits for QEMU to connect, or to exit because of a bad option.
 fn accept(listener: &UnixListener, child: &mut Child) -> Result<UnixStream> {
     listener.set_nonblocking(true)?;
     for _ in 0..1000 {
@@ -178,7 +181,7 @@ fn accept(listener: &UnixListener, child: &mut Child) -> Result<UnixStream> {
             return Ok(stream);
         }
         if let Some(status) = child.try_wait()? {
-            bail!("qemu-system-riscv64 ended at once ({status}); its message stands above");
+            bail!("qemu-system-riscv64 exited at once ({status}); see its message above");
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -1,7 +1,8 @@
-//! One hart of ours beside QEMU's: it executes one instruction, and must then be in the state that QEMU logged next.
+//! One of our harts compared with QEMU's: it executes one instruction, and must then be in the state that
+//! QEMU logged next.
 //!
-//! What may differ is given to our hart from QEMU's next state: what devices answer, time and counters, pending
-//! bits, and when asynchronous interrupts come. Each kind is counted.
+//! Values that may legitimately differ are injected into our hart from QEMU's next state: device answers,
+//! time and counters, pending bits, and the timing of asynchronous interrupts. Each kind is counted.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -30,33 +31,34 @@ const INSTRUCTION_PAGE_FAULT: u64 = 12;
 pub struct Side {
     pub(crate) hart: Hart,
     history: VecDeque<(u64, u32, Inst)>,
-    /// The state before the instruction that is executed next; `None` up to the first one outside the boot ROM.
+    /// The state before the next instruction; `None` until the first instruction outside the boot ROM.
     pub(crate) before: Option<State>,
-    /// Whether QEMU has logged that state and did not stop there: then it has executed the instruction.
+    /// Whether QEMU has logged that state and did not stop there: it has then executed the instruction.
     pub(crate) logged: bool,
-    /// What was done before QEMU's state after it is known.
+    /// An instruction that was executed before QEMU's next state is known.
     pub(crate) early: Option<Early>,
-    /// What the comparison covered.
+    /// Coverage of the comparison.
     pub covered: Covered,
 }
 
-/// Counters, time and pending bits: readable on both sides, with values that may differ. Pending are also the top interrupts (mtopei,
-/// stopei, mtopi, stopi). Of medeleg QEMU also keeps bits of exceptions that neither machine raises (software checks, the hypervisor's),
-/// which OpenSBI sets and reads back; the common ones are compared behind each instruction.
+/// Counters, time and pending bits: readable on both sides, with values that may differ. Top interrupts
+/// (mtopei, stopei, mtopi, stopi) also depend on pending bits. In medeleg QEMU also keeps bits of exceptions
+/// that neither machine raises (software checks, the hypervisor's), which OpenSBI sets and reads back; the
+/// common bits are compared after each instruction.
 fn is_injected_csr(number: u16) -> bool {
     matches!(number, 0xb00..=0xb1f | 0xc00..=0xc1f | 0x302 | 0x344 | 0x144 | 0x320 | 0x35c | 0x15c | 0xfb0 | 0xdb0)
 }
 
-/// The register that selects what the window at this number shows.
+/// The select register of the window CSR `window`.
 fn select_of(window: u16) -> Option<u16> {
     matches!(window, 0x151 | 0x351).then(|| window - 1)
 }
 
-/// Pending bits of an interrupt file, by the number that selects them.
+/// Select values of an interrupt file's pending bits.
 const PENDING_BITS: std::ops::RangeInclusive<u64> = 0x80..=0xbf;
 
-/// CSRs that read as zero in our hart and do not exist in QEMU's: hardware performance counters, their events,
-/// and PMP entries from 16 on.
+/// CSRs that read as zero in our hart and do not exist in QEMU's: hardware performance counters, their
+/// events, and PMP entries from 16 on.
 fn may_be_missing(number: u16) -> bool {
     matches!(number, 0xb03..=0xb1f | 0xc03..=0xc1f | 0x323..=0x33f | 0x3a4..=0x3af | 0x3c0..=0x3ef)
 }
@@ -100,7 +102,8 @@ impl Side {
         }
     }
 
-    /// Goes from `before`, in which both are, to `after`, which QEMU logged next for this hart.
+    /// Executes one step from `before`, the state of both sides, and compares with `after`, which QEMU logged
+    /// next for this hart.
     pub fn advance(&mut self, ram: &mut Ram, before: &State, after: &State) -> Result<(), String> {
         let trap = after.trap_since(before);
         if let Some(trap) = trap {
@@ -116,10 +119,10 @@ impl Side {
             return self.check(before, after);
         }
         let early = self.early.take();
-        let unforeseen = early.is_some();
+        let executed_early = early.is_some();
         let early = early.unwrap_or_else(|| self.execute(ram, Some((after, trap))));
         let inst = early.inst;
-        self.answer(ram, early.stop, after, trap, &inst);
+        self.handle_stop(ram, early.stop, after, trap, &inst);
         if let Some(csr) = csr_of(&inst)
             && self.is_injected(csr)
             && trap.is_none()
@@ -139,19 +142,19 @@ impl Side {
         }
         *self.covered.levels.entry(level).or_default() += 1;
         let result = self.check(before, after);
-        if unforeseen && matches!(inst.kind, Kind::ScW | Kind::ScD) {
+        if executed_early && matches!(inst.kind, Kind::ScW | Kind::ScD) {
             return result
                 .map_err(|text| format!("{text}(an SC executed before QEMU's outcome was known)\n"));
         }
         result
     }
 
-    /// Does what is allowed to differ where QEMU trapped.
+    /// Applies the permitted differences where QEMU trapped.
     fn excuse(&mut self, ram: &mut Ram, trap: Trap, after: &State, inst: &Inst) {
         if matches!(trap.cause, INSTRUCTION_ACCESS_FAULT | INSTRUCTION_PAGE_FAULT)
             && trap.epc == self.hart.pc()
         {
-            // QEMU finds no block to log where the fetch fails.
+            // QEMU logs no block when the fetch fails.
             self.hart.run(ram, self.hart.slots() + 1);
         }
         if csr_of(inst).is_some_and(may_be_missing) && trap.cause == ILLEGAL_INSTRUCTION {
@@ -187,7 +190,7 @@ impl Side {
         (inst, u32::from_le_bytes(bytes) & if inst.len == 2 { 0xffff } else { u32::MAX })
     }
 
-    /// Decodes the next instruction and notes it in the history.
+    /// Decodes the next instruction and adds it to the history.
     pub(crate) fn fetch(&mut self, ram: &Ram) -> Inst {
         let pc = self.hart.pc();
         let (inst, bits) = self.decode_next(ram);
@@ -199,8 +202,8 @@ impl Side {
         inst
     }
 
-    /// Does what our hart asked for when it stopped.
-    fn answer(&mut self, ram: &mut Ram, stop: Stop, after: &State, trap: Option<Trap>, inst: &Inst) {
+    /// Handles our hart's stop.
+    fn handle_stop(&mut self, ram: &mut Ram, stop: Stop, after: &State, trap: Option<Trap>, inst: &Inst) {
         match stop {
             Stop::Slot | Stop::Ahead | Stop::Events | Stop::Timer | Stop::Breakpoint | Stop::M5Op { .. } => {}
             Stop::Wfi => self.wake(ram, after),
@@ -212,7 +215,7 @@ impl Side {
         if trap.is_some_and(|trap| {
             matches!(trap.cause, LOAD_ACCESS_FAULT | STORE_ACCESS_FAULT) && trap.epc == self.hart.pc()
         }) {
-            self.count("accesses that nothing answers");
+            self.count("accesses to unmapped addresses");
             self.hart.fail_device_access();
         } else if request.store_value().is_some() {
             self.count("device stores");
@@ -226,9 +229,9 @@ impl Side {
         }
     }
 
-    /// Ends a WFI as QEMU did: by an interrupt taken, or by one that is only pending.
+    /// Ends a WFI as QEMU did: by an interrupt that is taken, or only pending.
     fn wake(&mut self, ram: &mut Ram, after: &State) {
-        self.count("waits ended");
+        self.count("WFIs ended");
         let pending = after.csr[index::MIP] & after.csr[index::MIE];
         let lowest = (0..12).find(|bit| pending >> bit & 1 != 0).and_then(interrupt);
         let enabled = (0..12).find(|bit| after.csr[index::MIE] >> bit & 1 != 0).and_then(interrupt);
@@ -252,7 +255,7 @@ impl Side {
         self.hart.set_interrupt(input, false);
     }
 
-    /// Where only QEMU traps, to M: puts our hart where QEMU is.
+    /// Sets our hart to QEMU's state, where only QEMU traps to M.
     fn adopt_machine_trap(&mut self, after: &State) {
         self.hart.set_privilege(Privilege::Machine);
         for (position, number) in
@@ -272,10 +275,10 @@ impl Side {
             return Ok(());
         }
         let mut text = format!(
-            "after hart {}'s instruction at {:#x} the two machines differ:\n{differences}",
+            "after hart {}'s instruction at {:#x} our hart and QEMU differ:\n{differences}",
             before.hart, before.pc
         );
-        let _ = writeln!(text, "the state before it, on both:");
+        let _ = writeln!(text, "state of both before the instruction:");
         let _ = writeln!(text, "  pc {:016x}", before.pc);
         for (row, values) in before.x.chunks(4).enumerate() {
             let _ = write!(text, "  x{:<2}", row * 4);
@@ -287,8 +290,8 @@ impl Side {
         for ((name, _), value) in CSRS.iter().zip(before.csr) {
             let _ = writeln!(text, "  {name:8} {value:016x}");
         }
-        let _ = writeln!(text, "our privilege level now: {:?}", self.hart.privilege());
-        let _ = writeln!(text, "the last instructions:");
+        let _ = writeln!(text, "our privilege level: {:?}", self.hart.privilege());
+        let _ = writeln!(text, "last instructions:");
         for (pc, bits, inst) in &self.history {
             let _ = writeln!(
                 text,

@@ -1,4 +1,4 @@
-//! Finding the moment at which the kernel has its second hart started (SBI specification 2.0, chapter 9: Hart State
+//! Finds the moment at which the kernel starts its second hart (SBI specification 2.0, chapter 9: Hart State
 //! Management).
 
 use std::path::Path;
@@ -8,24 +8,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::gdb::Gdb;
 
-/// Where Linux maps the beginning of its image.
+/// Virtual address of the start of the Linux image.
 const KERNEL_VIRTUAL: u64 = 0xffff_ffff_8000_0000;
 
 /// The instruction ECALL.
 const ECALL: [u8; 4] = 0x73u32.to_le_bytes();
 
-/// The SBI's extension "HSM", in a7, and its function hart_start, in a6.
+/// SBI extension "HSM" (in a7) and its function hart_start (in a6).
 const HSM: u64 = 0x48_534d;
 const HART_START: u64 = 0;
 
-/// Calls of the firmware before the first hart_start: a kernel makes about fifteen.
+/// Maximum firmware calls before the first hart_start: a kernel makes about fifteen.
 const CALLS_MAX: usize = 1000;
 
-/// How long QEMU may run between two calls: it takes about ten seconds.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Maximum time of QEMU between two calls: it takes about ten seconds.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The virtual address of the instruction by which the kernel calls the firmware. A kernel has one place for all
-/// calls, and its code comes first in the image.
+/// The virtual address of the kernel's firmware-call instruction. A kernel has one place for all calls, in
+/// the code at the start of the image.
 pub fn sbi_ecall(image: &Path) -> Result<u64> {
     let path = image.join("kernel");
     let kernel = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -41,9 +41,9 @@ fn first_ecall(kernel: &[u8]) -> Option<u64> {
         .map(|at| at as u64)
 }
 
-/// Lets QEMU run to the call that starts a hart.
+/// Runs QEMU to the call that starts a hart.
 pub fn run_to_hart_start(gdb: &mut Gdb, ecall: u64) -> Result<()> {
-    gdb.give_up_after(PATIENCE)?;
+    gdb.set_timeout(TIMEOUT)?;
     for _call in 0..CALLS_MAX {
         gdb.run_to(ecall)?;
         let (extension, function) = (gdb.register("a7")?, gdb.register("a6")?);
@@ -52,7 +52,7 @@ pub fn run_to_hart_start(gdb: &mut Gdb, ecall: u64) -> Result<()> {
         }
         gdb.run_to(ecall + 4)?;
     }
-    bail!("the kernel called the firmware {CALLS_MAX} times and started no hart");
+    bail!("the kernel made {CALLS_MAX} firmware calls without starting a hart");
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The architectural state that the reference logs before each instruction, and ours beside it.
+//! The architectural state that the reference logs before each instruction, and its comparison with ours.
 
 use std::fmt::Write;
 
 use doorbell_riscv::Hart;
 
-/// The CSRs in the log, by name and number. `mip` is not compared: its inputs are asynchronous.
+/// CSRs in the log, by name and number. `mip` is not compared: its inputs are asynchronous.
 pub const CSRS: [(&str, u16); 16] = [
     ("mstatus", 0x300),
     ("mip", 0x344),
@@ -41,11 +41,11 @@ pub mod index {
     pub const STVAL: usize = 12;
 }
 
-/// Exceptions that both machines can delegate. The reference also lets the causes of the hypervisor extension and
-/// ECALL from M be written, which cannot happen below M.
+/// Exceptions that both machines can delegate. The reference also permits writes of the hypervisor
+/// extension's causes and ECALL from M, which cannot occur below M.
 const MEDELEG_COMMON: u64 = 0xb3ff;
 
-/// Registers at one moment, before the instruction at `pc`.
+/// Registers before the instruction at `pc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The hart's number.
@@ -61,14 +61,14 @@ pub struct State {
 }
 
 impl State {
-    /// Whether nothing but pending interrupts changed from `self` to `next`.
+    /// Whether `next` equals this state except for pending interrupts.
     pub fn same_but_pending(&self, next: &State) -> bool {
         let mut csr = next.csr;
         csr[index::MIP] = self.csr[index::MIP];
         self.pc == next.pc && self.x == next.x && self.csr == csr && self.f == next.f
     }
 
-    /// The traps, to M and to S, at whose vector the program counter stands.
+    /// The traps, to M and to S, whose vector is the current program counter.
     fn at_vectors(&self) -> impl Iterator<Item = Trap> {
         let machine = Trap {
             supervisor: false,
@@ -90,7 +90,7 @@ impl State {
         })
     }
 
-    /// The trap that was entered between `before` and this state, if the program counter stands at its vector.
+    /// The trap entered between `before` and this state, if the program counter is at its vector.
     pub fn trap_since(&self, before: &State) -> Option<Trap> {
         self.at_vectors().find(|trap| {
             let parts = if trap.supervisor {
@@ -102,18 +102,18 @@ impl State {
         })
     }
 
-    /// The interrupt that was taken right after an SRET or MRET to `pc`. If it is the one that was returned from, it
-    /// leaves every CSR as it was before the return.
+    /// The interrupt taken right after an SRET or MRET to `pc`. If it is the same one as before, it leaves
+    /// every CSR as it was before the return.
     pub fn interrupt_after_return_to(&self, pc: u64) -> Option<Trap> {
         self.at_vectors().find(|trap| trap.interrupt().is_some() && trap.epc == pc)
     }
 
-    /// Whether the program counter stands at a vector whose trap came from `pc`.
+    /// Whether the program counter is at a vector whose trap came from `pc`.
     pub fn trap_epc_is(&self, pc: u64) -> bool {
         self.csr[index::SEPC] == pc || self.csr[index::MEPC] == pc
     }
 
-    /// What differs between the reference and ours, one line each; empty if nothing does.
+    /// Differences between the reference and ours, one line each; empty if none.
     pub fn differences(&self, hart: &Hart) -> String {
         let mut text = String::new();
         let mut compare = |name: &str, theirs: u64, ours: u64| {
@@ -144,7 +144,7 @@ impl State {
     }
 }
 
-/// A trap that was entered.
+/// An entered trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
     /// To S rather than M.

@@ -1,4 +1,4 @@
-//! Where our harts begin: at the firmware's first instruction, or with all that a stopped QEMU tells of its own.
+//! Initial state of our harts: at the firmware's first instruction, or copied from a stopped QEMU.
 
 use anyhow::Context;
 use doorbell_riscv::Privilege;
@@ -7,7 +7,7 @@ use crate::gdb::Gdb;
 use crate::side::Side;
 use crate::state::{CSRS, State, index};
 
-/// ABI names in the order of the registers' numbers, as GDB knows them.
+/// ABI names in register order, as GDB names them.
 const INTEGER_NAMES: &str = "zero ra sp gp tp t0 t1 t2 fp s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 \
                              t3 t4 t5 t6";
 const FLOAT_NAMES: &str = "ft0 ft1 ft2 ft3 ft4 ft5 ft6 ft7 fs0 fs1 fa0 fa1 fa2 fa3 fa4 fa5 fa6 fa7 fs2 fs3 fs4 fs5 \
@@ -17,7 +17,7 @@ const FLOAT_NAMES: &str = "ft0 ft1 ft2 ft3 ft4 ft5 ft6 ft7 fs0 fs1 fa0 fa1 fa2 f
 const SSIP: u64 = 2;
 
 impl Side {
-    /// Takes over integer registers and `pc`: the hand-over from the boot ROM.
+    /// Copies integer registers and `pc`: the hand-over from the boot ROM.
     pub fn adopt(&mut self, state: &State) -> Result<(), String> {
         for (number, value) in state.x.iter().enumerate() {
             self.hart.set_reg(number, *value);
@@ -25,14 +25,14 @@ impl Side {
         self.hart.set_pc(state.pc);
         match state.differences(&self.hart) {
             text if text.is_empty() => Ok(()),
-            text => Err(format!("the two machines differ at reset:\n{text}")),
+            text => Err(format!("our hart and QEMU differ at reset:\n{text}")),
         }
     }
 
-    /// Takes over everything from a hart of a stopped QEMU, and gives the state that both are now in.
+    /// Copies the complete state of a hart of a stopped QEMU; returns the common state.
     pub fn take_over(&mut self, gdb: &mut Gdb, hart: usize, floats: bool) -> anyhow::Result<State> {
         let read = |gdb: &mut Gdb, name: &str| -> anyhow::Result<u64> {
-            gdb.register(name)?.with_context(|| format!("QEMU does not tell {name}"))
+            gdb.register(name)?.with_context(|| format!("QEMU does not provide {name}"))
         };
         gdb.select(hart)?;
         let pc = read(gdb, "pc")?;
@@ -57,12 +57,12 @@ impl Side {
             self.set_csr(number, read(gdb, name)?);
         }
         for (name, number) in [("fflags", 1), ("frm", 2)] {
-            // Refused while the floating-point unit is off; software sets it before it is used again.
+            // Not readable while the floating-point unit is off; software sets it before its next use.
             self.set_csr(number, gdb.register(name)?.unwrap_or(0));
         }
         for (position, (name, number)) in CSRS.into_iter().enumerate() {
             state.csr[position] = read(gdb, name)?;
-            // Of mip, what software has raised; the inputs come when they are taken.
+            // In mip only software bits are set; the inputs are injected when they are taken.
             let mask = if position == index::MIP { SSIP } else { u64::MAX };
             self.set_csr(number, state.csr[position] & mask);
         }

@@ -11,7 +11,7 @@ use doorbell_platform::names::{claim_context, register_name};
 use doorbell_platform::{Action, ClintEffect};
 use doorbell_riscv::{Interrupt, MmioRequest};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps, log};
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::events::Event;
 use crate::interrupt_controller::InterruptController;
@@ -224,7 +224,7 @@ impl Machine {
             return;
         };
         let index = self.behind(function).expect("bridges decode nothing of their own");
-        self.record_event(index, now, Happening::Register { addr, size: size.bytes() as u8, value, stored });
+        self.record_event(index, now, EventKind::Register { addr, size: size.bytes() as u8, value, stored });
         // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));

@@ -334,7 +334,7 @@ impl Machine {
         for (index, hart) in self.harts.iter().enumerate() {
             let mut state = hart.save(&self.ram);
             if self.mode() == Mode::Detailed {
-                state.tell_events(&self.guest_events(index));
+                state.update_events(&self.guest_events(index));
             }
             snapshot.put(&format!("hart{index}"), HART_STATE_VERSION, &state);
         }

@@ -79,7 +79,7 @@ impl Machine {
 
     /// How many requests the disks have taken and not answered yet.
     pub fn disk_requests_under_way(&self) -> usize {
-        self.disks.iter().map(VirtioDisk::requests_under_way).sum()
+        self.disks.iter().map(VirtioDisk::requests_in_flight).sum()
     }
 
     pub(crate) fn read_virtio(&mut self, offset: u64, size: AccessSize) -> u64 {

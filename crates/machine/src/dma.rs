@@ -6,7 +6,7 @@ use doorbell_platform::{InterruptsKind, map};
 use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
 use doorbell_sim::ports::{DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::message::{InterruptFiles, file_level};
 use crate::timed::{Mode, Recording, Timing, under_way};
@@ -70,9 +70,9 @@ impl PlatformSide<'_> {
         if timing.mode() != Mode::Detailed {
             return;
         }
-        timing.memory.device_asks(self.now);
+        timing.memory.advance_to(self.now);
         each_line(addr, u64::from(len), |line, bytes, within| {
-            let access = access.further(within);
+            let access = access.advanced_by(within);
             match write {
                 true => timing.memory.device_write(self.now, line, bytes, access),
                 false => timing.memory.device_read(self.now, line, bytes, access),
@@ -83,7 +83,7 @@ impl PlatformSide<'_> {
 
 impl BusSide<'_> {
     /// Anything but DMA happens at the device, for a recording.
-    pub fn record(&mut self, now: Ps, what: Happening) {
+    pub fn record(&mut self, now: Ps, what: EventKind) {
         if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.happened(self.device, now, what, None);
         }
@@ -116,11 +116,11 @@ impl BusSide<'_> {
             // Software names harts.
             access.tag.core = access.tag.core.map(|hart| timing.core_of(usize::from(hart)) as u8);
         }
-        self.attachment.come_to(self.present);
+        self.attachment.advance_to(self.present);
         let memory = self.timing.as_mut().map(|timing| {
             warm(timing, request, access, write);
             if timing.mode() == Mode::Detailed {
-                timing.memory.device_asks(self.present);
+                timing.memory.advance_to(self.present);
             }
             &mut timing.memory
         });

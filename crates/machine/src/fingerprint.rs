@@ -55,18 +55,18 @@ impl Machine {
     /// From now on keeps what a fingerprint says of the wires. An observer: changes no state.
     pub fn hear_wires(&mut self) {
         for port in &mut self.ports {
-            port.link_in.hear();
-            port.link_out.hear();
+            port.link_in.start_hash();
+            port.link_out.start_hash();
         }
     }
 
-    /// The fingerprint; `None` unless the wires have been heard.
+    /// The fingerprint; `None` unless the wires have been hash.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         let mut wires = BTreeMap::new();
         for (index, port) in self.ports.iter().enumerate() {
             for (direction, link) in [("in", &port.link_in), ("out", &port.link_out)] {
-                let heard = link.heard()?;
-                let print = WirePrint { frames: heard.frames, hash: digits(heard.hash) };
+                let hash = link.wire_hash()?;
+                let print = WirePrint { frames: hash.frames, hash: digits(hash.hash) };
                 wires.insert(format!("port{index}.{direction}"), print);
             }
         }

@@ -1,13 +1,13 @@
 //! The machine as a PCI function sees it: memory through its device's attachment, the caches and DRAM; interrupts by pin and by message;
 //! wake-ups; and the wire of the port that it is behind.
 
-use doorbell_loadgen::StageBook;
+use doorbell_loadgen::StageRecorder;
 use doorbell_pcie::{ConfigSpace, Message};
 use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
 use doorbell_sim::{
     Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps, log,
 };
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::dma::BusSide;
 use crate::events::Event;
@@ -31,7 +31,7 @@ impl FunctionSide<'_> {
     /// Sends a message: a posted write that follows the function's earlier ones.
     fn send_message(&mut self, now: Ps, Message { address, data }: Message) {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
-        self.bus.record(now, Happening::Interrupt { raised: true });
+        self.bus.record(now, EventKind::Interrupt { raised: true });
         let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
         let request = DmaRequest::plain(addr, len, kind, 0);
         let at = self.bus.request_message(now, request);
@@ -115,7 +115,7 @@ impl DeliveryPort for FunctionSide<'_> {
 
 impl FrameObserver for FunctionSide<'_> {
     fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
-        StageBook::recognise(self.wire.as_ref()?.stages, frame)
+        StageRecorder::recognise(self.wire.as_ref()?.stages, frame)
     }
 
     fn frame_received(&mut self, id: FrameId, stamps: RxStamps) {
@@ -133,7 +133,7 @@ impl FrameObserver for FunctionSide<'_> {
 
 impl WirePort for FunctionSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
-        self.bus.record(now, Happening::FrameOut { bytes: frame.len_with_fcs() as u32 });
+        self.bus.record(now, EventKind::FrameOut { bytes: frame.len_with_fcs() as u32 });
         let Some(wire) = &mut self.wire else { return now };
         let port = wire.port;
         // The undamaged frame, in case the link damages or loses it on its way to a generator.

@@ -8,7 +8,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::ports::PolledRing;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::Counter;
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::dma::{BusSide, DmaStats};
 use crate::function_side::FunctionSide;
@@ -106,7 +106,7 @@ impl PluggedFunction {
         let attachment = &attachments[usize::from(self.card)];
         snapshot.put(&self.section("path"), PathState::VERSION, &attachment.path().save());
         // Only where a run has changed from timed to functional with accesses in flight.
-        if let Some(at) = attachment.registers_under_way(now) {
+        if let Some(at) = attachment.registers_in_flight(now) {
             snapshot.put(&self.section("registers"), REGISTERS_VERSION, &at);
         }
     }
@@ -183,7 +183,7 @@ impl Machine {
         let result = call(&mut *parts.function, &mut side);
         let level = parts.irq;
         if self.bridge.set_interrupt(id, level) {
-            self.record_event(index, self.queue.now(), Happening::Interrupt { raised: level });
+            self.record_event(index, self.queue.now(), EventKind::Interrupt { raised: level });
             self.update_pci_interrupts();
         }
         result

@@ -1,7 +1,7 @@
 //! The machine's parts and how they are built from a configuration.
 
 use doorbell_attach::Attachment;
-use doorbell_loadgen::{LoadGen, LoadGenConfig, StageBook};
+use doorbell_loadgen::{LoadGen, LoadGenConfig, StageRecorder};
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, PciFunction, Place, Slot, SlotError};
 use doorbell_platform::{Clint, InterruptsKind, MmuMode, Rtc, Syscon, Uart, VirtioDisk, map};
 use doorbell_riscv::{Hart, HartConfig};
@@ -52,7 +52,7 @@ pub struct Machine {
     /// What records where there are no timing models. An observer.
     pub(crate) recording: Option<Box<Recording>>,
     /// Where each generator's frames spent their time. An observer.
-    pub stages: Vec<StageBook>,
+    pub stages: Vec<StageRecorder>,
     /// Which hart wrote which register of PCI last, for those who watch frames.
     pub(crate) writers: Writers,
     /// So many harts, from the first on, are measured: all, unless somebody says otherwise. An observer's.
@@ -133,7 +133,7 @@ impl Machine {
             turns: Turns::new(platform.harts as usize),
             timing: None,
             recording: None,
-            stages: vec![StageBook::new(config.loadgen.stages); platform.nics as usize],
+            stages: vec![StageRecorder::new(config.loadgen.stages); platform.nics as usize],
             writers: Writers::new(platform.harts as usize),
             measured_harts: platform.harts as usize,
             outcome: None,
@@ -214,7 +214,7 @@ impl Machine {
 
     /// Whether the guest waits for input by the UART's interrupt, as a kernel does once a program has its terminal open.
     pub fn listens_to_input(&self) -> bool {
-        self.uart.is_listened_to()
+        self.uart.receive_interrupt_enabled()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A network port of the machine: the link in front of the function that stands behind it, and the load generator at the
 //! link's far end, with the small structs that join them.
 
-use doorbell_loadgen::{LoadGen, RoundTrip, RoundTripObserver, StageBook};
+use doorbell_loadgen::{LoadGen, RoundTrip, RoundTripObserver, StageRecorder};
 use doorbell_sim::ports::{Timers, WirePort};
 use doorbell_sim::{EventQueue, Frame, Phase, Ps, log};
 use doorbell_wire::Link;
@@ -32,15 +32,15 @@ pub(crate) struct WireSide<'a> {
     pub port: u8,
     pub link: &'a mut Link,
     pub cable: &'a mut Option<Vec<Crossing>>,
-    pub stages: &'a mut [StageBook],
+    pub stages: &'a mut [StageRecorder],
     /// Whether frames are delivered when they are in memory.
     pub sink: bool,
 }
 
 impl Port {
     /// The NIC's side of port number `port`.
-    pub(crate) fn wire<'a>(&'a mut self, port: u8, stages: &'a mut [StageBook]) -> WireSide<'a> {
-        let sink = self.loadgen.wants_a_sink();
+    pub(crate) fn wire<'a>(&'a mut self, port: u8, stages: &'a mut [StageRecorder]) -> WireSide<'a> {
+        let sink = self.loadgen.expects_sink();
         WireSide { port, link: &mut self.link_out, cable: &mut self.cable, stages, sink }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct LoadGenSide<'a> {
     pub queue: &'a mut EventQueue<Event>,
     pub link: &'a mut Link,
     pub capture: &'a mut Option<PcapFile>,
-    pub stages: &'a mut [StageBook],
+    pub stages: &'a mut [StageRecorder],
 }
 
 impl RoundTripObserver for LoadGenSide<'_> {

@@ -22,7 +22,7 @@ impl Spare {
         let platform = &config.platform;
         let mut spare = self.harts.into_iter();
         let hart = |id| match spare.next() {
-            Some(hart) => hart.renewed(hart_config(config, id)),
+            Some(hart) => hart.recycled(hart_config(config, id)),
             None => Hart::new(hart_config(config, id)),
         };
         let harts: Vec<Hart> = (0..platform.harts as usize).map(hart).collect();

@@ -2,7 +2,7 @@
 
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use crate::events::Event;
 use crate::machine::Machine;
@@ -210,7 +210,7 @@ impl Machine {
             Event::DcaChange { index } => self.change_dca(now, usize::from(index)),
             Event::FrameAtNic { port, frame } => {
                 let function = self.ports[usize::from(port)].function;
-                self.record_event(function, now, Happening::FrameIn { bytes: frame.len_with_fcs() as u32 });
+                self.record_event(function, now, EventKind::FrameIn { bytes: frame.len_with_fcs() as u32 });
                 self.with_network(port.into(), |nic, side| nic.frame_arrived(now, frame, side));
             }
             Event::LoadGen { port, event } => {
@@ -225,7 +225,7 @@ impl Machine {
             Event::FrameAtSink { port, frame } => {
                 self.with_loadgen(port, |generator, side| generator.frame_delivered(now, &frame, side));
             }
-            Event::FrameSpoilt { port, frame } => self.frame_spoilt(port, &frame),
+            Event::FrameSpoilt { port, frame } => self.frame_lost_after_nic(port, &frame),
         }
     }
 

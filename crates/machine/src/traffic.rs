@@ -1,6 +1,6 @@
 //! What an experimenter does with the load generators between runs of the machine.
 
-use doorbell_loadgen::{Arrival, LoadGenStats, StageBook, TrafficConfig};
+use doorbell_loadgen::{Arrival, LoadGenStats, StageRecorder, TrafficConfig};
 use doorbell_pcie::NetworkFunction;
 use doorbell_sim::{Frame, Ps};
 
@@ -43,23 +43,23 @@ impl Machine {
     pub(crate) fn frame_at_loadgen(&mut self, now: Ps, port: u8, frame: Frame) {
         let station = self.ports[usize::from(port)].loadgen.station();
         let arrival = self.with_loadgen(port, |generator, side| generator.frame_arrived(now, &frame, side));
-        if let Arrival::OfOther(stream) = arrival
+        if let Arrival::OtherGenerator(stream) = arrival
             && (stream as usize) < self.ports.len()
         {
             self.with_loadgen(stream as u8, |generator, side| {
-                generator.frame_arrived_elsewhere(now, &frame, station, side)
+                generator.frame_arrived_at_other_port(now, &frame, station, side)
             });
         }
         self.ports[usize::from(port)].loadgen.recycle(frame);
     }
 
     /// A frame was lost or damaged on its way to a generator. The one that sent it counts that.
-    pub(crate) fn frame_spoilt(&mut self, port: u8, frame: &Frame) {
+    pub(crate) fn frame_lost_after_nic(&mut self, port: u8, frame: &Frame) {
         let at = usize::from(port);
-        if let Some(stream) = self.ports[at].loadgen.frame_spoilt(frame)
+        if let Some(stream) = self.ports[at].loadgen.frame_lost_after_nic(frame)
             && let Some(sender) = self.ports.get_mut(stream as usize)
         {
-            sender.loadgen.frame_spoilt(frame);
+            sender.loadgen.frame_lost_after_nic(frame);
         }
     }
 
@@ -82,7 +82,7 @@ impl Machine {
         let now = self.complete_until();
         self.begin_dca_schedule(now);
         self.ports.iter_mut().for_each(|port| port.loadgen.begin_window(now));
-        self.stages.iter_mut().for_each(StageBook::begin_window);
+        self.stages.iter_mut().for_each(StageRecorder::begin_window);
         self.for_each_nic(|nic, sent_arrives_by| nic.begin_measurement(sent_arrives_by));
     }
 

@@ -1,8 +1,10 @@
-//! Latency under load of one DRAM channel, and the traces of the same requests for a cycle-accurate DRAM simulator to run.
+//! Latency under load of one DRAM channel, and traces of the same requests as input for a cycle-accurate DRAM
+//! simulator.
 //!
-//! `cargo run --release -p doorbell-memory --example dram_curve -- [FOLDER [THEIRS]]` prints our curves. With a folder it also
-//! writes a trace for each point: a line a request, hexadecimal address, READ or WRITE, and clock. With the simulator's
-//! answers (a line a trace: its name and the mean clocks of a read) it prints a table of both. See docs/dram.md.
+//! `cargo run --release -p doorbell-memory --example dram_curve -- [FOLDER [RESULTS]]` prints our curves.
+//! With a folder it also writes a trace per point: a line per request with hexadecimal address, READ or
+//! WRITE, and clock. With a file of the simulator's results (a line per trace: its name and the mean clocks
+//! of a read) it prints a table of both. See docs/dram.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,16 +15,16 @@ use doorbell_sim::{Clock, PhysAddr, Ps};
 
 const REQUESTS: u64 = 100_000;
 const LOADS: [u64; 10] = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90];
-/// Above this the channel is saturated and the curve ends.
+/// Above this mean latency the channel is saturated and the curve ends.
 const SATURATED: Ps = Ps::from_ns(600);
 
-/// Which lines are asked for.
+/// Access pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
     Random,
-    /// One run through memory.
+    /// One sequential run through memory.
     Stream,
-    /// Runs of 4 KiB at random places, eight at a time.
+    /// Sequential runs of 4 KiB at random places, eight interleaved.
     Runs,
 }
 
@@ -32,7 +34,7 @@ struct Request {
     write: bool,
 }
 
-/// Requests at a mean of `percent` of the pins' bandwidth, at random times, at most one a clock.
+/// Requests at a mean of `percent` of the pins' bandwidth, at random times, at most one per clock.
 fn requests(pattern: Pattern, writes: bool, percent: u64, burst: u64, seed: u64) -> Vec<Request> {
     let mut rng = Rng::stream(seed, "dram_curve");
     let mut made = Vec::with_capacity(REQUESTS as usize);
@@ -71,7 +73,7 @@ fn config(standard: DramStandard, mapping: &str) -> DramConfig {
         mapping: mapping.to_owned(),
         bank_hash: false,
         channel_hash: false,
-        // The simulator's own pipeline.
+        // Latency of the simulator's own pipeline.
         request_latency: clock.edge(1),
         response_latency: Ps::ZERO,
         read_queue: 256,
@@ -83,7 +85,7 @@ fn config(standard: DramStandard, mapping: &str) -> DramConfig {
     }
 }
 
-/// A curve: which devices, mapping, pattern and mix.
+/// A curve: device, mapping, pattern and read/write mix.
 #[derive(Clone, Copy)]
 struct Curve {
     standard: DramStandard,
@@ -120,7 +122,7 @@ impl Curve {
     }
 }
 
-/// A point of a curve as measured.
+/// Measurements for one point of a curve.
 struct Point {
     mean: Ps,
     bus_percent: u64,
@@ -128,7 +130,7 @@ struct Point {
     host_ns: u64,
 }
 
-/// Time that this thread has had on a processor, as Linux counts it.
+/// CPU time of this thread, as counted by Linux.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -138,10 +140,18 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
     let theirs: Option<BTreeMap<String, f64>> = arguments.next().map(|file| {
-        let text = std::fs::read_to_string(file).expect("the simulator's answers can be read");
+        let text = std::fs::read_to_string(file).expect("cannot read the simulator's results");
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         pairs
-            .map(|(id, clocks)| (id.to_owned(), clocks.trim().parse().expect("a number of clocks")))
+            .map(|(id, clocks)| {
+                (
+                    id.to_owned(),
+                    clocks
+                        .trim()
+                        .parse()
+                        .expect("the simulator's results need a number of clocks on each line"),
+                )
+            })
             .collect()
     });
     if theirs.is_some() {
@@ -200,9 +210,9 @@ fn point(folder: &Option<String>, curve: &Curve, percent: u64, id: &str) -> Poin
         for Request { clock, addr, write } in &requests {
             writeln!(text, "{addr:#x} {} {clock}", if *write { "WRITE" } else { "READ" }).unwrap();
         }
-        std::fs::write(format!("{folder}/{id}.trace"), text).expect("the folder can be written");
+        std::fs::write(format!("{folder}/{id}.trace"), text).expect("cannot write the trace to the folder");
     }
-    let stats = dram.stats().next().expect("there is a channel");
+    let stats = dram.stats().next().expect("the configuration has a channel");
     Point {
         mean: Ps(sum / reads.max(1)),
         bus_percent: stats.bus_permille(last) / 10,

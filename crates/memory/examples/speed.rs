@@ -1,4 +1,4 @@
-//! What an access costs on the host: `cargo run --release -p doorbell-memory --example speed`.
+//! Host time per access: `cargo run --release -p doorbell-memory --example speed`.
 
 use doorbell_memory::config::MemoryConfig;
 use doorbell_memory::dram::Dram;
@@ -10,9 +10,11 @@ use doorbell_sim::{Bytes, Hertz, Ps};
 
 const BASE: u64 = 0x8000_0000;
 
-/// How many accesses are timed.
+/// Number of accesses to time.
 fn accesses() -> u64 {
-    std::env::args().nth(2).map_or(5_000_000, |count| count.parse().expect("the second argument is a number"))
+    std::env::args()
+        .nth(2)
+        .map_or(5_000_000, |count| count.parse().expect("the second argument must be a number of accesses"))
 }
 
 fn flat() -> FlatMemory {
@@ -23,18 +25,22 @@ fn system<M: MainMemory>(config: &MemoryConfig, memory: M) -> MemorySystem<M> {
     MemorySystem::new(config, &[Hertz(3_000_000_000)], PhysAddr(BASE), Bytes(1 << 30), memory).unwrap()
 }
 
-/// Time that this thread has had on a processor: other programs may be running.
+/// CPU time of this thread, so that other programs do not disturb the measurement.
 fn host_ns() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this needs Linux");
-    text.split(' ').next().and_then(|number| number.parse().ok()).expect("nanoseconds come first")
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("this example needs Linux's /proc");
+    text.split(' ')
+        .next()
+        .and_then(|number| number.parse().ok())
+        .expect("schedstat must begin with nanoseconds")
 }
 
-/// Whether the command line asks for this measurement; without an argument it asks for all.
+/// Whether the command line selects this measurement; without an argument all are selected.
 fn chosen(name: &str) -> bool {
     std::env::args().nth(1).is_none_or(|part| name.contains(&part))
 }
 
-/// Another order of the numbers below a power of two, one to one.
+/// A bijective scrambling of the numbers below a power of two.
 fn scatter(number: u64, below: u64) -> u64 {
     let (mask, half) = (below - 1, below.ilog2() / 2);
     let mut mixed = number;
@@ -45,7 +51,8 @@ fn scatter(number: u64, below: u64) -> u64 {
     mixed
 }
 
-/// Loads over `span` bytes in a scattered order, each when the one before is done or `apart` cycles after it.
+/// Loads over `span` bytes in a scattered order, each issued when the previous one is done or `apart` cycles
+/// after it.
 fn loads(name: &str, config: &MemoryConfig, span: u64, apart: Option<u64>) {
     loads_over(name, config, flat(), span, apart);
 }
@@ -59,8 +66,8 @@ fn loads_over<M: MainMemory>(name: &str, config: &MemoryConfig, memory: M, span:
     let lines = span / 64;
     assert!(lines.is_power_of_two());
     let mut step = |system: &mut MemorySystem<M>, cycle: &mut u64| {
-        // All lines in turn, so that each level is missed as it should be, with high bits that the host's branch predictor
-        // cannot learn in the low ones.
+        // Visits all lines cyclically, so that each level has its expected misses; the line numbers are
+        // scrambled so that the host's branch predictor cannot learn them.
         count = (count * 1_103_515_245 + 12_345) & (lines - 1);
         let line = scatter(count, lines);
         let addr = PhysAddr(BASE + 64 * line);
@@ -80,7 +87,7 @@ fn loads_over<M: MainMemory>(name: &str, config: &MemoryConfig, memory: M, span:
     );
 }
 
-/// A device that writes frames of `bytes` into a ring and reads them again.
+/// A device that writes frames into a ring of `ring` bytes and reads them again.
 fn device(name: &str, config: &MemoryConfig, ring: u64) {
     if !chosen(name) {
         return;

@@ -1,6 +1,6 @@
-//! Arrays that begin with a line of the host's memory, so that blocks of a line's length do not lie across two.
+//! Arrays aligned to the host's cache lines, so that blocks of a line's length do not straddle two.
 
-/// An array of numbers. Where it begins changes nothing but speed.
+/// An array of numbers. The alignment affects speed only.
 #[derive(Debug)]
 pub(crate) struct Aligned<T> {
     items: Vec<T>,
@@ -10,15 +10,15 @@ pub(crate) struct Aligned<T> {
     place: usize,
 }
 
-/// Bytes of a line of the host's memory.
+/// Bytes of a host cache line.
 const HOST_LINE: usize = 64;
-/// Bytes of its pages.
+/// Bytes of a host page.
 const HOST_PAGE: usize = 4096;
 
 impl<T: Copy> Aligned<T> {
-    /// `length` items, all of them `item`, that begin in line `place` of a page of the host (64 go round). Arrays that are used
-    /// one after the other at the same index begin in different ones: processors take a load for one of data that were
-    /// just stored if the addresses are alike within a page, and wait.
+    /// `length` copies of `item`, starting at cache line `place` (modulo 64) of a host page. Arrays that are
+    /// accessed one after the other with the same index get different places: if the addresses are equal
+    /// within a page, processors take a load to depend on a recent store, and stall (4K aliasing).
     pub fn new(length: usize, item: T, place: usize) -> Aligned<T> {
         let items = vec![item; length + (HOST_PAGE + HOST_LINE) / size_of::<T>()];
         let first = (items.as_ptr() as usize).wrapping_neg().wrapping_add(place * HOST_LINE) % HOST_PAGE;
@@ -31,22 +31,22 @@ impl<T: Copy> Aligned<T> {
         &self.items[self.start + first..][..count]
     }
 
-    /// The same, to change.
+    /// The same, mutable.
     #[inline]
     pub fn part_mut(&mut self, first: usize, count: usize) -> &mut [T] {
         &mut self.items[self.start + first..][..count]
     }
 
-    /// A part whose length is known.
+    /// A part of constant length.
     #[inline(always)]
     pub fn chunk<const N: usize>(&self, first: usize) -> &[T; N] {
-        self.items[self.start + first..].first_chunk().expect("there is more room than there are items")
+        self.items[self.start + first..].first_chunk().expect("the array has padding after its items")
     }
 
-    /// The same, to change.
+    /// The same, mutable.
     #[inline(always)]
     pub fn chunk_mut<const N: usize>(&mut self, first: usize) -> &mut [T; N] {
-        self.items[self.start + first..].first_chunk_mut().expect("there is more room than there are items")
+        self.items[self.start + first..].first_chunk_mut().expect("the array has padding after its items")
     }
 
     /// One item.
@@ -55,13 +55,13 @@ impl<T: Copy> Aligned<T> {
         &self.items[self.start + index]
     }
 
-    /// The same, to change.
+    /// The same, mutable.
     #[inline]
     pub fn one_mut(&mut self, index: usize) -> &mut T {
         &mut self.items[self.start + index]
     }
 
-    /// Bytes on the host.
+    /// Bytes allocated on the host.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.items.len() * size_of::<T>()
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_begins_at_its_place_in_a_page_of_the_host_and_so_does_its_copy() {
+    fn an_array_and_its_copy_begin_at_the_given_line_of_a_host_page() {
         for length in [0, 1, 16, 1000] {
             let mut array = Aligned::new(length, 7u32, 5);
             if length > 0 {

@@ -1,4 +1,4 @@
-//! What lies behind the last-level cache, as the caches see it; and the simplest such thing.
+//! Memory behind the last-level cache, as the caches use it, and a model with fixed latency.
 
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Calendar, PhysAddr, Ps};
@@ -7,26 +7,28 @@ use serde::de::DeserializeOwned;
 
 use crate::dram::{Dram, DramState};
 
-/// Margin before the earliest requester: requests from within it are still expected.
+/// Margin before the earliest requester within which requests are still expected.
 const BEHIND: Ps = Ps::from_us(10);
 
-/// Main memory, a line at a time. Requests may come in any order of time.
+/// Main memory, accessed by lines. Requests may come in any order of time.
 pub trait MainMemory {
-    /// What a snapshot keeps.
+    /// State to save.
     type State: Clone + Serialize + DeserializeOwned;
-    /// Prices a read that reaches the controller at `now`; returns when the data are back at its port.
+    /// Times a read that reaches the controller at `now`; returns when the data are back at the controller's
+    /// port.
     fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps;
-    /// Prices a write; returns when the controller has accepted it.
+    /// Times a write; returns when the controller has accepted it.
     fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps;
-    /// The present is `now`, and few requests are from before `behind` any more: what is over by then may be forgotten.
-    fn come_to(&mut self, _now: Ps, _behind: Ps) {}
-    /// The number of the channel that has a line.
+    /// Sets the current time. Few requests will come from before `behind`, so bookings before it may be
+    /// dropped.
+    fn advance_to(&mut self, _now: Ps, _behind: Ps) {}
+    /// Number of the channel that holds a line.
     fn channel(&self, _addr: PhysAddr) -> usize {
         0
     }
-    /// The state to keep.
+    /// Returns the state to save.
     fn save(&self) -> Self::State;
-    /// Takes a saved state over, or refuses it and stays as it is.
+    /// Restores a saved state, or rejects it and is unchanged.
     fn restore(&mut self, state: Self::State) -> Result<(), SnapshotError>;
 }
 
@@ -41,8 +43,8 @@ impl MainMemory for Dram {
         Dram::write(self, now, addr)
     }
 
-    fn come_to(&mut self, now: Ps, behind: Ps) {
-        Dram::come_to(self, now, behind);
+    fn advance_to(&mut self, now: Ps, behind: Ps) {
+        Dram::advance_to(self, now, behind);
     }
 
     fn channel(&self, addr: PhysAddr) -> usize {
@@ -58,22 +60,22 @@ impl MainMemory for Dram {
     }
 }
 
-/// Memory with one latency and one bandwidth, for tests and for studies in which memory shall not matter.
+/// Memory with one latency and one bandwidth, for tests and for studies without memory effects.
 #[derive(Clone, Debug)]
 pub struct FlatMemory {
     latency: Ps,
-    /// For which a line occupies the memory.
+    /// Time for which a line occupies the memory.
     line_time: Ps,
     busy: Calendar,
 }
 
 impl FlatMemory {
-    /// Memory that answers after `latency` and moves a line in `line_time`.
+    /// Memory that responds after `latency` and transfers a line in `line_time`.
     pub fn new(latency: Ps, line_time: Ps) -> FlatMemory {
         FlatMemory { latency, line_time, busy: Calendar::default() }
     }
 
-    /// Requests from before what is remembered.
+    /// Number of requests for a time before the oldest booking kept.
     pub fn late(&self) -> u64 {
         self.busy.late()
     }
@@ -90,7 +92,7 @@ impl MainMemory for FlatMemory {
         self.busy.book(now, self.line_time).saturating_add(self.line_time)
     }
 
-    fn come_to(&mut self, _now: Ps, behind: Ps) {
+    fn advance_to(&mut self, _now: Ps, behind: Ps) {
         self.busy.forget_before(behind.saturating_sub(BEHIND).0);
     }
 
@@ -100,7 +102,7 @@ impl MainMemory for FlatMemory {
 
     fn restore(&mut self, state: Calendar) -> Result<(), SnapshotError> {
         if state.end() > Ps(1 << 60) {
-            let problem = "memory is busy for too long".to_owned();
+            let problem = "the end of memory's busy time is out of range".to_owned();
             return Err(SnapshotError::Inconsistent { name: "memory".to_owned(), problem });
         }
         self.busy = state;

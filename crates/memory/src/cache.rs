@@ -1,4 +1,4 @@
-//! One cache: tags, and what limits how fast they can be used.
+//! One cache: tags, and the resources that limit its throughput.
 
 use doorbell_sim::memory::{LINE_BYTES, Level};
 use doorbell_sim::ports::PhysAddr;
@@ -12,34 +12,36 @@ use crate::slots::{Link, Ports, SlotsState};
 use crate::stats::CacheStats;
 use crate::tags::{Evicted, Flags, Slot, Tags, TagsState};
 
-/// How far before the present requests are expected nevertheless, in cycles: those of a hart that wakes while others are ahead of it.
+/// Cycles before the current time within which requests are still expected: those of a hart that wakes while
+/// others are ahead.
 const BEHIND: u64 = 2048;
 
-/// See the module. Times are cycles of whatever clock the cache runs on.
+/// One cache; see the module. Times are in cycles of the cache's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     pub tags: Tags,
     pub ports: Ports,
-    /// Ports that the writing of a line takes.
+    /// Ports taken by a line fill.
     pub fill_ports: u32,
-    /// The way of lines to the caches above, if it is narrower than the ports.
+    /// Link for lines to the upper caches, if it is narrower than the ports.
     pub data: Option<Link>,
     pub mshrs: InFlight,
     pub buffer: InFlight,
-    /// No request is expected from before, but for a short time: what is over by then is dropped.
+    /// Current time: no request is expected from more than [`BEHIND`] cycles before it, so older bookings are
+    /// dropped.
     pub now: u64,
     pub latency: u64,
-    /// From a line's arrival after a miss to its data at who asked for it.
+    /// From a line's arrival after a miss to its delivery to the requester.
     pub response: u64,
-    /// From a line's arrival to its victim's leaving.
+    /// From a line's arrival to its victim's departure.
     pub fill: u64,
     pub prefetcher: Prefetcher,
     pub stats: CacheStats,
-    /// Most accesses need nothing but [`Tags::quick_use`].
+    /// Whether most accesses need only [`Tags::quick_use`].
     pub quick: bool,
 }
 
-/// What a snapshot keeps.
+/// Saved state of a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CacheState {
     tags: (TagsState, ReplacerState),
@@ -52,7 +54,7 @@ pub(crate) struct CacheState {
     stats: CacheStats,
 }
 
-/// The level whose number stands with a line's time.
+/// Level with this number in the tags' arrival words.
 fn level(number: u8) -> Level {
     match number {
         0 => Level::L1,
@@ -64,7 +66,7 @@ fn level(number: u8) -> Level {
 }
 
 impl Cache {
-    /// An empty cache whose ports count `window` cycles in a ring.
+    /// An empty cache; the ports' booking ring covers `window` cycles.
     pub fn new(config: &CacheConfig, window: usize) -> Cache {
         let tags = Tags::new(config.sets(), config.ways, config.replacement);
         let prefetcher = Prefetcher::new(&config.prefetch);
@@ -85,18 +87,18 @@ impl Cache {
         }
     }
 
-    /// Tries [`Tags::quick_use`] from now on, if that finds something.
-    pub fn be_quick(mut self) -> Cache {
-        self.quick = !self.prefetcher.is_on() && self.tags.be_quick();
+    /// Enables [`Tags::quick_use`] if the configuration allows it.
+    pub fn enable_quick(mut self) -> Cache {
+        self.quick = !self.prefetcher.is_on() && self.tags.enable_quick();
         self
     }
 
-    /// Puts the empty cache into slices, over which pages are scattered or not.
+    /// Divides the empty cache into slices, with pages scattered over the sets or not.
     pub fn divide(&mut self, slices: u32, scatter: bool, base: PhysAddr) {
         self.tags.divide(slices, scatter, base);
     }
 
-    /// When a request that comes at `t` has a port.
+    /// Returns when a request that comes at `t` gets a port.
     #[inline]
     pub fn port(&mut self, t: u64) -> u64 {
         let at = self.ports.take(t, self.now);
@@ -106,7 +108,8 @@ impl Cache {
         at
     }
 
-    /// When the first bytes of a line that could leave for the caches above at `t` do so. Those asked for come first.
+    /// Returns when a line's first bytes, ready at `t`, leave for the upper caches. The critical word goes
+    /// first.
     #[inline]
     pub fn send(&mut self, t: u64) -> u64 {
         let Some(data) = &mut self.data else { return t };
@@ -115,7 +118,7 @@ impl Cache {
         at
     }
 
-    /// A line that comes at `t` is written into the array.
+    /// Takes ports for the fill of a line that arrives at `t`.
     #[inline]
     pub fn write_line(&mut self, t: u64) {
         for _ in 0..self.fill_ports {
@@ -123,7 +126,7 @@ impl Cache {
         }
     }
 
-    /// When a miss that is noticed at `t` has a miss register.
+    /// Returns when a miss detected at `t` gets a miss register.
     #[inline]
     pub fn admit(&mut self, t: u64) -> u64 {
         let at = self.mshrs.admit(t);
@@ -137,7 +140,7 @@ impl Cache {
         self.stats.mshr_cycles = self.mshrs.busy();
     }
 
-    /// When a dirty line that leaves at `t` has a write-back buffer.
+    /// Returns when a dirty line that leaves at `t` gets a write-back buffer.
     pub fn buffer(&mut self, t: u64) -> u64 {
         let at = self.buffer.admit(t);
         self.stats.buffer_wait_cycles += at - t;
@@ -149,8 +152,8 @@ impl Cache {
         self.buffer.hold(line, from, until, self.now.saturating_sub(BEHIND));
     }
 
-    /// When the data of a line that is there can be used by a request that would have them at `normal`; from which level
-    /// they come; and whether the line is still on its way.
+    /// Returns when a request that would get its data at `normal` can use a present line, the level that the
+    /// data come from, and whether the line is still in flight.
     #[inline]
     pub fn arrival(&mut self, slot: Slot, line: u32, normal: u64, here: Level) -> (u64, Level, bool) {
         if self.tags.is_settled(slot, normal) || self.tags.ready(slot).0 <= normal {
@@ -160,8 +163,8 @@ impl Cache {
         }
     }
 
-    /// Waits for a line on its way. Should it have been asked for at a later time than this request's, only because calls
-    /// do not come in order of time, then it is fetched as early as this request asks.
+    /// Waits for a line in flight. If its request has a later time than this one, only because calls are out
+    /// of time order, the line is fetched at this request's time.
     #[cold]
     fn merge(&mut self, slot: Slot, line: u32, normal: u64) -> (u64, Level, bool) {
         let (mut ready, from_level) = self.tags.ready(slot);
@@ -175,14 +178,15 @@ impl Cache {
         (ready, level(from_level), true)
     }
 
-    /// What has been counted. To keep hits cheap, accesses are only summed up here.
+    /// The counters. To keep hits cheap, accesses are only summed here.
     pub fn stats(&self) -> CacheStats {
         let accesses = self.stats.hits + self.stats.misses + self.stats.merges;
         let late_requests = self.ports.late() + self.mshrs.late() + self.buffer.late();
         CacheStats { accesses, late_requests, ..self.stats.clone() }
     }
 
-    /// Puts a line in that comes at a time from a level; time 0 means that no request waits for it. `reused`: it was used here before.
+    /// Fills a line that comes from a level at a time; time 0 means that no request waits for it. `reused`:
+    /// it was used here before.
     #[inline]
     pub fn insert(
         &mut self,
@@ -201,13 +205,13 @@ impl Cache {
         (slot, evicted)
     }
 
-    /// Takes a line out because its place is not wanted any more, as an eviction.
+    /// Removes a line that is no longer needed; counts as an eviction.
     pub fn give_up(&mut self, slot: Slot) -> Flags {
         self.stats.evictions += 1;
         self.tags.remove(slot)
     }
 
-    /// Takes a line away, not to make room.
+    /// Invalidates a line.
     pub fn take_away(&mut self, slot: Slot) -> Flags {
         let flags = self.tags.remove(slot);
         self.stats.invalidations += 1;
@@ -215,13 +219,13 @@ impl Cache {
         flags
     }
 
-    /// The same where the line may not be there.
+    /// Invalidates a line if it is present.
     pub fn take_away_line(&mut self, line: u32) -> Option<Flags> {
         let slot = self.tags.find(line)?;
         Some(self.take_away(slot))
     }
 
-    /// The first use of a line that had been fetched ahead; returns its flags as they are then.
+    /// Counts the first use of a prefetched line; returns its new flags.
     pub fn used_prefetched(&mut self, slot: Slot, flags: Flags, late: bool) -> Flags {
         self.stats.prefetches_useful += 1;
         self.stats.prefetches_late += u64::from(late);
@@ -243,19 +247,23 @@ impl Cache {
         }
     }
 
-    /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
+    /// Checks a saved state for a memory of `lines` lines; no time may be after `latest`.
     pub fn check(&self, state: &CacheState, lines: u32, latest: u64) -> Result<(), String> {
         self.tags.check(&state.tags, lines, latest)?;
         self.ports.check(&state.ports, latest)?;
         match (&self.data, &state.data) {
             (None, None) => {}
             (Some(data), Some(saved)) => data.check(saved, latest)?,
-            _ => return Err("lines on a way that is as wide as the ports, or the other way round".to_owned()),
+            _ => {
+                return Err(
+                    "the saved state and the machine differ in having a link to the upper caches".to_owned()
+                );
+            }
         }
         self.mshrs.check(&state.mshrs, latest)?;
         self.buffer.check(&state.buffer, latest)?;
         if state.now > latest {
-            return Err("a cache's present is impossibly late".to_owned());
+            return Err("a cache's current time is out of range".to_owned());
         }
         self.prefetcher.check(&state.prefetcher, lines)
     }

@@ -1,12 +1,13 @@
-//! What a line of memory holds, so that misses can be split: code, network data by part, everything else.
+//! Classes of line contents (code, network data by part, other), by which misses are broken down.
 //!
-//! Network data are known by the last device access to the line, which is kept for each line of RAM; code is known by
-//! being fetched. A line keeps its class until a device uses it for something else.
+//! Network data are classified by the last device access to the line, which is kept for each line of RAM.
+//! Code is classified when it is fetched. A line keeps its class until a device uses it for something else.
 //!
-//! *Network data* are fewer, since buffers are used again for other things. A line becomes network data when a device writes or reads
-//! it. One of a frame that was received stops being it when a core stores to it: its contents are the core's then, until a device uses the
-//! line again. One that a device read, as it sent it, stays: cores fill it again for it to be read, and where they use it for anything else
-//! meanwhile, that is not told apart. Descriptors stay, as long as there is a ring.
+//! *Network data* is a narrower set, since buffers are reused for other purposes. A line becomes network data
+//! when a device writes or reads it. A line of a received frame stops being network data when a core stores
+//! to it: the contents are then the core's, until a device uses the line again. A line of a transmitted frame
+//! (read by a device) stays network data: cores refill it for the next transmission, and other uses in
+//! between are not distinguished. Descriptor lines stay network data as long as the ring exists.
 
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaKind;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::paged::Paged;
 
-/// See the module.
+/// Class of a line's contents; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum DataClass {
@@ -34,7 +35,7 @@ pub enum DataClass {
 }
 
 impl DataClass {
-    /// How many classes there are.
+    /// Number of classes.
     pub const COUNT: usize = DataClass::TxDescriptor as usize + 1;
     /// All, in the order of listings.
     pub const ALL: [DataClass; DataClass::COUNT] = [
@@ -46,7 +47,7 @@ impl DataClass {
         DataClass::TxDescriptor,
     ];
 
-    /// The class of what a device accesses; `header_bytes` says how much of a frame is its header.
+    /// Class of the data that a device accesses; `header_bytes` is the length of a frame's header.
     pub fn of(access: &DmaAccess, header_bytes: u32) -> DataClass {
         match access.kind {
             DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback => DataClass::RxDescriptor,
@@ -56,7 +57,7 @@ impl DataClass {
         }
     }
 
-    /// Whether a device put it there or fetches it.
+    /// Whether a device writes or reads this class.
     pub const fn is_network(self) -> bool {
         self as u8 >= DataClass::Header as u8
     }
@@ -73,15 +74,15 @@ impl DataClass {
     }
 }
 
-/// What a device does to a line.
+/// Kind of device access to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// The class of each line of RAM and whether it is network data, four bits a line: a class, and for headers and payload, whether a device
-/// has read it since it wrote it, or else, whether a core has stored to it since.
+/// Class of each line of RAM, four bits per line: the class, and two flags for headers and payload: read by a
+/// device since its last write, or overwritten by a core since.
 #[derive(Clone, Debug)]
 pub(crate) struct LineClasses {
     pairs: Paged<u8>,
@@ -91,11 +92,11 @@ pub(crate) struct LineClasses {
 const READ: u8 = 8;
 /// A line of a frame that a core has overwritten since a device wrote it.
 const OVERWRITTEN: u8 = 4;
-/// Headers and payload, with nothing else known of them.
+/// Headers and payload with no flag set.
 const HEADER: u8 = DataClass::Header as u8;
 const PAYLOAD: u8 = DataClass::Payload as u8;
 
-/// What a snapshot keeps of them: runs of equal pairs of lines.
+/// Saved classes: runs of equal pairs of lines.
 pub(crate) type ClassRuns = Vec<(u32, u8)>;
 
 impl LineClasses {
@@ -116,7 +117,7 @@ impl LineClasses {
         }
     }
 
-    /// A device uses a line.
+    /// Records that a device uses a line.
     #[inline]
     pub fn set(&mut self, line: u32, class: DataClass, access: Access) {
         let (pair, shift) = (self.pairs.at(line as usize / 2), 4 * (line & 1));
@@ -125,7 +126,7 @@ impl LineClasses {
         *pair = *pair & !(0xf << shift) | bits << shift;
     }
 
-    /// A core stores to a line.
+    /// Records that a core stores to a line.
     #[inline]
     pub fn stored(&mut self, line: u32) {
         if let HEADER | PAYLOAD = self.bits(line) {
@@ -159,15 +160,18 @@ impl LineClasses {
         runs
     }
 
-    /// Says whether the runs are as many lines as there are, each with a class that exists.
+    /// Checks that the runs cover all lines and contain only valid classes.
     pub fn check(&self, runs: &ClassRuns) -> Result<(), String> {
         let pairs: u64 = runs.iter().map(|run| u64::from(run.0)).sum();
         if pairs != self.pairs.len() as u64 {
-            return Err(format!("classes of {pairs} pairs of lines for {}", self.pairs.len()));
+            return Err(format!(
+                "the saved state has classes of {pairs} pairs of lines, the machine has {}",
+                self.pairs.len()
+            ));
         }
-        let known = |bits: u8| matches!(bits, 0 | 2..8) || matches!(bits ^ READ, HEADER | PAYLOAD);
-        match runs.iter().find(|run| !known(run.1 & 0xf) || !known(run.1 >> 4)) {
-            Some(run) => Err(format!("a pair of lines of the classes {:#x}", run.1)),
+        let valid = |bits: u8| matches!(bits, 0 | 2..8) || matches!(bits ^ READ, HEADER | PAYLOAD);
+        match runs.iter().find(|run| !valid(run.1 & 0xf) || !valid(run.1 >> 4)) {
+            Some(run) => Err(format!("invalid line classes {:#x} in the saved state", run.1)),
             None => Ok(()),
         }
     }
@@ -182,7 +186,7 @@ impl LineClasses {
     }
 }
 
-/// How many pairs at the front are this one. Most of RAM is of one class, so whole blocks are compared first.
+/// Number of leading pairs equal to `pair`. Most of RAM has one class, so whole blocks are compared first.
 fn leading(pairs: &[u8], pair: u8) -> usize {
     const BLOCK: usize = 256;
     let blocks = pairs.chunks_exact(BLOCK).take_while(|block| **block == [pair; BLOCK]).count() * BLOCK;
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_where_the_class_changes_be_it_in_a_block_or_at_its_edge() {
+    fn runs_end_where_the_class_changes_inside_a_block_or_at_its_edge() {
         for at in [0, 1, 510, 511, 512, 513, 1023, 1024, 3999, 8191, 8192, 19_999] {
             let mut classes = LineClasses::new(20_000);
             classes.set(at, DataClass::Payload, Access::Write);
@@ -233,15 +237,15 @@ mod tests {
         let mut restored = LineClasses::new(9);
         restored.check(&runs).unwrap();
         restored.restore(&runs);
-        let seen: Vec<u8> = (0..9).map(|line| restored.get(line) as u8).collect();
-        assert_eq!(seen, [0, 0, 0, 3, 5, 0, 0, 0, 0]);
+        let classes: Vec<u8> = (0..9).map(|line| restored.get(line) as u8).collect();
+        assert_eq!(classes, [0, 0, 0, 3, 5, 0, 0, 0, 0]);
         assert!(LineClasses::new(20).check(&runs).is_err());
-        assert!(restored.check(&vec![(5, 0x01)]).is_err(), "code is not a device's");
-        assert!(restored.check(&vec![(5, 0xc0)]).is_err(), "no ring is overwritten");
+        assert!(restored.check(&vec![(5, 0x01)]).is_err(), "a device does not set the class code");
+        assert!(restored.check(&vec![(5, 0xc0)]).is_err(), "descriptors cannot be marked overwritten");
     }
 
     #[test]
-    fn what_was_received_is_network_data_until_a_core_stores_to_it_and_what_is_sent_stays() {
+    fn received_lines_are_network_data_until_a_core_stores_and_sent_lines_stay() {
         let mut classes = LineClasses::new(8);
         assert!(!classes.is_network_data(0));
         for (line, class) in [(2, DataClass::Header), (3, DataClass::Payload)] {

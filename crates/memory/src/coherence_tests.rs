@@ -1,4 +1,5 @@
-//! What a directory costs, to the cycle; who it knows of, in every state that few lines can be in; what harts take from each other.
+//! Latencies of a directory, to the cycle; coherence in every reachable state of a few lines; sharing
+//! counters.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,8 +19,8 @@ type System = MemorySystem<FlatMemory>;
 
 const BASE: u64 = 0x8000_0000;
 
-/// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way and two cycles a line, LLC 20, memory 100; the directory's
-/// look-up 3, a snoop 9.
+/// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way and two cycles per line, LLC 20,
+/// memory 100; the directory's look-up 3, a snoop 9.
 fn config(answers: Answers) -> MemoryConfig {
     let mut config = MemoryConfig::default();
     config.interconnect.clock = Hertz(2_000_000_000);
@@ -28,10 +29,10 @@ fn config(answers: Answers) -> MemoryConfig {
     config
 }
 
-/// From a request to the end of the LLC's look-up, and from there back with a line's first half.
-const LOOKED: u64 = 2 + 12 + 6 + 20;
+/// From a request to the end of the LLC's look-up, and from there back with the first half of a line.
+const LOOKUP: u64 = 2 + 12 + 6 + 20;
 const BACK: u64 = 6;
-/// From the look-up to a snoop's answer, without a line and with one, which takes two cycles of its link.
+/// From the look-up to a snoop's response, without a line and with one, which takes two cycles of its link.
 const ANSWER: u64 = 3 + 6 + 9;
 const LINE: u64 = ANSWER + 1;
 
@@ -58,31 +59,31 @@ fn store(system: &mut System, hart: usize, cycle: u64) -> Served {
 }
 
 #[test]
-fn a_line_that_another_core_owns_takes_three_hops_or_four() {
+fn a_line_owned_by_another_core_takes_three_or_four_hops() {
     for (answers, hop) in [(Answers::Direct, 0), (Answers::Home, BACK)] {
         let mut system = system_of(&config(answers), 2);
         let transfer = |at| Served { at, level: Level::Peer };
         store(&mut system, 0, 1_000);
         assert_eq!(
             load(&mut system, 1, 2_000),
-            transfer(2_000 + LOOKED + LINE + hop + BACK),
+            transfer(2_000 + LOOKUP + LINE + hop + BACK),
             "it is modified"
         );
         assert_eq!(load(&mut system, 1, 3_000).at, 3_002);
-        // Now both may read it, and the LLC has the newest copy: who wants to write waits for one acknowledgement.
+        // Now both may read it, and the LLC has the newest copy: a store waits for one acknowledgement.
         assert_eq!(
             store(&mut system, 1, 4_000),
-            transfer(4_000 + LOOKED + ANSWER + hop + BACK),
+            transfer(4_000 + LOOKUP + ANSWER + hop + BACK),
             "an upgrade"
         );
-        assert_eq!(store(&mut system, 0, 5_000), transfer(5_000 + LOOKED + LINE + hop + BACK), "to write it");
+        assert_eq!(store(&mut system, 0, 5_000), transfer(5_000 + LOOKUP + LINE + hop + BACK), "to write it");
         system.check_invariants().unwrap();
-        // A line that was only read is asked for all the same: its owner might have written it.
+        // A line that was only read is snooped as well: its owner might have written it.
         let other = 1 << 16;
         access(&mut system, 0, 6_000, AccessKind::Load, other);
         let read = access(&mut system, 1, 7_000, AccessKind::Load, other);
-        assert_eq!(read, transfer(7_000 + LOOKED + LINE + hop + BACK), "it is exclusive");
-        // A third would find it in the LLC.
+        assert_eq!(read, transfer(7_000 + LOOKUP + LINE + hop + BACK), "it is exclusive");
+        // A third core would hit the LLC.
         let stats = system.stats();
         assert_eq!((stats.harts[1].sharing.hit, stats.harts[1].sharing.hitm), (1, 1));
         assert_eq!((stats.directory.snoops, stats.directory.forwards), (4, 3));
@@ -90,35 +91,35 @@ fn a_line_that_another_core_owns_takes_three_hops_or_four() {
 }
 
 #[test]
-fn who_writes_waits_for_the_last_of_all_sharers_and_snoops_leave_one_a_cycle() {
+fn a_store_waits_for_the_last_sharer_and_one_snoop_leaves_per_cycle() {
     for harts in [2, 3, 8, 16, 63] {
         let mut system = system_of(&config(Answers::Direct), harts);
         (0..harts).for_each(|hart| {
             load(&mut system, hart, 1_000 * (1 + hart as u64));
         });
         let others = harts as u64 - 1;
-        let expected = 100_000 + LOOKED + ANSWER + (others - 1) + BACK;
+        let expected = 100_000 + LOOKUP + ANSWER + (others - 1) + BACK;
         assert_eq!(store(&mut system, 0, 100_000).at, expected, "{harts} harts");
-        // One that had not got it: the line comes from the LLC meanwhile.
+        // For a hart that does not have the line, it comes from the LLC meanwhile.
         let mut system = system_of(&config(Answers::Direct), harts + 1);
         (0..harts).for_each(|hart| {
             load(&mut system, hart, 1_000 * (1 + hart as u64));
         });
-        let expected = 100_000 + LOOKED + ANSWER + others + BACK;
+        let expected = 100_000 + LOOKUP + ANSWER + others + BACK;
         assert_eq!(store(&mut system, harts, 100_000), Served { at: expected, level: Level::Llc });
         system.check_invariants().unwrap();
     }
 }
 
 #[test]
-fn requests_for_one_line_follow_each_other_a_snoop_and_a_crossing_apart() {
+fn queued_stores_to_one_line_are_a_snoop_and_a_crossing_apart() {
     let harts = 8;
     for (answers, hop) in [(Answers::Direct, 0), (Answers::Home, BACK)] {
         let mut system = system_of(&config(answers), harts);
         store(&mut system, 0, 1_000);
         let first = store(&mut system, 1, 2_000).at;
-        assert_eq!(first, 2_000 + LOOKED + LINE + hop + BACK);
-        // They have all asked before the first has it: each waits for the one before.
+        assert_eq!(first, 2_000 + LOOKUP + LINE + hop + BACK);
+        // All requests are issued before the first gets the line: each waits for the previous one.
         for hart in 2..harts {
             let at = store(&mut system, hart, 2_000 + hart as u64).at;
             assert_eq!(at, first + (hart as u64 - 1) * (9 + 1 + hop + BACK), "hart {hart}");
@@ -131,23 +132,23 @@ fn a_device_waits_for_the_owner_or_for_all_sharers() {
     let access = DmaAccess::plain(0, DmaKind::RxData, 0);
     let ps = |cycles: u64| Ps(cycles * 500);
     // From the request to the look-up, and back; a line takes one cycle of the root complex's link.
-    let (looked, back) = (10 + 20, 10);
+    let (lookup, back) = (10 + 20, 10);
     let mut system = system_of(&config(Answers::Direct), 4);
     store(&mut system, 0, 1_000);
     let read = system.device_read(ps(2_000), PhysAddr(BASE), 64, access);
-    assert_eq!(read, ps(2_000 + looked + LINE + 6 + back), "the owner has it");
+    assert_eq!(read, ps(2_000 + lookup + LINE + 6 + back), "the owner has it");
     (1..4).for_each(|hart| {
         load(&mut system, hart, 2_000 + 1_000 * hart as u64);
     });
     let write = system.device_write(ps(9_000), PhysAddr(BASE), 64, access);
-    assert_eq!(write, ps(9_000 + looked + ANSWER + 3 + 6), "four copies go");
+    assert_eq!(write, ps(9_000 + lookup + ANSWER + 3 + 6), "four copies are invalidated");
     let write = system.device_write(ps(9_500), PhysAddr(BASE), 64, access);
-    assert_eq!(write, ps(9_500 + looked), "there are none");
+    assert_eq!(write, ps(9_500 + lookup), "no copies");
     system.check_invariants().unwrap();
 }
 
 #[test]
-fn a_full_directory_takes_the_copies_of_the_line_used_last_longest_ago_away() {
+fn a_full_directory_invalidates_the_copies_of_the_least_recently_used_line() {
     let mut config = config(Answers::Direct);
     (config.coherence.entries, config.coherence.ways) = (8, 8);
     let mut system = system_of(&config, 2);
@@ -155,7 +156,7 @@ fn a_full_directory_takes_the_copies_of_the_line_used_last_longest_ago_away() {
     for line in 0..8 {
         access(&mut system, (line % 2) as usize, 1_000 * (line + 1), AccessKind::Store, at(line));
     }
-    // The first one is used again by the other core, which the directory sees, so that the second goes.
+    // The other core uses the first line, which the directory records, so the second one is the victim.
     access(&mut system, 1, 20_000, AccessKind::Load, at(0));
     access(&mut system, 0, 21_000, AccessKind::Load, at(8));
     system.check_invariants().unwrap();
@@ -165,25 +166,26 @@ fn a_full_directory_takes_the_copies_of_the_line_used_last_longest_ago_away() {
         (stats.back_invalidations, stats.back_invalidated_copies, stats.back_invalidated_dirty),
         (1, 1, 1)
     );
-    // What had been written is in the LLC now.
+    // The dirty line is in the LLC now.
     let back = access(&mut system, 1, 23_000, AccessKind::Load, at(1));
-    assert_eq!(back, Served { at: 23_000 + LOOKED + BACK, level: Level::Llc });
+    assert_eq!(back, Served { at: 23_000 + LOOKUP + BACK, level: Level::Llc });
 }
 
 #[test]
-fn what_a_directory_cannot_have_is_refused() {
+fn invalid_directory_parameters_are_rejected() {
     let mut config = config(Answers::Direct);
     (config.coherence.entries, config.coherence.ways) = (1000, 12);
-    let says = "coherence.entries is 1000; with 12 ways it must be 12 · a power of two, such as 1536";
-    assert_eq!(config.validate(2).unwrap_err(), says);
+    let message = "coherence.entries is 1000; with 12 ways it must be 12 · a power of two, such as 1536";
+    assert_eq!(config.validate(2).unwrap_err(), message);
     (config.coherence.entries, config.llc.slices) = (12, 4);
-    let says = "coherence.entries is 12; with 12 ways in 4 slices it must be 48 · a power of two, such as 48";
-    assert_eq!(config.validate(2).unwrap_err(), says);
+    let message =
+        "coherence.entries is 12; with 12 ways in 4 slices it must be 48 · a power of two, such as 48";
+    assert_eq!(config.validate(2).unwrap_err(), message);
     (config.coherence.entries, config.coherence.snoop) = (0, 1001);
     assert_eq!(config.validate(2).unwrap_err(), "coherence.snoop is 1001; it must be from 0 to 1000");
 }
 
-/// One step of the exhaustive walk.
+/// One step of the exhaustive search.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Core(usize, AccessKind, u64),
@@ -201,7 +203,7 @@ fn take(system: &mut System, step: Step) {
     }
 }
 
-/// Of each hart and the LLC, what they say of each line.
+/// State of each line in each hart's caches and the LLC.
 fn state(system: &System, lines: u32) -> Vec<Option<u8>> {
     let mut all = Vec::new();
     let caches = system.harts.iter().flat_map(|hart| [&hart.l1i, &hart.l1d, &hart.l2]);
@@ -211,14 +213,15 @@ fn state(system: &System, lines: u32) -> Vec<Option<u8>> {
     all
 }
 
-/// Every state that two or three harts and a device can bring a line or two into, found one after the other: in each, at most one owns a line,
-/// the private caches are where the directory says, and what is in a cache above is below where it has to be.
+/// Breadth-first search of every state that two or three harts and a device can bring one or two lines into.
+/// In each state a line has at most one owner, the directory lists exactly the private caches that have a
+/// line, and inclusion holds.
 #[test]
-fn every_state_that_can_be_reached_is_coherent() {
+fn every_reachable_state_is_coherent() {
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
         for (harts, lines, entries) in [(3, 1, 0), (2, 2, 0), (3, 2, 1)] {
             let mut config = config(Answers::Direct);
-            // Room for one line in each private cache and in the LLC of two.
+            // Room for one line in each private cache and for two in the LLC.
             for cache in [&mut config.l1i, &mut config.l1d, &mut config.l2] {
                 (cache.size, cache.ways) = (Bytes(64), 1);
             }
@@ -251,7 +254,7 @@ fn every_state_that_can_be_reached_is_coherent() {
     }
 }
 
-/// What is said of sharing, kept as plainly as can be: of each hart, when it lost which line, and all stores since the beginning.
+/// Reference of the sharing counters: for each hart, when it lost which line, and all stores since the start.
 #[derive(Default)]
 struct Plain {
     has: BTreeMap<(usize, u64), bool>,
@@ -315,9 +318,10 @@ fn sharing_misses_are_true_or_false_as_in_a_list_of_all_stores() {
     }
 }
 
-/// Lines of a hart that walks through more than the LLC holds, which another's lines survive where it may take one way only.
+/// A hart that streams through more than the LLC's capacity evicts another hart's lines, unless it is limited
+/// to one way.
 #[test]
-fn a_hart_with_a_mask_of_ways_leaves_the_others_alone() {
+fn a_hart_with_an_llc_way_mask_does_not_evict_lines_in_other_ways() {
     for (masks, survive) in [([WayMask::ALL; 2], false), ([WayMask(0xfffe), WayMask(1)], true)] {
         let mut config = config(Answers::Direct);
         (config.llc.size, config.llc.ways) = (Bytes(64 << 10), 16);
@@ -338,7 +342,7 @@ fn a_hart_with_a_mask_of_ways_leaves_the_others_alone() {
             }
         };
         walk(&mut system, 0, 0, own, AccessKind::Load);
-        // Written lines come to the LLC a second time, when they leave the L2.
+        // Dirty lines enter the LLC a second time, when they leave the L2.
         walk(&mut system, 1, 512 << 10, 256 << 10, AccessKind::Store);
         let before = system.stats().traffic.memory_reads;
         walk(&mut system, 0, 0, own, AccessKind::Load);
@@ -351,14 +355,14 @@ fn a_hart_with_a_mask_of_ways_leaves_the_others_alone() {
 }
 
 #[test]
-fn without_a_word_several_cores_have_a_directory_and_one_has_none() {
+fn several_cores_have_a_directory_by_default_and_one_has_none() {
     let has = |cores: usize, change: fn(&mut MemoryConfig)| {
         let mut config = MemoryConfig::default();
         change(&mut config);
         system_of(&config, cores).has_directory()
     };
     assert_eq!([1, 2, 8].map(|cores| has(cores, |_| ())), [false, true, true]);
-    assert!(has(1, |config| config.coherence.entries = 12 * 64), "what is given room is there");
+    assert!(has(1, |config| config.coherence.entries = 12 * 64), "entries enable the directory");
     assert!(has(1, |config| config.coherence.kind = CoherenceKind::Directory));
     assert!(!has(2, |config| config.coherence.kind = CoherenceKind::Ideal));
 }

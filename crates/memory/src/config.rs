@@ -1,7 +1,7 @@
-//! The parameters of caches and interconnect, as a configuration file spells them.
+//! Configuration of caches and interconnect.
 //!
-//! Defaults are those of the gem5 paper's machine where it gives them (ISPASS 2024, table I), else of a server part of
-//! its time.
+//! Defaults are those of the machine in the gem5 paper (ISPASS 2024, table I) where it gives them, else those
+//! of a server of its time.
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Bytes, Hertz};
@@ -17,37 +17,39 @@ use crate::replacement::Replacement;
 use crate::slices::SLICES;
 use crate::ways::{WAYS_MAX, WayMask};
 
-/// A private cache. Its times are core cycles.
+/// A private cache. Times are in core cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheConfig {
     /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two.
     pub size: Bytes,
-    /// Lines of a set, 1 to 32.
+    /// Lines per set, 1 to 32.
     pub ways: u32,
-    /// Core cycles from a request's arrival to its data, or to the request for it one level further, 0 to 1000.
+    /// Core cycles from a request's arrival to its data on a hit, or to the request to the next level on a
+    /// miss, 0 to 1000.
     pub latency: u32,
-    /// Core cycles on the way back of a miss: from the line's arrival from the level below to its data at the level above, 0 to 1000.
+    /// Core cycles on the return path of a miss: from the line's arrival from the level below to its delivery
+    /// to the level above, 0 to 1000.
     pub response: u32,
-    /// Core cycles from a line's arrival to its writing into the array, when the line whose place it takes leaves, 0 to 1000. Whoever
-    /// waits for the line has it at once, and the miss register is free.
+    /// Core cycles from a line's arrival to its write into the array, when the victim leaves, 0 to 1000.
+    /// Requests that wait for the line get it on arrival, and the miss register is freed then.
     pub fill: u32,
-    /// Accesses a cycle, 1 to 64.
+    /// Accesses per cycle, 1 to 64.
     pub ports: u32,
-    /// Ports that a line's writing into the array takes in its cycle, 0 to 64 and at most `ports`. With 0 lines are written through a port of
+    /// Ports that a line fill takes in its cycle, 0 to 64 and at most `ports`. With 0, fills use a port of
     /// their own.
     #[serde(skip_serializing_if = "is_zero")]
     pub fill_ports: u32,
-    /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Only of the second level.
+    /// Bytes per cycle to the first-level caches, 0 to 1024; 0: a line per port. Second level only.
     #[serde(skip_serializing_if = "is_zero")]
     pub bytes_per_cycle: u32,
-    /// Misses on their way at a time, 1 to 256.
+    /// Outstanding misses (miss registers), 1 to 256.
     pub mshrs: u32,
-    /// Dirty lines on their way to the level below at a time, 1 to 256.
+    /// Dirty lines in flight to the level below, 1 to 256.
     pub write_buffers: u32,
-    /// Which line goes next: "lru", "nru", "srrip" or "drrip".
+    /// Replacement policy: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
-    /// What is fetched ahead.
+    /// Hardware prefetcher.
     pub prefetch: PrefetchConfig,
 }
 
@@ -71,49 +73,50 @@ impl Default for CacheConfig {
     }
 }
 
-/// What the LLC holds of what is in private caches.
+/// Relation of the LLC's contents to those of the private caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
-    /// All of it: what leaves the LLC leaves the private caches.
+    /// Holds every line of the private caches: a line evicted from the LLC also leaves them.
     Inclusive,
-    /// What was fetched through it and has not been replaced.
+    /// Holds lines that were fetched through it, until they are replaced.
     #[default]
     NonInclusive,
-    /// What has left the private caches, mostly: it is filled by their victims, and gives a line away when one core has it.
+    /// Holds mostly victims of the private caches. A line is deallocated when one core takes it alone.
     Exclusive,
 }
 
-/// The shared last-level cache. Its times are cycles of the interconnect.
+/// The shared last-level cache. Times are in interconnect cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcConfig {
-    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of 20 ways · 128 KiB
-    /// have 55 MiB.
+    /// Bytes of data, 64B to 1GiB: ways · 64 B · a power of two, times the odd part of `slices`: 22 slices of
+    /// 20 ways · 128 KiB have 55 MiB.
     pub size: Bytes,
-    /// Lines of a set, 1 to 32.
+    /// Lines per set, 1 to 32.
     pub ways: u32,
     /// Interconnect cycles from a request's arrival to its data, or to the request to memory, 0 to 1000.
     pub latency: u32,
-    /// Interconnect cycles on the way back of a miss, from the line's arrival from memory to its data's leaving, 0 to 1000.
+    /// Interconnect cycles on the return path of a miss, from the line's arrival from memory to its
+    /// departure, 0 to 1000.
     pub response: u32,
-    /// Accesses a cycle over all banks, 1 to 64; of each slice, where `memory.fabric` gives slices places.
+    /// Accesses per cycle over all banks, 1 to 64; per slice, if `memory.fabric` gives slices positions.
     pub ports: u32,
-    /// Misses on their way at a time, of cores and devices together, 1 to 256.
+    /// Outstanding misses (miss registers) of cores and devices together, 1 to 256.
     pub mshrs: u32,
-    /// Dirty lines on their way to memory at a time, 1 to 256.
+    /// Dirty lines in flight to memory, 1 to 256.
     pub write_buffers: u32,
-    /// Which line goes next: "lru", "nru", "srrip" or "drrip".
+    /// Replacement policy: "lru", "nru", "srrip" or "drrip".
     pub replacement: Replacement,
-    /// Slices over which Intel's hash of the address spreads lines, each with as many sets: 1, 2, 4, 8, 10, 16, 18, 20 or 22; with
-    /// 1 there is no hash. That of 10 is made of that of 20.
+    /// Slices, with equal numbers of sets, over which Intel's address hash spreads lines: 1, 2, 4, 8, 10, 16,
+    /// 18, 20 or 22. With 1 there is no hash. The hash of 10 is derived from that of 20.
     pub slices: u32,
-    /// Whether, for the choice of sets, pages of 4 KiB lie in no order, as those do that a machine hands out which has run for long: the
-    /// RAM of one that has just booted is in one piece, and buffers of a pool lie in it one behind the other.
+    /// Whether 4 KiB pages are scattered over the sets, like the pages of a machine that has run for a long
+    /// time. On a freshly booted machine RAM is contiguous, and the buffers of a pool are adjacent.
     pub scatter: bool,
     /// "inclusive", "non-inclusive" or "exclusive".
     pub inclusion: Inclusion,
-    /// The ways that cores' lines may take: "all", "4-15".
+    /// Ways in which cores' lines may be allocated: "all", "4-15".
     pub core_ways: WayMask,
 }
 
@@ -136,23 +139,24 @@ impl Default for LlcConfig {
     }
 }
 
-/// What joins private caches, the LLC, memory controllers and the root complex. Requests, snoops and acknowledgements have
-/// latency; lines have bandwidth too, on a link of each core and of the root complex, in each direction.
+/// The interconnect of private caches, LLC, memory controllers and root complex. Requests, snoops and
+/// acknowledgements have latency only. Lines also have bandwidth, on a link per core and one of the root
+/// complex, in each direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterconnectConfig {
     /// The clock of interconnect and LLC, 1MHz to 100GHz.
     pub clock: Hertz,
-    /// Cycles from a core to the LLC, and as many back, 0 to 10000. On a ring or mesh (`memory.fabric`) this and the times below are
-    /// without the way from stop to stop.
+    /// Cycles from a core to the LLC, and the same back, 0 to 10000. On a ring or mesh (`memory.fabric`) this
+    /// and the times below exclude the hops between stops.
     pub latency: u32,
-    /// Bytes a cycle of each core's link, each way, 1 to 1024.
+    /// Bytes per cycle of each core's link, each way, 1 to 1024.
     pub bytes_per_cycle: u32,
     /// Cycles from the LLC to a private cache that has a copy, and back, 0 to 10000.
     pub snoop_latency: u32,
-    /// Cycles from the root complex to the LLC, and as many back, 0 to 10000.
+    /// Cycles from the root complex to the LLC, and the same back, 0 to 10000.
     pub io_latency: u32,
-    /// Bytes a cycle of the root complex's link, each way, 1 to 1024.
+    /// Bytes per cycle of the root complex's link, each way, 1 to 1024.
     pub io_bytes_per_cycle: u32,
 }
 
@@ -169,7 +173,7 @@ impl Default for InterconnectConfig {
     }
 }
 
-/// Where a page walk enters.
+/// Cache level at which page walks enter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WalkEntry {
@@ -180,31 +184,31 @@ pub enum WalkEntry {
     L2,
 }
 
-/// All of it.
+/// Parameters of the memory system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryConfig {
-    /// Levels of cache, 2 or 3. With 2 what the first level misses goes to the last one, and `l2` counts for nothing.
+    /// Cache levels, 2 or 3. With 2, first-level misses go to the last level and `l2` has no effect.
     pub levels: u32,
     /// First-level instruction cache of each hart.
     pub l1i: CacheConfig,
     /// First-level data cache of each hart.
     pub l1d: CacheConfig,
-    /// Second-level cache of each hart, which includes its first-level ones.
+    /// Second-level cache of each hart; it includes the first-level caches.
     pub l2: CacheConfig,
     /// The shared last-level cache.
     pub llc: LlcConfig,
-    /// What joins them.
+    /// The interconnect of these caches, memory and devices.
     pub interconnect: InterconnectConfig,
-    /// How far cores, slices, memory controllers and devices are from each other.
+    /// Distances of cores, slices, memory controllers and devices.
     #[serde(skip_serializing_if = "FabricConfig::is_default")]
     pub fabric: FabricConfig,
-    /// How copies in private caches are found and kept coherent.
+    /// Method of finding copies in private caches and keeping them coherent.
     #[serde(skip_serializing_if = "CoherenceConfig::is_default")]
     pub coherence: CoherenceConfig,
-    /// Where page walks enter: "l1d" or "l2".
+    /// Cache level at which page walks enter: "l1d" or "l2".
     pub walks: WalkEntry,
-    /// Bytes of a frame that are counted as its header, 0 to 65536.
+    /// Bytes of a frame that count as its header, 0 to 65536.
     pub header_bytes: u32,
     /// Direct cache access.
     pub dca: DcaConfig,
@@ -251,11 +255,11 @@ pub(crate) fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(
     Err(format!("{name} is {value}; it must be from {least} to {most}"))
 }
 
-/// How many sets a cache of this size has, in so many slices, of which each has a power of two of them.
+/// Sets of a cache of this size over all slices; the sets per slice are a power of two.
 fn sets(size: Bytes, ways: u32, slices: u32) -> Result<u32, String> {
     between("ways", ways, 1, WAYS_MAX)?;
     let way_bytes = size.0 / u64::from(ways);
-    // What must be a power of two times 64 bytes.
+    // Odd factor of the slice count; a way's bytes divided by it must be a power of two times 64.
     let odd = u64::from(slices >> slices.trailing_zeros());
     if size.0 > 1 << 30
         || way_bytes < 64 * odd
@@ -275,12 +279,12 @@ fn sets(size: Bytes, ways: u32, slices: u32) -> Result<u32, String> {
 }
 
 impl CacheConfig {
-    /// How many sets there are; the configuration has to be valid.
+    /// Number of sets; the configuration must be valid.
     pub(crate) fn sets(&self) -> u32 {
         (self.size.0 / LINE_BYTES / u64::from(self.ways)) as u32
     }
 
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_in_slices(1)
     }
@@ -300,12 +304,12 @@ impl CacheConfig {
 }
 
 impl LlcConfig {
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     fn validate(&self) -> Result<(), String> {
         let slices = self.slices;
         if !SLICES.contains(&slices) {
-            let known = SLICES.map(|slices| slices.to_string()).join(", ");
-            return Err(format!("llc.slices is {slices}; known are the hashes of {known} slices"));
+            let valid = SLICES.map(|slices| slices.to_string()).join(", ");
+            return Err(format!("llc.slices is {slices}; it must be one of {valid}"));
         }
         let cache = self.cache();
         cache.validate_in_slices(slices).map_err(|problem| format!("llc.{problem}"))?;
@@ -318,7 +322,7 @@ impl LlcConfig {
         self.core_ways.validate("llc.core_ways", self.ways)
     }
 
-    /// As a cache, without what only the LLC has.
+    /// The parameters that the LLC shares with other caches.
     pub(crate) fn cache(&self) -> CacheConfig {
         CacheConfig {
             size: self.size,
@@ -337,7 +341,7 @@ impl LlcConfig {
     }
 }
 
-/// The part of a [`MemoryConfig`] that each hart has for itself, and in which harts may differ.
+/// The part of a [`MemoryConfig`] that each hart has privately; harts may differ in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrivateConfig {
@@ -347,15 +351,16 @@ pub struct PrivateConfig {
     pub l1d: CacheConfig,
     /// Second-level cache, which includes the first-level ones.
     pub l2: CacheConfig,
-    /// Where page walks enter.
+    /// Cache level at which page walks enter.
     pub walks: WalkEntry,
-    /// The ways of the last level that this hart's lines may take, of which `memory.llc.core_ways` says what all have: "all", "4-15". Intel
-    /// has such masks as Cache Allocation Technology, Arm as cache portion partitioning (MPAM).
+    /// Ways of the last level in which this hart's lines may be allocated: "all", "4-15".
+    /// `memory.llc.core_ways` is the default of all harts. Intel calls such masks Cache Allocation
+    /// Technology, Arm cache portion partitioning (MPAM).
     pub llc_ways: WayMask,
 }
 
 impl PrivateConfig {
-    /// Says what is wrong with the parameters, beside a last level of so many ways.
+    /// Checks the parameters; the last level has `llc_ways` ways.
     pub fn validate(&self, llc_ways: u32) -> Result<(), String> {
         self.llc_ways.validate("llc_ways", llc_ways)?;
         for (name, cache) in [("l1i", &self.l1i), ("l1d", &self.l1d), ("l2", &self.l2)] {
@@ -374,8 +379,8 @@ impl PrivateConfig {
 }
 
 impl PrivateConfig {
-    /// In place of a second level: what is in the first-level caches and nothing else, so that others find it. It has room for all of
-    /// that, and for a line that comes before the one whose place it takes has gone.
+    /// Replaces the second level: a directory of the lines in the first-level caches, so that others find
+    /// them. It has room for all of them, and for one line that arrives before its victim has left.
     pub(crate) fn directory(&self) -> CacheConfig {
         let sets = self.l1i.sets().min(self.l1d.sets());
         let lines = (self.l1i.size.0 + self.l1d.size.0) / LINE_BYTES;
@@ -395,20 +400,20 @@ impl PrivateConfig {
         }
     }
 
-    /// Says what does not go with so many levels.
+    /// Checks that the parameters suit the number of levels.
     pub(crate) fn validate_levels(&self, levels: u32) -> Result<(), String> {
         between("levels", levels, 2, 3)?;
         if levels == 3 {
             return Ok(());
         }
         if self.walks == WalkEntry::L2 {
-            return Err("walks is \"l2\", which levels = 2 leaves out; it must be \"l1d\"".to_owned());
+            return Err("walks is \"l2\", but levels = 2 has no second level; it must be \"l1d\"".to_owned());
         }
         let ways = self.directory().ways;
         if ways > WAYS_MAX {
             return Err(format!(
                 "levels is 2: l1i and l1d together have {} lines for each set of the one with fewer sets, and can have {}; give them \
-                 fewer ways, or sets that are more alike in number",
+                 fewer ways, or numbers of sets that are closer",
                 ways - 1,
                 WAYS_MAX - 1
             ));
@@ -418,13 +423,14 @@ impl PrivateConfig {
 }
 
 impl MemoryConfig {
-    /// What each hart has for itself, unless it is told otherwise.
+    /// Default private caches of each hart.
     pub fn private(&self) -> PrivateConfig {
         let (l1i, l1d, l2) = (self.l1i.clone(), self.l1d.clone(), self.l2.clone());
         PrivateConfig { l1i, l1d, l2, walks: self.walks, llc_ways: self.llc.core_ways }
     }
 
-    /// Says what is wrong with the parameters for a machine of so many harts, naming the one and what it can be.
+    /// Checks the parameters for a machine with `harts` harts. The message names the parameter and its valid
+    /// values.
     pub fn validate(&self, harts: usize) -> Result<(), String> {
         self.llc.validate()?;
         self.private().validate(self.llc.ways)?;

@@ -1,4 +1,4 @@
-//! What is valid, and what the messages say.
+//! Validation of the configuration and its messages.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn the_default_is_valid_and_reads_back_from_text() {
 }
 
 #[test]
-fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
+fn sizes_without_a_power_of_two_of_sets_are_rejected_with_an_example() {
     let mut config = MemoryConfig::default();
     config.llc.size = Bytes(24 << 20);
     config.llc.ways = 12;
@@ -39,17 +39,11 @@ fn sizes_that_are_no_power_of_two_of_sets_are_refused_with_one_that_is() {
 }
 
 #[test]
-fn each_limit_is_named() {
+fn each_limit_is_named_in_its_message() {
     type Breaks = fn(&mut MemoryConfig);
     let broken: [(Breaks, &str); 12] = [
-        (
-            |c| c.llc.slices = 0,
-            "llc.slices is 0; known are the hashes of 1, 2, 4, 8, 10, 16, 18, 20, 22 slices",
-        ),
-        (
-            |c| c.llc.slices = 12,
-            "llc.slices is 12; known are the hashes of 1, 2, 4, 8, 10, 16, 18, 20, 22 slices",
-        ),
+        (|c| c.llc.slices = 0, "llc.slices is 0; it must be one of 1, 2, 4, 8, 10, 16, 18, 20, 22"),
+        (|c| c.llc.slices = 12, "llc.slices is 12; it must be one of 1, 2, 4, 8, 10, 16, 18, 20, 22"),
         (
             |c| (c.llc.size, c.llc.slices) = (Bytes(8 << 10), 16),
             "llc.slices is 16; it must be at most 8, as many as there are sets",

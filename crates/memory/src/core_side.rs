@@ -1,13 +1,13 @@
-//! A core's access on its way through the private caches.
+//! A core's access through the private caches.
 //!
-//! Latencies add up: an access that misses the L1 asks the L2 when the L1's latency is over, and one that misses the L2
-//! leaves when the L2's is over too; on the way back each level that missed adds its response latency. A miss holds a miss register of
-//! each level that it misses, and where a dirty victim has no write-back buffer to go to, the register is held until it has one.
-//! Lines go from the L2 to the L1s over `l2.bytes_per_cycle`, the word asked for first, and their writing takes `fill_ports`.
+//! Latencies add up: a miss leaves a level after its latency, and on the way back each level that missed adds
+//! its response latency. A miss holds a miss register of each level that it misses. If a dirty victim finds
+//! no free write-back buffer, the register is held until there is one. Lines go from the L2 to the L1s over
+//! `l2.bytes_per_cycle`, critical word first, and their fills take `fill_ports`.
 //!
-//! Without a second level (`levels = 2`) a directory of what is in the two first-level caches stands in its place, and takes no time: what
-//! misses them goes on to the last level, and what leaves them goes there. The directory's counters are the L2's: its misses are requests
-//! to the last level; its hits are of lines that the hart's other first-level cache has, which comes by them at once.
+//! With `levels = 2` a directory of the two L1s replaces the L2 and takes no time: L1 misses and L1 victims
+//! go to the last level. Its counters are the L2's: misses are requests to the last level, hits are lines in
+//! the hart's other L1, supplied from there at once.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 
@@ -20,9 +20,9 @@ use crate::tags::{Evicted, Flags, Quick};
 
 mod software_prefetch;
 
-/// Who asks the level below.
+/// Origin of a request to the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum Origin {
     Demand,
     Prefetch,
 }
@@ -32,26 +32,26 @@ pub(crate) enum Why {
 pub(crate) struct LineRequest {
     pub hart: usize,
     pub line: u32,
-    /// To write it.
+    /// The request is for ownership (a store).
     pub own: bool,
-    /// For instructions.
+    /// The request is an instruction fetch.
     pub code: bool,
-    pub why: Why,
-    /// The words of the line that are accessed, a bit each.
+    pub origin: Origin,
+    /// Bit mask of the words of the line that are accessed.
     pub words: u8,
 }
 
-/// What comes back from the L2, in core cycles.
+/// Response of the L2, in core cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineResponse {
     pub at: u64,
     pub level: Level,
-    /// What the hart may do with the line, and its class.
+    /// State granted to the hart, and class of the line.
     pub flags: Flags,
-    /// When the L2 knew whether it had the line.
-    looked: u64,
-    /// The L2 missed, or used a line fetched ahead for the first time.
-    news: bool,
+    /// When the L2 look-up was done.
+    lookup_done: u64,
+    /// The L2 missed, or this was the first use of a prefetched line.
+    trigger: bool,
 }
 
 impl<M: MainMemory> MemorySystem<M> {
@@ -79,7 +79,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// An access to the L1, which has a port in cycle `begin`.
+    /// An access to the L1; it has a port in cycle `begin`.
     #[inline(never)]
     fn access_l1<const TIMED: bool>(
         &mut self,
@@ -88,7 +88,7 @@ impl<M: MainMemory> MemorySystem<M> {
         begin: u64,
         access: CoreAccess,
     ) -> Served {
-        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let line = self.ram.line(access.addr).expect("the caller has checked that the address is in RAM");
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let hart = &mut self.harts[h];
         let l1 = if code { &mut hart.l1i } else { &mut hart.l1d };
@@ -104,7 +104,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.tags.set_flags(slot, flags);
         }
         if own && flags.is_watched() {
-            self.sharing.stored(h, line, word(access.addr));
+            self.sharing.record_store(h, line, word(access.addr));
         }
         l1.tags.touch(slot);
         let normal = begin + l1.latency;
@@ -123,7 +123,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at, level }
     }
 
-    /// Takes an access into the hart's account.
+    /// Adds an access to the hart's counters.
     #[inline]
     fn account<const TIMED: bool>(
         &mut self,
@@ -136,7 +136,7 @@ impl<M: MainMemory> MemorySystem<M> {
     ) {
         let stats = &mut self.harts[h].stats;
         let cycles = if TIMED { at - cycle } else { 0 };
-        // How many there are follows from the caches' counters.
+        // L1 hits follow from the caches' counters.
         if level != Level::L1 {
             stats.served(level);
         }
@@ -159,7 +159,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// An access that the L1 cannot serve. `upgrade`: it has the line, but readable only.
+    /// An access that the L1 cannot serve. `upgrade`: the line is present but read-only.
     #[inline(never)]
     fn miss_l1<const TIMED: bool>(
         &mut self,
@@ -169,12 +169,13 @@ impl<M: MainMemory> MemorySystem<M> {
         access: CoreAccess,
         upgrade: bool,
     ) -> Served {
-        let line = self.ram.line(access.addr).expect("the address was found to be RAM");
+        let line = self.ram.line(access.addr).expect("the caller has checked that the address is in RAM");
         let (own, code) = (access.kind == AccessKind::Store, access.kind == AccessKind::Fetch);
         let l1 = self.harts[h].l1(code);
         let noticed = begin + l1.latency;
         let out = if TIMED { l1.admit(noticed) } else { 0 };
-        let request = LineRequest { hart: h, line, own, code, why: Why::Demand, words: word(access.addr) };
+        let request =
+            LineRequest { hart: h, line, own, code, origin: Origin::Demand, words: word(access.addr) };
         let answer = self.request_for_l1::<TIMED>(request, out, upgrade);
         let l1 = self.harts[h].l1(code);
         l1.stats.missed(answer.flags.class());
@@ -190,7 +191,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// A page walk that does not look into the L1.
+    /// A page walk that bypasses the L1.
     fn walk_at_l2<const TIMED: bool>(
         &mut self,
         h: usize,
@@ -199,7 +200,7 @@ impl<M: MainMemory> MemorySystem<M> {
         access: CoreAccess,
     ) -> Served {
         let words = word(access.addr);
-        let request = LineRequest { hart: h, line, own: false, code: false, why: Why::Demand, words };
+        let request = LineRequest { hart: h, line, own: false, code: false, origin: Origin::Demand, words };
         self.harts[h].stats.walks_at_l2 += 1;
         let answer = self.request_l2::<TIMED>(request, cycle);
         self.account::<TIMED>(h, (line, access.kind), answer.flags, answer.level, cycle, answer.at);
@@ -207,7 +208,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: answer.at, level: answer.level }
     }
 
-    /// What an L1 that missed gets from the L2, which its request leaves for at `out`. `upgrade`: it has the line, and gets none.
+    /// Response of the L2 to an L1 miss that leaves the L1 at `out`. `upgrade`: only permission is returned.
     fn request_for_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -227,20 +228,23 @@ impl<M: MainMemory> MemorySystem<M> {
 
     /// A request that reaches the L2 at `t`.
     fn request_l2<const TIMED: bool>(&mut self, request: LineRequest, t: u64) -> LineResponse {
-        let demand = request.why == Why::Demand;
+        let demand = request.origin == Origin::Demand;
         let l2 = &mut self.harts[request.hart].l2;
-        let looked = if TIMED { l2.port(t) + l2.latency } else { 0 };
+        let lookup_done = if TIMED { l2.port(t) + l2.latency } else { 0 };
         l2.stats.prefetch_requests += u64::from(!demand);
         let Some(slot) = l2.tags.find(request.line) else {
-            return self.miss_l2::<TIMED>(request, looked, false);
+            return self.miss_l2::<TIMED>(request, lookup_done, false);
         };
         let mut flags = l2.tags.flags(slot);
         if request.own && !flags.is_writable() {
-            return self.miss_l2::<TIMED>(request, looked, true);
+            return self.miss_l2::<TIMED>(request, lookup_done, true);
         }
         l2.tags.touch(slot);
-        let (at, level, merged) =
-            if TIMED { l2.arrival(slot, request.line, looked, Level::L2) } else { (0, Level::L2, false) };
+        let (at, level, merged) = if TIMED {
+            l2.arrival(slot, request.line, lookup_done, Level::L2)
+        } else {
+            (0, Level::L2, false)
+        };
         let first_use = demand && flags.is_prefetched();
         if demand {
             *if merged { &mut l2.stats.merges } else { &mut l2.stats.hits } += 1;
@@ -253,26 +257,26 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.tags.set_flags(slot, flags);
             self.devices.fresh_used_by_core += 1;
         }
-        LineResponse { at, level, flags, looked, news: first_use }
+        LineResponse { at, level, flags, lookup_done, trigger: first_use }
     }
 
-    /// A request that the L2 cannot serve, and knows at `looked`. `upgrade`: it has the line, but readable only.
+    /// A request that misses the L2. `upgrade`: the line is present but read-only.
     fn miss_l2<const TIMED: bool>(
         &mut self,
         request: LineRequest,
-        looked: u64,
+        lookup_done: u64,
         upgrade: bool,
     ) -> LineResponse {
-        let out = if TIMED { self.harts[request.hart].l2.admit(looked) } else { 0 };
+        let out = if TIMED { self.harts[request.hart].l2.admit(lookup_done) } else { 0 };
         let requested = if TIMED { self.to_shared(request.hart, out) } else { 0 };
         if TIMED {
-            self.come_to(self.to_shared(request.hart, self.harts[request.hart].l2.now));
+            self.advance_cycle(self.to_shared(request.hart, self.harts[request.hart].l2.now));
         }
         let got = self.request_llc::<TIMED>(request, requested, upgrade);
         let response = self.harts[request.hart].l2.response;
         let at = if TIMED { self.to_core(request.hart, got.at) + response } else { 0 };
         let l2 = &mut self.harts[request.hart].l2;
-        if request.why == Why::Demand {
+        if request.origin == Origin::Demand {
             l2.stats.missed(got.flags.class());
             l2.stats.upgrades += u64::from(upgrade);
             if !upgrade {
@@ -297,10 +301,10 @@ impl<M: MainMemory> MemorySystem<M> {
             let until = free.max(self.to_core(request.hart, got.free));
             self.harts[request.hart].l2.hold(request.line, out, until);
         }
-        LineResponse { at, level: got.level, flags: got.flags, looked, news: true }
+        LineResponse { at, level: got.level, flags: got.flags, lookup_done, trigger: true }
     }
 
-    /// Puts an answer into the L1. The miss register has been held since `out`.
+    /// Fills the response into the L1. The miss register has been held since `out`.
     fn fill_l1<const TIMED: bool>(
         &mut self,
         request: LineRequest,
@@ -310,20 +314,20 @@ impl<M: MainMemory> MemorySystem<M> {
     ) {
         let crate::system::Private { l1i, l1d, l2, directory, .. } = &mut self.harts[request.hart];
         let l1 = if request.code { l1i } else { l1d };
-        // What is dirty below is clean here, but may be written.
+        // A line that is dirty in the level below is clean here, but writable.
         let state = match answer.flags.state() {
-            _ if request.own && request.why == Why::Demand => Flags::MODIFIED,
+            _ if request.own && request.origin == Origin::Demand => Flags::MODIFIED,
             Flags::MODIFIED => Flags::EXCLUSIVE,
             state => state,
         };
-        let prefetched = request.why == Why::Prefetch;
+        let prefetched = request.origin == Origin::Prefetch;
         let flags = state.with_class(answer.flags.class()).with_prefetched(prefetched);
         let flags = flags.with_watched(answer.flags.is_watched());
         let mut free = answer.at;
         let found = if upgrade { l1.tags.find(request.line) } else { None };
         match found {
             Some(slot) => {
-                // A store to a line that was readable only, or a prefetch for one.
+                // A store, or a prefetch for one, to a line that was read-only.
                 let old = l1.tags.flags(slot);
                 l1.stats.upgrades += u64::from(!prefetched);
                 if old.is_prefetched() && !prefetched {
@@ -362,7 +366,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Puts a line into a hart's L2, where it is at `ready`. Returns when room has been made.
+    /// Fills a line that arrives at `ready` into a hart's L2. Returns when its victim has left.
     pub(crate) fn fill_l2<const TIMED: bool>(
         &mut self,
         h: usize,
@@ -375,9 +379,9 @@ impl<M: MainMemory> MemorySystem<M> {
         if TIMED {
             hart.l2.write_line(ready.0);
         }
-        self.came(h, line);
+        self.add_sharer(h, line);
         let Some(mut evicted) = evicted else { return ready.0 };
-        self.left(h, evicted.line);
+        self.remove_sharer(h, evicted.line);
         let hart = &mut self.harts[h];
         // The L2 includes the L1s.
         hart.l1i.take_away_line(evicted.line);
@@ -387,7 +391,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.leave_private::<TIMED>(h, evicted, ready.0)
     }
 
-    /// A line leaves a hart's caches for one that is there at `ready`. Returns when it has made room.
+    /// A victim leaves a hart's caches for a line that arrives at `ready`. Returns when it has left.
     #[inline(always)]
     fn leave_private<const TIMED: bool>(&mut self, h: usize, evicted: Evicted, ready: u64) -> u64 {
         if !evicted.flags.is_dirty() && self.inclusion != Inclusion::Exclusive {
@@ -414,11 +418,11 @@ impl<M: MainMemory> MemorySystem<M> {
         free
     }
 
-    /// A line has left an L1 without an L2 behind it for one that is there at `ready`. Returns when it has made room.
+    /// With `levels = 2`, a victim leaves an L1 for a line that arrives at `ready`. Returns when it has left.
     #[inline(never)]
     fn leave_l1<const TIMED: bool>(&mut self, h: usize, code: bool, evicted: Evicted, ready: u64) -> u64 {
         let hart = &mut self.harts[h];
-        let slot = hart.l2.tags.find(evicted.line).expect("what is in the L1s is known");
+        let slot = hart.l2.tags.find(evicted.line).expect("the directory includes the L1s");
         let mut flags = hart.l2.tags.flags(slot);
         if evicted.flags.is_dirty() {
             flags = flags.with_state(Flags::MODIFIED);
@@ -430,16 +434,16 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         let level = hart.l2.tags.ready(slot).1;
         hart.l2.give_up(slot);
-        self.left(h, evicted.line);
+        self.remove_sharer(h, evicted.line);
         self.leave_private::<TIMED>(h, Evicted { line: evicted.line, flags, level }, ready)
     }
 
-    /// Lets the L1's prefetcher see an access whose L1 look-up was over at `t`, and does what it asks for.
+    /// Trains the L1's prefetcher with an access whose L1 look-up was done at `t`, and issues its prefetches.
     #[inline(never)]
-    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, news: bool) {
+    fn prefetch_l1<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, t: u64, trigger: bool) {
         let code = access.kind == AccessKind::Fetch;
         let offset = self.ram.offset(access.addr);
-        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, news);
+        let targets: Targets = self.harts[h].l1(code).prefetcher.train(access.pc, offset, trigger);
         let lines = self.ram.lines;
         for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
             let l1 = self.harts[h].l1(code);
@@ -451,13 +455,13 @@ impl<M: MainMemory> MemorySystem<M> {
                 continue;
             }
             l1.stats.prefetches += 1;
-            let request = LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 };
+            let request = LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 };
             let answer = self.request_for_l1::<TIMED>(request, t, false);
             self.fill_l1::<TIMED>(request, &answer, t, false);
         }
     }
 
-    /// The same for the L2's, with an access that has missed the L1.
+    /// The same for the L2's prefetcher, with an access that missed the L1.
     #[inline]
     fn prefetch_l2<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
         if self.harts[h].l2.prefetcher.is_on() {
@@ -467,8 +471,8 @@ impl<M: MainMemory> MemorySystem<M> {
 
     #[inline(never)]
     fn prefetch_l2_on<const TIMED: bool>(&mut self, h: usize, access: CoreAccess, answer: &LineResponse) {
-        let (offset, t) = (self.ram.offset(access.addr), answer.looked);
-        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.news);
+        let (offset, t) = (self.ram.offset(access.addr), answer.lookup_done);
+        let targets = self.harts[h].l2.prefetcher.train(access.pc, offset, answer.trigger);
         let lines = self.ram.lines;
         for line in targets.as_slice().iter().copied().filter(|line| *line < lines) {
             let l2 = &mut self.harts[h].l2;
@@ -482,7 +486,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l2.stats.prefetches += 1;
             let code = access.kind == AccessKind::Fetch;
             self.miss_l2::<TIMED>(
-                LineRequest { hart: h, line, own: false, code, why: Why::Prefetch, words: 0 },
+                LineRequest { hart: h, line, own: false, code, origin: Origin::Prefetch, words: 0 },
                 t,
                 false,
             );

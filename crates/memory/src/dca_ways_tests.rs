@@ -1,4 +1,5 @@
-//! A ring that about fills the last level, with more or fewer ways for devices, under each policy of replacement.
+//! A descriptor ring's buffers that about fill the last level, with more or fewer ways for devices, under
+//! several replacement policies.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
@@ -14,8 +15,8 @@ const BASE: u64 = 0x8000_0000;
 /// Lines of the LLC: 256 sets of 16 ways.
 const LINES: u64 = 4096;
 
-/// The share of the lines that a device writes into its ways and that leave before the core, which is half a ring behind, has read
-/// them; once the caches have settled.
+/// Share of the lines written by a device into its ways that leave before the core, half a ring behind, reads
+/// them, in steady state.
 fn leaks(replacement: Replacement, dca_ways: u32, ring: u64) -> f64 {
     let mut config = MemoryConfig::default();
     config.llc.size = Bytes(LINES * 64);
@@ -25,7 +26,7 @@ fn leaks(replacement: Replacement, dca_ways: u32, ring: u64) -> f64 {
     let memory = FlatMemory::new(Ps::from_ns(60), Ps::from_ns(4));
     let clocks = [Hertz(3_000_000_000)];
     let mut system = MemorySystem::new(&config, &clocks, PhysAddr(BASE), Bytes(64 << 20), memory).unwrap();
-    // Of a buffer of 36 lines the first 24 are used.
+    // Only the first 24 lines of each 36-line buffer are used.
     let line = |place: u64| PhysAddr(BASE + (place / 24 * 36 + place % 24) * 64);
     let mut at = |from: u64, to: u64| {
         for place in from..to {
@@ -41,20 +42,21 @@ fn leaks(replacement: Replacement, dca_ways: u32, ring: u64) -> f64 {
 }
 
 #[test]
-fn more_ways_for_devices_cost_nothing_under_drrip_and_everything_under_lru() {
-    // An eighth more than there is room for.
+fn more_dca_ways_do_not_raise_leaks_under_drrip_but_do_under_lru() {
+    // An eighth more than the LLC's capacity.
     let ring = LINES * 9 / 8 / 24 * 24;
     let [lru, drrip] =
         [Replacement::Lru, Replacement::Drrip].map(|policy| [1, 4, 16].map(|ways| leaks(policy, ways, ring)));
-    // What does not fit leaks anyway, once in the lap of the ring; each lap reads it back into a core's way, whichever goes.
+    // The excess leaks anyway, once per lap of the ring; each lap it is read back into a core's way.
     assert!(drrip.iter().all(|leaks| (0.1..0.25).contains(leaks)), "DRRIP: {drrip:?}");
     assert!(drrip[2] < 1.2 * drrip[0], "DRRIP: {drrip:?}");
-    // The line that was used longest ago is the one that is written next: with all ways each write evicts the next.
-    // With one way, the others keep what they have.
+    // With all ways, the least recently used line is the one that is written next, so each write evicts the
+    // next line. With one way, the other ways keep their lines.
     assert!(lru[0] < 0.7 && lru[2] > 0.95, "LRU: {lru:?}");
 }
 
-/// The share of a ring's lines that a device's writes find in two of its eight ways, where the device alone reads them.
+/// Share of a ring's lines for which a device's writes hit, with two of eight ways for devices and no core
+/// accesses.
 fn write_hits(scatter: bool, promotes: bool, ring: u64) -> f64 {
     let mut config = MemoryConfig::default();
     (config.llc.size, config.llc.ways) = (Bytes(4 << 20), 8);
@@ -77,8 +79,8 @@ fn write_hits(scatter: bool, promotes: bool, ring: u64) -> f64 {
 }
 
 #[test]
-fn hits_fall_off_a_cliff_where_memory_is_in_order_and_decline_where_it_is_scattered() {
-    // Of what the two ways hold, half, three quarters, all, a half more and twice as much.
+fn write_hits_drop_at_capacity_with_contiguous_pages_and_decline_with_scattered_pages() {
+    // From a quarter of the capacity of the two ways to twice that.
     let rings = [1, 2, 3, 4, 6, 8].map(|quarters| quarters * 4096);
     let in_order = rings.map(|ring| write_hits(false, true, ring));
     assert_eq!(in_order, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
@@ -87,7 +89,7 @@ fn hits_fall_off_a_cliff_where_memory_is_in_order_and_decline_where_it_is_scatte
         scattered.is_sorted_by(|a, b| a > b) && scattered[3] < 0.6 && scattered[4] > 0.1,
         "{scattered:?}"
     );
-    // Where reads do not make all lines alike, more of what does not fit stays.
+    // If reads do not promote lines, more of an oversized ring stays.
     let kept = rings.map(|ring| write_hits(true, false, ring));
     assert!(kept.iter().zip(&scattered).all(|(kept, all)| kept >= all), "{kept:?}, {scattered:?}");
     assert!(kept[5] > scattered[5] + 0.1, "{kept:?}, {scattered:?}");

@@ -1,30 +1,31 @@
-//! A device's access: direct cache access, the mechanism, and what a device on the die does instead.
+//! A device's access: direct cache access, and the rules of on-die devices.
 //!
-//! The rules of the root complex, each of which has a test of that name in `device_tests.rs`:
-//! a write of a whole line that the LLC has updates it in place, in whatever way it is; otherwise room is made in the DCA
-//! ways. Copies in private caches go either way. A write of a part merges with the newest copy, which comes from memory
-//! where there is none. A read is served from the newest copy, changes nobody's state, and takes no room unless the
-//! policy says so. A policy may have a line of a sent frame dropped afterwards. With direct cache access off, writes go to memory and take copies away; reads still find them.
+//! Rules of the root complex; `device_tests.rs` has a test for each. A write of a whole line updates it in
+//! place if the LLC has it, in whatever way; otherwise it is allocated in the DCA ways. Copies in private
+//! caches are invalidated in both cases. A partial write merges with the newest copy, which is read from
+//! memory if no cache has the line. A read is served from the newest copy, changes no other cache's state,
+//! and allocates only if the policy says so. A policy may drop a line of a transmitted frame afterwards. With
+//! direct cache access off, writes go to memory and invalidate copies; reads still hit them.
 //!
-//! A device that enters at the last-level cache ([`Entry::Llc`]) takes a port of it and no link of the root complex. Its writes go where
-//! the policy says; with direct cache access off they take room in the ways that cores' lines may take, since that
-//! policy says what the root complex may do, and a cache in front of memory keeps what is written to it.
-//! ([`Entry::LlcHeaders`]) is the same but for payload, which goes to memory whatever the policy says.
-//! One that enters at the memory bus ([`Entry::MemoryBus`]) has rules of its own, in `memory_bus.rs`.
+//! A device that enters at the last-level cache ([`DmaEntryPoint::Llc`]) takes one of its ports and no root
+//! complex link. Its writes go where the policy says. With direct cache access off they are allocated in the
+//! cores' ways: that policy governs the root complex, and a memory-side cache keeps what is written to it.
+//! [`DmaEntryPoint::LlcHeaders`] is the same, except that payload always goes to memory.
+//! [`DmaEntryPoint::MemoryBus`] has its own rules, in `memory_bus.rs`.
 //!
-//! A written line can be used as soon as the write is visible. A core that asks for it at an earlier time than the write's,
-//! which it can since writes are priced ahead, does not wait for it.
+//! A written line is usable as soon as the write is visible. Writes are timed ahead, so a core may request
+//! the line at an earlier time than the write; it then does not wait for the write.
 
 use doorbell_sim::Ps;
-use doorbell_sim::memory::{DmaAccess, Entry, HostMemory, LINE_BYTES, Level};
+use doorbell_sim::memory::{DmaAccess, DmaEntryPoint, HostMemory, LINE_BYTES, Level};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
-use crate::coherence::snoops::Asker;
-use crate::coherence::{Found, Probe};
+use crate::coherence::snoops::Requester;
+use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
-use crate::dca::{DEVICES_MAX, Inbound, Placement, Seen};
+use crate::dca::{DEVICES_MAX, Inbound, LineEvent, Placement};
 use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
@@ -43,23 +44,23 @@ impl<M: MainMemory> HostMemory for MemorySystem<M> {
         done
     }
 
-    fn device_asks(&mut self, now: Ps) {
-        self.come_to(self.clock.edge_at_or_before(now));
+    fn advance_to(&mut self, now: Ps) {
+        self.advance_cycle(self.clock.edge_at_or_before(now));
     }
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A device's read that changes state and counters and takes no time.
+    /// A device's read that changes state and counters but takes no time.
     pub fn warm_device_read(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
         self.read_line::<false>(Ps::ZERO, addr, bytes, access);
     }
 
-    /// A device's write that changes state and counters and takes no time.
+    /// A device's write that changes state and counters but takes no time.
     pub fn warm_device_write(&mut self, addr: PhysAddr, bytes: u32, access: DmaAccess) {
         self.write_line::<false>(Ps::ZERO, addr, bytes, access);
     }
 
-    /// Software has given a device a buffer for frames to come, and the device knows of it: nobody will ask for what it holds.
+    /// Software has returned a receive buffer to the device, so its old contents will not be read again.
     pub fn buffer_returned(&mut self, device: u8, addr: PhysAddr, bytes: u64) {
         if !self.steering.policy(device).invalidate.drops_returned() {
             return;
@@ -72,21 +73,21 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When a device's request for a line that enters at `now` has been looked up in the LLC, after `bytes` that come with it. On the
-    /// memory bus it is only seen there, and at once.
-    fn looked<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
+    /// Returns when the LLC look-up of a device's request is done. The request enters at `now` and carries
+    /// `bytes`. On the memory bus the caches snoop it at once.
+    fn llc_lookup<const TIMED: bool>(&mut self, now: Ps, bytes: u64, (line, device): (u32, u8)) -> u64 {
         if !TIMED {
             return 0;
         }
         let entered = self.clock.edge_at_or_after(now);
         let leaves = match self.entry(device) {
-            Entry::RootComplex => {
+            DmaEntryPoint::RootComplex => {
                 let last =
                     if bytes > 0 { self.io_in.take_many(entered, bytes, self.llc.now).1 } else { entered };
                 last + self.io_latency
             }
-            Entry::Llc | Entry::LlcHeaders => entered,
-            Entry::MemoryBus => return entered,
+            DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders => entered,
+            DmaEntryPoint::MemoryBus => return entered,
         };
         let (stop, home) = (self.device_stop(device), self.home(line));
         let there = match bytes {
@@ -96,20 +97,24 @@ impl<M: MainMemory> MemorySystem<M> {
         self.llc_port(line, there) + self.llc.latency
     }
 
-    /// When the line in a private cache is at hand that a device reads.
-    pub(crate) fn brought<const TIMED: bool>(&mut self, private: &Found, looked: Moment) -> u64 {
+    /// Returns when the line that a device reads arrives from a private cache.
+    pub(crate) fn fetch_private_copy<const TIMED: bool>(
+        &mut self,
+        private: &ProbeResult,
+        lookup_done: Moment,
+    ) -> u64 {
         self.traffic.snoops += 1;
-        self.line_of_copy::<TIMED>(private, false, looked, Asker::Home).at
+        self.fetch_copy::<TIMED>(private, false, lookup_done, Requester::Home).at
     }
 
-    /// An access that is not to RAM: to the interconnect and back.
-    fn no_ram(&mut self, now: Ps) -> Ps {
+    /// An access to an address that is not RAM: a round trip on the interconnect.
+    fn access_outside_ram(&mut self, now: Ps) -> Ps {
         self.devices.outside_ram += 1;
         let there = self.clock.edge_at_or_after(now) + 2 * self.io_latency;
         self.time(there)
     }
 
-    /// Gives a line the class of the device's access, here and where it is kept.
+    /// Sets the line's class to that of the device's access, in RAM's table and in the LLC.
     fn reclass(&mut self, slot: Option<Slot>, line: u32, class: DataClass, access: Access) {
         self.classes.set(line, class, access);
         if let Some(slot) = slot {
@@ -121,12 +126,12 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 
     fn read_line<const TIMED: bool>(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
-        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let Some(line) = self.ram.line(addr) else { return self.access_outside_ram(now) };
         let bytes = u64::from(bytes).min(LINE_BYTES - addr.0 % LINE_BYTES);
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, 0, (line, access.device));
-        let private = self.probe(None, line, Probe::Look(class));
+        let lookup_done = self.llc_lookup::<TIMED>(now, 0, (line, access.device));
+        let private = self.probe(None, line, Probe::Read(class));
         let slot = self.llc.tags.find(line);
         self.reclass(slot, line, class, Access::Read);
         *match slot {
@@ -137,8 +142,8 @@ impl<M: MainMemory> MemorySystem<M> {
         account.lines_read += 1;
         account.lines_read_from_llc += u64::from(slot.is_some());
         let data = match entry {
-            Entry::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, looked),
-            _ => self.read_through_llc::<TIMED>(line, slot, &private, (looked, class, &access)),
+            DmaEntryPoint::MemoryBus => self.read_past_caches::<TIMED>(line, slot, &private, lookup_done),
+            _ => self.read_through_llc::<TIMED>(line, slot, &private, (lookup_done, class, &access)),
         };
         self.traffic.device_out_bytes += bytes;
         let is_sent = access.kind == DmaKind::TxData && addr.0.is_multiple_of(LINE_BYTES);
@@ -148,13 +153,13 @@ impl<M: MainMemory> MemorySystem<M> {
         if !TIMED {
             return Ps::ZERO;
         }
-        if entry == Entry::MemoryBus {
+        if entry == DmaEntryPoint::MemoryBus {
             return self.time(data);
         }
         let (home, stop) = (self.home(line), self.device_stop(access.device));
         let (head, tail) = self.carry(home, stop, data, bytes.max(1));
         match entry {
-            Entry::RootComplex => {
+            DmaEntryPoint::RootComplex => {
                 let last = self.io_out.take_many(head, bytes.max(1), self.llc.now).1.max(tail);
                 self.time(last + self.io_latency)
             }
@@ -162,10 +167,10 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Nobody will ask for the line's contents again: it leaves all caches, and nothing is written to memory. That takes no time of the
-    /// read's, as nothing waits for it, and no port: it comes with the read's own look-up.
+    /// Drops a line whose contents will not be used again from all caches, without a write-back. This takes
+    /// no time, as nothing waits for it, and no port: it shares the read's look-up.
     fn drop_consumed(&mut self, line: u32) {
-        let private = self.probe(None, line, Probe::Take);
+        let private = self.probe(None, line, Probe::Invalidate);
         let slot = self.llc.tags.find(line);
         let shared = slot.map(|slot| self.drop_from_llc(slot));
         let is_dirty = private.dirty || shared.is_some_and(Flags::is_dirty);
@@ -173,16 +178,16 @@ impl<M: MainMemory> MemorySystem<M> {
         self.devices.dropped_dirty += u64::from(is_dirty);
     }
 
-    /// A read that has been looked up in the LLC: when the newest copy is there.
+    /// A read after its LLC look-up; returns when the newest copy is there.
     fn read_through_llc<const TIMED: bool>(
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
-        (looked, class, access): (u64, DataClass, &DmaAccess),
+        private: &ProbeResult,
+        (lookup_done, class, access): (u64, DataClass, &DmaAccess),
     ) -> u64 {
         let mut used = private.fresh;
-        let mut data = looked;
+        let mut data = lookup_done;
         if let Some(slot) = slot {
             if self.steering.policy(access.device).read_promotes {
                 self.llc.tags.touch(slot);
@@ -192,29 +197,30 @@ impl<M: MainMemory> MemorySystem<M> {
             self.llc.tags.set_flags(slot, flags.with_fresh(false));
             if TIMED && !private.dirty {
                 let merged;
-                (data, _, merged) = self.llc.arrival(slot, line, looked, Level::Llc);
+                (data, _, merged) = self.llc.arrival(slot, line, lookup_done, Level::Llc);
                 self.devices.merges += u64::from(merged);
             }
         }
         self.devices.fresh_used_by_device += u64::from(used);
-        if self.is_newer_above(private) || (private.present && slot.is_none()) {
-            data = self.brought::<TIMED>(private, Moment { at: looked, stop: self.home(line) });
+        if self.is_newer_in_private(private) || (private.present && slot.is_none()) {
+            data =
+                self.fetch_private_copy::<TIMED>(private, Moment { at: lookup_done, stop: self.home(line) });
         } else if slot.is_none() {
-            data = self.read_for_device::<TIMED>(line, looked, class, access);
+            data = self.read_for_device::<TIMED>(line, lookup_done, class, access);
         }
         data
     }
 
-    /// Brings a line that no cache has, for a device's read.
+    /// Reads a line that no cache has from memory, for a device.
     fn read_for_device<const TIMED: bool>(
         &mut self,
         line: u32,
-        looked: u64,
+        lookup_done: u64,
         class: DataClass,
         access: &DmaAccess,
     ) -> u64 {
         let (out, data, merged) = match TIMED {
-            true => self.read_memory(line, looked),
+            true => self.read_memory(line, lookup_done),
             false => (0, 0, false),
         };
         self.traffic.memory_reads += u64::from(!TIMED);
@@ -238,28 +244,28 @@ impl<M: MainMemory> MemorySystem<M> {
         bytes: u32,
         access: DmaAccess,
     ) -> Ps {
-        let Some(line) = self.ram.line(addr) else { return self.no_ram(now) };
+        let Some(line) = self.ram.line(addr) else { return self.access_outside_ram(now) };
         let within = addr.0 % LINE_BYTES;
         let bytes = u64::from(bytes).min(LINE_BYTES - within);
         let full = bytes == LINE_BYTES;
         let class = DataClass::of(&access, self.header_bytes);
         let entry = self.entry(access.device);
-        let looked = self.looked::<TIMED>(now, bytes.max(1), (line, access.device));
+        let lookup_done = self.llc_lookup::<TIMED>(now, bytes.max(1), (line, access.device));
         let home = match entry {
-            Entry::MemoryBus => self.memory_stop(line),
+            DmaEntryPoint::MemoryBus => self.memory_stop(line),
             _ => self.home(line),
         };
         self.traffic.device_in_bytes += bytes;
-        let private = self.probe(None, line, Probe::Take);
+        let private = self.probe(None, line, Probe::Invalidate);
         let slot = self.llc.tags.find(line);
         self.count_write(full, slot.is_some(), &private);
         let account = &mut self.accounts[usize::from(access.device) % DEVICES_MAX];
         account.lines_written += 1;
         account.lines_written_in_llc += u64::from(slot.is_some());
-        self.sharing.device_wrote(line);
+        self.sharing.record_device_write(line);
         self.traffic.snoops += u64::from(private.present);
-        let seen = Moment { at: looked, stop: home };
-        let mut done = self.copies_gone::<TIMED>(&private, seen, Asker::Home).at;
+        let seen = Moment { at: lookup_done, stop: home };
+        let mut done = self.copies_invalidated::<TIMED>(&private, seen, Requester::Home).at;
         if !full {
             done = self.newest::<TIMED>(line, slot, &private, done, entry);
         }
@@ -267,9 +273,11 @@ impl<M: MainMemory> MemorySystem<M> {
         self.reclass(slot, line, class, Access::Write);
         let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
         let placement = match entry {
-            Entry::MemoryBus => Placement::Memory,
-            Entry::LlcHeaders if class == DataClass::Payload => Placement::Memory,
-            Entry::Llc | Entry::LlcHeaders if !self.steering.policy(access.device).enabled => {
+            DmaEntryPoint::MemoryBus => Placement::Memory,
+            DmaEntryPoint::LlcHeaders if class == DataClass::Payload => Placement::Memory,
+            DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders
+                if !self.steering.policy(access.device).enabled =>
+            {
                 Placement::Llc(WayMask(self.core_ways))
             }
             _ => self.steering.place(&inbound),
@@ -282,7 +290,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.time(done)
     }
 
-    fn count_write(&mut self, full: bool, hit: bool, private: &Found) {
+    fn count_write(&mut self, full: bool, hit: bool, private: &ProbeResult) {
         *match (full, hit) {
             (true, true) => &mut self.devices.itom_hits,
             (true, false) => &mut self.devices.itom_misses,
@@ -292,8 +300,8 @@ impl<M: MainMemory> MemorySystem<M> {
         self.devices.private_invalidations += u64::from(private.present);
     }
 
-    /// What had been written by a device and was not used never will be.
-    fn overwrite(&mut self, slot: Option<Slot>, private: &Found) {
+    /// Counts a device-written line that is overwritten before its first use.
+    fn overwrite(&mut self, slot: Option<Slot>, private: &ProbeResult) {
         let in_llc = slot.is_some_and(|slot| self.llc.tags.flags(slot).is_fresh());
         self.devices.fresh_overwritten += u64::from(in_llc || private.fresh);
         if let Some(slot) = slot {
@@ -301,23 +309,23 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// When the newest copy of a line of which a part is written is at hand.
+    /// Returns when the newest copy of a partially written line is at hand.
     fn newest<const TIMED: bool>(
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
-        looked: u64,
-        entry: Entry,
+        private: &ProbeResult,
+        lookup_done: u64,
+        entry: DmaEntryPoint,
     ) -> u64 {
         if private.dirty || (private.present && slot.is_none()) {
-            return if TIMED { looked.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
+            return if TIMED { lookup_done.max(self.clock.edge_at_or_after(private.ready)) } else { 0 };
         }
         match (slot, TIMED) {
-            (Some(slot), true) => self.llc.arrival(slot, line, looked, Level::Llc).0,
-            (None, _) if entry == Entry::MemoryBus => self.read_from_bus::<TIMED>(line, looked),
+            (Some(slot), true) => self.llc.arrival(slot, line, lookup_done, Level::Llc).0,
+            (None, _) if entry == DmaEntryPoint::MemoryBus => self.read_from_bus::<TIMED>(line, lookup_done),
             (None, true) => {
-                let (out, data, merged) = self.read_memory(line, looked);
+                let (out, data, merged) = self.read_memory(line, lookup_done);
                 if merged {
                     self.devices.merges += 1;
                 } else {
@@ -333,8 +341,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Puts a written line, which no private cache has any more and which is at its slice or on the memory bus, where it shall go.
-    /// Returns when it is visible.
+    /// Puts a written line at its placement and returns when it is visible. The line is at its slice or on
+    /// the memory bus, and no private cache has it any more.
     fn put<const TIMED: bool>(
         &mut self,
         line: u32,
@@ -373,7 +381,7 @@ impl<M: MainMemory> MemorySystem<M> {
 
     fn placed(&mut self) {
         self.devices.fresh_lines += 1;
-        self.steering.saw(Seen::Placed);
+        self.steering.observe(LineEvent::Placed);
     }
 
     fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {
@@ -388,7 +396,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.clock.edge_at_or_after(accepted)
     }
 
-    /// Puts a written line into a hart's L2; an inclusive LLC takes a copy too, others give theirs up.
+    /// Puts a written line into a hart's L2. An inclusive LLC also gets a copy; other kinds drop theirs.
     fn put_into_l2<const TIMED: bool>(
         &mut self,
         hart: usize,
@@ -421,7 +429,7 @@ impl<M: MainMemory> MemorySystem<M> {
         let there = self.harts[hart].from.take_many(head, 64, self.llc.now).1.max(tail) + self.latency;
         let room = self.to_core(hart, there);
         let room = self.fill_l2::<true>(hart, line, written, (room, Level::Llc));
-        // As elsewhere, who reads at an earlier time does not wait for the write.
+        // As elsewhere, a reader with an earlier time does not wait for the write.
         let slot = self.harts[hart].l2.tags.find(line).expect("the line was put in");
         self.harts[hart].l2.tags.set_ready(slot, 0, 0);
         self.to_shared(hart, room)

@@ -1,4 +1,4 @@
-//! The rules of direct cache access, one by one, and what a device's access costs.
+//! The rules of direct cache access, one by one, and the latency of a device's access.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
@@ -15,7 +15,7 @@ use crate::ways::WayMask;
 pub(crate) type System = MemorySystem<FlatMemory>;
 
 pub(crate) const BASE: u64 = 0x8000_0000;
-/// Lines this far apart share a set of the LLC.
+/// Lines this far apart map to the same set of the LLC.
 pub(crate) const LLC_STRIDE: u64 = 16 << 10;
 
 /// An LLC of 256 sets and 16 ways; cores' lines in ways 4 to 15, devices' in 0 to 3.
@@ -77,7 +77,7 @@ fn a_full_line_write_that_hits_a_way_outside_the_dca_ways_updates_it_in_place() 
 }
 
 #[test]
-fn a_full_line_write_that_misses_takes_room_in_the_dca_ways_and_only_there() {
+fn a_full_line_write_that_misses_allocates_in_the_dca_ways_only() {
     let mut system = system(&config());
     for n in 0..12 {
         core(&mut system, 0, AccessKind::Load, n * LLC_STRIDE);
@@ -86,15 +86,15 @@ fn a_full_line_write_that_misses_takes_room_in_the_dca_ways_and_only_there() {
         write(&mut system, n * LLC_STRIDE);
         assert!(way(&system, n * LLC_STRIDE) < 4);
     }
-    assert!((0..12).all(|n| in_llc(&system, n * LLC_STRIDE)), "cores' lines are not touched");
+    assert!((0..12).all(|n| in_llc(&system, n * LLC_STRIDE)), "cores' lines stay");
     assert!((24..28).all(|n| in_llc(&system, n * LLC_STRIDE)), "the last four written are there");
     assert_eq!(system.devices.allocations, 8);
-    assert_eq!(system.devices.leaks, 4, "and the first four have leaked");
+    assert_eq!(system.devices.leaks, 4, "the first four have leaked");
     assert_eq!((system.devices.leaks_header, system.traffic.memory_writes), (4, 4));
 }
 
 #[test]
-fn cores_fills_stay_in_their_own_ways() {
+fn core_fills_stay_in_the_core_ways() {
     let mut system = system(&config());
     for n in 0..4 {
         write(&mut system, n * LLC_STRIDE);
@@ -106,7 +106,7 @@ fn cores_fills_stay_in_their_own_ways() {
 }
 
 #[test]
-fn copies_in_private_caches_go_whether_the_write_hits_or_misses() {
+fn private_copies_are_invalidated_whether_the_write_hits_or_misses() {
     let mut system = system(&config());
     for (kind, offset) in [(AccessKind::Store, 0), (AccessKind::Fetch, 64), (AccessKind::Load, 128)] {
         core(&mut system, 1, kind, offset);
@@ -114,7 +114,7 @@ fn copies_in_private_caches_go_whether_the_write_hits_or_misses() {
         assert_eq!(core(&mut system, 1, AccessKind::Load, offset), Level::Llc);
     }
     assert_eq!(system.devices.private_invalidations, 3);
-    assert_eq!(system.traffic.memory_writes, 0, "what was overwritten is not written back");
+    assert_eq!(system.traffic.memory_writes, 0, "overwritten lines are not written back");
 }
 
 #[test]
@@ -129,13 +129,13 @@ fn a_partial_write_merges_with_a_dirty_private_copy_without_reading_memory() {
 }
 
 #[test]
-fn a_partial_write_of_a_line_that_nobody_has_reads_it_from_memory_and_takes_room() {
+fn a_partial_write_of_an_uncached_line_reads_memory_and_allocates() {
     let mut system = system(&config());
     let done = system.device_write(Ps::ZERO, PhysAddr(BASE), 16, data(0));
     let full = write(&mut system, 64);
     assert_eq!((system.traffic.memory_reads, system.devices.rfo_misses), (1, 1));
     assert!(is_dirty(&system, 0) && way(&system, 0) < 4);
-    assert!(done >= full + Ps::from_ns(60) - Ps(500), "{done} is {full} and memory's latency");
+    assert!(done >= full + Ps::from_ns(60) - Ps(500), "{done} is {full} plus memory's latency");
 }
 
 #[test]
@@ -146,12 +146,12 @@ fn a_read_is_served_by_a_dirty_private_copy_which_keeps_its_state() {
     system.device_read(Ps::from_us(100), PhysAddr(BASE), 64, data(0));
     assert_eq!((system.traffic.memory_reads, system.traffic.snoops), (reads, 1));
     let store = CoreAccess { kind: AccessKind::Store, addr: PhysAddr(BASE), pc: 0 };
-    assert_eq!(system.core_access(0, 1_000_000, store).level, Level::L1, "still its own");
-    assert!(!is_dirty(&system, 0), "the newest copy stays where it was");
+    assert_eq!(system.core_access(0, 1_000_000, store).level, Level::L1, "hart 0 still owns the line");
+    assert!(!is_dirty(&system, 0), "the newest copy stays in the private cache");
 }
 
 #[test]
-fn a_read_from_memory_takes_no_room_unless_the_policy_says_so() {
+fn a_read_from_memory_allocates_only_if_the_policy_says_so() {
     for read_allocate in [false, true] {
         let mut system = with_policy(DcaPolicy { read_allocate, ..DcaPolicy::default() });
         system.device_read(Ps::ZERO, PhysAddr(BASE), 64, data(0));
@@ -161,7 +161,7 @@ fn a_read_from_memory_takes_no_room_unless_the_policy_says_so() {
 }
 
 #[test]
-fn with_dca_off_writes_go_to_memory_and_take_copies_away_and_reads_still_snoop() {
+fn with_dca_off_writes_go_to_memory_and_invalidate_copies_and_reads_still_snoop() {
     let mut system = with_policy(DcaPolicy::off());
     core(&mut system, 0, AccessKind::Load, 0);
     assert!(in_llc(&system, 0));
@@ -175,7 +175,7 @@ fn with_dca_off_writes_go_to_memory_and_take_copies_away_and_reads_still_snoop()
 }
 
 #[test]
-fn with_dca_off_a_partial_write_merges_with_a_dirty_copy_on_its_way_to_memory() {
+fn with_dca_off_a_partial_write_merges_with_a_dirty_copy_and_goes_to_memory() {
     let mut system = with_policy(DcaPolicy::off());
     core(&mut system, 0, AccessKind::Store, 0);
     let reads = system.traffic.memory_reads;
@@ -185,12 +185,12 @@ fn with_dca_off_a_partial_write_merges_with_a_dirty_copy_on_its_way_to_memory() 
     assert_eq!(
         (system.traffic.memory_reads, system.traffic.memory_writes),
         (reads + 1, 2),
-        "or with memory's"
+        "merged with memory's copy"
     );
 }
 
 #[test]
-fn without_allocation_a_hit_is_updated_and_a_miss_goes_to_memory() {
+fn with_place_update_a_hit_is_updated_and_a_miss_goes_to_memory() {
     let policy = DcaPolicy { headers: Place::Update, ..DcaPolicy::default() };
     let mut system = with_policy(policy);
     core(&mut system, 0, AccessKind::Load, 0);
@@ -201,7 +201,7 @@ fn without_allocation_a_hit_is_updated_and_a_miss_goes_to_memory() {
 }
 
 #[test]
-fn header_only_puts_the_first_bytes_into_the_cache_and_the_rest_into_memory() {
+fn header_only_caches_the_first_bytes_and_writes_the_rest_to_memory() {
     let policy = DcaPolicy { payload: Place::Memory, header_bytes: 128, ..DcaPolicy::default() };
     let mut system = with_policy(policy);
     for offset in (0..512).step_by(64) {
@@ -212,14 +212,14 @@ fn header_only_puts_the_first_bytes_into_the_cache_and_the_rest_into_memory() {
 }
 
 #[test]
-fn a_line_that_has_been_sent_leaves_all_caches_and_is_not_written_to_memory_if_the_policy_says_so() {
+fn invalidate_sent_drops_transmitted_lines_from_all_caches_without_write_back() {
     let read = |system: &mut System, kind, offset: u64, bytes| {
         let access = DmaAccess::plain(0, kind, 0);
         system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), bytes, access);
     };
     for (invalidate, stays) in [(Invalidate::Never, true), (Invalidate::Sent, false)] {
         let mut system = with_policy(DcaPolicy { invalidate, ..DcaPolicy::default() });
-        // Dirty in a core's caches; dirty in the LLC, where a device put it; clean in a core's caches; nowhere.
+        // Dirty in a core's caches; dirty in the LLC (device-written); clean in a core's caches; in no cache.
         core(&mut system, 0, AccessKind::Store, 0);
         write(&mut system, 64);
         core(&mut system, 1, AccessKind::Load, 128);
@@ -233,12 +233,16 @@ fn a_line_that_has_been_sent_leaves_all_caches_and_is_not_written_to_memory_if_t
         assert_eq!((stats.devices.dropped, stats.devices.dropped_dirty), if stays { (0, 0) } else { (3, 2) });
         assert_eq!(stats.traffic.memory_writes, written);
         let devices = stats.devices;
-        assert_eq!((devices.fresh_lines, devices.fresh_used_by_device), (1, 1), "sent is used");
+        assert_eq!(
+            (devices.fresh_lines, devices.fresh_used_by_device),
+            (1, 1),
+            "a transmission counts as a use"
+        );
     }
 }
 
 #[test]
-fn what_is_not_a_sent_frame_s_stays_and_so_does_a_line_that_is_read_from_its_middle_on() {
+fn invalidate_sent_keeps_descriptors_and_lines_read_from_the_middle() {
     let mut system = with_policy(DcaPolicy { invalidate: Invalidate::Sent, ..DcaPolicy::default() });
     for (kind, offset) in
         [(DmaKind::TxDescriptorFetch, 0), (DmaKind::RxDescriptorFetch, 64), (DmaKind::TxData, 130)]
@@ -252,7 +256,7 @@ fn what_is_not_a_sent_frame_s_stays_and_so_does_a_line_that_is_read_from_its_mid
 }
 
 #[test]
-fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_with_others() {
+fn invalidate_returned_drops_lines_that_are_wholly_in_the_returned_buffer() {
     for (invalidate, drops) in
         [(Invalidate::Sent, false), (Invalidate::Returned, true), (Invalidate::Both, true)]
     {
@@ -262,7 +266,7 @@ fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_wi
         write(&mut system, 64);
         core(&mut system, 1, AccessKind::Load, 128);
         let written = system.stats().traffic.memory_writes;
-        // From the middle of line 0 to the middle of line 2: line 1 alone is all the buffer's.
+        // From the middle of line 0 to the middle of line 2: only line 1 is wholly in the buffer.
         system.buffer_returned(0, PhysAddr(BASE + 32), 128);
         assert_eq!(in_llc(&system, 64), !drops, "{invalidate:?}");
         assert_eq!(system.stats().devices.dropped, u64::from(drops));
@@ -273,7 +277,7 @@ fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_wi
         let load = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(BASE), pc: 0 };
         let level = system.core_access(0, 300_000, load).level;
         assert_eq!(level, if drops { Level::Dram } else { Level::L1 });
-        // A buffer that is smaller than a line, one that is nowhere, one outside RAM, one that has no end.
+        // A buffer smaller than a line, an uncached one, one outside RAM, one whose end overflows.
         for (addr, bytes) in [(BASE + 3, 60), (BASE + 4096, 2048), (0, 2048), (u64::MAX - 63, u64::MAX)] {
             system.buffer_returned(0, PhysAddr(addr), bytes);
         }
@@ -282,7 +286,7 @@ fn what_a_returned_buffer_held_leaves_all_caches_but_not_lines_that_it_shares_wi
 }
 
 #[test]
-fn each_device_follows_its_own_policy_and_a_policy_can_change_in_between() {
+fn each_device_has_its_own_policy_which_can_change_at_run_time() {
     let mut config = config();
     config.dca.devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
     let mut system = system(&config);
@@ -299,7 +303,7 @@ fn each_device_follows_its_own_policy_and_a_policy_can_change_in_between() {
 }
 
 #[test]
-fn next_level_placement_puts_a_line_into_the_l2_of_the_chosen_hart() {
+fn l2_placement_puts_a_line_into_the_l2_of_the_configured_hart() {
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
         let mut config = config();
         config.llc.inclusion = inclusion;
@@ -310,12 +314,12 @@ fn next_level_placement_puts_a_line_into_the_l2_of_the_chosen_hart() {
         system.check_invariants().unwrap();
         assert_eq!(core(&mut system, 1, AccessKind::Load, 0), Level::L2);
         assert_eq!(system.devices.fresh_used_by_core, 1);
-        assert_eq!(core(&mut system, 0, AccessKind::Load, 0), Level::Peer, "the newest copy is there");
+        assert_eq!(core(&mut system, 0, AccessKind::Load, 0), Level::Peer, "hart 1 has the newest copy");
     }
 }
 
 #[test]
-fn a_written_line_counts_as_used_once_whoever_uses_it_first() {
+fn a_written_line_counts_as_used_once_by_its_first_user() {
     let mut system = system(&config());
     (0..3).for_each(|n| {
         write(&mut system, 64 * n);
@@ -333,7 +337,7 @@ fn a_written_line_counts_as_used_once_whoever_uses_it_first() {
 }
 
 #[test]
-fn misses_and_occupancy_are_split_by_what_the_lines_hold() {
+fn misses_and_occupancy_are_split_by_class() {
     let mut system = with_policy(DcaPolicy { payload: Place::Memory, ..DcaPolicy::default() });
     for (n, kind) in
         [DmaKind::RxData, DmaKind::RxData, DmaKind::RxDescriptorWriteback, DmaKind::TxDescriptorWriteback]
@@ -360,7 +364,7 @@ fn misses_and_occupancy_are_split_by_what_the_lines_hold() {
 }
 
 #[test]
-fn loads_of_network_data_are_told_from_those_of_what_a_core_has_written_there_since() {
+fn loads_of_lines_that_a_core_overwrote_are_not_loads_of_network_data() {
     let mut system = system(&config());
     write(&mut system, 0);
     let loads = |system: &System| system.stats().harts[0].core.network_loads;
@@ -369,11 +373,11 @@ fn loads_of_network_data_are_told_from_those_of_what_a_core_has_written_there_si
     assert_eq!((loads(&system), system.stats().harts[0].core.network_load_cycles), (1, took));
     core(&mut system, 0, AccessKind::Store, 8);
     core(&mut system, 0, AccessKind::Load, 0);
-    assert_eq!(loads(&system), 1, "the line is the core's");
+    assert_eq!(loads(&system), 1, "a core has overwritten the line");
     system.device_read(Ps::ZERO, PhysAddr(BASE), 64, data(0));
     core(&mut system, 0, AccessKind::Store, 8);
     core(&mut system, 0, AccessKind::Load, 0);
-    assert_eq!(loads(&system), 2, "a line that is sent is filled to be sent again");
+    assert_eq!(loads(&system), 2, "a transmitted line is refilled for the next transmission");
     write(&mut system, 0);
     core(&mut system, 0, AccessKind::Load, 0);
     core(&mut system, 0, AccessKind::Walk, 0);
@@ -398,48 +402,48 @@ fn uncore_events_are_counted_as_hits_and_misses_of_the_llc() {
     assert_eq!((counted.wil, counted.prd), (1, 1));
 }
 
-/// At 2 GHz: 10 cycles from the root complex, 20 of the LLC, 10 back; memory 60 ns.
+/// At 2 GHz: 10 cycles from the root complex, 20 for the LLC, 10 back; memory 60 ns.
 #[test]
 fn an_unloaded_device_access_takes_the_sum_of_its_latencies() {
     let mut system = system(&config());
     let at = |ns| Ps::from_ns(ns);
-    assert_eq!(write(&mut system, 0), at(15), "there and looked up");
+    assert_eq!(write(&mut system, 0), at(15), "to the LLC and its look-up");
     let read =
         |system: &mut System, now, offset| system.device_read(now, PhysAddr(BASE + offset), 64, data(0));
-    assert_eq!(read(&mut system, at(1_000), 0), at(1_020), "and back");
-    assert_eq!(read(&mut system, at(2_000), 64), at(2_080), "and memory");
+    assert_eq!(read(&mut system, at(1_000), 0), at(1_020), "plus the way back");
+    assert_eq!(read(&mut system, at(2_000), 64), at(2_080), "plus memory");
     core(&mut system, 0, AccessKind::Store, 0);
     assert_eq!(
         read(&mut system, Ps::from_us(200), 0),
         Ps::from_us(200) + at(30),
-        "and 20 cycles to a core's cache"
+        "plus 20 cycles to a core's cache"
     );
 }
 
 #[test]
-fn device_writes_come_as_fast_as_the_link_and_the_port_allow() {
+fn device_write_bandwidth_is_limited_by_the_link_and_the_llc_ports() {
     for (bytes_per_cycle, ports, cycles_per_line) in [(16, 2, 4), (64, 1, 1), (64, 2, 1), (32, 1, 2)] {
         let mut config = config();
         (config.interconnect.io_bytes_per_cycle, config.llc.ports) = (bytes_per_cycle, ports);
         let mut system = system(&config);
         let done: Vec<Ps> = (0..1000).map(|n| write(&mut system, 64 * n)).collect();
         let expected = Ps(500 * cycles_per_line * 999);
-        assert_eq!(done[999] - done[0], expected, "{bytes_per_cycle} bytes a cycle, {ports} ports");
+        assert_eq!(done[999] - done[0], expected, "{bytes_per_cycle} bytes per cycle, {ports} ports");
     }
 }
 
 #[test]
-fn reads_of_a_line_on_its_way_wait_for_it_and_read_memory_once() {
+fn reads_of_a_line_in_flight_merge_and_read_memory_once() {
     let mut system = system(&config());
     let first = system.device_read(Ps::ZERO, PhysAddr(BASE), 16, data(0));
     let second = system.device_read(Ps::from_ns(5), PhysAddr(BASE + 16), 16, data(0));
     assert_eq!((second, system.devices.merges, system.traffic.memory_reads), (first, 1, 1));
     system.device_read(Ps::from_ns(500), PhysAddr(BASE), 16, data(0));
-    assert_eq!(system.traffic.memory_reads, 2, "afterwards it is read again");
+    assert_eq!(system.traffic.memory_reads, 2, "a later read goes to memory again");
 }
 
 #[test]
-fn an_access_outside_ram_is_counted_and_answered() {
+fn an_access_outside_ram_is_counted_and_completes() {
     let mut system = system(&config());
     for addr in [0, BASE - 1, BASE + (64 << 20), u64::MAX] {
         assert!(system.device_read(Ps::ZERO, PhysAddr(addr), 64, data(0)) > Ps::ZERO);

@@ -1,8 +1,8 @@
-//! Ways between stops beside searched ones; what they cost, to the cycle; a fabric of one stop beside none.
+//! Routes against a search; latencies to the cycle; a fabric with one stop against none.
 
 use std::collections::BTreeMap;
 
-use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, Entry, HostMemory, Level, Served};
+use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level, Served};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
@@ -57,7 +57,7 @@ fn lines(system: &System, slices: usize) -> Vec<u32> {
     (0..slices).map(of).collect()
 }
 
-/// From a stop to each other one, found by walking all links; lengths as the configuration has them.
+/// Distances from a stop to all others, by relaxing all links with the configured lengths.
 fn searched(config: &FabricConfig, columns: u32, rows: u32, from: u32) -> Vec<u64> {
     let stops = columns * rows;
     let next = |at: u32| {
@@ -77,8 +77,8 @@ fn searched(config: &FabricConfig, columns: u32, rows: u32, from: u32) -> Vec<u6
     for _ in 0..stops {
         for (at, distance) in best.clone() {
             for (to, hop) in next(at) {
-                let known = best.entry(to).or_insert(u64::MAX);
-                *known = (*known).min(distance + hop);
+                let shortest = best.entry(to).or_insert(u64::MAX);
+                *shortest = (*shortest).min(distance + hop);
             }
         }
     }
@@ -86,7 +86,7 @@ fn searched(config: &FabricConfig, columns: u32, rows: u32, from: u32) -> Vec<u6
 }
 
 #[test]
-fn ways_are_as_short_as_any_and_begin_and_end_where_they_shall() {
+fn routes_are_shortest_paths_and_connect_their_stops() {
     for (kind, columns, rows) in [
         (FabricKind::Ring, 1, 1),
         (FabricKind::Ring, 2, 1),
@@ -117,17 +117,18 @@ fn ways_are_as_short_as_any_and_begin_and_end_where_they_shall() {
     }
 }
 
-/// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100; two cycles a line.
-const LOOKED: u64 = 2 + 12 + 6 + 20;
+/// Cores and interconnect at 2 GHz: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100; two cycles per
+/// line.
+const LOOKUP: u64 = 2 + 12 + 6 + 20;
 const BACK: u64 = 6;
 
-/// How far it is from one stop to another.
+/// Distance from one stop to another.
 fn far(system: &System, from: u8, to: u8) -> u64 {
     system.fabric().unwrap().distance(from, to)
 }
 
 #[test]
-fn a_hit_takes_the_way_to_the_slice_and_back_and_a_miss_that_to_the_controller_too() {
+fn a_hit_adds_the_hops_to_the_slice_and_a_miss_also_those_to_the_controller() {
     for (config, cores) in [(ring(8), 8), (mesh(8, 3), 9), (mesh(16, 4), 2)] {
         let mut system = system(&config, cores);
         let mut now = 1_000;
@@ -138,56 +139,60 @@ fn a_hit_takes_the_way_to_the_slice_and_back_and_a_miss_that_to_the_controller_t
             let there = far(&system, here, home) + far(&system, home, here);
             let served = access(&mut system, core, now, AccessKind::Load, line);
             let memory = 100 + far(&system, home, controller) + far(&system, controller, home);
-            assert_eq!(served, Served { at: now + LOOKED + there + memory + BACK, level: Level::Dram });
-            // Written by a device it is in the LLC alone; its bytes take as many cycles of a link as they fill, the last one counts.
+            assert_eq!(served, Served { at: now + LOOKUP + there + memory + BACK, level: Level::Dram });
+            // After a device's write the line is only in the LLC. Its bytes occupy several cycles of a link;
+            // the last one counts.
             now += 1_000;
             let visible = write(&mut system, 0, now, line);
             let link = u64::from(home != 0);
             assert_eq!(visible, now + 10 + far(&system, 0, home) + link + 20 + 20, "with a snoop");
             let served = access(&mut system, core, now + 500, AccessKind::Load, line);
-            assert_eq!(served, Served { at: now + 500 + LOOKED + there + BACK, level: Level::Llc });
+            assert_eq!(served, Served { at: now + 500 + LOOKUP + there + BACK, level: Level::Llc });
         }
-        assert_eq!(system.fabric().unwrap().stats_until(u64::MAX).wait_cycles, 0, "nothing was in the way");
+        assert_eq!(system.fabric().unwrap().stats_until(u64::MAX).wait_cycles, 0, "no contention");
     }
 }
 
 #[test]
-fn a_line_of_another_core_takes_the_three_ways_between_asker_slice_and_owner() {
+fn a_line_of_another_core_takes_the_hops_between_requester_slice_and_owner() {
     for answers in [Answers::Direct, Answers::Home] {
         let mut config = ring(8);
         config.coherence.kind = CoherenceKind::Directory;
         (config.coherence.latency, config.coherence.snoop, config.coherence.answers) = (3, 9, answers);
         let mut system = system(&config, 8);
-        for (n, (asker, owner)) in
-            (0u8..8).flat_map(|asker| (0u8..8).map(move |owner| (asker, owner))).enumerate()
+        for (n, (requester, owner)) in
+            (0u8..8).flat_map(|requester| (0u8..8).map(move |owner| (requester, owner))).enumerate()
         {
             let (line, now) = (n as u32, 10_000 * (1 + n as u64));
-            if asker == owner {
+            if requester == owner {
                 continue;
             }
             let home = system.home(line);
             access(&mut system, owner.into(), now, AccessKind::Store, line);
-            let served = access(&mut system, asker.into(), now + 1_000, AccessKind::Load, line);
+            let served = access(&mut system, requester.into(), now + 1_000, AccessKind::Load, line);
             let back = match answers {
-                Answers::Direct => far(&system, owner, asker),
-                // All of it goes to the slice first.
+                Answers::Direct => far(&system, owner, requester),
+                // The line goes to the slice first.
                 Answers::Home => {
-                    far(&system, owner, home) + u64::from(owner != home) + BACK + far(&system, home, asker)
+                    far(&system, owner, home)
+                        + u64::from(owner != home)
+                        + BACK
+                        + far(&system, home, requester)
                 }
             };
-            let ways = far(&system, asker, home) + far(&system, home, owner) + back;
-            let expected = now + 1_000 + LOOKED + 3 + 6 + 9 + 1 + BACK + ways;
+            let ways = far(&system, requester, home) + far(&system, home, owner) + back;
+            let expected = now + 1_000 + LOOKUP + 3 + 6 + 9 + 1 + BACK + ways;
             assert_eq!(
                 served,
                 Served { at: expected, level: Level::Peer },
-                "{owner} to {asker}, {answers:?}"
+                "{owner} to {requester}, {answers:?}"
             );
         }
     }
 }
 
 #[test]
-fn who_writes_waits_for_the_sharer_whose_answer_is_last_wherever_it_stands() {
+fn a_store_waits_for_the_sharer_whose_response_arrives_last() {
     let mut config = ring(8);
     config.coherence.kind = CoherenceKind::Directory;
     (config.coherence.latency, config.coherence.snoop) = (3, 9);
@@ -198,15 +203,15 @@ fn who_writes_waits_for_the_sharer_whose_answer_is_last_wherever_it_stands() {
     });
     let ways = |turn: u64, sharer| turn + far(&system, 2, sharer) + far(&system, sharer, 0);
     let last = (0..7).map(|turn| ways(turn, turn as u8 + 1)).max().unwrap();
-    let expected = 50_000 + LOOKED + far(&system, 0, 2) + 3 + 6 + 9 + last + BACK;
-    // Snoops to the same side leave one a cycle, so that they do not meet on the ring's links.
+    let expected = 50_000 + LOOKUP + far(&system, 0, 2) + 3 + 6 + 9 + last + BACK;
+    // One snoop per cycle leaves in the same direction, so snoops do not contend for the ring's links.
     assert_eq!(access(&mut system, 0, 50_000, AccessKind::Store, line).at, expected);
 }
 
 #[test]
-fn a_link_carries_no_more_than_its_bytes_a_cycle() {
+fn a_link_carries_at_most_its_bytes_per_cycle() {
     let mut config = ring(2);
-    // Both cores beside each other, the slices beyond one link.
+    // Both cores at one stop, the slices at the next one.
     (config.fabric.columns, config.fabric.cores, config.fabric.slices) = (4, vec![1, 1], vec![2, 2]);
     (config.fabric.bytes_per_cycle, config.llc.ports) = (16, 8);
     (config.l1d.mshrs, config.l2.mshrs) = (64, 64);
@@ -224,18 +229,18 @@ fn a_link_carries_no_more_than_its_bytes_a_cycle() {
     assert_eq!(links["1to0"], 0);
     let carried = |cycle: u64| {
         let mut links = system.fabric().unwrap().links_until(cycle);
-        links.find(|(name, _)| name == "2to1").expect("there is such a link").1.bytes
+        links.find(|(name, _)| name == "2to1").expect("the link exists").1.bytes
     };
-    assert_eq!(carried(first + 100) - carried(*first), 16 * 100, "a window has what is carried in it");
+    assert_eq!(carried(first + 100) - carried(*first), 16 * 100, "a window counts the bytes carried in it");
     assert_eq!((carried(50_000), carried(*last)), (0, 64 * 64));
 }
 
 #[test]
-fn devices_come_in_at_stops_of_their_own_on_the_die_or_not() {
+fn devices_enter_at_their_own_stops_on_or_off_die() {
     let mut config = ring(8);
     config.fabric.devices = vec![1, 6];
     let mut system = system(&config, 1);
-    system.set_entry(3, Entry::Llc);
+    system.set_entry(3, DmaEntryPoint::Llc);
     for (n, device) in [0, 1, 2, 3].into_iter().enumerate() {
         let line = lines(&system, 8)[5];
         let now = 1_000 * (1 + n as u64);
@@ -251,7 +256,7 @@ fn devices_come_in_at_stops_of_their_own_on_the_die_or_not() {
 }
 
 #[test]
-fn a_fabric_of_one_stop_is_none() {
+fn a_fabric_with_one_stop_equals_no_fabric() {
     let none = MemoryConfig { fabric: FabricConfig::default(), ..ring(1) };
     for kind in [CoherenceKind::Ideal, CoherenceKind::Directory] {
         let of = |config: &MemoryConfig| {
@@ -288,25 +293,25 @@ fn a_fabric_of_one_stop_is_none() {
 }
 
 #[test]
-fn places_that_cannot_be_are_refused_and_those_left_out_are_filled_in() {
+fn invalid_stops_are_rejected_and_missing_ones_get_defaults() {
     type Breaks = fn(&mut MemoryConfig);
     let broken: [(Breaks, &str); 8] = [
         (
             |c| c.fabric.cores = vec![0, 8],
-            "cores has stop 8, but the stops are 0 to 7; columns and rows say how many there are",
+            "cores has stop 8, but the stops are 0 to 7; their number is columns · rows",
         ),
         (|c| c.fabric.cores = vec![0], "cores has 1 stops; there must be 2, or none"),
         (|c| c.fabric.slices = vec![0, 1], "slices has 2 stops; there must be 8, or none"),
         (
             |c| c.fabric.memory = vec![1, 2, 3],
-            "memory has 3 stops for the 2 channels of dram; each must have as many",
+            "memory has 3 stops for the 2 channels of dram; each must have the same number",
         ),
-        (|c| c.fabric.rows = 2, "rows is 2, and a ring has one; leave it out"),
+        (|c| c.fabric.rows = 2, "rows is 2, but a ring has one row; omit it"),
         (|c| c.fabric.hop = 0, "hop is 0; it must be from 1 to 100"),
         (|c| c.fabric.columns = 300, "columns is 300; it must be from 0 to 256"),
         (
             |c| (c.fabric.kind, c.fabric.columns, c.fabric.rows) = (FabricKind::Mesh, 100, 100),
-            "columns · rows is 10000; there can be 256 stops",
+            "columns · rows is 10000; it must be at most 256",
         ),
     ];
     for (breaks, problem) in broken {
@@ -315,9 +320,9 @@ fn places_that_cannot_be_are_refused_and_those_left_out_are_filled_in() {
         breaks(&mut config);
         assert_eq!(config.validate(2).unwrap_err(), format!("fabric.{problem}"));
     }
-    let says =
+    let message =
         "fabric.kind is a ring or mesh, but one core with one slice has one stop; set llc.slices, or columns";
-    assert_eq!(ring(1).validate(1).unwrap_err(), says);
+    assert_eq!(ring(1).validate(1).unwrap_err(), message);
     let mut config = mesh(16, 0);
     config.dram.channels = 4;
     let places = config.fabric.places(18, 16, 4).unwrap().unwrap();

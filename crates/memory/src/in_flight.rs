@@ -1,44 +1,46 @@
-//! A file of entries that are each held for a stretch of time: miss-status holding registers, write-back buffers, the queues of a
-//! memory controller.
+//! A file of entries, each held for a time interval: miss-status holding registers, write-back buffers, the
+//! queues of a memory controller.
 //!
-//! Requests come in any order of time: a device's are priced when it asks, which may be tens of microseconds ahead. So the file keeps the
-//! stretches and counts, for the time of a request, those that cover it. It answers as a list without bounds would: the first time at or
-//! after the request's at which an entry is free. Stretches stand in the order of their ends, in blocks. A block whose stretches all
-//! begin later is passed over, so bookings far ahead cost a near request little, and inserting moves one block at most.
+//! Requests come in any order of time: a device's are timed when issued, possibly tens of microseconds ahead.
+//! The file keeps the intervals and counts those that cover a request's time. The result equals that of an
+//! unbounded list: the first time, at or after the request's, at which an entry is free. Intervals are
+//! ordered by end time, in blocks. A block whose intervals all begin later is skipped, so bookings far ahead
+//! cost an early request little. An insertion moves at most one block.
 //!
-//! Blocks are dropped when all their stretches ended before `past`, which the owner gives: no request is expected from before it. One
-//! that comes nevertheless finds what is left, so it may be admitted too early, never too late; [`InFlight::late`] counts these.
+//! A block is dropped when all its intervals ended before `past`, a time given by the owner before which it
+//! expects no request. A request from before it uses the remaining intervals, so it may be admitted too early
+//! but never too late; [`InFlight::late`] counts these.
 //!
-//! One reservation: how long a request will hold its entry is not known when it is admitted, so one that is priced late, for an early
-//! time, may overlap with later ones that have been admitted already.
+//! Limitation: the length of a request's interval is unknown when it is admitted. A request for an early time
+//! that is timed late may therefore overlap with later ones already admitted.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Stretches of a block.
+/// Intervals per block.
 const BLOCK: usize = 32;
-/// More stretches than this are not accepted from a saved state.
+/// Limit of intervals accepted from a saved state.
 const SAVED_MAX: usize = 1 << 20;
 
-/// A held entry.
+/// An entry held for an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Held {
-    /// From when.
+pub(crate) struct HeldEntry {
+    /// Start of the interval.
     pub from: u64,
-    /// Until when; from then on another may have it.
+    /// End of the interval; the entry is free again from then on.
     pub until: u64,
-    /// For which line.
+    /// Line for which it is held.
     pub line: u32,
 }
 
-/// Stretches in the order of their ends. There is at least one.
+/// Intervals in the order of their ends; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
-    held: Vec<Held>,
-    /// The earliest beginning of all.
+    held: Vec<HeldEntry>,
+    /// Earliest start.
     from: u64,
-    /// For each line, the bit of its number's last seven bits.
+    /// Filter of the lines: a bit per value of the line number's last seven bits.
     lines: u128,
 }
 
@@ -49,7 +51,7 @@ fn bit(line: u32) -> u128 {
 }
 
 impl Block {
-    fn of(held: Vec<Held>) -> Block {
+    fn of(held: Vec<HeldEntry>) -> Block {
         let from = held.iter().map(|held| held.from).min().unwrap_or(u64::MAX);
         let lines = held.iter().fold(0, |lines, held| lines | bit(held.line));
         Block { held, from, lines }
@@ -66,7 +68,7 @@ impl Block {
     }
 
     #[inline]
-    fn insert(&mut self, entry: Held) {
+    fn insert(&mut self, entry: HeldEntry) {
         let behind = self.held.iter().rev().take_while(|held| held.until > entry.until).count();
         self.held.insert(self.held.len() - behind, entry);
         self.from = self.from.min(entry.from);
@@ -74,29 +76,29 @@ impl Block {
     }
 }
 
-/// See the module. Its times are of whatever unit the owner chooses.
+/// The entries and their intervals; see the module. Times are in the owner's unit.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
     entries: usize,
-    /// In the order of their ends.
+    /// In the order of their intervals' ends.
     blocks: VecDeque<Block>,
-    /// The end of the last stretch.
+    /// End of the last interval.
     last: u64,
-    /// An empty list to be used again.
-    spare: Vec<Held>,
+    /// An empty list kept for reuse.
+    spare: Vec<HeldEntry>,
     state: InFlightState,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InFlightState {
-    /// The blocks, filled in when a snapshot is taken.
-    held: Vec<Vec<Held>>,
-    /// The last end of all stretches that were dropped.
+    /// The blocks; filled in only when saving.
+    held: Vec<Vec<HeldEntry>>,
+    /// Latest end of all dropped intervals.
     dropped: u64,
-    /// A stretch in which the file is known to be full, so that a long queue is not walked again and again.
+    /// An interval in which all entries are in use, cached so that a long queue is not walked repeatedly.
     full: (u64, u64),
-    /// The sum of all stretches.
+    /// Total length of all intervals.
     busy: u64,
     late: u64,
 }
@@ -105,7 +107,7 @@ impl InFlight {
     /// A file of `entries` entries, at least one.
     pub fn new(entries: u32) -> InFlight {
         let entries = entries as usize;
-        assert!(entries > 0, "a file of miss registers or buffers has entries");
+        assert!(entries > 0, "a file of miss registers or buffers needs at least one entry");
         InFlight {
             entries,
             blocks: VecDeque::new(),
@@ -115,21 +117,22 @@ impl InFlight {
         }
     }
 
-    /// When a request of time `t` gets an entry.
+    /// Returns when a request for time `t` gets an entry.
     #[inline]
     pub fn admit(&mut self, t: u64) -> u64 {
         if self.last <= t { t } else { self.first_free(t, self.entries) }
     }
 
-    /// The same where others that are not booked yet take `waiting` entries. While they take all, the request is not held up.
+    /// The same if `waiting` entries are reserved for requests not booked yet. If they take all entries, the
+    /// request is not delayed.
     #[inline]
-    pub fn admit_beside(&mut self, t: u64, waiting: usize) -> u64 {
+    pub fn admit_with_reserved(&mut self, t: u64, waiting: usize) -> u64 {
         if self.last <= t { t } else { self.first_free(t, self.entries.saturating_sub(waiting)) }
     }
 
     fn first_free(&mut self, mut t: u64, entries: usize) -> u64 {
         self.state.late += u64::from(t < self.state.dropped);
-        // Where fewer entries count, more is full than is known.
+        // With fewer entries available, the cached full interval is a lower bound; it is not updated.
         let all = entries == self.entries;
         loop {
             if self.state.full.0 <= t && t < self.state.full.1 {
@@ -148,7 +151,7 @@ impl InFlight {
         }
     }
 
-    /// How many stretches cover `t`, and the first end of them.
+    /// Number of intervals that cover `t`, and the first end among them.
     fn covering(&self, t: u64) -> (usize, u64) {
         let (mut count, mut first_end) = (0, t);
         for block in self.blocks.iter().rev() {
@@ -171,14 +174,15 @@ impl InFlight {
         (count, first_end)
     }
 
-    /// Holds an entry for `line` from `from`, when it has been admitted, until `until`. No request is expected from before `past`.
+    /// Holds an entry for `line` from its admission at `from` until `until`. No request is expected from
+    /// before `past`.
     pub fn hold(&mut self, line: u32, from: u64, until: u64, past: u64) {
         if until <= from {
             return;
         }
         self.state.busy += until - from;
         self.last = self.last.max(until);
-        let entry = Held { from, until, line };
+        let entry = HeldEntry { from, until, line };
         let mut index = self.blocks.len();
         if self.blocks.back().is_none_or(|last| last.first() > until) {
             index = self.blocks.partition_point(|block| block.first() <= until).max(1).min(index);
@@ -189,9 +193,9 @@ impl InFlight {
         }
     }
 
-    /// Makes room behind or in the block before `index`, which is full if there is one.
+    /// Inserts where the block before `index` is full or there is none.
     #[cold]
-    fn insert_with_room(&mut self, mut index: usize, entry: Held, past: u64) {
+    fn insert_with_room(&mut self, mut index: usize, entry: HeldEntry, past: u64) {
         while index > 1 && self.blocks[0].last() <= past {
             self.drop_first();
             index -= 1;
@@ -203,7 +207,7 @@ impl InFlight {
             self.blocks.push_front(Block::of(held));
             return;
         };
-        // In the order of time no block is cut.
+        // Insertions in time order do not split a block.
         let at = if full.last() <= entry.until { BLOCK } else { BLOCK / 2 };
         held.extend(full.held.drain(at..));
         let cut = held.first().map_or(u64::MAX, |first| first.until);
@@ -225,8 +229,8 @@ impl InFlight {
         }
     }
 
-    /// The stretch that ends after `t` and is held for `line`.
-    pub fn find(&self, line: u32, t: u64) -> Option<Held> {
+    /// The interval held for `line` that ends after `t`.
+    pub fn find(&self, line: u32, t: u64) -> Option<HeldEntry> {
         if self.last <= t {
             return None;
         }
@@ -236,12 +240,12 @@ impl InFlight {
         found.filter(|entry| entry.until > t).copied()
     }
 
-    /// The sum of all stretches: over a time, the average number of entries held.
+    /// Total length of all intervals; divided by a time, the average number of entries in use.
     pub fn busy(&self) -> u64 {
         self.state.busy
     }
 
-    /// Requests from before what is kept, which may have been admitted too early.
+    /// Number of requests for a time before the oldest interval kept, possibly admitted too early.
     pub fn late(&self) -> u64 {
         self.state.late
     }
@@ -251,18 +255,18 @@ impl InFlight {
         InFlightState { held, ..self.state.clone() }
     }
 
-    /// Says what is impossible about a saved state with nothing after `latest`.
+    /// Checks a saved state; no time may be after `latest`.
     pub fn check(&self, state: &InFlightState, latest: u64) -> Result<(), String> {
         let all = || state.held.iter().flatten();
         if all().count() > SAVED_MAX || state.held.iter().any(|block| !(1..=BLOCK).contains(&block.len())) {
-            return Err("more held entries than are kept".to_owned());
+            return Err("too many entries in use in the saved state".to_owned());
         }
         if !all().is_sorted_by_key(|entry| entry.until) || all().any(|entry| entry.from >= entry.until) {
-            return Err("held entries out of order".to_owned());
+            return Err("the entries in use are out of order".to_owned());
         }
         let last = all().last().map_or(0, |entry| entry.until);
         if [last, state.dropped, state.full.0, state.full.1].iter().any(|time| *time > latest) {
-            return Err("a held entry is impossibly late".to_owned());
+            return Err("the time of an entry in use is out of range".to_owned());
         }
         Ok(())
     }

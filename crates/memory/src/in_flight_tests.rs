@@ -1,11 +1,11 @@
-//! A file of held entries beside a plain list of all stretches.
+//! In-flight entries against a plain list of all intervals.
 
 use super::*;
 use doorbell_sim::rng::Rng;
 
-/// All stretches ever held, and nothing else.
+/// All intervals ever held.
 #[derive(Default)]
-struct Plain(Vec<Held>);
+struct Plain(Vec<HeldEntry>);
 
 impl Plain {
     fn admit(&self, t: u64, entries: usize) -> u64 {
@@ -29,7 +29,7 @@ impl Plain {
 }
 
 #[test]
-fn a_full_file_admits_the_next_when_the_first_entry_is_free_and_not_before() {
+fn a_full_file_admits_the_next_exactly_when_an_entry_is_free() {
     let mut file = InFlight::new(2);
     file.hold(1, 100, 200, 0);
     assert_eq!(file.admit(100), 100, "one of two is held");
@@ -42,7 +42,7 @@ fn a_full_file_admits_the_next_when_the_first_entry_is_free_and_not_before() {
 }
 
 #[test]
-fn a_line_on_its_way_is_found_until_it_is_there() {
+fn a_line_in_flight_is_found_until_it_arrives() {
     let mut file = InFlight::new(4);
     file.hold(7, 10, 50, 0);
     file.hold(8, 10, 20, 0);
@@ -51,9 +51,9 @@ fn a_line_on_its_way_is_found_until_it_is_there() {
     assert_eq!(file.find(9, 0), None);
 }
 
-/// With all requests in order of time this is a queue with several servers.
+/// With all requests in time order this is a queue with several servers.
 #[test]
-fn requests_in_order_are_served_as_by_a_queue_with_several_servers() {
+fn requests_in_order_are_served_like_a_queue_with_several_servers() {
     let mut rng = Rng::stream(9, "in flight");
     for entries in [1u32, 2, 6, 20] {
         let (mut file, mut servers) = (InFlight::new(entries), vec![0u64; entries as usize]);
@@ -67,13 +67,13 @@ fn requests_in_order_are_served_as_by_a_queue_with_several_servers() {
             assert_eq!(file.admit(now), expected, "{entries} entries, request {line}");
             file.hold(line, expected, expected + hold, now);
         }
-        assert!(file.blocks.len() <= 8, "what is over is dropped");
+        assert!(file.blocks.len() <= 8, "past intervals are dropped");
     }
 }
 
-/// A core's requests near the present between those of a device that are priced far ahead.
+/// A core's requests near the current time, between those of a device timed far ahead.
 #[test]
-fn near_requests_are_answered_as_by_a_list_without_bounds_however_many_are_booked_far_ahead() {
+fn near_requests_match_an_unbounded_list_despite_bookings_far_ahead() {
     for seed in 0..12 {
         let mut rng = Rng::stream(seed, "in flight");
         let entries = 1 + rng.below(12) as u32;
@@ -82,7 +82,7 @@ fn near_requests_are_answered_as_by_a_list_without_bounds_however_many_are_booke
         for step in 0..1_500u32 {
             now += rng.below(20);
             far = far.max(now) + rng.below(100);
-            // Up to 500 before the present, near it, and far ahead.
+            // Up to 500 before the current time, near it, and far ahead.
             let t = match rng.below(8) {
                 0 => now - rng.below(500),
                 1..4 => now + rng.below(300),
@@ -90,14 +90,14 @@ fn near_requests_are_answered_as_by_a_list_without_bounds_however_many_are_booke
             };
             let waiting = if rng.below(4) == 0 { rng.below(6) as usize } else { 0 };
             let expected = plain.admit(t, (entries as usize).saturating_sub(waiting));
-            let at = if waiting == 0 { file.admit(t) } else { file.admit_beside(t, waiting) };
+            let at = if waiting == 0 { file.admit(t) } else { file.admit_with_reserved(t, waiting) };
             assert_eq!(at, expected, "seed {seed}, request {step}");
             let line = rng.below(200) as u32;
             assert_eq!(file.find(line, t).map(|held| held.until), plain.find(line, t), "seed {seed}");
             let long = if rng.below(200) == 0 { 3_000 } else { 40 * u64::from(entries) };
             let until = at + 1 + rng.below(long);
             file.hold(line, at, until, now - 500);
-            plain.0.push(Held { from: at, until, line });
+            plain.0.push(HeldEntry { from: at, until, line });
             if step % 100 == 0 {
                 let mut copy = InFlight::new(entries);
                 copy.check(&file.save(), 1 << 40).unwrap();
@@ -106,24 +106,24 @@ fn near_requests_are_answered_as_by_a_list_without_bounds_however_many_are_booke
                 file = copy;
             }
         }
-        assert_eq!(file.late(), 0, "no request was from before what is kept");
+        assert_eq!(file.late(), 0, "no request was for a time before the kept intervals");
         assert!(far > now + 10_000, "the device is far ahead");
     }
 }
 
 #[test]
-fn a_request_from_before_what_is_kept_is_counted_and_not_held_up() {
+fn a_request_before_the_kept_intervals_is_counted_and_not_delayed() {
     let mut file = InFlight::new(1);
     for step in 0..100 {
         file.hold(step, 10 * u64::from(step), 10 * u64::from(step) + 10, 1_000);
     }
     assert!(file.blocks.len() < 4);
     assert_eq!((file.admit(5), file.late()), (5, 1));
-    assert_eq!((file.admit(985), file.late()), (1_000, 1), "what is left still counts");
+    assert_eq!((file.admit(985), file.late()), (1_000, 1), "the remaining intervals still count");
 }
 
 #[test]
-fn a_hostile_state_is_refused_and_a_good_one_goes_on() {
+fn an_invalid_state_is_rejected_and_a_valid_one_restored() {
     let mut file = InFlight::new(2);
     file.hold(1, 100, 200, 0);
     file.hold(2, 100, 230, 0);
@@ -137,7 +137,7 @@ fn a_hostile_state_is_refused_and_a_good_one_goes_on() {
     assert!(file.check(&bad, 1_000).is_err());
     bad.held = vec![vec![]];
     assert!(file.check(&bad, 1_000).is_err());
-    bad.held = vec![vec![Held { from: 1, until: 2, line: 0 }; BLOCK + 1]];
+    bad.held = vec![vec![HeldEntry { from: 1, until: 2, line: 0 }; BLOCK + 1]];
     assert!(file.check(&bad, 1_000).is_err());
     assert!(file.check(&good, 229).is_err());
 }

@@ -1,4 +1,4 @@
-//! What is always true of a memory system, checked line by line: after a restore, and by tests.
+//! Invariants of the memory system, checked line by line after a restore and by tests.
 
 use crate::cache::Cache;
 use crate::class::DataClass;
@@ -6,7 +6,7 @@ use crate::config::Inclusion;
 use crate::system::{MemorySystem, Private};
 
 impl Private {
-    /// The L2 includes the L1s, and knows what they may do.
+    /// Checks that the L2 includes the L1s and has write permission where they do.
     fn check(&self) -> Result<(), String> {
         for (name, l1) in [("L1I", &self.l1i), ("L1D", &self.l1d)] {
             for (slot, line) in l1.tags.iter() {
@@ -20,18 +20,20 @@ impl Private {
         }
         let in_l1 = |line: u32| self.l1i.tags.find(line).or(self.l1d.tags.find(line)).is_some();
         let beyond = self.l2.tags.iter().find(|(_, line)| self.directory && !in_l1(*line));
-        beyond.map_or(Ok(()), |(_, line)| Err(format!("line {line} is held without an L2 and in no L1")))
+        beyond.map_or(Ok(()), |(_, line)| {
+            Err(format!("line {line} is in the directory of a hart without an L2, but in no L1"))
+        })
     }
 }
 
 impl Cache {
-    /// Lines in are lines out and lines there.
-    fn check_books(&self, name: &str) -> Result<(), String> {
+    /// Checks that lines filled = lines that left + lines present.
+    fn check_fill_count(&self, name: &str) -> Result<(), String> {
         let (fills, there) = (self.stats.fills, self.tags.iter().count() as u64);
         let gone = self.stats.evictions + self.stats.invalidations;
         if fills != gone + there {
             return Err(format!(
-                "{name} was filled {fills} times, but {gone} lines left and {there} are there"
+                "{name} was filled {fills} times, but {gone} lines left and {there} are present"
             ));
         }
         Ok(())
@@ -39,7 +41,7 @@ impl Cache {
 }
 
 impl<M> MemorySystem<M> {
-    /// Says which invariant does not hold.
+    /// Returns the first violated invariant.
     pub fn check_invariants(&self) -> Result<(), String> {
         for (index, hart) in self.harts.iter().enumerate() {
             hart.check()?;
@@ -47,15 +49,15 @@ impl<M> MemorySystem<M> {
                 self.check_private_line(index, line)?;
             }
             for (name, cache) in [("an L1I", &hart.l1i), ("an L1D", &hart.l1d), ("an L2", &hart.l2)] {
-                cache.check_books(name)?;
+                cache.check_fill_count(name)?;
             }
         }
         self.check_sharers()?;
-        self.llc.check_books("the LLC")?;
+        self.llc.check_fill_count("the LLC")?;
         self.check_accounts()
     }
 
-    /// Who is known to have a line has it, and who has one is known.
+    /// Checks that the sharers recorded for each line are exactly the caches that have it.
     fn check_sharers(&self) -> Result<(), String> {
         let Some(sharers) = &self.sharers else { return Ok(()) };
         sharers.check(&self.harts)?;
@@ -64,7 +66,7 @@ impl<M> MemorySystem<M> {
         directory.check_lines(|line| sharers.of(line) != 0, all)
     }
 
-    /// A line of a hart's L2: one writer or many readers, and what the LLC's kind demands.
+    /// Checks a line of a hart's L2: one writer or many readers, and the inclusion policy.
     fn check_private_line(&self, hart: usize, line: u32) -> Result<(), String> {
         let flags = |hart: &Private| hart.l2.tags.find(line).map(|slot| hart.l2.tags.flags(slot));
         let writable = flags(&self.harts[hart]).is_some_and(|flags| flags.is_writable());
@@ -78,13 +80,14 @@ impl<M> MemorySystem<M> {
                 Err(format!("line {line} is in an L2 and not in the inclusive LLC"))
             }
             Inclusion::Exclusive if in_llc && writable => {
-                Err(format!("line {line} is one hart's alone and in the exclusive LLC"))
+                Err(format!("line {line} is owned by one hart and also in the exclusive LLC"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Every line that a device put into a cache is accounted for, and every line of the LLC is of a class.
+    /// Checks that every line a device put into a cache is accounted for, and that the lines per class are
+    /// right.
     fn check_accounts(&self) -> Result<(), String> {
         let mut occupancy = [0; DataClass::COUNT];
         let mut fresh = 0;
@@ -94,7 +97,7 @@ impl<M> MemorySystem<M> {
         }
         if occupancy != self.occupancy {
             return Err(format!(
-                "the LLC holds {occupancy:?} lines of the classes, not {:?}",
+                "the LLC holds {occupancy:?} lines per class, but {:?} are counted",
                 self.occupancy
             ));
         }
@@ -107,7 +110,7 @@ impl<M> MemorySystem<M> {
         let lost = counted.fresh_overwritten.wrapping_add(counted.leaks);
         if counted.fresh_lines != used.wrapping_add(lost).wrapping_add(fresh) {
             return Err(format!(
-                "devices put {} lines into caches, of which some are lost",
+                "devices put {} lines into caches, but the counters of their use do not add up to that",
                 counted.fresh_lines
             ));
         }

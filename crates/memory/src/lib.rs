@@ -1,22 +1,22 @@
 //! Timing of the memory system: caches, coherence, direct cache access, interconnect, memory controllers.
 //!
-//! The hardware is that of a server of today: private first-level caches and an L2 for each hart, a shared last-level cache,
-//! an interconnect that joins them with memory controllers and with the root complex. Modelled: tags and states
-//! of every cache, exactly and in the order of calls; for each access, ports, miss registers with merging, write-back
-//! buffers, links and their contention; replacement, prefetching, MESI, and where devices' lines are put. Every access is
-//! priced when it is asked for and answers with a time. Not modelled: data (they are in RAM), transient coherence states and
-//! their races.
+//! The hardware is that of a current server: private first-level caches and an L2 per hart, a shared
+//! last-level cache (LLC), and an interconnect to the memory controllers and the root complex. Modelled: tags
+//! and states of every cache, exact and in call order; per access, ports, miss registers with merging,
+//! write-back buffers, links and their contention; replacement, prefetching, MESI, and placement of
+//! device-written lines. The completion time of an access is computed at the call. Not modelled: data (they
+//! are in RAM), transient coherence states and their races.
 //!
-//! | File | Question it answers |
+//! | File | Contents |
 //! |---|---|
-//! | `system` | what there is |
-//! | `core_side` | an access through L1 and L2 |
-//! | `lone` | the same for a core by itself |
+//! | `system` | the components and how they are connected |
+//! | `core_side` | a core's access through L1 and L2 |
+//! | `single_hart` | the same for a single core without page tables |
 //! | `llc` | a request at the LLC |
-//! | `coherence` | who else has the line, what it takes to have it, what harts take from each other |
-//! | `fabric` | how far it is from here to there, on a ring or mesh |
-//! | `device`, `memory_bus` | what a device's access does, by where it enters |
-//! | `dca` | where a device's line goes: the place for a researcher's policy |
+//! | `coherence` | sharers of a line, directory and snoops, sharing misses |
+//! | `fabric` | distances on a ring or mesh |
+//! | `device`, `memory_bus` | a device's access, by where it enters |
+//! | `dca` | placement of device-written lines; add a new policy here |
 //! | `cache`, `tags`, `replacement`, `slices`, `prefetch`, `aligned` | one cache |
 //! | `slots`, `in_flight` | bookings of ports and links; of miss registers and buffers |
 //! | `backing`, `dram` | memory |
@@ -37,11 +37,11 @@ pub mod fabric;
 mod in_flight;
 mod invariants;
 mod llc;
-mod lone;
 mod memory_bus;
 mod paged;
 pub mod prefetch;
 pub mod replacement;
+mod single_hart;
 mod slices;
 mod slots;
 mod state;
@@ -54,7 +54,7 @@ pub use backing::{FlatMemory, MainMemory};
 pub use class::DataClass;
 pub use config::{MemoryConfig, PrivateConfig};
 pub use dca::{DcaConfig, DcaPolicy};
-pub use lone::LoneHart;
+pub use single_hart::SingleHart;
 pub use state::MemoryState;
 pub use stats::{MemoryStats, Misses};
 pub use system::{HartSide, MemorySystem};

@@ -1,24 +1,26 @@
-//! A device on the memory bus: its requests go past the caches, which snoop. Its writes go to memory and take copies away, its reads
-//! come from memory unless a cache has the line modified, and nothing of it takes room in a cache or a miss register of one.
+//! A device on the memory bus: its requests bypass the caches, which snoop them. Its writes go to memory and
+//! invalidate cached copies. Its reads come from memory unless a cache has the line modified. They take no
+//! cache line and no miss register.
 //!
-//! It is the on-die NIC "OCM" of Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005). Not modelled: the bus's
-//! own contention between the device and the caches' misses; they meet at the memory controllers.
+//! This is the on-die NIC "OCM" of Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads"
+//! (2005). Not modelled: contention on this bus between the device and the caches' misses; they contend at
+//! the memory controllers.
 
 use doorbell_sim::memory::Level;
 
 use crate::backing::MainMemory;
-use crate::coherence::Found;
+use crate::coherence::ProbeResult;
 use crate::fabric::Moment;
 use crate::system::MemorySystem;
 use crate::tags::Slot;
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A read on the memory bus: a cache that has the line modified answers, else memory does.
+    /// A read on the memory bus: a cache that has the line modified supplies it, otherwise memory does.
     pub(crate) fn read_past_caches<const TIMED: bool>(
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        private: &Found,
+        private: &ProbeResult,
         seen: u64,
     ) -> u64 {
         let modified = slot.filter(|slot| self.llc.tags.flags(*slot).is_dirty());
@@ -30,20 +32,20 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.devices.fresh_used_by_device += u64::from(used);
         match modified {
-            _ if self.is_newer_above(private) => {
+            _ if self.is_newer_in_private(private) => {
                 let seen = Moment { at: seen, stop: self.home(line) };
-                self.brought::<TIMED>(private, seen)
+                self.fetch_private_copy::<TIMED>(private, seen)
             }
             Some(slot) if TIMED => {
-                let looked = self.llc_port(line, seen) + self.llc.latency;
-                self.llc.arrival(slot, line, looked, Level::Llc).0
+                let lookup_done = self.llc_port(line, seen) + self.llc.latency;
+                self.llc.arrival(slot, line, lookup_done, Level::Llc).0
             }
             Some(_) => 0,
             None => self.read_from_bus::<TIMED>(line, seen),
         }
     }
 
-    /// A read of memory by who is on its bus, without a miss register of the LLC.
+    /// A memory read from the memory bus, without an LLC miss register.
     pub(crate) fn read_from_bus<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
         self.traffic.memory_reads += 1;
         if !TIMED {

@@ -1,10 +1,11 @@
-//! A value for each line of RAM, in memory that grows with what is touched: a table of pages, of which those that have only zeros
-//! are not allocated. RAM may be 128 GiB, of which a trace or guest touches little, on a host that does not overcommit memory.
+//! An array with a value per line of RAM, allocated on first write: a table of pages, of which all-zero ones
+//! are not allocated. RAM may be 128 GiB, of which a trace or guest touches little, on a host that does not
+//! overcommit memory.
 
-/// Values of a page. A power of two, so that place and page are bits of the index.
+/// Values per page. A power of two, so that page number and offset are bits of the index.
 const PAGE: usize = 1 << 12;
 
-/// See the module.
+/// Sparse array; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Paged<T> {
     pages: Vec<Option<Box<[T; PAGE]>>>,
@@ -12,12 +13,12 @@ pub(crate) struct Paged<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Paged<T> {
-    /// `len` zeros.
+    /// An array of `len` zeros.
     pub fn new(len: usize) -> Paged<T> {
         Paged { pages: vec![None; len.div_ceil(PAGE)], len }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -30,7 +31,7 @@ impl<T: Copy + Default + PartialEq> Paged<T> {
         }
     }
 
-    /// The value itself, to be changed.
+    /// Mutable reference to a value; allocates its page.
     #[inline]
     pub fn at(&mut self, index: usize) -> &mut T {
         let page = &mut self.pages[index / PAGE];
@@ -40,19 +41,19 @@ impl<T: Copy + Default + PartialEq> Paged<T> {
         &mut page.as_mut().expect("it has just been allocated")[index % PAGE]
     }
 
-    /// All values zero again.
+    /// Sets all values to zero.
     pub fn clear(&mut self) {
         self.pages.fill(None);
     }
 
-    /// The values in order, in pieces; a piece of `None` has zeros alone.
+    /// The values in order, as slices; `None` is a slice of zeros.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, Option<&[T]>)> {
         let len = |number: usize| (self.len - number * PAGE).min(PAGE);
         let pages = self.pages.iter().enumerate();
         pages.map(move |(number, page)| (len(number), page.as_ref().map(|page| &page[..len(number)])))
     }
 
-    /// Writes the same value to `count` places from `first` on. Zeros are to be there already.
+    /// Writes `value` to `count` entries starting at `first`. For zero, the entries must already be zero.
     pub fn fill(&mut self, first: usize, count: usize, value: T) {
         if value != T::default() {
             (first..first + count).for_each(|index| *self.at(index) = value);
@@ -62,7 +63,7 @@ impl<T: Copy + Default + PartialEq> Paged<T> {
 
 #[cold]
 fn zeros<T: Copy + Default>() -> Box<[T; PAGE]> {
-    vec![T::default(); PAGE].into_boxed_slice().try_into().ok().expect("it has as many values")
+    vec![T::default(); PAGE].into_boxed_slice().try_into().ok().expect("the vector has PAGE values")
 }
 
 #[cfg(test)]
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn only_touched_pages_are_allocated() {
-        // As many as lines of 128 GiB.
+        // One per line of 128 GiB.
         let mut paged = Paged::<u64>::new(1 << 31);
         assert_eq!((paged.get(0), paged.get((1 << 31) - 1)), (0, 0));
         *paged.at(12_345) |= 2;

@@ -1,12 +1,13 @@
-//! Prefetchers of the private caches: the next lines, the stride of an instruction, or the stream through a page.
+//! Hardware prefetchers of the private caches: next-line, stride and stream.
 //!
-//! They see demand accesses by physical address and stay within a page of 4 KiB. *Next-line* asks for the lines behind
-//! one that missed, or that had been fetched ahead and is used for the first time. *Stride* keeps a table of
-//! instructions, as Baer and Chen's reference prediction table does: the last address, the last distance, and how often
-//! the distance has been the same; from the second time on it asks for the lines that come next. *Stream* remembers pages: from the
-//! second step in one direction on it asks with each access for some lines more, until it is as far ahead as it may be, which is what
-//! Intel publishes of its L2 streamer (64 and IA-32 Architectures Optimization Reference Manual, "Data Prefetching": one stream a page,
-//! 32 streams, two lines at a time, up to 20 ahead).
+//! They train on demand accesses by physical address and stay within a 4 KiB page. *Next-line* fetches the
+//! lines after one that missed, or that was prefetched and is used for the first time. *Stride* keeps a table
+//! indexed by instruction, like Baer and Chen's reference prediction table: last address, last stride, and
+//! how often the stride repeated. From the second time on it fetches the next lines of the stride. *Stream*
+//! tracks pages: from the second step in one direction on, each access fetches some more lines, up to a
+//! maximum distance. That is what Intel publishes of its L2 streamer (64 and IA-32 Architectures Optimization
+//! Reference Manual, "Data Prefetching": one stream per page, 32 streams, two lines at a time, up to 20
+//! ahead).
 
 mod stream;
 
@@ -16,40 +17,40 @@ use stream::Streams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Lines of a page, beyond which nothing is fetched ahead.
+/// Lines per page; prefetches do not cross a page.
 const PAGE_LINES: u32 = 64;
-/// The most lines that are asked for at once.
+/// Maximum number of lines prefetched at once.
 pub const DEGREE_MAX: u32 = 16;
-/// Times that a distance has to repeat.
+/// Number of equal strides required.
 const CONFIDENT: u8 = 2;
 
-/// The kinds of prefetcher.
+/// Kinds of prefetcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetchKind {
     /// None.
     #[default]
     None,
-    /// The lines behind a miss.
+    /// The lines after a miss.
     NextLine,
     /// Along the stride of each instruction.
     Stride,
-    /// Along ascending and descending reads of a page, whichever instructions they are of.
+    /// Along ascending or descending accesses in a page, by any instructions.
     Stream,
 }
 
-/// A prefetcher's parameters.
+/// Parameters of a prefetcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrefetchConfig {
-    /// What is fetched ahead: "none", "next-line", "stride" or "stream".
+    /// Kind of prefetcher: "none", "next-line", "stride" or "stream".
     pub kind: PrefetchKind,
-    /// Lines asked for at a time, 1 to 16.
+    /// Lines prefetched at a time, 1 to 16.
     pub degree: u32,
-    /// Instructions that a stride prefetcher remembers: a power of two from 1 to 4096. Pages that a stream prefetcher remembers: a
-    /// power of two from 1 to 64.
+    /// Entries of the prefetcher's table: for "stride", instructions, a power of two from 1 to 4096; for
+    /// "stream", pages, a power of two from 1 to 64.
     pub table: u32,
-    /// Lines that a stream prefetcher may be ahead, 1 to 63 (a page has 64).
+    /// Maximum distance of a stream prefetcher in lines, 1 to 63 (a page has 64).
     pub ahead: u32,
 }
 
@@ -60,7 +61,7 @@ impl Default for PrefetchConfig {
 }
 
 impl PrefetchConfig {
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     pub fn validate(&self) -> Result<(), String> {
         if !(1..=DEGREE_MAX).contains(&self.degree) {
             return Err(format!("prefetch.degree is {}; it must be from 1 to {DEGREE_MAX}", self.degree));
@@ -70,7 +71,7 @@ impl PrefetchConfig {
         }
         if self.kind == PrefetchKind::Stream && self.table > 64 {
             return Err(format!(
-                "prefetch.table is {}; a stream prefetcher remembers up to 64 pages",
+                "prefetch.table is {}; a stream prefetcher tracks up to 64 pages",
                 self.table
             ));
         }
@@ -81,7 +82,7 @@ impl PrefetchConfig {
     }
 }
 
-/// Lines to fetch.
+/// Lines to prefetch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Targets {
     lines: [u32; DEGREE_MAX as usize],
@@ -93,7 +94,7 @@ impl Targets {
         &self.lines[..self.count]
     }
 
-    /// Adds a line unless it is on another page than `near`; says whether it is on the same.
+    /// Adds a line if it is on the page of `near`; returns whether it is.
     fn add(&mut self, near: u32, line: i64) -> bool {
         let here = line >> PAGE_LINES.trailing_zeros() == i64::from(near / PAGE_LINES);
         if here && line != i64::from(near) && !self.as_slice().contains(&(line as u32)) {
@@ -104,24 +105,24 @@ impl Targets {
     }
 }
 
-/// What is remembered of an instruction.
+/// Table entry of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stride {
     pc: u32,
-    /// Bytes from the beginning of RAM.
+    /// Last offset, in bytes from the start of RAM.
     last: u64,
     distance: i64,
     repeated: u8,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PrefetcherState {
     strides: Vec<Stride>,
     streams: Vec<Stream>,
 }
 
-/// See the module.
+/// A prefetcher; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefetcher {
     kind: PrefetchKind,
@@ -146,14 +147,14 @@ impl Prefetcher {
         self.kind != PrefetchKind::None
     }
 
-    /// Sees an access to `offset`, in bytes from the beginning of RAM, by the instruction at `pc`. `fresh` says that it
-    /// missed or was the first use of a line fetched ahead.
-    pub fn train(&mut self, pc: u64, offset: u64, fresh: bool) -> Targets {
+    /// Trains on an access at `offset`, in bytes from the start of RAM, by the instruction at `pc`.
+    /// `trigger`: it missed, or was the first use of a prefetched line.
+    pub fn train(&mut self, pc: u64, offset: u64, trigger: bool) -> Targets {
         let mut targets = Targets::default();
         let line = (offset / 64) as u32;
         match self.kind {
             PrefetchKind::None => {}
-            PrefetchKind::NextLine if fresh => {
+            PrefetchKind::NextLine if trigger => {
                 (1..=self.degree).for_each(|n| _ = targets.add(line, i64::from(line) + n))
             }
             PrefetchKind::NextLine => {}
@@ -161,7 +162,7 @@ impl Prefetcher {
             PrefetchKind::Stride => {
                 let distance = self.learn(pc, offset);
                 if distance != 0 {
-                    // Short strides are followed by lines.
+                    // Short strides advance by whole lines.
                     let step = if distance.abs() < 64 { 64 * distance.signum() } else { distance };
                     let ahead = |n: i64| (offset as i64 + n * step) >> 6;
                     (1..=self.degree).for_each(|n| _ = targets.add(line, ahead(n)));
@@ -171,9 +172,9 @@ impl Prefetcher {
         targets
     }
 
-    /// Takes an access in and returns the instruction's stride, or 0 while there is none.
+    /// Trains the stride table and returns the instruction's stride, or 0 if there is none yet.
     fn learn(&mut self, pc: u64, offset: u64) -> i64 {
-        // Instructions are two bytes apart at least.
+        // Instructions are at least two bytes apart.
         let mask = self.table.len() as u64 - 1;
         let entry = &mut self.table[((pc >> 1 ^ pc >> 9) & mask) as usize];
         if entry.pc != pc as u32 {
@@ -190,7 +191,7 @@ impl Prefetcher {
         } else {
             (entry.distance, entry.repeated) = (distance, 0);
         }
-        // The first distance is a guess, its first repetition the second time.
+        // The first repetition is the second occurrence of the stride.
         if entry.repeated + 1 >= CONFIDENT { distance } else { 0 }
     }
 
@@ -198,17 +199,21 @@ impl Prefetcher {
         PrefetcherState { strides: self.table.clone(), streams: self.streams.save() }
     }
 
-    /// Says what is impossible about a saved state, for a memory of `lines` lines.
+    /// Checks a saved state for a memory of `lines` lines.
     pub fn check(&self, state: &PrefetcherState, lines: u32) -> Result<(), String> {
         self.streams.check(&state.streams, lines)?;
         let (table, bytes) = (&state.strides, u64::from(lines) * 64);
         if table.len() != self.table.len() {
-            return Err(format!("strides of {} instructions for {}", table.len(), self.table.len()));
+            return Err(format!(
+                "the saved state has strides of {} instructions, the table has {}",
+                table.len(),
+                self.table.len()
+            ));
         }
         let possible = |entry: &Stride| {
             entry.last < bytes && entry.distance.unsigned_abs() < bytes && entry.repeated <= CONFIDENT
         };
-        if table.iter().all(possible) { Ok(()) } else { Err("an impossible stride".to_owned()) }
+        if table.iter().all(possible) { Ok(()) } else { Err("invalid stride in the saved state".to_owned()) }
     }
 
     pub fn restore(&mut self, state: PrefetcherState) {
@@ -226,25 +231,25 @@ mod tests {
     }
 
     #[test]
-    fn next_line_asks_for_the_lines_behind_a_miss_up_to_the_end_of_the_page() {
+    fn next_line_fetches_the_lines_after_a_miss_up_to_the_end_of_the_page() {
         let mut next = prefetcher(PrefetchKind::NextLine, 3);
         assert_eq!(next.train(0, 10 * 64 + 8, true).as_slice(), [11, 12, 13]);
         assert_eq!(next.train(0, 62 * 64, true).as_slice(), [63]);
-        assert!(next.train(0, 10 * 64, false).as_slice().is_empty(), "hits ask for nothing");
+        assert!(next.train(0, 10 * 64, false).as_slice().is_empty(), "hits prefetch nothing");
     }
 
     #[test]
     fn a_stride_is_followed_once_it_has_repeated() {
         let mut stride = prefetcher(PrefetchKind::Stride, 2);
         assert!(stride.train(0x80, 1000, true).as_slice().is_empty());
-        assert!(stride.train(0x80, 1200, true).as_slice().is_empty(), "one distance is none");
+        assert!(stride.train(0x80, 1200, true).as_slice().is_empty(), "a single distance is no stride");
         assert_eq!(stride.train(0x80, 1400, true).as_slice(), [1600 / 64, 1800 / 64]);
         assert!(stride.train(0x82, 1400, true).as_slice().is_empty(), "another instruction");
         assert!(stride.train(0x80, 1500, true).as_slice().is_empty(), "another distance");
     }
 
     #[test]
-    fn what_a_prefetcher_cannot_be_is_refused_with_its_range() {
+    fn invalid_prefetcher_parameters_are_rejected_with_their_range() {
         let refused = |change: &dyn Fn(&mut PrefetchConfig)| {
             let mut config = PrefetchConfig { kind: PrefetchKind::Stream, ..PrefetchConfig::default() };
             change(&mut config);
@@ -262,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn short_and_backward_strides_ask_for_neighbouring_lines() {
+    fn short_and_backward_strides_fetch_neighbouring_lines() {
         let mut stride = prefetcher(PrefetchKind::Stride, 2);
-        let asked = [3000u64, 2992, 2984].map(|offset| stride.train(4, offset, false).as_slice().to_vec());
-        assert_eq!(asked[2], [2984 / 64 - 1, 2984 / 64 - 2]);
+        let fetched = [3000u64, 2992, 2984].map(|offset| stride.train(4, offset, false).as_slice().to_vec());
+        assert_eq!(fetched[2], [2984 / 64 - 1, 2984 / 64 - 2]);
     }
 }

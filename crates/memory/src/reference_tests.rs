@@ -1,4 +1,4 @@
-//! The real tags beside a plainly written model: lists, the line used last first, searched from the front.
+//! The cache hierarchy against a simple model: lists in most-recently-used order, searched linearly.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ struct Line {
     fresh: bool,
 }
 
-/// A cache: for each set a list of lines, the one used last first.
+/// A cache: for each set a list of lines, most recently used first.
 #[derive(Clone)]
 struct List {
     sets: u32,
@@ -63,7 +63,7 @@ impl List {
         let at = set.iter().position(|entry| entry.line == line)?;
         Some(set.remove(at))
     }
-    /// Puts a line in; returns the one that goes.
+    /// Fills a line; returns the victim.
     fn put(&mut self, line: u32, state: State, fresh: bool, mask: u32) -> Option<Line> {
         let ways = self.ways;
         let set = self.set(line);
@@ -88,7 +88,7 @@ struct Hart {
     l2: List,
 }
 
-/// What a look into private caches found.
+/// Copies in private caches.
 #[derive(Default)]
 struct Copies {
     any: bool,
@@ -101,7 +101,7 @@ struct Model {
     core_ways: u32,
     harts: Vec<Hart>,
     llc: List,
-    /// The lines that a directory with few entries has.
+    /// Lines tracked by a directory with limited entries.
     directory: Option<List>,
     back_invalidations: u64,
     memory_reads: u64,
@@ -160,8 +160,8 @@ impl Model {
         }
     }
 
-    /// The directory has no line that nobody has.
-    fn forget(&mut self) {
+    /// Removes lines from the directory that no private cache has.
+    fn untrack(&mut self) {
         let Some(directory) = &mut self.directory else { return };
         let lines: Vec<u32> = directory.lists.values().flatten().map(|entry| entry.line).collect();
         for line in lines {
@@ -171,9 +171,9 @@ impl Model {
         }
     }
 
-    /// A hart will have the line: the directory takes the copies of the one away that it has no room for.
+    /// A hart will get the line: the directory invalidates the copies of the line that it evicts.
     fn track(&mut self, line: u32) {
-        self.forget();
+        self.untrack();
         let Some(directory) = &mut self.directory else { return };
         if directory.has(line) {
             return directory.used(line);
@@ -219,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Returns the state in which the L2 has the line then.
+    /// Returns the resulting state in the L2.
     fn at_l2(&mut self, h: usize, line: u32, store: bool) -> State {
         let l2 = &mut self.harts[h].l2;
         if let Some(entry) = l2.get(line)
@@ -279,7 +279,7 @@ impl Model {
         self.leaks += u64::from(fresh);
     }
 
-    /// Returns the state in which the hart gets the line.
+    /// Returns the state that the hart gets.
     fn at_llc(&mut self, h: usize, line: u32, store: bool, upgrade: bool) -> State {
         let others = self.copies(Some(h), line);
         if store {
@@ -385,16 +385,16 @@ fn compare_all(real: &MemorySystem<FlatMemory>, model: &mut Model) {
     assert_eq!(stats.directory.back_invalidations, model.back_invalidations, "back-invalidations");
     let sum = |count: fn(&crate::stats::HartStats) -> u64| stats.harts.iter().map(count).sum::<u64>();
     assert_eq!(stats.traffic.memory_writes, model.memory_writes, "writes of memory");
-    assert_eq!(stats.devices.leaks, model.leaks, "leaks");
+    assert_eq!(stats.devices.leaks, model.leaks, "DMA leaks");
     let devices = &stats.devices;
     let written = devices.itom_hits + devices.itom_misses + devices.rfo_hits + devices.rfo_misses;
     let put = devices.updates + devices.allocations + devices.private_placements + devices.to_memory;
-    assert_eq!(put, written, "each line that a device writes goes to one place");
+    assert_eq!(put, written, "each line that a device writes has one destination");
     assert_eq!(sum(|hart| hart.l1d.write_backs), model.l1_write_backs, "write-backs of L1Ds");
     assert_eq!(sum(|hart| hart.l2.write_backs), model.l2_write_backs, "write-backs of L2s");
 }
 
-/// Small caches, so that everything happens often.
+/// Small caches, so that all cases occur often.
 fn small(inclusion: Inclusion) -> MemoryConfig {
     let mut config = MemoryConfig::default();
     (config.l1i.size, config.l1i.ways) = (Bytes(512), 2);
@@ -407,15 +407,15 @@ fn small(inclusion: Inclusion) -> MemoryConfig {
     config
 }
 
-/// The same with a directory of so many entries.
-fn directed(inclusion: Inclusion, entries: u32) -> MemoryConfig {
+/// The same with a directory of `entries` entries.
+fn small_with_directory(inclusion: Inclusion, entries: u32) -> MemoryConfig {
     let mut config = small(inclusion);
     config.coherence.kind = CoherenceKind::Directory;
     (config.coherence.entries, config.coherence.ways) = (entries, 4);
     config
 }
 
-/// Random accesses of two harts and a device, whose policy changes.
+/// Random accesses of two harts and a device with changing policies.
 fn run(config: &MemoryConfig, timed: bool, seed: u64) {
     let clocks = [Hertz(3_000_000_000), Hertz(2_000_000_000)];
     let memory = FlatMemory::new(Ps::from_ns(50), Ps::from_ns(4));
@@ -494,12 +494,12 @@ fn run(config: &MemoryConfig, timed: bool, seed: u64) {
         model.leaks > 20
             && model.memory_writes > 200
             && model.l2_write_backs + model.back_invalidations > 200,
-        "everything happens"
+        "all cases occur"
     );
 }
 
 #[test]
-fn tags_states_order_and_write_backs_are_those_of_plain_lists() {
+fn tags_states_order_and_write_backs_match_plain_lists() {
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
         for seed in 0..4 {
             run(&small(inclusion), false, seed);
@@ -508,19 +508,19 @@ fn tags_states_order_and_write_backs_are_those_of_plain_lists() {
 }
 
 #[test]
-fn time_changes_nothing_about_tags_states_order_and_write_backs() {
+fn timing_does_not_change_tags_states_order_and_write_backs() {
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
         run(&small(inclusion), true, 7);
     }
 }
 
 #[test]
-fn with_a_directory_they_are_the_same_but_for_copies_that_it_has_no_room_for() {
+fn a_directory_changes_only_the_copies_it_has_no_room_to_track() {
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive, Inclusion::Exclusive] {
         for (entries, timed, seed) in
             [(0, false, 0), (32, false, 1), (16, false, 2), (16, true, 3), (0, true, 7)]
         {
-            run(&directed(inclusion, entries), timed, seed);
+            run(&small_with_directory(inclusion, entries), timed, seed);
         }
     }
 }

@@ -1,24 +1,25 @@
-//! Which line of a set goes next.
+//! Replacement policies: the choice of the victim in a set.
 //!
-//! LRU as it is defined, exact; and after Jaleel et al., "High Performance Cache Replacement Using Re-Reference Interval
-//! Prediction" (ISCA 2010), NRU (section 2: one bit a line, cleared by each use), SRRIP with hit priority and 2 bits a line,
-//! and DRRIP, which duels between SRRIP and BRRIP over 32 leader sets each of 2048 (fewer in small caches) with a 10-bit selector.
-//! BRRIP's one insertion in 32 that is not distant comes by counting, not by chance. NRU is RRIP with predictions of one bit.
+//! Exact LRU; and after Jaleel et al., "High Performance Cache Replacement Using Re-Reference Interval
+//! Prediction" (ISCA 2010): NRU (section 2: one bit per line, cleared by each use), SRRIP with hit priority
+//! and 2 bits per line, and DRRIP. DRRIP duels between SRRIP and BRRIP over 32 leader sets each of 2048
+//! (fewer in small caches) with a 10-bit selector. BRRIP's one non-distant insertion in 32 is chosen by a
+//! counter, not at random. NRU is RRIP with one-bit predictions.
 //!
-//! The duel counts misses: look-ups on demand, by cores or devices, that do not find their line in a leader set. Not counted are
-//! lines that are put in without such a look-up: victims of the caches above, copies of written lines, and what is fetched ahead.
-//! An exclusive cache is filled by victims alone, and in any cache as many of them come to the leaders of one policy as to those
-//! of the other, whichever keeps more. ChampSim leaves write-backs out, too; it counts prefetches, for which no request waits here (that
-//! policies should tell them from demand: Wu et al., "PACMan", MICRO 2011).
+//! The duel counts misses: demand look-ups, by cores or devices, that miss in a leader set. Lines inserted
+//! without such a look-up are not counted: victims of upper caches, copies of written lines, and prefetches.
+//! An exclusive cache is filled by victims only, and in any cache the leaders of both policies get equally
+//! many, whichever keeps more. ChampSim leaves out write-backs, too. It counts prefetches, for which no
+//! request waits here (for distinguishing them from demand see Wu et al., "PACMan", MICRO 2011).
 //!
-//! An exclusive cache gives a line away when it is used, and its prediction with it. So the caches above remember which lines came
-//! from it, and such a line is put in as one that was used again (Jaleel et al., "High Performing Cache Hierarchies for Server
-//! Workloads", HPCA 2015; in Gaur, Chaudhuri and Subramoney, "Bypass and Insertion Algorithms for Exclusive Last-level Caches",
-//! ISCA 2011, by a count of such trips).
+//! An exclusive cache loses a line, and its prediction, when the line is used. The upper caches therefore
+//! record which lines came from it, and such a line is inserted as a reused one (Jaleel et al., "High
+//! Performing Cache Hierarchies for Server Workloads", HPCA 2015; in Gaur, Chaudhuri and Subramoney, "Bypass
+//! and Insertion Algorithms for Exclusive Last-level Caches", ISCA 2011, by a count of such trips).
 //!
-//! A victim may be wanted of some ways only, of those in which devices' or cores' lines may be put. The search then goes through
-//! these, from the lowest, and where none of them is distant, only they age: were the others aged too, a device that streams
-//! through its ways would make the lines beside them look as old as its own. Hits count in all ways, whosever line it is; and the
+//! A victim may be restricted to some ways, those for devices' or cores' lines. The search then covers only
+//! these, from the lowest, and if none of them is distant, only they age. If the others aged too, a device
+//! that streams through its ways would make their lines look as old as its own. Hits count in all ways; the
 //! duel is one for the whole cache.
 
 use schemars::JsonSchema;
@@ -26,50 +27,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::tags::ways_of_many;
 
-/// The policies that there are.
+/// Replacement policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Replacement {
-    /// The line that was not used for longest.
+    /// Least recently used.
     #[default]
     Lru,
-    /// Not recently used: the first line that was not used since all had been.
+    /// Not recently used: the first line not used since all lines had been.
     Nru,
-    /// Static re-reference interval prediction: lines that were never used again go first.
+    /// Static re-reference interval prediction: lines that were never reused are evicted first.
     Srrip,
-    /// Dynamic re-reference interval prediction: SRRIP or, where it misses less, most new lines go first.
+    /// Dynamic re-reference interval prediction: SRRIP or BRRIP, which evicts most new lines first, whichever
+    /// misses less.
     Drrip,
 }
 
-/// The farthest prediction of two bits, of a line that goes next.
+/// Largest two-bit prediction: the line is evicted next.
 const DISTANT: u32 = 3;
-/// The prediction of two bits for a new line.
+/// Two-bit prediction of a new line.
 const LONG: u32 = 2;
-/// The prediction of one bit for a line that was not recently used.
+/// One-bit prediction of a line that was not recently used.
 const NOT_RECENT: u32 = 1;
-/// Sets of which one leads for each of the two.
+/// Sets per constituency; each has one leader set of each of the two policies.
 const CONSTITUENCY: usize = 64;
-/// The selector's highest value; from its middle on BRRIP is followed.
+/// Maximum of the selector; above half of it BRRIP is followed.
 const SELECTOR_MAX: u16 = 1023;
 /// Ways whose order fits into one word, four bits each.
 const ORDERED_WAYS: usize = 16;
-/// The order of 16 ways in which way 0 was used last.
+/// Order of 16 ways in which way 0 is the most recently used.
 const ORDER: u64 = 0xfedc_ba98_7654_3210;
 /// A one in each four bits.
 const ONES: u64 = 0x1111_1111_1111_1111;
 
-/// How the order is kept.
+/// Representation of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// LRU of up to 16 ways: a word a set, the way used last in its lowest four bits.
+    /// LRU of up to 16 ways: a word per set, with the most recently used way in its lowest four bits.
     Order,
-    /// LRU of more ways: a stamp a line that grows with each use.
+    /// LRU of more ways: a stamp per line that grows with each use.
     Stamps,
-    /// NRU and RRIP: a prediction a line.
+    /// NRU and RRIP: a prediction per line.
     Predictions,
 }
 
-/// Which of the two duelling policies a set always follows.
+/// The duelling policy that a leader set follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leader {
     Srrip,
@@ -77,10 +79,10 @@ enum Leader {
     None,
 }
 
-/// The word of a set of which nothing was used yet.
-pub(crate) const ORDER_AT_FIRST: u64 = ORDER;
+/// Order word of an unused set.
+pub(crate) const INITIAL_ORDER: u64 = ORDER;
 
-/// See the module. The word that keeps a set's order stands with the set's tags and is handed in.
+/// Replacement state of a cache; see the module. A set's order word is stored with its tags and passed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Replacer {
     kind: Replacement,
@@ -90,12 +92,12 @@ pub(crate) struct Replacer {
     state: ReplacerState,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplacerState {
-    /// A word a set where the order is kept so. Filled in when a snapshot is taken.
+    /// A word per set for [`Form::Order`]; filled in only when saving.
     orders: Vec<u64>,
-    /// A stamp or prediction a line where it is not.
+    /// A stamp or prediction per line for the other forms.
     ranks: Vec<u32>,
     /// The last stamp given.
     stamp: u32,
@@ -121,12 +123,12 @@ impl Replacer {
         Replacer { kind, form, ways: ways as usize, sets: sets as usize, state }
     }
 
-    /// Whether the order is kept in a word a set.
+    /// Whether the order is a word per set.
     pub fn is_order(&self) -> bool {
         self.form == Form::Order
     }
 
-    /// A line is used.
+    /// Updates the order for a use of a line.
     #[inline]
     pub fn touch(&mut self, order: &mut u64, set: usize, way: usize) {
         if self.form != Form::Order {
@@ -156,7 +158,7 @@ impl Replacer {
         self.state.stamp
     }
 
-    /// Begins the stamps again, with the order in each set as it was.
+    /// Restarts the stamps from low values, keeping the order in each set.
     #[cold]
     fn renumber(&mut self) {
         for set in self.state.ranks.chunks_exact_mut(self.ways) {
@@ -168,7 +170,7 @@ impl Replacer {
         self.state.stamp = self.ways as u32;
     }
 
-    /// A line is put in. `reused`: it was used here before it went to the caches above.
+    /// Updates the order for an inserted line. `reused`: it was used here before it went to the upper caches.
     #[inline]
     pub fn insert(&mut self, order: &mut u64, set: usize, way: usize, reused: bool) {
         match self.kind {
@@ -178,9 +180,9 @@ impl Replacer {
         }
     }
 
-    /// Whose leader a set is.
+    /// The policy that a set leads, if any.
     fn leader(&self, set: usize) -> Leader {
-        // Fewer sets than those of a constituency are a power of two.
+        // With fewer sets than a constituency, their number is a power of two.
         let region = self.sets.min(CONSTITUENCY);
         debug_assert!(region.is_power_of_two());
         match set & (region - 1) {
@@ -190,13 +192,13 @@ impl Replacer {
         }
     }
 
-    /// Whether misses decide what is predicted.
+    /// Whether the policy is chosen by counting misses.
     #[inline]
     pub fn duels(&self) -> bool {
         self.kind == Replacement::Drrip
     }
 
-    /// A look-up on demand has missed in this set; of a policy that duels.
+    /// Counts a demand miss in this set; only for a duelling policy.
     pub fn missed(&mut self, set: usize) {
         match self.leader(set) {
             Leader::Srrip => self.state.selector = (self.state.selector + 1).min(SELECTOR_MAX),
@@ -219,7 +221,7 @@ impl Replacer {
         if self.state.throttle == 0 { LONG } else { DISTANT }
     }
 
-    /// The way of `mask` that goes next, in a set in which all of them are taken.
+    /// The victim among the ways of `mask`, in a set in which all of them are occupied.
     #[inline]
     pub fn victim(&mut self, order: u64, set: usize, mask: u32) -> usize {
         if self.form != Form::Order {
@@ -240,13 +242,13 @@ impl Replacer {
         if self.form == Form::Stamps {
             return oldest(ranks, mask);
         }
-        // The highest prediction that any of these ways has, and of equals the first way.
+        // The largest prediction among these ways; if several have it, the first way.
         let farthest = if self.kind == Replacement::Nru { NOT_RECENT } else { DISTANT };
         for rank in (0..=farthest).rev() {
             let ways = ways_of_many(ranks, rank) & mask;
             if ways != 0 {
                 if rank < farthest {
-                    // Ageing all until one is as far away as can be, in one step.
+                    // Ages them all until one is distant, in one step.
                     let aged = ranks.iter_mut().enumerate().filter(|(way, _)| mask >> way & 1 != 0);
                     aged.for_each(|(_, old)| *old += farthest - rank);
                 }
@@ -256,7 +258,7 @@ impl Replacer {
         panic!("a way mask names at least one way")
     }
 
-    /// How recently a way was used, the higher the later; or its prediction.
+    /// Recency of a way, higher for later uses; or its prediction.
     #[cfg(test)]
     pub fn rank(&self, order: u64, set: usize, way: usize) -> u32 {
         match self.form {
@@ -265,7 +267,7 @@ impl Replacer {
         }
     }
 
-    /// Above its middle BRRIP is followed.
+    /// DRRIP's policy selector; BRRIP is followed above half its maximum.
     #[cfg(test)]
     pub fn selector(&self) -> u16 {
         self.state.selector
@@ -276,7 +278,7 @@ impl Replacer {
         4 * self.state.ranks.len()
     }
 
-    /// The state to keep, with the words of all sets.
+    /// Returns the state to save, with the order words of all sets.
     pub fn save(&self, orders: impl Iterator<Item = u64>) -> ReplacerState {
         let orders = if self.form == Form::Order { orders.collect() } else { Vec::new() };
         ReplacerState { orders, ..self.state.clone() }
@@ -286,7 +288,9 @@ impl Replacer {
         let orders = if self.form == Form::Order { self.sets } else { 0 };
         let (there, here) = ((state.orders.len(), state.ranks.len()), (orders, self.state.ranks.len()));
         if there != here {
-            return Err(format!("an order of {there:?} for {here:?}"));
+            return Err(format!(
+                "the saved replacement state has {there:?} order words and ranks, the cache has {here:?}"
+            ));
         }
         let is_order = |order: &u64| {
             let ways = (0..ORDERED_WAYS).map(|place| (order >> (4 * place) & 0xf) as usize);
@@ -299,15 +303,15 @@ impl Replacer {
             Replacement::Srrip | Replacement::Drrip => DISTANT,
         };
         if !state.orders.iter().all(is_order) || state.ranks.iter().any(|rank| *rank > highest) {
-            return Err("an impossible order of replacement".to_owned());
+            return Err("invalid replacement order in the saved state".to_owned());
         }
         if state.selector > SELECTOR_MAX || state.throttle >= 32 {
-            return Err("an impossible selector of replacement".to_owned());
+            return Err("invalid replacement selector in the saved state".to_owned());
         }
         Ok(())
     }
 
-    /// Takes a state over and returns the words of all sets, none where the order is not kept so.
+    /// Restores a state and returns the order words of all sets; empty for the other forms.
     pub fn restore(&mut self, mut state: ReplacerState) -> Vec<u64> {
         let orders = std::mem::take(&mut state.orders);
         self.state = state;
@@ -324,7 +328,7 @@ fn oldest(stamps: &[u32], mask: u32) -> usize {
 /// An order with one of its ways moved to the front.
 #[inline]
 pub(crate) fn to_front(order: u64, way: u64) -> u64 {
-    // The lowest four bits that are zero here are the way's place.
+    // The lowest four bits that are zero in `differs` are at the way's place.
     let differs = order ^ (way * ONES);
     let zero = differs.wrapping_sub(ONES) & !differs & (ONES << 3);
     let place = zero.trailing_zeros() & !3;

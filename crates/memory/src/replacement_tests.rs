@@ -1,10 +1,10 @@
-//! Each policy by hand, and beside a reference that is written down as its paper tells it.
+//! Each policy by hand, and against a reference written as in its paper.
 
 use super::*;
 use crate::tags::{Flags, Tags};
 use crate::ways::WayMask;
 
-/// A replacer with the words of its sets.
+/// A replacer with the order words of its sets.
 struct Sets {
     replacer: Replacer,
     orders: Vec<u64>,
@@ -39,25 +39,25 @@ fn filled(kind: Replacement, ways: u32) -> Sets {
 }
 
 #[test]
-fn lru_gives_up_the_line_that_was_not_used_for_longest() {
+fn lru_evicts_the_least_recently_used_line() {
     for ways in [4, 16, 20] {
         let mut lru = filled(Replacement::Lru, ways);
         assert_eq!(lru.victim(0, u32::MAX), 0);
         lru.touch(0, 0);
         assert_eq!(lru.victim(0, u32::MAX), 1);
-        assert_eq!(lru.victim(0, 0b1001), 3, "only of the ways that it may choose from");
+        assert_eq!(lru.victim(0, 0b1001), 3, "only ways of the mask");
     }
 }
 
 #[test]
-fn the_order_is_that_of_a_plain_list_in_either_form() {
+fn lru_matches_a_plain_list_in_both_forms() {
     let mut rng = doorbell_sim::rng::Rng::stream(5, "lru");
     for ways in [1u32, 2, 4, 11, 16, 17, 32] {
         let mut lru = filled(Replacement::Lru, ways);
         let mut list: Vec<usize> = (0..ways as usize).rev().collect();
         for step in 0..2_000 {
             if step == 1_000 {
-                // From here on stamps run out.
+                // From here on the stamps overflow.
                 lru.replacer.state.stamp = lru.replacer.state.stamp.max(u32::MAX - 500);
             }
             let way = rng.below(u64::from(ways)) as usize;
@@ -72,14 +72,14 @@ fn the_order_is_that_of_a_plain_list_in_either_form() {
 }
 
 #[test]
-fn srrip_keeps_what_was_used_again_before_what_was_not() {
+fn srrip_evicts_lines_without_reuse_first() {
     let mut srrip = filled(Replacement::Srrip, 4);
     srrip.touch(0, 0);
     assert_eq!(srrip.victim(0, 0xf), 1);
     assert_eq!([0, 1, 2, 3].map(|way| srrip.rank(0, way)), [1, 3, 3, 3], "all have aged");
     srrip.insert(0, 1);
     assert_eq!(srrip.victim(0, 0xf), 2);
-    assert_eq!(srrip.victim(0, 0b11), 1, "only of the ways that it may choose from");
+    assert_eq!(srrip.victim(0, 0b11), 1, "only ways of the mask");
     assert_eq!([0, 1, 2, 3].map(|way| srrip.rank(0, way)), [2, 3, 3, 3], "and only those age");
 }
 
@@ -87,7 +87,7 @@ fn srrip_keeps_what_was_used_again_before_what_was_not() {
 fn drrip_follows_the_leader_that_misses_less() {
     let mut drrip = Sets::new(64, 2, Replacement::Drrip);
     drrip.insert(1, 0);
-    assert_eq!(drrip.rank(1, 0), LONG, "at first as SRRIP");
+    assert_eq!(drrip.rank(1, 0), LONG, "initially SRRIP");
     drrip.replacer.missed(0);
     drrip.insert(1, 0);
     assert_eq!(drrip.rank(1, 0), DISTANT, "SRRIP's leader misses more");
@@ -97,15 +97,15 @@ fn drrip_follows_the_leader_that_misses_less() {
 }
 
 #[test]
-fn the_duel_counts_misses_of_leader_sets_and_no_insertions() {
+fn the_duel_counts_misses_in_leader_sets_but_not_insertions() {
     let mut drrip = Sets::new(128, 2, Replacement::Drrip);
     let selector = |drrip: &Sets| drrip.replacer.state.selector;
     let at_first = selector(&drrip);
     (0..128).for_each(|set| drrip.insert(set, 0));
     (0..128).for_each(|set| drrip.touch(set, 0));
-    assert_eq!(selector(&drrip), at_first, "what is put in or used has not missed");
+    assert_eq!(selector(&drrip), at_first, "insertions and hits are not misses");
     (0..128).filter(|set| set % 32 != 0).for_each(|set| drrip.replacer.missed(set));
-    assert_eq!(selector(&drrip), at_first, "sets that follow");
+    assert_eq!(selector(&drrip), at_first, "follower sets");
     drrip.replacer.missed(64);
     assert_eq!(selector(&drrip), at_first + 1, "a leader of SRRIP");
     drrip.replacer.missed(96);
@@ -116,23 +116,23 @@ fn the_duel_counts_misses_of_leader_sets_and_no_insertions() {
 }
 
 #[test]
-fn a_line_that_comes_back_is_put_in_as_one_that_was_used_again() {
+fn a_reused_line_is_inserted_with_the_prediction_of_a_used_one() {
     for kind in [Replacement::Nru, Replacement::Srrip, Replacement::Drrip] {
-        // In sets of both leaders.
+        // In leader sets of both policies.
         for set in [0, 32] {
             let mut sets = Sets::new(64, 2, kind);
             sets.replacer.insert(&mut sets.orders[set], set, 0, true);
             assert_eq!(sets.rank(set, 0), 0, "{kind:?}");
-            assert_eq!(sets.replacer.state.throttle, 0, "it takes nobody's turn");
+            assert_eq!(sets.replacer.state.throttle, 0, "BRRIP's counter does not advance");
         }
     }
     let mut lru = filled(Replacement::Lru, 4);
     lru.replacer.insert(&mut lru.orders[0], 0, 1, true);
-    assert_eq!(lru.rank(0, 1), 15, "the line used last, as any new one");
+    assert_eq!(lru.rank(0, 1), 15, "most recently used, like any new line");
 }
 
 #[test]
-fn a_hostile_order_is_refused() {
+fn an_invalid_order_is_rejected() {
     let Sets { replacer: lru, orders } = filled(Replacement::Lru, 4);
     let good = lru.save(orders.into_iter());
     lru.check(&good).unwrap();
@@ -148,32 +148,32 @@ fn a_hostile_order_is_refused() {
 }
 
 #[test]
-fn nru_goes_through_the_ways_that_were_not_used_since_all_had_been() {
+fn nru_evicts_the_first_way_not_used_since_the_last_reset() {
     let mut nru = filled(Replacement::Nru, 4);
-    assert_eq!(nru.victim(0, 0b1100), 2, "all were used: those that may go are forgotten");
+    assert_eq!(nru.victim(0, 0b1100), 2, "all were used: the bits of the mask's ways are reset");
     assert_eq!([0, 1, 2, 3].map(|way| nru.rank(0, way)), [0, 0, 1, 1]);
     nru.insert(0, 2);
     assert_eq!(nru.victim(0, 0xf), 3);
     nru.touch(0, 3);
-    assert_eq!(nru.victim(0, 0xf), 0, "and so on, from the first");
+    assert_eq!(nru.victim(0, 0xf), 0, "starts again from the first way");
     assert_eq!([0, 1, 2, 3].map(|way| nru.rank(0, way)), [1, 1, 1, 1]);
 }
 
-/// A cache as the papers tell it: what each way holds, and what is known of it.
-struct Papers {
+/// A cache as in the papers: line and replacement state of each way.
+struct PaperModel {
     policy: Replacement,
     sets: u32,
-    /// Of each set the ways: a line, and when it was used last, or its bit or prediction.
+    /// For each set its ways: a line, and its last use, bit or prediction.
     ways: Vec<Vec<Option<(u32, u64)>>>,
     time: u64,
     misses_of_leaders: i64,
     bimodal: u64,
 }
 
-impl Papers {
-    fn new(policy: Replacement, sets: u32, ways: usize) -> Papers {
+impl PaperModel {
+    fn new(policy: Replacement, sets: u32, ways: usize) -> PaperModel {
         let ways = vec![vec![None; ways]; sets as usize];
-        Papers { policy, sets, ways, time: 0, misses_of_leaders: 511, bimodal: 0 }
+        PaperModel { policy, sets, ways, time: 0, misses_of_leaders: 511, bimodal: 0 }
     }
 
     fn set(&mut self, line: u32) -> &mut Vec<Option<(u32, u64)>> {
@@ -186,8 +186,8 @@ impl Papers {
 
     fn hit(&mut self, line: u32) -> bool {
         self.time += 1;
-        let known = if self.policy == Replacement::Lru { self.time } else { 0 };
-        self.entry(line).map(|entry| entry.1 = known).is_some()
+        let state = if self.policy == Replacement::Lru { self.time } else { 0 };
+        self.entry(line).map(|entry| entry.1 = state).is_some()
     }
 
     fn invalidate(&mut self, line: u32) {
@@ -197,8 +197,8 @@ impl Papers {
             .for_each(|way| *way = None);
     }
 
-    /// A look-up that does not find its line.
-    fn look_up_in_vain(&mut self, line: u32) {
+    /// Counts a look-up that misses.
+    fn count_miss(&mut self, line: u32) {
         let leaders = self.sets.min(64);
         match line % self.sets % leaders {
             0 => self.misses_of_leaders = 1023.min(self.misses_of_leaders + 1),
@@ -207,7 +207,7 @@ impl Papers {
         }
     }
 
-    /// What a new line of this set is taken for.
+    /// Prediction for a new line of this set.
     fn prediction(&mut self, set: u32) -> u64 {
         let leaders = self.sets.min(64);
         let bimodal = match (self.policy, set % leaders) {
@@ -220,10 +220,10 @@ impl Papers {
         if bimodal && !self.bimodal.is_multiple_of(32) { 3 } else { 2 }
     }
 
-    /// Puts a line that is not there into one of the ways that may be; returns the line that leaves.
+    /// Inserts a line, which must not be present, into one of the ways of `mask`; returns the victim.
     fn put_in(&mut self, line: u32, mask: u32, reused: bool) -> Option<u32> {
         let (policy, time) = (self.policy, self.time);
-        let known = match policy {
+        let state = match policy {
             Replacement::Lru => time,
             Replacement::Nru => 0,
             _ if reused => 0,
@@ -232,10 +232,10 @@ impl Papers {
         let set = self.set(line);
         let may: Vec<usize> = (0..set.len()).filter(|way| mask >> way & 1 == 1).collect();
         if let Some(free) = may.iter().find(|way| set[**way].is_none()) {
-            set[*free] = Some((line, known));
+            set[*free] = Some((line, state));
             return None;
         }
-        let of = |set: &[Option<(u32, u64)>], way: usize| set[way].expect("all are taken").1;
+        let of = |set: &[Option<(u32, u64)>], way: usize| set[way].expect("all ways are occupied").1;
         let distant = if policy == Replacement::Nru { 1 } else { 3 };
         let way = match policy {
             Replacement::Lru => *may.iter().min_by_key(|way| of(set, **way)).unwrap(),
@@ -246,21 +246,22 @@ impl Papers {
                 }
             },
         };
-        set[way].replace((line, known)).map(|(line, _)| line)
+        set[way].replace((line, state)).map(|(line, _)| line)
     }
 }
 
 #[test]
-fn each_policy_gives_up_the_line_that_its_paper_says_whatever_the_ways_and_invalidations() {
+fn each_policy_evicts_the_line_its_paper_says_for_any_ways_and_invalidations() {
     let all = [Replacement::Lru, Replacement::Nru, Replacement::Srrip, Replacement::Drrip];
     let forms = [(1, 1), (1, 4), (2, 8), (4, 11), (64, 16), (128, 3), (256, 20)];
     for (policy, (sets, ways)) in all.into_iter().flat_map(|policy| forms.map(|form| (policy, form))) {
         let mut rng = doorbell_sim::rng::Rng::stream(u64::from(sets * ways), "replacement");
         let mut tags = Tags::new(sets, ways, policy);
-        let mut papers = Papers::new(policy, sets, ways as usize);
+        let mut model = PaperModel::new(policy, sets, ways as usize);
         let lines = u64::from(2 * sets * ways);
         for step in 0..20_000u64 {
-            // Now and then lines of one set only, or a stream through everything, so that the duel changes sides.
+            // In turns random lines, a stream through all lines, and lines of two sets only, so that the
+            // duel's choice changes.
             let line = match step / 2_000 % 3 {
                 0 => rng.below(lines) as u32,
                 1 => step as u32 % lines as u32,
@@ -268,26 +269,26 @@ fn each_policy_gives_up_the_line_that_its_paper_says_whatever_the_ways_and_inval
             };
             let slot = tags.find(line);
             if rng.below(16) == 0 {
-                papers.invalidate(line);
+                model.invalidate(line);
                 slot.map(|slot| tags.remove(slot));
                 continue;
             }
-            let there = papers.hit(line);
+            let there = model.hit(line);
             assert_eq!(slot.is_some(), there, "{policy:?}, {sets} sets of {ways}, step {step}");
             match slot {
                 Some(slot) => tags.touch(slot),
                 None => {
                     let mask =
                         (1 << rng.below(u64::from(ways)) | rng.next_u64() as u32) & WayMask::first(ways).0;
-                    // Now and then a victim from above, some of which had been used here.
+                    // A quarter are victims from above, some of which were reused here.
                     let (victim, reused) = (rng.below(4) == 0, rng.below(8) == 0);
                     if !victim {
                         tags.missed(line);
-                        papers.look_up_in_vain(line);
+                        model.count_miss(line);
                     }
                     let reused = victim && reused;
                     let evicted = tags.insert(line, Flags::EXCLUSIVE, mask, (0, 0), reused).1;
-                    let expected = papers.put_in(line, mask, reused);
+                    let expected = model.put_in(line, mask, reused);
                     assert_eq!(
                         evicted.map(|evicted| evicted.line),
                         expected,

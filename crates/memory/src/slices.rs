@@ -1,37 +1,40 @@
-//! How a last-level cache in slices chooses a line's set: the lowest bits of the address choose it within a slice, and a hash of
-//! all bits chooses the slice.
+//! Set index of a sliced last-level cache: the lowest address bits select the set in a slice, and a hash of
+//! all bits selects the slice.
 //!
-//! The hash is Intel's. For a power of two of slices, each bit of the slice's number is the parity of some bits of the physical
-//! address: Maurice et al., "Reverse Engineering Intel Last-Level Cache Complex Addressing Using Performance Counters"
-//! (RAID 2015), for 2, 4 and 8 slices; the fourth function is that of Skylake servers with 16 slices (McCalpin, "Mapping Addresses
-//! to L3/CHA Slices in Intel Processors", TACC TR-2021-03). Then each line of an aligned block of a way's size has a place of its own.
+//! The hash is Intel's. For a power-of-two number of slices, each bit of the slice number is the parity of
+//! some bits of the physical address: Maurice et al., "Reverse Engineering Intel Last-Level Cache Complex
+//! Addressing Using Performance Counters" (RAID 2015), for 2, 4 and 8 slices. The fourth function is that of
+//! Skylake servers with 16 slices (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel Processors", TACC
+//! TR-2021-03). The lines of an aligned block of a way's size then all map to different sets.
 //!
-//! Other numbers of slices have a sequence of slices that repeats with its elements exchanged: their numbers are XORed with parities of
-//! the bits above. Those of 18, 20 and 22 slices are McCalpin's, measured on Skylake servers (`slices_18.txt` and so on, a digit of
-//! that base per cache line; github.com/jdmccalpin/Intel_Address_Hash, folder Results). No sequence of ten slices is published: here it is
-//! that of 20, in which two neighbours are one slice. With a sequence, neighbouring lines of the same index fall into the same slice
-//! about as often as by chance: some sets get none of a block's lines and some three, so that a region fills few of many ways evenly.
+//! For other numbers of slices, a sequence of slices repeats with permuted elements: element numbers are
+//! XORed with parities of the upper bits. The sequences for 18, 20 and 22 slices are McCalpin's, measured on
+//! Skylake servers (`slices_18.txt` and so on, a digit of that base per cache line;
+//! github.com/jdmccalpin/Intel_Address_Hash, folder Results). No sequence for ten slices is published; here
+//! it is that for 20 with pairs of slices merged. With a sequence, neighbouring lines of the same index share
+//! a slice about as often as by chance. Some sets then get none of a block's lines and some three, so a
+//! region fills a few of many ways unevenly.
 //!
-//! The number of slices changes which lines compete. So does where pages lie: `scatter` puts them out of order, as they are in a
-//! machine that has run for long.
+//! The number of slices changes which lines conflict, and so does the placement of pages. `scatter` permutes
+//! the pages, as on a machine that has run for a long time.
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::ports::PhysAddr;
 
-/// Bits of the physical address whose parity is a bit of the slice's number.
+/// Physical address bits whose parity is a bit of the slice number.
 const BITS: [u64; 4] = [0x1b_5f57_5440, 0x2e_b5fa_a880, 0x3c_ccc9_3100, 0x11_aeeb_1200];
 
-/// A sequence of slices that repeats with its elements exchanged.
+/// A repeating sequence of slices with permuted elements.
 struct Sequence {
     slices: u32,
-    /// The slices of the lines from address 0 on, digits of this base.
+    /// Slices of the lines from address 0 on, as digits.
     digits: &'static str,
     base: u32,
-    /// Bits of the physical address whose parity exchanges elements, a bit of an element's number after the other.
+    /// Physical address bits whose parity is XORed to the element number, one mask per bit.
     exchanges: &'static [u64],
 }
 
-/// Those that are known.
+/// The published sequences.
 const SEQUENCES: [Sequence; 4] = [
     Sequence { slices: 10, digits: SEQUENCE_20, base: 20, exchanges: &EXCHANGES_20 },
     Sequence { slices: 18, digits: SEQUENCE_18, base: 18, exchanges: &EXCHANGES_18 },
@@ -82,36 +85,36 @@ const EXCHANGES_22: [u64; 14] = [
     0x3c_4830_0000,
 ];
 
-/// The numbers of slices that there can be.
+/// Supported numbers of slices.
 pub(crate) const SLICES: [u32; 9] = [1, 2, 4, 8, 10, 16, 18, 20, 22];
 
-/// Lines of a page.
+/// Lines per page.
 const PAGE_LINES: u64 = 64;
-/// Bits of a page's number: 256 GiB, as far as the measured sequences are known.
+/// Bits of a page number: 256 GiB, the range of the measured sequences.
 const PAGE_BITS: u32 = 26;
 
-/// See the module.
+/// Slice and set of lines; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Slices {
     hash: Hash,
-    /// Pages are scattered.
+    /// Whether pages are scattered.
     scatter: bool,
-    /// The number of RAM's first line.
+    /// Line number of the start of RAM.
     base: u64,
-    /// Sets of a slice, as a shift.
+    /// Sets per slice, as a power of two.
     set_bits: u32,
 }
 
-/// How the slice follows from the number of a line of the address space.
+/// Hash from line number to slice.
 #[derive(Clone, Debug)]
 enum Hash {
-    /// A parity a bit.
+    /// A parity mask per bit.
     Parities(Vec<u64>),
-    /// A sequence, and the parities that exchange its elements.
+    /// A sequence, and the parity masks that permute its elements.
     Sequence(Vec<u8>, Vec<u64>),
 }
 
-/// The bits of `number` that `functions` take, a parity a bit of the result.
+/// Parity of `number` under each mask, a bit per mask.
 #[inline]
 fn parities(number: u64, functions: &[u64]) -> u32 {
     functions.iter().rev().fold(0, |bits, function| bits << 1 | (number & function).count_ones() & 1)
@@ -123,10 +126,10 @@ impl Hash {
         if slices.is_power_of_two() {
             return Hash::Parities(lines(&BITS[..slices.ilog2() as usize]));
         }
-        let known = SEQUENCES.iter().find(|known| known.slices == slices);
-        let Sequence { digits, base, exchanges, .. } = known.expect("it is one of SLICES");
+        let found = SEQUENCES.iter().find(|sequence| sequence.slices == slices);
+        let Sequence { digits, base, exchanges, .. } = found.expect("the caller passes one of SLICES");
         let digit = |digit: char| digit.to_digit(*base).expect("the file has digits of this base");
-        // A slice of ten is two of 20.
+        // Two of 20 slices form one of ten.
         let slice = |digit: u32| (digit * slices / base) as u8;
         let sequence: Vec<u8> = digits.lines().flat_map(str::chars).map(digit).map(slice).collect();
         assert!(sequence.len() == 1 << exchanges.len());
@@ -145,8 +148,8 @@ impl Hash {
     }
 }
 
-/// Another page for each, no two the same: a multiplication by an odd number and a shift, which can both be undone, twice. The
-/// multipliers are those of MurmurHash3's finaliser.
+/// Maps each page to a different page: two rounds of a multiplication by an odd number and an xor-shift, both
+/// invertible. The multipliers are those of MurmurHash3's finaliser.
 #[inline]
 fn scattered(page: u64) -> u64 {
     let mask = (1 << PAGE_BITS) - 1;
@@ -158,7 +161,8 @@ fn scattered(page: u64) -> u64 {
 }
 
 impl Slices {
-    /// So many slices, one of [`SLICES`], each of which has a power of two of the so many sets, of RAM from `base` on.
+    /// `slices` slices (one of [`SLICES`]) with `sets` sets in all, a power of two per slice. RAM starts at
+    /// `base`.
     pub fn new(slices: u32, scatter: bool, sets: u32, base: PhysAddr) -> Slices {
         assert!(SLICES.contains(&slices) && sets.is_multiple_of(slices));
         let of_one = sets / slices;
@@ -166,7 +170,7 @@ impl Slices {
         Slices { hash: Hash::of(slices), scatter, base: base.0 / LINE_BYTES, set_bits: of_one.ilog2() }
     }
 
-    /// The number of a line of RAM as the hash sees it.
+    /// Input of the hash for a line of RAM.
     #[inline]
     fn number(&self, line: u32) -> u64 {
         let number = self.base + u64::from(line);
@@ -176,13 +180,13 @@ impl Slices {
         }
     }
 
-    /// The slice of a line of RAM.
+    /// Slice of a line of RAM.
     #[inline]
     pub fn slice(&self, line: u32) -> u32 {
         self.hash.slice(self.number(line))
     }
 
-    /// The set of a line of RAM, counted over all slices.
+    /// Set of a line of RAM, numbered over all slices.
     #[inline]
     pub fn set(&self, line: u32) -> u32 {
         let number = self.number(line);
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_slice_is_the_parity_of_the_published_bits_of_the_address() {
-        // The bits as Maurice et al. list them, up to where RAM ends here.
+        // The bits as Maurice et al. list them, up to the RAM size used here.
         let listed: [&[u32]; 3] = [
             &[6, 10, 12, 14, 16, 17, 18, 20, 22, 24, 25, 26, 27, 28, 30, 32, 33, 35, 36],
             &[7, 11, 13, 15, 17, 19, 20, 21, 22, 23, 24, 26, 28, 29, 31, 33, 34, 35, 37],
@@ -215,22 +219,22 @@ mod tests {
     }
 
     #[test]
-    fn every_aligned_block_as_long_as_a_way_fills_each_set_once() {
+    fn an_aligned_block_of_a_way_s_size_fills_each_set_once() {
         for (slices, sets) in [(2, 4096), (4, 8192), (8, 16_384), (16, 32_768)] {
             let hash = Slices::new(slices, false, sets, PhysAddr(0x8000_0000));
             for block in [0, 1, 5, 77] {
-                let mut seen = vec![false; sets as usize];
-                (0..sets).for_each(|line| seen[hash.set(block * sets + line) as usize] = true);
-                assert!(seen.iter().all(|seen| *seen), "{slices} slices, block {block}");
+                let mut filled = vec![false; sets as usize];
+                (0..sets).for_each(|line| filled[hash.set(block * sets + line) as usize] = true);
+                assert!(filled.iter().all(|filled| *filled), "{slices} slices, block {block}");
             }
         }
     }
 
     #[test]
-    fn eighteen_slices_share_lines_as_was_measured_and_leave_a_block_uneven() {
+    fn eighteen_slices_follow_the_measured_sequence_and_fill_a_block_unevenly() {
         let slices = Slices::new(18, false, 18 * 2048, PhysAddr(0));
-        // The first lines of the measured sequence; and those from 256 KiB on, where element 1 is exchanged with 0, 3 with 2 and so on
-        // (bit 18 stands in the masks of bits 0, 2, 5, 6 and 11).
+        // The first lines of the measured sequence, and those from 256 KiB on, where element 1 is swapped
+        // with 0, 3 with 2 and so on (bit 18 is in the masks of bits 0, 2, 5, 6 and 11).
         let slice = |line: u32| slices.set(line) >> 11;
         let first: Vec<u32> = (0..32).map(slice).collect();
         assert_eq!(first[..12], [0, 11, 2, 9, 7, 12, 5, 14, 1, 10, 3, 8]);
@@ -239,7 +243,8 @@ mod tests {
         let bits = |all: &[u64; 12]| all.iter().enumerate().map(|(n, m)| (m >> 18 & 1) << n).sum::<u64>();
         let exchange = bits(&EXCHANGES_18) as u32;
         assert!(exchange != 0 && (0..4096).all(|line| moved(line) == slice(line ^ exchange)));
-        // Of 4 MiB, 7/9 of what two ways hold, with a set index of 11 bits: by chance 5.6 % of the lines would be those beyond two of a set.
+        // 4 MiB are 7/9 of two ways, with 11 index bits: with a random hash, 5.6 % of the lines would exceed
+        // two per set.
         let mut taken = vec![0u32; 18 * 2048];
         (0..65_536).for_each(|line| taken[slices.set(line) as usize] += 1);
         let beyond: u32 = taken.iter().map(|lines| lines.saturating_sub(2)).sum();
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_twenty_and_22_slices_are_those_that_were_measured() {
+    fn hashes_of_10_20_and_22_slices_match_the_measured_sequences() {
         let first = |count: u32| {
             let slices = Slices::new(count, false, count * 2048, PhysAddr(0));
             [0, 1, 2, 16, 17, 22, 23].map(|line| slices.slice(line))
@@ -264,11 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn scattered_pages_are_all_there_and_their_lines_stay_together() {
-        let mut seen = vec![false; 1 << PAGE_BITS];
-        (0..1 << PAGE_BITS).for_each(|page| seen[scattered(page) as usize] = true);
-        assert!(seen.iter().all(|seen| *seen));
-        // Without slices a page fills the sets that it would, elsewhere.
+    fn scattering_permutes_pages_and_keeps_their_lines_together() {
+        let mut used = vec![false; 1 << PAGE_BITS];
+        (0..1 << PAGE_BITS).for_each(|page| used[scattered(page) as usize] = true);
+        assert!(used.iter().all(|used| *used));
+        // Without slices, a page's lines still fill consecutive sets.
         let slices = Slices::new(1, true, 4096, PhysAddr(0x8000_0000));
         for page in 0..1000 {
             let first = slices.set(page * 64);

@@ -1,37 +1,38 @@
-//! Bookings of a resource that serves so many units a cycle: ports of a cache, bytes of a link.
+//! Bookings of a resource with a fixed number of units per cycle: cache ports, bytes of a link.
 //!
-//! Like [`Calendar`](doorbell_sim::Calendar), requests may come in any order of time and take the first room at or after
-//! theirs; unlike it, the room is counted for each cycle in a ring, so that a booking costs a few operations however
-//! scattered the bookings are.
+//! As in [`Calendar`](doorbell_sim::Calendar), requests may come in any order of time and take the first free
+//! units at or after theirs. Here the units are counted per cycle in a ring, so a booking costs a few
+//! operations, however scattered the bookings are.
 //!
-//! The ring counts the cycles before the *horizon*, which lies half its length after the present, that is, after the time from which on
-//! almost all further requests will be. Bookings behind the horizon (a device's are priced when it asks, tens of microseconds ahead)
-//! are counted in a map, and come into the ring when the present has come near them. So none is lost before it is half a ring's length
-//! past. A cycle that lies further back is forgotten when a later one takes its entry. A request from such a cycle is served at
-//! once, which may be too early, never too late; [`Slots::late`] counts these.
+//! The ring covers the cycles before the *horizon*, half a ring length after the current time `now`, before
+//! which few further requests are expected. Bookings after the horizon (a device's are timed when issued,
+//! tens of microseconds ahead) are counted in a map and move into the ring when the horizon reaches them. A
+//! booking is thus kept until it is at least half a ring length in the past. An older cycle is dropped when a
+//! later one takes its entry. A request for such a cycle is served at once, possibly too early but never too
+//! late; [`Slots::late`] counts these.
 //!
-//! A host's caches must hold the rings of all harts: an entry has no room for its cycle's number, but for that of its round, counted
-//! from `base`.
+//! The rings of all harts must fit into the host's caches. An entry therefore holds only its cycle's round,
+//! counted from `base`, and not the cycle number.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Bits of a saved entry that count the units taken; above them stands the cycle.
+/// Position of the cycle in a saved entry; the bits below count the units taken.
 const COUNT_BITS: u32 = 16;
 
-/// An entry of a ring: the units taken, and above them the round.
+/// Ring entry: the units taken, and above them the round.
 pub(crate) trait Entry: Copy + Default + Into<u64> {
-    /// Bits that count the units.
+    /// Bits for the units.
     const COUNT_BITS: u32;
-    /// Bits of the round: all others.
+    /// Bits for the round.
     const ROUND_BITS: u32 = 8 * size_of::<Self>() as u32 - Self::COUNT_BITS;
 
-    /// The entry of so many units in this round, both no more than it has bits for.
+    /// The entry with this value; round and units must fit into their bits.
     fn of(word: u64) -> Self;
 }
 
-/// For up to 127 units a cycle.
+/// For up to 127 units per cycle.
 impl Entry for u16 {
     const COUNT_BITS: u32 = 7;
 
@@ -41,7 +42,7 @@ impl Entry for u16 {
     }
 }
 
-/// For up to 65535.
+/// For up to 65535 units per cycle.
 impl Entry for u32 {
     const COUNT_BITS: u32 = 16;
 
@@ -51,31 +52,31 @@ impl Entry for u32 {
     }
 }
 
-/// Ports of a cache, and what else serves few a cycle.
+/// Ports of a cache, and other resources with few units per cycle.
 pub(crate) type Ports = Slots<u16>;
-/// Bytes of a link.
+/// Bytes per cycle of a link.
 pub(crate) type Link = Slots<u32>;
 
-/// See the module.
+/// Bookings of one resource; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slots<E> {
-    /// Units a cycle.
+    /// Units per cycle.
     units: u64,
     ring: Vec<E>,
     /// The ring's length as a power of two.
     len_bits: u32,
-    /// The first cycle that can be represented: of half the cycles that rounds reach over, the stretch before the horizon's.
+    /// First cycle that an entry can represent. It is chosen in steps of half the span of the rounds.
     base: u64,
     /// Cycles from `base` to the horizon.
     reach: u64,
-    /// What is taken of each cycle from the horizon on.
+    /// Units taken per cycle from the horizon on.
     far: BTreeMap<u64, u64>,
-    /// A stretch of cycles that are known to be full, so that a long queue is not walked again and again.
+    /// An interval in which all cycles are full, cached so that a long queue is not walked repeatedly.
     full: (u64, u64),
     late: u64,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SlotsState {
     #[serde(with = "words")]
@@ -86,11 +87,11 @@ pub(crate) struct SlotsState {
     late: u64,
 }
 
-/// More bookings behind the horizon are not accepted from a saved state.
+/// Limit of bookings after the horizon accepted from a saved state.
 const FAR_MAX: usize = 1 << 20;
 
 impl<E: Entry> Slots<E> {
-    /// A resource of `units` units a cycle that remembers `cycles` cycles, a power of two.
+    /// A resource with `units` units per cycle and a ring of `cycles` cycles, a power of two.
     pub fn new(units: u32, cycles: usize) -> Slots<E> {
         assert!(cycles.is_power_of_two() && (1..1 << E::COUNT_BITS).contains(&u64::from(units)));
         let ring = vec![E::default(); cycles];
@@ -99,12 +100,12 @@ impl<E: Entry> Slots<E> {
         Slots { units, ring, len_bits, base: 0, reach, far: BTreeMap::new(), full: (0, 0), late: 0 }
     }
 
-    /// The cycles that rounds reach over, from `base` on.
+    /// Number of cycles that the rounds can represent, from `base` on.
     fn span(&self) -> u64 {
         1 << (self.len_bits + E::ROUND_BITS)
     }
 
-    /// Requests from before what is remembered, which may have been served too early.
+    /// Requests for a time before the ring, possibly served too early.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -114,30 +115,32 @@ impl<E: Entry> Slots<E> {
         at as usize & (self.ring.len() - 1)
     }
 
-    /// The entry of this cycle, of which nothing is taken.
+    /// Entry value of this cycle with no units taken.
     #[inline(always)]
     fn empty(&self, at: u64) -> u64 {
         (at.wrapping_sub(self.base) >> self.len_bits) << E::COUNT_BITS
     }
 
-    /// Whether the ring counts this cycle.
+    /// Whether the ring covers this cycle.
     #[inline(always)]
     fn reaches(&self, at: u64) -> bool {
         at.wrapping_sub(self.base) < self.reach
     }
 
-    /// Takes one unit in the first cycle from `from` on that has one. Returns the cycle. `now` is the present.
+    /// Takes one unit in the first cycle from `from` on with a free one, and returns the cycle. `now` is the
+    /// current time.
     #[inline]
     pub fn take(&mut self, from: u64, now: u64) -> u64 {
-        if self.take_here(from, 1) { from } else { self.take_behind(from, now) }
+        if self.take_here(from, 1) { from } else { self.take_later(from, now) }
     }
 
-    /// The same where this cycle has none. The next one mostly has: then in a few steps what [`search`](Slots::search) would come to.
+    /// The same if this cycle has none. The next one usually has; this is a shortcut with the result of
+    /// [`search`](Slots::search).
     #[inline]
-    fn take_behind(&mut self, from: u64, now: u64) -> u64 {
+    fn take_later(&mut self, from: u64, now: u64) -> u64 {
         let next = from + 1;
         let full = self.reaches(from) && self.ring[self.index(from)].into() == self.empty(from) + self.units;
-        // What is known to be full is walked over, and kept.
+        // A cached full interval is skipped and kept by `search`.
         let walked_over = self.full.0 <= next && from < self.full.1;
         if full && !walked_over && self.take_here(next, 1) {
             self.full = (from, next);
@@ -146,12 +149,12 @@ impl<E: Entry> Slots<E> {
         self.search(from, 1, now).0
     }
 
-    /// Takes `count` units if this cycle has all of them.
+    /// Takes `count` units if this cycle has all of them free.
     #[inline(always)]
     fn take_here(&mut self, from: u64, count: u64) -> bool {
         let (index, empty) = (self.index(from), self.empty(from));
         let entry: u64 = self.ring[index].into();
-        // An entry of an earlier cycle is less than this one's, empty.
+        // An entry of an earlier round is less than this cycle's empty entry.
         let room = entry + count <= empty + self.units && count <= self.units && self.reaches(from);
         if room {
             self.ring[index] = E::of(entry.max(empty) + count);
@@ -159,13 +162,14 @@ impl<E: Entry> Slots<E> {
         room
     }
 
-    /// Takes `count` units, the first ones that are free from `from` on. Returns the cycles of the first and the last.
+    /// Takes the first `count` free units from `from` on. Returns the cycles of the first and the last.
     #[inline]
     pub fn take_many(&mut self, from: u64, count: u64, now: u64) -> (u64, u64) {
         if self.take_here(from, count) { (from, from) } else { self.take_two(from, count, now) }
     }
 
-    /// A line that fills a cycle and goes on in the next, as on links of half a line's width, with nothing in its way.
+    /// Shortcut for a line that fills one cycle and part of the next, both unused, as on links of half a
+    /// line's width.
     #[inline]
     fn take_two(&mut self, from: u64, count: u64, now_at: u64) -> (u64, u64) {
         let [here, there] = [from, from + 1].map(|at| self.index(at));
@@ -200,7 +204,7 @@ impl<E: Entry> Slots<E> {
                 count -= taken;
             }
             if count == 0 {
-                // Everything from the request to the cycle before is full now.
+                // All cycles from the request to the one before are full now.
                 if at > full_from {
                     self.full = (full_from, at);
                 }
@@ -210,7 +214,7 @@ impl<E: Entry> Slots<E> {
         }
     }
 
-    /// Takes as many of `count` units as a cycle has left, if it is remembered.
+    /// Takes up to `count` of the free units of a cycle; `None` if the cycle is before the ring.
     fn take_up_to(&mut self, at: u64, count: u64, now: u64) -> Option<u64> {
         if at >= self.base + self.reach {
             self.advance(now);
@@ -245,17 +249,17 @@ impl<E: Entry> Slots<E> {
         near + self.far.range(cycle..).map(|far| far.1).sum::<u64>()
     }
 
-    /// The horizon moves on to half a ring behind the present, and what was behind it comes into the ring.
+    /// Moves the horizon to half a ring after `now`, and the map's bookings before it into the ring.
     #[cold]
     fn advance(&mut self, now: u64) {
         let horizon = now + self.ring.len() as u64 / 2;
         if horizon <= self.base + self.reach {
             return;
         }
-        self.see(horizon);
+        self.set_horizon(horizon);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (at, taken) = next.remove_entry();
-            // The present may have gone on by more than rounds reach over.
+            // The current time may have advanced by more than the span of the rounds.
             if at >= self.base {
                 let index = self.index(at);
                 self.ring[index] = E::of(self.empty(at) + taken);
@@ -263,20 +267,20 @@ impl<E: Entry> Slots<E> {
         }
     }
 
-    /// From where rounds are counted if this is the latest booking.
+    /// Start of the rounds if `latest` is the last cycle to represent.
     fn base_for(&self, latest: u64) -> u64 {
         let half = self.span() / 2;
         (latest / half).saturating_sub(1) * half
     }
 
-    /// Sets the horizon, counting rounds from a later cycle on if need be.
-    fn see(&mut self, horizon: u64) {
+    /// Sets the horizon and raises `base` if necessary.
+    fn set_horizon(&mut self, horizon: u64) {
         let base = self.base_for(horizon - 1);
         let gone = (base - self.base) >> self.len_bits << E::COUNT_BITS;
         if gone > 0 {
             for entry in &mut self.ring {
                 let word: u64 = (*entry).into();
-                // Of those that are gone nothing is left, not even how much was taken.
+                // Entries before the new base are dropped completely.
                 *entry = if word < gone { E::default() } else { E::of(word - gone) };
             }
         }
@@ -299,31 +303,35 @@ impl<E: Entry> Slots<E> {
         }
     }
 
-    /// Says what is impossible about a saved state with nothing after `latest`.
+    /// Checks a saved state; no time may be after `latest`.
     pub fn check(&self, state: &SlotsState, latest: u64) -> Result<(), String> {
         if state.ring.len() != self.ring.len() {
-            return Err(format!("bookings of {} cycles for {}", state.ring.len(), self.ring.len()));
+            return Err(format!(
+                "the saved state has bookings of {} cycles, the ring has {}",
+                state.ring.len(),
+                self.ring.len()
+            ));
         }
         for (index, entry) in state.ring.iter().enumerate() {
             let (cycle, taken) = (entry >> COUNT_BITS, entry & ((1 << COUNT_BITS) - 1));
             let elsewhere = self.index(cycle) != index || cycle >= state.horizon;
             if taken > self.units || elsewhere && *entry != 0 {
-                return Err("a port or link is booked beyond what it has".to_owned());
+                return Err("a port or link is booked beyond its capacity".to_owned());
             }
         }
         let units = |far: &(u64, u64)| (1..=self.units).contains(&far.1) && far.0 >= state.horizon;
         let in_order = state.far.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if state.far.len() > FAR_MAX || !in_order || !state.far.iter().all(units) {
-            return Err("a port or link is booked far ahead beyond what it has".to_owned());
+            return Err("a port or link is booked beyond its capacity after the horizon".to_owned());
         }
         let last = state.far.last().map_or(0, |far| far.0);
         if last > latest
             || !(self.ring.len() as u64 / 2..=latest + self.ring.len() as u64).contains(&state.horizon)
         {
-            return Err("a port or link is booked for too late".to_owned());
+            return Err("the time of a port's or link's booking is out of range".to_owned());
         }
         if state.full.1 > latest {
-            return Err("a port or link is full for too long".to_owned());
+            return Err("the end of a port's or link's full interval is out of range".to_owned());
         }
         Ok(())
     }
@@ -333,18 +341,18 @@ impl<E: Entry> Slots<E> {
         self.reach = state.horizon - self.base;
         for (index, saved) in state.ring.iter().enumerate() {
             let (cycle, taken) = (saved >> COUNT_BITS, saved & ((1 << COUNT_BITS) - 1));
-            let told = taken > 0 && cycle >= self.base;
-            self.ring[index] = if told { E::of(self.empty(cycle) + taken) } else { E::default() };
+            let kept = taken > 0 && cycle >= self.base;
+            self.ring[index] = if kept { E::of(self.empty(cycle) + taken) } else { E::default() };
         }
         self.far = state.far.into_iter().collect();
         (self.full, self.late) = (state.full, state.late);
     }
 }
 
-/// A ring as one piece of bytes. There are dozens of rings with thousands of entries: number by number they took most of the
-/// time of saving and restoring a timed machine.
+/// Serializes a ring as one byte string. There are dozens of rings with thousands of entries: serialized one
+/// by one they took most of the time of saving and restoring a timed machine.
 mod words {
-    use doorbell_sim::snapshot::piece;
+    use doorbell_sim::snapshot::byte_string;
     use serde::de::{Deserializer, Error};
     use serde::ser::Serializer;
 
@@ -355,11 +363,11 @@ mod words {
         for (place, word) in bytes.chunks_exact_mut(BYTES).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        piece::serialize(&bytes, serializer)
+        byte_string::serialize(&bytes, serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-        let bytes = piece::deserialize(deserializer)?;
+        let bytes = byte_string::deserialize(deserializer)?;
         let (words, []) = bytes.as_chunks::<BYTES>() else {
             return Err(D::Error::invalid_length(bytes.len(), &"whole words of eight bytes"));
         };

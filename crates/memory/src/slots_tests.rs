@@ -1,9 +1,9 @@
-//! Bookings of cycles beside plain counts without bounds.
+//! Bookings of cycles against plain unbounded counts.
 
 use super::*;
 use doorbell_sim::rng::Rng;
 
-/// What is taken of each cycle.
+/// Units taken per cycle.
 #[derive(Default)]
 struct Plain(BTreeMap<u64, u64>);
 
@@ -26,8 +26,8 @@ impl Plain {
     }
 }
 
-/// The present, a request's time and how many units it takes. The present goes on by little and by a lot; of a device's requests, far
-/// ahead of it, there are as many as of others.
+/// Current time, request time and number of units. The time advances by small and large steps; half of the
+/// requests are a device's, far ahead.
 fn requests(seed: u64) -> impl Iterator<Item = (u64, u64, u64)> {
     let mut rng = Rng::stream(seed, "slots");
     let (mut now, mut far) = (100u64, 100u64);
@@ -38,7 +38,7 @@ fn requests(seed: u64) -> impl Iterator<Item = (u64, u64, u64)> {
             _ => rng.below(3),
         };
         far = far.max(now) + rng.below(5);
-        // Requests are from up to half a ring before the present.
+        // Requests are for up to half a ring before the current time.
         let from = match rng.below(4) {
             0 => now - rng.below(32),
             1 => now + rng.below(60),
@@ -49,25 +49,25 @@ fn requests(seed: u64) -> impl Iterator<Item = (u64, u64, u64)> {
 }
 
 #[test]
-fn a_cycle_serves_as_many_as_it_has_ports_and_the_next_waits() {
+fn a_cycle_serves_one_request_per_port_and_the_next_waits() {
     let mut ports = Ports::new(2, 64);
     let served: Vec<u64> = (0..5).map(|_| ports.take(10, 0)).collect();
     assert_eq!(served, [10, 10, 11, 11, 12]);
-    assert_eq!(ports.take(9, 0), 9, "an earlier one is not queued behind later ones");
+    assert_eq!(ports.take(9, 0), 9, "an earlier request does not wait for later ones");
     assert_eq!(ports.take(13, 0), 13);
 }
 
 #[test]
-fn a_line_takes_as_many_cycles_as_the_link_is_narrow() {
+fn a_line_takes_more_cycles_on_a_narrower_link() {
     let mut link = Link::new(32, 64);
     assert_eq!(link.take_many(5, 64, 0), (5, 6));
-    assert_eq!(link.take_many(5, 64, 0), (7, 8), "not before the first has gone");
+    assert_eq!(link.take_many(5, 64, 0), (7, 8), "after the first line");
     assert_eq!(link.take_many(4, 16, 0), (4, 4));
-    assert_eq!(link.take_many(4, 32, 0), (4, 9), "pieces go wherever there is room");
+    assert_eq!(link.take_many(4, 32, 0), (4, 9), "a transfer fills free cycles");
 }
 
 #[test]
-fn near_and_far_bookings_are_those_of_a_count_without_bounds() {
+fn near_and_far_bookings_match_an_unbounded_count() {
     for seed in 0..40 {
         let units = [1u64, 3, 16][seed as usize % 3];
         let (mut slots, mut plain) = (Ports::new(units as u32, 64), Plain::default());
@@ -84,16 +84,16 @@ fn near_and_far_bookings_are_those_of_a_count_without_bounds() {
 }
 
 #[test]
-fn a_present_that_is_given_late_or_not_at_all_changes_nothing() {
+fn a_late_or_missing_current_time_changes_no_booking() {
     let (mut slots, mut plain) = (Ports::new(2, 64), Plain::default());
     for (step, (now, from, count)) in requests(3).take(4_000).enumerate() {
-        let told = if step < 2_000 { 0 } else { now / 4096 * 4096 };
-        assert_eq!(slots.take_many(from, count, told), plain.take_many(from, count, 2), "step {step}");
+        let given = if step < 2_000 { 0 } else { now / 4096 * 4096 };
+        assert_eq!(slots.take_many(from, count, given), plain.take_many(from, count, 2), "step {step}");
     }
 }
 
 #[test]
-fn one_behind_a_full_cycle_is_found_as_by_a_search() {
+fn the_shortcut_after_a_full_cycle_matches_the_search() {
     for seed in 0..20 {
         let (mut slots, mut plain) = (Ports::new(2, 64), Ports::new(2, 64));
         for (now, from, _) in requests(seed).take(5_000) {
@@ -104,17 +104,17 @@ fn one_behind_a_full_cycle_is_found_as_by_a_search() {
 }
 
 #[test]
-fn what_is_forgotten_is_served_at_once_and_counted() {
+fn a_request_before_the_ring_is_served_at_once_and_counted() {
     let mut ports = Ports::new(1, 64);
     assert_eq!(ports.take(40, 40), 40);
-    assert_eq!(ports.take(40 + 64, 104), 104, "the same place of the ring");
-    assert_eq!((ports.take(40, 104), ports.late()), (40, 1), "that it is taken is not known any more");
+    assert_eq!(ports.take(40 + 64, 104), 104, "the same entry of the ring");
+    assert_eq!((ports.take(40, 104), ports.late()), (40, 1), "the booking has been dropped");
     assert_eq!((ports.take(100 << 20, 100 << 20), ports.late()), (100 << 20, 1));
-    assert_eq!((ports.take(40, 100 << 20), ports.late()), (40, 2), "rounds do not reach back so far");
+    assert_eq!((ports.take(40, 100 << 20), ports.late()), (40, 2), "before the range of the rounds");
 }
 
 #[test]
-fn saved_slots_go_on_as_if_they_had_not_been_saved() {
+fn restored_slots_continue_identically() {
     let (mut slots, mut link) = (Ports::new(3, 64), Link::new(3, 64));
     for (step, (now, from, count)) in requests(7).take(5_000).enumerate() {
         let taken = slots.take_many(from, count, now);
@@ -130,22 +130,22 @@ fn saved_slots_go_on_as_if_they_had_not_been_saved() {
 }
 
 #[test]
-fn a_hostile_state_is_refused() {
+fn an_invalid_state_is_rejected() {
     let mut slots = Ports::new(2, 64);
     slots.take(7, 0);
     slots.take(700, 0);
     let good = slots.save();
     slots.check(&good, 1_000).unwrap();
-    let refused = |change: fn(&mut SlotsState)| {
+    let rejected = |change: fn(&mut SlotsState)| {
         let mut bad = good.clone();
         change(&mut bad);
         slots.check(&bad, 1_000).is_err()
     };
-    assert!(refused(|bad| bad.ring[7] += 2));
-    assert!(refused(|bad| bad.ring.truncate(63)));
-    assert!(refused(|bad| bad.horizon = 7));
-    assert!(refused(|bad| bad.horizon = 0));
-    assert!(refused(|bad| bad.far[0].1 = 3));
-    assert!(refused(|bad| bad.far[0].0 = 2_000));
-    assert!(refused(|bad| bad.far.push((20, 1))));
+    assert!(rejected(|bad| bad.ring[7] += 2));
+    assert!(rejected(|bad| bad.ring.truncate(63)));
+    assert!(rejected(|bad| bad.horizon = 7));
+    assert!(rejected(|bad| bad.horizon = 0));
+    assert!(rejected(|bad| bad.far[0].1 = 3));
+    assert!(rejected(|bad| bad.far[0].0 = 2_000));
+    assert!(rejected(|bad| bad.far.push((20, 1))));
 }

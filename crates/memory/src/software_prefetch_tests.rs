@@ -1,4 +1,4 @@
-//! Software prefetches at the caches: what they hide, what they hold, when they are given up.
+//! Software prefetches in the caches: hidden latency, resources held, and when they are dropped.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
 use doorbell_sim::ports::PhysAddr;
@@ -37,7 +37,7 @@ fn prefetch(system: &mut System, cycle: u64, kind: AccessKind, offset: u64) -> P
 }
 
 #[test]
-fn nothing_waits_for_a_prefetched_line_and_a_load_only_for_the_rest_of_its_way() {
+fn a_prefetch_does_not_block_and_a_load_waits_only_for_the_remaining_latency() {
     let mut system = system(&config(), 1);
     let there = Prefetched { at: 1_000 + L1, level: Some(Level::Dram) };
     assert_eq!(prefetch(&mut system, 1_000, AccessKind::Load, 0), there);
@@ -45,7 +45,7 @@ fn nothing_waits_for_a_prefetched_line_and_a_load_only_for_the_rest_of_its_way()
     assert_eq!((load.at, load.level), (1_000 + MEMORY, Level::Dram));
     prefetch(&mut system, 2_000, AccessKind::Load, 64);
     let load = system.core_access(0, 2_000 + MEMORY - L1, of(AccessKind::Load, 64));
-    assert_eq!((load.at, load.level), (2_000 + MEMORY, Level::L1), "there in time");
+    assert_eq!((load.at, load.level), (2_000 + MEMORY, Level::L1), "arrived in time");
     let again = prefetch(&mut system, 3_000, AccessKind::Load, 64);
     assert_eq!(again, Prefetched { at: 3_000 + L1, level: Some(Level::L1) });
     let l1d = system.stats().harts[0].l1d.clone();
@@ -54,12 +54,12 @@ fn nothing_waits_for_a_prefetched_line_and_a_load_only_for_the_rest_of_its_way()
         [3, 1, 0]
     );
     assert_eq!([l1d.prefetches_useful, l1d.prefetches_late, l1d.prefetches], [2, 1, 0]);
-    assert_eq!([l1d.accesses, l1d.hits, l1d.merges, l1d.misses], [2, 1, 1, 0], "prefetches are no accesses");
+    assert_eq!([l1d.accesses, l1d.hits, l1d.merges, l1d.misses], [2, 1, 1, 0], "prefetches are not accesses");
     system.check_invariants().unwrap();
 }
 
 #[test]
-fn a_prefetch_holds_a_miss_register_and_is_given_up_where_none_is_free() {
+fn a_prefetch_holds_a_miss_register_and_is_dropped_if_none_is_free() {
     let mut config = config();
     config.l1d.mshrs = 4;
     (config.l1d.ports, config.l2.ports) = (8, 8);
@@ -68,13 +68,13 @@ fn a_prefetch_holds_a_miss_register_and_is_given_up_where_none_is_free() {
         let level = prefetch(&mut system, 1_000, AccessKind::Load, 64 * line).level;
         assert_eq!(level.is_some(), line < 4, "line {line}");
     }
-    // One that is there needs none.
+    // A prefetch that hits needs none.
     assert_eq!(prefetch(&mut system, 1_001, AccessKind::Load, 0).level, Some(Level::L1));
-    // The first to come gives its register back when its line is there, and not before.
+    // The first one releases its register exactly when its line arrives.
     assert_eq!(prefetch(&mut system, 1_000 + MEMORY - L1 - 1, AccessKind::Load, 6 * 64).level, None);
     assert_eq!(prefetch(&mut system, 1_000 + MEMORY, AccessKind::Load, 6 * 64).level, Some(Level::Dram));
     assert_eq!(system.stats().harts[0].l1d.software_prefetches_dropped, 3);
-    // A load waits instead.
+    // A load waits instead of being dropped.
     let mut full = MemorySystem::clone(&system);
     (7..10).for_each(|line| {
         prefetch(&mut full, 5_000, AccessKind::Load, 64 * line);
@@ -84,7 +84,7 @@ fn a_prefetch_holds_a_miss_register_and_is_given_up_where_none_is_free() {
 }
 
 #[test]
-fn a_line_prefetched_for_a_store_may_be_written_and_is_nobody_elses() {
+fn a_line_prefetched_for_a_store_is_writable_and_in_no_other_cache() {
     let mut system = system(&config(), 2);
     system.core_access(1, 0, of(AccessKind::Load, 0));
     prefetch(&mut system, 1_000, AccessKind::Load, 0);
@@ -95,9 +95,9 @@ fn a_line_prefetched_for_a_store_may_be_written_and_is_nobody_elses() {
     let upgrades = system.stats().harts[0].l1d.upgrades;
     let owned = system.core_access(0, 5_000, of(AccessKind::Store, 0));
     assert_eq!((owned.at, owned.level), (5_000 + L1, Level::L1));
-    assert_eq!(system.stats().harts[0].l1d.upgrades, upgrades, "the store had nothing to ask for");
+    assert_eq!(system.stats().harts[0].l1d.upgrades, upgrades, "the store needed no upgrade");
     system.check_invariants().unwrap();
-    // Unwritten, it need not be written back.
+    // It is clean, so it need not be written back.
     let mut system = self::system(&config(), 1);
     prefetch(&mut system, 1_000, AccessKind::Store, 0);
     (1..9).for_each(|n| {
@@ -118,7 +118,7 @@ fn a_line_prefetched_for_a_fetch_goes_to_the_instruction_cache() {
 }
 
 #[test]
-fn outside_of_memory_nothing_is_asked_for() {
+fn a_prefetch_outside_ram_does_nothing() {
     let mut system = system(&config(), 1);
     let device = CoreAccess { kind: AccessKind::Load, addr: PhysAddr(0x1000_0000), pc: 0 };
     assert_eq!(system.core_prefetch(0, 1_000, device), Prefetched { at: 1_000, level: None });
@@ -126,7 +126,7 @@ fn outside_of_memory_nothing_is_asked_for() {
 }
 
 #[test]
-fn prefetchers_learn_from_prefetches_as_from_loads_and_warming_leaves_what_detail_leaves() {
+fn prefetchers_train_on_software_prefetches_and_warming_gives_the_same_state_as_timing() {
     let mut config = config();
     (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 1);
     let (mut timed, mut warm) = (system(&config, 1), system(&config, 1));

@@ -1,4 +1,5 @@
-//! Saving and restoring: tags, bookings, predictors and counters, so that a restored run goes on exactly.
+//! Saving and restoring tags, bookings, predictors and counters, so that a restored run continues
+//! identically.
 
 use doorbell_sim::Ps;
 use doorbell_sim::snapshot::SnapshotError;
@@ -16,10 +17,10 @@ use crate::slots::SlotsState;
 use crate::stats::{CoreStats, DeviceAccount, DeviceStats, TrafficStats};
 use crate::system::{MemorySystem, Private};
 
-/// Nothing in a saved state is later: five hours, far beyond any run.
+/// Latest time accepted in a saved state: five hours, far beyond any run.
 const LATEST: Ps = Ps(1 << 54);
 
-/// One hart's part.
+/// State of one hart's private caches and links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PrivateState {
     l1i: CacheState,
@@ -32,7 +33,7 @@ struct PrivateState {
     sharing: SharingStats,
 }
 
-/// What a snapshot keeps of a memory system. `S` is main memory's part.
+/// Saved state of a memory system. `S` is that of main memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState<S> {
     harts: Vec<PrivateState>,
@@ -53,7 +54,7 @@ pub struct MemoryState<S> {
 }
 
 impl<S> MemoryState<S> {
-    /// The version of this layout, which whoever writes it down counts in.
+    /// Version of this layout, included in the version of the checkpoint format.
     pub const VERSION: u32 = 7;
 }
 
@@ -77,7 +78,7 @@ impl Private {
         self.l1d.check(&state.l1d, lines, latest)?;
         self.l2.check(&state.l2, lines, latest)?;
         if state.next.iter().any(|next| *next > latest && *next < u64::MAX) {
-            return Err("a hart's next request is impossibly late".to_owned());
+            return Err("the time of a hart's next request is out of range".to_owned());
         }
         self.to.check(&state.to, shared)?;
         self.from.check(&state.from, shared)
@@ -96,7 +97,7 @@ impl Private {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> MemoryState<M::State> {
         MemoryState {
             harts: self.harts.iter().map(Private::save).collect(),
@@ -117,8 +118,8 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// Takes over the state of a memory system of the same configuration. One that cannot be is refused, and nothing
-    /// has changed.
+    /// Restores the state of a memory system with the same configuration. An impossible state is rejected and
+    /// leaves this system unchanged.
     pub fn restore(&mut self, state: MemoryState<M::State>) -> Result<(), SnapshotError> {
         let fail = |problem| SnapshotError::Inconsistent { name: "memory".to_owned(), problem };
         self.check_state(&state).map_err(fail)?;
@@ -132,10 +133,14 @@ impl<M: MainMemory> MemorySystem<M> {
         })
     }
 
-    /// Says what is impossible about each part by itself.
+    /// Checks each part of a saved state separately.
     fn check_state(&self, state: &MemoryState<M::State>) -> Result<(), String> {
         if state.harts.len() != self.harts.len() {
-            return Err(format!("caches of {} harts for {}", state.harts.len(), self.harts.len()));
+            return Err(format!(
+                "the saved state has caches of {} harts, the machine has {}",
+                state.harts.len(),
+                self.harts.len()
+            ));
         }
         let latest = self.clock.edge_at_or_before(LATEST);
         for (hart, saved) in self.harts.iter().zip(&state.harts) {
@@ -145,27 +150,31 @@ impl<M: MainMemory> MemorySystem<M> {
         match (&self.directory, &state.directory) {
             (None, None) => {}
             (Some(directory), Some(saved)) => directory.check(saved, self.ram.lines)?,
-            _ => return Err("a directory for a machine without one, or none for one with".to_owned()),
+            _ => return Err("the saved state and the machine differ in having a directory".to_owned()),
         }
         match (&self.fabric, &state.fabric) {
             (None, None) => {}
             (Some(fabric), Some(saved)) => fabric.check(saved, latest)?,
-            _ => return Err("a ring or mesh for a machine without one, or none for one with".to_owned()),
+            _ => return Err("the saved state and the machine differ in having a ring or mesh".to_owned()),
         }
         self.llc.check(&state.llc, self.ram.lines, latest)?;
         if state.latest > latest {
-            return Err("the present is impossibly late".to_owned());
+            return Err("the current time is out of range".to_owned());
         }
         self.io_in.check(&state.io_in, latest)?;
         self.io_out.check(&state.io_out, latest)?;
         self.classes.check(&state.classes)?;
         if state.accounts.len() != self.accounts.len() {
-            return Err(format!("accounts of {} devices for {}", state.accounts.len(), self.accounts.len()));
+            return Err(format!(
+                "the saved state has accounts of {} devices, the machine has {}",
+                state.accounts.len(),
+                self.accounts.len()
+            ));
         }
         self.steering.check(&state.steering, self.llc_ways, self.harts.len())
     }
 
-    /// Takes a checked state over, main memory's part apart.
+    /// Installs a checked state, except main memory's part.
     fn adopt(&mut self, state: MemoryState<M::State>) {
         for (hart, saved) in self.harts.iter_mut().zip(state.harts) {
             hart.restore(saved);

@@ -1,4 +1,4 @@
-//! Whatever the configuration and the accesses: invariants hold, and a saved state goes on exactly.
+//! For any configuration and any accesses: invariants hold, and a restored system continues identically.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
 use doorbell_sim::ports::{DmaKind, PhysAddr};
@@ -84,7 +84,7 @@ fn any_coherence(rng: &mut Rng, slices: u32) -> CoherenceConfig {
     let ways = 1 + rng.below(16) as u32;
     CoherenceConfig {
         kind: CoherenceKind::Directory,
-        // From none, which is no limit, to more than the caches have.
+        // From 0, which means unlimited, to more than the caches' lines.
         entries: if rng.below(4) > 0 { (ways * slices) << rng.below(6) } else { 0 },
         ways,
         latency: rng.below(10) as u32,
@@ -127,7 +127,7 @@ fn any_config(rng: &mut Rng, harts: u64) -> MemoryConfig {
     config.fabric = any_fabric(rng);
     config.dca.policy = any_policy(rng, llc.ways, harts);
     if rng.below(3) == 0 {
-        // Without a second level, where the others can be so.
+        // Two levels, if the rest of the configuration allows it.
         let two = MemoryConfig { levels: 2, walks: WalkEntry::L1d, ..config.clone() };
         let policy = without_l2(two.dca.policy.clone());
         let two = MemoryConfig { dca: DcaConfig { policy, ..two.dca.clone() }, ..two };
@@ -144,7 +144,7 @@ fn system(config: &MemoryConfig, harts: u64) -> System {
     MemorySystem::new(config, &clocks, PhysAddr(BASE), Bytes(1 << 20), memory).unwrap()
 }
 
-/// Some accesses around `step` thousand picoseconds; returns all answers.
+/// Random accesses at about `step` · 5 ns; returns all completion times.
 fn drive<M: MainMemory>(
     system: &mut MemorySystem<M>,
     rng: &mut Rng,
@@ -192,7 +192,8 @@ fn drive<M: MainMemory>(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Inclusion, one writer or many readers, lines in and out, accounts of devices' lines.
+    /// Inclusion, one writer or many readers, lines in = lines out + lines present, accounts of devices'
+    /// lines.
     #[test]
     fn invariants_hold_for_any_configuration_and_any_accesses(seed: u64, harts in 1u64..4) {
         let rng = &mut Rng::stream(seed, "any");
@@ -208,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn a_restored_system_goes_on_exactly(seed: u64, harts in 1u64..3) {
+    fn a_restored_system_continues_identically(seed: u64, harts in 1u64..3) {
         let rng = &mut Rng::stream(seed, "any");
         let config = any_config(rng, harts);
         let mut original = system(&config, harts);
@@ -223,9 +224,9 @@ proptest! {
         prop_assert_eq!(original.stats(), restored.stats());
     }
 
-    /// One byte of a saved state is another: it is refused and nothing has changed, or it can be used.
+    /// Changes one byte of a saved state: it is either rejected without effect, or usable.
     #[test]
-    fn a_damaged_state_is_refused_or_harmless(seed: u64, at: proptest::sample::Index, value: u8) {
+    fn a_damaged_state_is_rejected_or_harmless(seed: u64, at: proptest::sample::Index, value: u8) {
         let rng = &mut Rng::stream(seed, "any");
         let config = any_config(rng, 2);
         let mut system = system(&config, 2);
@@ -244,7 +245,7 @@ proptest! {
     }
 }
 
-/// With real memory behind the caches: invariants hold, and a restored system goes on exactly.
+/// With DRAM behind the caches: invariants hold, and a restored system continues identically.
 #[test]
 fn caches_and_dram_work_together() {
     for seed in 0..20 {
@@ -268,7 +269,7 @@ fn caches_and_dram_work_together() {
 }
 
 #[test]
-fn a_state_of_another_machine_is_refused_with_the_reason() {
+fn a_state_of_another_machine_is_rejected_with_the_reason() {
     let config = MemoryConfig::default();
     let mut larger = config.clone();
     larger.llc.size = Bytes(8 << 20);
@@ -281,20 +282,21 @@ fn a_state_of_another_machine_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_tags_of_an_llc_of_64_mib_take_less_than_16_mib_of_the_host() {
+fn tags_of_a_64_mib_llc_take_less_than_16_mib_on_the_host() {
     let mut config = MemoryConfig::default();
     config.llc.size = Bytes(64 << 20);
     let system = system(&config, 1);
     let lines = (64 << 20) / 64;
-    // A time of eight bytes, a tag of four, flags of one, for 16 ways 16 bytes of order and marks; twice a page to align.
+    // Per line 8 bytes of arrival time, 4 of tag and 1 of flags; per 16 ways 16 bytes of header; alignment
+    // padding twice.
     let bytes = lines * (8 + 4 + 1) + lines / 16 * 16 + 2 * (4096 + 64);
     assert_eq!(system.llc.tags.bytes(), bytes);
     assert!(bytes < 16 << 20);
 }
 
-/// An empty system of two harts with a directory: nothing of it moves but with the layout.
+/// An empty system of two harts with a directory: its saved bytes change only with the layout.
 #[test]
-fn the_saved_form_changes_only_with_its_version() {
+fn the_saved_layout_changes_only_with_its_version() {
     let mut config = MemoryConfig::default();
     for cache in [&mut config.l1i, &mut config.l1d, &mut config.l2] {
         (cache.size, cache.ways) = (Bytes(64), 1);
@@ -310,6 +312,6 @@ fn the_saved_form_changes_only_with_its_version() {
     assert_eq!(
         (State::VERSION, bytes.len(), sum),
         (7, 558_430, 3_728_704_875_853_246_572),
-        "take these with a new version"
+        "if the layout changes, increase the version and copy these values"
     );
 }

@@ -1,4 +1,4 @@
-//! What the memory system counts.
+//! Counters of the memory system.
 
 use doorbell_sim::memory::Level;
 use doorbell_sim::stats::Stats;
@@ -8,17 +8,17 @@ use crate::class::DataClass;
 use crate::coherence::stats::{DirectoryStats, SharingStats};
 
 doorbell_sim::stats! {
-    /// What one cache counts. Hits, misses and merges are all of its demand accesses.
+    /// Counters of one cache. Demand accesses are the sum of hits, misses and merges.
     pub struct CacheStats {
         /// Accesses by cores, prefetches not included.
         accesses,
-        /// Accesses that found their line there.
+        /// Accesses that hit.
         hits,
-        /// Accesses that had to ask further away.
+        /// Accesses that missed and went to the next level.
         misses,
-        /// Accesses that found their line on its way and waited for it.
+        /// Accesses whose line was in flight; they waited for it.
         merges,
-        /// Misses by stores whose line was there but readable only.
+        /// Store misses to a line that was present but read-only.
         upgrades,
         /// Misses of data that no device has touched.
         misses_other,
@@ -32,33 +32,34 @@ doorbell_sim::stats! {
         misses_rx_descriptor,
         /// Misses of transmit descriptors.
         misses_tx_descriptor,
-        /// Lines put in.
+        /// Lines filled.
         fills,
-        /// Lines that left to make room.
+        /// Lines evicted to make room.
         evictions,
-        /// Lines taken away: by other cores' stores, by devices, by a larger cache that has to include this one.
+        /// Lines invalidated: by other cores' stores, by devices, or by the replacement in a larger inclusive
+        /// cache.
         invalidations,
-        /// Dirty lines sent to the level below.
+        /// Dirty lines written back to the level below.
         write_backs,
-        /// Requests from prefetchers of the levels above.
+        /// Requests from prefetchers of upper levels.
         prefetch_requests,
-        /// Lines that this cache's own prefetcher asked for.
+        /// Prefetches issued by this cache's own prefetcher.
         prefetches,
-        /// Prefetches given up because all miss registers were held.
+        /// Prefetches dropped because all miss registers were in use.
         prefetches_dropped,
-        /// Software prefetches, which are none of the accesses.
+        /// Software prefetches, not included in accesses.
         software_prefetches,
-        /// Of these, lines that were there or on their way.
+        /// Software prefetches whose line was present or in flight.
         software_prefetches_there,
-        /// Software prefetches given up because all miss registers were held.
+        /// Software prefetches dropped because all miss registers were in use.
         software_prefetches_dropped,
-        /// Prefetched lines that were used, whoever prefetched them.
+        /// Prefetched lines that were used, whichever prefetcher fetched them.
         prefetches_useful,
-        /// Of these, lines that were still on their way.
+        /// Useful prefetches whose line was still in flight at its first use.
         prefetches_late,
-        /// Prefetched lines that left unused.
+        /// Prefetched lines that left the cache unused.
         prefetches_useless,
-        /// Cycles for which miss registers were held, summed over registers.
+        /// Cycles for which miss registers were in use, summed over registers.
         mshr_cycles,
         /// Cycles for which misses waited for a miss register.
         mshr_wait_cycles,
@@ -66,8 +67,9 @@ doorbell_sim::stats! {
         port_wait_cycles,
         /// Cycles for which evictions waited for a write-back buffer.
         buffer_wait_cycles,
-        /// Requests from before what ports, miss registers and buffers remember (for the last-level cache links too). They are served as
-        /// if nothing had been booked then, so possibly too early.
+        /// Requests for a time before the recorded bookings of ports, miss registers and buffers (for the
+        /// last-level cache, links too). They are served as if that time had no bookings, so possibly too
+        /// early.
         late_requests,
     }
 }
@@ -88,23 +90,24 @@ impl CacheStats {
 }
 
 doorbell_sim::stats! {
-    /// What one core's accesses come to.
+    /// Counters of one core's accesses.
     pub struct CoreStats {
         /// Loads, stores and page walks.
         data_accesses,
-        /// Their time from request to data, summed, in core cycles.
+        /// Latency of data accesses from request to data, summed, in core cycles.
         data_access_cycles,
-        /// Those of lines that a device used last as a packet's or a descriptor's.
+        /// Data accesses to lines that a device last used for a packet or a descriptor.
         network_accesses,
-        /// Their time, summed, in core cycles.
+        /// Latency of network accesses, summed, in core cycles.
         network_access_cycles,
-        /// Loads of network data: what a device wrote and no core has overwritten, what a device reads, and descriptors.
+        /// Loads of network data: device-written lines that no core has overwritten, device-read lines, and
+        /// descriptors.
         network_loads,
-        /// Their time, summed, in core cycles.
+        /// Latency of network loads, summed, in core cycles.
         network_load_cycles,
         /// Fetches of instructions.
         fetches,
-        /// Their time, summed, in core cycles.
+        /// Latency of fetches, summed, in core cycles.
         fetch_cycles,
         /// Accesses served by the first level.
         from_l1,
@@ -116,23 +119,23 @@ doorbell_sim::stats! {
         from_peer,
         /// Accesses served by memory.
         from_dram,
-        /// Page walks' accesses that entered at the second level.
+        /// Page walk accesses that entered at the second level.
         walks_at_l2,
-        /// CRd: lines of instructions asked of the LLC, which had them.
+        /// CRd: instruction line requests that hit the LLC.
         crd_hits,
-        /// CRd: lines of instructions asked of the LLC, which had them not.
+        /// CRd: instruction line requests that missed the LLC.
         crd_misses,
-        /// DRd: lines asked of the LLC to be read, for loads and page walks, which it had.
+        /// DRd: line requests of loads and page walks that hit the LLC.
         drd_hits,
-        /// DRd: lines asked of the LLC to be read, for loads and page walks, which it had not.
+        /// DRd: line requests of loads and page walks that missed the LLC.
         drd_misses,
-        /// RFO: lines asked of the LLC to be written, or the right to write them, which it had.
+        /// RFO: requests to write a line, or for the right to write it, that hit the LLC.
         rfo_hits,
-        /// RFO: lines asked of the LLC to be written, or the right to write them, which it had not.
+        /// RFO: requests to write a line, or for the right to write it, that missed the LLC.
         rfo_misses,
-        /// Lines that prefetchers and prefetch instructions asked of the LLC, which had them.
+        /// Line requests of prefetchers and prefetch instructions that hit the LLC.
         prefetch_hits,
-        /// Lines that prefetchers and prefetch instructions asked of the LLC, which had them not.
+        /// Line requests of prefetchers and prefetch instructions that missed the LLC.
         prefetch_misses,
         /// Accesses to addresses that are not RAM.
         outside_ram,
@@ -140,9 +143,10 @@ doorbell_sim::stats! {
 }
 
 impl CoreStats {
-    /// Counts a request of the LLC. One for a line that is on its way hits if there is room for the line in the LLC already.
+    /// Counts a request at the LLC. A request for a line in flight counts as a hit if the LLC has allocated
+    /// the line.
     #[inline]
-    pub(crate) fn asked(&mut self, prefetch: bool, code: bool, own: bool, hit: bool) {
+    pub(crate) fn count_llc_request(&mut self, prefetch: bool, code: bool, own: bool, hit: bool) {
         *match (prefetch, code, own, hit) {
             (true, _, _, true) => &mut self.prefetch_hits,
             (true, _, _, false) => &mut self.prefetch_misses,
@@ -168,45 +172,46 @@ impl CoreStats {
 }
 
 doorbell_sim::stats! {
-    /// What devices' accesses come to, and what became of the lines that they wrote into caches.
+    /// Counters of devices' accesses, and of the use of lines that devices wrote into caches.
     pub struct DeviceStats {
-        /// ItoM: writes of a whole line that the LLC had.
+        /// ItoM: writes of a whole line that hit the LLC.
         itom_hits,
-        /// ItoM: writes of a whole line that the LLC had not.
+        /// ItoM: writes of a whole line that missed the LLC.
         itom_misses,
-        /// RFO: writes of a part of a line that the LLC had.
+        /// RFO: partial line writes that hit the LLC.
         rfo_hits,
-        /// RFO: writes of a part of a line that the LLC had not.
+        /// RFO: partial line writes that missed the LLC.
         rfo_misses,
-        /// PCIeRdCur: reads of a line that the LLC had.
+        /// PCIeRdCur: reads that hit the LLC.
         pcierdcur_hits,
-        /// PCIeRdCur: reads of a line that the LLC had not.
+        /// PCIeRdCur: reads that missed the LLC.
         pcierdcur_misses,
         /// PRd: a core's reads of device registers.
         prd,
         /// WiL: a core's writes of device registers.
         wil,
-        /// Reads that joined one of the same line that was on its way.
+        /// Reads that merged with a read in flight of the same line.
         merges,
-        /// Written lines that were updated where they stood in the LLC.
+        /// Written lines that were updated in place in the LLC.
         updates,
-        /// Written lines for which room was made in the LLC.
+        /// Written lines that were allocated in the LLC.
         allocations,
-        /// Written lines that went to a core's L2.
+        /// Written lines placed in a core's L2.
         private_placements,
         /// Written lines that went to memory.
         to_memory,
-        /// Copies in private caches that a write took away.
+        /// Writes that invalidated copies in private caches.
         private_invalidations,
-        /// Written lines that became unused contents of a cache: each of them is in one of the next five, or still there.
+        /// Device-written lines that entered a cache. Each is counted by one of the next four counters, or is
+        /// still cached unused.
         fresh_lines,
-        /// Of these, lines that a core used.
+        /// Device-written lines first used by a core.
         fresh_used_by_core,
-        /// Of these, lines that a device read before any core.
+        /// Device-written lines that a device read before any core.
         fresh_used_by_device,
-        /// Of these, lines that a device wrote again before any use.
+        /// Device-written lines that a device wrote again before any use.
         fresh_overwritten,
-        /// DMA leaks: of these, lines that had left for memory before any use.
+        /// DMA leaks: device-written lines evicted to memory before any use.
         leaks,
         /// DMA leaks of packet headers.
         leaks_header,
@@ -214,13 +219,15 @@ doorbell_sim::stats! {
         leaks_payload,
         /// DMA leaks of descriptors.
         leaks_descriptor,
-        /// Lines dropped from caches when a device had consumed them (`invalidate`).
+        /// Lines dropped from caches after a device consumed them (`invalidate`).
         dropped,
-        /// Of these, lines that memory had not got: so many write-backs were saved.
+        /// Dropped lines that were dirty: each saved a write-back to memory.
         dropped_dirty,
-        /// Reads from devices, summed: from the request at the root complex to the data there, in picoseconds.
+        /// Read latencies of devices, summed: from the request at the root complex to the data there, in
+        /// picoseconds.
         read_ps,
-        /// Writes from devices, summed: from the request at the root complex until visible, in picoseconds.
+        /// Write latencies of devices, summed: from the request at the root complex until visible, in
+        /// picoseconds.
         write_ps,
         /// Accesses to addresses that are not RAM.
         outside_ram,
@@ -228,15 +235,15 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// What one device's accesses come to.
+    /// Counters of one device's accesses.
     pub struct DeviceAccount {
-        /// Lines read, or parts of lines.
+        /// Lines read, whole or partial.
         lines_read,
-        /// Of these, lines that the LLC had.
+        /// Lines read that hit the LLC.
         lines_read_from_llc,
-        /// Lines written, or parts of lines.
+        /// Lines written, whole or partial.
         lines_written,
-        /// Of these, lines that the LLC had.
+        /// Lines written that hit the LLC.
         lines_written_in_llc,
     }
 }
@@ -254,7 +261,7 @@ impl DeviceStats {
 }
 
 doorbell_sim::stats! {
-    /// What went over the interconnect and to memory.
+    /// Traffic on the interconnect and to memory.
     pub struct TrafficStats {
         /// Bytes of lines from cores to the LLC.
         core_to_llc_bytes,
@@ -264,55 +271,55 @@ doorbell_sim::stats! {
         device_in_bytes,
         /// Bytes to devices.
         device_out_bytes,
-        /// Requests that had to wait for copies in private caches.
+        /// Requests that found copies in private caches.
         snoops,
-        /// Lines that one core's cache gave to another's.
+        /// Lines sent from one core's cache to another's.
         peer_transfers,
         /// Lines read from memory.
         memory_reads,
         /// Lines written to memory.
         memory_writes,
-        /// Lines that left the LLC dirty.
+        /// Dirty lines evicted from the LLC.
         llc_write_backs,
     }
 }
 
-/// Misses at each level; those of instructions, data and page walks are one figure beyond the first.
+/// Misses at each level. Beyond the first level, instructions, data and page walks are one count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misses {
     /// Fetches that missed the first level.
     pub l1i: u64,
     /// Loads, stores and page walks that missed the first level.
     pub l1d: u64,
-    /// What missed the second level.
+    /// Misses of the second level.
     pub l2: u64,
-    /// What missed the last level.
+    /// Misses of the last level.
     pub llc: u64,
 }
 
-/// One core and its private caches.
+/// Counters of one core and its private caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HartStats {
-    /// Its accesses.
+    /// The core's accesses.
     pub core: CoreStats,
-    /// Its first-level instruction cache.
+    /// First-level instruction cache.
     pub l1i: CacheStats,
-    /// Its first-level data cache.
+    /// First-level data cache.
     pub l1d: CacheStats,
-    /// Its second-level cache.
+    /// Second-level cache.
     pub l2: CacheStats,
-    /// What it takes from other cores.
+    /// Lines taken from other cores.
     pub sharing: SharingStats,
 }
 
-/// All of it.
+/// All counters of the memory system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
-    /// Each core.
+    /// Per hart.
     pub harts: Vec<HartStats>,
     /// The last-level cache, in cycles of the interconnect.
     pub llc: CacheStats,
-    /// The directory, where there is one.
+    /// The directory, if there is one.
     pub directory: DirectoryStats,
     /// Devices.
     pub devices: DeviceStats,
@@ -321,7 +328,7 @@ pub struct MemoryStats {
 }
 
 impl MemoryStats {
-    /// What was counted since `earlier`, of the same machine.
+    /// Counts since `earlier`, on the same machine.
     pub fn since(&self, earlier: &MemoryStats) -> MemoryStats {
         let harts = self.harts.iter().zip(&earlier.harts);
         let hart = |(now, then): (&HartStats, &HartStats)| HartStats {

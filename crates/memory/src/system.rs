@@ -1,6 +1,6 @@
-//! The memory system: what there is and how it is joined.
+//! The memory system: its components and how they are connected.
 
-use doorbell_sim::memory::{CoreAccess, Entry, Level, Prefetched, Served};
+use doorbell_sim::memory::{CoreAccess, DmaEntryPoint, Level, Prefetched, Served};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ps};
 
 use crate::backing::MainMemory;
@@ -19,17 +19,17 @@ use crate::stats::{
     CacheStats, CoreStats, DeviceAccount, DeviceStats, HartStats, MemoryStats, Misses, TrafficStats,
 };
 
-/// Cycles that ports of private caches count in a ring: half of them before the present.
+/// Cycles in the booking ring of a private cache's ports; half of them lie before the current time.
 const PRIVATE_WINDOW: usize = 2048;
-/// The same of what harts and devices share: they are further apart in time.
+/// The same for shared resources: harts and devices are further apart in time.
 const SHARED_WINDOW: usize = 8192;
-/// Intervals at which shared resources and memory take the present, in cycles.
-const PRESENT_EVERY: u64 = 128;
-const TOLD_EVERY: u64 = 1024;
-/// Threads of a core.
+/// Intervals in cycles at which shared resources, and memory, advance their current time.
+const ADVANCE_INTERVAL: u64 = 128;
+const MEMORY_ADVANCE_INTERVAL: u64 = 1024;
+/// Threads per core.
 const THREADS_MAX: usize = 2;
 
-/// Where RAM is, in lines.
+/// Address range of RAM, in lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     base: u64,
@@ -37,49 +37,49 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The number of the line at an address, if it is RAM.
+    /// Number of the line at an address, if it is RAM.
     #[inline]
     pub fn line(&self, addr: PhysAddr) -> Option<u32> {
         let line = addr.0.wrapping_sub(self.base) / 64;
         if line < u64::from(self.lines) { Some(line as u32) } else { None }
     }
 
-    /// Where a line is.
+    /// Address of a line.
     pub fn addr(&self, line: u32) -> PhysAddr {
         PhysAddr(self.base + 64 * u64::from(line))
     }
 
-    /// Bytes from the beginning of RAM.
+    /// Byte offset from the start of RAM.
     pub fn offset(&self, addr: PhysAddr) -> u64 {
         addr.0.wrapping_sub(self.base)
     }
 }
 
-/// One hart's own caches and its link.
+/// A hart's private caches and its link.
 #[derive(Clone, Debug)]
 pub(crate) struct Private {
     pub clock: Clock,
-    /// The hart's clock is that of LLC and interconnect.
+    /// The hart runs on the clock of LLC and interconnect.
     pub same_clock: bool,
     pub l1i: Cache,
     pub l1d: Cache,
     pub l2: Cache,
-    /// The first cycle that each thread may still have requests for; the last one there is while it sleeps.
+    /// Per thread, the first cycle for which requests may still come; `u64::MAX` while the thread sleeps.
     pub next: [u64; THREADS_MAX],
-    /// There is no L2: what stands for it says only what is in the L1s.
+    /// There is no L2: `l2` is only a directory of the lines in the L1s.
     pub directory: bool,
     /// Lines to the LLC.
     pub to: Link,
     /// Lines from the LLC.
     pub from: Link,
     pub walks: WalkEntry,
-    /// Ways of the LLC that its lines may take.
+    /// LLC ways in which this hart's lines may be allocated.
     pub llc_ways: u32,
     pub stats: CoreStats,
     pub sharing: SharingStats,
 }
 
-/// What a hart brings to a memory system.
+/// A hart's clock and private caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HartSide {
     /// The clock of its core and private caches.
@@ -95,8 +95,8 @@ impl Private {
         Private {
             clock: Clock::new(*clock),
             same_clock: *clock == ic.clock,
-            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).be_quick(),
-            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).be_quick(),
+            l1i: Cache::new(&caches.l1i, PRIVATE_WINDOW).enable_quick(),
+            l1d: Cache::new(&caches.l1d, PRIVATE_WINDOW).enable_quick(),
             l2: Cache::new(&if directory { caches.directory() } else { caches.l2.clone() }, PRIVATE_WINDOW),
             next: [u64::MAX; THREADS_MAX],
             directory,
@@ -114,19 +114,19 @@ impl Private {
     }
 }
 
-/// See the module. `M` is main memory.
+/// Caches, interconnect and memory of a machine. `M` is main memory.
 #[derive(Clone, Debug)]
 pub struct MemorySystem<M> {
     pub(crate) ram: Span,
     pub(crate) harts: Vec<Private>,
-    /// Who has a line, unless there is one hart and nothing that would ask.
+    /// Sharers of each line; `None` for a single hart without a directory.
     pub(crate) sharers: Option<Sharers>,
     pub(crate) directory: Option<Directory>,
-    /// Who stands where, if that makes a difference.
+    /// Stops of the ring or mesh, if one is configured.
     pub(crate) fabric: Option<Box<Fabric>>,
     pub(crate) sharing: Sharing,
     pub(crate) llc: Cache,
-    /// The present of the requester that is furthest ahead.
+    /// Current time of the most advanced requester.
     pub(crate) latest: u64,
     pub(crate) inclusion: Inclusion,
     pub(crate) core_ways: u32,
@@ -140,9 +140,9 @@ pub struct MemorySystem<M> {
     pub(crate) header_bytes: u32,
     pub(crate) classes: LineClasses,
     pub(crate) steering: Steering,
-    entries: [Entry; DEVICES_MAX],
+    entries: [DmaEntryPoint; DEVICES_MAX],
     pub(crate) devices: DeviceStats,
-    /// The same device by device, by its number.
+    /// The same per device, indexed by its number.
     pub(crate) accounts: Vec<DeviceAccount>,
     pub(crate) traffic: TrafficStats,
     /// Lines of each class in the LLC.
@@ -165,7 +165,8 @@ impl MemorySystem<Dram> {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// An empty memory system for harts with these clocks and equal caches, around RAM of `size` bytes from `base` on.
+    /// An empty memory system for harts with these clocks and equal caches, around RAM of `size` bytes from
+    /// `base` on.
     pub fn new(
         config: &MemoryConfig,
         clocks: &[Hertz],
@@ -178,7 +179,7 @@ impl<M: MainMemory> MemorySystem<M> {
         MemorySystem::with_harts(config, &harts, base, size, memory)
     }
 
-    /// The same for harts that may differ: of the configuration only what harts share counts.
+    /// The same for harts that may differ; only the shared part of `config` is used.
     pub fn with_harts(
         config: &MemoryConfig,
         harts: &[HartSide],
@@ -196,7 +197,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         if !base.0.is_multiple_of(4096) || size.0 == 0 || !size.0.is_multiple_of(64) || size.0 > 1 << 37 {
             return Err(format!(
-                "RAM of {size} from {base} on; it must begin at a page and be at most 128GiB"
+                "RAM of {size} at {base}: it must start at a page boundary and be at most 128GiB"
             ));
         }
         let span = Span { base: base.0, lines: (size.0 / 64) as u32 };
@@ -204,10 +205,10 @@ impl<M: MainMemory> MemorySystem<M> {
         let mut llc = Cache::new(&config.llc.cache(), SHARED_WINDOW);
         llc.divide(config.llc.slices, config.llc.scatter, base);
         let directory = Directory::new(config, harts.len(), base);
-        let asked = harts.len() > 1 || directory.is_some();
+        let track_sharers = harts.len() > 1 || directory.is_some();
         Ok(MemorySystem {
             ram: span,
-            sharers: asked.then(|| Sharers::new(span.lines)),
+            sharers: track_sharers.then(|| Sharers::new(span.lines)),
             directory,
             fabric: Fabric::new(config, harts.len()).map(Box::new),
             sharing: Sharing::new(harts.len(), span.lines),
@@ -225,7 +226,7 @@ impl<M: MainMemory> MemorySystem<M> {
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
             steering: Steering::new(&config.dca, harts.len(), config.levels == 3),
-            entries: [Entry::default(); DEVICES_MAX],
+            entries: [DmaEntryPoint::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
             accounts: vec![DeviceAccount::default(); DEVICES_MAX],
             traffic: TrafficStats::default(),
@@ -235,88 +236,90 @@ impl<M: MainMemory> MemorySystem<M> {
         })
     }
 
-    /// Prices an access that leaves the core in its cycle `cycle`. Cycles need not grow from call to call.
+    /// Returns when an access that leaves the core in its cycle `cycle` is served. Cycles need not increase
+    /// from call to call.
     #[inline]
     pub fn core_access(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Served {
         self.access::<true>(hart, cycle, access)
     }
 
-    /// Prices a software prefetch.
+    /// Times a software prefetch.
     #[inline]
     pub fn core_prefetch(&mut self, hart: usize, cycle: u64, access: CoreAccess) -> Prefetched {
         self.prefetch::<true>(hart, cycle, access)
     }
 
-    /// A software prefetch that changes state and counters and takes no time.
+    /// A software prefetch that changes state and counters but takes no time.
     pub fn warm_prefetch(&mut self, hart: usize, access: CoreAccess) {
         self.prefetch::<false>(hart, 0, access);
     }
 
-    /// An access that changes state and counters and takes no time.
+    /// An access that changes state and counters but takes no time.
     #[inline(always)]
     pub fn warm(&mut self, hart: usize, access: CoreAccess) {
         self.access::<false>(hart, 0, access);
     }
 
-    /// A thread of a hart's core fetches next in this cycle: no later request of it is from before. What is over by then may be forgotten.
+    /// Sets the next fetch cycle of a hart's thread. No earlier request will come from it, so bookings before
+    /// that may be dropped.
     #[inline]
-    pub fn hart_comes_to(&mut self, hart: usize, thread: usize, cycle: u64) {
+    pub fn advance_hart(&mut self, hart: usize, thread: usize, cycle: u64) {
         let Private { l1i, l1d, l2, next, .. } = &mut self.harts[hart];
         next[thread] = cycle;
         let now = l2.now.max(next[0].min(next[1]));
         (l1i.now, l1d.now, l2.now) = (now, now, now);
     }
 
-    /// A thread sleeps, or nothing is timed of it, until it [comes to](MemorySystem::hart_comes_to) a cycle.
+    /// A thread sleeps, or is not timed, until the next [`advance_hart`](MemorySystem::advance_hart).
     #[inline]
-    pub fn hart_rests(&mut self, hart: usize, thread: usize) {
+    pub fn hart_sleeps(&mut self, hart: usize, thread: usize) {
         self.harts[hart].next[thread] = u64::MAX;
     }
 
-    /// A hart or a device has come to this cycle.
+    /// Advances the current time to a hart's or a device's cycle.
     #[inline]
-    pub(crate) fn come_to(&mut self, cycle: u64) {
+    pub(crate) fn advance_cycle(&mut self, cycle: u64) {
         let before = self.latest;
         self.latest = before.max(cycle);
-        if cycle / PRESENT_EVERY > before / PRESENT_EVERY {
-            self.look_behind(before);
+        if cycle / ADVANCE_INTERVAL > before / ADVANCE_INTERVAL {
+            self.advance_shared(before);
         }
     }
 
-    /// Shared resources keep their bookings for the earliest requester: with slow memory a core fetches tens of microseconds before it commits
-    /// the instructions that wait.
+    /// Advances the shared resources' time to that of the earliest requester. With slow memory a core fetches
+    /// tens of microseconds before it commits the stalled instructions.
     #[inline(never)]
-    fn look_behind(&mut self, before: u64) {
+    fn advance_shared(&mut self, before: u64) {
         let next = |hart: &Private| hart.next[0].min(hart.next[1]);
         let awake = (0..self.harts.len()).filter(|hart| next(&self.harts[*hart]) < u64::MAX);
         let behind = awake.map(|hart| self.to_shared(hart, next(&self.harts[hart]))).min();
         self.llc.now = self.llc.now.max(self.latest.min(behind.unwrap_or(u64::MAX)));
-        if self.latest / TOLD_EVERY > before / TOLD_EVERY {
-            self.memory.come_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
+        if self.latest / MEMORY_ADVANCE_INTERVAL > before / MEMORY_ADVANCE_INTERVAL {
+            self.memory.advance_to(self.clock.edge(self.latest), self.clock.edge(self.llc.now));
         }
     }
 
-    /// Counts a core's access to a device's registers, which does not come here.
+    /// Counts a core's access to a device's registers, which bypasses the memory system.
     pub fn count_mmio(&mut self, write: bool) {
         *if write { &mut self.devices.wil } else { &mut self.devices.prd } += 1;
     }
 
-    /// From now on a device's requests enter here, and no more at the root complex.
-    pub fn set_entry(&mut self, device: u8, entry: Entry) {
+    /// Sets where a device's requests enter, instead of at the root complex.
+    pub fn set_entry(&mut self, device: u8, entry: DmaEntryPoint) {
         self.entries[usize::from(device) % DEVICES_MAX] = entry;
     }
 
     /// Where a device's requests enter.
     #[inline]
-    pub(crate) fn entry(&self, device: u8) -> Entry {
+    pub(crate) fn entry(&self, device: u8) -> DmaEntryPoint {
         self.entries[usize::from(device) % DEVICES_MAX]
     }
 
-    /// Gives a device, or with `None` all of them, another policy of direct cache access, from the next access on.
+    /// Sets the direct cache access policy of a device, or of all with `None`, from the next access on.
     pub fn set_policy(&mut self, device: Option<u8>, policy: DcaPolicy) -> Result<(), String> {
         policy.validate(self.llc_ways, self.harts.len())?;
         if policy.places_in_l2() && self.harts.iter().any(|hart| hart.directory) {
-            return Err("a machine with memory.levels = 2 has no place \"l2\"; take \"allocate\"".to_owned());
+            return Err("the place \"l2\" needs memory.levels = 3; use \"allocate\"".to_owned());
         }
         match device {
             Some(device) => self.steering.set(device, policy),
@@ -325,7 +328,7 @@ impl<M: MainMemory> MemorySystem<M> {
         Ok(())
     }
 
-    /// What one device's accesses have come to.
+    /// Counters of one device's accesses.
     pub fn device_account(&self, device: u8) -> &DeviceAccount {
         &self.accounts[usize::from(device) % DEVICES_MAX]
     }
@@ -340,7 +343,7 @@ impl<M: MainMemory> MemorySystem<M> {
         self.directory.is_some()
     }
 
-    /// The ring or mesh, where there is one.
+    /// The ring or mesh, if configured.
     pub fn fabric(&self) -> Option<&Fabric> {
         self.fabric.as_deref()
     }
@@ -350,17 +353,17 @@ impl<M: MainMemory> MemorySystem<M> {
         &self.memory
     }
 
-    /// Main memory, for what only its owner may do.
+    /// Main memory, mutable.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }
 
-    /// How many lines of each class are in the LLC, in the order of [`DataClass::ALL`].
+    /// Number of LLC lines of each class, in the order of [`DataClass::ALL`].
     pub fn occupancy(&self) -> [u64; DataClass::COUNT] {
         self.occupancy
     }
 
-    /// The misses counted so far that a hart's accesses can add to: cheap enough to be asked at each block.
+    /// Misses so far that a hart's accesses can cause: cheap enough to read at each block.
     #[inline]
     pub fn misses(&self, hart: usize) -> Misses {
         let private = &self.harts[hart];
@@ -372,7 +375,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// What has been counted.
+    /// The counters so far.
     pub fn stats(&self) -> MemoryStats {
         let hart = |hart: &Private| {
             let (l1i, l1d, l2) = (hart.l1i.stats(), hart.l1d.stats(), hart.l2.stats());
@@ -400,21 +403,21 @@ impl<M: MainMemory> MemorySystem<M> {
         }
     }
 
-    /// The cycle of the interconnect at or after a hart's cycle.
+    /// First interconnect cycle that starts at or after a hart's cycle.
     #[inline]
     pub(crate) fn to_shared(&self, hart: usize, cycle: u64) -> u64 {
         let hart = &self.harts[hart];
         if hart.same_clock { cycle } else { self.clock.edge_at_or_after(hart.clock.edge(cycle)) }
     }
 
-    /// The hart's cycle at or after a cycle of the interconnect.
+    /// First cycle of the hart that starts at or after an interconnect cycle.
     #[inline]
     pub(crate) fn to_core(&self, hart: usize, cycle: u64) -> u64 {
         let hart = &self.harts[hart];
         if hart.same_clock { cycle } else { hart.clock.edge_at_or_after(self.clock.edge(cycle)) }
     }
 
-    /// An access to what is no RAM and no device: it goes to the interconnect and back.
+    /// An access to an address that is neither RAM nor a device: a round trip on the interconnect.
     #[cold]
     pub(crate) fn outside(&mut self, hart: usize, cycle: u64) -> Served {
         self.harts[hart].stats.outside_ram += 1;
@@ -422,12 +425,12 @@ impl<M: MainMemory> MemorySystem<M> {
         Served { at: self.to_core(hart, there), level: Level::Dram }
     }
 
-    /// The first of the shared resources' cycles that does not begin before a moment.
+    /// First interconnect cycle that starts at or after `at`.
     pub fn cycle_at(&self, at: Ps) -> u64 {
         self.clock.edge_at_or_after(at)
     }
 
-    /// When a shared resource's cycle begins.
+    /// Start time of an interconnect cycle.
     #[inline]
     pub(crate) fn time(&self, cycle: u64) -> Ps {
         self.clock.edge(cycle)

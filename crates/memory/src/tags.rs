@@ -1,8 +1,8 @@
-//! The tags of one cache: which lines are there, in which state, since when, and who goes next.
+//! The tags of one cache: lines, their states, arrival times and replacement order.
 //!
-//! What a look-up needs of a set stands in one block that begins with a line of the host's memory and is as short as can
-//! be: one such line for up to 9 ways, two for up to 22. When lines arrive stands apart, as it is asked for only shortly after they
-//! have come. A tag is the whole line number. Data are not here: they are in RAM.
+//! The words that a look-up of a set needs form one block, which starts at a host cache line and is as short
+//! as possible: one host line for up to 9 ways, two for up to 22. Arrival times are separate, since they are
+//! needed only shortly after a line's arrival. A tag is the whole line number. Data are in RAM, not here.
 
 mod flags;
 mod quick;
@@ -11,43 +11,43 @@ use doorbell_sim::ports::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::aligned::Aligned;
-use crate::replacement::{ORDER_AT_FIRST, Replacement, Replacer, ReplacerState};
+use crate::replacement::{INITIAL_ORDER, Replacement, Replacer, ReplacerState};
 use crate::slices::Slices;
 use crate::ways::{WAYS_MAX, WayMask};
 
 pub(crate) use flags::Flags;
-use quick::{Foremost, NOBODY, fixed, quick_use, ways_of};
+use quick::{MruEntry, NO_MRU, fixed, quick_use, ways_of};
 pub(crate) use quick::{Quick, ways_of_many};
 
-/// No line.
+/// Tag of an empty way.
 const EMPTY: u32 = u32::MAX;
 
-/// A line that has left a cache.
+/// A line that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub line: u32,
     pub flags: Flags,
-    /// From which level it had come, as a number below 8.
+    /// Level that it had come from, a number below 8.
     pub level: u8,
 }
 
-/// Bits of a line's word, in a snapshot, below the time.
+/// Position of the time in a saved line's word.
 const READY_SHIFT: u32 = 11;
-/// Where the level from which the line comes stands in the word; below are the flags.
+/// Position of the level that the line came from; the flags are below it.
 const LEVEL_SHIFT: u32 = 8;
 
-/// Words of 32 bits at the beginning of a set's block: two for the order, the free ways, the latest arrival.
+/// 32-bit words at the start of a set's block: two for the order, the free ways, the latest arrival.
 const HEADER: usize = 4;
-/// Where in a block the ways stand that have no line.
+/// Word of the mask of free ways.
 const FREE: usize = 2;
-/// Where the time stands from which every line of the set is there, in units of 2 to the [`LATEST_SHIFT`] cycles.
+/// Word of the time by which every line of the set has arrived, in units of 2 to the [`LATEST_SHIFT`] cycles.
 const LATEST: usize = 3;
 const LATEST_SHIFT: u32 = 10;
 
-/// Bits of a [`Slot`] that are the way.
+/// Number of bits of a [`Slot`] for the way.
 const WAY_BITS: u32 = 5;
 
-/// A line's place: set and way in one number, which is returned in a register.
+/// Set and way of a line in one number, so that it is returned in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u64);
 
@@ -62,40 +62,41 @@ impl Slot {
         (self.0 >> WAY_BITS) as u32
     }
 
-    /// Its way.
+    /// The way.
     #[inline]
     pub fn way(self) -> u32 {
         self.0 as u32 & (WAYS_MAX - 1)
     }
 }
 
-/// See the module.
+/// Tags of one cache; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Tags {
     ways: usize,
     sets: u32,
-    /// How sets are chosen, if not by the lowest bits of the line's number.
+    /// Index function of the sets, if not the lowest bits of the line number.
     slices: Option<Slices>,
-    /// Words of a set's block.
+    /// Words per set block.
     stride: usize,
-    /// A block a set: header, tags, flags in a byte each.
+    /// A block per set: header, tags, and a byte of flags per way.
     blocks: Aligned<u32>,
-    /// Of each line when it is there, and in the lowest three bits from which level it comes.
+    /// Per line, its arrival time, and in the lowest three bits the level that it comes from.
     ready: Aligned<u64>,
     replacer: Replacer,
-    /// Each set's foremost line, where [`Tags::quick_use`] is asked: a shortcut, of which nothing can be told from outside.
-    foremost: Vec<Foremost>,
+    /// Most recently used line of each set, if [`Tags::quick_use`] is enabled: a host-side shortcut without
+    /// visible effect.
+    mru: Vec<MruEntry>,
 }
 
-/// What a snapshot keeps besides the order of replacement.
+/// Saved state, except the replacement order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TagsState {
     lines: Vec<u32>,
-    /// Of each line when it is there, from which level it comes, and its flags.
+    /// Per line: arrival time, level that it comes from, and flags.
     words: Vec<u64>,
 }
 
-/// From when on a line that comes at `at` is there, in units. Beyond all units nothing counts as settled.
+/// Time unit from which a line that arrives at `at` counts as arrived. Times beyond 32 bits never do.
 #[inline]
 fn settled_from(at: u64) -> u32 {
     let units = (at >> LATEST_SHIFT) + 1;
@@ -108,14 +109,14 @@ fn order_of(block: &[u32]) -> u64 {
 }
 
 impl Tags {
-    /// An empty cache of `sets` sets, a power of two unless it is [divided](Tags::divide).
+    /// An empty cache of `sets` sets, a power of two unless it is [divided](Tags::divide) into slices.
     pub fn new(sets: u32, ways: u32, replacement: Replacement) -> Tags {
         assert!((1..=WAYS_MAX).contains(&ways));
         let slots = (sets * ways) as usize;
         let words = HEADER + ways as usize + ways.div_ceil(4) as usize;
-        // From half a line to half a line: a block lies across no more lines of the host than it has to.
+        // Multiples of half a host line: a block spans no more host lines than necessary.
         let stride = if words <= 16 { 16 } else { words.next_multiple_of(8) };
-        // Caches of one machine differ in size.
+        // Caches of different sizes get different places; see [`Aligned::new`].
         let place = 5 * sets.ilog2() as usize;
         let mut tags = Tags {
             ways: ways as usize,
@@ -125,18 +126,19 @@ impl Tags {
             blocks: Aligned::new(sets as usize * stride, 0, place),
             ready: Aligned::new(slots, 0, place + 32),
             replacer: Replacer::new(sets, ways, replacement),
-            foremost: Vec::new(),
+            mru: Vec::new(),
         };
         for set in 0..sets {
             let block = tags.block_mut(set);
             block[FREE] = WayMask::first(ways).0;
             block[HEADER..HEADER + ways as usize].fill(EMPTY);
-            tags.set_order(set, ORDER_AT_FIRST);
+            tags.set_order(set, INITIAL_ORDER);
         }
         tags
     }
 
-    /// Puts an empty cache of RAM from `base` on into so many slices, over which pages are scattered or not.
+    /// Divides the empty cache into `slices` slices, with pages scattered over the sets or not; RAM starts at
+    /// `base`.
     pub fn divide(&mut self, slices: u32, scatter: bool, base: PhysAddr) {
         self.slices = (slices > 1 || scatter).then(|| Slices::new(slices, scatter, self.sets, base));
     }
@@ -149,7 +151,7 @@ impl Tags {
         }
     }
 
-    /// The slice of a line.
+    /// Slice of a line.
     #[inline]
     pub fn slice(&self, line: u32) -> usize {
         self.slices.as_ref().map_or(0, |slices| slices.slice(line) as usize)
@@ -162,7 +164,7 @@ impl Tags {
 
     #[inline]
     fn block_mut(&mut self, set: u32) -> &mut [u32] {
-        self.changed(set);
+        self.invalidate_mru(set);
         self.blocks.part_mut(set as usize * self.stride, self.stride)
     }
 
@@ -172,7 +174,7 @@ impl Tags {
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
 
-    /// The lines of a set, way by way.
+    /// Tags of a set, by way.
     #[inline]
     fn tags(&self, set: u32) -> &[u32] {
         &self.block(set)[HEADER..HEADER + self.ways]
@@ -182,7 +184,7 @@ impl Tags {
         self.tags(slot.set())[slot.way() as usize]
     }
 
-    /// Where the line is.
+    /// Slot of a line, if it is present.
     #[inline]
     pub fn find(&self, line: u32) -> Option<Slot> {
         let set = self.set(line);
@@ -196,41 +198,42 @@ impl Tags {
         if found == 0 { None } else { Some(Slot::new(set, found.trailing_zeros())) }
     }
 
-    /// From now on [`Tags::quick_use`] may be tried, if it can be.
-    pub fn be_quick(&mut self) -> bool {
+    /// Enables [`Tags::quick_use`] if the cache's form allows it; returns whether it does.
+    pub fn enable_quick(&mut self) -> bool {
         let can = self.replacer.is_order() && matches!(self.ways, 4 | 8) && self.slices.is_none();
-        self.foremost = vec![NOBODY; if can { self.sets as usize } else { 0 }];
+        self.mru = vec![NO_MRU; if can { self.sets as usize } else { 0 }];
         can
     }
 
-    /// A set has changed.
+    /// Invalidates the shortcut of a set that changes.
     #[inline]
-    fn changed(&mut self, set: u32) {
-        if let Some(foremost) = self.foremost.get_mut(set as usize) {
-            foremost.line = EMPTY;
+    fn invalidate_mru(&mut self, set: u32) {
+        if let Some(mru) = self.mru.get_mut(set as usize) {
+            mru.line = EMPTY;
         }
     }
 
-    /// The most frequent access in as few steps as can be: the line is there and was at `t`, it need not change its state
-    /// for a reader or, if it is `own`ed, for a writer, and only its use is noted. Otherwise nothing happens.
+    /// The fast path of the most frequent access. It applies if the line is present, had arrived by `t`, and
+    /// needs no change of state for a read or, with `own`, a write. It then updates only the replacement
+    /// order; otherwise it does nothing.
     #[inline(always)]
     pub fn quick_use(&mut self, line: u32, t: u64, own: bool) -> Quick {
         let set = (line & (self.sets - 1)) as usize;
-        let foremost = &mut self.foremost[set];
-        if foremost.line == line && foremost.is_settled(t) && (!own || foremost.flags.takes_stores()) {
-            return Quick::Used(foremost.flags);
+        let mru = &mut self.mru[set];
+        if mru.line == line && mru.is_settled(t) && (!own || mru.flags.takes_stores()) {
+            return Quick::Used(mru.flags);
         }
         let (first, four) = (set * self.stride, self.ways == 4);
         let block: &mut [u32; 16] = self.blocks.chunk_mut(first);
         let quick =
             if four { quick_use::<4>(block, line, t, own) } else { quick_use::<8>(block, line, t, own) };
         if let Quick::Used(flags) = quick {
-            *foremost = Foremost { line, settled: block[LATEST], flags };
+            *mru = MruEntry { line, settled: block[LATEST], flags };
         }
         quick
     }
 
-    /// Where in its block a line's flags stand: the word and the shift.
+    /// Word and shift of a way's flags in its block.
     #[inline]
     fn flags_at(&self, way: u32) -> (usize, u32) {
         (HEADER + self.ways + way as usize / 4, way % 4 * 8)
@@ -254,13 +257,13 @@ impl Tags {
         slot.set() as usize * self.ways + slot.way() as usize
     }
 
-    /// Whether the line is certainly there at `t`: a quick look at its set.
+    /// Whether the line has certainly arrived by `t`: a quick check of its set.
     #[inline]
     pub fn is_settled(&self, slot: Slot, t: u64) -> bool {
         t >> LATEST_SHIFT >= u64::from(self.block(slot.set())[LATEST])
     }
 
-    /// When the line is there, and from which level it comes, as a number below 8.
+    /// Arrival time of the line, and the level that it comes from, a number below 8.
     #[inline]
     pub fn ready(&self, slot: Slot) -> (u64, u8) {
         let word = *self.ready.one(self.ready_at(slot));
@@ -277,17 +280,17 @@ impl Tags {
         }
     }
 
-    /// A use of the line, as replacement sees it.
+    /// Updates the replacement order for a use of the line.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        self.changed(slot.set());
+        self.invalidate_mru(slot.set());
         let block = self.blocks.chunk_mut::<2>(slot.set() as usize * self.stride);
         let mut order = order_of(block);
         self.replacer.touch(&mut order, slot.set() as usize, slot.way() as usize);
         (block[0], block[1]) = (order as u32, (order >> 32) as u32);
     }
 
-    /// A look-up on demand has not found the line.
+    /// Records a demand miss of the line for replacement.
     #[inline]
     pub fn missed(&mut self, line: u32) {
         if self.replacer.duels() {
@@ -296,8 +299,8 @@ impl Tags {
         }
     }
 
-    /// Puts a line in, which must not be there, into one of the ways of `mask`; what was there leaves. The line comes at
-    /// `at` from a level with this number. `reused`: it was used here before.
+    /// Fills a line, which must not be present, into one of the ways of `mask`, and returns the victim. The
+    /// line arrives at `at` from the given level. `reused`: it was used here before.
     #[inline]
     pub fn insert(
         &mut self,
@@ -308,7 +311,7 @@ impl Tags {
         reused: bool,
     ) -> (Slot, Option<Evicted>) {
         let (set, ways) = (self.set(line), self.ways);
-        self.changed(set);
+        self.invalidate_mru(set);
         let block = self.blocks.part_mut(set as usize * self.stride, self.stride);
         let mut order = order_of(block);
         let free = block[FREE] & mask;
@@ -333,7 +336,7 @@ impl Tags {
         (Slot::new(set, way as u32), gone)
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub fn remove(&mut self, slot: Slot) -> Flags {
         let flags = self.flags(slot);
         self.set_flags(slot, Flags(0));
@@ -345,18 +348,18 @@ impl Tags {
         flags
     }
 
-    /// Every place, empty ones too.
+    /// Every slot, including empty ones.
     fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let ways = self.ways as u32;
         (0..self.sets).flat_map(move |set| (0..ways).map(move |way| Slot::new(set, way)))
     }
 
-    /// Every line that is there, with its place.
+    /// Every line that is present, with its slot.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, u32)> {
         self.slots().map(|slot| (slot, self.line(slot))).filter(|(_, line)| *line != EMPTY)
     }
 
-    /// A set's lines, the one used last first. For tests: only LRU has an order.
+    /// Lines of a set, most recently used first. For tests: only LRU has an order.
     #[cfg(test)]
     pub fn in_order(&self, set: u32) -> Vec<(u32, Flags)> {
         let mut slots: Vec<Slot> = self.slots().filter(|slot| slot.set() == set).collect();
@@ -368,13 +371,13 @@ impl Tags {
         slots.iter().map(|slot| (self.line(*slot), self.flags(*slot))).collect()
     }
 
-    /// The selector of DRRIP's duel.
+    /// DRRIP's policy selector.
     #[cfg(test)]
     pub fn selector(&self) -> u16 {
         self.replacer.selector()
     }
 
-    /// Bytes that the tags take on the host.
+    /// Bytes allocated on the host.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.blocks.bytes() + self.ready.bytes() + self.replacer.bytes()
@@ -391,7 +394,7 @@ impl Tags {
         (state, self.replacer.save(orders))
     }
 
-    /// Says what is impossible about a saved state, for a memory of `lines` lines and with nothing after `latest`.
+    /// Checks a saved state for a memory of `lines` lines; no time may be after `latest`.
     pub fn check(
         &self,
         (state, replacer): &(TagsState, ReplacerState),
@@ -400,7 +403,10 @@ impl Tags {
     ) -> Result<(), String> {
         let slots = self.slots().count();
         if [state.lines.len(), state.words.len()] != [slots; 2] {
-            return Err(format!("tags of {} lines for {slots}", state.lines.len()));
+            return Err(format!(
+                "the saved state has tags of {} lines, the cache has {slots}",
+                state.lines.len()
+            ));
         }
         for (set, tags) in state.lines.chunks_exact(self.ways).enumerate() {
             for (way, line) in tags.iter().enumerate().filter(|(_, line)| **line != EMPTY) {

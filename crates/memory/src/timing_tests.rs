@@ -1,4 +1,4 @@
-//! Latency to the cycle, bandwidth by ports and links, misses by Little's law.
+//! Latencies to the cycle, bandwidth by ports and links, misses by Little's law.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Served};
 use doorbell_sim::ports::PhysAddr;
@@ -15,7 +15,8 @@ type System = MemorySystem<FlatMemory>;
 
 const BASE: u64 = 0x8000_0000;
 
-/// Cores and interconnect both at 2 GHz, so that cycles are cycles: L1 2, L2 12, interconnect 6 each way, LLC 20, memory 100.
+/// Cores and interconnect both at 2 GHz, so that their cycles are equal: L1 2, L2 12, interconnect 6 each
+/// way, LLC 20, memory 100.
 fn config() -> MemoryConfig {
     let mut config = MemoryConfig::default();
     config.coherence.kind = CoherenceKind::Ideal;
@@ -51,13 +52,13 @@ fn served(at: u64, level: Level) -> Served {
 }
 
 #[test]
-fn on_the_way_back_each_level_that_missed_adds_its_response_latency() {
+fn each_level_that_missed_adds_its_response_latency() {
     let mut config = config();
     (config.l1d.response, config.l2.response, config.llc.response) = (2, 12, 4);
     let mut system = system(&config);
     assert_eq!(load(&mut system, 1_000, 0), served(1_000 + MEMORY + 2 + 12 + 4, Level::Dram));
     assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
-    // Who asks while the line is on its way waits for all of it.
+    // A request for a line in flight waits for the whole return path.
     assert_eq!(load(&mut system, 3_000, 64), served(3_000 + MEMORY + 18, Level::Dram));
     assert_eq!(load(&mut system, 3_001, 64).at, 3_000 + MEMORY + 18);
     (1..5).for_each(|n| {
@@ -71,13 +72,13 @@ fn on_the_way_back_each_level_that_missed_adds_its_response_latency() {
 }
 
 #[test]
-fn without_a_second_level_an_access_that_misses_the_first_goes_to_the_last() {
+fn with_two_levels_an_l1_miss_goes_to_the_last_level() {
     const LLC: u64 = L1 + 6 + 20 + 6;
     let config = MemoryConfig { levels: 2, ..config() };
     let mut system = system(&config);
     assert_eq!(load(&mut system, 1_000, 0), served(1_000 + LLC + 100, Level::Dram));
     assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
-    // A dirty line that leaves the L1 is in the last level then.
+    // A dirty L1 victim goes to the last level.
     access(&mut system, 0, 2_500, AccessKind::Store, 0);
     (1..5).for_each(|n| {
         load(&mut system, 2_000 + 1_000 * n, n * (16 << 10));
@@ -101,11 +102,11 @@ fn without_a_second_level_an_access_that_misses_the_first_goes_to_the_last() {
 }
 
 #[test]
-fn an_unloaded_access_takes_the_sum_of_the_latencies_on_its_way() {
+fn an_unloaded_access_takes_the_sum_of_the_latencies_of_its_path() {
     let mut system = system(&config());
     assert_eq!(load(&mut system, 1_000, 0), served(1_000 + MEMORY, Level::Dram));
     assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L1, Level::L1));
-    // 5 lines of one set of 4 ways: the first has gone to the L2.
+    // 5 lines of one set of 4 ways: the first is only in the L2 now.
     (1..5).for_each(|n| {
         load(&mut system, 2_000 + 1_000 * n, n * (16 << 10));
     });
@@ -118,30 +119,30 @@ fn an_unloaded_access_takes_the_sum_of_the_latencies_on_its_way() {
 }
 
 #[test]
-fn a_faster_core_waits_more_of_its_cycles_for_the_same_memory() {
+fn a_faster_core_waits_more_cycles_for_the_same_memory() {
     for (mhz, edges) in [(1_000u64, 1u64), (2_000, 2), (3_000, 3), (4_000, 4)] {
         let mut system = system_at(&config(), &[mhz]);
         let took = load(&mut system, 12_000, 0).at - 12_000;
-        // Behind the L2 it is 132 cycles of 500 ps = 66 ns, from and to the next edge of either clock.
+        // Beyond the L2 it is 132 cycles of 500 ps = 66 ns, rounded to the next edge of each clock.
         let exact = L2 + 66 * edges;
         assert!((exact..=exact + edges.max(2)).contains(&took), "{mhz} MHz: {took} for {exact}");
     }
 }
 
 #[test]
-fn a_line_on_its_way_is_waited_for_and_counts_as_a_merge() {
+fn an_access_to_a_line_in_flight_waits_and_counts_as_a_merge() {
     let mut system = system(&config());
     assert_eq!(load(&mut system, 100, 0).at, 100 + MEMORY);
     assert_eq!(
         load(&mut system, 101, 8),
         served(100 + MEMORY, Level::Dram),
-        "it comes from where the line comes from"
+        "the level is that of the line in flight"
     );
     assert_eq!(load(&mut system, 100 + MEMORY - 3, 8), served(100 + MEMORY, Level::Dram));
     assert_eq!(
         load(&mut system, 100 + MEMORY - 2, 8),
         served(100 + MEMORY, Level::L1),
-        "it is there in time"
+        "the line has arrived in time"
     );
     let stats = system.stats();
     let l1d = &stats.harts[0].l1d;
@@ -150,15 +151,19 @@ fn a_line_on_its_way_is_waited_for_and_counts_as_a_merge() {
 }
 
 #[test]
-fn a_call_for_an_earlier_time_brings_the_line_as_early() {
+fn a_call_for_an_earlier_time_moves_the_arrival_earlier() {
     let mut system = system(&config());
     load(&mut system, 5_000, 0);
     assert_eq!(load(&mut system, 1_000, 0).at, 1_000 + MEMORY);
-    assert_eq!(load(&mut system, 3_000, 0), served(3_000 + L1, Level::L1), "and then it is there");
+    assert_eq!(
+        load(&mut system, 3_000, 0),
+        served(3_000 + L1, Level::L1),
+        "the line is present from then on"
+    );
 }
 
 #[test]
-fn an_l1_serves_as_many_loads_a_cycle_as_it_has_ports() {
+fn an_l1_serves_one_load_per_port_and_cycle() {
     for ports in [1u32, 2, 3] {
         let mut config = config();
         config.l1d.ports = ports;
@@ -170,9 +175,9 @@ fn an_l1_serves_as_many_loads_a_cycle_as_it_has_ports() {
     }
 }
 
-/// The L2's one port is taken by a dirty victim in the cycle in which the new line is written, and in no other.
+/// A dirty victim takes the L2's one port exactly in the cycle in which the new line is written.
 #[test]
-fn a_victim_leaves_when_the_line_that_takes_its_place_is_written() {
+fn a_victim_leaves_when_the_new_line_is_written() {
     for fill in [0u64, 1, 3] {
         let mut config = config();
         (config.l1d.size, config.l1d.ways, config.l1d.ports) = (Bytes(16 << 10), 1, 8);
@@ -185,7 +190,8 @@ fn a_victim_leaves_when_the_line_that_takes_its_place_is_written() {
                 access(&mut system, 0, 1_000, AccessKind::Store, offset + (16 << 10));
             });
             assert_eq!(load(&mut system, 2_000, 0).at, 2_000 + L2);
-            // Its victim is dirty, and is at the L2 `fill` cycles after the line came. The probe is there in cycle L2 + `probe`.
+            // Its victim is dirty and reaches the L2 `fill` cycles after the line's arrival. The probe
+            // arrives in cycle L2 + `probe`.
             let begin = 2_000 + L2 - L1 + probe;
             let waits = u64::from(probe == fill);
             assert_eq!(load(&mut system, begin, 64).at, begin + L2 + waits, "{fill} {probe}");
@@ -193,7 +199,7 @@ fn a_victim_leaves_when_the_line_that_takes_its_place_is_written() {
     }
 }
 
-/// Loads that hit the L2 only, all asked for at once: as many a cycle as ports, or as miss registers allow.
+/// Loads that hit only the L2, all issued at once: limited per cycle by ports or by miss registers.
 #[test]
 fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {
     for (mshrs, ports) in [(2u32, 1u32), (6, 1), (24, 1), (64, 2)] {
@@ -206,7 +212,7 @@ fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {
         });
         let begin = 400 * lines;
         let last = (0..2_048).map(|n| load(&mut system, begin, 64 * n).at).max().unwrap();
-        // An entry is held for the L2's 12 cycles.
+        // A miss register is held for the L2's 12 cycles.
         let rounds = (2_048u64.div_ceil(u64::from(mshrs)) - 1) * 12;
         let bound = rounds.max((2_048 - 1) / u64::from(ports));
         let took = last - begin - L2;
@@ -217,12 +223,13 @@ fn l2_bandwidth_is_its_ports_or_the_l1s_miss_registers_by_littles_law() {
     }
 }
 
-/// Reads lines that the L2 has, one behind the other with enough miss registers. Returns the cycles from the first to the last.
+/// Reads lines that the L2 has, one after another, with enough miss registers. Returns the cycles from the
+/// first to the last.
 fn stream_from_l2(config: &MemoryConfig, lines: u64) -> u64 {
     let mut system = system(config);
     (0..8_192).for_each(|n| _ = load(&mut system, 400 * n, 64 * n));
     let begin = 400 * 8_192;
-    assert_eq!(load(&mut system, begin - 200, 0).at, begin - 200 + L2, "without others as fast as ever");
+    assert_eq!(load(&mut system, begin - 200, 0).at, begin - 200 + L2, "the unloaded latency is unchanged");
     (1..=lines).map(|n| load(&mut system, begin, 64 * n).at).max().unwrap() - begin - L2
 }
 
@@ -238,16 +245,16 @@ fn lines_leave_the_l2_at_its_bytes_per_cycle() {
 }
 
 #[test]
-fn a_fill_takes_ports_that_loads_then_do_not_have() {
-    // A load and its line's writing take one port and as many as fills take, of two.
+fn a_fill_takes_ports_from_loads() {
+    // A load takes one of two ports, and its fill takes `fill_ports`.
     for (fill_ports, ports_per_line) in [(0, 1), (1, 2), (2, 3)] {
         let mut config = config();
         (config.l1d.mshrs, config.l2.ports, config.l1d.fill_ports) = (256, 64, fill_ports);
         let took = stream_from_l2(&config, 1_024);
         let bound = 1_024 * ports_per_line / 2;
-        assert!((bound - 40..=bound + 8).contains(&took), "{fill_ports} ports a fill: {took} for {bound}");
+        assert!((bound - 40..=bound + 8).contains(&took), "{fill_ports} ports per fill: {took} for {bound}");
     }
-    // The L2's one port then serves every other cycle.
+    // The L2's one port is then also taken by fills.
     let mut config = config();
     config.l2.fill_ports = 1;
     let mut system = system(&config);
@@ -255,15 +262,11 @@ fn a_fill_takes_ports_that_loads_then_do_not_have() {
     assert_eq!(system.stats().harts[0].l2.port_wait_cycles, 0);
     let there = 1_000 + MEMORY;
     load(&mut system, there - L1, 64);
-    assert_eq!(
-        system.stats().harts[0].l2.port_wait_cycles,
-        1,
-        "its look-up waits for the first line's writing"
-    );
+    assert_eq!(system.stats().harts[0].l2.port_wait_cycles, 1, "its look-up waits for the first line's fill");
 }
 
 #[test]
-fn memory_bandwidth_is_the_miss_registers_of_the_narrowest_level_by_littles_law() {
+fn memory_bandwidth_follows_littles_law_from_the_fewest_miss_registers() {
     for (l1, l2, llc, narrowest) in [(4u32, 64u32, 64u32, 4), (64, 8, 64, 8), (64, 64, 16, 16)] {
         let mut config = config();
         (config.l1d.mshrs, config.l2.mshrs, config.llc.mshrs) = (l1, l2, llc);
@@ -272,7 +275,7 @@ fn memory_bandwidth_is_the_miss_registers_of_the_narrowest_level_by_littles_law(
         let mut system = system(&config);
         let count = 1_600u64;
         let last = (0..count).map(|n| load(&mut system, 0, 64 * n).at).max().unwrap();
-        // A register is held from the level's look-up until the data are back at it.
+        // A register is held from the level's look-up until the data have returned to it.
         let held = match narrowest {
             4 => MEMORY - L1,
             8 => MEMORY - L2,
@@ -284,19 +287,23 @@ fn memory_bandwidth_is_the_miss_registers_of_the_narrowest_level_by_littles_law(
 }
 
 #[test]
-fn a_full_miss_file_delays_until_an_entry_is_free_and_not_longer() {
+fn a_full_miss_file_delays_exactly_until_an_entry_is_free() {
     let mut config = config();
     (config.l1d.mshrs, config.l1d.ports) = (1, 8);
     let mut system = system(&config);
     assert_eq!(load(&mut system, 0, 0).at, MEMORY);
-    assert_eq!(load(&mut system, 0, 4096).at, MEMORY + (MEMORY - L1), "when the first is done");
+    assert_eq!(load(&mut system, 0, 4096).at, MEMORY + (MEMORY - L1), "it waits for the first");
     let mut system = self::system(&config);
     load(&mut system, 0, 0);
-    assert_eq!(load(&mut system, MEMORY - L1, 4096).at, MEMORY - L1 + MEMORY, "at once, when it is done");
+    assert_eq!(
+        load(&mut system, MEMORY - L1, 4096).at,
+        MEMORY - L1 + MEMORY,
+        "no wait once the first is done"
+    );
 }
 
 #[test]
-fn the_link_to_a_core_moves_its_bytes_a_cycle() {
+fn the_link_to_a_core_moves_its_bytes_per_cycle() {
     for (bytes, cycles) in [(8u32, 8u64), (16, 4), (64, 1)] {
         let mut config = config();
         config.interconnect.bytes_per_cycle = bytes;
@@ -305,32 +312,33 @@ fn the_link_to_a_core_moves_its_bytes_a_cycle() {
         let mut system = system(&config);
         let last = (0..200).map(|n| load(&mut system, 0, 64 * n).at).max().unwrap();
         let bound = MEMORY + 199 * cycles;
-        assert!((bound..=bound + 30).contains(&last), "{bytes} bytes a cycle: {last} for {bound}");
+        assert!((bound..=bound + 30).contains(&last), "{bytes} bytes per cycle: {last} for {bound}");
     }
 }
 
 #[test]
-fn harts_share_the_llcs_ports_and_have_links_of_their_own() {
+fn harts_share_the_llc_ports_and_have_separate_links() {
     let mut config = config();
     config.llc.ports = 1;
     let mut system = system_at(&config, &[2_000, 2_000]);
     access(&mut system, 0, 0, AccessKind::Load, 0);
     access(&mut system, 0, 0, AccessKind::Load, 4096);
-    // Both lines are in the LLC; hart 1 asks for both in the same cycle.
+    // Both lines are in the LLC; hart 1 requests both in the same cycle.
     let first = access(&mut system, 1, 1_000, AccessKind::Fetch, 0);
     let second = access(&mut system, 1, 1_000, AccessKind::Load, 4096);
     assert_eq!(first.at, 1_000 + LLC - 1, "an L1I takes one cycle less");
-    // The L2's port was taken in the cycle before; its own look-up is one cycle later, and the link is busy for two.
+    // The L2's port was taken in the cycle before; its own look-up is one cycle later, and the link is busy
+    // for two.
     assert_eq!(second.at, 1_000 + LLC + 1);
 }
 
 #[test]
-fn a_dirty_line_of_another_core_comes_from_there_after_a_snoop() {
+fn a_line_dirty_in_another_core_is_transferred_after_a_snoop() {
     let mut system = system_at(&config(), &[2_000, 2_000]);
     access(&mut system, 0, 0, AccessKind::Store, 0);
     let shared = access(&mut system, 1, 1_000, AccessKind::Load, 0);
     assert_eq!(shared, served(1_000 + LLC + 20, Level::Peer));
-    // Now both may read it, and a store has to take the other's copy away.
+    // Now both may read it, and a store has to invalidate the other copy.
     assert_eq!(access(&mut system, 0, 2_000, AccessKind::Load, 0), served(2_000 + L1, Level::L1));
     assert_eq!(access(&mut system, 0, 3_000, AccessKind::Store, 0), served(3_000 + LLC + 20, Level::Peer));
     assert_eq!(access(&mut system, 0, 4_000, AccessKind::Store, 0), served(4_000 + L1, Level::L1));
@@ -340,23 +348,23 @@ fn a_dirty_line_of_another_core_comes_from_there_after_a_snoop() {
 }
 
 #[test]
-fn a_store_to_a_line_that_nobody_else_has_needs_no_leave() {
+fn a_store_to_an_exclusive_line_needs_no_upgrade() {
     let mut system = system_at(&config(), &[2_000, 2_000]);
     access(&mut system, 0, 0, AccessKind::Load, 0);
     assert_eq!(access(&mut system, 0, 1_000, AccessKind::Store, 0), served(1_000 + L1, Level::L1));
 }
 
 #[test]
-fn page_walks_enter_where_they_are_said_to() {
+fn page_walks_enter_at_the_configured_level() {
     let mut config = config();
     config.walks = WalkEntry::L2;
     let mut system = system(&config);
     access(&mut system, 0, 0, AccessKind::Walk, 0);
     assert_eq!(access(&mut system, 0, 1_000, AccessKind::Walk, 0), served(1_000 + 12, Level::L2));
-    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L2, Level::L2), "it did not come into the L1");
+    assert_eq!(load(&mut system, 2_000, 0), served(2_000 + L2, Level::L2), "the walk did not fill the L1");
 }
 
-/// Dirty lines that leave the L2 over a narrow link hold its one buffer, and so the miss registers.
+/// Dirty L2 victims on a narrow link occupy its one buffer, and therefore the miss registers.
 #[test]
 fn evictions_wait_for_a_write_back_buffer() {
     let mut config = config();
@@ -376,7 +384,7 @@ fn evictions_wait_for_a_write_back_buffer() {
 }
 
 #[test]
-fn next_lines_are_there_when_they_are_needed_and_counted_as_useful() {
+fn next_line_prefetches_arrive_in_time_and_count_as_useful() {
     let mut config = config();
     (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 2);
     let mut system = system(&config);
@@ -386,15 +394,15 @@ fn next_lines_are_there_when_they_are_needed_and_counted_as_useful() {
     assert_eq!(
         (l1d.prefetches, l1d.prefetches_useful, l1d.prefetches_late),
         (3, 1, 0),
-        "and asked for another"
+        "and prefetched another"
     );
     let late = load(&mut system, 1_010, 192);
-    assert_eq!(late.level, Level::Dram, "which is still on its way");
+    assert_eq!(late.level, Level::Dram, "the prefetched line is still in flight");
     assert_eq!(system.stats().harts[0].l1d.prefetches_late, 1);
 }
 
 #[test]
-fn prefetches_are_given_up_when_all_miss_registers_are_held() {
+fn prefetches_are_dropped_when_all_miss_registers_are_in_use() {
     let mut config = config();
     (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 8);
     config.l1d.mshrs = 4;
@@ -405,13 +413,13 @@ fn prefetches_are_given_up_when_all_miss_registers_are_held() {
 }
 
 #[test]
-fn a_prefetcher_of_the_l2_brings_lines_there_and_unused_ones_are_counted() {
+fn an_l2_prefetcher_fills_the_l2_and_unused_prefetches_are_counted() {
     let mut config = config();
     (config.l2.prefetch.kind, config.l2.prefetch.degree) = (PrefetchKind::NextLine, 1);
     let mut system = system(&config);
     load(&mut system, 0, 0);
     assert_eq!(load(&mut system, 1_000, 64), served(1_000 + L2, Level::L2));
-    // Line 2 was asked for by then; other lines of its set drive it out unused.
+    // Line 2 has been prefetched by then; other lines of its set evict it unused.
     (1..9).for_each(|n| {
         load(&mut system, 10_000 * n, 128 + n * (128 << 10));
     });
@@ -420,12 +428,12 @@ fn a_prefetcher_of_the_l2_brings_lines_there_and_unused_ones_are_counted() {
 }
 
 #[test]
-fn a_stream_prefetcher_follows_a_page_that_no_stride_tells() {
+fn a_stream_prefetcher_follows_steps_that_a_stride_prefetcher_cannot() {
     let useful = |kind: PrefetchKind| {
         let mut config = config();
         (config.l2.prefetch.kind, config.l2.prefetch.degree) = (kind, 2);
         let mut system = system(&config);
-        // Steps of one, two and three lines in turn.
+        // Cyclic steps of one, two and three lines.
         let lines = (0..30u64).scan(0, |line, n| {
             *line += 1 + n % 3;
             Some(*line)
@@ -434,20 +442,20 @@ fn a_stream_prefetcher_follows_a_page_that_no_stride_tells() {
         let l2 = system.stats().harts[0].l2.clone();
         (l2.prefetches_useful, l2.prefetches_late)
     };
-    // The first three are waited for.
+    // The first three accesses are misses.
     assert_eq!(useful(PrefetchKind::Stream), (27, 0));
     assert_eq!(useful(PrefetchKind::Stride), (0, 0));
 }
 
 #[test]
-fn what_cores_ask_of_the_llc_is_told_by_kind_and_misses_are_reads_of_memory() {
+fn llc_requests_are_counted_by_kind_and_misses_read_memory() {
     let mut config = config();
     (config.l1d.prefetch.kind, config.l1d.prefetch.degree) = (PrefetchKind::NextLine, 1);
     config.walks = WalkEntry::L2;
     let mut system = system(&config);
     let at = |n: u64| 10_000 * n;
     access(&mut system, 0, at(1), AccessKind::Fetch, 0);
-    // The line behind comes ahead of its use.
+    // The line after it is prefetched.
     load(&mut system, at(2), 1 << 20);
     load(&mut system, at(3), (1 << 20) + 64);
     access(&mut system, 0, at(4), AccessKind::Store, 2 << 20);
@@ -455,10 +463,10 @@ fn what_cores_ask_of_the_llc_is_told_by_kind_and_misses_are_reads_of_memory() {
     let hart = system.stats().harts[0].core.clone();
     assert_eq!((hart.crd_misses, hart.drd_misses, hart.rfo_misses), (1, 2, 1));
     assert_eq!((hart.crd_hits, hart.drd_hits, hart.rfo_hits, hart.prefetch_hits), (0, 0, 0, 0));
-    // Behind both loads and the store.
+    // After both loads and the store.
     assert_eq!(hart.prefetch_misses, 3);
     assert_eq!(system.stats().traffic.memory_reads, 1 + 2 + 1 + 3);
-    // What has left the private caches is still in the LLC: lines of the same set drive it out of them.
+    // Lines of the same set evict the first ones from the private caches; they are still in the LLC.
     let lines_of_the_set = (1..=12u64).map(|n| (4 << 20) + n * (128 << 10));
     lines_of_the_set.enumerate().for_each(|(n, offset)| _ = load(&mut system, at(10 + n as u64), offset));
     let before = system.stats();
@@ -470,7 +478,7 @@ fn what_cores_ask_of_the_llc_is_told_by_kind_and_misses_are_reads_of_memory() {
 }
 
 #[test]
-fn average_access_time_is_the_sum_of_what_was_answered() {
+fn data_access_cycles_are_the_sum_of_the_access_latencies() {
     let mut system = system(&config());
     let mut sum = 0;
     for n in 0..500u64 {

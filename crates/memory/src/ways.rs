@@ -1,6 +1,6 @@
 //! Sets of ways of a cache, as configuration files spell them: `"0-3"`, `"0,2,8-11"`, `"all"`.
 //!
-//! A way mask says which ways an allocation may choose from. A hit may be in any way.
+//! A way mask limits the ways of an allocation. A hit may be in any way.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The most ways that a cache can have.
+/// Maximum number of ways of a cache.
 pub const WAYS_MAX: u32 = 32;
 
 /// A set of ways: bit *n* is way *n*.
@@ -16,7 +16,7 @@ pub const WAYS_MAX: u32 = 32;
 pub struct WayMask(pub u32);
 
 impl WayMask {
-    /// Every way that there is.
+    /// All ways of the cache.
     pub const ALL: WayMask = WayMask(u32::MAX);
 
     /// The ways `0..count`.
@@ -24,7 +24,7 @@ impl WayMask {
         WayMask(if count >= 32 { u32::MAX } else { (1 << count) - 1 })
     }
 
-    /// Says what is wrong with the mask for a cache of `ways` ways.
+    /// Checks the mask for a cache with `ways` ways.
     pub fn validate(self, name: &str, ways: u32) -> Result<(), String> {
         if self == WayMask::ALL {
             return Ok(());
@@ -41,18 +41,16 @@ impl WayMask {
     }
 }
 
-/// Why a text is no set of ways.
+/// Error in the text of a set of ways.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WayMaskError {
-    /// It is spelt otherwise.
+    /// Syntax error.
     #[error(
         "\"{0}\" is not a set of ways; expected for example \"0-3\", \"0,2,8-11\" or \"all\" (ways are 0 to 31)"
     )]
     Spelling(String),
-    /// It names each way that any cache can have.
-    #[error(
-        "\"{0}\" names all of the 32 ways that a cache can have; say \"all\" for those that it has, or name fewer"
-    )]
+    /// The text names all 32 ways.
+    #[error("\"{0}\" names all 32 ways; use \"all\" for every way of the cache, or name fewer")]
     Every(String),
 }
 
@@ -76,7 +74,7 @@ impl FromStr for WayMask {
             }
             mask |= WayMask::first(last + 1).0 & !WayMask::first(first).0;
         }
-        // Else a cache of fewer ways would have them all, where it refuses "0-30".
+        // A full mask would mean "all" for a cache with fewer ways, while "0-30" is an error there.
         if WayMask(mask) == WayMask::ALL {
             return Err(WayMaskError::Every(text.to_owned()));
         }
@@ -104,7 +102,7 @@ impl fmt::Display for WayMask {
     }
 }
 
-doorbell_sim::spelt_as_text!(WayMask, "ways such as \"all\", \"0-3\" or \"0,5\"", &[]);
+doorbell_sim::text_schema!(WayMask, "ways such as \"all\", \"0-3\" or \"0,5\"", &[]);
 
 /// Configuration files spell the ways as text; snapshots store the bits.
 impl Serialize for WayMask {
@@ -127,7 +125,7 @@ impl<'de> Deserialize<'de> for WayMask {
     }
 }
 
-/// Ways as a configuration spells them. A number alone is refused: people mean a count by it, and a list of ways would have one.
+/// Ways in a configuration file. A plain number is rejected: it could mean a count or a single way.
 struct Spelled;
 
 impl Visitor<'_> for Spelled {
@@ -143,9 +141,9 @@ impl Visitor<'_> for Spelled {
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<WayMask, E> {
         Err(E::custom(match u32::try_from(number) {
-            Ok(0) => "0 may be the way 0 or no way; write \"0-0\" for the way 0".to_owned(),
+            Ok(0) => "0 may mean way 0 or no way; write \"0-0\" for the way 0".to_owned(),
             Ok(number) if number < WAYS_MAX => format!(
-                "{number} may be one way or a number of ways; write \"{number}-{number}\" for the way {number}, or \"0-{}\" for the \
+                "{number} may mean one way or a number of ways; write \"{number}-{number}\" for the way {number}, or \"0-{}\" for the \
                  first {number}",
                 number - 1
             ),
@@ -180,8 +178,8 @@ mod tests {
             ways: WayMask,
         }
         let read = |text: &str| toml::from_str::<Config>(text).map(|config| config.ways);
-        let said = read("ways = 2").unwrap_err().to_string();
-        assert!(said.contains("write \"2-2\" for the way 2, or \"0-1\" for the first 2"), "{said}");
+        let message = read("ways = 2").unwrap_err().to_string();
+        assert!(message.contains("write \"2-2\" for the way 2, or \"0-1\" for the first 2"), "{message}");
         assert!(read("ways = 0").unwrap_err().to_string().contains("\"0-0\""));
         assert_eq!(
             (read("ways = \"2-2\"").unwrap(), read("ways = \"0-1\"").unwrap()),
@@ -194,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_of_ways_is_refused_with_an_example() {
+    fn an_invalid_set_of_ways_is_rejected_with_an_example() {
         for text in ["", "3-1", "32", "a", "1-", "1,,2", "-1"] {
             assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("\"0-3\""), "{text}");
         }
         for text in ["0-31", "0-15,16-31"] {
-            assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("say \"all\""), "{text}");
+            assert!(text.parse::<WayMask>().unwrap_err().to_string().contains("use \"all\""), "{text}");
         }
         assert!(WayMask(0).validate("dca.ways", 16).unwrap_err().contains("dca.ways is empty"));
         assert!(WayMask(1 << 16).validate("dca.ways", 16).unwrap_err().contains("0 to 15"));

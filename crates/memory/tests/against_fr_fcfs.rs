@@ -1,4 +1,5 @@
-//! The calendars beside a controller that ticks: FR-FCFS, one command a clock, plainly coded from the standard's table.
+//! The calendars against a ticking FR-FCFS controller, one command per clock, coded directly from the
+//! standard's table.
 
 use std::collections::VecDeque;
 
@@ -24,38 +25,38 @@ struct Bank {
 }
 
 #[derive(Clone, Copy)]
-struct Where {
+struct Location {
     rank: u64,
     group: u64,
     bank: usize,
     row: u64,
 }
 
-/// What a ticking controller knows.
+/// State of a ticking controller.
 struct Ticking {
     t: DramTiming,
     banks: Vec<Bank>,
-    /// Clock, rank and group.
+    /// Clock, rank and bank group.
     activations: VecDeque<(u64, u64, u64)>,
-    /// Clock, whether it writes, rank and group.
+    /// Clock, whether it is a write, rank and bank group.
     columns: VecDeque<(u64, bool, u64, u64)>,
-    reads: Vec<(Request, Where)>,
-    writes: Vec<(Request, Where)>,
+    reads: Vec<(Request, Location)>,
+    writes: Vec<(Request, Location)>,
     draining: usize,
     latencies: u64,
     done: u64,
-    /// The last read that was served, and when its data end.
+    /// The last read served, and the end of its data.
     served: Option<(Request, u64)>,
 }
 
-/// Row, rank, bank, column, bank group, from high to low.
-fn place(t: &DramTiming, line: u64) -> Where {
+/// Fields from high to low: row, rank, bank, column, bank group.
+fn place(t: &DramTiming, line: u64) -> Location {
     let group = line % t.bank_groups;
     let above = line / t.bank_groups / t.lines_per_row;
     let (bank, above) = (above % t.banks_per_group, above / t.banks_per_group);
     let rank = above % RANKS;
     let bank = (rank * t.bank_groups + group) * t.banks_per_group + bank;
-    Where { rank, group, bank: bank as usize, row: above / RANKS }
+    Location { rank, group, bank: bank as usize, row: above / RANKS }
 }
 
 impl Ticking {
@@ -80,7 +81,7 @@ impl Ticking {
         clock >= first && (clock - first) % self.t.refi < self.t.rp + self.t.rfc
     }
 
-    fn column_is_legal(&self, clock: u64, write: bool, to: Where) -> bool {
+    fn column_is_legal(&self, clock: u64, write: bool, to: Location) -> bool {
         let t = &self.t;
         self.columns.iter().all(|&(at, wrote, rank, group)| {
             let near = rank == to.rank && group == to.group;
@@ -96,7 +97,7 @@ impl Ticking {
         })
     }
 
-    fn activation_is_legal(&self, clock: u64, to: Where) -> bool {
+    fn activation_is_legal(&self, clock: u64, to: Location) -> bool {
         let mine = || self.activations.iter().rev().filter(|a| a.1 == to.rank);
         let gap = |group| if group == to.group { self.t.rrd_l } else { self.t.rrd_s };
         let spaced = mine().take(4).all(|&(at, _, group)| clock >= at + gap(group));
@@ -104,7 +105,8 @@ impl Ticking {
         spaced && window && clock >= self.banks[to.bank].precharged + self.t.rp
     }
 
-    /// One command: the oldest whose column is legal, else the oldest that can be brought nearer.
+    /// Issues one command: the oldest legal column command, else a command for the oldest request that can
+    /// progress.
     fn tick(&mut self, clock: u64) {
         for bank in 0..self.banks.len() {
             let rank = bank as u64 / (self.t.bank_groups * self.t.banks_per_group);
@@ -129,10 +131,10 @@ impl Ticking {
         }
         let step = queue.iter().map(|(_, to)| *to).find(|to| {
             let bank = &self.banks[to.bank];
-            let wanted = || queue.iter().any(|(_, o)| o.bank == to.bank && bank.row == Some(o.row));
+            let has_hit = || queue.iter().any(|(_, o)| o.bank == to.bank && bank.row == Some(o.row));
             let legal = match bank.row {
                 None => self.activation_is_legal(clock, *to),
-                Some(_) => clock >= bank.ready && !wanted(),
+                Some(_) => clock >= bank.ready && !has_hit(),
             };
             legal && !self.refreshing(to.rank, clock)
         });
@@ -169,7 +171,7 @@ impl Ticking {
     }
 }
 
-/// Mean clocks of a read in the ticking controller.
+/// Mean clocks per read in the ticking controller.
 fn ticked(t: &DramTiming, requests: &[Request]) -> u64 {
     let mut controller = Ticking::new(t.clone());
     let reads = requests.iter().filter(|request| !request.write).count() as u64;
@@ -187,7 +189,7 @@ fn ticked(t: &DramTiming, requests: &[Request]) -> u64 {
     controller.latencies / reads
 }
 
-/// A controller as the ticking one is.
+/// The calendar controller, with the configuration of the ticking one.
 fn calendars(standard: DramStandard) -> Dram {
     Dram::new(&DramConfig {
         standard,
@@ -205,7 +207,7 @@ fn calendars(standard: DramStandard) -> Dram {
     })
 }
 
-/// Mean clocks of a read by the calendars.
+/// Mean clocks per read with the calendars.
 fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
     let clock = Clock::new(standard.timing().clock);
     let mut dram = calendars(standard);
@@ -222,13 +224,13 @@ fn booked(standard: DramStandard, requests: &[Request]) -> u64 {
     sum / reads
 }
 
-/// Which lines are asked for.
+/// Access pattern.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
     Random,
-    /// One run over all bank groups.
+    /// One sequential run over all bank groups.
     Stream,
-    /// Runs of 4 KiB, eight at a time, each in one row of one bank.
+    /// Runs of 4 KiB, eight interleaved, each in one row of one bank.
     Runs,
 }
 
@@ -245,7 +247,7 @@ fn requests(pattern: Pattern, writes: bool, percent: u64, burst: u64) -> Vec<Req
                 Pattern::Runs => {
                     let (bank, left) = &mut runs[rng.below(8) as usize];
                     if *left == 0 {
-                        // Above 7 bits of column, which are above 2 of bank group.
+                        // Above the 7 column bits, which are above the 2 bank group bits.
                         (*bank, *left) = (rng.below(1 << 18) << 9 | rng.below(4), 64);
                     }
                     *left -= 1;
@@ -258,7 +260,8 @@ fn requests(pattern: Pattern, writes: bool, percent: u64, burst: u64) -> Vec<Req
     made
 }
 
-/// Latencies of both, at loads in percent of the pins' bandwidth, from idle to about 80 % of what the pattern can have.
+/// Compares the latencies of both, at loads in percent of pin bandwidth, from idle to about 80 % of what the
+/// pattern can reach.
 fn compare(pattern: Pattern, writes: bool, loads: &[u64], percent_off_max: u64) {
     for standard in [DramStandard::Ddr4_2400, DramStandard::Ddr4_3200] {
         let t = standard.timing();
@@ -273,48 +276,48 @@ fn compare(pattern: Pattern, writes: bool, loads: &[u64], percent_off_max: u64) 
 }
 
 #[test]
-fn random_reads_take_as_long_as_under_fr_fcfs() {
+fn latency_of_random_reads_matches_fr_fcfs() {
     compare(Pattern::Random, false, &[5, 30, 50, 65], 10);
 }
 
 #[test]
-fn a_stream_of_reads_takes_as_long_as_under_fr_fcfs() {
+fn latency_of_a_read_stream_matches_fr_fcfs() {
     compare(Pattern::Stream, false, &[5, 30, 50, 75], 10);
 }
 
 #[test]
-fn random_reads_among_writes_take_as_long_as_under_fr_fcfs() {
+fn latency_of_random_reads_with_writes_matches_fr_fcfs() {
     compare(Pattern::Random, true, &[5, 20, 30], 10);
-    // This one reads nothing at all and opens no row for reads while it writes; the calendars (and DRAMsim3, see
-    // docs/dram.md) do both where there is room.
+    // The ticking controller issues no reads and opens no rows for reads while it drains writes. The
+    // calendars (and DRAMsim3, see docs/dram.md) do both where they fit.
     compare(Pattern::Random, true, &[45, 60], 25);
 }
 
 #[test]
-fn a_stream_of_reads_and_writes_takes_as_long_as_under_fr_fcfs() {
+fn latency_of_a_read_write_stream_matches_fr_fcfs() {
     compare(Pattern::Stream, true, &[5, 30, 50, 65], 10);
 }
 
 #[test]
-fn runs_through_rows_take_as_long_as_under_fr_fcfs() {
+fn latency_of_runs_through_rows_matches_fr_fcfs() {
     compare(Pattern::Runs, false, &[5, 30, 60, 70], 10);
     compare(Pattern::Runs, false, &[80], 15);
 }
 
-/// Reads that come in a closed loop: each of a stream's places asks for the next line, [`AROUND`] clocks after it got its last one. The
-/// last place goes through lines at random, one behind the other.
+/// Reads in a closed loop. Each of `places` slots reads the next line of its stream [`AROUND`] clocks after
+/// the data of its last read. One additional slot, the chain, reads random lines one after another.
 struct Loop {
     places: usize,
     streams: u64,
     next: Vec<u64>,
     rng: Rng,
-    /// Reads of the streams and of the chain, and the sum of their clocks.
+    /// For the streams and for the chain: the number of reads and the sum of their clocks.
     sums: [(u64, u64); 2],
 }
 
-/// Clocks from a read's data to the next request of its place.
+/// Clocks from a read's data to the next request of its slot.
 const AROUND: u64 = 60;
-/// Clocks that a loop runs for.
+/// Clocks for which a loop runs.
 const CLOSED_FOR: u64 = 100_000;
 
 impl Loop {
@@ -338,7 +341,7 @@ impl Loop {
         (*reads, *sum) = (*reads + 1, *sum + clocks);
     }
 
-    /// Mean clocks of the streams' reads and of the chain's, and thousandths of the bus that were used.
+    /// Mean clocks per read of the streams and of the chain, and bus utilization in thousandths.
     fn figures(&self, burst: u64) -> [u64; 3] {
         let [streams, chain] = self.sums;
         [streams.1 / streams.0, chain.1 / chain.0, (streams.0 + chain.0) * burst * 1000 / CLOSED_FOR]
@@ -360,7 +363,7 @@ fn closed_ticking(standard: DramStandard, mut of: Loop) -> [u64; 3] {
         }
         controller.tick(clock);
         if let Some((request, done)) = controller.served.take() {
-            let place = waiting.remove(&request.line).expect("a line is read by one place");
+            let place = waiting.remove(&request.line).expect("each line is read by one slot");
             of.count(place, done - request.clock);
             coming.push((done + AROUND, place));
         }
@@ -382,9 +385,10 @@ fn closed_booked(standard: DramStandard, mut of: Loop) -> [u64; 3] {
 }
 
 #[test]
-fn a_chain_beside_streams_takes_as_long_as_under_fr_fcfs_until_its_misses_starve() {
+fn latency_of_a_chain_among_streams_matches_fr_fcfs_until_its_misses_starve() {
     let standard = DramStandard::Ddr4_2400;
-    // Beyond, the ticking controller lets hits of eight streams pass the chain's misses for long: 250 and 783 clocks with 48 and 64 lines.
+    // With more slots, the ticking controller lets hits of eight streams pass the chain's misses for a long
+    // time: 250 and 783 clocks with 48 and 64 lines.
     for (places, streams) in [(4, 4), (8, 8), (16, 8), (32, 8), (64, 17), (64, 32)] {
         let new = || Loop::new(places, streams);
         let (theirs, ours) = (closed_ticking(standard, new()), closed_booked(standard, new()));

@@ -1,8 +1,8 @@
-//! The memory system's answers to fixed patterns of accesses, as one number a machine.
+//! Regression test of the memory system: a hash of its results for fixed access patterns, one per machine.
 //!
-//! Whoever makes the models faster must not change what they say: every answered time and level, every counter and the
-//! LLC's contents go into the number. Who changes a model on purpose takes the new numbers from the failing test's message
-//! and says so with the change.
+//! An optimization must not change any result: every completion time and level, every counter and the LLC's
+//! contents are hashed. After an intended change of a model, copy the new values from the failing test's
+//! message and describe the reason in the commit.
 
 use doorbell_memory::coherence::config::CoherenceKind;
 use doorbell_memory::config::{Inclusion, MemoryConfig, WalkEntry};
@@ -34,7 +34,8 @@ impl Sum {
         self.add(&number.to_le_bytes());
     }
 
-    /// Counters that have counted: a new one moves no number of a machine that does not do what it counts.
+    /// Only non-zero counters are hashed, so that a new counter does not change the hash of machines that do
+    /// not use it.
     fn counters(&mut self, stats: &MemoryStats) {
         let mut all = [stats.llc.counters(), stats.devices.counters(), stats.traffic.counters()].concat();
         for hart in &stats.harts {
@@ -48,7 +49,7 @@ impl Sum {
     }
 }
 
-/// Streams, a hot region, scattered lines, and what devices write: like a packet loop's, only wilder.
+/// Streams, a hot region, scattered lines, and device-written lines: like a packet loop, but more irregular.
 fn core_access(rng: &mut Rng, step: u64) -> CoreAccess {
     let scattered = rng.below(RAM / 8) * 8;
     let offset = match rng.below(16) {
@@ -68,7 +69,7 @@ fn core_access(rng: &mut Rng, step: u64) -> CoreAccess {
     CoreAccess { kind, addr: PhysAddr(BASE + offset), pc: BASE + rng.below(40) * 4 }
 }
 
-/// A frame's lines and its descriptor, written and now and then read.
+/// Writes, and sometimes reads, of a frame's lines and descriptors.
 fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps) -> Ps {
     let kind = match rng.below(8) {
         0..4 => DmaKind::RxData,
@@ -86,16 +87,18 @@ fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps
     }
 }
 
-/// What a machine says to 60,000 accesses, some of which only warm it, with a save and restore on the way.
+/// Hash of the results of 60,000 accesses, some of them warming only, with a save and restore in between.
 fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
     let clocks: Vec<Hertz> = clocks.iter().map(|mhz| Hertz(mhz * 1_000_000)).collect();
-    let new =
-        || MemorySystem::with_dram(config, &clocks, PhysAddr(BASE), Bytes(RAM)).expect("a legal machine");
+    let new = || {
+        MemorySystem::with_dram(config, &clocks, PhysAddr(BASE), Bytes(RAM))
+            .expect("the configuration is valid")
+    };
     let (mut system, mut sum) = (new(), Sum(0xcbf2_9ce4_8422_2325));
     let mut rng = Rng::stream(11, "answers");
     let mut now = Ps::ZERO;
     for step in 0..60_000u64 {
-        // Crowds and pauses; harts run ahead of and behind each other.
+        // Bursts and pauses; harts run ahead of and behind each other.
         now += Ps(match (step / 2000 % 3, rng.below(400)) {
             (_, 0) => 3_000_000,
             (0, _) => rng.below(1000),
@@ -103,8 +106,8 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
             _ => rng.below(80_000),
         });
         let hart = rng.below(clocks.len() as u64) as usize;
-        system.device_asks(now);
-        system.hart_comes_to(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
+        system.advance_to(now);
+        system.advance_hart(hart, 0, Clock::new(clocks[hart]).edge_at_or_before(now));
         let then = now + Ps(rng.below(1_000_000));
         let access = core_access(&mut rng, step);
         match rng.below(32) {
@@ -122,7 +125,7 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
         if step == 30_000 {
             let state = system.save();
             system = new();
-            system.restore(state).expect("what was saved is possible");
+            system.restore(state).expect("a saved state can be restored");
         }
     }
     sum.counters(&system.stats());
@@ -131,7 +134,8 @@ fn answers(config: &MemoryConfig, clocks: &[u64]) -> u64 {
     sum.0
 }
 
-/// The default machine, small enough that everything happens, without a directory, and changed.
+/// The default machine, with small caches so that all cases occur and without a directory, modified by
+/// `change`.
 fn machine(change: impl FnOnce(&mut MemoryConfig)) -> MemoryConfig {
     let mut config = MemoryConfig::default();
     config.l1d.size = Bytes(16 << 10);
@@ -175,7 +179,7 @@ fn with_dram(standard: DramStandard, page_policy: PagePolicy, channels: u64) -> 
 }
 
 #[test]
-fn answers_are_what_they_have_always_been() {
+fn results_are_unchanged() {
     let include = |inclusion| machine(|config| config.llc.inclusion = inclusion);
     let odd_ways = machine(|config| {
         config.l1i.ways = 1;
@@ -216,8 +220,9 @@ fn answers_are_what_they_have_always_been() {
             0xb2bd_e8cd_042f_4f5b,
         ),
     ];
-    let said: Vec<(&str, u64)> =
+    let actual: Vec<(&str, u64)> =
         machines.iter().map(|(name, config, clocks, _)| (*name, answers(config, clocks))).collect();
-    let known: Vec<(&str, u64)> = machines.iter().map(|(name, _, _, known)| (*name, *known)).collect();
-    assert_eq!(said, known);
+    let expected: Vec<(&str, u64)> =
+        machines.iter().map(|(name, _, _, expected)| (*name, *expected)).collect();
+    assert_eq!(actual, expected);
 }

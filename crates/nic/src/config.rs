@@ -45,7 +45,7 @@ impl FromStr for MacAddress {
     }
 }
 
-doorbell_sim::spelt_as_text!(MacAddress, "a unicast Ethernet address such as \"52:54:00:12:34:56\"", &[]);
+doorbell_sim::text_schema!(MacAddress, "a unicast Ethernet address such as \"52:54:00:12:34:56\"", &[]);
 
 impl Serialize for MacAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -26,7 +26,7 @@ impl Write for Lines {
 #[test]
 fn each_ring_that_makes_no_sense_is_in_the_log_with_its_registers() {
     let lines = Lines::default();
-    log::begin(log::Wishes::parse("nic=warn").unwrap(), Box::new(lines.clone())).unwrap();
+    log::begin(log::LogFilter::parse("nic=warn").unwrap(), Box::new(lines.clone())).unwrap();
     let mut bench = Bench::running(NicConfig::default(), 64, 8);
     assert_eq!(bench.nic.stats().ring_nonsense, 0);
     bench.write(RDT, 64);

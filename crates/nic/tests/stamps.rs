@@ -28,7 +28,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
         bench.run_for(Ps::from_us(2));
         // What the port completes by a call is known to be there when the descriptor is.
         let in_memory = at(if later { 300 } else { 200 });
-        let expected = RxStamps { arrived: at(0), dma_begun: at(0), in_memory, visible: at(300), queue: 0 };
+        let expected = RxStamps { arrived: at(0), dma_started: at(0), in_memory, visible: at(300), queue: 0 };
         assert_eq!(bench.world.received_stamps, [(7, expected)]);
 
         let start = bench.world.now();
@@ -42,7 +42,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
         let first = TxStamps {
             doorbell: at(0),
             fetched: at(500),
-            dma_begun: at(500),
+            dma_started: at(500),
             read: at(1500),
             first_bit: at(1500),
             ..TxStamps::default()
@@ -50,7 +50,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
         let second = TxStamps {
             doorbell: at(0),
             fetched: at(2000),
-            dma_begun: at(2000),
+            dma_started: at(2000),
             read: at(2500),
             first_bit: at(2500),
             ..TxStamps::default()
@@ -69,7 +69,7 @@ fn a_frame_that_waits_for_the_engine_or_the_wire_has_that_in_its_stamps() {
     bench.arrive(frame(104, 2));
     bench.run_for(Ps::from_us(2));
     let begun: Vec<_> =
-        bench.world.received_stamps.iter().map(|(_, stamps)| stamps.dma_begun - start).collect();
+        bench.world.received_stamps.iter().map(|(_, stamps)| stamps.dma_started - start).collect();
     assert_eq!(begun, [Ps::ZERO, Ps::from_ns(70)]);
     // Two frames whose bytes are there together leave one after the other.
     bench.put_tx(TX_BUFFERS, 1000 | 0x0b << 24);
@@ -144,10 +144,10 @@ proptest! {
         prop_assert_eq!(received.len() as u64, seen.nic.stats().rx_delivered);
         prop_assert_eq!(sent.len(), seen.world.sent.len());
         for (_, s) in received {
-            prop_assert!([s.arrived, s.dma_begun, s.in_memory, s.visible].is_sorted(), "{:?}", s);
+            prop_assert!([s.arrived, s.dma_started, s.in_memory, s.visible].is_sorted(), "{:?}", s);
         }
         for ((_, s), (left, _)) in sent.iter().zip(&seen.world.sent) {
-            let times = [s.doorbell, s.fetched, s.dma_begun, s.read, s.first_bit];
+            let times = [s.doorbell, s.fetched, s.dma_started, s.read, s.first_bit];
             prop_assert!(times.is_sorted() && s.doorbell > Ps::ZERO && s.first_bit == *left, "{:?}", s);
         }
     }

@@ -1,11 +1,11 @@
-//! Fetches what tests compare Doorbell with, so that they need not, and prints the folder.
+//! Fetches the reference programs of the tests in advance, and prints their folder.
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match doorbell_oracle::fetch(&mut |step| eprintln!("QEMU and memcached to compare with: {step}")) {
+    match doorbell_oracle::fetch(&mut |step| eprintln!("reference programs QEMU and memcached: {step}")) {
         Ok(folder) => {
             println!("{}", folder.display());
             ExitCode::SUCCESS

@@ -1,5 +1,5 @@
-//! A cluster of Slurm's on this host: its controller, nodes and munge from Debian's packages, started in a folder, without root,
-//! systemd, cgroups or accounts, and ended with this value.
+//! A Slurm cluster on this host: controller, nodes and munge from Debian's packages. It runs in a folder,
+//! without root, systemd, cgroups or accounting, and ends when this value is dropped.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,9 +14,10 @@ use doorbell_image::{BuildOptions, Unpacked, fetch_unpacked};
 use crate::cache;
 
 const ROOTS: [&str; 5] = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"];
-/// Debian 12 and 13: they run with the host's own C library, because a daemon starts itself again, which it cannot under another loader.
+/// Debian 12 and 13. The programs use the host's C library, because a daemon re-executes itself, which fails
+/// under another loader.
 const SUITES: [&str; 2] = ["bookworm", "trixie"];
-/// What the packages need when they are installed, or what the host has.
+/// Packages needed only for installation, or provided by the host.
 const LEFT_OUT: [&str; 13] = [
     "adduser",
     "debconf*",
@@ -34,33 +35,34 @@ const LEFT_OUT: [&str; 13] = [
 ];
 const DAEMONS: &[&str] = &["munged", "slurmctld", "slurmd", "slurmstepd"];
 const COMMANDS: &[&str] = &["sbatch", "squeue", "scancel", "scontrol", "sinfo", "sacct"];
-/// Daemons take a second or two.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// slurm.conf(5), SlurmdTimeout: a node that does not answer for so long is down.
+/// Timeout for daemons, which take a second or two.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// slurm.conf(5), SlurmdTimeout: a node that does not answer for this long is down.
 const NODE_TIMEOUT_SECONDS: u32 = 5;
 
-/// A cluster.
+/// A running cluster.
 pub struct Slurm {
     folder: PathBuf,
-    /// The nodes' daemons; one that was killed is not there.
+    /// The nodes' daemons; `None` if killed.
     nodes: Vec<Option<Daemon>>,
     _controller: Daemon,
     _munged: Daemon,
 }
 
-/// A process that ends with this value.
+/// A process that is killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Slurm {
-    /// Starts a cluster with so many nodes of one core each, in a folder that is there; `None` on a host for which there are no packages.
+    /// Starts a cluster of single-core nodes in an existing folder; `None` on a host without suitable
+    /// packages.
     pub fn start(folder: &Path, nodes: usize) -> Option<Slurm> {
         let packages = packages()?;
         for part in ["bin", "programs", "state", "munge"] {
@@ -69,7 +71,7 @@ impl Slurm {
         wrap(&packages, folder);
         write_configuration(&packages, folder, nodes);
         let munge = folder.join("munge");
-        // Whoever can enter the folder is this user, which munge finds too strict.
+        // `--force`: munge considers the folder's permissions unsafe, but only this user can enter it.
         let key: Vec<u8> = (0..128u8).map(|byte| byte.wrapping_mul(37)).collect();
         fs::write(munge.join("key"), key).expect("the key can be written");
         let private = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
@@ -85,12 +87,12 @@ impl Slurm {
                 format!("--log-file={}", at("log")),
                 format!("--seed-file={}", at("seed")),
             ]);
-            begin(munged, &munge.join("said"))
+            start_daemon(munged, &munge.join("out"))
         };
         wait_for(folder, "munge's socket", || munge.join("socket").exists());
         let mut controller = daemon("slurmctld");
         controller.arg("-D");
-        let controller = begin(controller, &folder.join("slurmctld.said"));
+        let controller = start_daemon(controller, &folder.join("slurmctld.out"));
         let mut cluster =
             Slurm { folder: folder.to_owned(), nodes: Vec::new(), _controller: controller, _munged: munged };
         for node in 0..nodes {
@@ -101,21 +103,21 @@ impl Slurm {
         Some(cluster)
     }
 
-    /// Where its commands are, for PATH, and its configuration, for SLURM_CONF.
-    pub fn places(&self) -> (PathBuf, PathBuf) {
+    /// Folder of its commands, for PATH, and its configuration, for SLURM_CONF.
+    pub fn paths(&self) -> (PathBuf, PathBuf) {
         (self.folder.join("bin"), self.folder.join("slurm.conf"))
     }
 
-    /// What a command of its prints.
-    pub fn says(&self, name: &str, words: &[&str]) -> String {
+    /// Output of one of its commands.
+    pub fn output_of(&self, name: &str, words: &[&str]) -> String {
         let output = command(&self.folder, name).args(words).output().expect("it starts");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// What the controller has of a node, such as idle, mixed, down.
+    /// State of a node in the controller, such as idle, mixed, down.
     pub fn state(&self, node: usize) -> String {
-        let said = self.says("sinfo", &["--noheader", "--format=%T", &format!("--nodes=n{node}")]);
-        said.trim_end_matches(['*', '~', '#', '$', '@', '+']).to_owned()
+        let output = self.output_of("sinfo", &["--noheader", "--format=%T", &format!("--nodes=n{node}")]);
+        output.trim_end_matches(['*', '~', '#', '$', '@', '+']).to_owned()
     }
 
     /// Starts a node's daemon.
@@ -123,15 +125,15 @@ impl Slurm {
         let mut daemon = command(&self.folder, "slurmd");
         let name = format!("n{node}");
         daemon.args(["-D", "-N", &name, "-d"]).arg(self.folder.join("bin/slurmstepd"));
-        self.nodes[node] = Some(begin(daemon, &self.folder.join(format!("{name}.said"))));
+        self.nodes[node] = Some(start_daemon(daemon, &self.folder.join(format!("{name}.out"))));
     }
 
-    /// Kills a node's daemon, as if its power went; what runs there goes on, and nobody hears of it.
+    /// Kills a node's daemon, like a power failure; its jobs continue, but are not reported.
     pub fn kill_node(&mut self, node: usize) {
         self.nodes[node] = None;
     }
 
-    /// Waits until the controller has a node in one of these states.
+    /// Waits until a node is in one of these states.
     pub fn wait_for_state(&self, node: usize, states: &[&str]) {
         wait_for(&self.folder, &format!("{states:?} of node {node}"), || {
             states.contains(&&*self.state(node))
@@ -141,23 +143,25 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // What runs ends before what it would report to.
-        self.says("scancel", &["--partition=main"]);
+        // Jobs must end before the daemons to which they report.
+        self.output_of("scancel", &["--partition=main"]);
         let began = Instant::now();
-        while !self.says("squeue", &["--noheader"]).is_empty() && began.elapsed() < Duration::from_secs(10) {
+        while !self.output_of("squeue", &["--noheader"]).is_empty()
+            && began.elapsed() < Duration::from_secs(10)
+        {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
 
-fn begin(mut command: Command, said: &Path) -> Daemon {
-    let said = fs::File::options()
+fn start_daemon(mut command: Command, output: &Path) -> Daemon {
+    let output = fs::File::options()
         .create(true)
         .append(true)
-        .open(said)
+        .open(output)
         .expect("the cluster's folder can be written");
-    let also = said.try_clone().expect("a file can be shared");
-    Daemon(command.stdin(Stdio::null()).stdout(said).stderr(also).spawn().expect("a daemon starts"))
+    let also = output.try_clone().expect("a file can be shared");
+    Daemon(command.stdin(Stdio::null()).stdout(output).stderr(also).spawn().expect("a daemon starts"))
 }
 
 fn command(folder: &Path, name: &str) -> Command {
@@ -166,18 +170,18 @@ fn command(folder: &Path, name: &str) -> Command {
     command
 }
 
-fn wait_for(folder: &Path, what: &str, is_so: impl Fn() -> bool) {
+fn wait_for(folder: &Path, what: &str, is_done: impl Fn() -> bool) {
     let began = Instant::now();
-    while !is_so() {
-        let said = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
-        let all = || ["munge/said", "slurmctld.said", "n0.said"].map(said).join("\n");
-        assert!(began.elapsed() < PATIENCE, "the cluster comes to no {what}:\n{}", all());
+    while !is_done() {
+        let output = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let all = || ["munge/out", "slurmctld.out", "n0.out"].map(output).join("\n");
+        assert!(began.elapsed() < START_TIMEOUT, "timeout waiting for {what}:\n{}", all());
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Makes a command of each program. Debian's alternatives, such as slurmctld for slurmctld-wlm, are made at installation; the
-/// programs want to be called by these names.
+/// Creates a wrapper for each program under its plain name. Debian's alternatives, such as slurmctld for
+/// slurmctld-wlm, exist only after installation.
 fn wrap(packages: &Path, folder: &Path) {
     let libraries = libraries(packages);
     for (place, names) in [("usr/sbin", DAEMONS), ("usr/bin", COMMANDS)] {
@@ -202,7 +206,7 @@ fn libraries(packages: &Path) -> PathBuf {
     packages.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH))
 }
 
-/// The packages for this host, unpacked; `None` on one that is no Debian of which this is known.
+/// Unpacked packages for this host; `None` if it is not a supported Debian.
 fn packages() -> Option<PathBuf> {
     let host = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let suite = SUITES.into_iter().find(|suite| host.contains(&format!("VERSION_CODENAME={suite}\n")))?;
@@ -218,10 +222,10 @@ fn packages() -> Option<PathBuf> {
         ..BuildOptions::default()
     };
     let fetched = fetch_unpacked(&wanted, &options, &mut |step| eprintln!("Slurm: {step}"));
-    Some(fetched.unwrap_or_else(|error| panic!("Slurm is not there, and cannot be fetched: {error}")))
+    Some(fetched.unwrap_or_else(|error| panic!("Slurm cannot be fetched: {error}")))
 }
 
-/// slurm.conf(5). Without cgroups and accounts, which containers seldom have.
+/// Writes slurm.conf(5), without cgroups and accounting, which containers rarely have.
 fn write_configuration(packages: &Path, folder: &Path, nodes: usize) {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a host has a name");
     let host = host.trim().split('.').next().expect("split gives one");
@@ -251,13 +255,13 @@ fn write_configuration(packages: &Path, folder: &Path, nodes: usize) {
     }
     let _ = writeln!(text, "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP");
     fs::write(folder.join("slurm.conf"), text).expect("the cluster's folder can be written");
-    // Tests write their own in its place: what it prints goes into a task's environment.
+    // Tests replace it: its output is added to a task's environment.
     let prolog = folder.join("prolog");
     fs::write(&prolog, "#!/bin/sh\n").expect("the cluster's folder can be written");
     fs::set_permissions(&prolog, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
-/// Ports that nobody listens at just now.
+/// Ports that are currently free.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free")).collect();

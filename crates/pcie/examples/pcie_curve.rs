@@ -1,4 +1,5 @@
-//! Bandwidth and latency of the timed link by size, beside the closed form and a measured host. See docs/pcie-link.md.
+//! Bandwidth and latency of the timed link by size, compared with the closed form and a measured host. See
+//! docs/pcie-link.md.
 //!
 //! `cargo run --release -p doorbell-pcie --example pcie_curve`
 
@@ -7,7 +8,7 @@ use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
 
-/// A cache that takes 50 ns.
+/// A cache with a latency of 50 ns.
 struct Cache;
 
 impl HostMemory for Cache {
@@ -30,11 +31,11 @@ fn transfer(link: &mut PcieLink, write: bool, index: u64, size: u32) -> Ps {
     }
 }
 
-/// Gbps of payload of requests without end.
+/// Payload bandwidth of back-to-back requests, in Gbps.
 fn bandwidth(config: &LinkConfig, write: bool, size: u32) -> f64 {
     let mut link = PcieLink::new(config);
     let last =
-        (0..COUNT).map(|index| transfer(&mut link, write, index, size)).max().expect("there are requests");
+        (0..COUNT).map(|index| transfer(&mut link, write, index, size)).max().expect("COUNT is positive");
     (COUNT * u64::from(size) * 8) as f64 / last.as_secs_f64() / 1e9
 }
 
@@ -46,7 +47,7 @@ fn formula(config: &LinkConfig, write: bool, size: u32) -> f64 {
     rate * size / up.max(down)
 }
 
-/// Time that this thread has had on a processor, as Linux counts it.
+/// CPU time of this thread, as counted by Linux.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -84,5 +85,5 @@ fn main() {
         transfer(&mut link, index % 2 == 0, index, 1518);
     }
     let lines = 24 * COUNT;
-    println!("\nhost: {} ns a line of 1518-byte transfers", (cpu_ns() - begin) / lines);
+    println!("\nhost: {} ns per line of 1518-byte transfers", (cpu_ns() - begin) / lines);
 }

@@ -1,8 +1,11 @@
-//! What a bridge between two PCI buses passes on: configuration accesses by bus number, I/O and memory by its windows.
+//! Registers of a bridge between two PCI buses: bus numbers for configuration accesses, windows for I/O and
+//! memory.
 //!
-//! Document: PCI-to-PCI Bridge Architecture Specification 1.2, chapters 3 and 4. Modelled: bus numbers, the windows with 16-bit I/O and
-//! 64-bit prefetchable addresses, bus mastering upward, the secondary bus's reset (as one moment: what is behind a bridge that goes on
-//! holding it answers again). Not modelled: ISA and VGA modes, delayed transactions and their timers, parity. What lies between an access's ends in time is an attachment's, not a bridge's.
+//! Document: PCI-to-PCI Bridge Architecture Specification 1.2, chapters 3 and 4. Modelled: bus numbers,
+//! windows with 16-bit I/O and 64-bit prefetchable addresses, upstream bus mastering, and the secondary bus
+//! reset. The reset is instantaneous: devices respond again even while the reset bit is held. Not modelled:
+//! ISA and VGA modes, delayed transactions and their timers, parity. The latency of an access is modelled by
+//! the attachment, not here.
 
 use crate::config_space::{CONFIG_BYTES, ConfigSpace};
 use crate::header::{COMMAND_IO, COMMAND_MEMORY};
@@ -20,42 +23,43 @@ const PREFETCHABLE_BASE_UPPER: usize = 0x28;
 const PREFETCHABLE_LIMIT_UPPER: usize = 0x2c;
 const BRIDGE_CONTROL: usize = 0x3e;
 const SECONDARY_RESET: u8 = 1 << 6;
-/// A window of 64-bit addresses says so in its lowest bits.
+/// Type bits of a window with 64-bit addresses.
 const ADDRESSES_64_BIT: u8 = 1;
 
-/// What a bridge passes on to the bus behind it.
+/// Accesses that a bridge forwards to its secondary bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgeWindows {
-    /// The bus right behind it.
+    /// Number of the bus directly behind it.
     pub secondary: u8,
-    /// The bus with the highest number behind it.
+    /// Highest bus number behind it.
     pub subordinate: u8,
-    /// I/O ports, the first and the last.
+    /// I/O ports, first and last.
     pub io: Option<(u64, u64)>,
-    /// Memory: the plain window and the prefetchable one.
+    /// Memory window and prefetchable memory window.
     pub memory: [Option<(u64, u64)>; 2],
 }
 
 impl BridgeWindows {
-    /// Whether a configuration access to this bus goes through the bridge (section 3.1.2.1): to the bus right behind it in any case.
+    /// Whether a configuration access to this bus passes the bridge (section 3.1.2.1); the bus directly
+    /// behind it always does.
     pub fn leads_to(&self, bus: u8) -> bool {
         self.secondary != 0 && (self.secondary == bus || (self.secondary..=self.subordinate).contains(&bus))
     }
 }
 
-/// What never changes.
+/// Sets the constant bits.
 pub(crate) fn lay_out(bytes: &mut [u8; CONFIG_BYTES]) {
     bytes[PREFETCHABLE_BASE] = ADDRESSES_64_BIT;
     bytes[PREFETCHABLE_LIMIT] = ADDRESSES_64_BIT;
 }
 
 impl ConfigSpace {
-    /// Whether this is a bridge.
+    /// Whether the function is a bridge.
     pub fn is_bridge(&self) -> bool {
         self.identity().header == HeaderType::Bridge
     }
 
-    /// What a bridge passes on now; nothing for what is no bridge.
+    /// The present windows of a bridge; `None` for other functions.
     pub fn windows(&self) -> Option<BridgeWindows> {
         let window = |on: bool, base: u64, last: u64| (on && base <= last).then_some((base, last));
         // Bits 31 to 20 of an address.
@@ -78,7 +82,7 @@ impl ConfigSpace {
         })
     }
 
-    /// Whether a bridge holds the bus behind it in reset.
+    /// Whether a bridge holds its secondary bus in reset.
     pub(crate) fn holds_in_reset(&self) -> bool {
         self.is_bridge() && self.byte(BRIDGE_CONTROL) & SECONDARY_RESET != 0
     }

@@ -1,13 +1,13 @@
 //! One function's configuration space, at byte granularity.
 //!
-//! Documents: PCI Local Bus Specification 3.0, chapter 6 (type 0 header, base address registers, MSI);
-//! PCI Bus Power Management Interface Specification 1.2, section 3.2. Modelled: identity, command and
-//! status with INTx disable and interrupt status, memory and I/O base address registers and their sizing, or a bridge's bus
-//! numbers and windows (type 1 header: PCI-to-PCI Bridge Architecture Specification 1.2, chapter 3),
+//! Documents: PCI Local Bus Specification 3.0, chapter 6 (type 0 header, base address registers, MSI); PCI
+//! Bus Power Management Interface Specification 1.2, section 3.2. Modelled: identity, command and status with
+//! INTx disable and interrupt status, memory and I/O base address registers and their sizing, or a bridge's
+//! bus numbers and windows (type 1 header: PCI-to-PCI Bridge Architecture Specification 1.2, chapter 3),
 //! interrupt line and pin, the capability list with power management (D0 and D3hot), MSI and MSI-X
-//! (`messages`). Not modelled: expansion ROM, bus errors (their status bits never set), D1, D2, PME.
-//! Every byte knows which of its bits can be written and which are cleared by writing one; reserved
-//! bytes read as zero and swallow writes.
+//! (`messages`). Not modelled: expansion ROM, bus errors (their status bits are never set), D1, D2, PME. Each
+//! byte has masks of its writable bits and of its write-one-to-clear bits; reserved bytes read as zero and
+//! ignore writes.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -18,7 +18,7 @@ use crate::header::{COMMAND_BUS_MASTER, COMMAND_INTX_DISABLE, COMMAND_IO, COMMAN
 use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, PowerState, VENDOR_HEADER};
 use crate::messages::{self, MessagesState};
 
-/// Bytes of a conventional configuration space.
+/// Size of a conventional configuration space in bytes.
 pub const CONFIG_BYTES: usize = 256;
 
 const COMMAND: usize = 0x04;
@@ -35,24 +35,24 @@ const PM_STATE_MASK: u8 = 0x3;
 const PM_STATE_D3: u8 = 0x3;
 const PM_NO_SOFT_RESET: u8 = 1 << 3;
 
-/// What a configuration write has changed besides the bytes themselves.
+/// Effects of a configuration write beyond the bytes themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConfigEffects {
-    /// What the function answers to (base addresses, enables, power) has changed.
+    /// The decoded addresses (base addresses, enables, power) have changed.
     pub decode_changed: bool,
-    /// Whether the function may start DMA has changed.
+    /// The permission to start DMA has changed.
     pub bus_master_changed: bool,
-    /// The interrupt pin's level has changed.
+    /// The level of the interrupt pin has changed.
     pub interrupt_changed: bool,
-    /// The function has gone to this power state.
+    /// The function has entered this power state.
     pub power: Option<PowerState>,
-    /// The function came back from D3hot and has to be reset.
+    /// The function has returned from D3hot and must be reset.
     pub reset: bool,
-    /// A bridge resets all that is behind it.
+    /// A bridge resets its secondary bus.
     pub secondary_reset: bool,
 }
 
-/// What others see of a function; compared before and after a write.
+/// Externally visible state of a function; compared before and after a write.
 #[derive(PartialEq, Eq)]
 struct Outside {
     decode: [Option<u64>; BARS],
@@ -62,7 +62,7 @@ struct Outside {
     power: PowerState,
 }
 
-/// The live registers of one function.
+/// Configuration registers of one function.
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
     identity: FunctionIdentity,
@@ -70,12 +70,12 @@ pub struct ConfigSpace {
     reset_bytes: [u8; CONFIG_BYTES],
     writable: [u8; CONFIG_BYTES],
     write_one_clears: [u8; CONFIG_BYTES],
-    /// The device's interrupt, before masks.
+    /// The device's interrupt, before masking.
     interrupt: bool,
     pub(crate) messages: MessagesState,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigSpaceState {
     bytes: Vec<u8>,
@@ -83,7 +83,7 @@ pub struct ConfigSpaceState {
 }
 
 impl ConfigSpaceState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 1;
 }
 
@@ -156,7 +156,7 @@ impl ConfigSpace {
                     self.bytes[at] = 0x01;
                     put(&mut self.bytes, at + 2, &capabilities.to_le_bytes());
                     self.bytes[at + PM_CONTROL] = if no_soft_reset { PM_NO_SOFT_RESET } else { 0 };
-                    // The power state; PME_En with the data select; PME_Status, which never sets.
+                    // Power state; PME_En with the data select; PME_Status, which is never set.
                     put(&mut self.writable, at + PM_CONTROL, &[PM_STATE_MASK, 0x1f]);
                     put(&mut self.write_one_clears, at + PM_CONTROL, &[0, 0x80]);
                 }
@@ -173,13 +173,13 @@ impl ConfigSpace {
         }
     }
 
-    /// Tells software that the device has further functions.
+    /// Sets the multifunction bit.
     pub(crate) fn mark_multifunction(&mut self) {
         self.bytes[HEADER_TYPE] |= MULTIFUNCTION;
         self.reset_bytes[HEADER_TYPE] |= MULTIFUNCTION;
     }
 
-    /// The description the function was made from.
+    /// The description from which the function was created.
     pub fn identity(&self) -> &FunctionIdentity {
         &self.identity
     }
@@ -205,21 +205,21 @@ impl ConfigSpace {
         match usize::try_from(offset) {
             Ok(STATUS) => self.bytes[STATUS] | if self.interrupt { STATUS_INTERRUPT } else { 0 },
             Ok(at) if at < CONFIG_BYTES => self.msi_pending_byte(at).unwrap_or(self.bytes[at]),
-            // A PCI Express function without extended capabilities shows an empty list.
+            // A PCI Express function without extended capabilities has an empty list.
             Ok(at) if at < 4096 && self.identity.extended_space => 0,
             _ => 0xff,
         }
     }
 
-    /// Reads `size` bytes at any offset, each byte as it would read alone. What does not exist reads as
+    /// Reads `size` bytes at any offset, each byte as if read alone. Bytes that do not exist read as all
     /// ones.
     pub fn read(&self, offset: u64, size: AccessSize) -> u64 {
         let byte = |i| u64::from(self.read_byte(offset.saturating_add(i))) << (8 * i);
         (0..size.bytes()).map(byte).sum()
     }
 
-    /// Writes `size` bytes at any offset, each byte as it would be written alone, but with effects only
-    /// once all are.
+    /// Writes `size` bytes at any offset, each byte as if written alone, but the effects apply after all of
+    /// them.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64) -> ConfigEffects {
         let (before, held_in_reset) = (self.outside(), self.holds_in_reset());
         let old_state = self.power_control().map(|at| self.bytes[at] & PM_STATE_MASK);
@@ -266,8 +266,8 @@ impl ConfigSpace {
         })
     }
 
-    /// Discards a request for a state that is not offered; resets the function when it wakes, unless it
-    /// promises not to. Returns whether it was reset.
+    /// Restores the old state if an unsupported one was requested. Resets the function on wake-up, unless it
+    /// has no-soft-reset. Returns whether it was reset.
     fn settle_power(&mut self, before: PowerState, old_state: Option<u8>) -> bool {
         let (Some(at), Some(old_state)) = (self.power_control(), old_state) else { return false };
         let state = self.bytes[at] & PM_STATE_MASK;
@@ -284,7 +284,7 @@ impl ConfigSpace {
         true
     }
 
-    /// Returns all registers to their reset values. The interrupt is the device's to lower.
+    /// Resets all registers. The device itself must deassert its interrupt.
     pub fn reset(&mut self) {
         self.bytes = self.reset_bytes;
         self.messages = MessagesState::new(&self.identity);
@@ -307,8 +307,8 @@ impl ConfigSpace {
         self.enabled(COMMAND_BUS_MASTER)
     }
 
-    /// The base address that a register decodes now: none if it is disabled, asleep, or zero, which no
-    /// system assigns.
+    /// Base address that a register decodes now; `None` if it is disabled, the function is asleep, or the
+    /// address is zero, which no system assigns.
     pub fn bar_base(&self, index: usize) -> Option<u64> {
         let at = BAR0 + 4 * index;
         let (enable, base) = match self.identity.bars[index] {
@@ -322,15 +322,15 @@ impl ConfigSpace {
         (self.enabled(enable) && base != 0).then_some(base)
     }
 
-    /// Drives the device's interrupt, before masks; returns whether the pin's level has changed.
+    /// Sets the device's interrupt, before masking; returns whether the pin's level has changed.
     pub fn set_interrupt(&mut self, level: bool) -> bool {
         let before = self.interrupt_line();
         self.interrupt = level;
         self.interrupt_line() != before
     }
 
-    /// The level of the function's interrupt pin: the device's interrupt unless disabled by the command
-    /// register, replaced by messages, or asleep.
+    /// Level of the function's interrupt pin: the device's interrupt, unless it is disabled in the command
+    /// register, replaced by messages, or the function is asleep.
     pub fn interrupt_line(&self) -> bool {
         self.interrupt
             && self.identity.interrupt_pin != 0
@@ -343,26 +343,25 @@ impl ConfigSpace {
         put(&mut self.bytes, offset, &value.to_le_bytes());
     }
 
-    /// A byte as it is stored.
+    /// A stored byte.
     pub(crate) fn byte(&self, at: usize) -> u8 {
         self.bytes[at]
     }
 
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> ConfigSpaceState {
         ConfigSpaceState { bytes: self.bytes.to_vec(), interrupt: self.interrupt }
     }
 
-    /// Takes a saved state over, if it is of the same kind of function.
+    /// Restores a saved state of the same kind of function.
     pub fn restore(&mut self, state: ConfigSpaceState) -> Result<(), SnapshotError> {
         let fail = |problem: String| SnapshotError::Inconsistent { name: "pci function".into(), problem };
-        let bytes: [u8; CONFIG_BYTES] = state
-            .bytes
-            .try_into()
-            .map_err(|bytes: Vec<u8>| fail(format!("it has {} configuration bytes", bytes.len())))?;
+        let bytes: [u8; CONFIG_BYTES] = state.bytes.try_into().map_err(|bytes: Vec<u8>| {
+            fail(format!("the saved state has {} configuration bytes", bytes.len()))
+        })?;
         let fixed_differs = |at: &usize| (bytes[*at] ^ self.reset_bytes[*at]) & !self.writable[*at] != 0;
         if let Some(at) = (0..CONFIG_BYTES).find(fixed_differs) {
-            return Err(fail(format!("the fixed byte {at:#04x} of the function differs")));
+            return Err(fail(format!("the read-only byte {at:#04x} of the saved state differs")));
         }
         self.bytes = bytes;
         self.interrupt = state.interrupt;

@@ -1,4 +1,4 @@
-//! Tests that speak as the kernel's PCI code does, and a comparison with a naive model.
+//! Tests in the manner of the kernel's PCI code, and a comparison with a naive model.
 
 use super::*;
 use crate::identity::HeaderType;
@@ -25,7 +25,7 @@ fn header_rows_do_not_overlap_and_leave_only_reserved_bytes() {
 }
 
 #[test]
-fn the_identity_reads_at_every_width() {
+fn the_identity_can_be_read_at_every_width() {
     let space = plain();
     assert_eq!(space.read(0, B4), 0x0002_d00b);
     assert_eq!((space.read(0, B2), space.read(2, B2), space.read(1, B1)), (0xd00b, 0x0002, 0xd0));
@@ -41,21 +41,21 @@ fn the_identity_reads_at_every_width() {
 }
 
 #[test]
-fn the_upper_half_of_the_command_register_is_written_alone() {
+fn the_upper_byte_of_the_command_register_can_be_written_alone() {
     let mut space = plain();
     space.write(0x04, B2, 0x0007);
     space.set_interrupt(true);
     let effects = space.write(0x05, B1, 0x04);
     assert_eq!(space.read(0x04, B2), 0x0407);
     assert!(effects.interrupt_changed && !effects.decode_changed && !space.interrupt_line());
-    assert_eq!(space.read(0x06, B2) & 8, 8, "the status shows the interrupt although it is disabled");
+    assert_eq!(space.read(0x06, B2) & 8, 8, "the status shows the interrupt even if disabled");
     assert!(space.write(0x05, B1, 0x00).interrupt_changed);
     assert!(space.interrupt_line());
     assert!(!space.set_interrupt(true) && space.set_interrupt(false));
     assert_eq!(space.read(0x06, B2) & 8, 0);
 }
 
-/// Linux's way: disable decoding, save, write ones, read, restore.
+/// Linux's method: disable decoding, save, write ones, read, restore.
 fn size_bar(space: &mut ConfigSpace, at: u64, type_mask: u64) -> u64 {
     let command = space.read(0x04, B2);
     space.write(0x04, B2, command & !0x3);
@@ -69,11 +69,11 @@ fn size_bar(space: &mut ConfigSpace, at: u64, type_mask: u64) -> u64 {
 }
 
 #[test]
-fn sizing_finds_what_each_register_asks_for() {
+fn sizing_finds_the_size_of_each_register() {
     let mut space = plain();
     assert_eq!(!(size_bar(&mut space, 0x10, 0xf) as u32) + 1, 128 << 10);
     assert_eq!(!(size_bar(&mut space, 0x14, 0x3) as u32) + 1, 64);
-    assert_eq!(space.read(0x14, B4), 1, "an I/O register says so");
+    assert_eq!(space.read(0x14, B4), 1, "type bit of an I/O register");
     for at in [0x18, 0x1c, 0x20, 0x24, 0x30] {
         assert_eq!(size_bar(&mut space, at, 0), 0);
     }
@@ -90,7 +90,7 @@ fn a_register_decodes_only_when_enabled_and_assigned() {
     let mut space = plain();
     assert!(!space.write(0x04, B2, 0x3).decode_changed, "nothing is assigned yet");
     assert!(space.write(0x10, B4, 0x4001_0000).decode_changed);
-    assert_eq!(space.bar_base(0), Some(0x4000_0000), "low bits do not exist");
+    assert_eq!(space.bar_base(0), Some(0x4000_0000), "the low bits are not implemented");
     assert!(space.write(0x14, B4, 0x1040).decode_changed);
     assert_eq!(space.bar_base(1), Some(0x1040));
     space.write(0x04, B1, 0x2);
@@ -104,7 +104,7 @@ fn a_register_decodes_only_when_enabled_and_assigned() {
 }
 
 #[test]
-fn sleeping_stops_everything_and_waking_resets() {
+fn d3hot_disables_the_function_and_waking_resets_it() {
     let mut space = plain();
     space.write(0x04, B2, 0x7);
     space.write(0x10, B4, 0x4000_0000);
@@ -130,7 +130,7 @@ fn sleeping_stops_everything_and_waking_resets() {
     );
     assert!(!space.interrupt_line());
     space.write(0xe0, B2, 0x0102);
-    assert_eq!(space.read(0xe0, B2), 0x0103, "a state that is not offered is discarded");
+    assert_eq!(space.read(0xe0, B2), 0x0103, "an unsupported state is discarded");
     let effects = space.write(0xe0, B2, 0x0100);
     assert_eq!((effects.reset, effects.power), (true, Some(PowerState::D0)));
     assert_eq!((space.read(0x04, B2), space.read(0x10, B4), space.read(0x3c, B1)), (0, 0, 0));
@@ -138,7 +138,7 @@ fn sleeping_stops_everything_and_waking_resets() {
 }
 
 #[test]
-fn a_function_that_promises_keeps_its_registers_in_d3hot() {
+fn a_function_with_no_soft_reset_keeps_its_registers_in_d3hot() {
     let mut all = ConfigSpace::new(everything());
     all.write(0x04, B2, 0x6);
     all.write(0x44, B1, 0x3);
@@ -148,7 +148,7 @@ fn a_function_that_promises_keeps_its_registers_in_d3hot() {
 }
 
 #[test]
-fn a_saved_function_comes_back_only_as_itself() {
+fn a_saved_function_restores_only_to_the_same_kind() {
     let mut space = plain();
     space.write(0x10, B4, 0x4000_0000);
     space.write(0x04, B2, 0x2);
@@ -165,14 +165,14 @@ fn a_saved_function_comes_back_only_as_itself() {
 
 #[test]
 #[should_panic(expected = "impossible size")]
-fn an_impossible_identity_is_a_bug_of_ours() {
+fn an_invalid_identity_panics() {
     let mut identity = function();
     identity.bars[0] = BarKind::Memory32 { bytes: 100, prefetchable: false };
     ConfigSpace::new(identity);
 }
 
-/// The function as a table of (offset, reset value, writable bits), word by word, written down by hand.
-/// Power management is left out: its register is not plain bits.
+/// The function as a table of (offset, reset value, writable bits) per word, written by hand. Power
+/// management is left out: its register has side effects.
 const NAIVE: [(usize, u32, u32); 9] = [
     (0x00, 0x0002_d00b, 0),
     (0x04, 0x0010_0000, 0x0000_0507),
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_software_writes_breaks_a_function_or_its_saved_copy(
+    fn arbitrary_writes_keep_a_function_and_its_saved_copy_consistent(
         accesses in prop::collection::vec((0u64..0x1010, 0usize..4, any::<u64>(), any::<bool>()), 1..100),
     ) {
         let mut space = ConfigSpace::new(everything());

@@ -1,21 +1,20 @@
-//! Which function answers an access to memory or I/O: what the base address registers say now, as far as the bridges' windows let it
-//! through.
+//! Address decoding of memory and I/O accesses: base address registers, limited by the bridges' windows.
 
 use crate::host_bridge::{FunctionId, Member, bridges_above};
 use crate::identity::BarKind;
 
-/// Where an access to memory or I/O lands.
+/// Target of a memory or I/O access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// The function.
     pub function: FunctionId,
-    /// Which base address register.
+    /// Number of the base address register.
     pub bar: u8,
-    /// The offset from its base.
+    /// Offset from its base.
     pub offset: u64,
 }
 
-/// Addresses from `first` to `last` that reach a base address register of this base.
+/// Addresses from `first` to `last` that reach the base address register with base `base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     first: u64,
@@ -25,7 +24,7 @@ struct Range {
     bar: u8,
 }
 
-/// What is decoded, sorted by address, without overlaps.
+/// Decoded ranges, sorted by address, without overlaps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     memory: Vec<Range>,
@@ -33,7 +32,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// As the functions' registers are now.
+    /// Decodes the functions' present registers.
     pub fn new(members: &[Member]) -> Decoder {
         let mut decoder = Decoder::default();
         for (index, member) in members.iter().enumerate() {
@@ -64,7 +63,7 @@ impl Decoder {
     }
 }
 
-/// The parts of a range of addresses that all bridges in front of a function let through.
+/// The parts of an address range that pass all bridges in front of a function.
 fn let_through(members: &[Member], index: usize, range: (u64, u64), is_io: bool) -> Vec<(u64, u64)> {
     bridges_above(members, index).fold(vec![range], |parts, bridge| {
         let windows = members[bridge].space.windows().expect("only bridges are above others");

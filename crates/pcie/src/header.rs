@@ -1,7 +1,8 @@
-//! The headers of configuration space as tables: what all functions have, and the rest of a function's (type 0) and of a bridge's
-//! (type 1): which registers there are, and which of their bits software may change.
+//! Configuration space headers as tables: the common registers and those of functions (type 0) and bridges
+//! (type 1), with their writable bits.
 //!
-//! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2, section 3.2.
+//! Documents: PCI Local Bus Specification 3.0, section 6.2; PCI-to-PCI Bridge Architecture Specification 1.2,
+//! section 3.2.
 
 use std::borrow::Cow;
 
@@ -15,23 +16,24 @@ pub(crate) const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 pub(crate) const COMMAND_WRITABLE: u16 =
     COMMAND_IO | COMMAND_MEMORY | COMMAND_BUS_MASTER | COMMAND_SERR | COMMAND_INTX_DISABLE;
 const STATUS_ERRORS: u32 = 0xf900;
-/// Of a bridge's control register: answers to parity errors and SERR#, the abort mode, and the secondary bus's reset.
+/// Writable bits of a bridge's control register: response to parity errors and SERR#, abort mode, secondary
+/// bus reset.
 const BRIDGE_CONTROL_WRITABLE: u32 = 0x63;
 
-/// A register of a header: where it lies and what software may change.
+/// A header register: its position and its writable bits.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderRegister {
     /// The specification's name.
     pub name: &'static str,
-    /// The first byte.
+    /// Offset of the first byte.
     pub offset: u8,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u8,
-    /// Bits that can be written.
+    /// Writable bits.
     pub writable: u32,
     /// Bits that are cleared by writing one.
     pub write_one_clears: u32,
-    /// Section of the PCI 3.0 specification, or of the bridges' 1.2.
+    /// Section of the PCI 3.0 specification, or of the bridge specification 1.2.
     pub section: &'static str,
 }
 
@@ -55,14 +57,15 @@ pub fn header(kind: HeaderType) -> impl Iterator<Item = &'static HeaderRegister>
     COMMON.iter().chain(own)
 }
 
-/// The specification's name of what lies at an offset of configuration space; beyond the header, the offset.
+/// The specification's name of the register at an offset of configuration space; beyond the header, the
+/// offset.
 pub fn register_name(kind: HeaderType, offset: u64) -> Cow<'static, str> {
     let inside =
         |row: &&HeaderRegister| (0..u64::from(row.bytes)).contains(&offset.wrapping_sub(row.offset.into()));
     header(kind).find(inside).map_or_else(|| format!("{offset:#x}").into(), |row| row.name.into())
 }
 
-/// What every header has.
+/// Registers common to all headers.
 const COMMON: [HeaderRegister; 12] = [
     row("Vendor ID", 0x00, 2, 0, 0, "6.2.1"),
     row("Device ID", 0x02, 2, 0, 0, "6.2.1"),
@@ -78,7 +81,7 @@ const COMMON: [HeaderRegister; 12] = [
     row("Interrupt Pin", 0x3d, 1, 0, 0, "6.2.4"),
 ];
 
-/// The rest of a function's. Base address registers get their writable bits from the function's identity.
+/// Registers of functions. The writable bits of base address registers come from the function's identity.
 const FUNCTION: [HeaderRegister; 12] = [
     row("Latency Timer", 0x0d, 1, 0, 0, "6.2.4"),
     row("Base Address 0", 0x10, 4, 0, 0, "6.2.5.1"),
@@ -94,7 +97,7 @@ const FUNCTION: [HeaderRegister; 12] = [
     row("Max_Lat", 0x3f, 1, 0, 0, "6.2.4"),
 ];
 
-/// The rest of a bridge's. Its I/O window cannot be switched to 32-bit addresses: the upper halves read as zero.
+/// Registers of bridges. The I/O window has 16-bit addresses only: the upper halves read as zero.
 const BRIDGE: [HeaderRegister; 18] = [
     row("Primary Latency Timer", 0x0d, 1, 0, 0, "3.2.4.8"),
     row("Base Address 0", 0x10, 4, 0, 0, "3.2.5.1"),

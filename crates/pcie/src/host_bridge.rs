@@ -1,11 +1,11 @@
-//! The PCI host bridge and the tree of buses behind it: configuration accesses through ECAM, address decoding by the functions'
-//! base address registers and the bridges' windows, and the routing of interrupt pins, as QEMU's `virt` wires its generic host.
+//! The PCI host bridge and its tree of buses: ECAM configuration accesses, address decoding by base address
+//! registers and bridge windows, and routing of interrupt pins, wired like QEMU's generic host on `virt`.
 //!
-//! Documents: PCI Express Base Specification, section 7.2.2 (ECAM); PCI Local Bus Specification 3.0, sections 2.2.6 (interrupt
-//! pins) and 6.1 (absent functions); PCI-to-PCI Bridge Architecture Specification 1.2, sections 3.1 (bus numbers), 4 (windows) and 9.1
-//! (pins of devices behind bridges). Device 0 of the root bus is the host bridge itself. An absent function reads as all ones and swallows
-//! writes. If base address registers overlap, which is software's mistake, the function that is listed first answers and the other one
-//! not at all.
+//! Documents: PCI Express Base Specification, section 7.2.2 (ECAM); PCI Local Bus Specification 3.0, sections
+//! 2.2.6 (interrupt pins) and 6.1 (absent functions); PCI-to-PCI Bridge Architecture Specification 1.2,
+//! sections 3.1 (bus numbers), 4 (windows) and 9.1 (pins of devices behind bridges). Device 0 of the root bus
+//! is the host bridge itself. An absent function reads as all ones and ignores writes. If software programs
+//! overlapping base address registers, the function listed first responds and the other one does not.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -18,13 +18,13 @@ use crate::identity::{FunctionIdentity, HeaderType};
 use crate::messages::MessagesState;
 use crate::place::Place;
 
-/// Interrupt sources that the pins share.
+/// Number of interrupt sources that the pins share.
 pub const INTX_LINES: u32 = 4;
 
-/// How the bridge is wired.
+/// Wiring of the bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostBridgeConfig {
-    /// The interrupt controller's source of INTA of device 0; three more follow.
+    /// Interrupt controller source of INTA of device 0; the other three follow.
     pub first_intx_irq: u32,
 }
 
@@ -35,51 +35,51 @@ impl Default for HostBridgeConfig {
     }
 }
 
-/// A function and where it is.
+/// A function and its position.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Its place. The bridge in front of it, if there is one, is listed before it; bridges are counted from zero.
+    /// Its position. A bridge must be listed before the functions behind it; bridges are numbered from zero.
     pub place: Place,
-    /// What it is.
+    /// Its description.
     pub identity: FunctionIdentity,
 }
 
-/// A function of the machine, by its number in the list of slots.
+/// Index of a function in the list of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub usize);
 
-/// A tree that cannot be built. Each names the slot's number in the list.
+/// Error in a PCI tree. Each variant has the slot's index in the list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotError {
     /// Device 0 of the root bus is the host bridge.
     #[error("{1} is the host bridge's place; devices of the root bus are 01 to 1f")]
     HostBridge(usize, Place),
-    /// Two functions want one place.
-    #[error("at {1} there is another function already")]
+    /// Two functions have the same position.
+    #[error("{1} is already used by another function")]
     Taken(usize, Place),
-    /// There is no such bridge, or only later.
-    #[error("{1} is behind bridge {bridge}, and there is none before it", bridge = .1.behind.unwrap_or(0))]
+    /// The bridge does not exist, or is listed later.
+    #[error("{1} is behind bridge {bridge}, which is not listed before it", bridge = .1.behind.unwrap_or(0))]
     NoBridge(usize, Place),
     /// Software finds the functions of a device by its function 0.
-    #[error("{1} would never be found: its device has no function 0")]
+    #[error("{1} cannot be found by software: its device has no function 0")]
     NoFunctionZero(usize, Place),
 }
 
-/// The outcome of a configuration write, as far as it is not the host bridge's own.
+/// Effects of a configuration write to a function other than the host bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigWrite {
-    /// Functions that have to be reset: they woke up, or the bus that they are on was reset.
+    /// Functions that must be reset: they woke up, or their bus was reset.
     pub reset: Vec<FunctionId>,
-    /// Functions for which has changed whether they may start DMA.
+    /// Functions whose permission to start DMA has changed.
     pub bus_master_changed: Vec<FunctionId>,
     /// The level of an interrupt pin may have changed.
     pub interrupt_changed: bool,
-    /// A function that has messages was written to: one that was pending may be due.
+    /// The function written to, if it has messages: a pending message may be due.
     pub may_send: Option<FunctionId>,
 }
 
 doorbell_sim::stats! {
-    /// What the host bridge counts.
+    /// Counters of the host bridge.
     pub struct HostBridgeStats {
         /// Configuration reads.
         config_reads,
@@ -87,7 +87,7 @@ doorbell_sim::stats! {
         config_writes,
         /// Configuration accesses to functions that do not exist.
         absent_functions,
-        /// Configuration accesses that are not aligned to their size, or wider than four bytes.
+        /// Configuration accesses that are unaligned or wider than four bytes.
         odd_accesses,
     }
 }
@@ -95,7 +95,7 @@ doorbell_sim::stats! {
 /// A function in the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    /// The bridge in front of it, by its index; `None` on the root bus.
+    /// Index of the bridge in front of it; `None` on the root bus.
     pub above: Option<usize>,
     pub place: Place,
     pub space: ConfigSpace,
@@ -106,21 +106,21 @@ pub(crate) fn bridges_above(members: &[Member], index: usize) -> impl Iterator<I
     std::iter::successors(members[index].above, |bridge| members[*bridge].above)
 }
 
-/// The live bridge and the functions behind it.
+/// The host bridge and the functions behind it.
 #[derive(Clone, Debug)]
 pub struct HostBridge {
     config: HostBridgeConfig,
     /// The host bridge's own registers.
     own: ConfigSpace,
-    /// In the order of the list of slots, which is a [`FunctionId`].
+    /// Indexed by [`FunctionId`], in the order of the list of slots.
     members: Vec<Member>,
-    /// What is decoded now; made again when a configuration write changes it.
+    /// Decoded address ranges; rebuilt when a configuration write changes them.
     decoder: Decoder,
-    /// Its counters.
+    /// Counters.
     pub stats: HostBridgeStats,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostBridgeState {
     own: ConfigSpaceState,
@@ -129,7 +129,7 @@ pub struct HostBridgeState {
 }
 
 impl HostBridgeState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 2;
 }
 
@@ -152,7 +152,7 @@ impl EcamAddress {
 }
 
 impl HostBridge {
-    /// A bridge with these functions behind it.
+    /// A host bridge with these functions behind it.
     pub fn new(config: HostBridgeConfig, slots: Vec<Slot>) -> Result<HostBridge, SlotError> {
         let own = ConfigSpace::new(FunctionIdentity::gpex_host_bridge());
         let (mut members, mut bridges): (Vec<Member>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -187,7 +187,7 @@ impl HostBridge {
         Ok(HostBridge { config, own, members, decoder, stats })
     }
 
-    /// A function's registers, for the function itself.
+    /// A function's registers, mutable.
     pub fn function_mut(&mut self, id: FunctionId) -> &mut ConfigSpace {
         &mut self.members[id.0].space
     }
@@ -197,7 +197,8 @@ impl HostBridge {
         &self.members[id.0].space
     }
 
-    /// Which function a configuration access reaches: bridges pass it on by the numbers that software has given their buses.
+    /// Index of the function that a configuration access reaches; bridges forward it by the bus numbers that
+    /// software has assigned.
     fn find(&self, address: &EcamAddress) -> Option<usize> {
         let mut above = None;
         if address.bus != 0 {
@@ -219,7 +220,7 @@ impl HostBridge {
         })
     }
 
-    /// Which register of which function an offset into ECAM means now, as `lspci` and the specification name them.
+    /// Function and register at an ECAM offset, named as in `lspci` and the specification.
     pub fn ecam_name(&self, offset: u64) -> String {
         let address = EcamAddress::new(offset);
         let kind = self
@@ -310,23 +311,24 @@ impl HostBridge {
         bridges_above(&self.members, index).any(|above| above == bridge)
     }
 
-    /// Which function answers a memory access.
+    /// Target of a memory access.
     pub fn decode_memory(&self, addr: u64) -> Option<Decoded> {
         self.decoder.memory(addr)
     }
 
-    /// Which function answers an I/O access.
+    /// Target of an I/O access.
     pub fn decode_io(&self, port: u64) -> Option<Decoded> {
         self.decoder.io(port)
     }
 
-    /// The interrupt controller's source of a pin (1 to 4 for INTA to INTD) of a device on the root bus.
+    /// Interrupt controller source of a pin (1 to 4 for INTA to INTD) of a device on the root bus.
     pub fn intx_irq(&self, device: u8, pin: u8) -> u32 {
         assert!((1..=4).contains(&pin), "PCI has no interrupt pin {pin}");
         self.config.first_intx_irq + (u32::from(device) + u32::from(pin) - 1) % INTX_LINES
     }
 
-    /// The source of a function's pin. A bridge joins the pins behind it to its own, turned by the devices' numbers.
+    /// Interrupt source of a function's pin. A bridge connects the pins behind it to its own, rotated by the
+    /// device numbers.
     fn source_of(&self, index: usize) -> u32 {
         let mut pin = self.members[index].space.identity().interrupt_pin;
         let mut device = self.members[index].place.device;
@@ -337,12 +339,12 @@ impl HostBridge {
         self.intx_irq(device, pin)
     }
 
-    /// Drives a function's interrupt, before masks. Returns whether its pin's level has changed.
+    /// Sets a function's interrupt, before masking. Returns whether its pin's level has changed.
     pub fn set_interrupt(&mut self, id: FunctionId, level: bool) -> bool {
         self.members[id.0].space.set_interrupt(level)
     }
 
-    /// The levels of the interrupt controller's sources, with their numbers; devices share them.
+    /// Numbers and levels of the interrupt controller's sources; devices share them.
     pub fn intx_levels(&self) -> [(u32, bool); INTX_LINES as usize] {
         let first = self.config.first_intx_irq;
         let mut levels = [first, first + 1, first + 2, first + 3].map(|source| (source, false));
@@ -354,7 +356,7 @@ impl HostBridge {
         levels
     }
 
-    /// What a function is called on the bus: its bus as software has numbered it, its device and its function.
+    /// Requester ID of a function: bus number as assigned by software, device and function number.
     pub fn requester_id(&self, id: FunctionId) -> u16 {
         let Member { above, place: Place { device, function, .. }, .. } = &self.members[id.0];
         let windows = above.and_then(|bridge| self.members[bridge].space.windows());
@@ -362,7 +364,7 @@ impl HostBridge {
         u16::from(bus) << 8 | u16::from(*device) << 3 | u16::from(*function)
     }
 
-    /// Whether a function may start DMA, and all bridges on its way pass it on.
+    /// Whether a function may start DMA and all bridges on its path forward it.
     pub fn bus_master(&self, id: FunctionId) -> bool {
         let is_master = |index: usize| self.members[index].space.bus_master();
         is_master(id.0) && bridges_above(&self.members, id.0).all(is_master)
@@ -378,37 +380,41 @@ impl HostBridge {
         self.decoder = Decoder::new(&self.members);
     }
 
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> HostBridgeState {
         let functions = self.members.iter().map(|member| (member.place, member.space.save())).collect();
         HostBridgeState { own: self.own.save(), functions, stats: self.stats.clone() }
     }
 
-    /// What of the functions' messages is not in their registers, for those that have messages, in the order of the list.
+    /// Saved message state of all functions with messages, in list order.
     pub fn save_messages(&self) -> Vec<MessagesState> {
         self.members.iter().filter_map(|member| member.space.save_messages()).collect()
     }
 
-    /// Takes that over, if it is of as many functions with as many vectors.
+    /// Restores the message state for the same number of functions and vectors.
     pub fn restore_messages(&mut self, states: Vec<MessagesState>) -> Result<(), SnapshotError> {
         let have = |member: &&mut Member| member.space.identity().has_messages();
         let mut members: Vec<&mut Member> = self.members.iter_mut().filter(have).collect();
         if members.len() != states.len() {
-            let problem = format!("{} functions have messages, not {}", states.len(), members.len());
+            let problem = format!(
+                "the saved state has messages of {} functions, the machine has {}",
+                states.len(),
+                members.len()
+            );
             return Err(SnapshotError::Inconsistent { name: "pci.messages".into(), problem });
         }
         members.iter_mut().zip(states).try_for_each(|(member, state)| member.space.restore_messages(state))
     }
 
-    /// Takes a saved state over, if it has the same functions.
+    /// Restores a saved state with the same functions.
     pub fn restore(&mut self, state: HostBridgeState) -> Result<(), SnapshotError> {
         let places: Vec<Place> = state.functions.iter().map(|(place, _)| *place).collect();
         if places != self.members.iter().map(|member| member.place).collect::<Vec<_>>() {
             let list: Vec<String> = places.iter().map(Place::to_string).collect();
-            let problem = format!("it has functions at {}", list.join(", "));
+            let problem = format!("the saved state has functions at {}", list.join(", "));
             return Err(SnapshotError::Inconsistent { name: "pci".into(), problem });
         }
-        // All or nothing: a function that refuses must not leave others changed.
+        // All or nothing: if one function rejects its state, no other may have changed.
         let (mut own, mut members) = (self.own.clone(), self.members.clone());
         own.restore(state.own)?;
         for (member, (_, saved)) in members.iter_mut().zip(state.functions) {

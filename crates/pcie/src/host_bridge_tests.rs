@@ -26,13 +26,13 @@ const fn behind(bridge: u8, device: u8) -> Place {
     Place { behind: Some(bridge), device, function: 0 }
 }
 
-/// The first word of a function's configuration space.
+/// ECAM offset of a function's configuration space.
 const fn ecam(bus: u64, device: u64, function: u64) -> u64 {
     bus << 20 | device << 15 | function << 12
 }
 
 #[test]
-fn a_bus_scan_finds_the_bridge_and_the_devices_and_nothing_else() {
+fn a_bus_scan_finds_exactly_the_bridge_and_the_devices() {
     let mut bridge = bridge(&[1, 31]);
     let mut found = Vec::new();
     for slot in 0..1u64 << 16 {
@@ -49,7 +49,7 @@ fn a_bus_scan_finds_the_bridge_and_the_devices_and_nothing_else() {
 }
 
 #[test]
-fn accesses_are_decoded_by_what_software_assigned() {
+fn accesses_are_decoded_by_assigned_base_addresses() {
     let mut bridge = bridge(&[1, 2]);
     assert_eq!(bridge.config_write(NIC + 0x10, B4, 0x4000_0000), ConfigWrite::default());
     assert_eq!(bridge.decode_memory(0x4000_0000), None, "memory is not enabled yet");
@@ -71,7 +71,7 @@ fn accesses_are_decoded_by_what_software_assigned() {
 }
 
 #[test]
-fn of_overlapping_registers_the_first_function_answers_until_it_moves_away() {
+fn of_overlapping_registers_the_first_listed_function_responds() {
     let mut bridge = bridge(&[3, 5]);
     for device in [5, 3] {
         bridge.config_write(device * NIC + 0x10, B4, 0x4000_0000);
@@ -91,7 +91,7 @@ fn pins_are_swizzled_over_four_sources_by_device_number() {
 }
 
 #[test]
-fn devices_that_share_a_source_hold_it_until_the_last_lets_go() {
+fn a_shared_source_is_asserted_until_the_last_device_deasserts_it() {
     let mut bridge = bridge(&[1, 5, 2]);
     let [one, five] = [FunctionId(0), FunctionId(1)];
     assert!(bridge.set_interrupt(one, true) && bridge.set_interrupt(five, true));
@@ -116,7 +116,7 @@ fn a_sleeping_device_neither_decodes_nor_interrupts() {
 }
 
 #[test]
-fn trees_that_cannot_be_are_refused() {
+fn invalid_trees_are_rejected() {
     let refused = |slots| HostBridge::new(HostBridgeConfig::default(), slots).unwrap_err();
     let (host, four) = (Place::root(0), Place::root(4));
     assert_eq!(refused(vec![nic(host)]), SlotError::HostBridge(0, host));
@@ -131,7 +131,7 @@ fn trees_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_device_with_several_functions_says_so_in_each() {
+fn each_function_of_a_multifunction_device_has_the_multifunction_bit() {
     let four = Place::root(4);
     let mut bridge = with(vec![nic(four), nic(Place { function: 3, ..four }), nic(Place::root(5))]);
     let kinds = [(4, 0), (4, 3), (5, 0)].map(|(device, f)| bridge.config_read(ecam(0, device, f) + 0x0e, B1));
@@ -139,18 +139,20 @@ fn a_device_with_several_functions_says_so_in_each() {
     assert_eq!(bridge.config_read(ecam(0, 4, 1), B4), 0xffff_ffff);
 }
 
-/// A bridge at device 2, behind it a NIC at device 3 and a further bridge at device 1, behind which a NIC is at device 2.
+/// A bridge at device 2; behind it a NIC at device 3 and a second bridge at device 1, which has a NIC at
+/// device 2.
 fn two_bridges_deep() -> HostBridge {
     with(vec![pci_bridge(Place::root(2)), pci_bridge(behind(0, 1)), nic(behind(0, 3)), nic(behind(1, 2))])
 }
 
-/// What an operating system's scan does: numbers for buses, windows, base addresses.
+/// The settings of an operating system's scan: bus numbers, windows, base addresses.
 fn scanned() -> HostBridge {
     let mut bridge = two_bridges_deep();
     let (outer, inner) = (ecam(0, 2, 0), ecam(1, 1, 0));
     bridge.config_write(outer + 0x18, B4, 0x0002_0100);
     bridge.config_write(inner + 0x18, B4, 0x0002_0201);
-    // The outer one passes on 2 MiB of memory, the inner one the second of them; I/O from 0x1000 to 0x1fff.
+    // The outer bridge forwards 2 MiB of memory, the inner one the second MiB of them; both I/O from 0x1000
+    // to 0x1fff.
     bridge.config_write(outer + 0x20, B4, 0x4010_4000);
     bridge.config_write(inner + 0x20, B4, 0x4010_4010);
     for at in [outer, inner] {
@@ -166,7 +168,7 @@ fn scanned() -> HostBridge {
 }
 
 #[test]
-fn configuration_accesses_find_their_bus_by_the_numbers_that_bridges_were_given() {
+fn configuration_accesses_are_routed_by_assigned_bus_numbers() {
     let mut bridge = two_bridges_deep();
     assert_eq!(bridge.config_read(ecam(0, 2, 0), B4), 0x244e_8086);
     assert_eq!(bridge.config_read(ecam(0, 2, 0) + 0x08, B4), 0x0604_0092);
@@ -181,7 +183,7 @@ fn configuration_accesses_find_their_bus_by_the_numbers_that_bridges_were_given(
     }
     let names = [ecam(0, 2, 0), ecam(2, 2, 0), ecam(3, 0, 0)].map(|at| bridge.ecam_name(at + 0x19));
     assert_eq!(names, ["00:02.0 Secondary Bus Number", "02:02.0 Base Address 2", "03:00.0 Base Address 2"]);
-    // Other numbers: the same functions are found there.
+    // With other bus numbers the same functions are found there.
     bridge.config_write(ecam(0, 2, 0) + 0x18, B4, 0x0009_0500);
     bridge.config_write(ecam(5, 1, 0) + 0x18, B4, 0x0009_0905);
     assert_eq!(bridge.config_read(ecam(9, 2, 0), B4), 0x0002_d00b);
@@ -189,43 +191,43 @@ fn configuration_accesses_find_their_bus_by_the_numbers_that_bridges_were_given(
 }
 
 #[test]
-fn windows_let_through_what_lies_in_all_of_them() {
+fn an_access_must_be_inside_all_windows_on_its_path() {
     let mut bridge = scanned();
     let (near, far) = (FunctionId(2), FunctionId(3));
     assert_eq!(bridge.decode_memory(0x4000_0010), Some(Decoded { function: near, bar: 0, offset: 0x10 }));
     assert_eq!(bridge.decode_memory(0x4010_0010), Some(Decoded { function: far, bar: 0, offset: 0x10 }));
     assert_eq!(bridge.decode_io(0x1041), Some(Decoded { function: far, bar: 1, offset: 1 }));
-    // The inner window moves away; half of the outer one is closed.
+    // Moves the inner window away from the inner NIC.
     bridge.config_write(ecam(1, 1, 0) + 0x20, B4, 0x4000_4000);
     assert_eq!(bridge.decode_memory(0x4010_0010), None);
     assert!(bridge.decode_memory(0x4000_0010).is_some());
-    // What is not in the plain window may be in the prefetchable one, beyond 4 GiB too.
+    // An address outside the plain window may be in the prefetchable one, also above 4 GiB.
     bridge.config_write(ecam(1, 1, 0) + 0x24, B4, 0x4010_4010);
     assert!(bridge.decode_memory(0x4010_0010).is_some());
     assert_eq!(bridge.config_read(ecam(1, 1, 0) + 0x24, B4), 0x4011_4011, "64-bit addresses");
     bridge.config_write(ecam(1, 1, 0) + 0x28, B4, 1);
     assert_eq!(bridge.decode_memory(0x4010_0010), None);
-    // A bridge whose memory is switched off passes nothing on, one without I/O no I/O.
+    // A bridge with memory disabled forwards no memory accesses, one with I/O disabled no I/O accesses.
     bridge.config_write(ecam(0, 2, 0) + 0x04, B2, 0x5);
     assert_eq!((bridge.decode_memory(0x4000_0010), bridge.decode_io(0x1001).is_some()), (None, true));
     bridge.config_write(ecam(0, 2, 0) + 0x04, B2, 0x6);
     assert_eq!((bridge.decode_memory(0x4000_0010).is_some(), bridge.decode_io(0x1001)), (true, None));
-    // A base address register that a window ends within answers as far as the window goes.
+    // A base address register partly inside a window responds only there.
     bridge.config_write(ecam(1, 3, 0) + 0x10, B4, 0x400f_0000);
     bridge.config_write(ecam(0, 2, 0) + 0x20, B4, 0x4000_4000);
     assert!(bridge.decode_memory(0x400f_ffff).is_some() && bridge.decode_memory(0x4010_0000).is_none());
 }
 
 #[test]
-fn dma_needs_every_bridge_on_its_way_and_pins_are_turned_by_each() {
+fn dma_needs_bus_mastering_in_every_bridge_and_pins_rotate_at_each() {
     let mut bridge = scanned();
     let (near, far) = (FunctionId(2), FunctionId(3));
     assert!(bridge.bus_master(near) && bridge.bus_master(far));
     let write = bridge.config_write(ecam(1, 1, 0) + 0x04, B2, 0x3);
     assert_eq!(write.bus_master_changed, [FunctionId(1), far]);
     assert!(bridge.bus_master(near) && !bridge.bus_master(far));
-    // INTA of device 3 is D at the outer bridge; INTA of device 2 is C at the inner one and, its device being 1, D at the outer one,
-    // whose device is 2: source 2 + 3.
+    // INTA of device 3 is INTD at the outer bridge. INTA of device 2 is INTC at the inner bridge, which is
+    // device 1, so INTD at the outer bridge. That is device 2: source 2 + 3.
     assert!(bridge.set_interrupt(near, true));
     let expected = bridge.intx_irq(2, 4);
     assert_eq!(bridge.intx_levels().into_iter().find(|(_, level)| *level), Some((expected, true)));
@@ -235,13 +237,13 @@ fn dma_needs_every_bridge_on_its_way_and_pins_are_turned_by_each() {
 }
 
 #[test]
-fn the_reset_of_a_secondary_bus_resets_all_that_is_behind_it() {
+fn a_secondary_bus_reset_resets_all_functions_behind_the_bridge() {
     let mut bridge = scanned();
     let write = bridge.config_write(ecam(0, 2, 0) + 0x3e, B2, 0x40);
     assert_eq!(write.reset, [FunctionId(1), FunctionId(2), FunctionId(3)]);
     assert_eq!((bridge.decode_memory(0x4000_0010), bridge.bus_master(FunctionId(2))), (None, false));
-    assert_eq!(bridge.config_read(ecam(1, 1, 0) + 0x18, B4), 0, "numbers are gone");
-    assert_eq!(bridge.config_write(ecam(0, 2, 0) + 0x3e, B2, 0x40).reset, [], "it is held already");
+    assert_eq!(bridge.config_read(ecam(1, 1, 0) + 0x18, B4), 0, "bus numbers are cleared");
+    assert_eq!(bridge.config_write(ecam(0, 2, 0) + 0x3e, B2, 0x40).reset, [], "already in reset");
     assert_eq!(bridge.config_write(ecam(0, 2, 0) + 0x3e, B2, 0).reset, []);
     let saved = scanned().save();
     let mut copy = two_bridges_deep();
@@ -250,7 +252,7 @@ fn the_reset_of_a_secondary_bus_resets_all_that_is_behind_it() {
 }
 
 #[test]
-fn a_saved_bridge_decodes_as_before_and_a_machine_with_other_devices_refuses_it() {
+fn a_restored_bridge_decodes_as_before_and_other_devices_reject_the_state() {
     let mut bridge = bridge(&[1]);
     bridge.config_write(NIC + 0x10, B4, 0x4000_0000);
     bridge.config_write(NIC + 0x04, B1, 0x2);
@@ -280,7 +282,7 @@ fn odd_accesses_are_counted() {
 
 proptest! {
     #[test]
-    fn decoding_agrees_with_asking_every_function(
+    fn decoding_matches_a_search_of_all_functions(
         writes in prop::collection::vec((1u64..5, 0usize..4, 0u64..8), 1..60),
         probes in prop::collection::vec(0u64..8 * 0x2_0000, 20),
     ) {

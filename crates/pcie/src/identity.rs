@@ -1,27 +1,26 @@
-//! What makes one PCI function differ from another before software has touched it: identifiers,
-//! base address registers, capabilities.
+//! Description of a PCI function at reset: identifiers, base address registers, capabilities.
 
 use std::mem::discriminant;
 
 use crate::messages::ENTRY_BYTES;
 
-/// Base address registers of a type 0 header.
+/// Base address registers per type 0 header.
 pub const BARS: usize = 6;
 
-/// What a base address register asks for.
+/// Kind and size of a base address register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BarKind {
-    /// Not implemented, or the upper half of the 64-bit one before it.
+    /// Not implemented, or the upper half of the preceding 64-bit register.
     #[default]
     None,
-    /// Memory anywhere below 4 GiB.
+    /// Memory below 4 GiB.
     Memory32 {
         /// A power of two from 16 bytes.
         bytes: u64,
         /// Reading has no side effects.
         prefetchable: bool,
     },
-    /// Memory anywhere; takes two registers.
+    /// Memory at any address; takes two registers.
     Memory64 {
         /// A power of two from 16 bytes.
         bytes: u64,
@@ -36,7 +35,7 @@ pub enum BarKind {
 }
 
 impl BarKind {
-    /// The size asked for; 0 if none is.
+    /// Requested size; 0 if not implemented.
     pub const fn bytes(self) -> u64 {
         match self {
             BarKind::None => 0,
@@ -46,7 +45,7 @@ impl BarKind {
         }
     }
 
-    /// The read-only type bits in the register's lowest byte.
+    /// Read-only type bits in the register's lowest byte.
     pub const fn type_bits(self) -> u32 {
         match self {
             BarKind::None => 0,
@@ -57,27 +56,27 @@ impl BarKind {
     }
 }
 
-/// An entry of the capability list, at a place that the device's manual fixes.
+/// An entry of the capability list, at the offset given in the device's manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// Power management with the states D0 and D3hot.
     PowerManagement {
         /// Offset in configuration space, a multiple of four from 0x40.
         offset: u8,
-        /// The PMC register: version and what the function can do. D1 and D2 are not offered.
+        /// PMC register: version and supported features. D1 and D2 are not supported.
         capabilities: u16,
-        /// The function keeps its registers on the way from D3hot to D0.
+        /// The function keeps its registers on the transition from D3hot to D0.
         no_soft_reset: bool,
     },
     /// Message signalled interrupts in configuration space.
     Msi {
         /// Offset in configuration space, a multiple of four from 0x40.
         offset: u8,
-        /// How many messages it asks for: a power of two up to 32.
+        /// Number of messages requested: a power of two up to 32.
         messages: u8,
-        /// Addresses have 64 bits, and not 32.
+        /// Whether addresses have 64 bits instead of 32.
         wide: bool,
-        /// Each vector can be masked.
+        /// Whether each vector can be masked.
         masks: bool,
     },
     /// Message signalled interrupts in a table behind a base address register.
@@ -97,33 +96,33 @@ pub enum Capability {
 /// Bytes of a vendor capability's header: ID, next pointer, length.
 pub(crate) const VENDOR_HEADER: usize = 3;
 
-/// Where a function has what MSI-X asks for.
+/// MSI-X capability of a function, and location of its structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsiX {
     /// Offset in configuration space, a multiple of four from 0x40.
     pub offset: u8,
-    /// How many vectors, 1 to 2048.
+    /// Number of vectors, 1 to 2048.
     pub vectors: u16,
-    /// The table: the number of a base address register that asks for memory, and the offset behind it, a multiple of eight.
+    /// Table: number of a memory base address register, and offset from its base, a multiple of eight.
     pub table: (u8, u32),
-    /// The pending bits, likewise.
+    /// Pending bits, likewise.
     pub pending: (u8, u32),
 }
 
 impl MsiX {
-    /// Bytes of the table.
+    /// Size of the table in bytes.
     pub fn table_bytes(&self) -> u64 {
         ENTRY_BYTES * u64::from(self.vectors)
     }
 
-    /// Bytes of the pending bits, whole quadwords.
+    /// Size of the pending bits in bytes, whole quadwords.
     pub fn pending_bytes(&self) -> u64 {
         8 * u64::from(self.vectors).div_ceil(64)
     }
 }
 
 impl Capability {
-    /// Where it lies.
+    /// Offset in configuration space.
     pub const fn offset(self) -> u8 {
         match self {
             Capability::PowerManagement { offset, .. }
@@ -133,7 +132,7 @@ impl Capability {
         }
     }
 
-    /// How many bytes it has.
+    /// Size in bytes.
     pub const fn bytes(self) -> u8 {
         match self {
             Capability::PowerManagement { .. } => 8,
@@ -149,26 +148,27 @@ impl Capability {
     }
 }
 
-/// What the registers behind the common ones are.
+/// Layout of the registers after the common ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderType {
-    /// A function's: six base address registers, a subsystem.
+    /// A function: six base address registers and subsystem IDs.
     #[default]
     Function,
-    /// A bridge's to another PCI bus: bus numbers and windows. It has neither base address registers nor a subsystem here.
+    /// A bridge to another PCI bus: bus numbers and windows. Here it has no base address registers and no
+    /// subsystem IDs.
     Bridge,
 }
 
-/// Power states that a function can be in.
+/// Power states of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
-    /// Working.
+    /// Operational.
     D0,
-    /// Off but for configuration accesses.
+    /// Off, except for configuration accesses.
     D3Hot,
 }
 
-/// A function as it comes out of reset.
+/// A function as after reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionIdentity {
     /// Vendor ID.
@@ -187,13 +187,13 @@ pub struct FunctionIdentity {
     pub bars: [BarKind; BARS],
     /// 1 to 4 for INTA to INTD, 0 for none.
     pub interrupt_pin: u8,
-    /// Minimum grant and maximum latency, of interest to old software only.
+    /// Minimum grant and maximum latency, used by old software only.
     pub min_grant_max_latency: [u8; 2],
-    /// The capability list, in the order in which it is linked.
+    /// The capability list, in link order.
     pub capabilities: Vec<Capability>,
-    /// The function is PCI Express: configuration space beyond 256 bytes exists (and is empty).
+    /// Whether the function is PCI Express: configuration space beyond 256 bytes exists (and is empty).
     pub extended_space: bool,
-    /// The form of its header.
+    /// Header layout.
     pub header: HeaderType,
 }
 
@@ -216,8 +216,8 @@ impl FunctionIdentity {
         }
     }
 
-    /// A bridge between two buses: the PCI bridge of Intel's I/O controller hubs, as QEMU's `i82801b11-bridge` has it but for its list
-    /// of capabilities, which is empty here.
+    /// A bridge between two buses: the PCI bridge of Intel's I/O controller hubs, like QEMU's
+    /// `i82801b11-bridge` but without its capabilities.
     pub fn pci_bridge() -> FunctionIdentity {
         FunctionIdentity {
             vendor: 0x8086,
@@ -235,7 +235,7 @@ impl FunctionIdentity {
         }
     }
 
-    /// Says what is wrong with the description; a wrong one is this program's bug.
+    /// Returns the error in the description, if any; an error is a bug in this program.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         for (index, bar) in self.bars.iter().enumerate() {
             let bytes = bar.bytes();
@@ -261,7 +261,7 @@ impl FunctionIdentity {
         for capability in &self.capabilities {
             let (start, bytes) = (usize::from(capability.offset()), usize::from(capability.bytes()));
             if start < 0x40 || start % 4 != 0 || start + bytes > 256 {
-                return Some("a capability does not lie on a word from 0x40 on");
+                return Some("a capability is not word-aligned at 0x40 or above");
             }
             if taken[start..start + bytes].iter_mut().any(|byte| std::mem::replace(byte, true)) {
                 return Some("two capabilities overlap");
@@ -272,7 +272,7 @@ impl FunctionIdentity {
             if !matches!(capability, Capability::Vendor { .. })
                 && self.capabilities[..index].iter().any(is_alike)
             {
-                return Some("a capability is there twice");
+                return Some("a capability is listed twice");
             }
             match capability {
                 Capability::PowerManagement { .. } => {}
@@ -283,7 +283,7 @@ impl FunctionIdentity {
                 }
                 Capability::MsiX(msix) if !self.fits(msix) => {
                     return Some(
-                        "MSI-X's vectors do not lie whole and apart behind a memory's base address register",
+                        "MSI-X's table and pending bits must be inside memory base address registers and not overlap",
                     );
                 }
                 Capability::MsiX(_) => {}
@@ -299,7 +299,7 @@ impl FunctionIdentity {
         None
     }
 
-    /// Whether MSI-X's table and pending bits have room where they are said to lie.
+    /// Whether MSI-X's table and pending bits are inside their base address registers and do not overlap.
     fn fits(&self, msix: &MsiX) -> bool {
         let parts = [(msix.table, msix.table_bytes()), (msix.pending, msix.pending_bytes())];
         let inside = |((bar, offset), bytes): ((u8, u32), u64)| {
@@ -313,7 +313,7 @@ impl FunctionIdentity {
         (1..=2048).contains(&msix.vectors) && parts.into_iter().all(inside) && apart
     }
 
-    /// What MSI-X asks for, if the function has it.
+    /// The MSI-X capability, if the function has it.
     pub(crate) fn msix(&self) -> Option<&MsiX> {
         self.capabilities.iter().find_map(|capability| match capability {
             Capability::MsiX(msix) => Some(msix),
@@ -321,7 +321,7 @@ impl FunctionIdentity {
         })
     }
 
-    /// Whether it can send messages in place of its interrupt pin.
+    /// Whether the function supports messages instead of its interrupt pin.
     pub(crate) fn has_messages(&self) -> bool {
         self.capabilities.iter().any(|capability| !matches!(capability, Capability::PowerManagement { .. }))
     }

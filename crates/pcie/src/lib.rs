@@ -1,11 +1,12 @@
-//! PCI as the guest sees it and as time feels it: configuration space, base address registers,
-//! interrupt pins, the host bridge that ties functions into the address map, and the path between a
-//! device and memory.
+//! PCI: configuration space, base address registers, interrupt pins and messages, the host bridge with its
+//! tree of buses, and the timed path between a device and memory.
 //!
-//! `config_space` is one function's registers (their table is `header`), `messages` its message signalled interrupts, `bridge` what a bridge's mean, `identity` says which function it
-//! is, `place` where it is, `host_bridge` ties them into a tree of
-//! buses, routes configuration accesses and interrupts, `decoder` decodes addresses, `path` prices transfers with a fixed latency, `link` as the transactions that they
-//! are. `function` is the interface of a device behind the registers, `network` that of one with a wire.
+//! `config_space` is one function's registers (tabulated in `header`), `messages` its message signalled
+//! interrupts, `bridge` the meaning of a bridge's registers. `identity` describes a function, `place` its
+//! position. `host_bridge` builds the tree of buses and routes configuration accesses and interrupts;
+//! `decoder` decodes addresses. `path` times transfers with a fixed latency, `link` as individual
+//! transactions. `function` is the interface of a device behind
+//! these registers, `network` that of one with a wire.
 
 #![forbid(unsafe_code)]
 

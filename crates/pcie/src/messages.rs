@@ -1,13 +1,14 @@
-//! Message signalled interrupts: MSI, whose registers all lie in configuration space, and MSI-X, whose table of messages and whose
-//! pending bits lie behind a base address register.
+//! Message signalled interrupts: MSI, with all registers in configuration space, and MSI-X, with its message
+//! table and pending bits behind a base address register.
 //!
-//! Document: PCI Local Bus Specification 3.0, section 6.8. Modelled: 32- and 64-bit addresses, several messages, masks and pending bits of
-//! each vector, MSI-X's function mask. While either is enabled, the function's pin stays down; if software enables both, which it
-//! must not, MSI-X is in force. A vector beyond the messages that software has granted uses the one with its low bits. The table is
-//! memory at any width, its reserved bits included; the pending bits can only be read.
+//! Document: PCI Local Bus Specification 3.0, section 6.8. Modelled: 32- and 64-bit addresses, multiple
+//! messages, per-vector masks and pending bits, MSI-X's function mask. While either is enabled, the
+//! function's interrupt pin is deasserted; if software enables both, which it must not, MSI-X is used. A
+//! vector beyond the messages that software has allocated uses the one with its low bits. The table is memory
+//! at any access width, including its reserved bits; the pending bits are read-only.
 //!
-//! A message is a write of four bytes by the function, on its own way to memory; sending it is the owner's affair. One that is masked
-//! is pending, until the mask goes or the function withdraws it.
+//! A message is a four-byte write by the function on its path to memory; the owner sends it. A masked message
+//! stays pending until it is unmasked or the function withdraws it.
 
 use std::ops::Range;
 
@@ -20,26 +21,26 @@ use crate::identity::{Capability, FunctionIdentity};
 
 pub(crate) const MSI_ID: u8 = 0x05;
 pub(crate) const MSIX_ID: u8 = 0x11;
-/// Where either has its control register.
+/// Offset of the control register of both capabilities.
 const CONTROL: usize = 2;
 const MSI_ENABLE: u16 = 1 << 0;
-/// How many messages the function asks for, and how many software grants, as powers of two.
-const MSI_ASKED: u16 = 7 << 1;
+/// Messages requested by the function, and messages allocated by software, as powers of two.
+const MSI_REQUESTED: u16 = 7 << 1;
 const MSI_GRANTED: u16 = 7 << 4;
 const MSI_64_BIT: u16 = 1 << 7;
 const MSI_MASKS: u16 = 1 << 8;
 const MSIX_MASK: u16 = 1 << 14;
 const MSIX_ENABLE: u16 = 1 << 15;
-/// Bytes of an entry of MSI-X's table: address, data, vector control.
+/// Bytes per entry of MSI-X's table: address, data, vector control.
 pub(crate) const ENTRY_BYTES: u64 = 16;
-/// In an entry's vector control.
+/// Mask bit in an entry's vector control.
 const VECTOR_MASK: u8 = 1 << 0;
 const VECTOR_CONTROL: usize = 12;
 const PENDING_BITS: u64 = 64;
-/// A message is written as a whole doubleword.
+/// Messages are written as aligned doublewords.
 const ADDRESS_MASK: u64 = !3;
 
-/// A message signalled interrupt: what is written where.
+/// A message signalled interrupt: a write of data to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The address written to, a multiple of four.
@@ -48,22 +49,22 @@ pub struct Message {
     pub data: u32,
 }
 
-/// What of a function's messages is not in its configuration space's bytes. This is also what a snapshot keeps.
+/// Message state of a function that is not in its configuration space's bytes; also the saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagesState {
     /// MSI's pending bits.
     msi: u32,
-    /// MSI-X's table, entry by entry.
+    /// MSI-X's table, as bytes.
     table: Vec<u8>,
     /// MSI-X's pending bits.
     pending: Vec<u64>,
 }
 
 impl MessagesState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 1;
 
-    /// As a function has it after reset: all of MSI-X's vectors are masked.
+    /// State after reset: all MSI-X vectors are masked.
     pub(crate) fn new(identity: &FunctionIdentity) -> MessagesState {
         let vectors = identity.msix().map_or(0, |msix| usize::from(msix.vectors));
         let mut entry = [0; ENTRY_BYTES as usize];
@@ -88,7 +89,7 @@ impl MessagesState {
     }
 }
 
-/// MSI's registers as they lie in configuration space (section 6.8.1).
+/// Positions of MSI's registers in configuration space (section 6.8.1).
 struct Msi {
     at: usize,
     control: u16,
@@ -101,13 +102,13 @@ impl Msi {
         self.control & MSI_ENABLE != 0
     }
 
-    /// How many messages software has granted.
+    /// Number of messages allocated by software.
     fn granted(&self) -> u32 {
         1 << ((self.control & MSI_GRANTED) >> MSI_GRANTED.trailing_zeros())
     }
 }
 
-/// Lays a capability's registers out: their reset values, and which bits software may write.
+/// Initializes a capability's registers: reset values and writable bits.
 pub(crate) fn lay_out(
     capability: &Capability,
     bytes: &mut [u8; CONFIG_BYTES],
@@ -120,11 +121,11 @@ pub(crate) fn lay_out(
     match *capability {
         Capability::PowerManagement { .. } | Capability::Vendor { .. } => {}
         Capability::Msi { messages, wide, masks, .. } => {
-            let asked = (messages.trailing_zeros() as u16) << MSI_ASKED.trailing_zeros();
+            let requested = (messages.trailing_zeros() as u16) << MSI_REQUESTED.trailing_zeros();
             let shape = if wide { MSI_64_BIT } else { 0 } | if masks { MSI_MASKS } else { 0 };
             let data = if wide { 12 } else { 8 };
             put(bytes, 0, MSI_ID.into(), 1);
-            put(bytes, CONTROL, (asked | shape).into(), 2);
+            put(bytes, CONTROL, (requested | shape).into(), 2);
             put(writable, CONTROL, (MSI_ENABLE | MSI_GRANTED).into(), 2);
             put(writable, 4, ADDRESS_MASK as u32, 4);
             put(writable, data, 0xffff, 2);
@@ -154,7 +155,7 @@ impl ConfigSpace {
         Some(Msi { at, control, data, masks: data + 4 })
     }
 
-    /// MSI-X's control register, if the function has it.
+    /// MSI-X's control register, if the function has MSI-X.
     fn msix_control(&self) -> Option<u16> {
         let at = usize::from(self.identity().msix()?.offset);
         Some(self.half(at + CONTROL))
@@ -164,12 +165,13 @@ impl ConfigSpace {
         self.msix_control().is_some_and(|control| control & MSIX_ENABLE != 0)
     }
 
-    /// Whether software has put messages in the place of the interrupt pin.
+    /// Whether software has enabled messages instead of the interrupt pin.
     pub fn sends_messages(&self) -> bool {
         self.msix_enabled() || self.msi().is_some_and(|msi| msi.enabled())
     }
 
-    /// The function's interrupt `vector`: the message to send now, if messages are enabled; one that is masked becomes pending.
+    /// Raises the function's interrupt `vector`. Returns the message to send now, if messages are enabled; a
+    /// masked one becomes pending.
     pub fn raise(&mut self, vector: u16) -> Option<Message> {
         if self.msix_enabled() {
             let vectors = self.identity().msix()?.vectors;
@@ -183,7 +185,7 @@ impl ConfigSpace {
         self.take_msi(&msi, vector)
     }
 
-    /// What `vector` was raised for has gone: if its message is still pending, it is not sent (section 6.8.3.4).
+    /// Withdraws the interrupt of `vector`: a message still pending is not sent (section 6.8.3.4).
     pub fn withdraw(&mut self, vector: u16) {
         if let Some(msix) = self.identity().msix() {
             let vector = usize::from(vector % msix.vectors);
@@ -194,7 +196,8 @@ impl ConfigSpace {
         }
     }
 
-    /// A message that was pending and is masked no more; it is then no longer pending. Ask until there is none.
+    /// Returns a pending message that is no longer masked, and clears its pending bit. Call until there is
+    /// none.
     pub fn due_message(&mut self) -> Option<Message> {
         if self.msix_enabled() {
             let vectors = usize::from(self.identity().msix()?.vectors);
@@ -227,29 +230,29 @@ impl ConfigSpace {
         self.messages.msi &= !(1 << vector);
         let upper = if msi.control & MSI_64_BIT != 0 { self.word(msi.at + 8) } else { 0 };
         let address = u64::from(upper) << 32 | u64::from(self.word(msi.at + 4));
-        // The vector's number takes the place of the data's low bits.
+        // The vector number replaces the low bits of the data.
         Some(Message { address, data: u32::from(self.half(msi.data)) & !(msi.granted() - 1) | vector })
     }
 
-    /// A byte of MSI's pending bits, if this is one.
+    /// A byte of MSI's pending bits, if `at` is one.
     pub(crate) fn msi_pending_byte(&self, at: usize) -> Option<u8> {
         let msi = self.msi().filter(|msi| msi.control & MSI_MASKS != 0)?;
         let index = at.checked_sub(msi.masks + 4)?;
         self.messages.msi.to_le_bytes().get(index).copied()
     }
 
-    /// Software may not be granted more messages than it was asked for; if it does so nevertheless, it gets as many as that.
+    /// Limits the allocated messages to the requested number, if software allocates more.
     pub(crate) fn settle_messages(&mut self) {
         let Some(msi) = self.msi().filter(Msi::enabled) else { return };
-        let asked = (msi.control & MSI_ASKED) >> MSI_ASKED.trailing_zeros();
+        let requested = (msi.control & MSI_REQUESTED) >> MSI_REQUESTED.trailing_zeros();
         let granted = (msi.control & MSI_GRANTED) >> MSI_GRANTED.trailing_zeros();
-        if granted > asked {
-            let control = msi.control & !MSI_GRANTED | asked << MSI_GRANTED.trailing_zeros();
+        if granted > requested {
+            let control = msi.control & !MSI_GRANTED | requested << MSI_GRANTED.trailing_zeros();
             self.set_half(msi.at + CONTROL, control);
         }
     }
 
-    /// Where in MSI-X's table or pending bits an access lands, if it does.
+    /// Position of an access in MSI-X's table or pending bits, if it hits them.
     fn vectors_at(&self, bar: u8, offset: u64) -> Option<(Structure, usize)> {
         let msix = self.identity().msix()?;
         let inside = |(own, first): (u8, u32), bytes: u64| {
@@ -260,7 +263,7 @@ impl ConfigSpace {
         table.or_else(|| inside(msix.pending, msix.pending_bytes()).map(|at| (Structure::Pending, at)))
     }
 
-    /// A load from behind a base address register, if MSI-X's table or pending bits lie there.
+    /// Reads MSI-X's table or pending bits; `None` if the access hits neither.
     pub fn read_vectors(&self, bar: u8, offset: u64, size: AccessSize) -> Option<u64> {
         let (structure, at) = self.vectors_at(bar, offset)?;
         let byte = |at: usize| match structure {
@@ -271,7 +274,8 @@ impl ConfigSpace {
         Some(bytes.rev().fold(0, |value, at| value << 8 | u64::from(byte(at).unwrap_or(0))))
     }
 
-    /// A store there, if they do; whoever makes it asks for messages that are due now.
+    /// Writes MSI-X's table; returns whether the access hits the table or the pending bits. The caller must
+    /// then send messages that are due.
     pub fn write_vectors(&mut self, bar: u8, offset: u64, size: AccessSize, value: u64) -> bool {
         let Some((structure, at)) = self.vectors_at(bar, offset) else { return false };
         if let Structure::Table = structure {
@@ -281,16 +285,16 @@ impl ConfigSpace {
         true
     }
 
-    /// The state to keep, for functions that have messages.
+    /// Returns the state to save, for functions with messages.
     pub fn save_messages(&self) -> Option<MessagesState> {
         self.identity().has_messages().then(|| self.messages.clone())
     }
 
-    /// Takes a saved state over, if it is of a function with as many vectors.
+    /// Restores a saved state of a function with the same number of vectors.
     pub fn restore_messages(&mut self, state: MessagesState) -> Result<(), SnapshotError> {
         let fresh = MessagesState::new(self.identity());
-        let asked = self.msi().map_or(0, |msi| 1 << ((msi.control & MSI_ASKED) >> 1));
-        let beyond = |state: &MessagesState| u64::from(state.msi) >> asked != 0;
+        let requested = self.msi().map_or(0, |msi| 1 << ((msi.control & MSI_REQUESTED) >> 1));
+        let beyond = |state: &MessagesState| u64::from(state.msi) >> requested != 0;
         let vectors = fresh.table.len() / ENTRY_BYTES as usize;
         let spare = |state: &MessagesState| {
             (vectors..64 * state.pending.len()).any(|vector| state.is_pending(vector))
@@ -300,7 +304,7 @@ impl ConfigSpace {
             || beyond(&state)
             || spare(&state)
         {
-            let problem = "it has other interrupt vectors".to_owned();
+            let problem = "the saved state has different interrupt vectors".to_owned();
             return Err(SnapshotError::Inconsistent { name: "pci function".into(), problem });
         }
         self.messages = state;
@@ -308,7 +312,7 @@ impl ConfigSpace {
     }
 }
 
-/// What of MSI-X lies behind a base address register.
+/// The structures of MSI-X behind a base address register.
 #[derive(Clone, Copy)]
 enum Structure {
     Table,

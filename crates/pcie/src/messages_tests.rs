@@ -1,4 +1,4 @@
-//! Tests that speak as a kernel does which hands out vectors, and a comparison with a naive model.
+//! Tests in the manner of a kernel that allocates vectors, and a comparison with a naive model.
 
 use AccessSize::{B1, B2, B4, B8};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::*;
 use crate::identity::MsiX;
 use crate::testing::{everything, function};
 
-/// Where [`everything`] has its capabilities and vectors.
+/// Positions of the capabilities and vectors of [`everything`].
 const MSI: u64 = 0x50;
 const MSIX: u64 = 0x70;
 const BAR: u8 = 4;
@@ -31,10 +31,10 @@ fn entry(space: &mut ConfigSpace, vector: u64, message: Message, masked: bool) {
 }
 
 #[test]
-fn the_list_is_linked_and_each_capability_says_what_it_has() {
+fn capabilities_are_linked_and_report_their_features() {
     let space = space();
     assert_eq!((space.read(0x34, B1), space.read(0x41, B1)), (0x40, 0x50));
-    assert_eq!(space.read(MSI, B4), 0x0184_7005, "four messages asked for, 64 bits, masks");
+    assert_eq!(space.read(MSI, B4), 0x0184_7005, "four messages requested, 64-bit addresses, masks");
     assert_eq!(space.read(MSIX, B4), 0x0045_0011, "70 vectors");
     assert_eq!((space.read(MSIX + 4, B4), space.read(MSIX + 8, B4)), (0x1004, 0x2004));
     let narrow = Capability::Msi { offset: 0x40, messages: 32, wide: false, masks: false };
@@ -50,17 +50,17 @@ fn messages_replace_the_pin_when_enabled() {
     assert_eq!((all.raise(1), all.interrupt_line()), (None, true));
     assert!(all.write(MSI + 2, B2, 0xffff).interrupt_changed);
     assert!(!all.interrupt_line());
-    assert_eq!(all.read(MSI + 2, B2), 0x01a5, "four messages are granted, as no more were asked for");
+    assert_eq!(all.read(MSI + 2, B2), 0x01a5, "only the four requested messages are allocated");
     let message = |data| Some(Message { address: 0x1_fee0_0120, data });
     assert_eq!([0, 1, 3, 6].map(|vector| all.raise(vector)), [0x4040, 0x4041, 0x4043, 0x4042].map(message));
     all.write(MSI + 2, B2, 1);
-    assert_eq!(all.raise(3), message(0x4041), "with one message granted, all vectors share it");
+    assert_eq!(all.raise(3), message(0x4041), "with one message allocated, all vectors share it");
     assert!(all.write(MSIX + 2, B2, 0x8000).interrupt_changed == all.interrupt_line());
-    assert_eq!(all.raise(0), None, "MSI-X is in force, and its vectors are masked");
+    assert_eq!(all.raise(0), None, "MSI-X is used, and its vectors are masked");
 }
 
 #[test]
-fn the_interrupt_disable_bit_is_the_pin_s_alone() {
+fn the_interrupt_disable_bit_affects_only_the_pin() {
     let mut all = space();
     all.write(0x04, B2, 0x0406);
     all.write(MSIX + 2, B2, 0x8000);
@@ -76,7 +76,7 @@ fn a_masked_vector_is_pending_until_it_is_unmasked_or_withdrawn() {
     entry(&mut all, 66, message, true);
     assert_eq!((all.raise(66), all.due_message()), (None, None));
     assert_eq!(all.read_vectors(BAR, PENDING + 8, B8), Some(4), "the second quadword");
-    assert!(all.write_vectors(BAR, PENDING + 8, B8, 0), "it is there, but can only be read");
+    assert!(all.write_vectors(BAR, PENDING + 8, B8, 0), "the pending bits are read-only");
     assert_eq!(all.read_vectors(BAR, PENDING + 8, B1), Some(4));
     all.write(MSIX + 2, B2, 0xc000);
     assert!(all.write_vectors(BAR, TABLE + 16 * 66 + 12, B1, 0));
@@ -91,7 +91,7 @@ fn a_masked_vector_is_pending_until_it_is_unmasked_or_withdrawn() {
 }
 
 #[test]
-fn msi_s_masks_and_pending_bits_lie_behind_its_data() {
+fn msi_masks_and_pending_bits_follow_its_data_register() {
     for (wide, mask) in [(true, 0x10), (false, 0x0c)] {
         let mut space = with(vec![Capability::Msi { offset: 0x40, messages: 2, wide, masks: true }]);
         space.write(0x40 + mask, B4, u64::MAX);
@@ -99,7 +99,7 @@ fn msi_s_masks_and_pending_bits_lie_behind_its_data() {
         space.write(0x42, B2, 0x11);
         assert_eq!((space.raise(1), space.read(0x44 + mask, B4)), (None, 2));
         space.write(0x44 + mask, B4, 0);
-        assert_eq!(space.read(0x44 + mask, B1), 2, "software cannot clear it");
+        assert_eq!(space.read(0x44 + mask, B1), 2, "software cannot clear a pending bit");
         space.write(0x40 + mask, B4, 1);
         assert_eq!(space.due_message().map(|message| message.data), Some(1));
         assert_eq!((space.due_message(), space.read(0x44 + mask, B4)), (None, 0));
@@ -111,7 +111,7 @@ fn msi_s_masks_and_pending_bits_lie_behind_its_data() {
 }
 
 #[test]
-fn a_reset_masks_every_vector_and_forgets_what_was_pending() {
+fn a_reset_masks_every_vector_and_clears_pending_bits() {
     let mut all = space();
     all.write(MSIX + 2, B2, 0x8000);
     all.raise(3);
@@ -123,20 +123,20 @@ fn a_reset_masks_every_vector_and_forgets_what_was_pending() {
 }
 
 #[test]
-fn what_lies_elsewhere_behind_the_register_is_the_device_s() {
+fn accesses_outside_table_and_pending_bits_go_to_the_device() {
     let mut all = space();
     let end = TABLE + 16 * u64::from(VECTORS);
     for (bar, offset) in [(BAR, TABLE - 1), (BAR, end), (BAR, PENDING - 4), (BAR, PENDING + 16), (3, TABLE)] {
         assert_eq!(all.read_vectors(bar, offset, B4), None);
         assert!(!all.write_vectors(bar, offset, B4, 1));
     }
-    assert!(all.write_vectors(BAR, end - 4, B8, u64::MAX), "what goes beyond the end is lost");
+    assert!(all.write_vectors(BAR, end - 4, B8, u64::MAX), "bytes beyond the end are ignored");
     assert_eq!(all.read_vectors(BAR, end - 4, B8), Some(0xffff_ffff));
     assert_eq!(ConfigSpace::new(function()).read_vectors(0, 0, B4), None);
 }
 
 #[test]
-fn saved_messages_come_back_only_to_a_function_with_as_many() {
+fn saved_messages_restore_only_to_a_function_with_the_same_vectors() {
     let mut all = space();
     all.write(MSIX + 2, B2, 0x8000);
     all.raise(69);
@@ -152,16 +152,16 @@ fn saved_messages_come_back_only_to_a_function_with_as_many() {
         |state: &mut MessagesState| state.table.truncate(16),
         |state: &mut MessagesState| state.pending.push(0),
     ] {
-        let mut spoilt = state.clone();
-        spoil(&mut spoilt);
-        assert!(space().restore_messages(spoilt).is_err());
+        let mut invalid = state.clone();
+        spoil(&mut invalid);
+        assert!(space().restore_messages(invalid).is_err());
     }
     assert_eq!(ConfigSpace::new(function()).save_messages(), None);
     assert!(ConfigSpace::new(function()).restore_messages(state).is_err());
 }
 
 #[test]
-fn vectors_that_have_no_room_are_a_bug_of_ours() {
+fn msix_structures_outside_their_registers_are_invalid() {
     let msix = MsiX { offset: 0x70, vectors: 256, table: (0, 0), pending: (0, 4096) };
     let problem = |msix| {
         FunctionIdentity { capabilities: vec![Capability::MsiX(msix)], ..function() }.problem().is_some()
@@ -185,7 +185,7 @@ fn vectors_that_have_no_room_are_a_bug_of_ours() {
     assert_eq!([0, 1, 3, 32, 64].map(msi), [true, false, true, false, true]);
 }
 
-/// What a driver and a device do with vectors.
+/// Actions of a driver and a device on vectors.
 #[derive(Clone, Debug)]
 enum Step {
     MsiX { enabled: bool, masked: bool },

@@ -1,13 +1,13 @@
-//! The path between a device and memory: one link with a bandwidth in each direction and a latency.
+//! Path between a device and memory with a bandwidth in each direction and a fixed latency: the functional
+//! model.
 //!
-//! Document: PCI Express Base Specification, chapter 2 (transaction layer); the byte counts a packet are
-//! those that are public from measurements of real hosts: 8 bytes of framing, sequence number and LCRC a
-//! packet, and a header of 16 bytes for requests with a 64-bit address and 12 for completions.
-//! The parameters follow from the link's ([`LinkConfig`](crate::LinkConfig)), so that one set describes both models; the room
-//! `attach` derives those of other attachments.
-//! Modelled: serialisation of every packet on its direction, in the order of requests; splitting by
-//! maximum payload and maximum read request; a fixed latency each way. Not modelled: tags, credits,
-//! acknowledgements, alignment of completions, memory's own time.
+//! Document: PCI Express Base Specification, chapter 2 (transaction layer). Overheads per packet are those
+//! published from measurements of real hosts: 8 bytes of framing, sequence number and LCRC, and a header of
+//! 16 bytes for requests with 64-bit addresses and 12 for completions. The parameters follow from the link's
+//! ([`LinkConfig`](crate::LinkConfig)), so that one set configures both models; the crate `attach` derives
+//! those of other attachments. Modelled: serialisation of every packet on its direction, in the order of
+//! requests; splitting by maximum payload and maximum read request; a fixed latency each way. Not modelled:
+//! tags, credits, acknowledgements, alignment of completions, memory latency.
 //!
 //! *Up* is from the device to memory, *down* from memory to the device.
 
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::LinkConfig;
 
-/// Link bytes of a request's packet besides its payload.
+/// Link bytes of a request packet in addition to its payload.
 pub const REQUEST_OVERHEAD_BYTES: u64 = 24;
-/// Link bytes of a completion's packet besides its payload.
+/// Link bytes of a completion packet in addition to its payload.
 pub const COMPLETION_OVERHEAD_BYTES: u64 = 20;
-/// The kinds of DMA that are told apart, with their names in statistics, in the order of listings.
+/// Kinds of DMA and their names in statistics, in the order of listings.
 pub const KINDS: [(DmaKind, &str); 6] = [
     (DmaKind::RxDescriptorFetch, "rx_descriptor_fetch"),
     (DmaKind::RxDescriptorWriteback, "rx_descriptor_writeback"),
@@ -32,30 +32,30 @@ pub const KINDS: [(DmaKind, &str); 6] = [
     (DmaKind::TxData, "tx_data"),
 ];
 
-/// The parameters.
+/// Parameters of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
-    /// From the device to memory, and as long back.
+    /// Latency from the device to memory, and the same back.
     pub latency: Ps,
     /// Bandwidth from the device to memory, after encoding, before packet headers.
     pub up_bandwidth: BitsPerSec,
     /// Bandwidth from memory to the device, after encoding, before packet headers.
     pub down_bandwidth: BitsPerSec,
-    /// From a core to the device's registers, and as long back.
+    /// Latency from a core to the device's registers, and the same back.
     pub mmio_latency: Ps,
-    /// The largest payload of a write or completion.
+    /// Maximum payload of a write or completion.
     pub max_payload: Bytes,
-    /// The most that one read request asks for.
+    /// Maximum size of a read request.
     pub max_read_request: Bytes,
-    /// Bytes of a request's packet besides its payload.
+    /// Bytes of a request packet in addition to its payload.
     pub request_overhead: Bytes,
-    /// Bytes of a completion's packet besides its payload.
+    /// Bytes of a completion packet in addition to its payload.
     pub completion_overhead: Bytes,
 }
 
 impl PathConfig {
-    /// What of a link behind so many bridges is left when tags, credits and memory cost nothing. The device's time to answer a
-    /// register is shared by the two ways.
+    /// The parameters of a link behind `bridges` bridges, without limits by tags, credits and memory. The
+    /// device's register latency is split between the two directions.
     pub fn of_link(link: &LinkConfig, bridges: u32) -> PathConfig {
         let latencies = link.latencies_behind(bridges);
         let latency = latencies.link + latencies.root;
@@ -73,11 +73,11 @@ impl PathConfig {
 }
 
 doorbell_sim::stats! {
-    /// What one kind of DMA has moved.
+    /// Counters of one kind of DMA.
     pub struct PathStats {
         /// Requests made by the device.
         requests,
-        /// Bytes of payload, either way.
+        /// Payload bytes, both directions.
         payload_bytes,
         /// Packets from the device to memory.
         up_packets,
@@ -91,14 +91,14 @@ doorbell_sim::stats! {
 }
 
 impl PathStats {
-    /// Another request, of so many bytes.
+    /// Counts a request of `bytes` bytes.
     pub fn request(&mut self, bytes: u64) {
         self.requests += 1;
         self.payload_bytes += bytes;
     }
 }
 
-/// Where a kind stands in [`KINDS`].
+/// Index of a kind in [`KINDS`].
 pub fn slot(kind: DmaKind) -> usize {
     match kind {
         DmaKind::RxDescriptorFetch => 0,
@@ -110,55 +110,56 @@ pub fn slot(kind: DmaKind) -> usize {
     }
 }
 
-/// How far a way has come: nothing that is asked for later may overtake it.
+/// Ordering limits of a path: later accesses complete no earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// All the device's writes so far are visible.
+    /// All writes of the device so far are visible.
     pub writes_visible: Ps,
-    /// All its reads so far are done.
+    /// All reads of the device so far are done.
     pub reads_done: Ps,
-    /// All register accesses so far are at the device.
+    /// All register accesses so far have reached the device.
     pub registers_at: Ps,
 }
 
 impl Sent {
-    /// Goes on behind what another model of the same way has sent, too.
+    /// Includes the accesses that another model of the same path has made.
     pub fn follow(&mut self, other: Sent) {
         self.writes_visible = self.writes_visible.max(other.writes_visible);
         self.reads_done = self.reads_done.max(other.reads_done);
         self.registers_at = self.registers_at.max(other.registers_at);
     }
 
-    /// The latest of its times, for the checks of saved states.
+    /// The latest of the times, for checks of saved states.
     pub fn latest(&self) -> Ps {
         self.writes_visible.max(self.reads_done).max(self.registers_at)
     }
 }
 
-/// The live path.
+/// The path between a device and memory.
 #[derive(Clone, Debug)]
 pub struct Path {
     config: PathConfig,
     state: PathState,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathState {
     up_free: Ps,
     down_free: Ps,
-    /// When the last posted write of the device is in memory: a read's answer does not overtake it.
+    /// Time at which the device's last posted write is in memory; the response to a register read does not
+    /// overtake it.
     last_write_done: Ps,
     stats: [PathStats; KINDS.len()],
 }
 
 impl PathState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 1;
 }
 
-/// Occupies a direction for `bytes` from `now` on or as soon after as it is free; returns when the
-/// last byte has gone.
+/// Occupies a direction for `bytes`, from `now` or as soon as it is free; returns when the last byte has
+/// left.
 fn serialise(free: &mut Ps, now: Ps, bytes: u64, rate: BitsPerSec) -> Ps {
     *free = now.max(*free).saturating_add(rate.time_for_bits(8 * bytes));
     *free
@@ -175,28 +176,28 @@ impl Path {
         &self.config
     }
 
-    /// What has been moved for one kind of DMA.
+    /// Counters of one kind of DMA.
     pub fn stats(&self, kind: DmaKind) -> &PathStats {
         &self.state.stats[slot(kind)]
     }
 
-    /// Books a read of `len` bytes that the device asks for at `now`: requests go up, data come back.
-    /// Returns when the last byte is at the device.
+    /// Books a read of `len` bytes issued by the device at `now`: requests go up, data come back. Returns
+    /// when the last byte arrives at the device.
     pub fn read(&mut self, now: Ps, len: u32, kind: DmaKind) -> Ps {
         let len = u64::from(len);
-        // A read of nothing is still a request and an answer.
+        // A zero-length read is still a request and a completion.
         let requests = len.div_ceil(self.config.max_read_request.0).max(1);
         let completions = len.div_ceil(self.config.max_payload.0).max(1);
         let up_bytes = requests * self.config.request_overhead.0;
         let down_bytes = completions * self.config.completion_overhead.0 + len;
         self.count(kind, len, (requests, up_bytes), (completions, down_bytes));
-        let asked = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
+        let arrived = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
             .saturating_add(self.config.latency);
-        serialise(&mut self.state.down_free, asked, down_bytes, self.config.down_bandwidth)
+        serialise(&mut self.state.down_free, arrived, down_bytes, self.config.down_bandwidth)
             .saturating_add(self.config.latency)
     }
 
-    /// Books a posted write of `len` bytes that the device sends at `now`. Returns when it is in memory.
+    /// Books a posted write of `len` bytes issued by the device at `now`. Returns when it is in memory.
     pub fn write(&mut self, now: Ps, len: u32, kind: DmaKind) -> Ps {
         let len = u64::from(len);
         let packets = len.div_ceil(self.config.max_payload.0).max(1);
@@ -217,18 +218,18 @@ impl Path {
         stats.down_bytes += down.1;
     }
 
-    /// When a register access that a core starts at `now` reaches the device. Accesses stay in order.
+    /// Returns when a register access that a core starts at `now` reaches the device. Accesses stay in order.
     pub fn mmio_arrival(&self, now: Ps) -> Ps {
         now.saturating_add(self.config.mmio_latency)
     }
 
-    /// When the answer to a register read, which the device gives at `at_device`, is back at the core: not
-    /// before the writes that the device has booked by then are in memory (ask at that time).
+    /// Returns when the response to a register read, given by the device at `at_device`, is back at the core.
+    /// It does not overtake writes booked before the call, so call this at that time.
     pub fn mmio_answer(&self, at_device: Ps) -> Ps {
         at_device.saturating_add(self.config.mmio_latency).max(self.state.last_write_done)
     }
 
-    /// What has been sent, so that another model of the same link can go on behind it.
+    /// Ordering limits, so that another model of the same link can take over.
     pub fn sent(&self) -> Sent {
         let latency = self.config.latency;
         Sent {
@@ -238,7 +239,7 @@ impl Path {
         }
     }
 
-    /// Goes on behind what another model of the same link has sent.
+    /// Orders later accesses after those of another model of the same link.
     pub fn follow(&mut self, sent: Sent) {
         let latency = self.config.latency;
         let state = &mut self.state;
@@ -247,16 +248,16 @@ impl Path {
         state.down_free = state.down_free.max(sent.reads_done.saturating_sub(latency));
     }
 
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> PathState {
         self.state.clone()
     }
 
-    /// Takes a saved state over.
+    /// Restores a saved state.
     pub fn restore(&mut self, state: PathState) -> Result<(), SnapshotError> {
         let latest = Ps(u64::MAX / 4);
         if [state.up_free, state.down_free, state.last_write_done].iter().any(|time| *time > latest) {
-            let problem = "a time is impossibly late".to_owned();
+            let problem = "a time is out of range".to_owned();
             return Err(SnapshotError::Inconsistent { name: "path".to_owned(), problem });
         }
         self.state = state;

@@ -1,4 +1,4 @@
-//! Times against closed forms. The link moves 8 Gb/s in the plain cases, so a byte takes a nanosecond.
+//! Path times against closed forms. In the simple cases the link moves 8 Gb/s, so a byte takes a nanosecond.
 
 use super::*;
 use DmaKind::{RxData, RxDescriptorFetch, TxData};
@@ -33,14 +33,14 @@ fn one_write_takes_its_bytes_and_the_latency() {
 }
 
 #[test]
-fn one_read_takes_its_request_its_data_and_both_latencies() {
+fn one_read_takes_its_request_its_data_and_two_latencies() {
     assert_eq!(path().read(ns(1000), 64, TxData), ns(1000 + 24 + 300 + 20 + 64 + 300));
     assert_eq!(path().read(Ps::ZERO, 1518, TxData), ns(3 * 24 + 300 + 6 * 20 + 1518 + 300));
-    assert_eq!(path().read(Ps::ZERO, 0, TxData), ns(24 + 300 + 20 + 300), "even of nothing");
+    assert_eq!(path().read(Ps::ZERO, 0, TxData), ns(24 + 300 + 20 + 300), "zero length");
 }
 
 #[test]
-fn a_direction_is_taken_until_the_last_byte_and_free_from_then_on() {
+fn a_direction_is_busy_until_the_last_byte() {
     let first_leaves = 24 + 64;
     let alone = |start: Ps| start + ns(24 + 64 + 300);
     for (start, expected) in [
@@ -56,15 +56,15 @@ fn a_direction_is_taken_until_the_last_byte_and_free_from_then_on() {
 }
 
 #[test]
-fn data_coming_down_does_not_slow_what_goes_up() {
+fn data_down_do_not_delay_packets_up() {
     let mut path = Path::new(config());
     path.read(Ps::ZERO, 4096, TxData);
-    // Eight requests of 24 bytes stand before it; the data does not.
+    // Eight requests of 24 bytes precede it on the way up; the data do not.
     assert_eq!(path.write(Ps::ZERO, 64, RxData), ns(8 * 24 + 24 + 64 + 300));
 }
 
 #[test]
-fn the_ceiling_of_a_gen3_x8_slot_is_the_published_one() {
+fn maximum_bandwidth_of_a_gen3_x8_slot_is_the_published_one() {
     let gen3 = PathConfig { latency: ns(300), ..PathConfig::of_link(&LinkConfig::default(), 0) };
     let mut path = Path::new(gen3.clone());
     let count = 10_000u64;
@@ -85,7 +85,7 @@ fn the_ceiling_of_a_gen3_x8_slot_is_the_published_one() {
 }
 
 #[test]
-fn an_answer_to_a_register_read_follows_the_devices_earlier_writes() {
+fn a_register_read_response_follows_the_devices_earlier_writes() {
     let mut path = Path::new(config());
     assert_eq!(path.mmio_arrival(ns(50)), ns(350));
     assert_eq!(path.mmio_answer(ns(350)), ns(650));
@@ -126,26 +126,27 @@ fn bytes_and_packets_are_counted_by_kind_and_direction() {
 }
 
 #[test]
-fn every_kind_has_its_own_counters_in_the_order_of_listings() {
+fn kinds_have_separate_counters_in_listing_order() {
     for (place, (kind, _)) in KINDS.into_iter().enumerate() {
         assert_eq!(slot(kind), place);
     }
 }
 
 #[test]
-fn the_parameters_are_those_of_the_link() {
+fn the_parameters_follow_from_the_link() {
     let link = LinkConfig { generation: 4, lanes: 16, ..LinkConfig::default() };
     let config = PathConfig::of_link(&link, 0);
     assert_eq!((config.max_payload, config.max_read_request), (link.max_payload, link.max_read_request));
     assert_eq!((config.up_bandwidth, config.down_bandwidth), (link.packet_rate(), link.packet_rate()));
-    // A read of a cached line takes 600 ns in a slot, of which the cache takes about 50 and the packets a few.
+    // A read of a cached line takes 600 ns in a slot, of which the cache takes about 50 ns and the packets a
+    // few.
     assert_eq!(config.latency, Ps(267_500));
     assert_eq!(config.mmio_latency, Ps(277_500));
 }
 
 proptest! {
     #[test]
-    fn requests_of_a_direction_finish_in_order_and_a_saved_path_goes_on(
+    fn requests_of_a_direction_finish_in_order_and_a_restored_path_continues(
         requests in prop::collection::vec((any::<bool>(), 0u32..10_000, 0u64..500), 1..80),
         split in 0usize..80,
     ) {

@@ -1,5 +1,5 @@
-//! Where a function is: on which bus, at which device and function number. Bus numbers are software's to give, so a bus is named
-//! by the bridge in front of it.
+//! Position of a function: bus, device number and function number. Software assigns bus numbers, so a bus is
+//! identified by the bridge in front of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,16 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Devices on a bus.
+/// Devices per bus.
 pub const DEVICES: u8 = 32;
-/// Functions of a device.
+/// Functions per device.
 pub const FUNCTIONS: u8 = 8;
 
-/// A function's place, written `03.0` on the root bus and `0:03.0` behind the first bridge; numbers are hexadecimal, as `lspci` writes
-/// them, but for the bridge's.
+/// Position of a function, written `03.0` on the root bus and `0:03.0` behind the first bridge. Device and
+/// function are hexadecimal, as in `lspci`; the bridge number is decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// Behind which bridge, counted from zero as they are listed; `None` is the root bus.
+    /// Index of the bridge in front of it, in listing order from zero; `None` for the root bus.
     pub behind: Option<u8>,
     /// The device number, 0 to 31.
     pub device: u8,
@@ -56,14 +56,14 @@ impl FromStr for Place {
         };
         read().ok_or_else(|| {
             format!(
-                "\"{text}\" is no place of a PCI function; write device.function, from 00.0 to 1f.7, behind a bridge with its \
+                "\"{text}\" is not a PCI function's place; write device.function, from 00.0 to 1f.7, behind a bridge with its \
                  number in front, such as 0:03.0"
             )
         })
     }
 }
 
-doorbell_sim::spelt_as_text!(
+doorbell_sim::text_schema!(
     Place,
     "a place of a PCI function such as \"03.0\", or \"0:03.0\" behind bridge 0",
     &[]
@@ -97,7 +97,7 @@ impl Visitor<'_> for PlaceText {
         text.parse().map_err(E::custom)
     }
 
-    /// `10.0` without quotes looks like a number.
+    /// An unquoted `10.0` is parsed as a number.
     fn visit_f64<E: Error>(self, number: f64) -> Result<Place, E> {
         self.visit_str(&format!("{number:.1}"))
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_as_they_are_written_and_others_are_refused() {
+    fn places_parse_and_print_the_same_and_others_are_rejected() {
         for text in ["03.0", "1f.7", "0:00.0", "12:0a.1"] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }

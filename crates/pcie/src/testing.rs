@@ -1,4 +1,4 @@
-//! A function that no machine has, for this room's tests.
+//! A function that no machine has, for this crate's tests.
 
 use crate::identity::{BARS, BarKind, Capability, FunctionIdentity, HeaderType, MsiX};
 
@@ -28,7 +28,7 @@ pub(crate) fn function() -> FunctionIdentity {
     }
 }
 
-/// Every kind of base address register and of capability.
+/// A function with every kind of base address register and capability.
 pub(crate) fn everything() -> FunctionIdentity {
     FunctionIdentity {
         bars: [

@@ -1,5 +1,6 @@
-//! Message signalled interrupts compared with those of QEMU's devices, through QEMU's test protocol: the capabilities' registers, MSI-X's
-//! table and pending bits, and what is written to memory when the device raises a vector.
+//! Compares message signalled interrupts with those of QEMU's devices over the QTest protocol: the
+//! capabilities' registers, MSI-X's table and pending bits, and the messages in memory when the device raises
+//! a vector.
 
 use std::ops::Range;
 
@@ -14,12 +15,12 @@ use doorbell_sim::rng::Rng;
 const ECAM: u64 = 0x3000_0000;
 const DEVICE: u64 = 1 << 15;
 const COMMAND: u64 = DEVICE + 4;
-/// Where the device's registers are, and the vectors' messages go.
+/// Addresses of the device's registers, of its vectors, and of the messages.
 const BAR0: u64 = 0x4000_0000;
 const BAR3: u64 = 0x4010_0000;
 const RAM: u64 = 0x8000_0000;
 
-/// On a board with a controller for messages: QEMU's devices have none elsewhere.
+/// QEMU's devices support messages only on a board with a controller for them.
 fn qemu(device: &str) -> Qtest {
     let device = format!("{device},addr=1");
     Qtest::start(&["-machine", "aia=aplic-imsic", "-m", "64", "-device", &device])
@@ -47,8 +48,8 @@ fn ours(capabilities: Vec<Capability>) -> HostBridge {
     HostBridge::new(HostBridgeConfig::default(), slots).unwrap()
 }
 
-/// Random accesses to a capability, all but its identifier and link, which depend on what else the device has. Software that grants more
-/// than the greatest of `granted`, a power of two, breaks some of QEMU's devices.
+/// Random accesses to a capability, except its identifier and link, which depend on the device's other
+/// capabilities. Allocating more than 2 to the power of `granted` messages breaks some of QEMU's devices.
 fn registers_agree(device: &str, capability: Capability, granted: u64) {
     let mut qemu = qemu(device);
     let mut bridge = ours(vec![capability]);
@@ -78,7 +79,7 @@ fn registers_agree(device: &str, capability: Capability, granted: u64) {
 const IGB_MSIX: MsiX = MsiX { offset: 0x70, vectors: 10, table: (3, 0), pending: (3, 0x2000) };
 
 #[test]
-fn the_capabilities_answer_as_qemus_to_ten_thousand_random_accesses_each() {
+fn capabilities_match_qemu_for_ten_thousand_random_accesses_each() {
     let msi = |offset, messages, wide, masks| Capability::Msi { offset, messages, wide, masks };
     registers_agree("igb", msi(0x50, 1, true, true), 7);
     registers_agree("ioh3420,chassis=1", msi(0x60, 2, false, true), 1);
@@ -86,7 +87,7 @@ fn the_capabilities_answer_as_qemus_to_ten_thousand_random_accesses_each() {
     registers_agree("igb", Capability::MsiX(IGB_MSIX), 7);
 }
 
-/// In the 82576's datasheet: the register that raises vectors, and which vectors may be.
+/// Registers in the 82576 datasheet: to raise vectors, and to enable them.
 const GPIE: u64 = 0x1514;
 const EICS: u64 = 0x1520;
 const EIMS: u64 = 0x1524;
@@ -94,7 +95,7 @@ const EIAC: u64 = 0x152c;
 const MSIX_MODE: u64 = 1 << 4;
 
 #[test]
-fn vectors_are_masked_pending_and_written_to_memory_as_qemus_are() {
+fn masking_pending_bits_and_messages_match_qemu() {
     let mut qemu = qemu("igb");
     let mut bridge = ours(vec![Capability::MsiX(IGB_MSIX)]);
     let id = doorbell_pcie::FunctionId(0);
@@ -104,7 +105,7 @@ fn vectors_are_masked_pending_and_written_to_memory_as_qemus_are() {
         bridge.config_write(register, size, value);
         qemu.write(ECAM + register, size, value);
     }
-    // Each vector may be raised, and its cause clears itself when it was.
+    // Enables every vector, with auto-clear of its cause.
     for (register, value) in [(GPIE, MSIX_MODE), (EIMS, 0x3ff), (EIAC, 0x3ff)] {
         qemu.write(BAR0 + register, B4, value);
     }
@@ -115,7 +116,7 @@ fn vectors_are_masked_pending_and_written_to_memory_as_qemus_are() {
         let entry = 16 * vector;
         let mut sent: Vec<Message> = Vec::new();
         match random.below(8) {
-            // Address, within a page of memory, data, and upper address.
+            // Address (within a page of memory), upper address, data.
             0 => {
                 for (at, value) in [(0, RAM + 4 * random.below(1024)), (4, 0), (8, random.next_u64())] {
                     assert!(bridge.function_mut(id).write_vectors(3, entry + at, B4, value));
@@ -138,7 +139,7 @@ fn vectors_are_masked_pending_and_written_to_memory_as_qemus_are() {
             }
         }
         sent.extend(std::iter::from_fn(|| bridge.function_mut(id).due_message()));
-        // The last one to an address is what is there.
+        // The last of several messages to one address is in memory.
         for message in sent.iter().filter(|message| message.address >= RAM) {
             let last = sent.iter().rfind(|other| other.address == message.address).unwrap();
             let there = qemu.peek(message.address, 4);
@@ -153,5 +154,5 @@ fn vectors_are_masked_pending_and_written_to_memory_as_qemus_are() {
         assert_eq!(own, qemu.read(BAR3 + at, B4), "step {step}: {at:#x} of the table");
         pending += u64::from(own != 0);
     }
-    assert!(written > 500 && pending > 500, "{written} messages came, and {pending} pending bits were seen");
+    assert!(written > 500 && pending > 500, "{written} messages and {pending} non-zero table words");
 }

@@ -1,6 +1,6 @@
-//! Writes the built-in firmware to a file, for another machine that is a `virt`:
-//! `cargo run -p doorbell-platform --example firmware -- builtin.bin`, then `qemu-system-riscv64 -bios builtin.bin`. A second
-//! word `aia` makes the one for `-M virt,aia=aplic-imsic`.
+//! Writes the built-in firmware to a file, to run it on another `virt` machine: `cargo run -p
+//! doorbell-platform --example firmware -- builtin.bin`, then `qemu-system-riscv64 -bios builtin.bin`. A
+//! second argument `aia` selects the variant for `-M virt,aia=aplic-imsic`.
 
 use doorbell_platform::InterruptsKind;
 

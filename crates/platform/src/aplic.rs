@@ -1,13 +1,15 @@
-//! The advanced platform-level interrupt controller, which turns devices' wires into messages for the harts' interrupt files.
+//! The advanced platform-level interrupt controller, which converts device interrupt wires into messages
+//! (MSIs) to the harts' interrupt files.
 //!
-//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Advanced Platform-Level Interrupt Controller (APLIC)"; domains,
-//! sources and addresses as on QEMU's `virt` with `aia=aplic-imsic`. Modelled: a root domain for machine mode with one child for
-//! supervisor mode, delegation, all source modes, pending and enable bits, targets, messages to order (`genmsi`) and the registers
-//! that say where interrupt files are. Of what the document leaves open: both domains deliver by messages only (`domaincfg`.DM is
-//! always one), registers are little-endian (`setipnum_be` is not there), a target names no guest. A source whose wire is active when
-//! it gets its mode becomes pending, as in QEMU.
+//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Advanced Platform-Level Interrupt
+//! Controller (APLIC)"; domains, sources and addresses as on QEMU's `virt` with `aia=aplic-imsic`. Modelled:
+//! a root domain for machine mode with one child for supervisor mode, delegation, all source modes, pending
+//! and enable bits, targets, software-generated messages (`genmsi`) and the registers with the addresses of
+//! interrupt files. Choices that the document leaves open: both domains deliver by messages only
+//! (`domaincfg`.DM is always one), registers are little-endian (there is no `setipnum_be`), and targets have
+//! no guest index. A source whose wire is active when its mode is set becomes pending, as in QEMU.
 //!
-//! A message is sent as soon as it may be: the owner asks for messages after each call ([`Aplic::take_message`]).
+//! A message is sent as soon as it is enabled: the owner calls [`Aplic::take_message`] after each access.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -16,22 +18,22 @@ use serde::{Deserialize, Serialize};
 use crate::map::APLIC_SOURCES;
 use crate::registers::{Access, Hit, Register, find};
 
-/// Words of one bit a source; source 0 does not exist.
+/// Words with one bit per source; source 0 does not exist.
 const WORDS: usize = APLIC_SOURCES as usize / 32 + 1;
-/// Places for sources in the arrays of registers: one a source, from source 1 on.
+/// Length of the register arrays with one register per source, from source 1 on.
 const SOURCES_MAX: u64 = 1023;
 const WORDS_MAX: u64 = 32;
 
 type Bits = [u32; WORDS];
 
-/// In `domaincfg`.
+/// Fields of `domaincfg`.
 const DOMAIN_FIXED: u32 = 0x80 << 24 | DELIVERY_MODE;
 const DELIVERY_MODE: u32 = 1 << 2;
 const INTERRUPT_ENABLE: u32 = 1 << 8;
-/// In `sourcecfg`.
+/// Fields of `sourcecfg`.
 const DELEGATE: u32 = 1 << 10;
 const MODE: u32 = 7;
-/// In `target`: the hart and the identity.
+/// Fields of `target`: the hart and the identity.
 const TARGET: u32 = 0x3fff << TARGET_HART | IDENTITY;
 const TARGET_HART: u32 = 18;
 const IDENTITY: u32 = 0x7ff;
@@ -59,14 +61,14 @@ pub enum AplicRegister {
 
 use AplicRegister::*;
 
-/// The register table of a domain. Those of message addresses are the root's alone.
+/// The register table of a domain. Only the root has the registers of message addresses.
 pub const REGISTERS: [Register<AplicRegister>; 14] = [
     row(DomainConfig, "domaincfg", 0x0, DOMAIN_FIXED as u64, Access::ReadWrite),
     row(SourceConfig, "sourcecfg", 0x4, 0, Access::ReadWrite).array(SOURCES_MAX, 4),
     row(MessageAddress, "msiaddrcfg", 0x1bc0, 0, Access::ReadWrite).array(4, 4),
     row(SetPending, "setip", 0x1c00, 0, Access::ReadWrite).array(WORDS_MAX, 4),
     row(SetPendingNumber, "setipnum", 0x1cdc, 0, Access::WriteOnly),
-    row(InputOrClearPending, "in_clrip", 0x1d00, 0, Access::BothAct).array(WORDS_MAX, 4),
+    row(InputOrClearPending, "in_clrip", 0x1d00, 0, Access::BothHaveEffects).array(WORDS_MAX, 4),
     row(ClearPendingNumber, "clripnum", 0x1ddc, 0, Access::WriteOnly),
     row(SetEnable, "setie", 0x1e00, 0, Access::ReadWrite).array(WORDS_MAX, 4),
     row(SetEnableNumber, "setienum", 0x1edc, 0, Access::WriteOnly),
@@ -87,7 +89,7 @@ const fn row(
     Register::one(id, name, offset, 4, reset, access, "AIA, APLIC")
 }
 
-/// Which domain.
+/// A domain of the APLIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DomainLevel {
     /// The root, for machine mode.
@@ -96,17 +98,17 @@ pub enum DomainLevel {
     Supervisor,
 }
 
-/// Four bytes to be written to an address, where an interrupt file should be.
+/// A message: a four-byte write to an interrupt file's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AplicMessage {
-    /// Where to.
+    /// The destination address.
     pub address: u64,
-    /// The identity.
+    /// The interrupt identity.
     pub data: u32,
 }
 
 doorbell_sim::stats! {
-    /// What the APLIC counts.
+    /// APLIC counters.
     pub struct AplicStats {
         /// Messages sent for sources.
         forwarded,
@@ -117,29 +119,30 @@ doorbell_sim::stats! {
     }
 }
 
-/// A domain, which is also what a snapshot keeps of it.
+/// A domain's registers; also their saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Domain {
     enabled: bool,
-    /// By source, which counts from 1.
+    /// `sourcecfg` by source number, from 1.
     source: Vec<u32>,
-    /// It reads as zero while the source is inactive. What it is afterwards is left open: here, as in QEMU, what was written last.
+    /// `target`, which reads as zero while the source is inactive. The document does not define its value
+    /// after that: here, as in QEMU, it is the last written value.
     target: Vec<u32>,
     pending: Bits,
     enable: Bits,
     generate: u32,
-    /// `genmsi` was written and its message has not been taken yet.
+    /// A write to `genmsi` whose message has not been taken yet.
     to_generate: bool,
 }
 
-/// The live device, and what a snapshot keeps of it.
+/// The device; also its saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aplic {
     level: Bits,
     /// The root and its child.
     domains: [Domain; 2],
     addresses: [u32; 4],
-    /// Its counters.
+    /// The counters.
     pub stats: AplicStats,
 }
 
@@ -149,7 +152,7 @@ impl Default for Aplic {
     }
 }
 
-fn place(source: u32) -> (usize, u32) {
+fn word_and_bit(source: u32) -> (usize, u32) {
     (source as usize / 32, 1 << (source % 32))
 }
 
@@ -157,7 +160,7 @@ fn exists(source: u32) -> bool {
     (1..=APLIC_SOURCES).contains(&source)
 }
 
-/// The sources of a word of bits that are set in it.
+/// The sources whose bits are set in a word.
 fn sources(word: usize, bits: u32) -> impl Iterator<Item = u32> {
     (0..32).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| word as u32 * 32 + bit)
 }
@@ -176,7 +179,7 @@ impl Domain {
         }
     }
 
-    /// A source's mode; 0 if it is not active here.
+    /// A source's mode; 0 if it is inactive in this domain.
     fn mode(&self, source: u32) -> u32 {
         match self.source[source as usize] {
             delegated if delegated & DELEGATE != 0 => 0,
@@ -192,9 +195,9 @@ impl Domain {
         self.mode(source) >= 6
     }
 
-    /// The wire's value, or the opposite of an inverted one; low for a source that is inactive or detached.
+    /// The wire's level after optional inversion; low for an inactive or detached source.
     fn rectified(&self, source: u32, level: &Bits) -> bool {
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         match self.mode(source) {
             4 | 6 => level[word] & bit != 0,
             5 | 7 => level[word] & bit == 0,
@@ -205,21 +208,21 @@ impl Domain {
     fn rectified_word(&self, word: usize, level: &Bits) -> u32 {
         sources(word, u32::MAX)
             .filter(|source| self.is_active(*source) && self.rectified(*source, level))
-            .map(|source| place(source).1)
+            .map(|source| word_and_bit(source).1)
             .sum()
     }
 
     fn set_pending(&mut self, source: u32, pending: bool) {
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         self.pending[word] = if pending { self.pending[word] | bit } else { self.pending[word] & !bit };
     }
 
     fn set_enable(&mut self, source: u32, enable: bool) {
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         self.enable[word] = if enable { self.enable[word] | bit } else { self.enable[word] & !bit };
     }
 
-    /// A source is configured, or leaves the domain (0).
+    /// Sets a source's configuration; 0 removes it from the domain.
     fn configure(&mut self, source: u32, value: u32, level: &Bits) {
         self.source[source as usize] = value;
         if !self.is_active(source) {
@@ -232,8 +235,8 @@ impl Domain {
         }
     }
 
-    /// Software sets a pending bit: that of a level-sensitive source only while its wire is active.
-    fn ask(&mut self, source: u32, level: &Bits) {
+    /// Sets a source's pending bit for software; for a level-sensitive source only while its wire is active.
+    fn request(&mut self, source: u32, level: &Bits) {
         let possible =
             self.is_active(source) && (!self.is_level_sensitive(source) || self.rectified(source, level));
         if possible {
@@ -241,14 +244,14 @@ impl Domain {
         }
     }
 
-    /// The first source whose message is to be sent.
-    fn due(&self) -> Option<u32> {
+    /// The lowest-numbered source with a message to send.
+    fn next_source(&self) -> Option<u32> {
         let word = (0..WORDS).find(|word| self.pending[*word] & self.enable[*word] != 0)?;
         self.enabled.then(|| word as u32 * 32 + (self.pending[word] & self.enable[word]).trailing_zeros())
     }
 
-    /// Whether this can be the state of a domain.
-    fn is_possible(&self) -> bool {
+    /// Whether the state is consistent.
+    fn is_consistent(&self) -> bool {
         let places = APLIC_SOURCES as usize + 1;
         self.source.len() == places && self.target.len() == places && {
             let bits = |word: usize| self.pending[word] | self.enable[word];
@@ -263,7 +266,7 @@ impl Domain {
 }
 
 impl Aplic {
-    /// The version of the layout in which it is saved.
+    /// The version of the saved state's layout.
     pub const VERSION: u32 = 1;
 
     /// An APLIC after reset.
@@ -275,7 +278,7 @@ impl Aplic {
     /// Drives a source's wire.
     pub fn set_level(&mut self, source: u32, level: bool) {
         assert!(exists(source), "the APLIC has no source {source}");
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         if (self.level[word] & bit != 0) == level {
             return;
         }
@@ -327,8 +330,8 @@ impl Aplic {
             MessageAddress if self.addresses[1] & LOCK == 0 => {
                 self.addresses[index] = value & ADDRESS_BITS[index];
             }
-            SetPending => word().for_each(|source| domain.ask(source, wires)),
-            SetPendingNumber if exists(value) => domain.ask(value, wires),
+            SetPending => word().for_each(|source| domain.request(source, wires)),
+            SetPendingNumber if exists(value) => domain.request(value, wires),
             InputOrClearPending => word().for_each(|source| domain.set_pending(source, false)),
             ClearPendingNumber if exists(value) => domain.set_pending(value, false),
             SetEnable => word().for_each(|source| domain.set_enable(source, domain.is_active(source))),
@@ -363,7 +366,7 @@ impl Aplic {
                 root.configure(source, mode, &self.level);
                 child.configure(source, 0, &self.level);
             }
-            // A domain without children cannot delegate, and has only what was delegated to it.
+            // A domain without children cannot delegate, and only has the sources delegated to it.
             DomainLevel::Supervisor => {
                 let own = root.source[source as usize] & DELEGATE != 0 && value & DELEGATE == 0;
                 child.configure(source, if own { mode } else { 0 }, &self.level);
@@ -371,11 +374,11 @@ impl Aplic {
         }
     }
 
-    /// The next message to be sent, if there is one; it is then sent. Ask until there is none.
+    /// Sends and returns the next message, if there is one. Call it until it returns `None`.
     pub fn take_message(&mut self) -> Option<AplicMessage> {
         for level in [DomainLevel::Machine, DomainLevel::Supervisor] {
             let domain = &mut self.domains[level as usize];
-            let target = if let Some(source) = domain.due() {
+            let target = if let Some(source) = domain.next_source() {
                 domain.set_pending(source, false);
                 self.stats.forwarded += 1;
                 domain.target[source as usize]
@@ -391,7 +394,7 @@ impl Aplic {
         None
     }
 
-    /// Where a hart's interrupt file is (chapter APLIC, "Addresses and data for outgoing MSIs").
+    /// Address of a hart's interrupt file (chapter APLIC, "Addresses and data for outgoing MSIs").
     fn address(&self, level: DomainLevel, hart: u32) -> u64 {
         let [low, high, supervisor_low, supervisor_high] = self.addresses.map(u64::from);
         let field = |from: u32, bits: u32| high >> from & ((1 << bits) - 1);
@@ -407,17 +410,17 @@ impl Aplic {
         (base | group << (group_shift + 12) | within << shift) << 12
     }
 
-    /// The state to keep.
+    /// Saves the state.
     pub fn save(&self) -> Aplic {
         self.clone()
     }
 
-    /// Takes a saved state over, if it can be one.
+    /// Restores a saved state if it is consistent.
     pub fn restore(&mut self, state: Aplic) -> Result<(), SnapshotError> {
         let [root, child] = &state.domains;
         let delegated = |source: usize| root.source[source] & DELEGATE != 0;
-        let possible = root.is_possible()
-            && child.is_possible()
+        let possible = root.is_consistent()
+            && child.is_consistent()
             && (0..child.source.len()).all(|source| {
                 child.source[source] & DELEGATE == 0 && (child.source[source] == 0 || delegated(source))
             })

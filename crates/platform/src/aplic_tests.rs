@@ -25,7 +25,7 @@ fn target(source: u64) -> u64 {
     GENMSI + 4 * source
 }
 
-/// An APLIC as firmware leaves it: files a page apart, all sources delegated.
+/// An APLIC set up as by firmware: files one page apart, all sources delegated.
 fn aplic() -> Aplic {
     let mut aplic = Aplic::new();
     let files = [RegionId::ImsicMachine, RegionId::ImsicSupervisor].map(|id| map::get(id).base >> 12);
@@ -38,7 +38,8 @@ fn aplic() -> Aplic {
     aplic
 }
 
-/// The same, whose source 10 is the supervisor's in this mode, enabled, for hart 3's identity 77.
+/// Like [`aplic`], with source 10 in the supervisor's domain in this mode, enabled, with identity 77 of hart
+/// 3 as target.
 fn with_source(mode: u64) -> Aplic {
     let mut aplic = aplic();
     aplic.write(Supervisor, sourcecfg(10), B4, mode);
@@ -56,7 +57,7 @@ fn registers_do_not_overlap() {
 }
 
 #[test]
-fn a_rising_wire_sends_one_message_whatever_the_mode_and_a_level_is_asked_for_again() {
+fn a_wire_change_sends_one_message_in_each_mode_and_software_can_request_another() {
     for (mode, rest) in [(4, false), (5, true), (6, false), (7, true)] {
         let mut aplic = aplic();
         aplic.set_level(10, rest);
@@ -69,7 +70,8 @@ fn a_rising_wire_sends_one_message_whatever_the_mode_and_a_level_is_asked_for_ag
             aplic.set_level(10, !rest);
             assert_eq!((aplic.take_message(), aplic.take_message()), (Some(MESSAGE), None), "mode {mode}");
             assert_eq!(aplic.read(Supervisor, IN_CLRIP, B4), 1 << 10);
-            // Software asks whether there is more to do: for a level there is, an edge is simply repeated.
+            // Software requests another message: always possible for an edge, and for a level while it is
+            // active.
             aplic.write(Supervisor, SETIPNUM, B4, 10);
             assert_eq!(aplic.take_message(), Some(MESSAGE));
             aplic.set_level(10, rest);
@@ -81,7 +83,7 @@ fn a_rising_wire_sends_one_message_whatever_the_mode_and_a_level_is_asked_for_ag
 }
 
 #[test]
-fn a_level_that_falls_takes_its_pending_bit_away_and_an_edge_does_not() {
+fn a_falling_level_clears_its_pending_bit_but_an_edge_stays_pending() {
     for (mode, left) in [(4, 1 << 10), (6, 0)] {
         let mut aplic = with_source(mode);
         aplic.write(Supervisor, DOMAINCFG, B4, 0);
@@ -93,7 +95,7 @@ fn a_level_that_falls_takes_its_pending_bit_away_and_an_edge_does_not() {
 }
 
 #[test]
-fn a_message_waits_for_its_enable_bit_and_for_the_domain_and_can_be_cleared() {
+fn a_message_needs_its_enable_bit_and_an_enabled_domain_and_can_be_cleared() {
     let mut aplic = with_source(4);
     aplic.write(Supervisor, CLRIENUM, B4, 10);
     aplic.set_level(10, true);
@@ -116,7 +118,7 @@ fn a_message_waits_for_its_enable_bit_and_for_the_domain_and_can_be_cleared() {
 }
 
 #[test]
-fn a_source_belongs_to_one_domain_and_leaves_nothing_behind_in_the_other() {
+fn a_source_moves_between_domains_without_residual_state() {
     let mut aplic = with_source(6);
     aplic.set_level(10, true);
     // The root takes it back.
@@ -126,7 +128,7 @@ fn a_source_belongs_to_one_domain_and_leaves_nothing_behind_in_the_other() {
     }
     assert_eq!(aplic.read(Machine, SETIP, B4), 1 << 10, "its wire is active");
     aplic.write(Supervisor, sourcecfg(10), B4, 6);
-    assert_eq!(aplic.read(Supervisor, sourcecfg(10), B4), 0, "it is not the child's");
+    assert_eq!(aplic.read(Supervisor, sourcecfg(10), B4), 0, "it is not delegated to the child");
     aplic.write(Machine, target(10), B4, 2 << 18 | 5);
     aplic.write(Machine, SETIENUM, B4, 10);
     aplic.write(Machine, DOMAINCFG, B4, 1 << 8);
@@ -142,7 +144,7 @@ fn a_source_belongs_to_one_domain_and_leaves_nothing_behind_in_the_other() {
 }
 
 #[test]
-fn a_detached_source_has_no_wire_and_an_inactive_one_cannot_be_touched() {
+fn a_detached_source_has_no_wire_and_an_inactive_one_ignores_writes() {
     let mut aplic = with_source(1);
     aplic.set_level(10, true);
     assert_eq!((aplic.take_message(), aplic.read(Supervisor, IN_CLRIP, B4)), (None, 0));
@@ -162,7 +164,7 @@ fn a_detached_source_has_no_wire_and_an_inactive_one_cannot_be_touched() {
 }
 
 #[test]
-fn messages_are_sent_to_order_even_from_a_closed_domain_and_after_those_of_sources() {
+fn genmsi_sends_even_from_a_disabled_domain_and_after_source_messages() {
     let mut aplic = with_source(4);
     aplic.set_level(10, true);
     aplic.write(Supervisor, GENMSI, B4, 1 << 18 | 1 << 12 | 9);
@@ -175,9 +177,9 @@ fn messages_are_sent_to_order_even_from_a_closed_domain_and_after_those_of_sourc
 }
 
 #[test]
-fn addresses_are_put_together_of_groups_and_harts_and_can_be_locked() {
+fn message_addresses_combine_group_and_hart_and_can_be_locked() {
     let mut aplic = Aplic::new();
-    // Base 0x5_0000_0000: two bits of group at bit 30, three of hart at bits 14 (M) and 13 (S).
+    // Base 0x5_0000_0000: two group bits at bit 30, three hart bits at bit 14 (M) and 13 (S).
     let high = 6 << 24 | 2 << 20 | 2 << 16 | 3 << 12;
     for (offset, value) in [(0, 0x50_0000), (4, high), (8, 0x60_0000), (12, 1 << 20 | 1)] {
         aplic.write(Machine, MSIADDRCFG + offset, B4, value);
@@ -200,7 +202,7 @@ fn addresses_are_put_together_of_groups_and_harts_and_can_be_locked() {
 }
 
 #[test]
-fn only_whole_words_of_registers_count() {
+fn only_whole_register_words_are_accepted() {
     let mut aplic = with_source(4);
     for (offset, size) in
         [(0, AccessSize::B1), (0, AccessSize::B8), (2, B4), (0x1000, B4), (0x2004, B4), (0x4000, B4)]
@@ -218,7 +220,7 @@ fn only_whole_words_of_registers_count() {
 }
 
 #[test]
-fn a_saved_aplic_goes_on_and_a_state_that_cannot_be_is_refused() {
+fn a_saved_aplic_continues_and_an_inconsistent_state_is_refused() {
     let mut aplic = with_source(6);
     aplic.write(Supervisor, DOMAINCFG, B4, 0);
     aplic.set_level(10, true);

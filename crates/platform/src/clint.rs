@@ -1,11 +1,10 @@
 //! The core-local interruptor: software interrupts (IPIs) and the machine timer, in the layout of
 //! SiFive's CLINT and of QEMU's `virt`.
 //!
-//! Document: SiFive FU540-C000 manual, chapter 9 (memory map, MSIP, timer registers); RISC-V
-//! privileged architecture, "Machine timer registers". Modelled: all registers, for up to 4095 harts.
-//! Not modelled: nothing of the block is left out. The time itself is counted elsewhere and is an
-//! argument; a write to mtime sets the difference to it. mtimecmp, undefined at reset, starts at the
-//! largest value, so that no timer interrupt is pending before firmware has set one.
+//! Document: SiFive FU540-C000 manual, chapter 9 (memory map, MSIP, timer registers); RISC-V privileged
+//! architecture, "Machine timer registers". Modelled: all registers, for up to 4095 harts. The caller counts
+//! time and passes it as an argument; a write to mtime sets an offset. mtimecmp, undefined at reset, starts
+//! at the largest value, so that no timer interrupt is pending before firmware sets one.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::registers::{Access, Register, find};
 
-/// The layout has room for this many harts.
+/// Number of harts for which the layout has room.
 pub const MAX_HARTS: u32 = 4095;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub enum ClintRegister {
     Mtime,
 }
 
-/// Where the compare values begin, eight bytes a hart.
+/// Offset of the compare values, eight bytes per hart.
 pub const MTIMECMP_OFFSET: u64 = 0x4000;
 
 /// The register table.
@@ -45,38 +44,38 @@ pub const REGISTERS: [Register<ClintRegister>; 3] = [
 ];
 
 doorbell_sim::stats! {
-    /// What the CLINT counts.
+    /// CLINT counters.
     pub struct ClintStats {
         /// Accesses to no register, of a width that is not defined, or to a hart that does not exist.
         undefined_accesses,
     }
 }
 
-/// What a write has changed, so that the machine looks only there.
+/// The effect of a write, for the machine to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClintEffect {
-    /// Nothing that anybody else sees.
+    /// No effect outside the CLINT.
     None,
     /// The software interrupt of this hart may have changed.
     Software(u32),
-    /// The timer of this hart is to be scheduled again.
+    /// This hart's timer must be rescheduled.
     Timer(u32),
-    /// mtime has jumped: all timers are to be scheduled again.
+    /// mtime has changed: all timers must be rescheduled.
     AllTimers,
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug)]
 pub struct Clint {
     msip: Vec<bool>,
     mtimecmp: Vec<u64>,
     /// mtime minus the machine's count of ticks, wrapping.
     mtime_offset: u64,
-    /// Its counters.
+    /// The counters.
     pub stats: ClintStats,
 }
 
-/// What a snapshot keeps.
+/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClintState {
     msip: Vec<bool>,
@@ -112,7 +111,7 @@ impl Clint {
         self.mtimecmp[hart as usize]
     }
 
-    /// mtime, which is also what the `time` CSR shows, when the machine has counted `ticks`.
+    /// mtime (also the value of the `time` CSR) when the machine has counted `ticks`.
     pub fn mtime(&self, ticks: u64) -> u64 {
         ticks.wrapping_add(self.mtime_offset)
     }
@@ -145,7 +144,7 @@ impl Clint {
         })
     }
 
-    /// Writes a register and tells what to look at.
+    /// Writes a register and returns the effect.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64, ticks: u64) -> ClintEffect {
         let hit = find(&REGISTERS, offset, size).filter(|_| size.bytes() >= 4);
         let Some(hit) = hit.filter(|hit| hit.id == ClintRegister::Mtime || hit.index < self.msip.len())
@@ -169,7 +168,7 @@ impl Clint {
         }
     }
 
-    /// The state to keep.
+    /// Saves the state.
     pub fn save(&self) -> ClintState {
         ClintState {
             msip: self.msip.clone(),
@@ -179,7 +178,7 @@ impl Clint {
         }
     }
 
-    /// Takes a saved state over, if it is for as many harts.
+    /// Restores a saved state if its number of harts matches.
     pub fn restore(&mut self, state: ClintState) -> Result<(), SnapshotError> {
         if state.msip.len() != self.msip.len() || state.mtimecmp.len() != self.msip.len() {
             return Err(SnapshotError::Inconsistent {
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_pending_exactly_from_its_compare_value_on() {
+    fn a_timer_is_pending_from_exactly_its_compare_value_on() {
         let mut clint = Clint::new(2);
         assert!(!clint.timer_pending(1, u64::MAX - 1), "no timer is set after reset");
         assert_eq!(clint.write(0x4008, B8, 1000, 5), ClintEffect::Timer(1));
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compare_value_can_be_written_in_halves_and_moves_by_writes_to_mtime() {
+    fn a_compare_value_can_be_written_in_halves_and_writes_to_mtime_move_the_expiry() {
         let mut clint = Clint::new(1);
         clint.write(0x4004, B4, 0x1, 0);
         clint.write(0x4000, B4, 0x2, 0);
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_another_machine_is_refused() {
+    fn a_state_with_another_number_of_harts_is_refused() {
         let mut one = Clint::new(1);
         one.write(0, B4, 1, 0);
         let bytes = postcard::to_stdvec(&one.save()).unwrap();

@@ -1,8 +1,9 @@
-//! The flattened device tree that tells firmware and kernel what the machine has.
+//! The flattened device tree that describes the machine to firmware and kernel.
 //!
-//! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, APLIC, IMSIC, CLINT, ns16550a,
-//! goldfish-rtc, syscon-poweroff and pci-host-ecam-generic; OpenSBI's for performance counters. The nodes are those of QEMU's `virt` for the
-//! devices that exist here, with the same names and properties; the addresses come from the map.
+//! Documents: Devicetree Specification 0.4; the kernel's bindings for RISC-V CPUs, PLIC, APLIC, IMSIC, CLINT,
+//! ns16550a, goldfish-rtc, syscon-poweroff and pci-host-ecam-generic; OpenSBI's binding for performance
+//! counters. The nodes of the devices modelled here have the same names and properties as on QEMU's `virt`;
+//! the addresses come from the map.
 
 use std::ops::Range;
 
@@ -16,18 +17,18 @@ use crate::clint::MAX_HARTS;
 use crate::imsic;
 use crate::map::{self, InterruptsKind, RegionId};
 
-/// An ISA string that says what the harts do: RV64GC with prefetches, counters and the supervisor's own timer. Extensions stand in
+/// The default ISA string: RV64GC with prefetches, counters and supervisor timer (Sstc). Extensions are in
 /// the order of the unprivileged manual's naming conventions.
 pub const DEFAULT_ISA: &str = "rv64imafdc_zicbop_zicntr_zicsr_zifencei_zihpm_sstc";
-/// Bytes that a prefetch instruction asks for (Linux's binding `riscv/cpus.yaml`).
+/// Bytes fetched by a prefetch instruction (Linux's binding `riscv/cpus.yaml`).
 const PREFETCH_BYTES: u32 = doorbell_sim::memory::LINE_BYTES as u32;
 /// The UART's input clock, which only scales divisors.
 const UART_CLOCK_HZ: u32 = 3_686_400;
 /// Bytes of randomness for the kernel's generator.
 const RNG_SEED_BYTES: usize = 32;
 
-/// Events by their SBI indexes, first and last, and the counters that can count them: cycles and instructions have counters of their own,
-/// the others any of the harts' sixteen, from `mhpmcounter3` on.
+/// Events: first and last SBI index, and the mask of counters that can count them. Cycles and instructions
+/// have fixed counters; the other events use any of the sixteen counters from `mhpmcounter3` on.
 pub const EVENT_RANGES: [[u32; 3]; 10] = [
     [0x1, 0x1, 1 << 0],
     [0x2, 0x2, 1 << 2],
@@ -44,10 +45,10 @@ const EVENT_COUNTERS: u32 = 0xffff << 3;
 /// Raw events have codes below this one.
 pub const RAW_EVENTS: u64 = 0x1_0000;
 
-/// The extensions that harts with interrupt files have besides, and the one in front of which they stand.
+/// The additional extensions of harts with interrupt files, and the extension before which they are inserted.
 const AIA_EXTENSIONS: (&str, &str) = ("_smaia_ssaia", "_sstc");
 
-/// The ISA string of harts with or without a supervisor's timer, and with or without interrupt files.
+/// The ISA string of harts with or without Sstc, and with or without interrupt files.
 pub fn isa(sstc: bool, interrupts: InterruptsKind) -> String {
     let (aia, before) = AIA_EXTENSIONS;
     let isa = match interrupts {
@@ -57,7 +58,8 @@ pub fn isa(sstc: bool, interrupts: InterruptsKind) -> String {
     if sstc { isa } else { isa.replace("_sstc", "") }
 }
 
-/// Handles by which nodes refer to one another; harts' interrupt controllers follow the last, and then those of interrupt files.
+/// Phandles. The harts and their interrupt controllers have those from `FIRST_HART_PHANDLE`, then those of
+/// interrupt files.
 const WIRED_PHANDLE: u32 = 1;
 const TEST_PHANDLE: u32 = 2;
 const FIRST_HART_PHANDLE: u32 = 3;
@@ -65,7 +67,7 @@ const ROOT_APLIC_PHANDLE: u32 = FIRST_HART_PHANDLE + 2 * MAX_HARTS;
 const MACHINE_FILES_PHANDLE: u32 = ROOT_APLIC_PHANDLE + 1;
 const SUPERVISOR_FILES_PHANDLE: u32 = ROOT_APLIC_PHANDLE + 2;
 
-/// How a wire interrupts, in the second cell of an APLIC's interrupt: while it is high.
+/// Trigger type in the second cell of an APLIC interrupt: level-high.
 const LEVEL_HIGH: u32 = 4;
 
 /// Interrupts of a hart's own controller, by their cause numbers (privileged architecture, mcause).
@@ -74,12 +76,12 @@ const MACHINE_TIMER: u32 = 7;
 const SUPERVISOR_EXTERNAL: u32 = 9;
 const MACHINE_EXTERNAL: u32 = 11;
 
-/// Spaces of a PCI address (first cell of `ranges`, IEEE 1275 PCI binding).
+/// Address spaces of a PCI address (first cell of `ranges`, IEEE 1275 PCI binding).
 const PCI_IO_SPACE: u32 = 0x0100_0000;
 const PCI_MEMORY32_SPACE: u32 = 0x0200_0000;
 const PCI_MEMORY64_SPACE: u32 = 0x0300_0000;
 
-/// The largest page-table format that the harts have.
+/// Largest page-table format of the harts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MmuMode {
@@ -90,53 +92,54 @@ pub enum MmuMode {
     Sv48,
 }
 
-/// What the tree describes.
+/// The machine described by the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceTreeConfig {
-    /// How many harts.
+    /// Number of harts.
     pub harts: u32,
-    /// How many of them, one behind the other, are threads of one core.
+    /// Number of consecutive harts that are threads of the same core.
     pub threads: u32,
     /// The ISA string of all harts, such as [`DEFAULT_ISA`].
     pub isa: String,
-    /// Which interrupt controllers there are.
+    /// The machine's interrupt controllers.
     pub interrupts: InterruptsKind,
     /// Their largest page-table format.
     pub mmu: MmuMode,
-    /// How fast `time` counts.
+    /// Frequency of the `time` counter.
     pub timebase: Hertz,
-    /// How much RAM there is.
+    /// RAM size.
     pub ram: Bytes,
     /// The kernel's command line.
     pub bootargs: String,
-    /// Where the initial RAM file system lies.
+    /// Address range of the initial RAM file system.
     pub initrd: Option<Range<u64>>,
-    /// The run's seed, from which the kernel's random seed is drawn.
+    /// The run's seed, from which the kernel's random seed is derived.
     pub seed: u64,
-    /// Whether the nodes of what machine mode keeps to itself say that they are disabled. OpenSBI has to find them, and disables them itself.
+    /// Whether nodes that are reserved for machine mode are marked disabled. OpenSBI needs them enabled, and
+    /// disables them itself.
     pub machine_nodes_disabled: bool,
-    /// How many places for virtio devices, from the first on, have one.
+    /// Number of virtio slots with a device, from the first slot on.
     pub disks: u32,
 }
 
 /// A machine that a tree cannot describe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceTreeError {
-    /// The ISA string is none.
+    /// The ISA string is invalid.
     #[error("the ISA string \"{isa}\" {problem}; expected one such as \"{DEFAULT_ISA}\"")]
     Isa {
-        /// What was given.
+        /// The given string.
         isa: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// No or too many harts.
+    /// No harts or too many.
     #[error("{0} harts cannot be described; use 1 to {MAX_HARTS}")]
     Harts(u32),
-    /// The timebase does not fit.
+    /// The timebase is out of range.
     #[error("a timebase of {0} cannot be described; use 1Hz to 4GHz")]
     Timebase(Hertz),
-    /// The command line cannot be a property.
+    /// The command line cannot be stored in a property.
     #[error("the kernel's command line contains a NUL character")]
     BootArgs,
 }
@@ -167,7 +170,7 @@ pub fn isa_extensions(isa: &str) -> Result<Vec<String>, DeviceTreeError> {
     Ok(extensions)
 }
 
-/// Makes the tree.
+/// Generates the tree.
 pub fn build(config: &DeviceTreeConfig) -> Result<Vec<u8>, DeviceTreeError> {
     let extensions = isa_extensions(&config.isa)?;
     if !(1..=MAX_HARTS).contains(&config.harts) {
@@ -271,7 +274,8 @@ fn cpus(fdt: &mut FdtWriter, config: &DeviceTreeConfig, extensions: &[String]) -
     for core in 0..config.harts / config.threads {
         let node = fdt.begin_node(&format!("core{core}"))?;
         for thread in 0..config.threads {
-            // A core that has no threads is the place of its one hart itself (Linux's binding `cpu/cpu-topology.txt`, section 3).
+            // A core without threads refers to its hart directly (Linux's binding `cpu/cpu-topology.txt`,
+            // section 3).
             let own = match config.threads {
                 1 => None,
                 _ => Some(fdt.begin_node(&format!("thread{thread}"))?),
@@ -286,7 +290,7 @@ fn cpus(fdt: &mut FdtWriter, config: &DeviceTreeConfig, extensions: &[String]) -
     fdt.end_node(node)
 }
 
-/// The `reg` property of a device of the map.
+/// The `reg` property of a region of the map.
 fn reg(fdt: &mut FdtWriter, id: RegionId) -> Result<(), FdtError> {
     let region = map::get(id);
     fdt.property_array_u64("reg", &[region.base, region.size])
@@ -300,7 +304,7 @@ fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// Wires to interrupts of each hart's own controller.
+/// Interrupt specifiers for the given causes of each hart's own controller.
 fn wires(harts: u32, causes: &[u32]) -> Vec<u32> {
     (0..harts).flat_map(|hart| causes.iter().flat_map(move |cause| [hart_intc(hart), *cause])).collect()
 }
@@ -318,7 +322,7 @@ fn plic(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
     fdt.end_node(plic)
 }
 
-/// Interrupt files and the APLIC's domains, of machine and of supervisor mode.
+/// The interrupt files and the APLIC's domains of machine and supervisor mode.
 fn aia(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
     let harts = config.harts;
     let disable = |fdt: &mut FdtWriter, id: RegionId| {
@@ -376,7 +380,7 @@ fn clint(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
     fdt.end_node(clint)
 }
 
-/// A device's wire, as its controller's cells name it.
+/// The cells of a device's interrupt specifier.
 fn source(number: u32, interrupts: InterruptsKind) -> Vec<u32> {
     match interrupts {
         InterruptsKind::Plic => vec![number],
@@ -405,18 +409,19 @@ fn simple_devices(fdt: &mut FdtWriter, interrupts: InterruptsKind) -> Result<(),
     fdt.end_node(test)
 }
 
-/// Which counters count what (OpenSBI's binding `riscv,pmu`). An event's code is its SBI index, so that there is nothing to translate.
+/// Mapping of events to counters (OpenSBI's binding `riscv,pmu`). An event's code is its SBI index, so no
+/// translation is needed.
 fn event_counters(fdt: &mut FdtWriter) -> Result<(), FdtError> {
     let pmu = fdt.begin_node("pmu")?;
     fdt.property_string("compatible", "riscv,pmu")?;
     fdt.property_array_u32("riscv,event-to-mhpmcounters", EVENT_RANGES.as_flattened())?;
-    // Select and mask in two cells each: a raw event's code has no bits above these.
+    // Select and mask have two cells each: a raw event's code has no bits above the mask.
     let raw = [[0, 0], halves(!(RAW_EVENTS - 1))].concat();
     fdt.property_array_u32("riscv,raw-event-to-mhpmcounters", &[raw, vec![EVENT_COUNTERS]].concat())?;
     fdt.end_node(pmu)
 }
 
-/// Only places with a device have a node: looking at an empty one would cost each boot some instructions.
+/// Only occupied slots have a node: probing an empty slot would cost each boot some instructions.
 fn virtio(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
     let base = map::get(RegionId::Virtio).base;
     for slot in 0..config.disks.min(map::VIRTIO_SLOTS) {
@@ -468,14 +473,14 @@ fn pci(fdt: &mut FdtWriter, interrupts: InterruptsKind) -> Result<(), FdtError> 
         (PCI_MEMORY64_SPACE, RegionId::PciMmio64),
     ] {
         let region = map::get(id);
-        // Memory has one address on both sides; ports count from zero.
+        // Memory has the same address on both sides; I/O ports start at zero.
         let pci_address = if space == PCI_IO_SPACE { 0 } else { region.base };
         ranges.push(space);
         ranges.extend([pci_address, region.base, region.size].into_iter().flat_map(halves));
     }
     fdt.property_array_u32("ranges", &ranges)?;
-    // Which source a pin drives repeats every four devices, so two bits of the device number and the pin
-    // decide it.
+    // The mapping from pins to sources repeats every four devices, so it depends on two bits of the device
+    // number and the pin.
     let device_bits = (map::PCI_INTX_COUNT - 1) << 11;
     fdt.property_array_u32("interrupt-map-mask", &[device_bits, 0, 0, 0x7])?;
     let mut interrupt_map = Vec::new();

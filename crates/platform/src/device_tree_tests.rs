@@ -1,4 +1,4 @@
-//! The tree is read back by a reader of the format that knows nothing of the writer.
+//! Tests that read the tree with an independent parser.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn text(blob: &[u8], at: usize) -> String {
     String::from_utf8(blob[at..end].to_vec()).unwrap()
 }
 
-/// Devicetree Specification 0.4, chapter 5: header, structure block, strings block.
+/// Parses a tree: Devicetree Specification 0.4, chapter 5: header, structure block, strings block.
 fn parse(blob: &[u8]) -> Node {
     assert_eq!(word(blob, 0), 0xd00d_feed);
     assert_eq!(word(blob, 4) as usize, blob.len());
@@ -38,14 +38,17 @@ fn parse(blob: &[u8]) -> Node {
             }
             2 => {
                 let (name, node) = open.pop().unwrap();
-                assert!(open.last_mut().unwrap().1.children.insert(name, node).is_none(), "two of a name");
+                assert!(open.last_mut().unwrap().1.children.insert(name, node).is_none(), "duplicate name");
             }
             3 => {
                 let (len, name) =
                     (word(blob, at) as usize, text(blob, strings + word(blob, at + 4) as usize));
                 let value = blob[at + 8..at + 8 + len].to_vec();
                 at += 8 + len.next_multiple_of(4);
-                assert!(open.last_mut().unwrap().1.properties.insert(name, value).is_none(), "two of a name");
+                assert!(
+                    open.last_mut().unwrap().1.properties.insert(name, value).is_none(),
+                    "duplicate name"
+                );
             }
             4 => {}
             9 => break,
@@ -87,7 +90,7 @@ fn config() -> DeviceTreeConfig {
 }
 
 #[test]
-fn which_harts_are_threads_of_a_core_is_told() {
+fn cpu_map_lists_the_threads_of_each_core() {
     let handle = |tree: &Node, hart: u32| tree.at(&format!("cpus/cpu@{hart}")).cells("phandle");
     let plain = parse(&build(&DeviceTreeConfig { harts: 4, ..config() }).unwrap());
     let map = plain.at("cpus/cpu-map/cluster0");
@@ -102,7 +105,7 @@ fn which_harts_are_threads_of_a_core_is_told() {
 }
 
 #[test]
-fn harts_memory_and_boot_parameters_are_told() {
+fn the_tree_describes_harts_memory_and_boot_parameters() {
     let tree = parse(&build(&config()).unwrap());
     assert_eq!(tree.at("cpus").cells("timebase-frequency"), [10_000_000]);
     assert_eq!(tree.at("memory@80000000").cells("reg"), [0, 0x8000_0000, 0, 0x1000_0000]);
@@ -113,7 +116,7 @@ fn harts_memory_and_boot_parameters_are_told() {
     let extensions = hart.strings("riscv,isa-extensions");
     assert_eq!(extensions[..6], ["i", "m", "a", "f", "d", "c"]);
     assert_eq!(extensions[6..], ["zicbop", "zicntr", "zicsr", "zifencei", "zihpm", "sstc"]);
-    assert_eq!(hart.cells("riscv,cbop-block-size"), [64], "as much as a line of the caches");
+    assert_eq!(hart.cells("riscv,cbop-block-size"), [64], "the cache line size");
     let chosen = tree.at("chosen");
     assert_eq!(chosen.strings("bootargs"), ["console=ttyS0 quiet"]);
     assert_eq!(chosen.cells("linux,initrd-start"), [0, 0x8f00_0000]);
@@ -123,35 +126,35 @@ fn harts_memory_and_boot_parameters_are_told() {
 }
 
 #[test]
-fn harts_without_prefetches_have_no_size_of_them() {
+fn harts_without_zicbop_have_no_prefetch_block_size() {
     let tree = parse(&build(&DeviceTreeConfig { isa: "rv64imafdc_zicsr".into(), ..config() }).unwrap());
     assert!(!tree.at("cpus/cpu@0").properties.contains_key("riscv,cbop-block-size"));
 }
 
 #[test]
-fn event_counters_have_the_cells_of_their_binding() {
+fn event_counters_follow_their_binding() {
     let tree = parse(&build(&config()).unwrap());
     let pmu = tree.at("pmu");
     assert_eq!(pmu.strings("compatible"), ["riscv,pmu"]);
-    // First and last event, counters: cycles and instructions by counters 0 and 2, cache misses by 3 to 18.
+    // First and last event, counters: cycles and instructions on counters 0 and 2, cache misses on 3 to 18.
     let ranges = pmu.cells("riscv,event-to-mhpmcounters");
     assert_eq!(ranges[..9], [1, 1, 1, 2, 2, 4, 3, 6, 0x7fff8]);
     assert_eq!(ranges.len() % 3, 0);
-    // Select, mask, counters: 0x1ff is a raw event, 0x10000 is none.
+    // Select, mask, counters: 0x1ff is a raw event, 0x10000 is not.
     let raw = pmu.cells("riscv,raw-event-to-mhpmcounters");
     assert_eq!(raw, [0, 0, 0xffff_ffff, 0xffff_0000, 0x7fff8]);
     assert_eq!(pmu.cells("riscv,event-to-mhpmcounters").last(), Some(&0x7fff8));
 }
 
 #[test]
-fn without_a_file_system_none_is_told() {
+fn without_an_initrd_the_tree_has_no_initrd_properties() {
     let tree = parse(&build(&DeviceTreeConfig { initrd: None, mmu: MmuMode::Sv39, ..config() }).unwrap());
     assert!(!tree.at("chosen").properties.contains_key("linux,initrd-start"));
     assert_eq!(tree.at("cpus/cpu@0").strings("mmu-type"), ["riscv,sv39"]);
 }
 
 #[test]
-fn interrupts_lead_to_the_controllers_they_belong_to() {
+fn interrupts_refer_to_their_controllers() {
     let tree = parse(&build(&config()).unwrap());
     let plic = tree.at("soc/plic@c000000");
     let intc = |hart: u32| tree.at(&format!("cpus/cpu@{hart}/interrupt-controller")).cells("phandle")[0];
@@ -168,7 +171,7 @@ fn interrupts_lead_to_the_controllers_they_belong_to() {
 }
 
 #[test]
-fn the_kernels_random_seed_is_the_runs() {
+fn the_kernels_random_seed_follows_the_runs_seed() {
     let seed = |seed| {
         parse(&build(&DeviceTreeConfig { seed, ..config() }).unwrap()).at("chosen").properties["rng-seed"]
             .clone()
@@ -178,7 +181,7 @@ fn the_kernels_random_seed_is_the_runs() {
 }
 
 #[test]
-fn a_machine_that_cannot_be_described_is_refused() {
+fn a_machine_that_the_tree_cannot_describe_is_refused() {
     for isa in
         ["", "rv32imac", "rv64", "rv64mi", "rv64i_", "rv64i_Zicsr", "rv64imm", "rv64i_m", "rv64i__zicsr"]
     {
@@ -192,7 +195,7 @@ fn a_machine_that_cannot_be_described_is_refused() {
     assert!(build(&DeviceTreeConfig { bootargs: "a\0b".into(), ..config() }).is_err());
 }
 
-/// A folder that is gone when the test is over.
+/// A folder that is removed at the end of the test.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -210,7 +213,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn the_device_tree_compiler_has_no_complaint() {
+fn the_device_tree_compiler_reports_no_warnings() {
     let scratch = Scratch::new("dtc");
     let path = scratch.0.join("machine.dtb");
     std::fs::write(&path, build(&config()).unwrap()).unwrap();
@@ -220,7 +223,7 @@ fn the_device_tree_compiler_has_no_complaint() {
     assert!(output.status.success() && complaints.trim().is_empty(), "{complaints}");
 }
 
-/// The names of QEMU's nodes and their phandles, to compare references by what they mean.
+/// Collects the path of each phandle, to compare references by their target.
 fn phandles(node: &Node, path: &str, into: &mut BTreeMap<u32, String>) {
     if node.properties.contains_key("phandle") {
         into.insert(node.cells("phandle")[0], path.to_owned());
@@ -230,7 +233,7 @@ fn phandles(node: &Node, path: &str, into: &mut BTreeMap<u32, String>) {
     }
 }
 
-/// Cells of a property in which every `reference`-th of `group` names a node.
+/// Cells of a property, with every `reference`-th cell of each `group` resolved from a phandle to a path.
 fn resolved(tree: &Node, path: &str, name: &str, group: usize, reference: usize) -> Vec<String> {
     let mut names = BTreeMap::new();
     phandles(tree, "", &mut names);
@@ -243,7 +246,7 @@ fn resolved(tree: &Node, path: &str, name: &str, group: usize, reference: usize)
 }
 
 #[test]
-fn the_tree_says_of_each_device_what_qemus_says() {
+fn device_nodes_agree_with_qemus() {
     let scratch = Scratch::new("qemu-dtb");
     let path = scratch.0.join("virt.dtb");
     let machine = format!("virt,dumpdtb={}", path.display());
@@ -251,7 +254,7 @@ fn the_tree_says_of_each_device_what_qemus_says() {
         doorbell_oracle::qemu().args(["-M", &machine, "-smp", "2", "-m", "256", "-display", "none"]).output();
     assert!(run.as_ref().is_ok_and(|output| output.status.success()), "{run:?}");
     let file = std::fs::read(&path).unwrap();
-    // The file is padded beyond the blob's own length.
+    // The file is padded beyond the tree's length.
     let theirs = parse(&file[..word(&file, 4) as usize]);
     let ours = parse(&build(&config()).unwrap());
     let mut compared = 0;
@@ -297,7 +300,7 @@ fn the_tree_says_of_each_device_what_qemus_says() {
 }
 
 #[test]
-fn interrupt_files_and_an_aplic_stand_in_the_place_of_the_plic() {
+fn with_aia_the_tree_has_imsics_and_an_aplic_instead_of_the_plic() {
     let isa = isa(true, InterruptsKind::Aia);
     let tree = parse(&build(&DeviceTreeConfig { isa, interrupts: InterruptsKind::Aia, ..config() }).unwrap());
     let extensions = tree.at("cpus/cpu@0").strings("riscv,isa-extensions");
@@ -341,7 +344,7 @@ fn interrupt_files_and_an_aplic_stand_in_the_place_of_the_plic() {
 }
 
 #[test]
-fn what_machine_mode_keeps_to_itself_can_be_marked() {
+fn machine_mode_nodes_can_be_marked_disabled() {
     let aia = DeviceTreeConfig { interrupts: InterruptsKind::Aia, ..config() };
     for disabled in [false, true] {
         let tree =
@@ -356,7 +359,7 @@ fn what_machine_mode_keeps_to_itself_can_be_marked() {
 }
 
 #[test]
-fn an_isa_string_says_what_harts_have() {
+fn the_isa_string_lists_the_harts_extensions() {
     use InterruptsKind::{Aia, Plic};
     assert_eq!(isa(true, Plic), DEFAULT_ISA);
     let endings =

@@ -1,12 +1,12 @@
-//! From reset to firmware: where firmware, kernel, initial RAM file system and device tree lie in RAM,
-//! what the reset ROM holds, and the registers that a hart starts with.
+//! From reset to firmware: the positions of firmware, kernel, initial RAM file system and device tree in RAM,
+//! the reset ROM's contents, and the initial registers of a hart.
 //!
 //! Document: OpenSBI, "OpenSBI Platform Firmwares" and "FW_DYNAMIC" (a0 = hart, a1 = device tree, a2 =
 //! `fw_dynamic_info`, version 2). The reset ROM has the layout of QEMU's `virt`, so that an execution can be
-//! compared from reset; a machine may as well start its harts right at the firmware.
+//! compared from reset; a machine may also start its harts directly at the firmware.
 //!
-//! RAM from below: firmware at its start, kernel at its text offset (2 MiB). From above: the device
-//! tree on a 2 MiB boundary with room to grow, since firmware adds to it, and the file system under it.
+//! RAM from the bottom: the firmware, then the kernel at its text offset (2 MiB). From the top: the device
+//! tree on a 2 MiB boundary, with room for the firmware's additions, and the file system below it.
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ use crate::linux_image::{ALIGNMENT, ImageError, LinuxImage};
 use crate::map::{self, RegionId};
 
 const PAGE_BYTES: u64 = 4096;
-/// Room for the device tree at the top of RAM, aligned to as much.
+/// Size and alignment of the device tree's area at the top of RAM.
 pub const DEVICE_TREE_ROOM_BYTES: u64 = 2 << 20;
-/// Firmware may grow the tree by this much.
+/// Bytes by which firmware may enlarge the tree.
 const DEVICE_TREE_GROWTH_BYTES: u64 = 64 << 10;
 
 pub(crate) const FW_DYNAMIC_MAGIC: u64 = 0x4942_534f;
@@ -28,26 +28,26 @@ pub(crate) const FW_DYNAMIC_VERSION: u64 = 2;
 const NEXT_MODE_SUPERVISOR: u64 = 1;
 const NO_OPTIONS: u64 = 0;
 
-/// Offsets in the reset ROM behind its six instructions.
+/// Offsets in the reset ROM, after its six instructions.
 const ROM_START_ADDRESS: usize = 0x18;
 const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
 const ROM_DYNAMIC_INFO: usize = 0x28;
 
-/// Which firmware a machine boots with.
+/// The firmware with which a machine boots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FirmwareKind {
     /// The image's own: Debian's OpenSBI.
     #[default]
     OpenSbi,
-    /// The one that comes along (docs/firmware.md).
+    /// The built-in firmware (docs/firmware.md).
     Builtin,
 }
 
 /// The files to boot.
 #[derive(Clone, Copy, Debug)]
 pub struct BootImages<'a> {
-    /// OpenSBI's `fw_dynamic.bin`, or another firmware that is entered like it.
+    /// OpenSBI's `fw_dynamic.bin`, or another firmware with the same entry conditions.
     pub firmware: &'a [u8],
     /// The kernel, a raw Image.
     pub kernel: &'a [u8],
@@ -55,18 +55,18 @@ pub struct BootImages<'a> {
     pub initrd: Option<&'a [u8]>,
 }
 
-/// Why a machine cannot boot these files.
+/// Reasons why a machine cannot boot these files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BootError {
-    /// The kernel is none.
+    /// The kernel is invalid.
     #[error(transparent)]
     Kernel(#[from] ImageError),
-    /// The firmware is empty or reaches into the kernel.
+    /// The firmware is empty or would overlap the kernel.
     #[error("the firmware has {found} bytes; there is room for 1 to {room} below the kernel")]
     Firmware {
-        /// Its size.
+        /// The firmware's size.
         found: u64,
-        /// The room for it.
+        /// The available size.
         room: u64,
     },
     /// The initial RAM file system is empty.
@@ -75,35 +75,35 @@ pub enum BootError {
     /// The RAM does not hold everything.
     #[error("{ram} of RAM are too little for this kernel and its file system; use at least {needed}")]
     RamTooSmall {
-        /// What the machine has.
+        /// The machine's RAM size.
         ram: Bytes,
-        /// What it needs.
+        /// The least RAM size.
         needed: Bytes,
     },
     /// The RAM does not fit into the address map.
     #[error("the map has no room for {ram} of RAM; use a multiple of 4KiB up to {limit}")]
     RamSize {
-        /// What was asked for.
+        /// The configured RAM size.
         ram: Bytes,
-        /// The largest.
+        /// The largest RAM size.
         limit: Bytes,
     },
-    /// The device tree outgrew its place.
+    /// The device tree is too large.
     #[error("the device tree has {found} bytes; there is room for {room}")]
     DeviceTree {
-        /// Its size.
+        /// The tree's size.
         found: u64,
-        /// The room for it.
+        /// The available size.
         room: u64,
     },
 }
 
-/// Where everything lies.
+/// Positions of everything in RAM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootLayout {
-    /// The firmware's file.
+    /// The firmware.
     pub firmware: Range<u64>,
-    /// The kernel, with the memory behind its file that it takes.
+    /// The kernel, including the memory that it uses beyond its file.
     pub kernel: Range<u64>,
     /// The initial RAM file system.
     pub initrd: Option<Range<u64>>,
@@ -111,7 +111,7 @@ pub struct BootLayout {
     pub device_tree: u64,
 }
 
-/// Which bytes a load brings.
+/// The source of a load's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// [`BootImages::firmware`].
@@ -120,20 +120,20 @@ pub enum Payload {
     Kernel,
     /// [`BootImages::initrd`].
     Initrd,
-    /// The device tree that was handed over.
+    /// The device tree passed to [`BootLayout::hand_over`].
     DeviceTree,
 }
 
-/// Bytes to be put into RAM before the first instruction.
+/// Bytes to load into RAM before the first instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Where to.
+    /// The destination.
     pub addr: PhysAddr,
-    /// What.
+    /// The bytes.
     pub payload: Payload,
 }
 
-/// Registers with which a hart starts; all others are zero.
+/// Initial register values of a hart; all other registers are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HartReset {
     /// Program counter.
@@ -144,14 +144,14 @@ pub struct HartReset {
     pub a1: u64,
     /// The address of `fw_dynamic_info`.
     pub a2: u64,
-    /// The firmware's address, which the reset ROM jumps to by t0.
+    /// The firmware's address, to which the reset ROM jumps by t0.
     pub t0: u64,
 }
 
-/// What the machine needs to start.
+/// Everything the machine needs to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
-    /// What goes where in RAM.
+    /// The loads into RAM.
     pub loads: Vec<Load>,
     /// The contents of the reset ROM from its first byte.
     pub reset_rom: Vec<u8>,
@@ -159,7 +159,7 @@ pub struct HandOver {
 }
 
 impl BootLayout {
-    /// Finds a place for everything in a machine with this much RAM.
+    /// Computes the positions in a machine with this much RAM.
     pub fn plan(ram: Bytes, images: &BootImages) -> Result<BootLayout, BootError> {
         let limit = Bytes(map::RAM_LIMIT - map::RAM_BASE);
         if ram > limit || !ram.0.is_multiple_of(PAGE_BYTES) {
@@ -178,7 +178,7 @@ impl BootLayout {
         let initrd_room = initrd_bytes.unwrap_or(0).next_multiple_of(PAGE_BYTES);
         let needed =
             (kernel_end + initrd_room).next_multiple_of(DEVICE_TREE_ROOM_BYTES) + DEVICE_TREE_ROOM_BYTES;
-        // What lies above the last boundary is not used, so rounding down keeps the sum right.
+        // RAM above the last 2 MiB boundary is unused, so rounding down is correct.
         let usable = ram.0 / DEVICE_TREE_ROOM_BYTES * DEVICE_TREE_ROOM_BYTES;
         if usable < needed {
             return Err(BootError::RamTooSmall { ram, needed: Bytes(needed) });
@@ -196,7 +196,7 @@ impl BootLayout {
         })
     }
 
-    /// Completes the hand-over with the device tree, which had to know this layout.
+    /// Completes the hand-over with the device tree, whose contents depend on this layout.
     pub fn hand_over(&self, device_tree: &[u8]) -> Result<HandOver, BootError> {
         let room = DEVICE_TREE_ROOM_BYTES - DEVICE_TREE_GROWTH_BYTES;
         let found = device_tree.len() as u64;
@@ -217,7 +217,7 @@ impl BootLayout {
 }
 
 impl HandOver {
-    /// A hart that starts right at the firmware, as the reset ROM would have left it.
+    /// The state of a hart that starts directly at the firmware: the same as after the reset ROM.
     pub fn at_firmware(&self, hart: u32) -> HartReset {
         HartReset {
             pc: map::RAM_BASE,
@@ -228,14 +228,14 @@ impl HandOver {
         }
     }
 
-    /// A hart that starts at the reset ROM's first instruction.
+    /// The state of a hart that starts at the reset ROM.
     pub fn at_reset_rom(&self) -> HartReset {
         HartReset { pc: map::get(RegionId::ResetRom).base, a0: 0, a1: 0, a2: 0, t0: 0 }
     }
 }
 
-/// `struct fw_dynamic_info` of a 64-bit machine: start this kernel in supervisor mode, on hart 0 (a
-/// fixed hart, where a lottery would depend on timing).
+/// `struct fw_dynamic_info` of a 64-bit machine: start this kernel in supervisor mode on hart 0. A boot
+/// lottery would depend on timing.
 fn dynamic_info(kernel: u64) -> Vec<u8> {
     let boot_hart = 0;
     [FW_DYNAMIC_MAGIC, FW_DYNAMIC_VERSION, kernel, NEXT_MODE_SUPERVISOR, NO_OPTIONS, boot_hart]
@@ -277,7 +277,7 @@ fn reset_rom(firmware: u64, device_tree: u64, info: &[u8]) -> Vec<u8> {
     rom
 }
 
-// A kernel that is aligned keeps the device tree's place aligned to the same.
+// The kernel's alignment must not break the device tree's alignment.
 const _: () = assert!(DEVICE_TREE_ROOM_BYTES.is_multiple_of(ALIGNMENT));
 
 #[cfg(test)]

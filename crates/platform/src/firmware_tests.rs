@@ -8,13 +8,13 @@ fn layout(ram_mib: u64, kernel: &[u8], initrd: Option<&[u8]>) -> Result<BootLayo
     BootLayout::plan(Bytes(ram_mib * MIB), &images)
 }
 
-/// A kernel of 1 MiB that takes 5 MiB of memory.
+/// A kernel of 1 MiB that uses 5 MiB of memory.
 fn kernel() -> Vec<u8> {
     image(2 * MIB, 5 * MIB, MIB as usize)
 }
 
 #[test]
-fn nothing_overlaps_and_everything_lies_in_ram() {
+fn the_layout_has_no_overlaps_and_is_inside_ram() {
     let initrd = vec![1; 3_000_001];
     for ram_mib in [12, 13, 64, 256, 1024, 14 << 10] {
         let layout = layout(ram_mib, &kernel(), Some(&initrd)).unwrap();
@@ -32,19 +32,19 @@ fn nothing_overlaps_and_everything_lies_in_ram() {
 }
 
 #[test]
-fn ram_that_is_just_too_small_names_what_would_do() {
+fn ram_that_is_too_small_is_refused_with_the_needed_size() {
     let initrd = vec![1; 3 << 20];
     let Err(BootError::RamTooSmall { needed, .. }) = layout(11, &kernel(), Some(&initrd)) else {
         panic!("11 MiB were enough");
     };
-    // 2 below the kernel, 5 of kernel, 3 of file system, 2 for the tree
+    // 2 below the kernel, 5 for the kernel, 3 for the file system, 2 for the tree
     assert_eq!(needed, Bytes(12 * MIB));
     assert!(layout(12, &kernel(), Some(&initrd)).is_ok());
     assert!(layout(0, &kernel(), None).is_err());
 }
 
 #[test]
-fn ram_that_the_map_cannot_hold_is_refused() {
+fn ram_that_does_not_fit_into_the_map_is_refused() {
     let images = BootImages { firmware: &[1], kernel: &kernel(), initrd: None };
     for ram in [(14 << 30) + 4096, u64::MAX, (64 << 20) + 1] {
         assert!(matches!(BootLayout::plan(Bytes(ram), &images), Err(BootError::RamSize { .. })));
@@ -52,7 +52,7 @@ fn ram_that_the_map_cannot_hold_is_refused() {
 }
 
 #[test]
-fn wrong_files_are_named() {
+fn invalid_files_are_reported() {
     assert!(matches!(layout(64, b"\x7fELF", None), Err(BootError::Kernel(_))));
     assert!(matches!(layout(64, &kernel(), Some(&[])), Err(BootError::EmptyInitrd)));
     for firmware in [vec![], vec![0; 2 * MIB as usize + 1]] {
@@ -62,7 +62,7 @@ fn wrong_files_are_named() {
 }
 
 #[test]
-fn a_tree_that_firmware_could_not_extend_is_refused() {
+fn a_tree_without_room_for_firmware_additions_is_refused() {
     let layout = layout(64, &kernel(), None).unwrap();
     let room = (2 * MIB - 64 * 1024) as usize;
     assert!(layout.hand_over(&vec![0; room]).is_ok());
@@ -70,7 +70,7 @@ fn a_tree_that_firmware_could_not_extend_is_refused() {
 }
 
 #[test]
-fn each_payload_is_loaded_once_and_where_planned() {
+fn each_payload_is_loaded_once_at_its_planned_address() {
     let layout = layout(64, &kernel(), Some(&[1; 10])).unwrap();
     let hand_over = layout.hand_over(&[0; 100]).unwrap();
     let at = |payload| {
@@ -85,7 +85,7 @@ fn each_payload_is_loaded_once_and_where_planned() {
     assert_eq!(hand_over.loads.len(), 4);
 }
 
-/// The words are those that stand in QEMU's ROM, which an integration test reads where QEMU is installed.
+/// The words are from QEMU's ROM, which an integration test also compares.
 #[test]
 fn the_reset_rom_passes_hart_tree_and_info_and_jumps_to_the_firmware() {
     let hand_over = layout(64, &kernel(), None).unwrap().hand_over(&[0; 100]).unwrap();

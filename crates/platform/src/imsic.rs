@@ -1,18 +1,18 @@
-//! Where harts' interrupt files are in memory: a page for each hart's file of machine mode, and elsewhere one for each of supervisor mode.
-//! What a message does there is the hart's affair.
+//! Addresses of the harts' interrupt files: one page per hart for machine mode, and another for supervisor
+//! mode. The hart model implements the files themselves.
 //!
-//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Incoming MSI Controller (IMSIC)", "Memory region for an interrupt
-//! file"; the addresses are those of QEMU's `virt` with `aia=aplic-imsic`. Only aligned words are accepted; `seteipnum_be` is not there,
-//! as a little-endian system may leave it out.
+//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Incoming MSI Controller (IMSIC)",
+//! "Memory region for an interrupt file"; the addresses are those of QEMU's `virt` with `aia=aplic-imsic`.
+//! Only aligned words are accepted. There is no `seteipnum_be`, which is optional for little-endian systems.
 
 use doorbell_sim::AccessSize;
 use serde::{Deserialize, Serialize};
 
 use crate::registers::{Access, Register, find};
 
-/// The highest identity that a file has; the lowest is 1. The harts' own; here for the device tree.
+/// The highest identity of a file; the lowest is 1. Defined by the harts, repeated here for the device tree.
 pub const IDENTITIES: u32 = 255;
-/// Bytes from one hart's file to the next.
+/// Distance between the files of adjacent harts.
 pub const FILE_BYTES: u64 = 0x1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +33,20 @@ pub const REGISTERS: [Register<ImsicRegister>; 1] = [Register::one(
 )];
 
 doorbell_sim::stats! {
-    /// What interrupt files' pages count.
+    /// IMSIC counters.
     pub struct ImsicStats {
-        /// Messages that made an interrupt pending.
+        /// Messages that set an interrupt pending.
         messages,
-        /// Messages that named an identity that does not exist.
+        /// Messages with an identity that does not exist.
         unknown_identities,
-        /// Messages of the APLIC's to where neither an interrupt file nor RAM is.
+        /// Messages of the APLIC to addresses that are neither an interrupt file nor RAM.
         stray_messages,
         /// Accesses to no register, or of a width other than four bytes.
         undefined_accesses,
     }
 }
 
-/// A file's place: which hart's, and the register within its page that is accessed; `None` beyond the last hart's.
+/// The hart whose file is at an offset, and the offset in the file's page; `None` beyond the last hart.
 pub fn file_at(offset: u64, harts: u32) -> Option<(u32, u64)> {
     let hart = offset / FILE_BYTES;
     (hart < u64::from(harts)).then_some((hart as u32, offset % FILE_BYTES))
@@ -57,7 +57,7 @@ pub fn is_message(offset: u64, size: AccessSize) -> bool {
     size == AccessSize::B4 && find(&REGISTERS, offset, size).is_some()
 }
 
-/// What a snapshot keeps beside the harts' own files.
+/// The saved state, without the files, which the harts save.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImsicState {
     /// The counters.
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_a_harts_and_its_first_word_takes_messages() {
+    fn each_hart_has_a_page_whose_first_word_accepts_messages() {
         assert_eq!(file_at(0, 1), Some((0, 0)));
         assert_eq!(file_at(0x1fff, 2), Some((1, 0xfff)));
         assert_eq!(file_at(0x2000, 2), None);

@@ -1,10 +1,10 @@
-//! The platform around the harts, compatible with QEMU's `virt` machine for RISC-V: interrupt
-//! controllers, console, clock, power switch, the address map that places them, the device tree that
-//! describes them, the hand-over to the firmware, and a firmware of its own.
+//! The platform around the harts, compatible with QEMU's `virt` machine for RISC-V: interrupt controllers,
+//! console, clock, power switch, address map, device tree, the hand-over to the firmware, and a built-in
+//! firmware.
 //!
-//! Devices do not know one another. Each takes register accesses (and, where it needs it, the time)
-//! as arguments; its interrupt line or action is returned or queried, and `machine` moves it on.
-//! An access that the hardware does not define has a fixed answer and a counter, never a panic.
+//! Devices are independent of each other. Each takes register accesses, and the time where needed, as
+//! arguments. Interrupt lines and actions are returned or queried, and `machine` routes them. An access that
+//! the hardware leaves undefined has a fixed result and a counter, and never panics.
 
 #![forbid(unsafe_code)]
 

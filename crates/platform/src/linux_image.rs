@@ -1,8 +1,8 @@
 //! The header of a RISC-V Linux kernel, a raw "Image".
 //!
-//! Document: Linux, "Boot image header in RISC-V Linux"; for the check that the file is whole, Microsoft's
-//! PE/COFF specification (an Image with the EFI stub carries a section table). Compressed kernels and ELF
-//! files are recognised only to say what to use instead.
+//! Document: Linux, "Boot image header in RISC-V Linux"; for detecting truncated files, Microsoft's PE/COFF
+//! specification (an Image with the EFI stub has a section table). Compressed kernels and ELF files are
+//! recognised only for a helpful error message.
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
@@ -12,30 +12,30 @@ const MAGIC: &[u8] = b"RSC\x05";
 const MAGIC_OFFSET: usize = 0x38;
 const BIG_ENDIAN_FLAG: u64 = 1;
 
-/// What the header says.
+/// The fields of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinuxImage {
-    /// Where to load it, from the start of RAM.
+    /// Load offset from the start of RAM.
     pub text_offset: u64,
-    /// How much memory it takes from there, more than the file where it has zeroed data.
+    /// Memory needed from there; with zero-initialised data, more than the file's size.
     pub memory_bytes: u64,
 }
 
-/// Why a file is no kernel to boot.
+/// Reasons why a file is not a bootable kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The file has no RISC-V Image header.
     #[error("the kernel is not a raw RISC-V Image{hint}")]
     NotAnImage {
-        /// What it seems to be.
+        /// The apparent file type.
         hint: &'static str,
     },
-    /// The file ends early.
-    #[error("the kernel is truncated: the file has {found} bytes, its header tells of {expected}")]
+    /// The file is truncated.
+    #[error("the kernel is truncated: the file has {found} bytes, its header states {expected}")]
     Truncated {
         /// The file's size.
         found: u64,
-        /// The size that the header tells of.
+        /// The size according to the header.
         expected: u64,
     },
     /// The header contradicts itself.
@@ -53,7 +53,7 @@ fn hint(bytes: &[u8]) -> &'static str {
         [b'M', b'Z', _, _, b'z', b'i', b'm', b'g', ..] => {
             " (it is a compressed EFI kernel: use the raw Image)"
         }
-        _ => ": its magic number is not there",
+        _ => ": it lacks the magic number",
     }
 }
 
@@ -69,7 +69,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// The end of the last section of an EFI executable: how long the file has to be. `None` if it is not
+/// The end of the last section of an EFI executable, which is the least file size. `None` if the file is not
 /// one, or its tables do not fit into the file.
 fn pe_file_bytes(bytes: &[u8]) -> Option<u64> {
     let pe = u32_at(bytes, 0x3c)? as usize;
@@ -120,7 +120,7 @@ impl LinuxImage {
 pub(crate) mod tests {
     use super::*;
 
-    /// A header as the kernel's documentation lays it out, padded to `file_bytes`.
+    /// A header according to the kernel's documentation, padded to `file_bytes`.
     pub(crate) fn image(text_offset: u64, image_bytes: u64, file_bytes: usize) -> Vec<u8> {
         let mut bytes = vec![0; file_bytes.max(64)];
         bytes[8..16].copy_from_slice(&text_offset.to_le_bytes());
@@ -145,14 +145,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_good_header_is_read_and_memory_is_at_least_the_file() {
+    fn a_valid_header_is_parsed_and_memory_covers_at_least_the_file() {
         let image_a = LinuxImage::parse(&image(0x20_0000, 0x9000, 0x1000)).unwrap();
         assert_eq!(image_a, LinuxImage { text_offset: 0x20_0000, memory_bytes: 0x9000 });
         assert_eq!(LinuxImage::parse(&image(0x20_0000, 0x1000, 0x1800)).unwrap().memory_bytes, 0x1800);
     }
 
     #[test]
-    fn other_files_are_named() {
+    fn other_file_types_are_named() {
         for (bytes, expected) in [
             (&b"\x7fELF\x02"[..], "ELF"),
             (&[0x1f, 0x8b, 8], "gzip"),
@@ -166,7 +166,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_truncated_kernel_is_noticed_by_its_section_table_to_the_byte() {
+    fn a_truncated_kernel_is_detected_to_the_byte_by_its_section_table() {
         let whole = with_sections(image(0x20_0000, 0x9000, 0x3000), &[(0x1000, 0x1000), (0x2000, 0x1000)]);
         assert!(LinuxImage::parse(&whole).is_ok());
         let error = LinuxImage::parse(&whole[..0x2fff]).unwrap_err();
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_impossible_header_is_damaged() {
+    fn an_invalid_header_counts_as_damaged() {
         for (offset, size) in [(0, 0x9000), (0x1000, 0x9000), (0x20_0000, 0), (0x20_0000, u64::MAX)] {
             let result = LinuxImage::parse(&image(offset, size, 0x1000));
             assert!(matches!(result, Err(ImageError::Damaged(_))), "{offset:#x} {size:#x}");

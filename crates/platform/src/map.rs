@@ -1,11 +1,11 @@
-//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 10.0), as far as its devices are
-//! modelled: what lies where, and which PLIC sources it drives. RAM is not in the table: it starts at
-//! [`RAM_BASE`] and is as large as configured, up to [`RAM_LIMIT`].
+//! The address map of QEMU's `virt` machine (hw/riscv/virt, version 10.0) for the devices modelled here:
+//! their addresses and PLIC sources. RAM is not in the table: it starts at [`RAM_BASE`] and has the
+//! configured size, up to [`RAM_LIMIT`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where RAM starts.
+/// Start of RAM.
 pub const RAM_BASE: u64 = 0x8000_0000;
 /// RAM must end at or below the 64-bit PCI window.
 pub const RAM_LIMIT: u64 = 0x4_0000_0000;
@@ -13,11 +13,11 @@ pub const RAM_LIMIT: u64 = 0x4_0000_0000;
 pub const PLIC_SOURCES: u32 = 95;
 /// Sources of the APLIC, numbered from 1.
 pub const APLIC_SOURCES: u32 = 96;
-/// How many places for virtio devices there are.
+/// Number of virtio slots.
 pub const VIRTIO_SLOTS: u32 = 8;
-/// Bytes of each place.
+/// Bytes of each slot.
 pub const VIRTIO_SLOT_BYTES: u64 = 0x1000;
-/// The PLIC source of the first place; the others follow.
+/// The PLIC source of the first slot; the others follow.
 pub const VIRTIO_IRQ: u32 = 1;
 /// The PLIC source of the UART.
 pub const UART_IRQ: u32 = 10;
@@ -25,28 +25,29 @@ pub const UART_IRQ: u32 = 10;
 pub const RTC_IRQ: u32 = 11;
 /// The PLIC source of PCI INTA of device 0; INTB to INTD follow.
 pub const PCI_INTX_IRQ: u32 = 32;
-/// How many INTx sources there are.
+/// Number of INTx sources.
 pub const PCI_INTX_COUNT: u32 = 4;
 
-/// Which interrupt controllers a machine has.
+/// The interrupt controllers of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptsKind {
-    /// A PLIC, whose lines interrupt harts. It takes no messages.
+    /// A PLIC, which drives interrupt lines of the harts. It does not support message-signalled interrupts.
     #[default]
     Plic,
-    /// An APLIC, and interrupt files in the harts (IMSIC), which take messages of the APLIC's and of PCI functions.
+    /// An APLIC, and interrupt files in the harts (IMSIC) that receive messages from the APLIC and from PCI
+    /// functions.
     Aia,
 }
 
 impl InterruptsKind {
-    /// Whether it is what a machine has by itself.
+    /// Whether it is the default.
     pub fn is_default(&self) -> bool {
         *self == InterruptsKind::default()
     }
 }
 
-/// The devices that the map places.
+/// The regions of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegionId {
     /// The reset vector's ROM.
@@ -59,15 +60,15 @@ pub enum RegionId {
     Clint,
     /// PCI I/O ports.
     PciIo,
-    /// The interrupt controller, where it is a PLIC.
+    /// The PLIC.
     Plic,
-    /// The APLIC's root domain, for machine mode, where PLIC would be.
+    /// The APLIC's root domain, for machine mode, at the PLIC's address.
     AplicMachine,
     /// The APLIC's domain for supervisor mode.
     AplicSupervisor,
     /// The console.
     Uart,
-    /// Places for virtio devices.
+    /// The virtio slots.
     Virtio,
     /// The harts' interrupt files of machine mode.
     ImsicMachine,
@@ -81,18 +82,18 @@ pub enum RegionId {
     PciMmio64,
 }
 
-/// One row of the map.
+/// A row of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Which device.
+    /// The device.
     pub id: RegionId,
     /// Its name in listings.
     pub name: &'static str,
     /// The first address.
     pub base: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The first PLIC source that the device drives, and how many.
+    /// The device's first PLIC source, and the number of sources.
     pub interrupts: Option<(u32, u32)>,
 }
 
@@ -106,7 +107,7 @@ const fn region(
     Region { id, name, base, size, interrupts }
 }
 
-/// The map, in order of addresses and of [`RegionId`]: what is in any machine, with all interrupt controllers.
+/// The map, in order of addresses and of [`RegionId`], including the regions of all interrupt controllers.
 pub const REGIONS: [Region; 15] = [
     region(RegionId::ResetRom, "reset ROM", 0x1000, 0xf000, None),
     region(RegionId::Syscon, "syscon", 0x10_0000, 0x1000, None),
@@ -137,8 +138,8 @@ pub const fn get(id: RegionId) -> Region {
 }
 
 impl Region {
-    /// Whether a machine with these interrupt controllers has it.
-    pub const fn is_with(&self, interrupts: InterruptsKind) -> bool {
+    /// Whether a machine with these interrupt controllers has the region.
+    pub const fn is_present(&self, interrupts: InterruptsKind) -> bool {
         match self.id {
             RegionId::Plic => matches!(interrupts, InterruptsKind::Plic),
             RegionId::AplicMachine
@@ -150,10 +151,10 @@ impl Region {
     }
 }
 
-/// Which device an address belongs to, and the offset in it. RAM and holes belong to none.
+/// The region of an address, and the offset in it. RAM and holes belong to no region.
 pub fn lookup(addr: u64, interrupts: InterruptsKind) -> Option<(Region, u64)> {
     let after = REGIONS.partition_point(|region| region.base <= addr);
-    let region = REGIONS[..after].iter().rfind(|region| region.is_with(interrupts))?;
+    let region = REGIONS[..after].iter().rfind(|region| region.is_present(interrupts))?;
     let offset = addr - region.base;
     (offset < region.size).then_some((*region, offset))
 }
@@ -165,9 +166,9 @@ mod tests {
     const KINDS: [InterruptsKind; 2] = [InterruptsKind::Plic, InterruptsKind::Aia];
 
     #[test]
-    fn no_two_regions_overlap_each_other_or_ram_or_share_an_interrupt() {
+    fn regions_do_not_overlap_each_other_or_ram_or_share_an_interrupt() {
         for kind in KINDS {
-            let regions: Vec<Region> = REGIONS.into_iter().filter(|region| region.is_with(kind)).collect();
+            let regions: Vec<Region> = REGIONS.into_iter().filter(|region| region.is_present(kind)).collect();
             for pair in regions.windows(2) {
                 assert!(pair[0].base + pair[0].size <= pair[1].base, "{pair:?}");
             }
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_by_its_name_in_code() {
+    fn get_returns_the_row_of_each_region() {
         for region in REGIONS {
             assert_eq!(get(region.id), region);
         }
@@ -199,7 +200,7 @@ mod tests {
         }
         for (addr, kind) in addresses.into_iter().flat_map(|addr| KINDS.map(|kind| (addr, kind))) {
             let inside = |r: &&Region| addr >= r.base && addr - r.base < r.size;
-            let naive = REGIONS.iter().filter(|r| r.is_with(kind)).find(inside);
+            let naive = REGIONS.iter().filter(|r| r.is_present(kind)).find(inside);
             assert_eq!(lookup(addr, kind), naive.map(|r| (*r, addr - r.base)), "{addr:#x} {kind:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Names of the platform's registers, from the devices' own tables, for the log.
+//! Names of the platform's registers, from the device tables, for the log.
 
 use doorbell_sim::AccessSize;
 
@@ -6,8 +6,8 @@ use crate::map::RegionId;
 use crate::registers::{Register, find};
 use crate::{Uart, aplic, clint, imsic, plic, rtc, syscon};
 
-/// What lies at an offset of a device: `priority[33]`, or the offset where there is no register. The UART's names
-/// depend on its state.
+/// The register's name at an offset of a device, such as `priority[33]`, or the offset if there is no
+/// register. The UART's names depend on its state.
 pub fn register_name(id: RegionId, offset: u64, size: AccessSize, uart: &Uart, writing: bool) -> String {
     let name = match id {
         RegionId::Clint => named(&clint::REGISTERS, offset, size),
@@ -25,7 +25,7 @@ pub fn register_name(id: RegionId, offset: u64, size: AccessSize, uart: &Uart, w
     name.unwrap_or_else(|| format!("{offset:#x}"))
 }
 
-/// The context whose claim/complete register lies at this offset of the PLIC.
+/// The context whose claim/complete register is at this offset of the PLIC.
 pub fn claim_context(offset: u64) -> Option<usize> {
     let hit = find(&plic::REGISTERS, offset, AccessSize::B4)?;
     (hit.id == plic::PlicRegister::ClaimComplete).then_some(hit.index)
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_have_the_names_of_their_manuals() {
+    fn registers_have_their_manuals_names() {
         let mut uart = Uart::new();
         let name =
             |uart: &Uart, id, offset, writing| register_name(id, offset, AccessSize::B4, uart, writing);

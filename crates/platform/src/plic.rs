@@ -1,12 +1,12 @@
 //! The platform-level interrupt controller.
 //!
-//! Document: RISC-V Platform-Level Interrupt Controller Specification 1.0.0; the memory map, 95
-//! sources, seven priorities and two contexts a hart (machine, then supervisor) as on QEMU's `virt`.
-//! Modelled: priorities, pending and enable bits, thresholds, claim and completion, level-triggered
-//! gateways. A request that a gateway has passed on stays pending although the level falls. A source
-//! whose level is still high on completion becomes pending again; a claim ignores the threshold; a
-//! completion for a source that the context has not enabled is ignored. In these last three points QEMU
-//! does otherwise, and the specification is followed. Not modelled: edge-triggered sources.
+//! Document: RISC-V Platform-Level Interrupt Controller Specification 1.0.0; the memory map, 95 sources,
+//! seven priorities and two contexts per hart (machine, then supervisor) as on QEMU's `virt`. Modelled:
+//! priorities, pending and enable bits, thresholds, claim and completion, level-triggered gateways. A request
+//! that a gateway has forwarded stays pending even if the level falls. A source whose level is still high on
+//! completion becomes pending again; a claim ignores the threshold; a completion for a source that the
+//! context has not enabled is ignored. In the last three points the specification is followed, from which
+//! QEMU differs. Not modelled: edge-triggered sources.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -17,13 +17,13 @@ use crate::registers::{Access, Hit, Register, find};
 
 /// The highest priority.
 pub const MAX_PRIORITY: u8 = 7;
-/// As many contexts fit into the region.
+/// Number of contexts for which the region has room.
 pub const MAX_CONTEXTS: u32 = 1024;
-/// Words of one bit a source; source 0 does not exist.
+/// Words with one bit per source; source 0 does not exist.
 const WORDS: usize = 4;
 const MAX_SOURCES: u32 = WORDS as u32 * 32 - 1;
-/// A context's enable bits have room for 1024 sources.
-const ENABLE_WORDS_A_CONTEXT: usize = 32;
+/// Each context's enable bits have room for 1024 sources.
+const ENABLE_WORDS_PER_CONTEXT: usize = 32;
 
 type Bits = [u32; WORDS];
 
@@ -42,7 +42,7 @@ pub const REGISTERS: [Register<PlicRegister>; 5] = [
     Register::one(PlicRegister::Priority, "priority", 0x0, 4, 0, Access::ReadWrite, "PLIC 4").array(1024, 4),
     Register::one(PlicRegister::Pending, "pending", 0x1000, 4, 0, Access::ReadOnly, "PLIC 5").array(32, 4),
     Register::one(PlicRegister::Enable, "enable", 0x2000, 4, 0, Access::ReadWrite, "PLIC 6")
-        .array(MAX_CONTEXTS as u64 * ENABLE_WORDS_A_CONTEXT as u64, 4),
+        .array(MAX_CONTEXTS as u64 * ENABLE_WORDS_PER_CONTEXT as u64, 4),
     Register::one(PlicRegister::Threshold, "threshold", 0x20_0000, 4, 0, Access::ReadWrite, "PLIC 7")
         .array(MAX_CONTEXTS as u64, 0x1000),
     Register::one(
@@ -51,13 +51,13 @@ pub const REGISTERS: [Register<PlicRegister>; 5] = [
         0x20_0004,
         4,
         0,
-        Access::BothAct,
+        Access::BothHaveEffects,
         "PLIC 8-9",
     )
     .array(MAX_CONTEXTS as u64, 0x1000),
 ];
 
-/// How large a PLIC is.
+/// Size of a PLIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlicConfig {
     /// Interrupt sources, numbered from 1.
@@ -74,7 +74,7 @@ impl PlicConfig {
 }
 
 doorbell_sim::stats! {
-    /// What the PLIC counts.
+    /// PLIC counters.
     pub struct PlicStats {
         /// Claims that returned a source.
         claims,
@@ -94,22 +94,22 @@ struct Context {
     line: bool,
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug)]
 pub struct Plic {
     sources: u32,
     priority: Vec<u8>,
     level: Bits,
     pending: Bits,
-    /// Sources between claim and completion: their gateways pass nothing on.
+    /// Sources between claim and completion, whose gateways are closed.
     in_service: Bits,
     contexts: Vec<Context>,
     lines_changed: bool,
-    /// Its counters.
+    /// The counters.
     pub stats: PlicStats,
 }
 
-/// What a snapshot keeps.
+/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlicState {
     priority: Vec<u8>,
@@ -126,7 +126,7 @@ impl PlicState {
     pub const VERSION: u32 = 1;
 }
 
-fn place(source: u32) -> (usize, u32) {
+fn word_and_bit(source: u32) -> (usize, u32) {
     (source as usize / 32, 1 << (source % 32))
 }
 
@@ -151,7 +151,7 @@ impl Plic {
     /// Drives a source's line; returns whether a context's line has changed.
     pub fn set_level(&mut self, source: u32, level: bool) -> bool {
         assert!((1..=self.sources).contains(&source), "the PLIC has no source {source}");
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         if (self.level[word] & bit != 0) == level {
             return false;
         }
@@ -159,18 +159,19 @@ impl Plic {
         self.open_gateway(source) && self.update_lines()
     }
 
-    /// The level that a source's line is driven to.
+    /// The current level of a source's line.
     pub fn level(&self, source: u32) -> bool {
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         self.level[word] & bit != 0
     }
 
-    /// Whether a context is interrupted. Context 2·hart is machine mode, 2·hart + 1 supervisor mode.
+    /// Whether a context's interrupt line is raised. Context 2·hart is machine mode, 2·hart + 1 supervisor
+    /// mode.
     pub fn line(&self, context: u32) -> bool {
         self.contexts[context as usize].line
     }
 
-    /// Whether any context's line has changed since this was last asked.
+    /// Whether any context's line has changed since the last call.
     pub fn take_lines_changed(&mut self) -> bool {
         std::mem::take(&mut self.lines_changed)
     }
@@ -185,7 +186,8 @@ impl Plic {
             PlicRegister::Priority => u32::from(self.priority[hit.index]),
             PlicRegister::Pending => self.pending[hit.index],
             PlicRegister::Enable => {
-                self.contexts[hit.index / ENABLE_WORDS_A_CONTEXT].enable[hit.index % ENABLE_WORDS_A_CONTEXT]
+                self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable
+                    [hit.index % ENABLE_WORDS_PER_CONTEXT]
             }
             PlicRegister::Threshold => u32::from(self.contexts[hit.index].threshold),
             PlicRegister::ClaimComplete => self.claim(hit.index),
@@ -205,9 +207,9 @@ impl Plic {
             PlicRegister::Priority => self.priority[hit.index] = value as u8 & MAX_PRIORITY,
             PlicRegister::Pending => return false,
             PlicRegister::Enable => {
-                let word = hit.index % ENABLE_WORDS_A_CONTEXT;
+                let word = hit.index % ENABLE_WORDS_PER_CONTEXT;
                 let exists = self.existing(word);
-                self.contexts[hit.index / ENABLE_WORDS_A_CONTEXT].enable[word] = value & exists;
+                self.contexts[hit.index / ENABLE_WORDS_PER_CONTEXT].enable[word] = value & exists;
             }
             PlicRegister::Threshold => self.contexts[hit.index].threshold = value as u8 & MAX_PRIORITY,
             PlicRegister::ClaimComplete => self.complete(hit.index, value),
@@ -221,28 +223,29 @@ impl Plic {
             PlicRegister::Priority => hit.index <= self.sources as usize,
             PlicRegister::Pending => hit.index < WORDS,
             PlicRegister::Enable => {
-                hit.index / ENABLE_WORDS_A_CONTEXT < self.contexts.len()
-                    && hit.index % ENABLE_WORDS_A_CONTEXT < WORDS
+                hit.index / ENABLE_WORDS_PER_CONTEXT < self.contexts.len()
+                    && hit.index % ENABLE_WORDS_PER_CONTEXT < WORDS
             }
             PlicRegister::Threshold | PlicRegister::ClaimComplete => hit.index < self.contexts.len(),
         };
         exists.then_some(hit)
     }
 
-    /// The bits of a word that stand for sources.
+    /// The bits of a word that belong to existing sources.
     fn existing(&self, word: usize) -> u32 {
         (0..32).filter(|bit| (1..=self.sources).contains(&(word as u32 * 32 + bit))).map(|bit| 1 << bit).sum()
     }
 
-    /// Passes a high level on as a request, unless one is pending or in service. Returns whether it did.
+    /// Forwards a high level as a request, unless one is pending or in service. Returns whether it did.
     fn open_gateway(&mut self, source: u32) -> bool {
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         let request = self.level[word] & !self.in_service[word] & !self.pending[word] & bit;
         self.pending[word] |= request;
         request != 0
     }
 
-    /// The pending and enabled source of the highest priority, the lowest number first; 0 if none.
+    /// The pending and enabled source of the highest priority, or the lowest number among equals; 0 if there
+    /// is none.
     fn best(&self, context: &Context) -> (u32, u8) {
         let mut best = (0, 0);
         for word in 0..WORDS {
@@ -276,7 +279,7 @@ impl Plic {
             self.stats.empty_claims += 1;
             return 0;
         }
-        let (word, bit) = place(source);
+        let (word, bit) = word_and_bit(source);
         self.pending[word] &= !bit;
         self.in_service[word] |= bit;
         self.stats.claims += 1;
@@ -285,7 +288,7 @@ impl Plic {
     }
 
     fn complete(&mut self, context: usize, source: u32) {
-        let (word, bit) = place(source % (MAX_SOURCES + 1));
+        let (word, bit) = word_and_bit(source % (MAX_SOURCES + 1));
         let enabled = source <= self.sources && self.contexts[context].enable[word] & bit != 0;
         if !enabled || self.in_service[word] & bit == 0 {
             self.stats.odd_completions += 1;
@@ -295,7 +298,7 @@ impl Plic {
         self.open_gateway(source);
     }
 
-    /// The state to keep.
+    /// Saves the state.
     pub fn save(&self) -> PlicState {
         PlicState {
             priority: self.priority.clone(),
@@ -308,12 +311,12 @@ impl Plic {
         }
     }
 
-    /// Takes a saved state over, if it is of a PLIC of this size.
+    /// Restores a saved state if it fits this PLIC's size.
     pub fn restore(&mut self, state: PlicState) -> Result<(), SnapshotError> {
         let fail =
             |problem: &str| Err(SnapshotError::Inconsistent { name: "plic".into(), problem: problem.into() });
         if state.priority.len() != self.priority.len() || state.contexts.len() != self.contexts.len() {
-            return fail("it has another number of sources or contexts");
+            return fail("it has a different number of sources or contexts");
         }
         let foreign = |bits: &Bits| (0..WORDS).any(|word| bits[word] & !self.existing(word) != 0);
         if [state.level, state.pending, state.in_service].iter().any(foreign)

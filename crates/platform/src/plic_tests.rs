@@ -1,4 +1,4 @@
-//! Tests that speak as a driver does, and a comparison with a naive model.
+//! Tests from a driver's view, and a comparison with a naive model.
 
 use super::*;
 use crate::registers::overlap;
@@ -64,7 +64,7 @@ fn a_level_that_is_still_high_on_completion_interrupts_again() {
 }
 
 #[test]
-fn a_request_stays_although_its_level_falls() {
+fn a_request_stays_pending_although_its_level_falls() {
     let mut plic = with_two_sources();
     plic.set_level(10, true);
     assert!(!plic.set_level(10, false));
@@ -87,7 +87,7 @@ fn the_highest_priority_is_claimed_first_and_among_equals_the_lowest_number() {
 }
 
 #[test]
-fn a_threshold_masks_up_to_itself_but_not_the_claim() {
+fn a_threshold_masks_priorities_up_to_its_value_but_not_the_claim() {
     let mut plic = with_two_sources();
     set(&mut plic, 10 * 4, 3);
     plic.set_level(10, true);
@@ -106,7 +106,7 @@ fn priority_zero_never_interrupts() {
     plic.set_level(10, true);
     assert!(!plic.line(1));
     assert_eq!(get(&mut plic, CLAIM_S), 0);
-    assert!(set(&mut plic, 10 * 4, 1), "giving it one raises the line");
+    assert!(set(&mut plic, 10 * 4, 1), "a nonzero priority raises the line");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn completing_a_source_that_is_not_enabled_or_claimed_is_ignored() {
 }
 
 #[test]
-fn registers_keep_only_the_bits_that_exist() {
+fn registers_keep_only_implemented_bits() {
     let mut plic = plic();
     for (offset, expected) in [
         (0, 0),
@@ -178,8 +178,8 @@ fn a_saved_state_of_another_size_is_refused() {
     assert_eq!(get(&mut copy, CLAIM_S), 10);
 }
 
-/// The specification, one source and one context at a time, without caching.
-struct Naive {
+/// The specification, one source and one context at a time, without cached state.
+struct NaiveModel {
     priority: [u8; 128],
     level: [bool; 128],
     pending: [bool; 128],
@@ -188,7 +188,7 @@ struct Naive {
     threshold: [u8; 4],
 }
 
-impl Naive {
+impl NaiveModel {
     fn gateways(&mut self) {
         for s in 1..=95 {
             self.pending[s] |= self.level[s] && !self.claimed[s];
@@ -215,7 +215,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Few sources, so that they meet.
+    // Few sources, so that steps often affect the same ones.
     let source = prop::sample::select(vec![1u32, 10, 11, 31, 32, 33, 94, 95]);
     let step = prop_oneof![
         (source.clone(), any::<bool>()).prop_map(|(s, l)| Step::Level(s, l)),
@@ -233,7 +233,7 @@ proptest! {
     fn the_plic_agrees_with_a_naive_model(steps in steps()) {
         let mut plic = Plic::new(PlicConfig::virt(2));
         let none = [false; 128];
-        let mut naive = Naive {
+        let mut naive = NaiveModel {
             priority: [0; 128], level: none, pending: none, claimed: none, enable: [none; 4], threshold: [0; 4],
         };
         for step in steps {

@@ -1,53 +1,53 @@
-//! Register tables: each device lists its registers once, and decoding, reset values, the reference
-//! listing and the no-overlap test come from that list.
+//! Register tables: each device lists its registers once. Decoding, reset values, the reference listing and
+//! the no-overlap test are derived from that list.
 
 use doorbell_sim::AccessSize;
 
-/// What software may do to a register.
+/// Access types of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read and write.
     ReadWrite,
     /// Writes are ignored.
     ReadOnly,
-    /// Reads give zero.
+    /// Reads return zero.
     WriteOnly,
     /// Reading has a side effect.
-    ReadActs,
-    /// Both reading and writing have side effects of their own.
-    BothAct,
+    ReadHasEffect,
+    /// Reading and writing have different side effects.
+    BothHaveEffects,
 }
 
 impl Access {
-    /// Whether the register answers reads.
+    /// Whether the register can be read.
     pub const fn readable(self) -> bool {
         !matches!(self, Access::WriteOnly)
     }
 
-    /// Whether the register takes writes.
+    /// Whether the register can be written.
     pub const fn writable(self) -> bool {
-        !matches!(self, Access::ReadOnly | Access::ReadActs)
+        !matches!(self, Access::ReadOnly | Access::ReadHasEffect)
     }
 }
 
-/// A register, or an array of equal ones.
+/// A register, or an array of equal registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Register<R: 'static> {
     /// The device's own name for it in code.
     pub id: R,
     /// The name in the manual.
     pub name: &'static str,
-    /// Where the first one lies.
+    /// Offset of the first element.
     pub offset: u64,
-    /// How many bytes each has.
+    /// Size of an element in bytes.
     pub bytes: u64,
-    /// How many there are, at most.
+    /// Number of elements, at most.
     pub count: u64,
-    /// From one to the next, in bytes.
+    /// Distance between elements in bytes.
     pub stride: u64,
     /// The value after reset.
     pub reset: u64,
-    /// What software may do to it.
+    /// Access type.
     pub access: Access,
     /// Document and section.
     pub section: &'static str,
@@ -68,7 +68,7 @@ impl<R> Register<R> {
         Register { id, name, offset, bytes, count: 1, stride: bytes, reset, access, section }
     }
 
-    /// The same as an array of `count`, each `stride` bytes after the last.
+    /// An array of `count` such registers, `stride` bytes apart.
     pub const fn array(self, count: u64, stride: u64) -> Self
     where
         R: Copy,
@@ -76,22 +76,22 @@ impl<R> Register<R> {
         Register { count, stride, ..self }
     }
 
-    /// The end of the last one.
+    /// The end of the last element.
     pub const fn end(&self) -> u64 {
         self.offset + (self.count - 1) * self.stride + self.bytes
     }
 }
 
-/// Where an access landed in a table.
+/// The target of an access in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit<R> {
-    /// Which register.
+    /// The register.
     pub id: R,
-    /// Which one of an array.
+    /// Index in an array.
     pub index: usize,
-    /// The first byte of it that the access touches.
+    /// The first accessed byte of the register.
     pub byte: u64,
-    /// The bits of it that the access touches.
+    /// The accessed bits of the register.
     pub mask: u64,
 }
 
@@ -107,8 +107,8 @@ impl<R> Hit<R> {
     }
 }
 
-/// Finds the register of which an access touches all its bytes or a part; `None` if the access is
-/// not aligned to its size or leaves the register.
+/// Finds the register of which an access covers all bytes or a part. `None` if the access is not aligned to
+/// its size or crosses the register's end.
 pub fn find<R: Copy>(table: &[Register<R>], offset: u64, size: AccessSize) -> Option<Hit<R>> {
     if !offset.is_multiple_of(size.bytes()) {
         return None;
@@ -124,8 +124,8 @@ pub fn find<R: Copy>(table: &[Register<R>], offset: u64, size: AccessSize) -> Op
     })
 }
 
-/// The names of two registers of the table that share a byte, if there are any. Arrays may
-/// interleave, so every element is looked at.
+/// The names of two registers of the table that share a byte, if there are any. Arrays may interleave, so
+/// every element is checked.
 pub fn overlap<R>(table: &[Register<R>]) -> Option<(&'static str, &'static str)> {
     for (i, a) in table.iter().enumerate() {
         for b in &table[i + 1..] {
@@ -156,7 +156,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_access_finds_the_element_and_the_bytes_it_touches() {
+    fn an_access_finds_the_element_and_the_bytes_it_covers() {
         let hit = find(&TABLE, 0x10, AccessSize::B4).unwrap();
         assert_eq!((hit.id, hit.index, hit.byte), (0, 2, 0));
         let hit = find(&TABLE, 0x24, AccessSize::B4).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_crossings_and_unaligned_accesses_are_not_found() {
+    fn holes_crossings_and_unaligned_accesses_find_no_register() {
         assert!(find(&TABLE, 0x4, AccessSize::B4).is_none(), "the hole between elements");
         assert!(find(&TABLE, 0x0, AccessSize::B8).is_none(), "wider than the register");
         assert!(find(&TABLE, 0x22, AccessSize::B4).is_none(), "unaligned");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_is_named() {
+    fn an_overlap_is_reported_by_name() {
         assert_eq!(overlap(&TABLE), None);
         let bad = [TABLE[0], Register::one(2, "C", 0x10, 1, 0, Access::ReadOnly, "-")];
         assert_eq!(overlap(&bad), Some(("A", "C")));

@@ -1,10 +1,10 @@
 //! The real-time clock of QEMU's `virt`: the "goldfish" RTC, a 64-bit count of nanoseconds since 1970
 //! with one alarm.
 //!
-//! Document: Android's goldfish virtual hardware guide, "Goldfish real-time clock". Modelled: all
-//! registers, including a settable time. The date at which a run begins is a parameter with a fixed
-//! default, because a run must not depend on the day on which it is made. Bytes and halves are not
-//! defined: they read as zero and are counted.
+//! Document: Android's goldfish virtual hardware guide, "Goldfish real-time clock". Modelled: all registers,
+//! including a settable time. The date at the start of a run is a parameter with a fixed default, because a
+//! run must not depend on the current date. Accesses of one or two bytes are undefined: they read as zero and
+//! are counted.
 
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Ps};
@@ -30,9 +30,9 @@ const SECTION: &str = "goldfish RTC";
 
 /// The register table.
 pub const REGISTERS: [Register<RtcRegister>; 8] = [
-    Register::one(RtcRegister::TimeLow, "TIME_LOW", 0x00, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::TimeLow, "TIME_LOW", 0x00, 4, 0, Access::BothHaveEffects, SECTION),
     Register::one(RtcRegister::TimeHigh, "TIME_HIGH", 0x04, 4, 0, Access::ReadWrite, SECTION),
-    Register::one(RtcRegister::AlarmLow, "ALARM_LOW", 0x08, 4, 0, Access::BothAct, SECTION),
+    Register::one(RtcRegister::AlarmLow, "ALARM_LOW", 0x08, 4, 0, Access::BothHaveEffects, SECTION),
     Register::one(RtcRegister::AlarmHigh, "ALARM_HIGH", 0x0c, 4, 0, Access::ReadWrite, SECTION),
     Register::one(RtcRegister::IrqEnabled, "IRQ_ENABLED", 0x10, 4, 0, Access::ReadWrite, SECTION),
     Register::one(RtcRegister::ClearAlarm, "CLEAR_ALARM", 0x14, 4, 0, Access::WriteOnly, SECTION),
@@ -40,7 +40,7 @@ pub const REGISTERS: [Register<RtcRegister>; 8] = [
     Register::one(RtcRegister::ClearInterrupt, "CLEAR_INTERRUPT", 0x1c, 4, 0, Access::WriteOnly, SECTION),
 ];
 
-/// When the machine's clock starts.
+/// Start of the machine's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RtcConfig {
@@ -56,7 +56,7 @@ impl Default for RtcConfig {
 }
 
 doorbell_sim::stats! {
-    /// What the RTC counts.
+    /// RTC counters.
     pub struct RtcStats {
         /// Alarms that went off.
         alarms,
@@ -65,13 +65,13 @@ doorbell_sim::stats! {
     }
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug)]
 pub struct Rtc {
     state: RtcState,
 }
 
-/// What a snapshot keeps.
+/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RtcState {
     /// The clock minus simulated time, in nanoseconds, wrapping.
@@ -114,12 +114,12 @@ impl Rtc {
         }
     }
 
-    /// Its counters.
+    /// The counters.
     pub fn stats(&self) -> &RtcStats {
         &self.state.stats
     }
 
-    /// What the clock shows: nanoseconds since 1970.
+    /// The clock's time: nanoseconds since 1970.
     pub fn time_ns(&self, now: Ps) -> u64 {
         (now.0 / 1000).wrapping_add(self.state.offset_ns)
     }
@@ -129,15 +129,15 @@ impl Rtc {
         self.state.irq_enabled && self.state.irq_pending
     }
 
-    /// When [`expire`](Rtc::expire) is to be called, if an alarm is armed. Never before `now`.
+    /// The time at which to call [`expire`](Rtc::expire), if an alarm is armed. Never before `now`.
     pub fn alarm_at(&self, now: Ps) -> Option<Ps> {
         let wait_ns = self.state.alarm_ns.saturating_sub(self.time_ns(now));
-        // The clock counts whole nanoseconds of simulated time, so the alarm falls on one.
+        // The clock counts whole nanoseconds of simulated time, so an alarm goes off at a whole nanosecond.
         let at = (now.0 / 1000).saturating_add(wait_ns).saturating_mul(1000);
         self.state.alarm_armed.then_some(Ps(at.max(now.0)))
     }
 
-    /// Lets an armed alarm go off if its time has come; calling it early or again does nothing.
+    /// Sets off an armed alarm if its time has come; otherwise does nothing.
     pub fn expire(&mut self, now: Ps) {
         if self.state.alarm_armed && self.time_ns(now) >= self.state.alarm_ns {
             self.state.alarm_armed = false;
@@ -193,12 +193,12 @@ impl Rtc {
         self.expire(now);
     }
 
-    /// The state to keep.
+    /// Saves the state.
     pub fn save(&self) -> RtcState {
         self.state.clone()
     }
 
-    /// Takes a saved state over.
+    /// Restores a saved state.
     pub fn restore(&mut self, state: RtcState) -> Result<(), SnapshotError> {
         self.state = state;
         Ok(())
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disabled_interrupt_stays_pending_and_a_cleared_alarm_never_comes() {
+    fn a_disabled_interrupt_stays_pending_and_a_cleared_alarm_never_goes_off() {
         let mut rtc = Rtc::new(&RtcConfig::default());
         arm(&mut rtc, EPOCH_NS, Ps::ZERO);
         assert!(!rtc.irq());
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_clock_moves_it_and_may_set_the_alarm_off() {
+    fn setting_the_clock_may_set_off_the_alarm() {
         let mut rtc = Rtc::new(&RtcConfig::default());
         write(&mut rtc, 0x10, 1, Ps::ZERO);
         arm(&mut rtc, EPOCH_NS + 1_000_000_000_000, Ps::ZERO);
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_beyond_the_end_of_time_is_no_overflow() {
+    fn an_alarm_beyond_the_largest_time_does_not_overflow() {
         let mut rtc = Rtc::new(&RtcConfig::default());
         arm(&mut rtc, u64::MAX, Ps::ZERO);
         assert_eq!(rtc.alarm_at(Ps::ZERO), Some(Ps::MAX));
     }
 
     #[test]
-    fn undefined_accesses_are_counted_and_a_saved_clock_goes_on() {
+    fn undefined_accesses_are_counted_and_a_restored_clock_continues() {
         let mut rtc = Rtc::new(&RtcConfig::default());
         for (offset, size) in [(0, B1), (0, B8), (0x14, B4), (0x20, B4), (0xffc, B4)] {
             assert_eq!(rtc.read(offset, size, Ps::ZERO), 0);

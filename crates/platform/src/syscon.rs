@@ -1,8 +1,8 @@
-//! The power switch of QEMU's `virt`: SiFive's "test finisher", also described to software as a
+//! The power switch of QEMU's `virt`: SiFive's "test finisher", which the device tree also describes as a
 //! syscon with poweroff and reboot values.
 //!
-//! Modelled: one 32-bit register; the low half of what is written is the command, the high half the
-//! exit code of a failure. It reads as zero. Writes of 2 and 4 bytes act, as on QEMU.
+//! Modelled: one 32-bit register. The low half of a written value is the command, the high half the exit code
+//! of a failure. It reads as zero. Writes of 2 and 4 bytes take effect, as on QEMU.
 
 use doorbell_sim::AccessSize;
 use doorbell_sim::snapshot::SnapshotError;
@@ -21,7 +21,7 @@ pub const RESET: u32 = 0x7777;
 pub const REGISTERS: [Register<()>; 1] =
     [Register::one((), "finisher", 0, 4, 0, Access::WriteOnly, "SiFive test finisher")];
 
-/// What the guest asked of the machine.
+/// A power action requested by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Power off; code 0 is success.
@@ -34,23 +34,23 @@ pub enum Action {
 }
 
 doorbell_sim::stats! {
-    /// What the power switch counts.
+    /// Power switch counters.
     pub struct SysconStats {
-        /// Writes of a value that is no command.
+        /// Writes of an unknown command.
         unknown_commands,
-        /// Accesses beside the register or of a width that is not defined.
+        /// Accesses outside the register or of an undefined width.
         undefined_accesses,
     }
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug, Default)]
 pub struct Syscon {
-    /// Its counters.
+    /// The counters.
     pub stats: SysconStats,
 }
 
-/// What a snapshot keeps.
+/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SysconState {
     stats: SysconStats,
@@ -75,7 +75,7 @@ impl Syscon {
         0
     }
 
-    /// Takes a command; the machine carries the action out.
+    /// Decodes a command; the machine performs the action.
     pub fn write(&mut self, offset: u64, size: AccessSize, value: u64) -> Option<Action> {
         if offset != 0 || !matches!(size, AccessSize::B2 | AccessSize::B4) {
             self.stats.undefined_accesses += 1;
@@ -94,12 +94,12 @@ impl Syscon {
         }
     }
 
-    /// The state to keep.
+    /// Saves the state.
     pub fn save(&self) -> SysconState {
         SysconState { stats: self.stats.clone() }
     }
 
-    /// Takes a saved state over.
+    /// Restores a saved state.
     pub fn restore(&mut self, state: SysconState) -> Result<(), SnapshotError> {
         self.stats = state.stats;
         Ok(())
@@ -112,7 +112,7 @@ mod tests {
     use AccessSize::{B1, B2, B4, B8};
 
     #[test]
-    fn the_three_commands_act_and_a_failure_carries_its_code() {
+    fn the_three_commands_work_and_a_failure_has_its_code() {
         let mut syscon = Syscon::new();
         assert_eq!(syscon.write(0, B4, 0x5555), Some(Action::PowerOff { code: 0 }));
         assert_eq!(syscon.write(0, B4, 0x0007_3333), Some(Action::PowerOff { code: 7 }));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_counted_and_ignored() {
+    fn unknown_commands_and_accesses_are_counted_and_ignored() {
         let mut syscon = Syscon::new();
         assert_eq!(syscon.write(0, B4, 0x1234), None);
         for (offset, size) in [(4, B4), (0, B8), (0, B1), (2, B2), (0xffc, B4)] {

@@ -1,12 +1,12 @@
 //! The console: a 16550A UART with byte-wide registers, as QEMU's `virt` has at its UART address.
 //!
-//! Document: National Semiconductor PC16550D data sheet, section 8 (registers) and its interrupt
-//! table. Modelled: all registers, the divisor latch behind DLAB, the 16-byte receive FIFO with its
-//! trigger levels, interrupt causes with their priorities and ways of clearing, loopback with the
-//! modem lines, overrun. Not modelled: time. A byte written is sent at once, so the transmitter is always
-//! empty again; the character time-out of the receive FIFO is immediate; line settings and divisor are
-//! kept but change nothing; parity, framing and break errors do not happen. Modem inputs other
-//! than loopback are constant: carrier, data set ready and clear to send.
+//! Document: National Semiconductor PC16550D data sheet, section 8 (registers) and its interrupt table.
+//! Modelled: all registers, the divisor latch behind DLAB, the 16-byte receive FIFO with its trigger levels,
+//! interrupt causes with their priorities and ways of clearing, loopback with the modem lines, overrun. Not
+//! modelled: time. A written byte is sent at once, so the transmitter is always empty. The character time-out
+//! of the receive FIFO is immediate. Line settings and divisor are stored without effect; parity, framing and
+//! break errors do not occur. Modem inputs other than loopback are constant: carrier, data set ready and
+//! clear to send.
 
 use std::collections::VecDeque;
 
@@ -44,20 +44,20 @@ const fn register(
     Register::one(id, name, offset, 1, reset, access, section)
 }
 
-/// The register table. Registers share an offset where the direction or the divisor latch access bit
-/// (DLAB) tells them apart.
+/// The register table. Registers that share an offset differ in direction or in the divisor latch access bit
+/// (DLAB).
 pub const REGISTERS: [Register<UartRegister>; 12] = [
-    register(UartRegister::Rbr, "RBR", 0, 0, Access::ReadActs, "PC16550D 8.0"),
+    register(UartRegister::Rbr, "RBR", 0, 0, Access::ReadHasEffect, "PC16550D 8.0"),
     register(UartRegister::Thr, "THR", 0, 0, Access::WriteOnly, "PC16550D 8.0"),
     register(UartRegister::Dll, "DLL", 0, 0x0c, Access::ReadWrite, "PC16550D 8.3"),
     register(UartRegister::Ier, "IER", 1, 0, Access::ReadWrite, "PC16550D 8.7"),
     register(UartRegister::Dlm, "DLM", 1, 0, Access::ReadWrite, "PC16550D 8.3"),
-    register(UartRegister::Iir, "IIR", 2, 0x01, Access::ReadActs, "PC16550D 8.6"),
+    register(UartRegister::Iir, "IIR", 2, 0x01, Access::ReadHasEffect, "PC16550D 8.6"),
     register(UartRegister::Fcr, "FCR", 2, 0, Access::WriteOnly, "PC16550D 8.5"),
     register(UartRegister::Lcr, "LCR", 3, 0, Access::ReadWrite, "PC16550D 8.1"),
     register(UartRegister::Mcr, "MCR", 4, 0, Access::ReadWrite, "PC16550D 8.8"),
-    register(UartRegister::Lsr, "LSR", 5, 0x60, Access::ReadActs, "PC16550D 8.4"),
-    register(UartRegister::Msr, "MSR", 6, 0xb0, Access::ReadActs, "PC16550D 8.9"),
+    register(UartRegister::Lsr, "LSR", 5, 0x60, Access::ReadHasEffect, "PC16550D 8.4"),
+    register(UartRegister::Msr, "MSR", 6, 0xb0, Access::ReadHasEffect, "PC16550D 8.9"),
     register(UartRegister::Scr, "SCR", 7, 0, Access::ReadWrite, "PC16550D 8.10"),
 ];
 
@@ -66,9 +66,9 @@ fn reset_of(id: UartRegister) -> u8 {
     row.reset as u8
 }
 
-/// Bytes from the outside that wait for room in the receive FIFO, at most.
+/// Capacity of the queue of input bytes that wait for room in the receive FIFO.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Bytes sent that wait to be taken, at most.
+/// Capacity of the queue of sent bytes that wait for [`Uart::take_output`].
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const FIFO_BYTES: usize = 16;
 
@@ -86,19 +86,19 @@ const IIR_FIFOS_ENABLED: u8 = 0xc0;
 const FCR_ENABLE: u8 = 1 << 0;
 const FCR_RX_RESET: u8 = 1 << 1;
 const FCR_TX_RESET: u8 = 1 << 2;
-/// The bits of FCR that are kept; the others act once.
-const FCR_KEPT: u8 = 0xc9;
+/// The FCR bits that are stored; the others have a one-time effect.
+const FCR_STORED: u8 = 0xc9;
 const LCR_DLAB: u8 = 1 << 7;
 const MCR_WRITABLE: u8 = 0x1f;
 const MCR_LOOPBACK: u8 = 1 << 4;
 const LSR_DATA_READY: u8 = 1 << 0;
 const LSR_OVERRUN: u8 = 1 << 1;
 const LSR_THR_AND_TRANSMITTER_EMPTY: u8 = 0x60;
-/// Ring indicator, whose delta bit tells of its trailing edge only.
+/// Ring indicator, whose delta bit reports its trailing edge only.
 const MSR_RING: u8 = 1 << 6;
 
 doorbell_sim::stats! {
-    /// What the UART counts.
+    /// UART counters.
     pub struct UartStats {
         /// Bytes that software sent.
         bytes_sent,
@@ -113,16 +113,16 @@ doorbell_sim::stats! {
     }
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug)]
 pub struct Uart {
     state: UartState,
-    /// Not part of the state: what was printed is no longer the machine's.
+    /// Sent bytes; not part of the saved state, because the host owns them.
     output: Vec<u8>,
     output_lost: u64,
 }
 
-/// What a snapshot keeps.
+/// The saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UartState {
     divisor: u16,
@@ -131,11 +131,11 @@ pub struct UartState {
     lcr: u8,
     mcr: u8,
     scr: u8,
-    /// The modem status without its delta bits, kept to notice changes.
+    /// The modem status without its delta bits, to detect changes.
     modem_lines: u8,
     modem_deltas: u8,
     overrun: bool,
-    /// The transmitter-empty interrupt waits: the cause is an event, not a level.
+    /// The transmitter-empty interrupt is pending: its cause is an event, not a level.
     thr_empty_pending: bool,
     rx_fifo: VecDeque<u8>,
     input: VecDeque<u8>,
@@ -174,7 +174,7 @@ impl Uart {
         Uart { state, output: Vec::new(), output_lost: 0 }
     }
 
-    /// Its counters.
+    /// The counters.
     pub fn stats(&self) -> &UartStats {
         &self.state.stats
     }
@@ -184,7 +184,7 @@ impl Uart {
         self.cause() != IIR_NONE
     }
 
-    /// Takes bytes that arrive on the line; returns how many there was room for.
+    /// Adds bytes that arrive on the line; returns how many fit into the queue.
     pub fn push_input(&mut self, bytes: &[u8]) -> usize {
         let accepted = bytes.len().min(INPUT_BYTES_MAX - self.state.input.len());
         self.state.input.extend(&bytes[..accepted]);
@@ -192,27 +192,28 @@ impl Uart {
         accepted
     }
 
-    /// Whether software waits for input: a driver empties the FIFO when it begins, and what came before is lost to it.
-    pub fn is_listened_to(&self) -> bool {
+    /// Whether software has enabled receive interrupts. A driver clears the FIFO when it starts, so earlier
+    /// input would be lost.
+    pub fn receive_interrupt_enabled(&self) -> bool {
         self.state.ier & IER_RX_DATA != 0
     }
 
-    /// Bytes from the outside that software has not read.
+    /// Number of input bytes that software has not read.
     pub fn input_waiting(&self) -> usize {
         self.state.input.len() + self.state.rx_fifo.len()
     }
 
-    /// Whether bytes wait to be taken.
+    /// Whether sent bytes wait for [`Uart::take_output`].
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Takes the bytes that software has sent since the last call.
+    /// Returns the bytes that software has sent since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Bytes sent while [`OUTPUT_BYTES_MAX`] already waited to be taken; they are lost.
+    /// Bytes lost because [`OUTPUT_BYTES_MAX`] were already waiting for [`Uart::take_output`].
     pub fn output_lost(&self) -> u64 {
         self.output_lost
     }
@@ -256,7 +257,7 @@ impl Uart {
         }
     }
 
-    /// The register that answers; an access wider than a byte acts on its first byte, and is counted.
+    /// Selects the register. An access wider than a byte acts on the first byte and is counted.
     fn decode(&mut self, offset: u64, size: AccessSize, writing: bool) -> Option<UartRegister> {
         let row = self.row(offset, writing);
         if row.is_none() || size != AccessSize::B1 {
@@ -275,7 +276,7 @@ impl Uart {
         })
     }
 
-    /// The manual's name of what answers there now.
+    /// The manual's name of the currently selected register at an offset.
     pub fn register_name(&self, offset: u64, writing: bool) -> Option<&'static str> {
         self.row(offset, writing).map(|row| row.name)
     }
@@ -284,7 +285,7 @@ impl Uart {
         self.state.fcr & FCR_ENABLE != 0
     }
 
-    /// Room of the receiver: a FIFO, or one byte in 16450 mode.
+    /// Capacity of the receiver: a FIFO, or one byte in 16450 mode.
     fn rx_capacity(&self) -> usize {
         if self.fifos_enabled() { FIFO_BYTES } else { 1 }
     }
@@ -297,7 +298,8 @@ impl Uart {
         self.state.mcr & MCR_LOOPBACK != 0
     }
 
-    /// In loopback the receiver is cut off from the line; what arrives waits outside.
+    /// Moves input into the receive FIFO; in loopback the receiver is disconnected from the line, and input
+    /// waits.
     fn fill_rx_fifo(&mut self) {
         while !self.loopback() && self.state.rx_fifo.len() < self.rx_capacity() {
             let Some(byte) = self.state.input.pop_front() else { return };
@@ -335,7 +337,7 @@ impl Uart {
         }
     }
 
-    /// The cause of the highest priority, as IIR spells it.
+    /// The pending cause of the highest priority, as encoded in IIR.
     fn cause(&self) -> u8 {
         let enabled = |bit: u8| self.state.ier & bit != 0;
         if enabled(IER_LINE_STATUS) && self.state.overrun {
@@ -368,7 +370,8 @@ impl Uart {
     }
 
     fn enable_interrupts(&mut self, value: u8) {
-        // Enabling the cause while the transmitter is empty raises it, which is how drivers start to send.
+        // Enabling this interrupt while the transmitter is empty raises it, which drivers use to start
+        // sending.
         if value & !self.state.ier & IER_THR_EMPTY != 0 {
             self.state.thr_empty_pending = true;
         }
@@ -377,13 +380,13 @@ impl Uart {
 
     fn control_fifos(&mut self, value: u8) {
         let toggled = (value ^ self.state.fcr) & FCR_ENABLE != 0;
-        // The other bits count only when the FIFOs are being enabled or are enabled.
-        self.state.fcr = if value & FCR_ENABLE != 0 { value & FCR_KEPT } else { 0 };
+        // The other bits take effect only if FCR enables the FIFOs in the same write.
+        self.state.fcr = if value & FCR_ENABLE != 0 { value & FCR_STORED } else { 0 };
         let clears = |bit: u8| toggled || value & (FCR_ENABLE | bit) == FCR_ENABLE | bit;
         if clears(FCR_RX_RESET) {
             self.state.rx_fifo.clear();
         }
-        // Nothing waits to be sent, but emptying the transmitter raises its interrupt all the same.
+        // Clearing the transmit FIFO raises its interrupt, although it is always empty.
         self.state.thr_empty_pending |= clears(FCR_TX_RESET);
         self.fill_rx_fifo();
     }
@@ -404,12 +407,12 @@ impl Uart {
         self.fill_rx_fifo();
     }
 
-    /// The state to keep. Output that was not taken is not part of it.
+    /// Saves the state, without output that was not taken.
     pub fn save(&self) -> UartState {
         self.state.clone()
     }
 
-    /// Takes a saved state over.
+    /// Restores a saved state.
     pub fn restore(&mut self, state: UartState) -> Result<(), SnapshotError> {
         if state.rx_fifo.len() > FIFO_BYTES || state.input.len() > INPUT_BYTES_MAX {
             return Err(SnapshotError::Inconsistent {

@@ -1,4 +1,4 @@
-//! Tests that speak as a driver does; bits are spelled out again on purpose.
+//! Tests from a driver's view; bits are intentionally declared again.
 
 use super::*;
 use AccessSize::{B1, B4};
@@ -12,7 +12,7 @@ fn set(uart: &mut Uart, offset: u64, value: u8) {
     uart.write(offset, B1, u64::from(value));
 }
 
-/// As Linux's 8250 driver leaves the port: FIFOs on, trigger at 8 bytes, 8N1.
+/// The state after Linux's 8250 driver has set up the port: FIFOs on, trigger at 8 bytes, 8N1.
 fn started() -> Uart {
     let mut uart = Uart::new();
     set(&mut uart, 2, 0x87);
@@ -40,7 +40,7 @@ fn registers_have_their_reset_values() {
 }
 
 #[test]
-fn what_is_written_comes_out_in_order_and_once() {
+fn written_bytes_are_sent_once_and_in_order() {
     let mut uart = started();
     for byte in b"hello" {
         assert_eq!(get(&mut uart, 5) & 0x20, 0x20);
@@ -60,11 +60,11 @@ fn the_divisor_latch_hides_data_and_interrupt_enable() {
     assert_eq!((get(&mut uart, 0), get(&mut uart, 1)), (0x34, 0x12));
     set(&mut uart, 3, 0x03);
     assert_eq!(get(&mut uart, 1), 0x05);
-    assert!(!uart.has_output(), "the divisor was not sent");
+    assert!(!uart.has_output(), "writes to the divisor are not sent");
 }
 
 #[test]
-fn the_transmitter_interrupt_comes_when_enabled_and_after_each_byte_and_goes_when_identified() {
+fn the_transmitter_interrupt_is_raised_on_enable_and_after_each_byte_and_cleared_by_iir() {
     let mut uart = started();
     assert!(!uart.irq());
     set(&mut uart, 1, 0x02);
@@ -79,11 +79,11 @@ fn the_transmitter_interrupt_comes_when_enabled_and_after_each_byte_and_goes_whe
     set(&mut uart, 1, 0x02);
     assert_eq!(get(&mut uart, 2), 0xc2);
     set(&mut uart, 1, 0x02);
-    assert!(!uart.irq(), "writing the same enables again raises nothing");
+    assert!(!uart.irq(), "writing the same value again does not raise it");
 }
 
 #[test]
-fn received_bytes_below_the_trigger_are_a_timeout_and_from_it_on_data() {
+fn received_bytes_raise_a_timeout_below_the_trigger_level_and_data_from_it_on() {
     let mut uart = started();
     set(&mut uart, 1, 0x01);
     assert_eq!(uart.push_input(b"1234567"), 7);
@@ -101,7 +101,7 @@ fn received_bytes_below_the_trigger_are_a_timeout_and_from_it_on_data() {
 }
 
 #[test]
-fn input_beyond_the_fifo_waits_and_follows_without_loss() {
+fn input_beyond_the_fifo_is_queued_without_loss() {
     let mut uart = started();
     let text: Vec<u8> = (0..200u8).collect();
     assert_eq!(uart.push_input(&text), 200);
@@ -113,27 +113,27 @@ fn input_beyond_the_fifo_waits_and_follows_without_loss() {
 }
 
 #[test]
-fn the_input_queue_is_bounded_and_says_so() {
+fn the_input_queue_is_bounded_and_reports_the_accepted_bytes() {
     let mut uart = started();
     let flood = vec![b'.'; INPUT_BYTES_MAX + 1000];
     let accepted = uart.push_input(&flood);
     assert_eq!(accepted, INPUT_BYTES_MAX);
-    assert_eq!(uart.push_input(&flood), FIFO_BYTES, "what moved on into the FIFO made room");
+    assert_eq!(uart.push_input(&flood), FIFO_BYTES, "bytes that moved into the FIFO made room");
     assert_eq!(uart.push_input(b"x"), 0);
 }
 
 #[test]
-fn clearing_the_receive_fifo_loses_its_bytes_only() {
+fn clearing_the_receive_fifo_loses_only_its_bytes() {
     let mut uart = started();
     uart.push_input(&(0..20u8).collect::<Vec<_>>());
     set(&mut uart, 2, 0x83);
     assert_eq!(get(&mut uart, 0), 16);
     set(&mut uart, 2, 0x00);
-    assert_eq!(get(&mut uart, 2), 0x01, "16450 mode shows no FIFO bits");
+    assert_eq!(get(&mut uart, 2), 0x01, "no FIFO bits in 16450 mode");
 }
 
 #[test]
-fn without_the_fifo_one_byte_is_a_data_interrupt() {
+fn without_the_fifo_a_single_byte_raises_a_data_interrupt() {
     let mut uart = Uart::new();
     set(&mut uart, 1, 0x01);
     uart.push_input(b"ab");
@@ -143,7 +143,7 @@ fn without_the_fifo_one_byte_is_a_data_interrupt() {
 }
 
 #[test]
-fn loopback_returns_bytes_and_modem_lines_as_the_driver_probes_them() {
+fn loopback_returns_bytes_and_modem_lines_as_drivers_expect() {
     let mut uart = started();
     get(&mut uart, 6);
     set(&mut uart, 4, 0x1a); // loopback, OUT2, RTS
@@ -152,13 +152,13 @@ fn loopback_returns_bytes_and_modem_lines_as_the_driver_probes_them() {
     assert!(!uart.has_output());
     uart.push_input(b"z");
     assert_eq!(get(&mut uart, 0), 0x5a);
-    assert_eq!(get(&mut uart, 5) & 1, 0, "the line is cut off");
+    assert_eq!(get(&mut uart, 5) & 1, 0, "the line is disconnected");
     set(&mut uart, 4, 0x0b);
     assert_eq!(get(&mut uart, 0), b'z');
 }
 
 #[test]
-fn modem_changes_set_deltas_until_read_and_ring_counts_its_trailing_edge_only() {
+fn modem_changes_set_delta_bits_until_read_and_ring_only_on_its_trailing_edge() {
     let mut uart = started();
     set(&mut uart, 1, 0x08);
     set(&mut uart, 4, 0x1f);
@@ -174,7 +174,7 @@ fn modem_changes_set_deltas_until_read_and_ring_counts_its_trailing_edge_only() 
 }
 
 #[test]
-fn an_overrun_is_reported_first_and_once() {
+fn an_overrun_has_the_highest_priority_and_is_reported_once() {
     let mut uart = started();
     set(&mut uart, 1, 0x0f);
     set(&mut uart, 4, 0x1b);
@@ -189,7 +189,7 @@ fn an_overrun_is_reported_first_and_once() {
 }
 
 #[test]
-fn wide_and_far_accesses_are_counted() {
+fn wide_and_out_of_range_accesses_are_counted() {
     let mut uart = started();
     assert_eq!(uart.read(5, B4), 0x60, "a wide access acts on its first byte");
     assert_eq!(uart.read(8, B1), 0);
@@ -199,7 +199,7 @@ fn wide_and_far_accesses_are_counted() {
 }
 
 #[test]
-fn output_that_nobody_takes_is_bounded() {
+fn output_that_is_not_taken_is_bounded() {
     let mut uart = started();
     for _ in 0..OUTPUT_BYTES_MAX + 3 {
         set(&mut uart, 0, b'!');
@@ -209,7 +209,7 @@ fn output_that_nobody_takes_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_accesses_leave_a_uart_that_a_saved_copy_equals(
+    fn a_restored_copy_behaves_like_the_original_after_any_accesses(
         accesses in prop::collection::vec((any::<bool>(), 0u64..10, any::<u8>()), 1..200),
         split in 0usize..200,
     ) {

@@ -1,4 +1,4 @@
-//! Devices compared with QEMU's `virt`, register by register, through QEMU's test protocol.
+//! Devices compared with QEMU's `virt`, register by register, through QEMU's qtest protocol.
 
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::{Clint, Plic, PlicConfig, Rtc, RtcConfig, Uart};
@@ -13,26 +13,26 @@ fn qemu() -> Qtest {
 const PLIC: u64 = 0xc00_0000;
 const PLIC_CLAIM_S: u64 = PLIC + 0x20_1004;
 
-/// Lets QEMU's PLIC report one source to supervisor mode of hart 0.
-fn watch(qemu: &mut Qtest, source: u32) {
+/// Routes one source to supervisor mode of hart 0 in QEMU's PLIC.
+fn route_source(qemu: &mut Qtest, source: u32) {
     qemu.write(PLIC + 4 * u64::from(source), AccessSize::B4, 1);
     qemu.write(PLIC + 0x2080, AccessSize::B4, 1 << source);
 }
 
-/// Whether the watched source's line was found high since the last call. QEMU latches each sighting; a
-/// level that just stays high is not seen again.
-fn seen_high(qemu: &mut Qtest) -> bool {
+/// Whether the watched source's line was high since the last call. QEMU latches each rise; a level that stays
+/// high is not reported again.
+fn rose_since_last_call(qemu: &mut Qtest) -> bool {
     let source = qemu.read(PLIC_CLAIM_S, AccessSize::B4);
     qemu.write(PLIC_CLAIM_S, AccessSize::B4, source);
     source != 0
 }
 
-/// Compares what QEMU saw of a line during a step with our levels before, within and after it.
-fn check_line(seen: bool, levels: &[bool], step: &str) {
+/// Compares QEMU's line during a step with our levels before, during and after it.
+fn check_line(rose_in_qemu: bool, levels: &[bool], step: &str) {
     let high = levels.contains(&true);
-    assert!(!seen || high, "{step}: QEMU's interrupt line was high, ours was not");
+    assert!(!rose_in_qemu || high, "{step}: QEMU's interrupt line was high, ours was not");
     let rose = !levels[0] && high;
-    assert!(seen || !rose, "{step}: our interrupt line rose, QEMU's did not");
+    assert!(rose_in_qemu || !rose, "{step}: our interrupt line rose, QEMU's did not");
 }
 
 fn base(id: RegionId) -> u64 {
@@ -40,12 +40,12 @@ fn base(id: RegionId) -> u64 {
 }
 
 #[test]
-fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
+fn the_uart_agrees_with_qemus_in_8000_random_accesses() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
     let mut uart = Uart::new();
     let mut random = Rng::stream(1, "platform.against_qemu.uart");
-    watch(&mut qemu, map::UART_IRQ);
+    route_source(&mut qemu, map::UART_IRQ);
     // QEMU leaves OUT2 set after reset.
     uart.write(4, b1, 0);
     qemu.write(at + 4, b1, 0);
@@ -55,9 +55,10 @@ fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
         if random.below(2) == 0 {
             let mut value = random.next_u64() & 0xff;
             match offset {
-                // No loopback, where QEMU lets time pass before it reports waiting bytes.
+                // No loopback, in which QEMU delays the report of waiting bytes.
                 4 => value &= !0x10,
-                // The data sheet ignores the other bits without the first; QEMU acts on them.
+                // According to the data sheet the other bits have no effect without the first; in QEMU they
+                // have.
                 2 if value & 1 == 0 => value = 0,
                 _ => {}
             }
@@ -68,25 +69,25 @@ fn the_uart_answers_as_qemus_to_eight_thousand_random_accesses() {
         let (ours, theirs) = (uart.read(offset, b1), qemu.read(at + offset, b1));
         assert_eq!(ours, theirs, "step {step}, offset {offset}");
         levels.push(uart.irq());
-        check_line(seen_high(&mut qemu), &levels, &format!("step {step}, offset {offset}"));
+        check_line(rose_since_last_call(&mut qemu), &levels, &format!("step {step}, offset {offset}"));
     }
 }
 
 #[test]
-fn the_uarts_loopback_moves_modem_lines_as_qemus() {
+fn uart_loopback_sets_modem_lines_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b1) = (base(RegionId::Uart), AccessSize::B1);
     let mut uart = Uart::new();
     for mcr in 0x10..0x20 {
         uart.write(4, b1, mcr);
         qemu.write(at + 4, b1, mcr);
-        // QEMU knows no delta bits in loopback; the data sheet does.
+        // QEMU has no delta bits in loopback; the data sheet has.
         assert_eq!(uart.read(6, b1) & 0xf0, qemu.read(at + 6, b1) & 0xf0, "{mcr:#x}");
     }
 }
 
 #[test]
-fn plic_registers_keep_the_bits_that_qemus_keep() {
+fn plic_registers_store_the_same_bits_as_qemus() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
     let mut plic = Plic::new(PlicConfig::virt(2));
@@ -106,7 +107,7 @@ fn plic_registers_keep_the_bits_that_qemus_keep() {
 }
 
 #[test]
-fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
+fn an_interrupt_passes_through_the_plic_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Plic), AccessSize::B4);
     let mut plic = Plic::new(PlicConfig::virt(2));
@@ -117,7 +118,7 @@ fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
     both(&mut qemu, &mut plic, 4 * u64::from(map::UART_IRQ), 1);
     both(&mut qemu, &mut plic, 4 * u64::from(map::RTC_IRQ), 2);
     both(&mut qemu, &mut plic, 0x2080, 0xc00);
-    // Both devices' interrupts: the UART's empty transmitter, the RTC's alarm in the past.
+    // Interrupts of both devices: the UART's empty transmitter, the RTC's alarm in the past.
     qemu.write(base(RegionId::Uart) + 1, AccessSize::B1, 2);
     qemu.write(base(RegionId::Rtc) + 0x10, b4, 1);
     qemu.write(base(RegionId::Rtc) + 0x08, b4, 0);
@@ -140,7 +141,7 @@ fn an_interrupt_takes_the_way_through_the_plic_that_it_takes_in_qemus() {
 }
 
 #[test]
-fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
+fn clint_registers_of_existing_and_missing_harts_read_back_as_in_qemu() {
     let mut qemu = qemu();
     let at = base(RegionId::Clint);
     let mut clint = Clint::new(2);
@@ -154,7 +155,7 @@ fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
             assert_eq!(clint.read(offset, size, 0), qemu.read(at + offset, size), "{offset:#x}");
         }
     }
-    // mtime can be set; QEMU's runs on.
+    // mtime can be set; QEMU's keeps counting.
     clint.write(0xbff8, b8, 1 << 40, 500);
     qemu.write(at + 0xbff8, b8, 1 << 40);
     assert_eq!(clint.read(0xbff8, b8, 500), 1 << 40);
@@ -162,11 +163,11 @@ fn clint_registers_of_existing_and_missing_harts_read_back_as_qemus() {
 }
 
 #[test]
-fn rtc_alarm_registers_behave_as_qemus() {
+fn rtc_alarm_registers_behave_as_in_qemu() {
     let mut qemu = qemu();
     let (at, b4) = (base(RegionId::Rtc), AccessSize::B4);
     let mut rtc = Rtc::new(&RtcConfig::default());
-    watch(&mut qemu, map::RTC_IRQ);
+    route_source(&mut qemu, map::RTC_IRQ);
     let mut rises = 0;
     for (offset, value) in [
         (0x10, 1),
@@ -189,7 +190,11 @@ fn rtc_alarm_registers_behave_as_qemus() {
             let (ours, theirs) = (rtc.read(register, b4, Ps::from_ms(1)), qemu.read(at + register, b4));
             assert_eq!(ours, theirs, "after {value:#x} to {offset:#x}: register {register:#x}");
         }
-        check_line(seen_high(&mut qemu), &[before, rtc.irq()], &format!("{value:#x} to {offset:#x}"));
+        check_line(
+            rose_since_last_call(&mut qemu),
+            &[before, rtc.irq()],
+            &format!("{value:#x} to {offset:#x}"),
+        );
         rises += u32::from(!before && rtc.irq());
     }
     assert_eq!(rises, 3);
@@ -205,8 +210,8 @@ fn the_reset_rom_has_qemus_instructions() {
     let images = doorbell_platform::BootImages { firmware: &[1], kernel: &kernel, initrd: None };
     let layout = doorbell_platform::BootLayout::plan(doorbell_sim::Bytes(64 << 20), &images).unwrap();
     let rom = layout.hand_over(&[0; 64]).unwrap().reset_rom;
-    // Six instructions, the start address; then the device tree's place, which may differ; then the
-    // hand-over structure's magic number and version.
+    // Six instructions and the start address; the device tree's address may differ; then the hand-over
+    // structure's magic number and version.
     for (at, word) in rom.chunks(4).enumerate().filter(|(at, _)| *at < 8 || (10..14).contains(at)) {
         let theirs = qemu.read(base(RegionId::ResetRom) + 4 * at as u64, AccessSize::B4);
         assert_eq!(u64::from(u32::from_le_bytes(word.try_into().unwrap())), theirs, "word {at}");

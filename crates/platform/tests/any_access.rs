@@ -1,5 +1,4 @@
-//! Whatever a guest reads and writes, no device panics; and after reset each register reads as its table
-//! says.
+//! No sequence of guest accesses makes a device panic; after reset each register reads as in its table.
 
 use doorbell_platform::{
     Aplic, Clint, DomainLevel, Plic, PlicConfig, Rtc, RtcConfig, Syscon, Uart, aplic, clint, plic, rtc,
@@ -11,7 +10,7 @@ fn size() -> impl Strategy<Value = AccessSize> {
     prop::sample::select(vec![AccessSize::B1, AccessSize::B2, AccessSize::B4, AccessSize::B8])
 }
 
-/// Mostly offsets where registers are, sometimes any.
+/// Mostly offsets near registers, sometimes any offset.
 fn offset() -> impl Strategy<Value = u64> {
     let near = prop::sample::select(vec![
         0u64, 0x1000, 0x1bc0, 0x1c00, 0x1d00, 0x1e00, 0x1f00, 0x2000, 0x3000, 0x4000, 0xbff0, 0x20_0000,
@@ -60,7 +59,7 @@ proptest! {
                 ];
                 prop_assert!(values.iter().all(|value| value & !size.mask() == 0));
             }
-            // What an APLIC has come to by itself it also takes back.
+            // An APLIC accepts every state that it can reach.
             let messages = std::iter::from_fn(|| aplic.take_message()).take(2 * 97 + 1).count();
             prop_assert!(messages <= 2 * 97);
             prop_assert!(Aplic::new().restore(aplic.save()).is_ok());
@@ -72,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn registers_read_after_reset_as_their_tables_say() {
+fn registers_read_their_reset_values() {
     let mut clint = Clint::new(clint::MAX_HARTS);
     for row in clint::REGISTERS {
         for offset in (0..row.count).map(|index| row.offset + index * row.stride) {

@@ -1,5 +1,5 @@
-//! The APLIC compared with that of QEMU's `virt` with `aia=aplic-imsic`, through QEMU's test protocol. Messages go to memory there, where
-//! the test can read them.
+//! The APLIC compared with that of QEMU's `virt` with `aia=aplic-imsic`, through QEMU's qtest protocol. The
+//! test directs messages to memory, where it can read them.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
 
 const B4: AccessSize = AccessSize::B4;
-/// Where messages of both domains go: hart 0's and 1's, each in a page.
+/// Message addresses of both domains; hart 0 and hart 1 have one page each.
 const MESSAGES: [u64; 2] = [map::RAM_BASE, map::RAM_BASE + 0x10_0000];
 const DOMAINS: [(DomainLevel, RegionId); 2] =
     [(DomainLevel::Machine, RegionId::AplicMachine), (DomainLevel::Supervisor, RegionId::AplicSupervisor)];
-/// Sources that are used: few, so that things happen to them, one with a wire, and the last ones.
+/// The sources in use: few, so that steps often affect the same ones; one with a wire, and the last ones.
 const SOURCES: [u64; 6] = [1, 2, map::UART_IRQ as u64, 31, 32, 95];
 const ADDRESSES: u64 = 0x1bc0;
 
-struct Both {
+struct Pair {
     qemu: Qtest,
     ours: Aplic,
     memory: BTreeMap<u64, u32>,
 }
 
-impl Both {
-    fn new() -> Both {
+impl Pair {
+    fn new() -> Pair {
         let qemu = Qtest::start(&["-machine", "aia=aplic-imsic", "-m", "64", "-smp", "2"]);
-        let mut both = Both { qemu, ours: Aplic::new(), memory: BTreeMap::new() };
+        let mut both = Pair { qemu, ours: Aplic::new(), memory: BTreeMap::new() };
         let [machine, supervisor] = MESSAGES.map(|address| address >> 12);
         for (value, offset) in [machine, 1 << 12, supervisor, 0].into_iter().zip([0, 4, 8, 12]) {
             both.write(0, ADDRESSES + offset, value);
@@ -40,26 +40,27 @@ impl Both {
     }
 
     fn write(&mut self, domain: usize, offset: u64, value: u64) {
-        self.qemu.write(Both::base(domain) + offset, B4, value);
+        self.qemu.write(Pair::base(domain) + offset, B4, value);
         self.ours.write(DOMAINS[domain].0, offset, B4, value);
         self.settle();
         self.send();
     }
 
-    /// A level-sensitive source is not pending while its wire is at rest, says the specification; in QEMU it stays so.
+    /// According to the specification a level-sensitive source is not pending while its wire is inactive; in
+    /// QEMU it stays pending.
     fn settle(&mut self) {
         for (domain, (level, _)) in DOMAINS.into_iter().enumerate() {
             for source in SOURCES {
                 let mode = self.ours.read(level, 4 * source, B4);
                 let active = self.ours.read(level, 0x1d00 + source / 32 * 4, B4) >> (source % 32) & 1 != 0;
                 if (mode == 6 || mode == 7) && !active {
-                    self.qemu.write(Both::base(domain) + 0x1ddc, B4, source);
+                    self.qemu.write(Pair::base(domain) + 0x1ddc, B4, source);
                 }
             }
         }
     }
 
-    /// The UART's line, by its empty transmitter.
+    /// Drives the UART's line, by its transmitter-empty interrupt.
     fn wire(&mut self, level: bool) {
         self.qemu.write(map::get(RegionId::Uart).base + 1, AccessSize::B1, if level { 2 } else { 0 });
         self.ours.set_level(map::UART_IRQ, level);
@@ -78,13 +79,13 @@ impl Both {
         let of_sources = SOURCES.into_iter().flat_map(|source| [4 * source, 0x3000 + 4 * source]);
         for offset in fixed.into_iter().chain(of_sources) {
             for (domain, (level, id)) in DOMAINS.into_iter().enumerate() {
-                // The wire of a detached source shows in QEMU, and not in the specification.
+                // QEMU shows the wire of a detached source; the specification does not.
                 let word = offset.checked_sub(0x1d00).filter(|at| *at < 12).map(|at| at / 4);
                 let mut detached = |source: &u64| self.ours.read(level, 4 * *source, B4) == 1;
                 let in_word = SOURCES.into_iter().filter(|source| Some(source / 32) == word);
                 let hidden: u64 =
                     in_word.filter(|source| detached(source)).map(|source| 1 << (source % 32)).sum();
-                let theirs = self.qemu.read(Both::base(domain) + offset, B4) & !hidden;
+                let theirs = self.qemu.read(Pair::base(domain) + offset, B4) & !hidden;
                 assert_eq!(self.ours.read(level, offset, B4), theirs, "{what}: {id:?} {offset:#x}");
             }
         }
@@ -97,16 +98,17 @@ impl Both {
 }
 
 #[test]
-fn the_aplic_answers_and_sends_as_qemus_whatever_is_written() {
+fn the_aplic_agrees_with_qemus_after_any_writes() {
     for round in 0..2 {
-        play(round);
+        random_accesses(round);
     }
 }
 
-/// Every other source is the child's, in the second round the others. QEMU lets a child configure what is not delegated to it, and keep what
-/// has been taken back; the specification does not, so that neither is tried.
-fn play(round: usize) {
-    let mut both = Both::new();
+/// Every other source is delegated to the child; in the second round, the others. QEMU lets a child configure
+/// sources that are not delegated to it, and keep sources that were taken back. The specification does not,
+/// so neither is tested.
+fn random_accesses(round: usize) {
+    let mut both = Pair::new();
     let mut random = Rng::stream(round as u64, "platform.against_qemu.aplic");
     both.compare("after reset");
     for source in SOURCES.into_iter().skip(round).step_by(2) {

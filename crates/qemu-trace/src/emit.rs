@@ -1,6 +1,6 @@
-//! An executed instruction's ops: one, or several: its loads, then what it computes, then its stores; a branch comes last. One that only
-//! moves needs no op between. A locked read-modify-write is one atomic op. What is known of the instruction is [`Decoded`]; what it
-//! accessed and where it went comes with each execution.
+//! Ops of an executed instruction: loads, then a computation, then stores; a branch comes last. An
+//! instruction that only moves data needs no computation op. A locked read-modify-write is one atomic op. The
+//! static part of the instruction is [`Decoded`]; accesses and branch target are given per execution.
 
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
@@ -9,33 +9,33 @@ use crate::instruction::{Decoded, LISTED_MAX, Order};
 use crate::names::{FLAGS, JOINED, LOADED, Names, RESULT};
 use crate::stream::Access;
 
-/// What an instruction that is repeated moves at a time, as those of today's cores do; QEMU does it by single elements.
+/// Bytes moved per op by a repeated instruction, as in current cores; QEMU moves single elements.
 const MERGED_BYTES_MAX: u8 = 32;
 const LINE_BYTES: u64 = 64;
-/// What a store that releases waits for, and what waits for a load that acquires: bits of [`Op::fence`].
+/// Fences before a store-release and after a load-acquire: bits of [`Op::fence`].
 const BEFORE_STORES: u8 = 0b1011;
 const BEHIND_LOADS: u8 = 0b1101;
 
-/// Makes ops.
+/// Converts executed instructions to ops.
 #[derive(Debug)]
 pub struct Emitter {
     pub(crate) names: Names,
-    /// The accesses of an instruction, neighbours joined.
+    /// Accesses of the current instruction, with adjacent ones merged.
     loads: Vec<Access>,
     stores: Vec<Access>,
-    /// Executed with the operating system's rights.
+    /// Privileged execution.
     pub privileged: bool,
 }
 
-/// How an instruction goes on.
+/// Successor of an executed instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
-    /// To the next one.
-    On,
-    /// To this address.
-    To(u64),
-    /// It is not over: it has a REP prefix.
-    Again,
+pub enum Successor {
+    /// The next instruction.
+    Next,
+    /// A branch target.
+    Target(u64),
+    /// The same instruction: a REP prefix has iterations left.
+    Repeat,
 }
 
 impl Default for Emitter {
@@ -45,26 +45,26 @@ impl Default for Emitter {
 }
 
 impl Emitter {
-    /// An instruction was executed, made these accesses and goes on there: its ops are appended. The last one has its length, unless
-    /// it is not over.
-    pub fn emit(&mut self, decoded: &Decoded, accesses: &[Access], goes: Goes, ops: &mut Vec<Op>) {
+    /// Appends the ops of an instruction that was executed with these accesses. The last op has the
+    /// instruction's length, unless the instruction continues.
+    pub fn emit(&mut self, decoded: &Decoded, accesses: &[Access], successor: Successor, ops: &mut Vec<Op>) {
         let privileged = u8::from(self.privileged) * Op::PRIVILEGED;
         let op =
             Op { pc: decoded.address, fetch: PhysAddr(decoded.physical), flags: privileged, ..Op::default() };
         self.join(accesses);
-        // One that only loads or only stores is half of a pair of exclusive ones.
+        // An exclusive load or store is half of an atomic access.
         match self.stores.first().or(self.loads.first()).copied() {
             Some(access) if decoded.is_atomic => self.atomic(decoded, &op, &access, ops),
-            _ => self.several(decoded, &op, goes, ops),
+            _ => self.several(decoded, &op, successor, ops),
         }
-        if goes != Goes::Again
+        if successor != Successor::Repeat
             && let Some(last) = ops.last_mut()
         {
             last.length = decoded.length;
         }
     }
 
-    /// Joins accesses to neighbouring bytes.
+    /// Merges accesses to adjacent bytes.
     fn join(&mut self, accesses: &[Access]) {
         self.loads.clear();
         self.stores.clear();
@@ -72,7 +72,7 @@ impl Emitter {
             let others = if access.is_store { &mut self.stores } else { &mut self.loads };
             match others.last_mut() {
                 Some(last) if is_neighbour(last, access) => {
-                    // Downwards as PUSH does, or upwards.
+                    // Downwards, as PUSH does, or upwards.
                     last.virt = last.virt.min(access.virt);
                     last.phys = last.phys.min(access.phys);
                     last.size += access.size;
@@ -82,7 +82,7 @@ impl Emitter {
         }
     }
 
-    /// What an op reads: up to three, or another op joins them first.
+    /// Sources of the computation op; additional ops join the excess if there are more than three.
     fn sources(
         &mut self,
         decoded: &Decoded,
@@ -92,7 +92,7 @@ impl Emitter {
     ) -> [Register; 3] {
         let mut all = [0; 2 * LISTED_MAX + 2];
         let mut count = 0;
-        // Where there is no access, what an address is made of is computed with.
+        // Without an access, the address registers are sources of the computation.
         let addresses =
             if loaded.is_empty() && !decoded.accesses_memory { decoded.address_registers.all() } else { &[] };
         for register in decoded.reads.all().iter().chain(addresses) {
@@ -143,8 +143,8 @@ impl Emitter {
         further(decoded, op, destination, ops);
     }
 
-    /// Loads, then a result, then stores; a branch comes last.
-    fn several(&mut self, decoded: &Decoded, op: &Op, goes: Goes, ops: &mut Vec<Op>) {
+    /// Loads, then a computation, then stores; a branch comes last.
+    fn several(&mut self, decoded: &Decoded, op: &Op, successor: Successor, ops: &mut Vec<Op>) {
         let is_branch = decoded.class.is_branch();
         let accesses = self.loads.len() + self.stores.len();
         let only_moves = decoded.is_move && accesses > 0 && decoded.class != OpClass::Serialising;
@@ -155,7 +155,7 @@ impl Emitter {
         if decoded.order == Order::Releases {
             ops.push(fence(BEFORE_STORES));
         }
-        // All addresses are made of what was there before the instruction.
+        // All addresses use register values from before the instruction.
         let first = ops.len();
         for (at, load) in loads.iter().enumerate() {
             let load = self.access(decoded, op, load);
@@ -171,13 +171,13 @@ impl Emitter {
             Some(loaded) => *loaded,
             None => decoded.reads.all().first().map_or(0, |register| self.names.read(*register)),
         };
-        // Of a pair that is stored.
+        // Second data register of a stored pair.
         let second = decoded.reads.all().get(1).filter(|_| only_moves && fetched.is_empty());
         let second = second.map_or(0, |register| self.names.read(*register));
         let mut result = None;
         if only_moves {
             let destination = self.names.write(decoded.writes.all());
-            // What is loaded last is the result.
+            // The last load writes the result.
             if let Some(last) = ops[first..].last_mut().filter(|_| stores.is_empty()) {
                 last.destination = destination;
             }
@@ -192,8 +192,8 @@ impl Emitter {
             let written = self.names.write(decoded.writes.all());
             let keeps = written == 0 && !stores.is_empty() && !is_branch;
             let destination = if keeps { RESULT } else { written };
-            let (virt, taken) = match goes {
-                Goes::To(target) if is_branch => (target, Op::TAKEN),
+            let (virt, taken) = match successor {
+                Successor::Target(target) if is_branch => (target, Op::TAKEN),
                 _ => (0, 0),
             };
             let flags = op.flags | decoded.flags | taken;
@@ -206,7 +206,7 @@ impl Emitter {
         }
         for store in &stores {
             let store = self.access(decoded, op, store);
-            // A call's return address is known.
+            // A call's return address is a constant.
             let data = if is_branch { 0 } else { data };
             let third = if ready[1] == 0 { second } else { ready[1] };
             ops.push(Op { sources: [ready[0], data, third], ..store });
@@ -224,10 +224,11 @@ impl Emitter {
     }
 }
 
-/// What a store's address is made of.
+/// Address sources of a store.
 type StoreAddress = [Register; 3];
 
-/// What an instruction writes beside its result and the flags comes with ops of their own, as most of today's cores do it.
+/// Additional results: each register written other than the main result and the flags gets an op, as in most
+/// current cores.
 fn further(decoded: &Decoded, op: &Op, result: Register, ops: &mut Vec<Op>) {
     if decoded.class == OpClass::Serialising {
         return;
@@ -241,10 +242,10 @@ fn further(decoded: &Decoded, op: &Op, result: Register, ops: &mut Vec<Op>) {
 }
 
 fn is_neighbour(last: &Access, access: &Access) -> bool {
-    let behind = last.virt.wrapping_add(u64::from(last.size)) == access.virt;
+    let follows = last.virt.wrapping_add(u64::from(last.size)) == access.virt;
     let before = access.virt.wrapping_add(u64::from(access.size)) == last.virt;
     let first = last.virt.min(access.virt);
     let size = last.size.saturating_add(access.size);
     let is_in_line = first % LINE_BYTES + u64::from(size) <= LINE_BYTES;
-    (behind || before) && size <= MERGED_BYTES_MAX && is_in_line && !last.is_io && !access.is_io
+    (follows || before) && size <= MERGED_BYTES_MAX && is_in_line && !last.is_io && !access.is_io
 }

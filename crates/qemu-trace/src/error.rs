@@ -1,36 +1,36 @@
-//! What can be wrong with a raw stream.
+//! Errors of reading a raw stream.
 
 use std::io;
 
 use doorbell_trace::system::TraceError;
 
-/// See the module.
+/// Error of reading a raw stream.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// It cannot be read.
+    /// Reading fails.
     #[error("the recording cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// It is something else.
-    #[error("this is no recording of the QEMU plugin's, or one of another version")]
+    /// Another file type.
+    #[error("this is not a recording of the QEMU plugin, or of another version")]
     Foreign,
-    /// QEMU ended early, or the file was cut.
-    #[error("the recording breaks off after {blocks} blocks: QEMU ended early, or the file was cut")]
+    /// The stream is truncated: QEMU ended early, or the file was cut.
+    #[error("the recording ends after {blocks} blocks: QEMU ended early, or the file was cut")]
     Truncated {
-        /// How many blocks were executed up to there.
+        /// Executed blocks before the end.
         blocks: u64,
     },
-    /// It contradicts itself.
+    /// The contents are inconsistent.
     #[error("the recording is damaged: {what}, after {blocks} blocks")]
     Damaged {
-        /// What is wrong.
+        /// Description of the damage.
         what: &'static str,
-        /// How many blocks were executed up to there.
+        /// Executed blocks before it.
         blocks: u64,
     },
-    /// What becomes of it cannot be written.
+    /// Writing the trace fails.
     #[error(transparent)]
     Write(#[from] TraceError),
-    /// It is of a guest that has not reached 64-bit mode.
-    #[error("the window begins before the guest is in 64-bit mode; begin it later (skip, or a mark)")]
+    /// The window begins before the guest enters 64-bit mode.
+    #[error("the window begins before the guest is in 64-bit mode; start it later (skip, or a mark)")]
     Not64Bit,
 }

@@ -1,55 +1,57 @@
-//! What a recording is made of, once decoded: ops and, between them, what no op says.
+//! Contents of a decoded recording: ops, and the events between them.
 
 use doorbell_sim::{Op, Ps};
-use doorbell_trace::system::{Happening, TraceError};
+use doorbell_trace::system::{EventKind, TraceError};
 
 use crate::stream::TableWalk;
 
-/// Why an instruction is followed by another than the one that stands behind it or that it jumps to. QEMU 10.0 tells that nobody:
-/// it is inferred.
+/// Reason why an instruction is not followed by the next one or its branch target. QEMU 10.0 does not report
+/// traps to plugins, so they are inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trap {
-    /// From a device or a timer. The instruction before it was executed.
+    /// Interrupt of a device or timer, after the preceding instruction.
     Interrupt,
-    /// An instruction that was not executed, and is none of the ops, caused it, such as by an access to a page that was not there.
+    /// Exception of an instruction that was not executed and has no ops, such as a page fault.
     Exception,
-    /// The instruction before it goes to the operating system, or back from it.
+    /// The preceding instruction enters or leaves the operating system.
     System,
 }
 
-/// What happens between two instructions.
+/// Event between two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// From here on: whether privileged, and the address space, by the physical address of its page table's root.
+    /// New privilege (`true` if privileged) and address space, given by the physical address of its root page
+    /// table.
     Space(bool, u64),
-    /// The next instruction is a handler's, or what a handler returns to.
+    /// The next instruction is that of a handler, or the one that a handler returns to.
     Trap(Trap),
-    /// The processor has waited for an interrupt, for so long.
+    /// The processor waited this long for an interrupt.
     Waited(Ps),
-    /// A page is used for the first time in this address space, or again after others, and this is how it is translated.
+    /// Translation of a page that is used for the first time in this address space, or again after others.
     Page(u64, TableWalk),
-    /// A device did something, or something was done to it. From which instruction on a write is seen is not filled in: from the next one.
-    Device(Happening),
+    /// A device event. `visible` of DMA writes is not filled in; writes are visible from the next instruction
+    /// on.
+    Device(EventKind),
 }
 
-/// Some ops that were executed one behind the other.
+/// Consecutively executed ops.
 #[derive(Clone, Copy, Debug)]
-pub struct Executed<'a> {
-    /// They; an instruction's last one has its length.
+pub struct ExecutedOps<'a> {
+    /// The ops; the last of each instruction has its length.
     pub ops: &'a [Op],
-    /// How many instructions end in them.
+    /// Number of instructions that end in the ops.
     pub instructions: u64,
-    /// If this is a whole block without accesses to devices: a number that only such ones have that differ from it by nothing but the
-    /// addresses of accesses and computed targets.
+    /// Shape number, if the ops are a whole block without device accesses. Blocks with equal numbers differ
+    /// only in access addresses and computed targets.
     pub shape: Option<u32>,
-    /// An exception or interrupt is taken behind them.
+    /// An exception or interrupt is taken after the ops.
     pub trapped: bool,
 }
 
-/// Who takes a decoded recording.
+/// Consumer of a decoded recording.
 pub trait Recorder {
-    /// These are next.
-    fn executed(&mut self, executed: &Executed<'_>) -> Result<(), TraceError>;
-    /// Something happens behind the ops so far.
+    /// Takes the next ops.
+    fn executed(&mut self, executed: &ExecutedOps<'_>) -> Result<(), TraceError>;
+    /// Takes an event after the ops so far.
     fn event(&mut self, event: Event) -> Result<(), TraceError>;
 }

@@ -1,10 +1,11 @@
-//! The guests: images that are built as all others are, from recipes that this program brings along.
+//! Guest images, built like all others from recipes that this program includes.
 
 use std::path::Path;
 
 use doorbell_image::{BuildOptions, Image, ImageError, Recipe, build};
 
-/// A recipe's own files, and those that it takes from the `net` image, whose counterpart on another instruction set it is.
+/// A recipe's own files, and those that it shares with the `net` image, whose counterpart on another
+/// instruction set it is.
 macro_rules! recipe {
     ($name:literal: $($file:literal),+ $(; net: $($shared:literal),+)?) => {
         Files {
@@ -15,13 +16,13 @@ macro_rules! recipe {
     };
 }
 
-/// What a guest's init says before its command.
+/// Console line that the guest's init prints before its command.
 pub const COMMAND_STARTS: &str = "doorbell: start command";
 
-/// A recipe's files: their names and content.
+/// A recipe's files: names and contents.
 #[derive(Debug)]
 pub struct Files {
-    /// Its name.
+    /// Recipe name.
     pub name: &'static str,
     own: &'static [(&'static str, &'static str)],
     net: &'static [(&'static str, &'static str)],
@@ -33,7 +34,7 @@ impl Files {
     }
 }
 
-/// Every recipe, in the order in which they are listed to the user.
+/// All recipes, in the order of user-visible lists.
 pub const GUESTS: [Files; 4] = [
     recipe!("net-amd64": "image.toml"; net: "fstab", "group", "init", "passwd", "shrc"),
     recipe!("net-arm64": "image.toml"; net: "fstab", "group", "init", "passwd", "shrc"),
@@ -42,7 +43,7 @@ pub const GUESTS: [Files; 4] = [
         "threshold.config", "watched", "workload"),
 ];
 
-/// The image of one of [`GUESTS`], or of a recipe of the user's own, built below `cache` unless it is there.
+/// Image of one of [`GUESTS`] or of a user's recipe, built below `cache` if necessary.
 pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Image, ImageError> {
     let is_own = GUESTS.iter().any(|own| own.name == name);
     let path = if is_own { unfold(&cache.join("traced"))?.join(name) } else { name.into() };
@@ -55,7 +56,7 @@ pub fn image(name: &str, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result
     build(&recipe, &options, progress)
 }
 
-/// Writes all of [`GUESTS`] into a folder, since one may extend another.
+/// Writes all of [`GUESTS`] into a folder, because one may extend another.
 fn unfold(folder: &Path) -> Result<&Path, ImageError> {
     for guest in &GUESTS {
         let folder = folder.join(guest.name);
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_guest_can_be_read_with_those_that_it_extends_and_has_all_its_files() {
+    fn every_guest_recipe_loads_and_lists_all_its_files() {
         let cache = tempfile::tempdir().unwrap();
         let folder = unfold(cache.path()).unwrap();
         for Files { name, own, .. } in &GUESTS {
@@ -84,13 +85,13 @@ mod tests {
             assert_eq!(
                 std::fs::read_dir(source).unwrap().count(),
                 own.len(),
-                "{name}: files that are not named"
+                "{name}: files missing from the list"
             );
         }
     }
 
     #[test]
-    fn the_guests_scripts_have_no_syntax_errors() {
+    fn guest_scripts_have_no_syntax_errors() {
         let scripts =
             GUESTS.iter().flat_map(Files::all).filter(|(_, text)| text.starts_with("#!/bin/busybox sh\n"));
         for (name, text) in scripts {

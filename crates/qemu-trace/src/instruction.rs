@@ -1,5 +1,5 @@
-//! An instruction as it stands in memory: what is known of it before it is executed. Every instruction set makes this of its
-//! instructions ([`InstructionSet`]); all else is the same for all of them.
+//! Static part of an instruction. Each instruction set decodes its instructions to this ([`InstructionSet`]);
+//! everything else is common to all.
 
 use std::fmt::Debug;
 
@@ -8,43 +8,44 @@ use doorbell_sim::op::Register;
 
 use crate::stream::Bytes;
 
-/// What decodes instructions.
+/// Instruction decoder of an instruction set.
 pub trait InstructionSet: Debug + Send {
-    /// Decodes one; asked once for each that stands in memory. What is no instruction becomes a plain op ([`Decoded::plain`]).
+    /// Decodes an instruction; called once per instruction in memory. Invalid ones become plain ops
+    /// ([`Decoded::plain`]).
     fn decode(&mut self, bytes: &Bytes) -> Decoded;
 }
 
-/// Where an instruction goes.
+/// Possible successors of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next one.
+    /// Only the next instruction.
     Next,
-    /// To this address, maybe.
+    /// The next instruction or this address.
     Branch(u64),
-    /// To this address.
+    /// Only this address.
     Direct(u64),
-    /// To an address that it computes or loads.
+    /// A computed or loaded address.
     Indirect,
-    /// To the operating system, or back.
+    /// The operating system, or back from it.
     System,
 }
 
-/// What a plain load or store keeps in order by itself.
+/// Memory ordering of a plain load or store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Nothing.
     #[default]
     None,
-    /// A load, what is behind it.
+    /// Load-acquire: before all later accesses.
     Acquires,
-    /// A store, what is before it.
+    /// Store-release: after all earlier accesses.
     Releases,
 }
 
-/// Up to so many registers, in ascending order.
+/// Limit of a [`List`].
 pub const LISTED_MAX: usize = 6;
 
-/// A few registers.
+/// Up to [`LISTED_MAX`] registers, in the order in which they were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
     registers: [Register; LISTED_MAX],
@@ -52,7 +53,7 @@ pub struct List {
 }
 
 impl List {
-    /// Puts one in, unless it is 0, or there already, or there is no more room.
+    /// Adds a register, unless it is 0, already in the list, or the list is full.
     pub fn add(&mut self, register: Register) {
         if register != 0 && !self.all().contains(&register) && usize::from(self.count) < LISTED_MAX {
             self.registers[usize::from(self.count)] = register;
@@ -60,53 +61,53 @@ impl List {
         }
     }
 
-    /// Those in it.
+    /// The registers.
     pub fn all(&self) -> &[Register] {
         &self.registers[..usize::from(self.count)]
     }
 }
 
-/// What is known of an instruction before it is executed.
+/// Static part of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
-    /// Its address.
+    /// Virtual address.
     pub address: u64,
-    /// The physical one, 0 if it is in no RAM.
+    /// Physical address; 0 if it is not in RAM.
     pub physical: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub length: u8,
-    /// Where it goes.
+    /// Possible successors.
     pub flow: Flow,
-    /// How it went the last time: the address that followed.
-    pub went: u64,
-    /// What its result, or its direction, comes from.
+    /// Successor of the last execution.
+    pub last_successor: u64,
+    /// Class of the op that computes the result or the branch direction.
     pub class: OpClass,
-    /// Of a fence, an atomic access or one to ports: bits of an op's flags.
+    /// Fence, atomic or port access only: bits of the op's flags.
     pub flags: u8,
-    /// It only moves: a load or store needs no op beside it.
+    /// Only moves data: its load or store needs no computation op.
     pub is_move: bool,
     /// Its load and store are one atomic access.
     pub is_atomic: bool,
-    /// May be executed several times before it is over, as with a REP prefix.
+    /// May execute several times before it ends, as with a REP prefix.
     pub is_repeated: bool,
     /// Returns from a handler or the operating system.
     pub returns: bool,
-    /// Reads or writes memory when it is executed.
+    /// Accesses memory when it executes.
     pub accesses_memory: bool,
-    /// What its addresses are made of,
+    /// Address registers.
     pub address_registers: List,
-    /// what else it reads,
+    /// Data registers read.
     pub reads: List,
-    /// what it writes,
+    /// Registers written.
     pub writes: List,
-    /// and what it makes of its address besides, a register that was part of it.
+    /// Address registers that it updates (base write-back).
     pub updates: List,
-    /// Of what only loads or only stores.
+    /// Ordering of a plain load or store.
     pub order: Order,
 }
 
 impl Decoded {
-    /// One that does nothing but take its place.
+    /// An instruction without effect.
     pub fn plain(bytes: &Bytes) -> Decoded {
         let length = bytes.bytes().len() as u8;
         Decoded {
@@ -114,7 +115,7 @@ impl Decoded {
             physical: bytes.physical,
             length,
             flow: Flow::Next,
-            went: bytes.address.wrapping_add(u64::from(length)),
+            last_successor: bytes.address.wrapping_add(u64::from(length)),
             class: OpClass::Int,
             flags: 0,
             is_move: false,
@@ -130,8 +131,8 @@ impl Decoded {
         }
     }
 
-    /// The address behind it.
-    pub fn behind(&self) -> u64 {
+    /// Address of the next instruction in memory.
+    pub fn end(&self) -> u64 {
         self.address.wrapping_add(u64::from(self.length))
     }
 }

@@ -1,6 +1,7 @@
-//! What a recording was made with. A replay with anything else goes another way sooner or later, and then mostly stands still: QEMU waits for
-//! what the record has at an instruction that does not come. So it is compared before anything is replayed; what still stands still is given
-//! up by the plugin (`tools/qemu-trace/watchdog.c`).
+//! Environment of a recording: QEMU version, options, command line, image. A replay in another environment
+//! diverges sooner or later, and then usually hangs: QEMU waits for an instruction count that does not come.
+//! The environment is therefore compared before a replay. If a replay still hangs, the plugin ends it
+//! (`tools/qemu-trace/watchdog.c`).
 
 use std::fs;
 use std::path::Path;
@@ -13,22 +14,22 @@ use crate::tools::Tools;
 
 const FILE: &str = "made-with.toml";
 
-/// See the module.
+/// Environment of a recording; see the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeWith {
-    /// QEMU's packages, by the folder that they are unpacked in.
+    /// QEMU's packages, given by their unpacked folder.
     pub qemu: String,
-    /// Its options: machine, CPU, NIC, RAM, clock.
+    /// QEMU's options: machine, CPU, NIC, RAM, clock.
     pub options: Vec<String>,
-    /// The kernel's command line.
+    /// Kernel command line.
     pub command_line: String,
-    /// SHA-256 of the image's files.
+    /// SHA-256 of the image files.
     pub image: Vec<String>,
 }
 
 impl MadeWith {
-    /// What a guest would be recorded with now.
+    /// The current environment.
     pub fn now(tools: &Tools, guest: &Guest) -> Result<MadeWith, RecordError> {
         let image = Image::open(&guest.image)?;
         let manifest = image.manifest();
@@ -40,14 +41,14 @@ impl MadeWith {
         })
     }
 
-    /// Leaves it in a recording's folder.
+    /// Writes it to a recording's folder.
     pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
         let path = folder.join(FILE);
         let text = toml::to_string(self).expect("its fields are plain");
         fs::write(&path, text).map_err(RecordError::io("write", &path))
     }
 
-    /// Of a recording; none if it is older than this.
+    /// Environment of a recording; `None` for old recordings, which lack the file.
     pub fn read(folder: &Path) -> Result<Option<MadeWith>, RecordError> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -58,7 +59,7 @@ impl MadeWith {
         toml::from_str(&text).map(Some).map_err(bad)
     }
 
-    /// The first thing in which a replay would differ: what it is, as it was, and as it is.
+    /// The first difference of a replay: its name, the recorded value, and the current one.
     pub fn differs(&self, now: &MadeWith) -> Option<(&'static str, String, String)> {
         let all = [
             ("QEMU's packages", vec![self.qemu.clone()], vec![now.qemu.clone()]),
@@ -67,7 +68,7 @@ impl MadeWith {
             ("the image's files", self.image.clone(), now.image.clone()),
         ];
         let (what, was, is) = all.into_iter().find(|(_, was, is)| was != is)?;
-        // Of a long list what is not the same.
+        // Only the entries of the lists that differ.
         let only = |these: &[String], others: &[String]| {
             let own: Vec<&str> =
                 these.iter().filter(|one| !others.contains(one)).map(|one| &one[..]).collect();
@@ -77,13 +78,13 @@ impl MadeWith {
     }
 }
 
-/// Whether a recording can be replayed, or what has changed since it was made.
+/// Checks that a recording can be replayed; the error names what has changed.
 pub fn check(tools: &Tools, guest: &Guest, folder: &Path) -> Result<(), RecordError> {
     let Some(was) = MadeWith::read(folder)? else { return Ok(()) };
     let Some((what, was, is)) = was.differs(&MadeWith::now(tools, guest)?) else { return Ok(()) };
     Err(RecordError::Failed(format!(
-        "{} cannot be replayed: {what} are others than it was recorded with ({was}; now {is}). Record it again (--again), or take the \
-         Doorbell that recorded it",
+        "{} cannot be replayed: {what} have changed since the recording ({was}; now {is}). Record it again (--again), or use the \
+         Doorbell version that recorded it",
         folder.display()
     )))
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_replay_would_do_otherwise_is_named() {
+    fn environment_differences_are_named() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let was = MadeWith {
             qemu: "10.0".to_owned(),

@@ -1,5 +1,5 @@
-//! For those who work on the recorder: the plugin's raw stream in a file, and what becomes of it. Guests are recorded by `doorbell trace
-//! record --qemu`.
+//! Tool for developers of the recorder: writes the plugin's raw stream to a file, and converts it to a trace.
+//! Users record guests with `doorbell trace record --qemu`.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use doorbell_qemu_trace::replay::{Window, replay, trace};
 use doorbell_qemu_trace::target::{TARGETS, target};
 use doorbell_qemu_trace::tools::Tools;
 
-/// See the module.
+/// Developer tool for QEMU recordings
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -24,34 +24,34 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Do {
-    /// Replay a window of a recording that was kept, and keep its raw stream
+    /// Replay a window of a recording, and keep its raw stream
     Raw {
         /// The recording's folder
         folder: PathBuf,
-        /// The window begins when the console has printed this
+        /// Start of the window: after the console has printed this
         #[arg(long)]
         mark: Option<String>,
-        /// and so many instructions later
+        /// Number of instructions to skip after that
         #[arg(long, default_value_t = 0)]
         skip: u64,
-        /// Instructions of the window
+        /// Length of the window in instructions
         #[arg(long, default_value_t = 10_000_000)]
         length: u64,
-        /// The file
+        /// Output file
         #[arg(long)]
         out: PathBuf,
     },
-    /// Make a trace of a raw stream
+    /// Convert a raw stream to a trace
     Decode {
         /// The raw stream
         file: PathBuf,
-        /// Of which instruction set it is
+        /// Its instruction set
         #[arg(long, default_value = TARGETS[0].name)]
         isa: String,
-        /// Which NIC it has
+        /// Its NIC
         #[arg(long, default_value = TARGETS[0].nic.name)]
         nic: String,
-        /// The trace
+        /// Output trace
         #[arg(long)]
         out: PathBuf,
     },

@@ -1,72 +1,75 @@
-//! Registers by the numbers that ops have for them.
+//! Register numbers of ops.
 //!
-//! General registers are 1 to 31, vector and floating-point ones 32 to 63, flags are one register, and an instruction set has
-//! [`FURTHER`] to itself. An op writes one register, and an instruction often a result and the flags: the flags then go by the result's
-//! name, until either is written again. Where that is the result alone, they are left without one: who reads them waits for nothing.
+//! General registers are 1 to 31, vector and floating-point registers 32 to 63, flags are one register, and
+//! the numbers from [`FURTHER`] are specific to the instruction set. An op writes one register, but an
+//! instruction often a result and the flags. The flags then have the result's name until either is written
+//! again. If only the result is written, the flags lose their name, and readers of the flags have no
+//! dependence.
 
 use doorbell_sim::op::{INNER_REGISTERS, Register};
 
-/// The first general register.
+/// First general register.
 pub const GENERAL: Register = 1;
-/// The first vector register.
+/// First vector register.
 pub const VECTOR: Register = 32;
-/// The flags, all together.
+/// The flags, as one register.
 pub const FLAGS: Register = 64;
-/// What an instruction set has besides, 16 of them.
+/// First of 16 registers that are specific to the instruction set.
 pub const FURTHER: Register = 65;
-/// What an instruction's first load fetches for it, its further ones,
+/// Result of an instruction's first load; later loads use the next number.
 pub(crate) const LOADED: Register = *INNER_REGISTERS.start();
-/// what it computes to store,
+/// Computed data of a store.
 pub(crate) const RESULT: Register = LOADED + 2;
-/// and what joins registers where it reads more than an op does.
+/// Result of an op that joins excess sources.
 pub(crate) const JOINED: Register = LOADED + 3;
 
-/// Under which name the flags are to be had, within a block and on to the next one.
+/// Current name of the flags, across blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     flags: Register,
-    /// Since the block began: whether it was changed, whether it was asked for before that, and which registers were written.
+    /// Since the block began: whether the name changed, whether it was read before that, and the registers
+    /// written.
     changed: bool,
-    asked: bool,
+    flags_read: bool,
     written: u128,
 }
 
-/// What a block does to the name of the flags.
+/// Effect of a block on the name of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagsAfter {
-    /// It is this one.
+    /// The name is this register.
     Named(Register),
-    /// It is the one before the block, unless that is among these (bits of registers).
+    /// The name is kept, unless this bit mask of registers contains it.
     KeptUnless(u128),
 }
 
 impl Names {
     pub fn new() -> Names {
-        Names { flags: FLAGS, changed: false, asked: false, written: 0 }
+        Names { flags: FLAGS, changed: false, flags_read: false, written: 0 }
     }
 
-    /// The name of the flags.
+    /// Current name of the flags.
     pub fn flags(&self) -> Register {
         self.flags
     }
 
-    /// A block begins.
+    /// Starts a block.
     pub fn begin(&mut self) {
-        (self.changed, self.asked, self.written) = (false, false, 0);
+        (self.changed, self.flags_read, self.written) = (false, false, 0);
     }
 
-    /// Whether what the block's ops are depends on the name of the flags before it.
-    pub fn has_asked(&self) -> bool {
-        self.asked
+    /// Returns whether the block's ops depend on the name of the flags before it.
+    pub fn depends_on_flags(&self) -> bool {
+        self.flags_read
     }
 
-    /// What the block has done since it began.
+    /// Effect of the block so far.
     pub fn after(&self) -> FlagsAfter {
         if self.changed { FlagsAfter::Named(self.flags) } else { FlagsAfter::KeptUnless(self.written) }
     }
 
-    /// Does what a block did another time.
-    pub fn follow(&mut self, after: FlagsAfter) {
+    /// Applies the effect of a block.
+    pub fn apply(&mut self, after: FlagsAfter) {
         match after {
             FlagsAfter::Named(flags) => self.flags = flags,
             FlagsAfter::KeptUnless(written) if written >> self.flags & 1 != 0 => self.flags = FLAGS,
@@ -74,16 +77,16 @@ impl Names {
         }
     }
 
-    /// The name of a register.
+    /// Name of a register.
     pub fn read(&mut self, register: Register) -> Register {
         if register != FLAGS {
             return register;
         }
-        self.asked |= !self.changed;
+        self.flags_read |= !self.changed;
         if !self.changed && self.written >> self.flags & 1 != 0 { FLAGS } else { self.flags }
     }
 
-    /// Names what an instruction writes together: its first register; 0 if that is nothing.
+    /// Assigns a name to an instruction's results: its first register; 0 if it writes none.
     pub fn write(&mut self, written: &[Register]) -> Register {
         let first = written.iter().copied().find(|register| *register != FLAGS);
         if written.contains(&FLAGS) {
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_go_by_the_name_of_the_result_until_either_is_written_again() {
+    fn flags_have_the_name_of_the_result_until_either_is_rewritten() {
         let mut names = Names::new();
         names.begin();
         assert_eq!(names.write(&[3, FLAGS]), 3);
@@ -113,13 +116,13 @@ mod tests {
         assert_eq!((names.write(&[3]), names.read(FLAGS)), (3, FLAGS));
         assert_eq!((names.write(&[FLAGS]), names.read(FLAGS)), (FLAGS, FLAGS));
         assert_eq!(names.write(&[]), 0);
-        assert!(!names.has_asked());
+        assert!(!names.depends_on_flags());
     }
 
     #[test]
-    fn a_block_that_is_followed_another_time_leaves_the_same_names() {
+    fn applying_a_block_effect_yields_the_same_name() {
         let registers = [vec![1], vec![2, FLAGS], vec![FLAGS], vec![3, 4], vec![]];
-        // Every block of three instructions, after each name that flags can have.
+        // Every sequence of three instructions, after each name that the flags can have.
         for first in 0..125 {
             for before in [FLAGS, 1, 2, 3, 4] {
                 let mut names = Names { flags: before, ..Names::new() };
@@ -129,8 +132,8 @@ mod tests {
                     names.write(&registers[at]);
                 }
                 let after = names.after();
-                other.follow(after);
-                names.follow(after);
+                other.apply(after);
+                names.apply(after);
                 assert_eq!(names.flags(), other.flags(), "{first} {before}");
             }
         }

@@ -1,7 +1,7 @@
-//! Which page-table entries are read to translate an address, as the recording has told.
+//! Page-table walks of a recording.
 //!
-//! Pages are told in the address space that first uses them. The operating system's are the same in all; where each space's page table has
-//! them below its own root (x86-64, RISC-V), the root's entry is another one.
+//! A page is recorded in the address space that first uses it. Kernel pages are the same in all spaces. Where
+//! each space's own root table maps them (x86-64, RISC-V), only the root entry differs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,41 +10,41 @@ use doorbell_sim::ports::PhysAddr;
 
 use crate::stream::TableWalk;
 
-/// The half of the addresses that is the operating system's.
+/// Kernel half of the address space.
 const KERNEL: u64 = 1 << 63;
 const PAGE_SHIFT: u32 = 12;
 const PAGE_MASK: u64 = (1 << PAGE_SHIFT) - 1;
 
-/// See the module.
+/// Page-table walks of a recording; see the module.
 #[derive(Debug)]
 pub struct Pages {
     root: fn(u64) -> Option<u64>,
-    /// Only looked up.
+    /// Never iterated, so the order does not matter.
     walks: HashMap<(u64, u64), TableWalk>,
-    /// By the page alone, in whatever space.
+    /// By page alone, in any space.
     anywhere: HashMap<u64, TableWalk>,
     spaces: BTreeMap<u64, u16>,
 }
 
 impl Pages {
-    /// Of a machine's [`root`](crate::target::Target::root).
+    /// Creates it for a machine's [`root`](crate::target::Target::root).
     pub fn new(root: fn(u64) -> Option<u64>) -> Pages {
         Pages { root, walks: HashMap::new(), anywhere: HashMap::new(), spaces: BTreeMap::new() }
     }
 
-    /// A page is translated so in a space.
-    pub fn tell(&mut self, space: u64, walk: TableWalk) {
+    /// Records a page's translation.
+    pub fn record(&mut self, space: u64, walk: TableWalk) {
         self.walks.insert((space, walk.virt >> PAGE_SHIFT), walk);
         self.anywhere.insert(walk.virt >> PAGE_SHIFT, walk);
     }
 
-    /// The number of a space; none if there are more than there are numbers.
+    /// Number of an address space; `None` if they are exhausted.
     pub fn space(&mut self, space: u64) -> Option<u16> {
         let next = u16::try_from(self.spaces.len()).ok()?;
         Some(*self.spaces.entry(space).or_insert(next))
     }
 
-    /// What a walk for an address reads; no levels if nobody has told.
+    /// Page-table entries of a walk; no levels if the page is unknown.
     pub fn walk(&self, space: u64, virt: u64) -> Walk {
         let page = virt >> PAGE_SHIFT;
         if let Some(walk) = self.walks.get(&(space, page)) {
@@ -70,10 +70,10 @@ mod tests {
     use crate::target::TARGETS;
 
     #[test]
-    fn pages_of_all_sizes_have_their_walks_in_every_space() {
+    fn walks_cover_all_page_sizes_and_address_spaces() {
         let mut pages = Pages::new(TARGETS[0].root);
         let kernel = 0xffff_8000_0020_0000;
-        pages.tell(
+        pages.record(
             0x5000,
             TableWalk {
                 virt: kernel,
@@ -82,7 +82,7 @@ mod tests {
                 page_bits: 21,
             },
         );
-        pages.tell(
+        pages.record(
             0x5000,
             TableWalk {
                 virt: 0x1234,
@@ -93,7 +93,7 @@ mod tests {
         );
         let walk = pages.walk(0x5000, kernel + 0x10);
         assert_eq!((walk.levels, walk.page_bytes, walk.entries[2]), (3, 2 << 20, PhysAddr(0x7008)));
-        // Another process' page table has another root, and shares what is below it.
+        // Another process's page table has another root and shares the levels below it.
         let walk = pages.walk(0xc000, kernel);
         assert_eq!(walk.entries[..3], [PhysAddr(0xc800), PhysAddr(0x6000), PhysAddr(0x7008)]);
         assert_eq!((pages.walk(0x5000, 0x1000).levels, pages.walk(0x5000, 0x1000).page_bytes), (4, 4096));

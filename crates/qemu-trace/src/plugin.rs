@@ -1,5 +1,5 @@
-//! The plugin: a small program of its own (`tools/qemu-trace`, GPL-2.0-or-later), compiled where it is used against the header of
-//! QEMU's source package.
+//! QEMU plugin: a separate program (`tools/qemu-trace`, GPL-2.0-or-later), compiled on the user's machine
+//! against the header in QEMU's source package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,10 +17,10 @@ macro_rules! source {
     };
 }
 
-/// A file's name and content.
+/// A file's name and contents.
 pub type Source = (&'static str, &'static str);
 
-/// The plugin's files but that of the instruction set. Those that end in `.c` are compiled.
+/// Source files of the plugin, except for that of the instruction set. Only `.c` files are compiled.
 const SOURCES: [Source; 20] = [
     source!("accesses.c"),
     source!("accesses.h"),
@@ -57,7 +57,7 @@ const OPTIONS: [&str; 10] = [
     "-I.",
 ];
 
-/// The plugin's library for a target, below `cache`, compiled unless it is there.
+/// Library of the plugin for a target, compiled below `cache` if necessary.
 pub fn plugin(target: &Target, cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, ImageError> {
     let folder = cache.join("recorder");
     let options = BuildOptions {
@@ -65,7 +65,7 @@ pub fn plugin(target: &Target, cache: &Path, progress: &mut dyn FnMut(&str)) -> 
         out_dir: folder.clone(),
         ..BuildOptions::default()
     };
-    // Of the suite that QEMU itself is of.
+    // From the same Debian suite as QEMU.
     let wanted =
         SourceFile { suite: HostPrograms::SUITE, package: "qemu", path: "include/qemu/qemu-plugin.h" };
     let header = fetch_source_file(&wanted, &options, progress)?;

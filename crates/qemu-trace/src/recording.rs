@@ -1,9 +1,9 @@
-//! Recording a guest under QEMU.
+//! Records a guest under QEMU.
 //!
-//! The recording has what the guest takes from outside (`-icount rr=record`): what comes by the network, and when. It is made without
-//! the plugin, at QEMU's own speed. Every replay ([`replay`](crate::replay)) then does the same, instruction by instruction, and so a
-//! window of it comes out the same whenever it is written down. A recording is a folder: the record, what the guest is, what its console
-//! said, and what the programs beside it said.
+//! A recording contains the guest's external inputs (`-icount rr=record`): network data and its timing. It is
+//! made without the plugin, at QEMU's normal speed. Every replay ([`replay`](crate::replay)) repeats the same
+//! instructions, so a window is the same each time. A recording is a folder with the record, the description
+//! of the guest, its console output, and the output of its companion programs.
 
 use std::fs;
 use std::io;
@@ -27,48 +27,48 @@ const RECORD_FILE: &str = "record";
 const GUEST_FILE: &str = "guest.toml";
 const CONSOLE_FILE: &str = "console";
 const LOG_FILE: &str = "qemu.log";
-/// What stands for the forwarded port in commands.
+/// Placeholder of the forwarded port in commands.
 const PORT: &str = "{port}";
-/// What the guest's init says when its command has ended well.
+/// Console line that the guest's init prints after its command succeeds.
 const ENDED_WELL: &str = "doorbell: exit 0";
-/// What QEMU says if it cannot write the record; it goes on nevertheless.
+/// Message of QEMU if it cannot write the record; it continues regardless.
 const RECORD_LOST: &str = "replay write error";
-/// How often is looked at what goes on.
+/// Polling interval.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// What a server may still do when all programs beside it have ended.
+/// Time left to a server after all companion programs have ended.
 const AFTER_ALL: Duration = Duration::from_millis(500);
 
-/// Why there is no recording.
+/// Error of recording or replay.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A program or an image could not be had.
+    /// A program or an image is not available.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// What was written down cannot be understood.
+    /// The raw stream is invalid.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// The trace cannot be written.
+    /// Writing the trace fails.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Its name.
+        /// The trace.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: TraceError,
     },
-    /// The user wants to stop.
+    /// The user interrupted the work.
     #[error("interrupted; nothing was written")]
     Interrupted,
-    /// A file or program.
+    /// Operating on a file or program fails.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         action: &'static str,
-        /// To what.
+        /// The file or program.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// QEMU or the guest did not do what it should.
+    /// QEMU or the guest failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -80,66 +80,66 @@ impl RecordError {
     }
 }
 
-/// What is recorded.
+/// The recorded guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
-    /// The machine's name in [`TARGETS`](crate::target::TARGETS).
+    /// Name of the machine in [`TARGETS`](crate::target::TARGETS).
     pub target: String,
-    /// The NIC's name in [`NICS`](crate::nic::NICS).
+    /// Name of the NIC in [`NICS`](crate::nic::NICS).
     pub nic: String,
-    /// The image's folder.
+    /// Folder of the image.
     pub image: PathBuf,
-    /// The image's name.
+    /// Name of the image.
     pub name: String,
-    /// The shell command that the guest executes.
+    /// Shell command that the guest executes.
     pub command: String,
     /// RAM, in MiB.
     pub ram_mib: u32,
-    /// A TCP port of the guest's that a free one of the host's leads to.
+    /// TCP port of the guest to which a free port of the host is forwarded.
     #[serde(default)]
     pub forward: Option<u16>,
 }
 
-/// A program on the host beside the guest. `{port}` in its words, and in the guest's command, is the forwarded port of the host's, or a
-/// free one.
+/// A companion program on the host. `{port}` in its words and in the guest's command is replaced by the
+/// forwarded host port, or by a free one.
 #[derive(Clone, Debug)]
 pub struct Beside {
-    /// One of the programs of [`Tools`], and its arguments.
+    /// Name of the program in [`Tools`], and its arguments.
     pub words: Vec<String>,
-    /// What the guest's console says before it is started; it is started at once without this.
+    /// Console output after which it is started; `None` starts it immediately.
     pub after: Option<String>,
 }
 
-/// A recording that is to be made.
+/// Parameters of a recording.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RecordingRequest {
     /// The guest.
     pub guest: Guest,
-    /// What runs beside it.
+    /// Companion programs.
     pub beside: Vec<Beside>,
-    /// The guest's command does not end by itself: the recording ends when all programs beside it have.
+    /// The guest's command does not end by itself: the recording ends when all companion programs have.
     pub is_server: bool,
-    /// It may take so long.
+    /// Time limit.
     pub at_most: Duration,
 }
 
-/// How work is watched and stopped.
+/// Progress output and interruption.
 pub struct Watch<'a> {
-    /// Set when the user wants to stop.
+    /// Set when the user interrupts.
     pub interrupted: &'a AtomicBool,
-    /// Told in a few words what is going on.
+    /// Called with short progress messages.
     pub say: &'a mut dyn FnMut(&str),
 }
 
 impl Watch<'_> {
-    /// Whether the user wants to go on.
+    /// Fails if the user has interrupted.
     pub fn check(&self) -> Result<(), RecordError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(RecordError::Interrupted) } else { Ok(()) }
     }
 }
 
-/// A program, stopped when nobody wants it any more.
+/// A child process, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Running(pub Child);
 
@@ -161,18 +161,18 @@ impl Guest {
         nic(&self.nic).map_err(RecordError::Failed)
     }
 
-    /// Of a recording.
+    /// Guest of a recording.
     pub fn load(folder: &Path) -> Result<Guest, RecordError> {
         let path = folder.join(GUEST_FILE);
         if !path.exists() {
-            return Err(RecordError::Failed(format!("{} is no recording", folder.display())));
+            return Err(RecordError::Failed(format!("{} is not a recording", folder.display())));
         }
         let text = fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
         let bad = |error: toml::de::Error| RecordError::Failed(format!("{}: {error}", path.display()));
         toml::from_str(&text).map_err(bad)
     }
 
-    /// QEMU's options for the machine, wherever its files and its network are.
+    /// QEMU's options for the machine, independent of file locations and network.
     pub(crate) fn options(&self) -> Result<Vec<String>, RecordError> {
         let ram = format!("{}M", self.ram_mib);
         let mut options =
@@ -182,20 +182,20 @@ impl Guest {
         options.extend(self.target()?.machine.iter().map(|word| (*word).to_owned()));
         let mut add = |option: &str, value: String| options.extend([option.to_owned(), value]);
         add("-rtc", "base=2025-01-01,clock=vm".to_owned());
-        // A mapping by whose name the plugin finds it.
+        // The plugin finds the mapping by its name.
         add("-object", format!("memory-backend-memfd,id=ram,size={ram}"));
-        // Without firmware of its own to boot from, which comes in another package.
+        // Without an option ROM, which is in another package.
         add("-device", format!("{},netdev=n0,mac=52:54:00:12:34:56,romfile=", self.nic()?.name));
         add("-object", "filter-replay,id=replay,netdev=n0".to_owned());
         Ok(options)
     }
 
-    /// What the kernel is told.
+    /// Kernel command line.
     pub(crate) fn command_line(&self, image: &Image) -> String {
         format!("{} -- {}", image.manifest().command_line, self.command)
     }
 
-    /// QEMU, but for where the network leads, the console and the record.
+    /// Command for QEMU, without network, console and record.
     pub(crate) fn qemu(&self, tools: &Tools, plugin: Option<&Path>) -> Result<Command, RecordError> {
         let image = Image::open(&self.image)?;
         let mut command = tools.qemu(plugin);
@@ -208,23 +208,28 @@ impl Guest {
     }
 }
 
-/// QEMU's option for the record, to write or read it.
+/// QEMU's option for writing or reading the record.
 pub(crate) fn icount(how: &str, folder: &Path) -> String {
     in_folder(&format!("shift=1,rr={how},rrfile="), &folder.join(RECORD_FILE))
 }
 
 pub(crate) fn in_folder(option: &str, path: &Path) -> String {
-    // QEMU takes two commas for one of a file's name.
+    // QEMU reads two commas as one.
     format!("{option}{}", path.to_string_lossy().replace(',', ",,"))
 }
 
-/// What the guest's console said.
+/// The guest's console output.
 pub fn console(folder: &Path) -> String {
     String::from_utf8_lossy(&fs::read(folder.join(CONSOLE_FILE)).unwrap_or_default()).into_owned()
 }
 
-/// Records a guest until it powers off, into a folder that is there.
-pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) -> Result<(), RecordError> {
+/// Records a guest until it powers off, into an existing folder.
+pub fn record(
+    tools: &Tools,
+    wanted: &RecordingRequest,
+    folder: &Path,
+    watch: &mut Watch,
+) -> Result<(), RecordError> {
     let port = free_port()?;
     let command = wanted.guest.command.replace(PORT, &port.to_string());
     let guest = Guest { command, ..wanted.guest.clone() };
@@ -246,14 +251,14 @@ pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) 
     command.args(["-icount", &icount("record", folder)]);
     let log = folder.join(LOG_FILE);
     let mut running = spawn(&mut command, &log)?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut over = None;
     let status = loop {
         if let Some(status) = running.0.try_wait().map_err(RecordError::io("wait for", &log))? {
             break status;
         }
         watch.check()?;
-        if begun.elapsed() > wanted.at_most {
+        if start.elapsed() > wanted.at_most {
             return Err(RecordError::Failed(too_long(wanted) + &last_lines(&console_file)));
         }
         std::thread::sleep(LOOK);
@@ -275,11 +280,8 @@ pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) 
         return Err(RecordError::Failed(problem));
     }
     if over.is_none() && !console(folder).contains(ENDED_WELL) {
-        let what = if wanted.is_server { "ended before the programs beside it" } else { "failed" };
-        return Err(RecordError::Failed(format!(
-            "the guest's command has {what}{}",
-            last_lines(&console_file)
-        )));
+        let what = if wanted.is_server { "ended before the companion programs" } else { "failed" };
+        return Err(RecordError::Failed(format!("the guest's command {what}{}", last_lines(&console_file))));
     }
     MadeWith::now(tools, &guest)?.write(folder)?;
     let text = toml::to_string(&guest).expect("its fields are plain");
@@ -287,24 +289,24 @@ pub fn record(tools: &Tools, wanted: &Wanted, folder: &Path, watch: &mut Watch) 
     fs::write(&path, text).map_err(RecordError::io("write", &path))
 }
 
-fn too_long(wanted: &Wanted) -> String {
+fn too_long(wanted: &RecordingRequest) -> String {
     let waits_for =
-        if wanted.is_server { "what runs beside it has not ended" } else { "it has not powered off" };
+        if wanted.is_server { "its companion programs have not ended" } else { "it has not powered off" };
     format!(
-        "the guest was recorded for {} s, and {waits_for}: is its command waiting for something? A server needs --server; --timeout \
+        "the guest was recorded for {} s, but {waits_for}; a server needs --server, and --timeout \
          gives more time",
         wanted.at_most.as_secs()
     )
 }
 
-/// Ends QEMU in the way in which it writes the record to its end.
+/// Ends QEMU so that it completes the record.
 fn stop(running: &mut Running) -> io::Result<ExitStatus> {
     let id = rustix::process::Pid::from_child(&running.0);
     rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
     running.0.wait()
 }
 
-/// The programs beside a guest.
+/// Companion programs of a guest.
 struct Peers<'a> {
     tools: &'a Tools,
     folder: &'a Path,
@@ -314,16 +316,16 @@ struct Peers<'a> {
 }
 
 impl Peers<'_> {
-    /// Starts those programs that wait for nothing more than what the console has said.
-    fn start(&mut self, said: &str) -> Result<(), RecordError> {
-        let is_due = |one: &Beside| one.after.as_ref().is_none_or(|mark| said.contains(mark));
+    /// Starts the programs that the console output allows to start.
+    fn start(&mut self, output: &str) -> Result<(), RecordError> {
+        let is_due = |one: &Beside| one.after.as_ref().is_none_or(|mark| output.contains(mark));
         let due: Vec<_> = self.waiting.iter().copied().filter(|(_, one)| is_due(one)).collect();
         self.waiting.retain(|(_, one)| !is_due(one));
         for (number, one) in due {
             let program = one.words.first().map_or("", String::as_str);
             if !self.tools.has(program) {
                 let problem = format!(
-                    "{program:?} is none of the programs beside the guest, such as iperf3, redis-benchmark and redis-cli"
+                    "{program:?} is not one of the companion programs, such as iperf3, redis-benchmark and redis-cli"
                 );
                 return Err(RecordError::Failed(problem));
             }
@@ -339,12 +341,12 @@ impl Peers<'_> {
         Ok(())
     }
 
-    /// What a program says goes there.
+    /// Output file of a program.
     fn output(&self, number: usize) -> PathBuf {
         self.folder.join(format!("beside-{number}"))
     }
 
-    /// Whether all have ended; an error if one has failed.
+    /// Returns whether all have ended; an error if one has failed.
     fn have_ended(&mut self) -> Result<bool, RecordError> {
         let mut all = self.waiting.is_empty();
         for at in 0..self.started.len() {
@@ -353,14 +355,13 @@ impl Peers<'_> {
             match running
                 .0
                 .try_wait()
-                .map_err(RecordError::io("wait for", Path::new("a program beside the guest")))?
+                .map_err(RecordError::io("wait for", Path::new("a companion program")))?
             {
                 None => all = false,
                 Some(status) if status.success() => {}
                 Some(status) => {
-                    let said = last_lines(&self.output(number));
-                    let problem =
-                        format!("program {} beside the guest has failed with {status}{said}", number + 1);
+                    let output = last_lines(&self.output(number));
+                    let problem = format!("companion program {} failed with {status}{output}", number + 1);
                     return Err(RecordError::Failed(problem));
                 }
             }
@@ -381,7 +382,7 @@ fn free_port() -> Result<u16, RecordError> {
     Ok(listener.local_addr().map_err(none)?.port())
 }
 
-/// Of what a program has said.
+/// The last lines of a program's output.
 pub(crate) fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

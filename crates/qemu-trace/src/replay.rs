@@ -1,6 +1,6 @@
-//! Replaying a window of a recording, and making a trace of it.
+//! Replays a window of a recording, and converts it to a trace.
 //!
-//! QEMU, what makes ops of its stream, what writes them, and what packs that are four stages that work side by side.
+//! Four stages run concurrently: QEMU, conversion to ops, encoding of the trace, and compression.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use doorbell_trace::{Scratch, system};
 
 use crate::ahead::Ahead;
 use crate::error::StreamError;
-use crate::executed::{Counts, Execution};
+use crate::execution::{Counts, Execution};
 use crate::made_with;
 use crate::nic::{EVENTS, NicModel};
 use crate::recording::{
@@ -23,19 +23,19 @@ use crate::target::Target;
 use crate::tools::Tools;
 use crate::trace::ToTrace;
 
-/// What is written down of a recording.
+/// Window of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// It begins when the console has printed this,
+    /// Console output after which it begins; `None` for reset.
     pub mark: Option<String>,
-    /// and so many instructions later.
+    /// Instructions to skip after that.
     pub skip: u64,
-    /// Its instructions.
+    /// Length in instructions.
     pub length: u64,
 }
 
 impl Window {
-    /// In words.
+    /// Description in words.
     pub fn describe(&self) -> String {
         let mark =
             self.mark.as_ref().map_or_else(|| "reset".to_owned(), |mark| format!("{mark:?} on the console"));
@@ -43,7 +43,7 @@ impl Window {
     }
 }
 
-/// A replay under way: what it executes in the window. It writes into a folder of its own, so that several may go on at a time.
+/// A replay in progress. It writes into a scratch folder, so that several may run concurrently.
 #[derive(Debug)]
 pub struct Replay {
     running: Running,
@@ -51,7 +51,7 @@ pub struct Replay {
     _folder: Scratch,
 }
 
-/// Replays a recording, with the plugin's library, up to the end of a window.
+/// Replays a recording with the plugin, up to the end of a window.
 pub fn replay(
     tools: &Tools,
     plugin: &Path,
@@ -62,12 +62,12 @@ pub fn replay(
     made_with::check(tools, &guest, folder)?;
     if let Some(mark) = window.mark.as_ref().filter(|mark| !console(folder).contains(*mark)) {
         let problem =
-            format!("the guest's console never said {mark:?}{}", last_lines(&folder.join("console")));
+            format!("the guest's console never printed {mark:?}{}", last_lines(&folder.join("console")));
         return Err(RecordError::Failed(problem));
     }
     let own = Scratch::new().map_err(|error| RecordError::Failed(error.to_string()))?;
     let mut command = guest.qemu(tools, Some(plugin))?;
-    // What came from outside comes from the record; a port need not be free again.
+    // External input comes from the record, so no port needs to be free.
     command.args(["-netdev", "user,id=n0"]);
     command.args(["-serial", &in_folder("file:", &own.path().join("console"))]);
     command.args(["-icount", &icount("replay", folder)]);
@@ -83,24 +83,24 @@ pub fn replay(
     command.stdout(Stdio::piped());
     let log = own.path().join("qemu.log");
     let mut running = spawn(&mut command, &log)?;
-    let stream = running.0.stdout.take().expect("it was asked for");
+    let stream = running.0.stdout.take().expect("stdout is piped");
     Ok((Replay { running, log, _folder: own }, stream))
 }
 
-/// What was traced.
+/// Result of tracing.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// What was decoded.
+    /// Totals of decoding.
     pub executed: Counts,
-    /// What the trace holds.
+    /// Totals of the trace.
     pub trace: system::Counts,
-    /// How long the processor slept.
+    /// Time that the processor slept.
     pub slept: Ps,
-    /// From the window's first block to the end.
+    /// Host time from the window's first block to the end.
     pub took: Duration,
 }
 
-/// Makes a trace of a raw stream.
+/// Converts a raw stream to a trace.
 pub fn trace(
     target: &Target,
     nic: &'static NicModel,
@@ -109,18 +109,18 @@ pub fn trace(
     out: &Path,
 ) -> Result<Traced, StreamError> {
     let recorder = format!("Doorbell {}, from QEMU's record and replay", env!("CARGO_PKG_VERSION"));
-    // The head comes when the window begins: what stood before it is over.
+    // The header arrives when the window begins, so the time before it is not counted.
     let mut execution = Execution::new(target, nic, stream)?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut to = Ahead::of(ToTrace::create(out, target, recorder, recorded)?)?;
     let executed = execution.run(&mut to)?;
     let to = to.finish()?;
     let slept = to.slept();
     let trace = to.finish()?;
-    Ok(Traced { executed, trace, slept, took: begun.elapsed() })
+    Ok(Traced { executed, trace, slept, took: start.elapsed() })
 }
 
-/// Replays a window of a recording into a trace, which appears when it is whole.
+/// Replays a window of a recording into a trace, which appears when it is complete.
 pub fn trace_window(
     tools: &Tools,
     plugin: &Path,
@@ -154,17 +154,17 @@ impl Replay {
         let _ = self.running.0.kill();
     }
 
-    /// What reading the stream came to; if QEMU has failed, what it said.
+    /// Combines the results of the stream and of QEMU; an error of QEMU includes its output.
     pub fn explain<T>(mut self, result: Result<T, StreamError>, out: &Path) -> Result<T, RecordError> {
         let ended = self.running.0.wait();
         match (result, ended) {
             (Ok(_) | Err(StreamError::Truncated { .. } | StreamError::Foreign), Ok(status))
                 if !status.success() =>
             {
-                let said = fs::read_to_string(&self.log).unwrap_or_default();
+                let output = fs::read_to_string(&self.log).unwrap_or_default();
                 Err(RecordError::Failed(format!(
                     "QEMU ended with {status}{}{}",
-                    hint(&said),
+                    hint(&output),
                     last_lines(&self.log)
                 )))
             }
@@ -174,12 +174,12 @@ impl Replay {
     }
 }
 
-/// What to do about what QEMU has said.
-fn hint(said: &str) -> &'static str {
-    if said.contains("-plugin: invalid option") || said.contains("plugin support not") {
-        ": it was built without plugins, which Debian's is not"
-    } else if said.contains("Could not load plugin") {
-        ": it is of another version than the plugin's header"
+/// Advice for an error message of QEMU.
+fn hint(output: &str) -> &'static str {
+    if output.contains("-plugin: invalid option") || output.contains("plugin support not") {
+        ": it was built without plugin support; Debian's QEMU has it"
+    } else if output.contains("Could not load plugin") {
+        ": its version differs from that of the plugin's header"
     } else {
         ""
     }
@@ -190,13 +190,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_qemu_without_plugins_is_told() {
-        assert!(hint("qemu-system-x86_64: -plugin: invalid option").contains("without plugins"));
+    fn qemu_without_plugin_support_is_reported() {
+        assert!(hint("qemu-system-x86_64: -plugin: invalid option").contains("without plugin support"));
         assert_eq!(hint("qemu-system-x86_64: terminating on signal 15"), "");
     }
 
     #[test]
-    fn a_window_is_described_by_where_it_begins() {
+    fn window_description_names_its_start() {
         let window = Window { mark: Some("ready".to_owned()), skip: 5, length: 7 };
         assert_eq!(window.describe(), "7 instructions from 5 instructions after \"ready\" on the console");
         assert_eq!(Window::default().describe(), "0 instructions from 0 instructions after reset");

@@ -1,4 +1,4 @@
-//! The plugin's raw stream, read. `tools/qemu-trace/stream.h` says what it is made of.
+//! Reader of the plugin's raw stream; `tools/qemu-trace/stream.h` describes the format.
 
 mod input;
 mod parts;
@@ -13,12 +13,12 @@ pub use parts::{Access, Bytes, Device, Item, TableWalk};
 use parts::{INSTRUCTION_BYTES_MAX, PAGE_BITS_MAX, PAGE_SHIFT, WALK_MAX};
 
 const MAGIC: &[u8] = b"doorbell-qemu-4\n";
-/// How many pages the plugin remembers to have told.
+/// Entries of the page cache, the same as in the plugin.
 const PAGES: usize = 1 << 14;
-/// No block of QEMU's has more instructions.
+/// Limit of instructions per block.
 const INSTRUCTIONS_MAX: u64 = 1 << 16;
 
-/// The plugin's `enum record`.
+/// Record types: the plugin's `enum record`.
 mod record {
     pub const END: u8 = 0;
     pub const AGAIN: u8 = 1;
@@ -34,7 +34,7 @@ mod record {
     pub const WALKS: u8 = 11;
 }
 
-/// The plugin's bits of an access.
+/// Bits of an access record, as in the plugin.
 mod access {
     pub const IS: u8 = 0x80;
     pub const FURTHER: u8 = 0x40;
@@ -47,25 +47,25 @@ mod access {
     }
 }
 
-/// The plugin's bits of a state.
+/// Bits of a state record, as in the plugin.
 mod state {
     pub const PRIVILEGED: u8 = 1;
     pub const IS_64_BIT: u8 = 2;
 }
 
-/// The stream.
+/// Reader of the raw stream.
 #[derive(Debug)]
 pub struct Stream<R> {
     input: Input<R>,
     ram_bytes: u64,
     blocks: Vec<Block>,
     pages: Vec<(u64, u64)>,
-    /// The block that is being read, and the one that was begun last.
+    /// The block being read, and the last one.
     open: Option<u32>,
     last: Option<u32>,
-    /// The instruction of it that accessed memory last.
+    /// The instruction in it that accessed memory last.
     accessing: u32,
-    /// What had been read beyond a block.
+    /// Item that was read ahead while closing a block.
     ahead: Option<Item>,
     accesses: Vec<Access>,
     devices: Vec<(u32, Device)>,
@@ -76,13 +76,13 @@ pub struct Stream<R> {
 #[derive(Debug)]
 struct Block {
     instructions: Vec<Bytes>,
-    /// Where the last access of each was.
+    /// Address of each instruction's last access.
     accessed: Vec<u64>,
     successor: Option<u32>,
 }
 
 impl Block {
-    /// Where the first and the last instruction begin, and where that is physically.
+    /// Virtual and physical addresses of the first and the last instruction.
     fn ends(&self) -> [(u64, u64); 2] {
         let place = |bytes: &Bytes| (bytes.address, bytes.physical);
         [self.instructions.first(), self.instructions.last()].map(|bytes| bytes.map_or((0, 0), place))
@@ -90,7 +90,7 @@ impl Block {
 }
 
 impl<R: Read> Stream<R> {
-    /// Reads what stands before the first record.
+    /// Reads the stream's header.
     pub fn new(input: R) -> Result<Stream<R>, StreamError> {
         let mut input = Input::new(input);
         for expected in MAGIC {
@@ -116,30 +116,30 @@ impl<R: Read> Stream<R> {
         Ok(stream)
     }
 
-    /// How much RAM the guest has.
+    /// RAM size of the guest.
     pub fn ram_bytes(&self) -> u64 {
         self.ram_bytes
     }
 
-    /// The instructions of a block.
+    /// Instructions of a block.
     pub fn instructions(&self, block: u32) -> &[Bytes] {
         &self.blocks[block as usize].instructions
     }
 
-    /// The accesses of the block that was yielded last, and what devices did meanwhile, each with how many of the block's instructions
-    /// had begun, in exchange for two other lists, whose content is lost.
+    /// Swaps in the accesses and device events of the last returned block, each event with the number of
+    /// instructions started before it. The old contents of the lists are lost.
     pub fn exchange(&mut self, accesses: &mut Vec<Access>, devices: &mut Vec<(u32, Device)>) {
         std::mem::swap(&mut self.accesses, accesses);
         std::mem::swap(&mut self.devices, devices);
     }
 
-    /// The pages that were used for the first time (or again after others), and how they are translated. They stay until they are
-    /// taken out.
+    /// Translations of pages used for the first time, or again after others. They accumulate until the caller
+    /// removes them.
     pub fn walks(&mut self) -> &mut Vec<TableWalk> {
         &mut self.walks
     }
 
-    /// What comes next; behind the end, the end again.
+    /// The next item; at the end, the end again.
     pub fn read(&mut self) -> Result<Item, StreamError> {
         if let Some(item) = self.ahead {
             if !matches!(item, Item::End(_)) {
@@ -149,7 +149,7 @@ impl<R: Read> Stream<R> {
         }
         self.accesses.clear();
         self.devices.clear();
-        let mut begun = None;
+        let mut started = None;
         loop {
             let first = self.byte()?;
             let after = match first {
@@ -159,7 +159,7 @@ impl<R: Read> Stream<R> {
                 }
                 record::AGAIN | record::BLOCK | record::DEFINE => {
                     let next = self.block(first)?;
-                    match self.close(begun, Some(next))? {
+                    match self.close(started, Some(next))? {
                         Some(done) => return Ok(done),
                         None => continue,
                     }
@@ -167,14 +167,14 @@ impl<R: Read> Stream<R> {
                 record::WALKS => {
                     let number = self.small()? as usize;
                     let Some(block) = self.blocks.get(number) else {
-                        return Err(self.damaged("a block that was never defined"));
+                        return Err(self.damaged("an undefined block"));
                     };
                     let ends = block.ends();
                     self.walks_of(ends)?;
                     continue;
                 }
                 record::CUT => {
-                    begun = Some(self.small()?);
+                    started = Some(self.small()?);
                     continue;
                 }
                 record::DMA | record::DEVICE => {
@@ -193,10 +193,10 @@ impl<R: Read> Stream<R> {
                 record::TRAP => Item::Trap { is_interrupt: self.byte()? != 0, address: self.number()? },
                 record::SLEPT => Item::Slept(self.number()?),
                 record::END => Item::End(self.number()?),
-                _ => return Err(self.damaged("a record of an unknown kind")),
+                _ => return Err(self.damaged("an unknown record type")),
             };
             self.ahead = Some(after);
-            match self.close(begun, None)? {
+            match self.close(started, None)? {
                 Some(done) => return Ok(done),
                 None => return self.read(),
             }
@@ -212,19 +212,19 @@ impl<R: Read> Stream<R> {
         Ok(Item::State { is_privileged: flags & state::PRIVILEGED != 0, space })
     }
 
-    /// Ends the block that is open, and opens another one.
-    fn close(&mut self, begun: Option<u32>, next: Option<u32>) -> Result<Option<Item>, StreamError> {
+    /// Closes the open block, and opens the next.
+    fn close(&mut self, started: Option<u32>, next: Option<u32>) -> Result<Option<Item>, StreamError> {
         let Some(block) = std::mem::replace(&mut self.open, next) else { return Ok(None) };
         let all = self.blocks[block as usize].instructions.len() as u32;
-        let begun = begun.unwrap_or(all);
-        if begun > all {
-            return Err(self.damaged("more instructions began than the block has"));
+        let started = started.unwrap_or(all);
+        if started > all {
+            return Err(self.damaged("more instructions started than the block has"));
         }
         self.executed += 1;
-        Ok(Some(Item::Block(block, begun)))
+        Ok(Some(Item::Block(block, started)))
     }
 
-    /// Which block begins.
+    /// Number of the block that begins.
     fn block(&mut self, first: u8) -> Result<u32, StreamError> {
         let before = self.last.map(|block| &mut self.blocks[block as usize]);
         let block = match first {
@@ -240,7 +240,7 @@ impl<R: Read> Stream<R> {
 
     fn begins(&mut self, block: Result<u32, ()>, before: Option<u32>) -> Result<u32, StreamError> {
         let known = block.ok().filter(|block| (*block as usize) < self.blocks.len());
-        let Some(block) = known else { return Err(self.damaged("a block that was never defined")) };
+        let Some(block) = known else { return Err(self.damaged("an undefined block")) };
         if let Some(before) = before {
             self.blocks[before as usize].successor = Some(block);
         }
@@ -290,13 +290,13 @@ impl<R: Read> Stream<R> {
         let difference = self.difference()?;
         let place =
             self.open.and_then(|open| self.blocks[open as usize].accessed.get_mut(self.accessing as usize));
-        let Some(place) = place else { return Err(self.damaged("an access of no instruction")) };
+        let Some(place) = place else { return Err(self.damaged("an access without an instruction")) };
         let virt = place.wrapping_add(difference);
         *place = virt;
         let is_io = first & access::IO != 0;
         let phys = if is_io {
             let phys = self.number()?;
-            // The value, which nobody has asked for yet.
+            // The value, which is not used yet.
             self.number()?;
             phys
         } else {
@@ -313,7 +313,7 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// The physical page of an access.
+    /// Physical page of an access.
     fn page(&mut self, first: u8, virt: u64) -> Result<u64, StreamError> {
         let page = virt >> PAGE_SHIFT;
         let place = page as usize % PAGES;
@@ -324,12 +324,12 @@ impl<R: Read> Stream<R> {
             return Ok(physical);
         }
         match self.pages[place] {
-            (told, physical) if told == page => Ok(physical),
-            _ => Err(self.damaged("a page that was never told")),
+            (cached, physical) if cached == page => Ok(physical),
+            _ => Err(self.damaged("an undefined page")),
         }
     }
 
-    /// Of the pages that a block's first and last instruction begin in.
+    /// Reads the walks of the pages of a block's first and last instruction.
     fn walks_of(&mut self, [first, last]: [(u64, u64); 2]) -> Result<(), StreamError> {
         self.walk(first.0, first.1 >> PAGE_SHIFT)?;
         if first.0 >> PAGE_SHIFT != last.0 >> PAGE_SHIFT {
@@ -370,22 +370,22 @@ impl<R: Read> Stream<R> {
             1 | 5 => 0,
             3 => 4,
             4 | 7..=9 => 1,
-            _ => return Err(self.damaged("an event of an unknown kind")),
+            _ => return Err(self.damaged("an unknown event type")),
         };
-        let mut told = [0; 4];
-        for argument in &mut told[..arguments] {
+        let mut values = [0; 4];
+        for argument in &mut values[..arguments] {
             *argument = self.number()?;
         }
         let device = match kind {
-            0 => Device::Register { offset: told[0], size: told[1].min(8) as u8, value: told[2] },
+            0 => Device::Register { offset: values[0], size: values[1].min(8) as u8, value: values[2] },
             1 => Device::RxFrame,
             3 => Device::RxBuffer,
             4 => Device::RxDone,
             5 => Device::RxDropped,
-            6 => Device::TxDescriptor(told[0], told[1] as u32, told[2] as u32),
-            7 => Device::Interrupt(told[0] as u32),
+            6 => Device::TxDescriptor(values[0], values[1] as u32, values[2] as u32),
+            7 => Device::Interrupt(values[0] as u32),
             8 => Device::Interrupt(0),
-            9 if told[0] != 0 => Device::Interrupt(0),
+            9 if values[0] != 0 => Device::Interrupt(0),
             _ => Device::Other,
         };
         Ok((at, device))
@@ -411,7 +411,7 @@ impl<R: Read> Stream<R> {
             }
             shift += 7;
             if shift > 63 {
-                return Err(self.damaged("a number without end"));
+                return Err(self.damaged("a number that is too long"));
             }
         }
     }

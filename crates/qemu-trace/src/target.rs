@@ -1,4 +1,4 @@
-//! The machines of QEMU that are recorded, one for each instruction set: all that is theirs is named here.
+//! QEMU machines that can be recorded, one per instruction set.
 
 use crate::aarch64::Aarch64;
 use crate::instruction::InstructionSet;
@@ -7,39 +7,40 @@ use crate::plugin::Source;
 use crate::riscv64::Riscv64;
 use crate::x86::X86;
 
-/// A machine of QEMU's.
+/// A QEMU machine.
 #[derive(Debug)]
 pub struct Target {
-    /// The instruction set, as QEMU calls it.
+    /// Instruction set, as named by QEMU.
     pub name: &'static str,
-    /// Debian's packages of the program and of the firmware that it loads, beside `qemu-system-data`.
+    /// Debian packages of the program and its firmware, in addition to `qemu-system-data`.
     pub packages: &'static [&'static str],
-    /// Folders below `usr/share` where it finds firmware.
+    /// Firmware folders below `usr/share`.
     pub firmware: &'static [&'static str],
-    /// Options: the machine, whose RAM is to be `ram`, and its CPU.
+    /// Options for the machine, with the memory backend `ram`, and its CPU.
     pub machine: &'static [&'static str],
-    /// The trace event that has what the guest's console prints.
+    /// Trace event with the guest's console output.
     pub console: &'static str,
-    /// The NIC, unless another one is asked for.
+    /// Default NIC.
     pub nic: &'static NicModel,
-    /// The guest, unless another one is asked for.
+    /// Default guest.
     pub guest: &'static str,
-    /// What decodes its instructions.
+    /// Constructor of the instruction decoder.
     pub isa: fn() -> Box<dyn InstructionSet>,
-    /// The root of an address space's page table, if that has the operating system's pages, too.
+    /// Root page table of an address space, if it also maps the kernel's pages.
     pub root: fn(space: u64) -> Option<u64>,
-    /// Its part of the plugin.
+    /// Source file of the plugin for this instruction set.
     pub plugin: Source,
 }
 
-/// Every target, in the order in which they are listed to the user.
+/// All targets, in the order of user-visible lists.
 pub const TARGETS: [Target; 3] = [X86_64, AARCH64, RISCV64];
 
 const X86_64: Target = Target {
     name: "x86_64",
     packages: &["qemu-system-x86"],
     firmware: &["qemu", "seabios"],
-    // QEMU's default processor with what all have had since 2009 (x86-64-v2): Debian's suricata and DPDK do not run without.
+    // QEMU's default processor with the features common since 2009 (x86-64-v2), which Debian's suricata and
+    // DPDK require.
     machine: &["-machine", "q35,memory-backend=ram", "-cpu", "qemu64,+popcnt,+sse4.1,+sse4.2,+ssse3"],
     console: "serial_write",
     nic: &E1000E,
@@ -53,8 +54,8 @@ const AARCH64: Target = Target {
     name: "aarch64",
     packages: &["qemu-system-arm"],
     firmware: &["qemu"],
-    // A server's core of Armv8.2-A, with LSE and without what later ones sign pointers and tag memory with. Its interrupts are a GIC's
-    // of version 3, which takes messages of PCI Express.
+    // A server core of Armv8.2-A, with LSE but without the later pointer authentication and memory tagging.
+    // Its interrupt controller is a GICv3, which supports MSIs of PCI Express.
     machine: &["-machine", "virt,gic-version=3,memory-backend=ram", "-cpu", "neoverse-n1"],
     console: "pl011_write",
     nic: &E1000E,
@@ -68,7 +69,7 @@ const RISCV64: Target = Target {
     name: "riscv64",
     packages: &["qemu-system-riscv", "opensbi"],
     firmware: &["qemu"],
-    // What this project's own hart executes, with its timer's interrupts going to the kernel, and those of PCI Express as messages.
+    // The features of this project's own hart: timer interrupts go to the kernel, and PCI Express uses MSIs.
     machine: &[
         "-machine",
         "virt,aia=aplic-imsic,memory-backend=ram",
@@ -83,12 +84,12 @@ const RISCV64: Target = Target {
     plugin: ("riscv64.c", include_str!("../../../tools/qemu-trace/riscv64.c")),
 };
 
-/// One of them by its name, or what to say.
+/// Target by name; the error lists all names.
 pub fn target(name: &str) -> Result<&'static Target, String> {
     const ALL: &[Target] = &TARGETS;
     ALL.iter().find(|target| target.name == name).ok_or_else(|| {
         let known = TARGETS.map(|target| target.name).join(", ");
-        format!("QEMU's {name:?} is no instruction set that is recorded: {known}")
+        format!("instruction set {name:?} of QEMU is not supported; choose one of {known}")
     })
 }
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_instruction_set_lists_the_known_ones() {
+    fn unknown_instruction_set_lists_the_supported_ones() {
         assert_eq!(target("aarch64").unwrap().guest, "net-arm64");
         assert!(target("alpha").unwrap_err().ends_with("x86_64, aarch64, riscv64"));
     }

@@ -1,4 +1,4 @@
-//! The programs of a recording: QEMU, and what loads the guest from outside, the same on every host ([`HostPrograms`]).
+//! Programs for recording: QEMU and load generators, the same on every host ([`HostPrograms`]).
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use doorbell_image::{HostPrograms, ImageError};
 use crate::target::Target;
 
 const QEMU_DATA: &str = "qemu-system-data";
-/// What loads guests from outside.
+/// Packages of load generators.
 const BESIDE: [&str; 3] = ["iperf3", "netperf", "redis-tools"];
 
 /// The unpacked programs.
@@ -20,7 +20,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Fetches and unpacks below `cache` what is not there yet. `progress` is told what is being done.
+    /// Fetches and unpacks the programs below `cache` if necessary. `progress` receives messages.
     pub fn fetch(
         target: &'static Target,
         cache: &Path,
@@ -33,22 +33,22 @@ impl Tools {
         Ok(Tools { target, qemu, beside })
     }
 
-    /// What tells this version of QEMU from others: the name of its folder.
+    /// Identifies the version of QEMU: the name of its folder.
     pub fn version(&self) -> String {
         self.qemu.root().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether this is one of the programs beside a guest.
+    /// Returns whether this is one of the companion programs.
     pub fn has(&self, name: &str) -> bool {
         !name.is_empty() && self.beside.root().join("usr/bin").join(name).is_file()
     }
 
-    /// One of the programs beside a guest.
+    /// Command for a companion program.
     pub fn program(&self, name: &str) -> Command {
         self.beside.command(name)
     }
 
-    /// QEMU for the target, with a plugin's library preloaded.
+    /// Command for QEMU, with the plugin's library preloaded.
     pub fn qemu(&self, plugin: Option<&Path>) -> Command {
         let mut command = self.qemu.preloading(plugin, &format!("qemu-system-{}", self.target.name));
         for folder in self.target.firmware {

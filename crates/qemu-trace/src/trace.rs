@@ -1,8 +1,8 @@
-//! A recording as a trace in Doorbell's format (`docs/trace-format.md`).
+//! Converts a recording to a trace in Doorbell's format (`docs/trace-format.md`).
 //!
-//! Hart 0 is the guest's processor, device 0 its NIC. QEMU executes functionally: how long anything took is not known, and all that a device
-//! does happens at once behind the instruction after which it was seen. A write is seen from the next instruction on. Only the time
-//! that the processor slept is told.
+//! Hart 0 is the guest's processor, device 0 its NIC. QEMU is a functional simulator, so durations are
+//! unknown. All activity of a device is anchored to the instruction after which it was observed. DMA writes
+//! are visible from the next instruction on. Only the time that the processor slept is recorded.
 
 #[cfg(test)]
 mod tests;
@@ -11,28 +11,28 @@ use std::path::Path;
 
 use doorbell_sim::{Op, Ps};
 use doorbell_trace::system::{
-    Again, Counts, Description, DeviceEvent, Happening, Step, TraceError, TraceWriter,
+    BlockHint, Counts, Description, DeviceEvent, EventKind, Step, TraceError, TraceWriter,
 };
 
-use crate::event::{Event, Executed, Recorder, Trap};
-use crate::executed::is_device;
+use crate::event::{Event, ExecutedOps, Recorder, Trap};
+use crate::execution::is_device;
 use crate::pages::Pages;
 use crate::target::Target;
 
-/// Writes a trace.
+/// Recorder that writes a trace.
 pub struct ToTrace {
     writer: TraceWriter,
     pages: Pages,
-    /// The address space, and its number.
+    /// Address space, and its number.
     space: (u64, u16),
-    /// Before the next block.
+    /// Wait before the next block.
     waited: Ps,
     done: u64,
     slept: Ps,
 }
 
 impl ToTrace {
-    /// Begins a file; it appears under its name when it is whole.
+    /// Creates a file; it appears under its name when it is complete.
     pub fn create(
         path: &Path,
         target: &Target,
@@ -65,41 +65,41 @@ impl ToTrace {
         self.done
     }
 
-    /// How long the processor slept, all together.
+    /// Total time that the processor slept.
     pub fn slept(&self) -> Ps {
         self.slept
     }
 
-    /// Ends the file.
+    /// Completes the file.
     pub fn finish(self) -> Result<Counts, TraceError> {
         self.writer.finish()
     }
 
-    fn block(&mut self, ops: &[Op], again: Option<Again>, trapped: bool) -> Result<(), TraceError> {
+    fn block(&mut self, ops: &[Op], hint: Option<BlockHint>, trapped: bool) -> Result<(), TraceError> {
         let (root, space) = self.space;
         let slept = std::mem::replace(&mut self.waited, Ps::ZERO);
         let step = Step { trapped, space: Some(space), slept, ..Step::default() };
         let pages = &self.pages;
-        self.writer.block_of(0, &step, again, ops, &mut |virt| pages.walk(root, virt))
+        self.writer.block_with_hint(0, &step, hint, ops, &mut |virt| pages.walk(root, virt))
     }
 }
 
 impl Recorder for ToTrace {
-    fn executed(&mut self, executed: &Executed<'_>) -> Result<(), TraceError> {
-        let Executed { mut ops, instructions, shape, trapped } = *executed;
+    fn executed(&mut self, executed: &ExecutedOps<'_>) -> Result<(), TraceError> {
+        let ExecutedOps { mut ops, instructions, shape, trapped } = *executed;
         self.done += instructions;
         if let Some(shape) = shape {
-            return self.block(ops, Some(Again { shape, instructions }), trapped);
+            return self.block(ops, Some(BlockHint { shape, instructions }), trapped);
         }
-        // An access to a device is a block of its own.
+        // Each device access is a separate block.
         while let Some(at) = ops.iter().position(is_device) {
             let (before, others) = ops.split_at(at);
-            let (access, behind) = others.split_at(1);
+            let (access, rest) = others.split_at(1);
             if !before.is_empty() {
                 self.block(before, None, false)?;
             }
-            self.block(access, None, trapped && behind.is_empty())?;
-            ops = behind;
+            self.block(access, None, trapped && rest.is_empty())?;
+            ops = rest;
             if ops.is_empty() {
                 return Ok(());
             }
@@ -119,9 +119,9 @@ impl Recorder for ToTrace {
                 self.waited = self.waited.saturating_add(time);
                 self.slept = self.slept.saturating_add(time);
             }
-            Event::Page(space, walk) => self.pages.tell(space, walk),
+            Event::Page(space, walk) => self.pages.record(space, walk),
             Event::Device(what) => return self.device(what),
-            // It is told with the block before it.
+            // Recorded with the preceding block.
             Event::Trap(Trap::Interrupt | Trap::Exception | Trap::System) => {}
         }
         Ok(())
@@ -129,9 +129,9 @@ impl Recorder for ToTrace {
 }
 
 impl ToTrace {
-    fn device(&mut self, mut what: Happening) -> Result<(), TraceError> {
+    fn device(&mut self, mut what: EventKind) -> Result<(), TraceError> {
         let after = self.done;
-        if let Happening::Dma(dma) = &mut what
+        if let EventKind::Dma(dma) = &mut what
             && dma.write
         {
             dma.visible = after;

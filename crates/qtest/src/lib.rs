@@ -1,5 +1,6 @@
-//! QEMU's devices over its test protocol (`-qtest`): tests of ours do the same to a device here and to QEMU's, and compare the
-//! answers. No processor runs there; time stands still unless a test moves it.
+//! Access to QEMU's devices through its test protocol (`-qtest`). Tests apply the same operations to a device
+//! of this project and to QEMU's, and compare the results. No processor runs in QEMU, and time only advances
+//! on command.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use doorbell_sim::AccessSize;
 
-/// A QEMU that waits for commands; it ends with this value.
+/// A QEMU process that waits for commands; it is killed on drop.
 #[derive(Debug)]
 pub struct Qtest {
     process: Child,
@@ -17,7 +18,7 @@ pub struct Qtest {
 }
 
 impl Qtest {
-    /// Starts QEMU's machine `virt` with these options.
+    /// Starts QEMU's machine `virt` with additional options.
     pub fn start(options: &[&str]) -> Qtest {
         let common = "-M virt -display none -bios none -serial null -monitor none -nodefaults \
                       -qtest stdio -qtest-log /dev/null";
@@ -36,17 +37,17 @@ impl Qtest {
 
     /// Reads a register.
     pub fn read(&mut self, addr: u64, size: AccessSize) -> u64 {
-        number(&self.ask(&format!("read{} {addr:#x}", letter(size))))
+        number(&self.command(&format!("read{} {addr:#x}", letter(size))))
     }
 
     /// Writes a register.
     pub fn write(&mut self, addr: u64, size: AccessSize, value: u64) {
-        self.ask(&format!("write{} {addr:#x} {:#x}", letter(size), value & size.mask()));
+        self.command(&format!("write{} {addr:#x} {:#x}", letter(size), value & size.mask()));
     }
 
     /// Reads memory.
     pub fn peek(&mut self, addr: u64, len: usize) -> Vec<u8> {
-        let answer = self.ask(&format!("read {addr:#x} {len:#x}"));
+        let answer = self.command(&format!("read {addr:#x} {len:#x}"));
         let digits = answer.trim_start_matches("0x");
         (0..len).map(|at| number(&digits[2 * at..2 * at + 2]) as u8).collect()
     }
@@ -54,11 +55,11 @@ impl Qtest {
     /// Writes memory.
     pub fn poke(&mut self, addr: u64, bytes: &[u8]) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.ask(&format!("write {addr:#x} {:#x} 0x{hex}", bytes.len()));
+        self.command(&format!("write {addr:#x} {:#x} 0x{hex}", bytes.len()));
     }
 
-    fn ask(&mut self, command: &str) -> String {
-        writeln!(self.commands, "{command}").expect("QEMU listens");
+    fn command(&mut self, command: &str) -> String {
+        writeln!(self.commands, "{command}").expect("QEMU accepts commands");
         loop {
             let mut line = String::new();
             let len = self.answers.read_line(&mut line).expect("QEMU answers");

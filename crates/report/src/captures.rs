@@ -1,9 +1,10 @@
-//! What was left out of captures that were replayed, what was changed in them, and what of them is outside of the measurement.
+//! Notes on replayed captures: packets omitted or changed, and packets sent outside the measurement.
 
 use crate::number::{duration_ns, grouped, one_line};
 use doorbell_results::{PointSummary, ReplayStats, StreamSummary};
 
-/// Notes of all captures: what is the same at each load is said once, what of a capture was measured at the first load alone.
+/// Notes on all captures. Notes that are the same at each load appear once; the share sent in the measurement
+/// is given for the first load only.
 pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     let mut measured: Vec<&str> = Vec::new();
@@ -25,12 +26,12 @@ pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
     notes
 }
 
-/// How much of the capture was sent before and after the measurement.
+/// Share of the capture sent before and after the measurement.
 fn outside(stream: &StreamSummary, replay: &ReplayStats) -> Option<String> {
     let (before, after) = (replay.sent_before, replay.not_sent);
     let lasts = match replay.length_ns {
         0 => String::new(),
-        ns => format!(" By its stamps it lasts {}.", duration_ns(ns as f64)),
+        ns => format!(" Its time stamps span {}.", duration_ns(ns as f64)),
     };
     if stream.frames_offered > 0 && before + after == 0 {
         return None;
@@ -46,7 +47,7 @@ fn outside(stream: &StreamSummary, replay: &ReplayStats) -> Option<String> {
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let advice = match (stream.frames_offered, after) {
         (0, _) => {
-            " What is sent once may have gone before it: replay = { times = 0 } sends it again and again, and \
+            " A capture sent once may have ended before the measurement: replay = { times = 0 } repeats it, and \
              --warmup 0s --set run.settle=0s measures from its first packet on."
         }
         (_, 1..) => " A longer --duration, or replay = { speed = … }, measures more of it.",
@@ -58,17 +59,17 @@ fn outside(stream: &StreamSummary, replay: &ReplayStats) -> Option<String> {
 fn incomplete(replay: &ReplayStats) -> Option<String> {
     let sent = grouped(replay.packets);
     (replay.incomplete > 0).then(|| {
-        format!("its capture ends in the middle of a packet; the {sent} packets before were replayed.")
+        format!("its capture ends in the middle of a packet; the {sent} packets before it were replayed.")
     })
 }
 
 fn truncated(replay: &ReplayStats) -> Option<String> {
     let cut = grouped(replay.truncated);
     (replay.truncated > 0)
-        .then(|| format!("of {cut} packets of its capture not all bytes were recorded (snap length)."))
+        .then(|| format!("{cut} packets of its capture were recorded only in part (snap length)."))
 }
 
-/// The counts that are not zero, each with its text.
+/// The non-zero counts, each with its text.
 fn list(counts: &[(u64, &str)]) -> Option<String> {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, text)| format!("{} {text}", grouped(*count))).collect();
@@ -78,8 +79,8 @@ fn list(counts: &[(u64, &str)]) -> Option<String> {
 fn left_out(replay: &ReplayStats) -> Option<String> {
     let list = list(&[
         (replay.oversize, "larger than replay.largest"),
-        (replay.other_links, "of links that are not replayed"),
-        (replay.filtered, "that replay.only leaves out"),
+        (replay.other_links, "of a link type that cannot be replayed"),
+        (replay.filtered, "excluded by replay.only"),
     ])?;
     let advice = match replay.oversize {
         0 => "",
@@ -87,14 +88,14 @@ fn left_out(replay: &ReplayStats) -> Option<String> {
             " A host's offloads (GRO, TSO) record packets that were never on the wire: record with them off."
         }
     };
-    Some(format!("packets of its capture that are left out: {list}.{advice}"))
+    Some(format!("packets of its capture that are omitted: {list}.{advice}"))
 }
 
 fn changed(replay: &ReplayStats) -> Option<String> {
     let list = list(&[
         (replay.padded, "padded to 64 B"),
-        (replay.backward, "with an earlier stamp than one before, due with that one"),
-        (replay.header_made, "recorded without an Ethernet header, with a new one"),
+        (replay.backward, "with a time stamp before the previous packet's, sent together with that packet"),
+        (replay.header_made, "recorded without an Ethernet header, which was added"),
         (replay.fcs_removed, "recorded with an FCS, which was replaced"),
         (replay.clipped, "recorded with more bytes than the packet had, cut to its length"),
     ])?;
@@ -111,7 +112,7 @@ mod tests {
             "latency_ns": null}]"#;
 
     #[test]
-    fn a_capture_that_is_cut_off_is_said_once() {
+    fn a_truncated_capture_is_reported_once() {
         let mut loads = sample::loads();
         for point in &mut loads.points {
             point.streams = serde_json::from_str(STREAM).unwrap();
@@ -122,14 +123,14 @@ mod tests {
         assert_eq!(
             found,
             [
-                "web: its capture ends in the middle of a packet; the 1,200 packets before were replayed.",
-                "web: of 7 packets of its capture not all bytes were recorded (snap length)."
+                "web: its capture ends in the middle of a packet; the 1,200 packets before it were replayed.",
+                "web: 7 packets of its capture were recorded only in part (snap length)."
             ]
         );
     }
 
     #[test]
-    fn a_capture_that_was_over_before_the_measurement_is_said_with_what_to_do() {
+    fn a_capture_that_ended_before_the_measurement_is_reported_with_a_remedy() {
         let mut point = sample::loads().points.remove(0);
         point.streams =
             serde_json::from_str(&STREAM.replace("\"frames_offered\": 1", "\"frames_offered\": 0")).unwrap();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_outside_of_the_measurement_left_out_and_changed_are_counted() {
+    fn packets_outside_the_measurement_omitted_or_changed_are_counted() {
         let mut point = sample::loads().points.remove(0);
         point.streams =
             serde_json::from_str(&STREAM.replace("\"frames_offered\": 1", "\"frames_offered\": 2")).unwrap();
@@ -161,12 +162,12 @@ mod tests {
         assert_eq!(
             notes(&[&point, &point]),
             [
-                "web: 2 of 1,010 packets of its capture were sent in the measurement (3 before it, 1,005 not by its end). By its \
-                 stamps it lasts 157,680,000 s. A longer --duration, or replay = { speed = … }, measures more of it.",
-                "web: packets of its capture that are left out: 2 larger than replay.largest, 4 of links that are not replayed. A \
+                "web: 2 of 1,010 packets of its capture were sent in the measurement (3 before it, 1,005 not by its end). Its time \
+                 stamps span 157,680,000 s. A longer --duration, or replay = { speed = … }, measures more of it.",
+                "web: packets of its capture that are omitted: 2 larger than replay.largest, 4 of a link type that cannot be replayed. A \
                  host's offloads (GRO, TSO) record packets that were never on the wire: record with them off.",
-                "web: packets of its capture that are changed: 5 padded to 64 B, 6 with an earlier stamp than one before, due \
-                 with that one, 7 recorded without an Ethernet header, with a new one, 8 recorded with an FCS, which was \
+                "web: packets of its capture that are changed: 5 padded to 64 B, 6 with a time stamp before the previous packet's, \
+                 sent together with that packet, 7 recorded without an Ethernet header, which was added, 8 recorded with an FCS, which was \
                  replaced, 9 recorded with more bytes than the packet had, cut to its length."
             ]
         );

@@ -1,22 +1,22 @@
-//! What can become of a frame that did not come back unharmed, in the order of `summary.json`. One list that the
-//! table, the plots, their legend and the page's numbers all follow.
+//! Causes of frame loss, in the order of `summary.json`. This list determines the order in the table, the
+//! plots, their legend and the page's numbers.
 
 use doorbell_results::PointSummary;
 
-/// One reason for a loss.
+/// One cause of loss.
 pub(crate) struct Cause {
     /// Column head in the terminal, and the class of its colour in the page's style sheet.
     pub key: &'static str,
     /// Name in a legend.
     pub name: &'static str,
-    /// What it means.
+    /// Explanation.
     pub meaning: &'static str,
-    /// Frames of a point.
+    /// Frames of a point lost to it.
     pub count: fn(&PointSummary) -> u64,
 }
 
-/// Every reason; a point's counts add up to the frames it lost unless more drops than losses were counted. A full FIFO's frames are
-/// counted by what they waited for.
+/// All causes. A point's counts add up to its lost frames, unless more drops than losses were counted. Frames
+/// dropped at a full FIFO are counted by what the NIC was waiting for.
 pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "core",
@@ -33,7 +33,7 @@ pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "fetch",
         name: "Descriptor fetch",
-        meaning: "receive FIFO full while the NIC fetched descriptors that software had given (docs/drops.md)",
+        meaning: "receive FIFO full while the NIC fetched descriptors that software had provided (docs/drops.md)",
         count: |p| p.drops.by_wait().fetch,
     },
     Cause {
@@ -63,7 +63,7 @@ pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "late",
         name: "Late",
-        meaning: "came back when it was no longer waited for (loadgen.traffic.timeout, loadgen.tracked_frames)",
+        meaning: "came back after the generator stopped waiting for it (loadgen.traffic.timeout, loadgen.tracked_frames)",
         count: |p| p.frames_late,
     },
     Cause {
@@ -75,13 +75,13 @@ pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "address",
         name: "Address",
-        meaning: "to an address that the NIC's filters do not pass",
+        meaning: "rejected by the NIC's address filters",
         count: |p| p.drops.nic.address,
     },
     Cause {
         key: "vlan",
         name: "VLAN",
-        meaning: "of a VLAN that the NIC's filter does not pass",
+        meaning: "rejected by the NIC's VLAN filter",
         count: |p| p.drops.nic.vlan,
     },
     Cause {
@@ -100,16 +100,16 @@ pub(crate) const CAUSES: [Cause; 15] = [
     Cause {
         key: "unknown",
         name: "Not accounted for",
-        meaning: "lost, and the run ended too early to know to what (run.drain)",
-        // Older files have them under no name.
+        meaning: "lost, but the run ended before the cause was determined (run.drain)",
+        // Older files do not name them.
         count: |p| p.drops.unknown.saturating_add(u64::try_from(p.imbalance().max(0)).unwrap_or(u64::MAX)),
     },
 ];
 
-/// Those that the simulated machine counts itself, which a reader expects to hear of even when they are zero.
+/// Causes counted by the simulated machine, which are reported even if they are zero.
 pub(crate) const NAMED: &[Cause] = CAUSES.split_at(7).0;
 
-/// The reasons that lost at least one frame in `points`.
+/// Causes with at least one lost frame in `points`.
 pub(crate) fn present(points: &[&PointSummary]) -> Vec<&'static Cause> {
     CAUSES.iter().filter(|cause| total(cause, points) > 0).collect()
 }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_causes_that_lost_something_are_present() {
+    fn only_causes_with_losses_are_present() {
         let summary = sample::loads();
         let points: Vec<&PointSummary> = summary.points.iter().collect();
         let keys: Vec<&str> = present(&points).iter().map(|cause| cause.key).collect();

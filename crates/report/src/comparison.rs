@@ -1,4 +1,4 @@
-//! What a person reads of results side by side, in a terminal: what differs, and the figures that matter.
+//! A comparison of results for the terminal: the differences, and the main figures.
 
 use std::fmt::Write;
 
@@ -8,29 +8,30 @@ use doorbell_results::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
 };
 
-/// What does not fit is cut, and stands in the page.
+/// Maximum width of a text cell; the page has the full text.
 const WORDS_MAX: usize = 24;
 
-/// The comparison as text. Figures that `wanted` takes are listed; `all` lists every other one that differs, too.
+/// The comparison as text. Lists the figures that `is_listed` selects, and with `all` also every other figure
+/// that differs.
 pub fn comparison_text(
     comparison: &Comparison,
     all: bool,
-    wanted: &dyn Fn(&ComparedFigure) -> bool,
+    is_listed: &dyn Fn(&ComparedFigure) -> bool,
 ) -> String {
     let mut out = String::new();
     for side in &comparison.sides {
-        let _ = writeln!(out, "{}  {}  ({})", side.name, one_line(&side.path), said_of(side));
+        let _ = writeln!(out, "{}  {}  ({})", side.name, one_line(&side.path), describe_side(side));
     }
     words("Configuration", comparison, &comparison.configuration, &mut out);
-    words("What ran", comparison, &comparison.ran, &mut out);
+    words("Software", comparison, &comparison.ran, &mut out);
     if comparison.configuration.is_empty() && comparison.ran.is_empty() {
-        out.push_str("\nConfiguration and what ran are the same.\n");
+        out.push_str("\nConfiguration and software are the same.\n");
     }
     for point in &comparison.points {
-        point_lines(point, comparison, all, wanted, &mut out);
+        point_lines(point, comparison, all, is_listed, &mut out);
     }
     if !comparison.unmatched.is_empty() {
-        out.push_str("\nWithout a partner\n\n");
+        out.push_str("\nNot matched\n\n");
     }
     for point in &comparison.unmatched {
         let _ = writeln!(out, "{}  {}", point.side, one_line(&point.at));
@@ -41,8 +42,8 @@ pub fn comparison_text(
     out
 }
 
-/// A side in a few words.
-pub(crate) fn said_of(side: &ComparedSide) -> String {
+/// A short description of a side.
+pub(crate) fn describe_side(side: &ComparedSide) -> String {
     let points = if side.points == 1 { "1 point".to_owned() } else { format!("{} points", side.points) };
     format!(
         "{} of {}, preset {}, Doorbell {}, {points}",
@@ -72,7 +73,7 @@ fn words(head: &str, comparison: &Comparison, all: &[ComparedWords], out: &mut S
     }
 }
 
-/// A new line, without blanks before it.
+/// Ends the line, without trailing spaces.
 fn end_line(out: &mut String) {
     out.truncate(out.trim_end_matches(' ').len());
     out.push('\n');
@@ -90,7 +91,7 @@ fn point_lines(
     point: &ComparedPoint,
     comparison: &Comparison,
     all: bool,
-    wanted: &dyn Fn(&ComparedFigure) -> bool,
+    is_listed: &dyn Fn(&ComparedFigure) -> bool,
     out: &mut String,
 ) {
     if !point.at.is_empty() {
@@ -100,7 +101,7 @@ fn point_lines(
         let counts: Vec<String> = point.repetitions.iter().map(usize::to_string).collect();
         let _ = writeln!(out, "\nMeans of {} repetitions", counts.join(" and "));
     }
-    let shown = |figure: &&ComparedFigure| wanted(figure) || all && figure.differs();
+    let shown = |figure: &&ComparedFigure| is_listed(figure) || all && figure.differs();
     let figures: Vec<&ComparedFigure> = point.figures.iter().filter(shown).collect();
     let width = figures.iter().map(|figure| figure.name.chars().count()).max().unwrap_or(0).clamp(24, 60);
     let two = comparison.sides.len() == 2;
@@ -130,12 +131,12 @@ fn point_lines(
             words.values.iter().map(|own| cut(own.as_deref().unwrap_or(NONE))).collect();
         let _ = writeln!(out, "{}: {}", words.name, values.join(", "));
     }
-    rest(point, all, wanted, out);
+    rest(point, all, is_listed, out);
 }
 
-/// What is not listed, in numbers.
-fn rest(point: &ComparedPoint, all: bool, wanted: &dyn Fn(&ComparedFigure) -> bool, out: &mut String) {
-    let others = || point.figures.iter().filter(|figure| !wanted(figure));
+/// Number of figures that are not listed.
+fn rest(point: &ComparedPoint, all: bool, is_listed: &dyn Fn(&ComparedFigure) -> bool, out: &mut String) {
+    let others = || point.figures.iter().filter(|figure| !is_listed(figure));
     let differ = others().filter(|figure| figure.differs()).count();
     let same = others().count() - differ;
     if point.same_state {
@@ -158,7 +159,7 @@ pub(crate) fn value(value: Option<ComparedValue>) -> String {
     value.map_or(NONE.to_owned(), |own| figure(own.value))
 }
 
-/// Five digits that count, and whole numbers whole.
+/// Formats a number with five significant digits; whole numbers keep all digits.
 pub(crate) fn figure(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
@@ -180,7 +181,7 @@ pub(crate) fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, figure(value))
 }
 
-/// The difference in percent of the base; nothing of a base of zero.
+/// The difference in percent of the base; none for a base of zero.
 pub(crate) fn percent_of(difference: Option<FigureDifference>) -> String {
     match difference.map(|own| (own.difference, own.relative)) {
         None | Some((_, None)) if difference.is_none_or(|own| own.difference != 0.0) => NONE.to_owned(),
@@ -196,7 +197,7 @@ pub(crate) fn percent_of(difference: Option<FigureDifference>) -> String {
     }
 }
 
-/// Whether it lies outside both intervals.
+/// Whether the difference is outside both intervals.
 pub(crate) fn outside(difference: Option<FigureDifference>) -> &'static str {
     match difference.and_then(|own| own.outside_both) {
         Some(true) => "outside",
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_five_digits_and_percent_their_sign() {
+    fn figures_have_five_digits_and_percentages_a_sign() {
         for (value, text) in [
             (0.0, "0"),
             (1_234_567.0, "1,234,567"),
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_and_the_page_say_what_differs_and_what_is_missing() {
+    fn the_text_and_the_page_show_differences_and_missing_values() {
         let figures = vec![of(4.0, Some(5.0), Some(true)), of(4.0, None, None), of(0.0, Some(1.0), None)];
         let comparison = comparison(figures);
         let text = comparison_text(&comparison, false, &|figure| figure.headline);

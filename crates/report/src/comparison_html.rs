@@ -1,8 +1,8 @@
-//! Results side by side, as a page.
+//! A comparison of results as a page.
 
 use std::fmt::Write;
 
-use crate::comparison::{figure, outside, percent_of, said_of, signed, value};
+use crate::comparison::{describe_side, figure, outside, percent_of, signed, value};
 use crate::escape::Esc;
 use crate::number::NONE;
 use crate::page;
@@ -16,23 +16,23 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
         count => format!("{count} points compared"),
     };
     let facts = [format!("{} results", names.len()), points];
-    let mut out = page::begin(&names.join(" beside "), "comparison", &[&facts[0], &facts[1]]);
+    let mut out = page::begin(&names.join(" and "), "comparison", &[&facts[0], &facts[1]]);
     warnings(comparison, &mut out);
-    begin_table("sides", "What is compared", &["Side", "Result", "What it is"], &mut out);
+    begin_table("sides", "Results compared", &["Side", "Result", "Description"], &mut out);
     for side in &comparison.sides {
-        row(&side.name, &[side.path.clone(), said_of(side)], &mut out);
+        row(&side.name, &[side.path.clone(), describe_side(side)], &mut out);
     }
     out.push_str("</tbody>\n</table></div>\n</section>\n");
     words("configuration", "Configuration", comparison, &comparison.configuration, &mut out);
-    words("ran", "What ran", comparison, &comparison.ran, &mut out);
+    words("ran", "Software", comparison, &comparison.ran, &mut out);
     if comparison.configuration.is_empty() && comparison.ran.is_empty() {
-        out.push_str("<p class=\"nothing\">Configuration and what ran are the same.</p>\n");
+        out.push_str("<p class=\"nothing\">Configuration and software are the same.</p>\n");
     }
     for (index, point) in comparison.points.iter().enumerate() {
         figures(index, point, comparison, &mut out);
     }
     if !comparison.unmatched.is_empty() {
-        begin_table("unmatched", "Without a partner", &["Side", "Point"], &mut out);
+        begin_table("unmatched", "Not matched", &["Side", "Point"], &mut out);
         for point in &comparison.unmatched {
             row(&point.side, std::slice::from_ref(&point.at), &mut out);
         }
@@ -40,13 +40,13 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
     }
     let _ = write!(
         out,
-        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">How this was made</h2>\n\
+        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">Command</h2>\n\
          <pre class=\"command\">{}</pre>\n</section>\n",
         Esc(command)
     );
-    let note = "Differences are to the first result, in percent of its value. 95 %: a figure is outside if each of the two values lies outside \
-                the other's interval of confidence (of a search, outside the rates between which the other lies), and within if one does not. Where \
-                nothing stands, nothing is known of what chance does: a simulation of one configuration and seed always gives the same.";
+    let note = "Differences are to the first result, in percent of its value. 95 %: a figure is outside if each of the two values is outside \
+                the other's confidence interval (for a search, outside the rate interval of the other), and within if one is not. If the \
+                cell is empty, the uncertainty is unknown: a simulation of one configuration and seed always gives the same result.";
     page::end(&[&note], &mut out);
     out
 }
@@ -106,7 +106,7 @@ fn words(id: &str, title: &str, comparison: &Comparison, all: &[ComparedWords], 
     out.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// The figures of a point: those that say how well the machine did, and behind a fold the others.
+/// Tables of a point's figures: headline figures first, the others folded.
 fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &mut String) {
     let id = format!("figures-{index}");
     let title = if point.at.is_empty() { "Figures".to_owned() } else { format!("At {}", point.at) };
@@ -153,13 +153,13 @@ fn figure_row(figure: &ComparedFigure, out: &mut String) {
     out.push_str("</tr>\n");
 }
 
-/// A cell with a value, and below it the interval in which it lies: beside it a table of two sides would not fit a screen.
+/// A cell with a value, and below it its interval: next to it, a table of two sides would not fit a screen.
 fn with_interval(own: Option<ComparedValue>, out: &mut String) {
     let _ = write!(out, "<td>{}", Esc(&value(own)));
     if let Some(interval) = own.and_then(|own| own.interval) {
         let low = figure(interval.low);
-        let lies = interval.high.map_or("or more".to_owned(), |high| format!("{low} to {}", figure(high)));
-        let _ = write!(out, " <span class=\"interval\">({})</span>", Esc(&lies));
+        let range = interval.high.map_or("or more".to_owned(), |high| format!("{low} to {}", figure(high)));
+        let _ = write!(out, " <span class=\"interval\">({})</span>", Esc(&range));
     }
     out.push_str("</td>");
 }

@@ -1,4 +1,4 @@
-//! What each core did at each load, where there are several and they were timed: its pace, its sleep, where its slots went, its misses.
+//! Per-core results at each load, for timed runs with several cores: IPC, sleep, top-down slots, misses.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, short};
 use doorbell_results::{CoreFigures, PointSummary};
 
-/// A column's head, its group and name in the file, and whether it is a share, shown in percent.
+/// Head of a column, its group and name in the file, and whether it is a share to be shown in percent.
 const COLUMNS: [(&str, &str, &str, bool); 14] = [
     ("IPC", "pace", "ipc", false),
     ("Asleep, %", "pace", "asleep_share", true),
@@ -18,22 +18,22 @@ const COLUMNS: [(&str, &str, &str, bool); 14] = [
     ("L1D MPKI", "L1D", "mpki", false),
     ("L2 MPKI", "L2", "mpki", false),
     ("Packets found", "own packets", "packets", false),
-    ("Busy cycles a packet", "own packets", "busy_cycles", false),
-    ("Instructions a packet", "own packets", "busy_instructions", false),
+    ("Busy cycles per packet", "own packets", "busy_cycles", false),
+    ("Instructions per packet", "own packets", "busy_instructions", false),
     ("Empty polls", "own packets", "empty_polls", false),
     ("In empty polls, %", "own packets", "empty_share", true),
 ];
 
-/// Of these, those that are whole numbers.
+/// Columns that are whole numbers.
 const COUNTS: [&str; 2] = ["packets", "empty_polls"];
 
-/// The section, or nothing for a run with one core, or none that was timed.
+/// The page section; empty for a run with one core, or without timing.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().all(|point| point.cores.len() < 2) {
         return String::new();
     }
     let mut out = String::from(
-        "<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Core by core</h2>\n\
+        "<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Results per core</h2>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Cores\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Core</th><th scope=\"col\">Load</th><th scope=\"col\">Kind</th><th scope=\"col\">GHz</th>",
     );
@@ -53,7 +53,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             let (rate, imbalance) = (Esc(&point.rate), fixed(imbalance, 2));
             let _ = writeln!(
                 out,
-                "<p class=\"facts\">At {rate} the core that found most packets had {imbalance} times the mean of those that poll.</p>"
+                "<p class=\"facts\">At {rate} the core that found most packets had {imbalance} times the mean of all polling cores.</p>"
             );
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     out
 }
 
-/// A core's number, or hart, core and thread.
+/// Number of a hart, with core and thread if available.
 fn name(figures: &CoreFigures) -> String {
     match (figures.core, figures.thread) {
         (Some(core), Some(thread)) => format!("hart {}: core {core}, thread {thread}", figures.hart),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_cores_has_a_row_and_one_alone_has_no_table() {
+    fn several_cores_have_a_row_each_and_a_single_core_has_no_table() {
         let one = PointSummary { cores: vec![core(0, 1.5)], ..PointSummary::default() };
         assert_eq!(html(&[&one]), "");
         let two = PointSummary { cores: vec![core(0, 1.5), core(1, 0.25)], ..PointSummary::default() };

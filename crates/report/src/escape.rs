@@ -1,4 +1,4 @@
-//! Text that stands in HTML without becoming HTML.
+//! Escaping of text for HTML.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl<T: fmt::Display> fmt::Display for Esc<T> {
                 '>' => out.write_str("&gt;")?,
                 '"' => out.write_str("&quot;")?,
                 '\'' => out.write_str("&#39;")?,
-                // HTML has no way to write these; a browser would drop or replace them anyway.
+                // HTML cannot represent these; a browser would drop or replace them anyway.
                 c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => out.write_str("\u{fffd}")?,
                 c => write!(out, "{c}")?,
             }
@@ -23,7 +23,7 @@ impl<T: fmt::Display> fmt::Display for Esc<T> {
     }
 }
 
-/// Text that is a line of Markdown elsewhere: escaped, and what stands between two backquotes is code.
+/// A line of Markdown: escaped, with text between backquotes as code.
 pub(crate) struct Prose<'a>(pub &'a str);
 
 impl fmt::Display for Prose<'_> {

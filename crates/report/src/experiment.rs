@@ -1,49 +1,49 @@
-//! What a person reads of an experiment: its plots, and its points in a table with the figures that matter.
+//! Report of an experiment: its plots, and a table of its points with the main figures.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
 use crate::number::{NONE, duration_ns, fixed, trimmed};
-use crate::page::{self, Beside};
+use crate::page::{self, PageLinks};
 
-/// An experiment's page.
+/// The page of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentPage {
-    /// What it is called.
+    /// Name of the experiment.
     pub name: String,
-    /// A few words each on what was done.
+    /// Short facts on the experiment.
     pub facts: Vec<String>,
-    /// The command that made this.
+    /// The command that created the page.
     pub command: String,
-    /// The experiment's file.
+    /// Text of the experiment's file.
     pub file: String,
-    /// What is drawn.
+    /// The plots.
     pub plots: Vec<ExperimentPlot>,
-    /// Its points.
+    /// The points.
     pub table: ExperimentTable,
-    /// What is to be said aloud, such as points that are missing.
+    /// Warnings, for example about missing points.
     pub warnings: Vec<String>,
-    /// What it is a part of.
-    pub beside: Beside,
+    /// Links to related pages.
+    pub links: PageLinks,
 }
 
 /// A plot.
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentPlot {
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// The horizontal axis.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// The vertical axis.
+    /// Label of the vertical axis.
     pub y: String,
-    /// Whether equal distances are equal ratios.
+    /// Logarithmic horizontal axis.
     pub log_x: bool,
-    /// The same.
+    /// Logarithmic vertical axis.
     pub log_y: bool,
-    /// Whether the vertical axis is in nanoseconds, and labelled with units that fit.
+    /// Whether the vertical axis is in nanoseconds, and labelled with suitable units.
     pub is_time: bool,
-    /// Words that stand at 1, 2, 3 … of the horizontal axis, where it has no numbers.
+    /// Labels at 1, 2, 3 … of the horizontal axis, if it is not numeric.
     pub names: Vec<String>,
     /// The curves.
     pub curves: Vec<ExperimentCurve>,
@@ -52,29 +52,29 @@ pub struct ExperimentPlot {
 /// A curve.
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentCurve {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Its points; several with the same place along the horizontal axis are repetitions.
+    /// The points; several with the same horizontal value are repetitions.
     pub points: Vec<ExperimentPoint>,
-    /// Where it was published, if it is not ours.
+    /// Citation, for a published curve.
     pub source: Option<String>,
 }
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExperimentPoint {
-    /// Where it stands.
+    /// Horizontal value.
     pub x: f64,
-    /// The same.
+    /// Vertical value.
     pub y: f64,
-    /// Between which values it lies, as far as it is known: of a search, or at 95 % confidence.
+    /// Interval of the vertical value, if available: of a search, or at 95 % confidence.
     pub interval: Option<(f64, f64)>,
 }
 
-/// All points of an experiment, a row each.
+/// All points of an experiment, one row each.
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentTable {
-    /// What was varied, and figures.
+    /// Column heads: varied parameters and figures.
     pub heads: Vec<String>,
     /// The rows.
     pub rows: Vec<ExperimentRow>,
@@ -83,24 +83,24 @@ pub struct ExperimentTable {
 /// A row.
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentRow {
-    /// The point's page.
+    /// Path of the point's page.
     pub page: String,
-    /// Its number.
+    /// Index of the point.
     pub index: String,
-    /// A cell for each head.
+    /// One cell per head.
     pub cells: Vec<ExperimentCell>,
 }
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExperimentCell {
-    /// Nothing.
+    /// Empty.
     None,
-    /// Words, or a value as it was given.
+    /// Text, or a value as configured.
     Text(String),
     /// A figure.
     Number(f64),
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time(f64),
 }
 
@@ -116,7 +116,8 @@ impl ExperimentCell {
 }
 
 impl ExperimentCurve {
-    /// The mean of the repetitions at each place, in the places' order, with their least and greatest, or of one alone its interval.
+    /// The points averaged over repetitions, in ascending order: position, mean, and minimum and maximum. A
+    /// single point has its interval instead.
     fn means(&self) -> Vec<(f64, f64, f64, f64)> {
         let mut points = self.points.clone();
         points.retain(|point| point.x.is_finite() && point.y.is_finite());
@@ -137,10 +138,10 @@ impl ExperimentCurve {
 }
 
 impl ExperimentPage {
-    /// The page.
+    /// The page as HTML.
     pub fn html(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
-        let mut out = page::begin_with(&self.name, "sweep", &facts, &self.beside);
+        let mut out = page::begin_with(&self.name, "sweep", &facts, &self.links);
         if !self.warnings.is_empty() {
             out.push_str("<div class=\"warning\" role=\"note\">\n");
             for warning in &self.warnings {
@@ -162,9 +163,9 @@ impl ExperimentPage {
         }
         self.table.html(&mut out);
         page::provenance(&self.command, "The experiment's file", &self.file, &mut out);
-        let note = "Every point is in table.csv and table.parquet with all its figures, a row a point, and has a result folder of \
-                    its own. Repetitions are drawn as their mean; bars reach from the least to the greatest of them, or of a \
-                    point that was measured once over the interval of 95 % confidence, or that in which a search ended.";
+        let note = "Every point is in table.csv and table.parquet with all its figures, one row per point, and has its own result \
+                    folder. Repetitions are drawn as their mean, with bars from minimum to maximum. For a point measured \
+                    once, the bar is the 95 % confidence interval or the final interval of a search.";
         page::end(&[&note], &mut out);
         out
     }
@@ -216,7 +217,7 @@ impl ExperimentPlot {
                 name: own.name.clone(),
                 points: own.means().into_iter().map(tip).collect(),
                 published: own.source.is_some(),
-                // Between words there is nothing.
+                // No line between categories.
                 line: self.names.is_empty(),
             }
         };
@@ -240,7 +241,7 @@ impl ExperimentPlot {
         }
     }
 
-    /// What stands at a place of the horizontal axis.
+    /// The label at a position of the horizontal axis.
     fn place(&self, x: f64) -> String {
         let name = self.names.get((x as usize).wrapping_sub(1));
         name.cloned().unwrap_or_else(|| number(x))
@@ -258,7 +259,7 @@ impl ExperimentPlot {
     }
 }
 
-/// With as many digits as it takes to tell neighbours apart.
+/// Formats a number with enough digits to distinguish neighbouring values.
 fn number(value: f64) -> String {
     match value {
         v if v < 0.0 => format!("\u{2212}{}", number(-v)),
@@ -283,7 +284,7 @@ mod tests {
             command: "doorbell sweep dca.toml".into(),
             file: "benchmark = \"<testpmd>\"".into(),
             warnings: vec!["2 points are missing".into()],
-            beside: Beside::default(),
+            links: PageLinks::default(),
             table: ExperimentTable {
                 heads: vec!["frame_size, B".into(), "p99".into()],
                 rows: vec![ExperimentRow {
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_without_a_number_says_so() {
+    fn a_plot_without_numbers_shows_a_note() {
         let mut page = page();
         let point = |x, y| ExperimentPoint { x, y, interval: None };
         page.plots[0]
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_was_measured_once_has_its_own_interval_and_words_stand_along_the_axis() {
+    fn a_point_measured_once_shows_its_interval_and_axis_labels_may_be_words() {
         let mut page = page();
         let plot = &mut page.plots[0];
         plot.names = vec!["pcie".into(), "occ".into()];

@@ -1,16 +1,16 @@
-//! What the guest's functions cost: lines for the terminal and a table for the page. A run that was not asked for it has
-//! neither.
+//! Cost of the guest's functions: lines for the terminal and a table for the page. A run without profiling
+//! has neither.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::kinds;
 use crate::number::{NONE, count, fixed, grouped};
-use doorbell_results::{FunctionCost, PointSummary, Profiled};
+use doorbell_results::{FunctionCost, MachineProfile, PointSummary};
 
-/// The terminal shows so many functions.
+/// Number of functions shown on the terminal.
 const LINES: usize = 12;
-/// Longer names are cut on the terminal.
+/// Maximum width of a name on the terminal.
 const NAME_WIDTH: usize = 36;
 
 fn ipc(row: &FunctionCost) -> String {
@@ -35,7 +35,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// What the cores' time of a point went into: kinds, then the most expensive functions.
+/// Profile of a point: CPU time by kind, then the most expensive functions.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     for (number, profiled) in point.profiles().enumerate() {
         if number > 0 {
@@ -54,7 +54,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
 }
 
-fn function_lines(profiled: &Profiled, out: &mut String) {
+fn function_lines(profiled: &MachineProfile, out: &mut String) {
     if profiled.functions.is_empty() {
         return;
     }
@@ -82,18 +82,18 @@ fn function_lines(profiled: &Profiled, out: &mut String) {
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let mut out = String::new();
     for (point, profiled) in points.iter().flat_map(|point| point.profiles().map(move |of| (point, of))) {
-        let whose = match profiled.node {
+        let machine = match profiled.node {
             "" => point.rate.clone(),
             node => format!("{}, {node}", point.rate),
         };
         if let Some(kinds) = profiled.kinds {
-            kinds::html(&whose, kinds, profiled.frames, &mut out);
+            kinds::html(&machine, kinds, profiled.frames, &mut out);
         }
         let _ = write!(
             out,
             "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
              <table class=\"numbers few profile long\">\n<thead><tr>",
-            Esc(&whose)
+            Esc(&machine)
         );
         let heads = [
             "Function",
@@ -101,7 +101,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             "in",
             "share, %",
             "cycles",
-            "cycles a packet",
+            "cycles per packet",
             "instructions",
             "IPC",
             "L1I misses",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_shows_the_most_expensive_dozen_within_its_width() {
+    fn the_terminal_shows_the_twelve_most_expensive_functions_within_its_width() {
         let text = summary_text(&profiled().points[0]);
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("cyc/pkt")).collect();
         assert!(lines[1].contains("function_1_xxxx") && lines[1].contains("50.0 %"), "{text}");

@@ -1,17 +1,17 @@
-//! The few figures that a reader wants first.
+//! The headline figures of a page.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, one_line, percent_label, rate, short};
-use crate::summary::{most_delivered, polls_in_vain, without_empty_polls};
-use crate::{causes, notes};
+use crate::summary::{has_empty_polls, most_delivered, without_empty_polls};
+use crate::{causes, generator_notes};
 use doorbell_results::{PointSummary, known};
 
-/// The loss that the MSB measure allows.
+/// Maximum loss share of the MSB measure.
 const TOLERATED: f64 = 0.01;
 
-/// A figure with its name and what to know about it.
+/// A figure with its name and a note.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Card {
     pub name: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Card {
     pub note: String,
 }
 
-/// The headline of one frame size's points.
+/// Headline cards of the points of one frame size.
 pub(crate) fn cards(points: &[&PointSummary]) -> Vec<Card> {
     match points {
         [] => Vec::new(),
@@ -52,11 +52,11 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     if let Some(best) = most_delivered(points) {
         cards.push(Card {
             name: "Most delivered",
-            value: rate(best.kept_up().0),
+            value: rate(best.sustained_rate().0),
             unit: "Mpps",
             note: format!(
                 "{} Gbps at layer 2, with {} Mpps offered",
-                rate(best.kept_up().1),
+                rate(best.sustained_rate().1),
                 rate(best.offered_mpps)
             ),
         });
@@ -76,7 +76,7 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     cards
 }
 
-/// Why no load has the figure of a card.
+/// The reason why no load has a card's figure.
 fn otherwise(points: &[&PointSummary], why: &'static str) -> &'static str {
     if points.iter().any(|point| point.not_steady.is_some()) { "no such load was steady" } else { why }
 }
@@ -115,19 +115,19 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
             (None, Some(rate)) => Card {
                 name: "Transactions",
                 value: short(rate),
-                unit: "a second",
+                unit: "per second",
                 note: point
                     .transfer
                     .as_ref()
                     .and_then(|transfer| transfer.round_trip_us)
                     .map_or_else(String::new, |microseconds| {
-                        format!("{} each, on average", duration_ns(microseconds * 1e3))
+                        format!("{} each on average", duration_ns(microseconds * 1e3))
                     }),
             },
             (None, None) => latency_card(Some(point), None),
         },
         Card {
-            name: "Work a packet",
+            name: "Work per packet",
             value: known(point.instructions_per_frame).map_or(NONE.to_owned(), short),
             unit: "instructions",
             note: work_note(point),
@@ -135,14 +135,14 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
     ]
 }
 
-/// Polls that find nothing are work, too, but no frame's.
+/// Note on instructions and IPC. Empty polls also execute instructions, but for no frame.
 fn work_note(point: &PointSummary) -> String {
-    let busy = without_empty_polls(point).filter(|_| polls_in_vain(point));
+    let busy = without_empty_polls(point).filter(|_| has_empty_polls(point));
     let busy =
         busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
     let awake = point.timing.as_ref().and_then(|timing| timing.get("packet cost", "ipc"));
     let ipc = match (known(point.ipc), awake) {
-        // The same, as far as one sees, where no core has slept.
+        // Omitted if both IPC values display the same, which is the case if no core slept.
         (Some(all), Some(awake)) if short(all) != short(awake) => {
             format!("{} ({} without sleep)", short(all), short(awake))
         }
@@ -153,12 +153,12 @@ fn work_note(point: &PointSummary) -> String {
 
 fn highest<'a>(
     points: &[&'a PointSummary],
-    fits: impl Fn(&PointSummary) -> bool,
+    accepts: impl Fn(&PointSummary) -> bool,
 ) -> Option<&'a PointSummary> {
     points
         .iter()
         .copied()
-        .filter(|point| point.frames_offered > 0 && fits(point))
+        .filter(|point| point.frames_offered > 0 && accepts(point))
         .max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))
 }
 
@@ -183,7 +183,7 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
 fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
     let name = "Median latency";
     let Some(latency) = point.and_then(|point| point.latency_ns.as_ref()) else {
-        let note = notes::nothing_back(point.as_slice()).replace("No", "no");
+        let note = generator_notes::nothing_back(point.as_slice()).replace("No", "no");
         return Card { name, value: NONE.to_owned(), unit: "", note };
     };
     let tail = format!("p99 {}", duration_ns(latency.p99));
@@ -192,7 +192,7 @@ fn latency_card(point: Option<&PointSummary>, at: Option<String>) -> Card {
     let note = at.map_or(tail.clone(), |at| format!("{at}; {tail}"));
     let text = duration_ns(latency.p50);
     let (value, unit) = text.split_once(' ').unwrap_or((&text, ""));
-    let unit = ["ns", "µs", "ms"].into_iter().find(|known| *known == unit).unwrap_or("s");
+    let unit = ["ns", "µs", "ms"].into_iter().find(|name| *name == unit).unwrap_or("s");
     Card { name, value: value.to_owned(), unit, note }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_of_six_loads() {
+    fn headline_of_several_loads() {
         assert_eq!(values(&sample::loads()), ["9.412 Mpps", "8.000 Mpps", "9.000 Mpps", "11.6 µs", "Core"]);
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_load_has_its_own_headline() {
+    fn headline_of_a_single_load() {
         assert_eq!(
             values(&sample::single(0)),
             ["1.000 Mpps", "1.000 Mpps", "0\u{a0}%", "2.08 µs", "3,930 instructions"]
@@ -259,6 +259,6 @@ mod tests {
             ..Default::default()
         };
         (transfer.points[0].iperf, transfer.points[0].transfer) = (None, Some(requests));
-        assert!(values(&transfer)[3].ends_with(" a second"), "{:?}", values(&transfer));
+        assert!(values(&transfer)[3].ends_with(" per second"), "{:?}", values(&transfer));
     }
 }

@@ -4,28 +4,28 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, duration_s, grouped, trimmed};
-use crate::page::Beside;
+use crate::page::PageLinks;
 use crate::summary::by_frame_size;
 use crate::text::imbalance_notes;
 use crate::{
-    captures, cores, figures, functions, headline, limit, neighbours, network, notes, numbers, page, played,
-    ports, queues, ran, stages, steady, streams, timing, transfer,
+    captures, cores, figures, functions, generator_notes, headline, limit, neighbours, network, numbers,
+    page, played, ports, queues, software, stages, steady, streams, timing, transfer,
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
 /// The page of a run. `config_toml` is the resolved configuration as text.
 pub fn html(summary: &RunSummary, config_toml: &str) -> String {
-    html_with(summary, config_toml, &Beside::default())
+    html_with(summary, config_toml, &PageLinks::default())
 }
 
-/// The same with what it has beside its summary.
-pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> String {
+/// The same with links to related pages.
+pub fn html_with(summary: &RunSummary, config_toml: &str, links: &PageLinks) -> String {
     if let Some((point, played)) = played::of(summary) {
-        return played::html(summary, point, played, config_toml, beside);
+        return played::html(summary, point, played, config_toml, links);
     }
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
-    let mut out = page::begin_with(&summary.benchmark, "run", &[&loads(summary), &preset, &version], beside);
+    let mut out = page::begin_with(&summary.benchmark, "run", &[&loads(summary), &preset, &version], links);
     if let Some(problem) = &summary.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
     }
@@ -41,20 +41,20 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
         if let Some(line) = limit::line(points) {
             let _ = writeln!(out, "<p class=\"limit\">{}</p>", Esc(line));
         }
-        for line in transfer::watched(points) {
+        for line in transfer::monitor_lines(points) {
             let _ = writeln!(out, "<p class=\"limit\">{}</p>", Esc(line));
         }
-        books(points, &mut out);
+        warnings(points, &mut out);
         out.push_str(&figures::html(*frame_size, points, &summary.command));
         out.push_str(&stages::html(points, &summary.meanings));
-        out.push_str(&figures::flames_html(&beside.stacks, &summary.command));
+        out.push_str(&figures::flames_html(&links.stacks, &summary.command));
         out.push_str(&functions::html(points));
         out.push_str("</section>\n");
     }
     if !groups.is_empty() {
         let all: Vec<&PointSummary> = summary.points.iter().collect();
         out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
-        out.push_str(&numbers::html(&all, &beside.loads));
+        out.push_str(&numbers::html(&all, &links.loads));
         out.push_str("</section>\n");
         out.push_str(&network::html(&all));
         out.push_str(&streams::html(&all));
@@ -66,7 +66,7 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
         out.push_str(&ports::html(&all, &summary.meanings));
     }
     if summary.ran.is_known() {
-        ran::html(&summary.doorbell_version, &summary.ran, &mut out);
+        software::html(&summary.doorbell_version, &summary.ran, &mut out);
     }
     let of_which = if summary.points.len() > 1 { " of the first load" } else { "" };
     let configuration = format!("Resolved configuration{of_which}");
@@ -75,11 +75,11 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, beside: &Beside) -> St
     out
 }
 
-/// What was offered, in a few words.
+/// A summary of the offered loads.
 fn loads(summary: &RunSummary) -> String {
     match summary.points.as_slice() {
         [] => "no load".to_owned(),
-        // What a transfer is called is no rate.
+        // The rate of a transfer is a name, not a number.
         [point] if point.transfer.is_some() => point.rate.clone(),
         [point] => format!("{} offered", point.rate),
         points => {
@@ -90,7 +90,7 @@ fn loads(summary: &RunSummary) -> String {
     }
 }
 
-/// What differs from the preset, first of all: nobody takes a changed machine for the preset.
+/// The differences from the preset, shown first so that a modified machine is not mistaken for the preset.
 pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
     if summary.changed.is_empty() {
         return;
@@ -115,14 +115,14 @@ pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// Says aloud where drops and losses differ, and what was measured too early.
-fn books(points: &[&PointSummary], out: &mut String) {
+/// Warnings where drops and losses differ, where the measurement began too early, and similar.
+fn warnings(points: &[&PointSummary], out: &mut String) {
     let mut notes = imbalance_notes(points);
     notes.extend(steady::notes(points));
-    notes.extend(notes::own_queue(points));
-    notes.extend(notes::late(points));
+    notes.extend(generator_notes::own_queue(points));
+    notes.extend(generator_notes::late(points));
     notes.extend(captures::notes(points));
-    notes.extend(ports::asked_notes(points));
+    notes.extend(ports::unsupported_notes(points));
     if !notes.is_empty() {
         out.push_str("<div class=\"warning\" role=\"note\">\n");
         for note in notes {
@@ -135,7 +135,7 @@ fn books(points: &[&PointSummary], out: &mut String) {
 fn footer(summary: &RunSummary, out: &mut String) {
     let simulated: f64 = summary.points.iter().map(|p| p.simulated_seconds).sum();
     let host: f64 = summary.points.iter().map(|p| p.host_seconds).sum();
-    let rates = "Rates count frames whose first bit left in the measurement. Gbps are at layer 2, with FCS and without \
+    let rates = "Rates count frames whose first bit was sent in the measurement. Gbps are at layer 2, with FCS and without \
                  preamble and gap. Latency runs from the time a frame was due to the time it was back at the load \
                  generator (for a sink, to the time it was in its memory); percentiles are nearest rank.";
     let cost = format!(

@@ -1,4 +1,4 @@
-//! The page as a browser's parser would see it: balanced, self-contained, escaped, the same each time.
+//! The page as a browser parses it: balanced, self-contained, escaped and deterministic.
 
 use crate::sample;
 use crate::{RunSummary, html};
@@ -6,15 +6,15 @@ use crate::{RunSummary, html};
 /// Elements that have no end tag.
 const VOID: [&str; 2] = ["meta", "link"];
 
-/// The page without its own script, which stands at its end.
+/// The page without its own script, which is at its end.
 fn markup(page: &str) -> String {
     let (before, rest) = page.rsplit_once("<script>").expect("a script");
     let (_, after) = rest.split_once("</script>").expect("an end of the script");
     format!("{before}{after}")
 }
 
-/// Checks that tags nest, and returns all start tags with their attributes. Written for this page's HTML: a `<` that
-/// is text is an error, because the page escapes each.
+/// Checks that tags nest, and returns all start tags with their attributes. Any literal `<` in the text is an
+/// error, because the page escapes them.
 fn tags(page: &str) -> Vec<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut starts = Vec::new();
@@ -91,7 +91,7 @@ fn every_page_is_balanced_and_its_references_resolve() {
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), count, "{name}: an identifier stands twice");
+        assert_eq!(ids.len(), count, "{name}: an identifier occurs twice");
         for tag in &starts {
             for reference in ["aria-labelledby", "aria-describedby"].iter().filter_map(|a| attribute(tag, a))
             {
@@ -102,7 +102,7 @@ fn every_page_is_balanced_and_its_references_resolve() {
 }
 
 #[test]
-fn no_figure_is_drawn_at_a_place_that_is_not_a_number() {
+fn no_coordinate_is_not_a_number() {
     for (name, summary) in pages() {
         let page = html(&summary, "");
         assert!(!markup(&page).contains("NaN") && !page.contains("inf\""), "{name}");
@@ -117,7 +117,7 @@ fn no_figure_is_drawn_at_a_place_that_is_not_a_number() {
 }
 
 #[test]
-fn the_page_loads_nothing_and_runs_nothing_but_its_own_script() {
+fn the_page_loads_nothing_and_runs_only_its_own_script() {
     let page = html(&sample::loads(), "seed = 1\n");
     assert!(page.contains("default-src 'none'") && page.contains("script-src 'sha256-"));
     let page = markup(&page);
@@ -127,7 +127,7 @@ fn the_page_loads_nothing_and_runs_nothing_but_its_own_script() {
 }
 
 #[test]
-fn whatever_the_input_says_stays_text() {
+fn input_text_is_escaped() {
     let evil = "</title></pre><script>alert('1')</script>\"&\0";
     let mut summary = sample::loads();
     let before = tags(&html(&summary, "")).len();
@@ -166,14 +166,14 @@ fn several_loads_are_curves_and_one_load_is_bars() {
 }
 
 #[test]
-fn without_a_round_trip_the_page_says_why_instead_of_drawing() {
+fn without_round_trips_the_page_shows_the_reason() {
     let page = html(&sample::silent(), "");
     assert!(page.contains("No frame came back, so no latency was measured."));
     assert_eq!(page.matches("<svg ").count(), 1);
 }
 
 #[test]
-fn the_page_holds_every_number_the_command_and_the_configuration() {
+fn the_page_contains_all_numbers_the_command_and_the_configuration() {
     let summary = sample::loads();
     let page = html(&summary, "[nic]\nrx_fifo = \"40KiB\"\n");
     for text in [

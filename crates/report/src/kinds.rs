@@ -1,4 +1,4 @@
-//! CPU time by kind: lines for the terminal and a table for the page. A run that was not profiled has neither.
+//! CPU time by kind: lines for the terminal and a table for the page. A run without profiling has neither.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ fn per_kb(cost: &KindCost) -> String {
     cost.misses_per_kb.map_or(NONE.to_owned(), short)
 }
 
-/// The kinds in their order.
+/// A line per kind, in the order of the file.
 pub(crate) fn lines(kinds: &KindFigures, frames: u64, out: &mut String) {
     let _ = writeln!(
         out,
@@ -41,22 +41,22 @@ pub(crate) fn lines(kinds: &KindFigures, frames: u64, out: &mut String) {
     }
 }
 
-/// What the table has no columns for.
+/// Notes on figures without a column.
 fn notes(kinds: &KindFigures) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(frames) = kinds.frames_per_interrupt {
         let sent = kinds.frames_sent as f64 / kinds.interrupts as f64;
         notes.push(format!(
-            "{} interrupts of NICs a second, {} received and {} sent frames an interrupt",
+            "{} NIC interrupts per second, {} received and {} sent frames per interrupt",
             grouped(kinds.interrupts_per_second.round() as u64),
             short(frames),
             short(sent)
         ));
     }
-    // Below, it would be 0.0 %.
+    // A smaller share would display as 0.0 %.
     if kinds.unnamed_share() >= 0.0005 {
         notes.push(format!(
-            "{} % of all cycles are of functions without a name, of a kind by file, program or callers alone",
+            "{} % of all cycles are in functions without a name, classified only by file, program or callers",
             fixed(100.0 * kinds.unnamed_share(), 1)
         ));
     }
@@ -64,22 +64,22 @@ fn notes(kinds: &KindFigures) -> Vec<String> {
 }
 
 /// The table of a machine at a load.
-pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut String) {
+pub(crate) fn html(machine: &str, kinds: &KindFigures, frames: u64, out: &mut String) {
     let _ = write!(
         out,
         "<h3>CPU time by kind at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind\" tabindex=\"0\">\n\
          <table class=\"numbers few profile\">\n<thead><tr>",
-        Esc(whose)
+        Esc(machine)
     );
     let heads = [
         "Kind",
         "share, %",
         "cycles",
-        "cycles a packet",
+        "cycles per packet",
         "instructions",
         "IPC",
         "LLC misses",
-        "LLC misses a KB",
+        "LLC misses per KB",
         "cycles without a name",
     ];
     heads.iter().for_each(|head| {
@@ -111,7 +111,7 @@ pub(crate) fn html(whose: &str, kinds: &KindFigures, frames: u64, out: &mut Stri
     }
 }
 
-/// The shares of each core's cycles, a row a core.
+/// Shares of each core's cycles, one row per core.
 fn by_hart(kinds: &KindFigures, out: &mut String) {
     if kinds.harts.is_empty() {
         return;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_has_a_line_a_kind_and_what_interrupts_did() {
+    fn the_terminal_has_a_line_per_kind_and_the_interrupt_rate() {
         let text = summary_text(&profiled().points[0]);
         let lines: Vec<&str> =
             text.lines().skip_while(|line| !line.contains("LLC miss/KB")).take(6).collect();
@@ -178,21 +178,21 @@ mod tests {
         assert!(lines[1].ends_with("0.250") && lines[3].ends_with(NONE), "{text}");
         assert_eq!(
             lines[4],
-            "  12,345 interrupts of NICs a second, 3.00 received and 1.50 sent frames an interrupt"
+            "  12,345 NIC interrupts per second, 3.00 received and 1.50 sent frames per interrupt"
         );
-        assert!(lines[5].starts_with("  1.0 % of all cycles are of functions without a name"), "{text}");
+        assert!(lines[5].starts_with("  1.0 % of all cycles are in functions without a name"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
         assert!(!summary_text(&sample::loads().points[0]).contains("LLC miss/KB"));
     }
 
     #[test]
-    fn the_page_has_a_row_a_kind_a_figure_and_escapes_names() {
+    fn the_page_has_a_row_per_kind_a_figure_and_escapes_names() {
         let summary = profiled();
         let page = crate::html(&summary, "");
         assert!(page.contains("CPU time by kind at") && page.contains("&lt;driver&gt;"), "{page}");
         assert!(!page.contains("<driver>") && !page.contains("<it>"));
         assert!(page.contains("<figure id=\"kinds-64\">"));
-        assert!(!page.contains("by kind and core"), "of one core there is nothing to tell apart");
+        assert!(!page.contains("by kind and core"), "a single core has no table per core");
         let mut summary = summary;
         let kinds = summary.points[0].kinds.as_mut().unwrap();
         kinds.harts = vec![HartKinds { hart: 1, cycles: 1234, kinds: kinds.kinds[..1].to_vec() }];

@@ -1,4 +1,4 @@
-//! What traces did that were played beside a machine, or beside another trace.
+//! Results of co-running traces, played alongside a machine or another trace.
 
 use std::fmt::Write;
 
@@ -7,36 +7,36 @@ use crate::number::one_line;
 use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PlayedNeighbour, PointSummary, known};
 
-/// What was played beside a machine that executes, at each load.
+/// Page section with the traces played alongside a machine, at each load.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().all(|point| point.beside.is_empty()) {
         return String::new();
     }
     let mut out =
-        String::from("<section aria-labelledby=\"beside\">\n<h2 id=\"beside\">Played beside it</h2>\n");
+        String::from("<section aria-labelledby=\"beside\">\n<h2 id=\"beside\">Co-running traces</h2>\n");
     points.iter().for_each(|point| table(&format!("At {}", point.rate), &point.beside, &mut out));
     out + "</section>\n"
 }
 
-/// The same in the terminal.
+/// The same as lines for the terminal.
 pub(crate) fn lines(point: &PointSummary) -> Vec<String> {
-    lines_of(&point.beside, &format!("Beside it at {}", one_line(&point.rate)))
+    lines_of(&point.beside, &format!("Co-running at {}", one_line(&point.rate)))
 }
 
-/// Of what was played beside what this names.
+/// Terminal lines; `what` is the beginning of each.
 pub(crate) fn lines_of(all: &[PlayedNeighbour], what: &str) -> Vec<String> {
     let line = |next: &PlayedNeighbour| {
         let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
         let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
         format!(
-            "{what}, from core {} on: {file}, {ipc} instructions a cycle ({instructions} in all)",
+            "{what}, from core {} on: {file}, {ipc} instructions per cycle ({instructions} in total)",
             next.first_core
         )
     };
     all.iter().map(line).collect()
 }
 
-/// The table.
+/// Page table of co-running traces.
 pub(crate) fn table(heading: &str, all: &[PlayedNeighbour], out: &mut String) {
     if all.is_empty() {
         return;
@@ -44,8 +44,8 @@ pub(crate) fn table(heading: &str, all: &[PlayedNeighbour], out: &mut String) {
     let _ = write!(
         out,
         "<h3>{0}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"{0}, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Trace</th>\
-         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">A cycle</th>\
-         <th scope=\"col\">Started over</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">IPC</th>\
+         <th scope=\"col\">Restarts</th></tr></thead>\n<tbody>\n",
         Esc(heading)
     );
     for next in all {
@@ -68,7 +68,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn what_was_played_beside_a_machine_stands_on_its_page_and_in_the_terminal() {
+    fn co_running_traces_are_shown_on_the_page_and_in_the_terminal() {
         let mut point = sample::single(0).points.remove(0);
         assert_eq!((html(&[&point]), lines(&point)), (String::new(), Vec::new()));
         point.beside = vec![PlayedNeighbour {
@@ -85,7 +85,7 @@ mod tests {
         );
         assert_eq!(
             lines(&point),
-            ["Beside it at 1Mpps, from core 1 on: <mcf>.xz, 0.250 instructions a cycle (1,234 in all)"]
+            ["Co-running at 1Mpps, from core 1 on: <mcf>.xz, 0.250 instructions per cycle (1,234 in total)"]
         );
     }
 }

@@ -1,4 +1,5 @@
-//! What the members of a network did at each load: nodes, hops, switches' outputs and load generators, a table each.
+//! Results of a network's members at each load: nodes, hops, switch outputs and load generators, one table
+//! each.
 
 use std::fmt::Write;
 
@@ -6,7 +7,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, fixed, grouped, percent};
 use doorbell_results::{NetworkFigures, PointSummary};
 
-/// The section, or nothing for a run of one machine.
+/// The page section; empty for a run of one machine.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let networks: Vec<(&str, &NetworkFigures)> =
         points.iter().filter_map(|point| Some((point.rate.as_str(), point.network.as_ref()?))).collect();
@@ -14,8 +15,8 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
         return String::new();
     }
     let mut out = String::from(
-        "<section aria-labelledby=\"network\">\n<h2 id=\"network\">Hop by hop</h2>\n\
-         <p class=\"facts\">In the measurement, without warm-up and drain. A frame stays in a switch from its last bit in to its last \
+        "<section aria-labelledby=\"network\">\n<h2 id=\"network\">Network</h2>\n\
+         <p class=\"facts\">In the measurement, without warm-up and drain. Residence in a switch lasts from a frame's last bit in to its last \
          bit out.</p>\n",
     );
     for (rate, network) in &networks {
@@ -51,7 +52,12 @@ fn switches(network: &NetworkFigures, out: &mut String) {
         let times = [time(stay.map(|of| of.p50)), time(stay.map(|of| of.p99)), time(stay.map(|of| of.max))];
         (name, [figures, times].concat())
     });
-    table("Output of a switch", &["Queued", "Dropped", "Deepest, B", "p50", "p99", "Maximum"], rows, out);
+    table(
+        "Output of a switch",
+        &["Queued", "Dropped", "Maximum depth, B", "p50", "p99", "Maximum"],
+        rows,
+        out,
+    );
 }
 
 fn generators(network: &NetworkFigures, out: &mut String) {
@@ -79,7 +85,7 @@ fn nodes(network: &NetworkFigures, out: &mut String) {
             vec![timed.to_owned(), grouped(node.instructions), fixed(node.ipc, 3), grouped(dropped)],
         )
     });
-    table("Node", &["Is", "Instructions", "IPC", "Dropped by its NICs"], rows, out);
+    table("Node", &["Model", "Instructions", "IPC", "Dropped by its NICs"], rows, out);
 }
 
 fn table(first: &str, heads: &[&str], rows: impl Iterator<Item = (String, Vec<String>)>, out: &mut String) {
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_are_told_by_name_and_a_run_of_one_machine_has_none() {
+    fn hops_are_listed_by_name_and_a_run_of_one_machine_has_none() {
         let sent = Direction { frames: 12_345, bytes: 1, lost: 6, corrupted: 7 };
         let hop = HopFigures { sent, gbps: 9.5, busy: 0.25, latency_ns: 500.0 };
         let network = NetworkFigures {
@@ -124,9 +130,9 @@ mod tests {
             switches: BTreeMap::new(),
             generators: BTreeMap::new(),
         };
-        let alone = PointSummary::default();
-        assert_eq!(html(&[&alone]), "");
-        let page = html(&[&PointSummary { network: Some(network), ..alone }]);
+        let without = PointSummary::default();
+        assert_eq!(html(&[&without]), "");
+        let page = html(&[&PointSummary { network: Some(network), ..without }]);
         for expected in ["up: a &gt; &lt;b&gt;", "<td>12,345</td>", "<td>9.500</td>", "<td>500 ns</td>"] {
             assert!(page.contains(expected), "no {expected}: {page}");
         }

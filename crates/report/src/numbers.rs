@@ -1,5 +1,5 @@
-//! The table with all numbers of all points. A column a load and a row a measure: runs have few loads and many
-//! measures, and on a phone the names of the measures stay while the loads scroll.
+//! The table with all numbers of all points: one column per load and one row per measure. Runs have few loads
+//! and many measures, and on a phone the names stay visible while the loads scroll.
 
 use std::fmt::Write;
 
@@ -9,24 +9,24 @@ use crate::number::{NONE, fixed, grouped, one_line, percent, rate};
 use crate::steady;
 use doorbell_results::{Confidence, LatencySummary, PointSummary, known};
 
-/// A measure: its name with its unit, and a point's figure.
+/// A measure: its name with the unit, and a point's value.
 type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
 
-/// Letters of a hash that are shown; the rest stands in its title.
+/// Number of characters of a hash that are shown; the rest is in its tooltip.
 const HASH_SHOWN: usize = 12;
 
-/// No more loads than this make a narrow table.
+/// Maximum number of loads for a narrow table.
 const FEW: usize = 3;
 
-/// The table as HTML; `pages` are the loads' own ones, if they have any.
+/// The table as HTML; `pages` are the pages of the individual loads, if there are any.
 pub(crate) fn html(points: &[&PointSummary], pages: &[String]) -> String {
-    // Few columns spread over a whole page would be hard to read along.
+    // A few columns spread over the full page width would be hard to read.
     let class = if points.len() <= FEW { "numbers few" } else { "numbers" };
     let mut out = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"All numbers, table\" tabindex=\"0\">
 \
          <table class=\"{class}\">
-<thead><tr><th scope=\"col\">Asked for</th>",
+<thead><tr><th scope=\"col\">Requested load</th>",
     );
     for (index, point) in points.iter().enumerate() {
         let rate = Esc(&point.rate);
@@ -89,19 +89,19 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
     ]);
     frames.push(row("Lost: timed out", |p| grouped(p.frames_timed_out)));
     frames.push(row("Out of order", |p| grouped(p.frames_reordered)));
-    frames.push(row("Twice", |p| grouped(p.frames_duplicate)));
+    frames.push(row("Duplicates", |p| grouped(p.frames_duplicate)));
     let machine = vec![
         row("Warm-up", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.warmup.as_ref()))),
         row("Settling", |p| steady::cell(p.steady.as_ref().and_then(|steady| steady.settle.as_ref()))),
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
         row("Not steady", |p| p.not_steady.as_deref().map_or(NONE.to_owned(), one_line)),
         row("Instructions", |p| grouped(p.instructions)),
-        row("Instructions a cycle", move |p| optional(known(p.ipc), 3)),
-        row("Instructions a delivered packet", move |p| optional(known(p.instructions_per_frame), 1)),
+        row("Instructions per cycle", move |p| optional(known(p.ipc), 3)),
+        row("Instructions per delivered packet", move |p| optional(known(p.instructions_per_frame), 1)),
         row("Ticks of the guest's timer", move |p| optional(p.timer_ticks.map(|ticks| ticks as f64), 0)),
-        row("Interrupts a second", move |p| optional(p.interrupts_per_second, 0)),
+        row("Interrupts per second", move |p| optional(p.interrupts_per_second, 0)),
         row("Host time, s", |p| fixed(p.host_seconds, 2)),
-        row("Million instructions a host second", move |p| optional(known(p.host_mips), 1)),
+        row("Million instructions per host second", move |p| optional(known(p.host_mips), 1)),
     ];
     [
         ("Load", load),
@@ -126,8 +126,8 @@ fn latency() -> Vec<Row> {
         row("p99.9", |l| Some(l.p99_9)),
         row("p99.99", |l| known(l.p99_99)),
         row("Max", |l| Some(l.max)),
-        variation("Between neighbours, mean", |l| l.mean),
-        variation("Between neighbours, p99", |l| l.p99),
+        variation("Between consecutive frames, mean", |l| l.mean),
+        variation("Between consecutive frames, p99", |l| l.p99),
     ]
 }
 
@@ -135,14 +135,14 @@ fn micros(ns: f64) -> String {
     fixed(ns / 1e3, 3)
 }
 
-/// By how much round trips differ from one frame to the next.
+/// Difference of round trips from one frame to the next.
 fn variation(name: &str, of: fn(&LatencySummary) -> f64) -> Row {
     row(name, move |p| {
         p.delay_variation_ns.as_ref().map_or(NONE.to_owned(), |variation| micros(of(variation)))
     })
 }
 
-/// How far the figures above can be trusted.
+/// Half widths of the confidence intervals of the figures above.
 fn confidence() -> Vec<Row> {
     let row = |name, of: fn(&Confidence) -> Option<String>| {
         row(name, move |p| p.confidence_95.as_ref().and_then(of).unwrap_or(NONE.to_owned()))

@@ -1,8 +1,10 @@
-//! What every page has in common: it is one file that needs no network and no build, and forbids itself to load anything. It can be read
-//! and printed without its script, which makes its plots and tables ones to work with.
+//! Common parts of all pages. A page is a single file that needs no network and no build, and its policy
+//! forbids loading anything. It can be read and printed without its script, which adds interactive plots and
+//! tables.
 //!
-//! The script is ours, over the drawings that stand in the page anyway. A library of plots (uPlot was looked at) would draw each a second
-//! time, on a canvas: nothing there for a keyboard, a screen reader, a printer or a file that scales, which all have the drawing.
+//! The script is our own and works on the drawings that are in the page anyway. A plot library (uPlot was
+//! considered) would draw each plot a second time, on a canvas, which does not support keyboards, screen
+//! readers, printers or scaling, unlike the drawing.
 
 use std::fmt::{Display, Write};
 use std::sync::LazyLock;
@@ -24,7 +26,8 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// Nothing is loaded from anywhere; the style stands in the page, the (empty) icon in its address, and no script runs but this one.
+/// Nothing is loaded: the style is in the page, the (empty) icon is in its own URL, and only this script may
+/// run.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = base64(&Sha256::digest(SCRIPT));
     format!("default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{hash}'")
@@ -44,32 +47,32 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// What a page has beside its summary. Other pages are addresses from where it lies.
+/// Related pages and files of a page. Other pages are given relative to it.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
-    /// The page that it is a part of, and what that is called.
+pub struct PageLinks {
+    /// The page that contains it, and the title of that page.
     pub up: Option<(String, String)>,
-    /// Of several loads, the page of each.
+    /// Pages of the individual loads, if there are several.
     pub loads: Vec<String>,
-    /// Folded stacks (`functions.folded`), each with whose they are where there are several nodes.
+    /// Folded stacks (`functions.folded`), each with the name of its node if there are several.
     pub stacks: Vec<(String, String)>,
 }
 
-impl Beside {
-    /// What a part has of what lies `depth` folders above.
-    pub fn up(depth: usize, name: &str) -> Beside {
+impl PageLinks {
+    /// Links of a page whose parent page is `depth` folders above.
+    pub fn up(depth: usize, name: &str) -> PageLinks {
         let up = Some((format!("{}report.html", "../".repeat(depth)), name.to_owned()));
-        Beside { up, ..Beside::default() }
+        PageLinks { up, ..PageLinks::default() }
     }
 }
 
-/// Begins a page called `name`, of a `kind`, with facts in a line below its name.
+/// Begins a page with the title `name`; `facts` are in a line below it.
 pub(crate) fn begin(name: &str, kind: &str, facts: &[&str]) -> String {
-    begin_with(name, kind, facts, &Beside::default())
+    begin_with(name, kind, facts, &PageLinks::default())
 }
 
-/// The same of a page that may be a part of another.
-pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], beside: &Beside) -> String {
+/// The same for a page that may have a parent page.
+pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], links: &PageLinks) -> String {
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,
@@ -83,7 +86,7 @@ pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], beside: &Beside
         Esc(name)
     );
     let facts: Vec<String> = facts.iter().map(|fact| Esc(fact).to_string()).collect();
-    let up = beside.up.as_ref().map_or(String::new(), |(page, name)| {
+    let up = links.up.as_ref().map_or(String::new(), |(page, name)| {
         format!("<p class=\"up\"><a href=\"{}\">\u{2191} {}</a></p>\n", Esc(page), Esc(name))
     });
     let _ = writeln!(
@@ -96,11 +99,11 @@ pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], beside: &Beside
     out
 }
 
-/// The command and the configuration: all that is needed to have this again.
+/// The command and the configuration: everything needed to reproduce the page.
 pub(crate) fn provenance(command: &str, what: &str, config: &str, out: &mut String) {
     let _ = write!(
         out,
-        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">How this was made</h2>\n\
+        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">Command and configuration</h2>\n\
          <pre class=\"command\">{}</pre>\n\
          <details>\n<summary>{what}</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
         Esc(command),
@@ -124,13 +127,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_as_the_rfc_has_it() {
+    fn base64_matches_the_rfcs_examples() {
         let encoded = [&b""[..], b"f", b"fo", b"foo", b"foob", b"fooba", b"foobar"].map(base64);
         assert_eq!(encoded, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
     }
 
     #[test]
-    fn the_script_is_the_only_one_that_the_page_lets_run_and_cannot_end_its_element() {
+    fn only_the_page_script_may_run_and_it_contains_no_end_tag() {
         let mut page = begin("a", "run", &[]);
         end(&[], &mut page);
         let script = page.split("<script>").nth(1).and_then(|rest| rest.split("</script>").next());

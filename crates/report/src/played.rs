@@ -1,15 +1,15 @@
-//! A played trace: lines for the terminal, a page. What only load generators know (offered loads, round trips, what was lost) is not
-//! there, since nothing was offered.
+//! Report of a played trace: lines for the terminal, and a page. Figures that only a load generator has
+//! (offered load, round trips, losses) are absent.
 
 use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::headline::{self, Card};
 use crate::number::{NONE, duration_s, fixed, grouped, one_line, rate, short};
-use crate::{cores, figures, functions, neighbours, page, ran, text, timing};
+use crate::{cores, figures, functions, neighbours, page, software, text, timing};
 use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
 
-/// The point and what was played, if it is one.
+/// The point and its playback figures, if the run played a trace.
 pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
     match summary.points.as_slice() {
         [point] => Some((point, point.played.as_ref()?)),
@@ -29,22 +29,23 @@ fn percent(value: Option<f64>) -> String {
     value.map_or(NONE.to_owned(), |share| fixed(100.0 * share, 1))
 }
 
-/// The pace at which nothing else is told.
+/// The rate name of playback at the recorded times.
 const AS_RECORDED: &str = "as recorded";
 
-/// A measure: its heading and name, with the unit, and its figure.
+/// A measure: its heading, its name with the unit, and its value.
 type Measure = (&'static str, &'static str, String);
 
-/// Of each group of the timing models' figures that everybody wants to see, which, under what name, and whether it is a share.
+/// The main figures of the timing models: heading, name, group and key in the file, and whether the value is
+/// a share.
 const MODELS: [(&str, &str, &str, &str, bool); 25] = [
     ("Top-down, %", "retiring", "top-down", "retiring", true),
     ("Top-down, %", "bad speculation", "top-down", "bad_speculation", true),
     ("Top-down, %", "frontend bound", "top-down", "frontend_bound", true),
     ("Top-down, %", "backend bound", "top-down", "backend_bound", true),
-    ("Misses a thousand instructions", "L1I", "L1I", "mpki", false),
-    ("Misses a thousand instructions", "L1D", "L1D", "mpki", false),
-    ("Misses a thousand instructions", "L2", "L2", "mpki", false),
-    ("Misses a thousand instructions", "LLC", "LLC", "mpki", false),
+    ("Misses per 1000 instructions", "L1I", "L1I", "mpki", false),
+    ("Misses per 1000 instructions", "L1D", "L1D", "mpki", false),
+    ("Misses per 1000 instructions", "L2", "L2", "mpki", false),
+    ("Misses per 1000 instructions", "LLC", "LLC", "mpki", false),
     ("Access time, cycles", "all accesses", "access time", "access_cycles", false),
     ("Access time, cycles", "loads", "access time", "load_cycles", false),
     ("Access time, cycles", "loads of network data", "access time", "network_load_cycles", false),
@@ -52,58 +53,58 @@ const MODELS: [(&str, &str, &str, &str, bool); 25] = [
     ("DRAM", "written, Gbps", "DRAM", "write_gbps", false),
     ("DRAM", "row hits, %", "DRAM", "row_hit_rate", true),
     (
-        "Direct cache access, lines a packet",
+        "Direct cache access, lines per packet",
         "updated in the LLC",
         "direct cache access",
         "updates_per_packet",
         false,
     ),
     (
-        "Direct cache access, lines a packet",
+        "Direct cache access, lines per packet",
         "allocated",
         "direct cache access",
         "allocations_per_packet",
         false,
     ),
     (
-        "Direct cache access, lines a packet",
+        "Direct cache access, lines per packet",
         "written to cores\u{2019} L2",
         "direct cache access",
         "to_l2_per_packet",
         false,
     ),
     (
-        "Direct cache access, lines a packet",
+        "Direct cache access, lines per packet",
         "written to memory",
         "direct cache access",
         "to_memory_per_packet",
         false,
     ),
-    ("Direct cache access, lines a packet", "left unused", "direct cache access", "leaks_per_packet", false),
     (
-        "Direct cache access, lines a packet",
-        "taken from cores\u{2019} own caches",
+        "Direct cache access, lines per packet",
+        "evicted before use",
+        "direct cache access",
+        "leaks_per_packet",
+        false,
+    ),
+    (
+        "Direct cache access, lines per packet",
+        "invalidated in cores\u{2019} private caches",
         "direct cache access",
         "private_invalidations_per_packet",
         false,
     ),
+    ("Merges into LLC MSHRs, per packet", "by cores", "direct cache access", "core_merges_per_packet", false),
     (
-        "Miss registers of the LLC joined, a packet",
-        "by cores",
-        "direct cache access",
-        "core_merges_per_packet",
-        false,
-    ),
-    (
-        "Miss registers of the LLC joined, a packet",
+        "Merges into LLC MSHRs, per packet",
         "by devices",
         "direct cache access",
         "device_merges_per_packet",
         false,
     ),
-    ("PCI Express, bytes a packet", "up", "PCI Express", "up_bytes_per_packet", false),
-    ("PCI Express, bytes a packet", "down", "PCI Express", "down_bytes_per_packet", false),
-    ("PCI Express, bytes a packet", "payload", "PCI Express", "payload_bytes_per_packet", false),
+    ("PCI Express, bytes per packet", "up", "PCI Express", "up_bytes_per_packet", false),
+    ("PCI Express, bytes per packet", "down", "PCI Express", "down_bytes_per_packet", false),
+    ("PCI Express, bytes per packet", "payload", "PCI Express", "payload_bytes_per_packet", false),
 ];
 
 fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
@@ -117,52 +118,52 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
         ("Trace", "in, Gbps (layer 2)", rate(played.in_gbps)),
         ("Trace", "out, Gbps (layer 2)", rate(played.out_gbps)),
         ("Trace", "instructions", grouped(point.instructions)),
-        ("Trace", "instructions of warm-up before them", grouped(played.warmup_instructions)),
-        ("Trace", "instructions a packet", number(known(point.instructions_per_frame))),
+        ("Trace", "warm-up instructions before them", grouped(played.warmup_instructions)),
+        ("Trace", "instructions per packet", number(known(point.instructions_per_frame))),
         (
-            "Pace",
-            "instructions a cycle, sleep left out",
+            "Speed",
+            "instructions per cycle, excluding sleep",
             known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
         ),
-        ("Pace", "cycles", grouped(played.cycles)),
-        ("Pace", "of these asleep or waiting", grouped(played.cycles_asleep)),
-        ("Pace", "cycles a packet", per_frame(played.cycles - played.cycles_asleep.min(played.cycles))),
-        ("Pace", "simulated, ms", fixed(point.simulated_seconds * 1e3, 3)),
-        ("Pace", "waits for a device\u{2019}s write", grouped(played.waits)),
-        ("Pace", "they took, µs", fixed(played.waited_us, 3)),
-        ("Recorded batches", "frames a doorbell, mean", number(played.frames_a_batch)),
+        ("Speed", "cycles", grouped(played.cycles)),
+        ("Speed", "of these, asleep or waiting", grouped(played.cycles_asleep)),
+        ("Speed", "cycles per packet", per_frame(played.cycles - played.cycles_asleep.min(played.cycles))),
+        ("Speed", "simulated, ms", fixed(point.simulated_seconds * 1e3, 3)),
+        ("Speed", "waits for a device\u{2019}s write", grouped(played.waits)),
+        ("Speed", "time of these waits, µs", fixed(played.waited_us, 3)),
+        ("Recorded batches", "frames per doorbell, mean", number(played.frames_a_batch)),
         ("Recorded batches", "largest", grouped(played.largest_batch)),
         ("DMA", "bytes written", grouped(played.dma_written_bytes)),
         ("DMA", "bytes read", grouped(played.dma_read_bytes)),
     ];
     if point.drops.nic_other > 0 {
         let percent = fixed(100.0 * point.drop_rate, 1);
-        all.push(("When recorded", "frames dropped by the NIC", grouped(point.drops.nic_other)));
-        all.push(("When recorded", "of those that arrived, %", percent));
+        all.push(("At recording time", "frames dropped by the NIC", grouped(point.drops.nic_other)));
+        all.push(("At recording time", "share of arrived frames, %", percent));
     }
     if played.pace != AS_RECORDED {
         let latency = |of: fn(&LatencySummary) -> f64| number(played.answer_latency_ns.as_ref().map(of));
         all.extend([
-            ("At this pace", "frames offered", grouped(point.frames_offered)),
-            ("At this pace", "offered, Mpps", rate(point.offered_mpps)),
-            ("At this pace", "frames delivered", grouped(point.frames_delivered)),
-            ("At this pace", "delivered, Mpps", rate(point.delivered_mpps)),
-            ("At this pace", "dropped, as no descriptor was free", grouped(played.ring_drops)),
-            ("At this pace", "from arrival to answer, p50, ns", latency(|latency| latency.p50)),
-            ("At this pace", "the same, p99, ns", latency(|latency| latency.p99)),
-            ("At this pace", "instructions of empty polls left out", grouped(played.left_out_instructions)),
+            ("At this rate", "frames offered", grouped(point.frames_offered)),
+            ("At this rate", "offered, Mpps", rate(point.offered_mpps)),
+            ("At this rate", "frames delivered", grouped(point.frames_delivered)),
+            ("At this rate", "delivered, Mpps", rate(point.delivered_mpps)),
+            ("At this rate", "dropped without a free descriptor", grouped(played.ring_drops)),
+            ("At this rate", "from arrival to answer, p50, ns", latency(|latency| latency.p50)),
+            ("At this rate", "from arrival to answer, p99, ns", latency(|latency| latency.p99)),
+            ("At this rate", "omitted empty-poll instructions", grouped(played.left_out_instructions)),
         ]);
     }
     for (heading, name, group, key, share) in MODELS {
         let value = figure(point, group, key);
-        // What is a frame's has no meaning where there are none, and what only a link has none where there is none.
+        // Per-packet figures are absent if there are no packets, and link figures if there is no link.
         if value.is_some() {
             all.push((heading, name, if share { percent(value) } else { number(value) }));
         }
     }
     if played.frames_in + played.frames_out == 0 && played.dma_read_bytes + played.dma_written_bytes == 0 {
-        // No device did anything.
-        let of_devices = ["frame", "Gbps (layer 2)", "device\u{2019}s write", "they took", "bytes "];
+        // No device was active.
+        let of_devices = ["frame", "Gbps (layer 2)", "device\u{2019}s write", "these waits", "bytes "];
         let silent = |heading: &str, name: &str| {
             heading != "DRAM" && of_devices.iter().any(|part| name.contains(part))
         };
@@ -171,7 +172,7 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
     all
 }
 
-/// What is shown of the CPI stack: its largest parts.
+/// The largest parts of the CPI stack.
 fn cpi(point: &PointSummary) -> Vec<(String, f64)> {
     const LARGEST: usize = 6;
     let groups = point.timing.as_ref().map_or(&[][..], |timing| &timing.0);
@@ -186,7 +187,7 @@ fn cpi(point: &PointSummary) -> Vec<(String, f64)> {
     parts
 }
 
-/// The terminal's view.
+/// The terminal output.
 pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedFigures) -> String {
     let mut out = text::title(summary);
     for trace in &summary.ran.traces {
@@ -209,16 +210,16 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
     let parts: Vec<String> =
         cpi(point).iter().map(|(name, cycles)| format!("{name} {}", fixed(*cycles, 3))).collect();
     if !parts.is_empty() {
-        let _ = writeln!(out, "\nCycles an instruction went into: {}", parts.join(", "));
+        let _ = writeln!(out, "\nCycles per instruction by cause: {}", parts.join(", "));
     }
-    for line in neighbours::lines_of(&played.neighbours, "Beside it") {
+    for line in neighbours::lines_of(&played.neighbours, "Co-running") {
         let _ = writeln!(out, "\n{line}");
     }
     out.push_str(&text::profile_text(point));
     let host = known(point.host_mips).map_or(NONE.to_owned(), short);
     let _ = writeln!(
         out,
-        "\n{} of host time, {host} million instructions a second.",
+        "\n{} of host time, {host} million instructions per second.",
         duration_s(point.host_seconds)
     );
     out
@@ -241,21 +242,21 @@ pub(crate) fn html(
     point: &PointSummary,
     played: &PlayedFigures,
     config_toml: &str,
-    beside: &page::Beside,
+    links: &page::PageLinks,
 ) -> String {
     let (preset, version) =
         (format!("preset {}", summary.preset), format!("version {}", summary.doorbell_version));
     let names: Vec<&str> = summary.ran.traces.iter().map(|trace| trace.file.as_str()).collect();
     let (name, pace) = (names.join(", "), format!("played {}", played.pace));
     let name = if name.is_empty() { summary.benchmark.clone() } else { name };
-    let mut out = page::begin_with(&name, "trace", &[&pace, &preset, &version], beside);
+    let mut out = page::begin_with(&name, "trace", &[&pace, &preset, &version], links);
     crate::html::changes(summary, &mut out);
     traces(&summary.ran.traces, &mut out);
-    out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">What it came to</h2>\n");
+    out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">Results</h2>\n");
     out.push_str(&headline::html(&cards(point, played)));
     out.push_str(&figures::played_html(point, &summary.command));
-    neighbours::table("Played beside it", &played.neighbours, &mut out);
-    out.push_str(&figures::flames_html(&beside.stacks, &summary.command));
+    neighbours::table("Co-running traces", &played.neighbours, &mut out);
+    out.push_str(&figures::flames_html(&links.stacks, &summary.command));
     out.push_str(&functions::html(&[point]));
     out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
     numbers(point, played, &mut out);
@@ -263,11 +264,11 @@ pub(crate) fn html(
     out.push_str(&timing::html(&[point], &summary.meanings));
     out.push_str(&cores::html(&[point]));
     if summary.ran.is_known() {
-        ran::html(&summary.doorbell_version, &summary.ran, &mut out);
+        software::html(&summary.doorbell_version, &summary.ran, &mut out);
     }
     page::provenance(&summary.command, "Resolved configuration", config_toml, &mut out);
-    let rates = "A trace\u{2019}s instructions stay what they were, whatever the configuration: a program that polls would find \
-                 other bursts. Gbps are at layer 2, with FCS. A frame stands for one of the direction that has more of them.";
+    let rates = "A trace\u{2019}s instructions do not depend on the configuration: a polling program would find \
+                 different bursts. Gbps are at layer 2, with FCS. Per-packet figures use the direction with more frames.";
     let cost = format!(
         "{} of simulated time measured; {} of host time.",
         duration_s(point.simulated_seconds),
@@ -279,7 +280,7 @@ pub(crate) fn html(
 
 fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
     let mut all = vec![Card {
-        name: "Instructions a cycle",
+        name: "Instructions per cycle",
         value: known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
         unit: "",
         note: format!("{} instructions, {} cycles", grouped(point.instructions), grouped(played.cycles)),
@@ -292,7 +293,7 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
             grouped(played.frames_out)
         );
         if point.drops.nic_other > 0 {
-            note += &format!("; {} more were lost when it was recorded", grouped(point.drops.nic_other));
+            note += &format!("; {} more were lost during recording", grouped(point.drops.nic_other));
         }
         all.push(Card { name: "Network", value: rate(played.in_gbps), unit: "Gbps in", note });
     }
@@ -300,7 +301,7 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
         name: "Misses of the LLC",
         value: number(figure(point, "LLC", "mpki")),
         unit: "",
-        note: "a thousand instructions".to_owned(),
+        note: "per 1000 instructions".to_owned(),
     });
     let network = figure(point, "access time", "network_load_cycles");
     all.push(Card {
@@ -325,10 +326,10 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
     all
 }
 
-/// What tells a trace from another: a row's name, and a trace's cell.
-type Told = (&'static str, fn(&PlayedTrace) -> String);
+/// A property that distinguishes traces: name of the row, and the function that formats a trace's cell.
+type TraceRow = (&'static str, fn(&PlayedTrace) -> String);
 
-const TOLD: [Told; 7] = [
+const TRACE_ROWS: [TraceRow; 7] = [
     ("Bytes", |trace| grouped(trace.bytes)),
     ("XXH3-128", |trace| trace.xxh3.clone()),
     ("Recorded", |trace| trace.recorded.clone()),
@@ -338,17 +339,17 @@ const TOLD: [Told; 7] = [
     ("Instructions", |trace| grouped(trace.instructions)),
 ];
 
-/// The traces, a column each.
+/// The traces, one column each.
 fn traces(all: &[PlayedTrace], out: &mut String) {
     out.push_str(
-        "<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">What was played</h2>\n<div class=\"scroll\">\n\
+        "<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">Traces</h2>\n<div class=\"scroll\">\n\
          <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">File</th>",
     );
     for trace in all {
         let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&trace.file));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (name, of) in TOLD {
+    for (name, of) in TRACE_ROWS {
         let cells: String = all.iter().map(|trace| format!("<td>{}</td>", Esc(&of(trace)))).collect();
         let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th>{cells}</tr>");
     }
@@ -412,12 +413,12 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_shows_what_was_played_and_nothing_that_is_not_known() {
+    fn the_terminal_shows_playback_figures_and_no_missing_ones() {
         let text = crate::table(&played());
         for part in [
             "a<b>.dbt: ",
             "Played as recorded, to its end.",
-            "Cycles an instruction went into: base 0.260, l2 0.100\n",
+            "Cycles per instruction by cause: base 0.260, l2 0.100\n",
             "4.250",
         ] {
             assert!(text.contains(part), "no {part}: {text}");
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_has_what_was_played_beside_it_as_the_page_has() {
+    fn the_terminal_and_the_page_list_co_running_traces() {
         let mut summary = played();
         let figures = summary.points[0].played.as_mut().unwrap();
         figures.neighbours = vec![doorbell_results::PlayedNeighbour {
@@ -442,13 +443,13 @@ mod tests {
             rounds: 2,
         }];
         let text = crate::table(&summary);
-        let line = "Beside it, from core 1 on: mcf.xz, 0.250 instructions a cycle (1,234 in all)\n";
+        let line = "Co-running, from core 1 on: mcf.xz, 0.250 instructions per cycle (1,234 in total)\n";
         assert!(text.contains(line), "{text}");
         assert!(crate::html(&summary, "").contains("mcf.xz"));
     }
 
     #[test]
-    fn nothing_is_said_of_frames_where_no_device_did_anything() {
+    fn frame_figures_are_absent_if_no_device_was_active() {
         let mut summary = played();
         let figures = summary.points[0].played.as_mut().unwrap();
         (figures.frames_in, figures.in_gbps) = (0, 0.0);
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_the_traces_hash_and_no_section_of_load_generators() {
+    fn the_page_has_the_trace_hash_and_no_load_generator_section() {
         let page = crate::html(&played(), "[core]\n");
         for part in
             ["<h1>a&lt;b&gt;.dbt</h1>", "<td>feed</td>", "Where cycles and bytes went", "Top-down", "5.25"]

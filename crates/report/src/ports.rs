@@ -1,6 +1,6 @@
-//! What each port counted in the measurement: the NIC's statistics registers, its drop causes, its DMA, and the load
-//! generator's books. A section for each port, folded but for its title, with a column a load. Figures that are
-//! zero at every load are only named.
+//! Counters of each port in the measurement: the NIC's statistics registers, drop causes and DMA, and the
+//! load generator's counts. One collapsible section per port, with one column per load. Counters that are
+//! zero at every load are only listed by name.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,16 +9,16 @@ use crate::escape::Esc;
 use crate::number::{grouped, one_line};
 use doorbell_results::{FigureGroup, PointSummary, PortFigures};
 
-/// The section with all ports, or nothing for a run that has no such figures.
+/// The section with all ports; empty for a run without such counters.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
     let ports = points.iter().map(|point| point.ports.len()).max().unwrap_or(0);
     if ports == 0 {
         return String::new();
     }
     let mut out = String::from(
-        "<section aria-labelledby=\"ports\">\n<h2 id=\"ports\">What the NICs counted</h2>\n\
+        "<section aria-labelledby=\"ports\">\n<h2 id=\"ports\">NIC counters</h2>\n\
          <p class=\"facts\">In the measurement, without warm-up and drain. Registers have the manual\u{2019}s names; \
-         what the guest read from them, and so cleared, is counted here all the same.</p>\n",
+         counts that the guest cleared by reading a register are included.</p>\n",
     );
     for port in 0..ports {
         let _ = writeln!(out, "<details class=\"port\">\n<summary>Port {port}</summary>");
@@ -38,12 +38,12 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
     out
 }
 
-/// What the guest's software asked of each port's card that the model has not, once each.
-pub(crate) fn asked_notes(points: &[&PointSummary]) -> Vec<String> {
+/// Features that guest software requested of a port's NIC and that are not modelled, without repetition.
+pub(crate) fn unsupported_notes(points: &[&PointSummary]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut add = |of: &str, ports: &[PortFigures]| {
-        for (port, line) in ports.iter().enumerate().flat_map(each_asked) {
-            let note = format!("{of}ort {port}, asked for in vain: {line}.");
+        for (port, line) in ports.iter().enumerate().flat_map(each_unsupported) {
+            let note = format!("{of}ort {port}, not modelled: {line}.");
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -58,12 +58,12 @@ pub(crate) fn asked_notes(points: &[&PointSummary]) -> Vec<String> {
     notes
 }
 
-/// The same of one point, a line each.
-pub fn asked_text(point: &PointSummary) -> String {
-    asked_notes(&[point]).iter().map(|note| one_line(note) + "\n").collect()
+/// The same for one point, one line each.
+pub fn unsupported_text(point: &PointSummary) -> String {
+    unsupported_notes(&[point]).iter().map(|note| one_line(note) + "\n").collect()
 }
 
-fn each_asked((port, figures): (usize, &PortFigures)) -> impl Iterator<Item = (usize, &str)> {
+fn each_unsupported((port, figures): (usize, &PortFigures)) -> impl Iterator<Item = (usize, &str)> {
     figures.asked_in_vain.iter().map(move |line| (port, line.as_str()))
 }
 
@@ -133,20 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn what_software_asks_for_in_vain_is_said_once_for_a_port() {
+    fn requests_for_unmodelled_features_are_reported_once_per_port() {
         let mut summary = sample::loads();
         for point in &mut summary.points {
-            let asked_in_vain = vec!["MRQC = 0x3 asks for pools, which the model has not".to_owned()];
+            let asked_in_vain = vec!["MRQC = 0x3 requests queue pools".to_owned()];
             point.ports = vec![PortFigures::default(), PortFigures { asked_in_vain, ..port(1, 2) }];
         }
-        let notes = asked_notes(&summary.points.iter().collect::<Vec<_>>());
-        assert_eq!(notes, ["Port 1, asked for in vain: MRQC = 0x3 asks for pools, which the model has not."]);
+        let notes = unsupported_notes(&summary.points.iter().collect::<Vec<_>>());
+        assert_eq!(notes, ["Port 1, not modelled: MRQC = 0x3 requests queue pools."]);
         assert!(crate::table(&summary).contains(&notes[0]) && crate::html(&summary, "").contains(&notes[0]));
-        assert_eq!(asked_text(&summary.points[0]), format!("{}\n", notes[0]), "without a table, too");
+        assert_eq!(unsupported_text(&summary.points[0]), format!("{}\n", notes[0]), "also without a table");
     }
 
     #[test]
-    fn each_port_has_a_table_with_a_column_a_load_and_zeros_are_only_named() {
+    fn each_port_has_a_table_with_a_column_per_load_and_zeros_are_only_named() {
         let mut summary = sample::loads();
         summary.points.truncate(2);
         summary.points[0].ports = vec![port(1_234, 0), port(77, 0)];
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_summary_without_ports_has_no_such_section() {
         let mut summary = sample::single(0);
-        assert!(!crate::html(&summary, "").contains("What the NICs counted"));
+        assert!(!crate::html(&summary, "").contains("NIC counters"));
         summary.points[0].ports = vec![port(1, 2)];
-        assert!(crate::html(&summary, "").contains("What the NICs counted"));
+        assert!(crate::html(&summary, "").contains("NIC counters"));
     }
 }

@@ -1,5 +1,5 @@
-//! What each queue of each port did at each load, where a card has several: the frames that RSS and filters gave it, those that it lost, and
-//! those that it sent.
+//! Results of each queue of each port at each load, for NICs with several queues: frames steered to it by RSS
+//! and filters, lost frames, and sent frames.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
-/// Frames that filters and hash gave a queue.
+/// Counter of the frames steered to a queue by filters and hash.
 const OFFERED: &str = "rx_offered";
-/// A column's head, and its counter.
+/// Head of a column, and its counter.
 const COLUMNS: [(&str, &str); 6] = [
     ("Offered", OFFERED),
     ("Delivered", "rx_delivered"),
@@ -18,38 +18,38 @@ const COLUMNS: [(&str, &str); 6] = [
     ("Lost: TX", "rx_drop_tx"),
     ("Sent", "tx_frames"),
 ];
-/// The section, or nothing where no port used more than one queue.
+/// The section; empty if no port used more than one queue.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().flat_map(|point| &point.ports).all(|port| port.queues.len() < 2) {
         return String::new();
     }
     let mut out = String::from(
-        "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Queue by queue</h2>\n\
-         <p class=\"facts\">Frames in the measurement, of each queue that was on: those that RSS and filters gave it, and those of them that \
-         were lost, by cause.</p>\n\
+        "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Results per queue</h2>\n\
+         <p class=\"facts\">Frames in the measurement, per enabled queue: frames that RSS and filters steered to it, and lost frames \
+         by cause.</p>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Queues, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
     );
     for (head, _) in COLUMNS {
         let _ = write!(out, "<th scope=\"col\">{head}</th>");
     }
-    out.push_str("<th scope=\"col\">Of the port's, %</th></tr></thead>\n<tbody>\n");
+    out.push_str("<th scope=\"col\">Share of the port, %</th></tr></thead>\n<tbody>\n");
     for point in points {
         for (number, port) in point.ports.iter().enumerate() {
             port.queues.iter().for_each(|queue| row(&point.rate, (number, port), queue, &mut out));
         }
     }
     out.push_str("</tbody>\n</table></div>\n");
-    ways(points, &mut out);
+    stage_table(points, &mut out);
     out.push_str("</section>\n");
     out
 }
 
-/// Where the frames of each queue and core spent their time.
-fn ways(points: &[&PointSummary], out: &mut String) {
+/// Stages of the latency of each queue's and core's frames.
+fn stage_table(points: &[&PointSummary], out: &mut String) {
     let Some(first) = points.iter().flat_map(|point| &point.latency_stages_by_queue).next() else { return };
     out.push_str(
-        "<p class=\"facts\">Means of the stages of frames by the queue that they came in by and the core that had them sent, in µs.</p>\n\
+        "<p class=\"facts\">Mean stage times, by receive queue and by the core that sent the frames, in µs.</p>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Stages by queue, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Core</th><th scope=\"col\">Load</th>\
          <th scope=\"col\">Frames</th>",
@@ -59,15 +59,15 @@ fn ways(points: &[&PointSummary], out: &mut String) {
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for point in points {
-        for way in &point.latency_stages_by_queue {
-            let hart = way.hart.map_or(NONE.to_owned(), |hart| hart.to_string());
-            let (queue, port, frames) = (way.queue, way.port, grouped(way.frames));
+        for entry in &point.latency_stages_by_queue {
+            let hart = entry.hart.map_or(NONE.to_owned(), |hart| hart.to_string());
+            let (queue, port, frames) = (entry.queue, entry.port, grouped(entry.frames));
             let _ = write!(
                 out,
                 "<tr><th scope=\"row\">{queue}</th><td>{port}</td><td>{hart}</td><td>{}</td><td>{frames}</td>",
                 Esc(&point.rate)
             );
-            for stage in &way.stages_ns {
+            for stage in &entry.stages_ns {
                 let _ = write!(out, "<td>{}</td>", fixed(stage.mean / 1e3, 3));
             }
             out.push_str("</tr>\n");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_queues_has_a_row_and_one_alone_has_no_table() {
+    fn several_queues_have_a_row_each_and_a_single_queue_has_no_table() {
         let of = |queues: Vec<QueueFigures>| PointSummary {
             ports: vec![PortFigures { queues, ..PortFigures::default() }],
             ..PointSummary::default()

@@ -1,5 +1,5 @@
-//! What a person reads of a reproduced paper: each claim beside what was measured, then each figure's plots. As a page, and
-//! as text for a document.
+//! Report of a reproduced paper: each claim with the measured value, then the plots of each figure. As a
+//! page, and as text for a document.
 
 use std::fmt::Write;
 
@@ -12,58 +12,58 @@ use crate::page;
 /// A reproduced paper.
 #[derive(Clone, Debug)]
 pub struct ReproductionPage {
-    /// What it is called.
+    /// Name of the study.
     pub name: String,
-    /// A few words each on what was done.
+    /// Short facts on the run.
     pub facts: Vec<String>,
-    /// The command that made this.
+    /// The command that created the page.
     pub command: String,
-    /// Its figures.
+    /// The figures.
     pub figures: Vec<ReproducedFigure>,
-    /// What is to be said aloud, such as points that are missing.
+    /// Warnings, for example about missing points.
     pub warnings: Vec<String>,
 }
 
 /// A figure.
 #[derive(Clone, Debug, Default)]
 pub struct ReproducedFigure {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What is measured.
+    /// Description of the measurement.
     pub about: String,
-    /// What the paper says of it, and what is so.
+    /// The paper's claims and their verdicts.
     pub claims: Vec<ClaimRow>,
-    /// What is drawn.
+    /// The plots.
     pub plots: Vec<ExperimentPlot>,
-    /// Its parts, and each one's page with all points.
+    /// The parts: name, and path of the page with all points.
     pub parts: Vec<(String, String)>,
 }
 
 /// A claim.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimRow {
-    /// What the paper says.
+    /// The claim.
     pub says: String,
-    /// Its number, and ours, with the unit.
+    /// The paper's number.
     pub paper: Option<f64>,
-    /// See above.
+    /// Our value.
     pub ours: Option<f64>,
-    /// The interval in which ours confirms it.
+    /// Interval in which our value confirms the claim.
     pub interval: Option<[f64; 2]>,
-    /// The unit of all.
+    /// Unit of these numbers.
     pub unit: String,
     /// The verdict in a word or two.
     pub verdict: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Where the claim was read.
+    /// Source of the claim.
     pub source: String,
 }
 
 const HEADS: [&str; 7] = ["Claim", "Paper", "Here", "Confirmed from – to", "Verdict", "Why", "Read in"];
-/// Digits of our numbers and of intervals.
+/// Number of significant digits of our values and of intervals.
 const DIGITS: i32 = 3;
 
 impl ClaimRow {
@@ -84,7 +84,7 @@ impl ClaimRow {
         })
     }
 
-    /// The claim with its numbers, in a line.
+    /// The claim with its numbers, on one line.
     pub fn in_words(&self) -> String {
         let number = |name: &str, value: Option<f64>| {
             value.map_or_else(String::new, |value| format!("; {name} {}", self.number(value)))
@@ -97,7 +97,7 @@ impl ClaimRow {
         format!("{}{}{}{interval}", self.says, number("paper", self.paper), number("here", self.ours))
     }
 
-    /// A gain has its sign.
+    /// Formats a number with its unit; a gain has a sign.
     fn number(&self, value: f64) -> String {
         format!("{} {}", signed(value, self.is_gain()), self.unit).trim_end().to_owned()
     }
@@ -116,7 +116,7 @@ fn signed(value: f64, with_plus: bool) -> String {
     format!("{sign}{}", trimmed(rounded(value.abs())))
 }
 
-/// To [`DIGITS`] digits, and never less than whole.
+/// Rounds to [`DIGITS`] significant digits, but at least to whole numbers.
 fn rounded(value: f64) -> f64 {
     if value < f64::MIN_POSITIVE || !value.is_finite() {
         return value;
@@ -127,7 +127,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 impl ReproductionPage {
-    /// How many claims have each verdict, in the order in which verdicts appear.
+    /// Number of claims per verdict, in order of appearance.
     fn tally(&self) -> String {
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for claim in self.figures.iter().flat_map(|figure| &figure.claims) {
@@ -137,7 +137,7 @@ impl ReproductionPage {
             }
         }
         if counts.is_empty() {
-            return "Its files make no claims.".to_owned();
+            return "The study's files contain no claims.".to_owned();
         }
         let words = counts.iter().map(|count| match count {
             ("differs", 2..) => format!("{} differ", count.1),
@@ -146,7 +146,7 @@ impl ReproductionPage {
         format!("Claims: {}.", words.collect::<Vec<_>>().join(", "))
     }
 
-    /// The page.
+    /// The page as HTML.
     pub fn html(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
         let mut out = page::begin(&self.name, "reproduction", &facts);
@@ -161,13 +161,9 @@ impl ReproductionPage {
         for figure in &self.figures {
             self.write_section(figure, &mut out);
         }
-        let what =
-            "What each figure measures is in its file in experiments/; its points are in the result folder.";
-        page::provenance(&self.command, "What was done", what, &mut out);
-        page::end(
-            &[&"A claim is confirmed if our number lies in the interval that its file names."],
-            &mut out,
-        );
+        let what = "The measurements of each figure are defined in its file in experiments/; its points are in the result folder.";
+        page::provenance(&self.command, "Method", what, &mut out);
+        page::end(&[&"A claim is confirmed if our number is in the interval that its file gives."], &mut out);
         out
     }
 
@@ -218,13 +214,13 @@ impl ReproductionPage {
         out.push_str("</div>\n</section>\n");
     }
 
-    /// The claims as JSON, for programs: figure by figure, numbers not rounded.
+    /// The claims as JSON, by figure, without rounding.
     pub fn json(&self) -> String {
         let claims = |figure: &ReproducedFigure| figure.claims.iter().map(ClaimRow::json).collect::<Vec<_>>();
         let figures: serde_json::Map<_, _> =
             self.figures.iter().map(|figure| (figure.name.clone(), claims(figure).into())).collect();
         let page = serde_json::json!({ "study": self.name, "command": self.command, "figures": figures });
-        serde_json::to_string_pretty(&page).expect("it has no maps with other keys") + "\n"
+        serde_json::to_string_pretty(&page).expect("all map keys are strings") + "\n"
     }
 
     /// The claims as a document in Markdown.
@@ -277,7 +273,7 @@ mod tests {
             figures: vec![ReproducedFigure {
                 name: "fig14".into(),
                 title: "DCA <on> and off".into(),
-                about: "What DCA brings.".into(),
+                about: "The effect of DCA.".into(),
                 claims: vec![
                     claim("more", Some(96.3), Some(-2.5), "%", "differs", "the | engine"),
                     claim("about 53", Some(53.0), Some(52.0), "Gbps", "confirmed", ""),
@@ -290,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_a_table_in_markdown_and_counted() {
+    fn claims_are_tabulated_and_counted_in_markdown() {
         let text = page().markdown();
         assert!(text.contains("Claims: 1 differs, 1 confirmed, 1 not testable."), "{text}");
         assert!(
@@ -305,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_and_whole_ones_all() {
+    fn numbers_have_three_digits_and_whole_numbers_all_digits() {
         let rounds = [
             (0.0, 0.0),
             (0.012345, 0.0123),
@@ -319,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_json_with_their_numbers() {
+    fn claims_are_exported_as_json_with_their_numbers() {
         let json: serde_json::Value = serde_json::from_str(&page().json()).unwrap();
         let claim = &json["figures"]["fig14"][0];
         assert_eq!((claim["paper"].as_f64(), claim["verdict"].as_str()), (Some(96.3), Some("differs")));
@@ -327,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_each_claim_in_a_row_and_no_raw_marks() {
+    fn the_page_has_a_row_per_claim_and_no_raw_markup() {
         let html = page().html();
         assert_eq!(html.matches("<th scope=\"row\">").count(), 3);
         assert!(html.contains("All points: <a href=\"fig14/with/report.html\">with &amp; without</a>."));

@@ -1,29 +1,29 @@
-//! Made-up summaries for this room's tests: a forwarder that saturates near 9.4 Mpps of 64-byte frames, and one that
-//! sends nothing back.
+//! Synthetic summaries for this crate's tests: a forwarder that saturates near 9.4 Mpps of 64-byte frames,
+//! and one that sends nothing back.
 
 use doorbell_results::{PointSummary, RunSummary};
 
 pub(crate) const LOADS_JSON: &str = include_str!("../testdata/loads.json");
 pub(crate) const SILENT_JSON: &str = include_str!("../testdata/silent.json");
 
-/// Six loads, the last two beyond what the machine can do.
+/// Six loads, the last two beyond the machine's capacity.
 pub(crate) fn loads() -> RunSummary {
     RunSummary::from_json(LOADS_JSON).expect("the sample is a summary")
 }
 
-/// One load of which nothing came back.
+/// One load from which no frame came back.
 pub(crate) fn silent() -> RunSummary {
     RunSummary::from_json(SILENT_JSON).expect("the sample is a summary")
 }
 
-/// The run of only one of the six loads.
+/// A run of only one of the six loads.
 pub(crate) fn single(index: usize) -> RunSummary {
     let mut summary = loads();
     summary.points = vec![summary.points.remove(index)];
     summary
 }
 
-/// A point that lost frames to everything there is.
+/// Makes a point lose frames to every cause.
 pub(crate) fn everything_lost(point: &mut PointSummary) {
     point.frames_offered = 1_490_000_000;
     point.frames_delivered = 938_600_000;

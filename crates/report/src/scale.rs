@@ -1,27 +1,27 @@
-//! Axes: from a value to a place between 0 and 1, with ticks at numbers that people count in.
+//! Axes: mapping of values to positions between 0 and 1, with ticks at round numbers.
 
 use crate::svg::exact;
 
-/// A labelled place on an axis.
+/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
-    /// Where, in the axis's unit.
+    /// Position, in the axis's unit.
     pub value: f64,
-    /// What stands there.
+    /// Label text.
     pub label: String,
 }
 
-/// How an axis maps its values.
+/// Mapping of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// From zero to a nice number at or above the largest value, in steps of `step`.
+    /// From zero to a round number at or above the largest value, in steps of `step`.
     Linear {
         /// The end of the axis.
         max: f64,
-        /// The distance of its ticks.
+        /// Distance between ticks.
         step: f64,
     },
-    /// Between two nice numbers around the values.
+    /// Between two round numbers around the values.
     Log {
         /// The start of the axis.
         min: f64,
@@ -30,7 +30,7 @@ pub(crate) enum Scale {
     },
 }
 
-/// As the page's script reads it: "lin 0 16", "log 1 1000".
+/// Format read by the page's script: "lin 0 16", "log 1 1000".
 impl std::fmt::Display for Scale {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -40,7 +40,7 @@ impl std::fmt::Display for Scale {
     }
 }
 
-/// Above this ratio of the largest to the smallest value, a linear axis would press the small ones flat.
+/// Minimum ratio of the largest to the smallest value for a logarithmic axis.
 const LOG_FROM_RATIO: f64 = 20.0;
 
 impl Scale {
@@ -48,7 +48,7 @@ impl Scale {
     pub fn linear(largest: f64, ticks: u32) -> Scale {
         let largest = if largest > 0.0 { largest } else { 1.0 };
         let step = nice_at_least(largest / f64::from(ticks) * 0.8);
-        // A value within a thousandth of a step beyond a tick ends on that tick.
+        // A value up to a thousandth of a step beyond a tick still ends on that tick.
         let steps = (largest / step - 0.001).ceil().max(1.0);
         Scale::Linear { max: steps * step, step }
     }
@@ -64,7 +64,7 @@ impl Scale {
         }
     }
 
-    /// A logarithmic axis around the values that are above zero.
+    /// A logarithmic axis around the positive values.
     pub fn log(values: &[f64]) -> Scale {
         let above_zero = || values.iter().copied().filter(|value| *value > 0.0);
         let largest = above_zero().fold(0.0, f64::max);
@@ -74,15 +74,16 @@ impl Scale {
         let smallest = above_zero().fold(f64::INFINITY, f64::min);
         if smallest < largest && largest < NARROW_BELOW_RATIO * smallest {
             let step = nice_at_least((largest - smallest) / 4.0);
-            // A start at zero would have no logarithm; there is none, since a step is less than half of the smallest.
+            // The start is above zero, as a logarithm requires, because a step is less than half of the
+            // smallest value.
             return Scale::Log { min: (smallest / step).floor() * step, max: (largest / step).ceil() * step };
         }
         let min = nice_at_most(smallest);
-        // A single value has an axis, too.
+        // A single value also needs an axis of non-zero length.
         Scale::Log { min, max: nice_at_least(largest).max(min * 2.0) }
     }
 
-    /// Where a value lies: 0 at the axis's start, 1 at its end, clamped.
+    /// Position of a value: 0 at the axis's start, 1 at its end, clamped.
     pub fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Scale::Linear { max, .. } => value / max,
@@ -102,19 +103,19 @@ impl Scale {
         values.into_iter().map(|value| Tick { value, label: label(value) }).collect()
     }
 
-    /// Whether equal distances are equal ratios.
+    /// Whether the axis is logarithmic.
     pub fn is_log(&self) -> bool {
         matches!(self, Scale::Log { .. })
     }
 }
 
-/// Below this ratio 1, 2 and 5 of each decade are too few for a logarithmic axis: values that lie close together have ticks as on a linear
-/// one, and an axis that is no longer than they need.
+/// Maximum ratio of values for linear tick spacing on a logarithmic axis. Below it, 1, 2 and 5 of each decade
+/// are too few ticks.
 const NARROW_BELOW_RATIO: f64 = 2.0;
-/// The same of such an axis, which ends a step beyond them.
+/// The same limit for the axis ends, which are up to a step beyond the values.
 const STEPS_BELOW_RATIO: f64 = 2.6;
 
-/// 1, 2 and 5 in each decade; only the decades, or some of them, when they are many.
+/// Ticks at 1, 2 and 5 of each decade; for many decades, only at decades or some of them.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let decades = (max / min).log10();
     if max < STEPS_BELOW_RATIO * min {
@@ -124,7 +125,7 @@ fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     }
     let digits: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = if decades < 3.0 { 1 } else { (decades / 7.0).ceil() as usize };
-    // The slack of a thousandth catches the ends, whatever the rounding of their powers of ten.
+    // The tolerance of a thousandth includes the ends despite rounding of powers of ten.
     let (low, high) = (min * 0.999, max * 1.001);
     let ticks = (min.log10().floor() as i32..=max.log10().ceil() as i32)
         .flat_map(|exponent| digits.iter().map(move |digit| digit * 10f64.powi(exponent)))
@@ -188,15 +189,11 @@ mod tests {
         assert_eq!(labels(scale), ["27", "27.5", "28", "28.5", "29"]);
         assert!(scale.is_log() && scale.place(27.434) > 0.1 && scale.place(28.71) < 0.9);
         assert_eq!(labels(Scale::log(&[10.0, 19.9])), ["10", "12", "14", "16", "18", "20"]);
-        assert_eq!(
-            labels(Scale::log(&[23.496])),
-            ["20", "30", "40", "50"],
-            "one value has no distance to another"
-        );
+        assert_eq!(labels(Scale::log(&[23.496])), ["20", "30", "40", "50"], "a single value");
     }
 
     #[test]
-    fn many_decades_have_a_tick_each_or_fewer() {
+    fn many_decades_have_at_most_one_tick_each() {
         assert_eq!(labels(Scale::fitting(&[1.0, 1e5], 5)), ["1", "10", "100", "1,000", "10,000", "100,000"]);
         assert_eq!(Scale::fitting(&[1.0, 1e12], 5).ticks(trimmed).len(), 7);
     }
@@ -210,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_axis_holds_its_values_and_has_few_ticks(
+        fn every_axis_contains_its_values_and_has_few_ticks(
             values in prop::collection::vec((1u64..1000, -9i32..12), 1..9),
             ticks in 3u32..8,
         ) {

@@ -1,4 +1,4 @@
-//! What a person reads of a search: the interval, each trial on the way to it, and what they cost.
+//! Report of a search: the interval, each trial, and the cost.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use crate::headline::{self, Card};
 use crate::limit;
 use crate::number::one_line;
 use crate::number::{NONE, count, duration_ns, duration_s, grouped, percent, rate, trimmed};
-use crate::page::{self, Beside};
-use crate::ran;
+use crate::page::{self, PageLinks};
 use crate::search_overview::{self, between};
+use crate::software;
 use crate::steady;
 use doorbell_results::{SearchSummary, SizeSummary, TrialSummary};
 
-/// A goal as results and commands have it, spelled out.
+/// Spells out the abbreviation of a goal.
 pub fn spelled_out(goal: &str) -> String {
     let names =
         [("MSB ", "maximum sustainable bandwidth"), ("NDR ", "no-drop rate"), ("PDR ", "partial-drop rate")];
@@ -22,7 +22,7 @@ pub fn spelled_out(goal: &str) -> String {
     found.map_or_else(|| goal.to_owned(), |(_, long)| format!("{long}, {goal}"))
 }
 
-/// The search as text for a terminal.
+/// The search as text for the terminal.
 pub fn search_table(search: &SearchSummary) -> String {
     let mut out = format!(
         "{} · {} · preset {} · Doorbell {}\n",
@@ -43,18 +43,18 @@ pub fn search_table(search: &SearchSummary) -> String {
 
 /// The search as a page.
 pub fn search_html(search: &SearchSummary, config_toml: &str) -> String {
-    search_html_with(search, config_toml, &Beside::default())
+    search_html_with(search, config_toml, &PageLinks::default())
 }
 
-/// The same with what it has beside its summary.
-pub fn search_html_with(search: &SearchSummary, config_toml: &str, beside: &Beside) -> String {
+/// The same with links to related pages.
+pub fn search_html_with(search: &SearchSummary, config_toml: &str, links: &PageLinks) -> String {
     let (preset, version) =
         (format!("preset {}", search.preset), format!("version {}", search.doorbell_version));
     let mut out = page::begin_with(
         &search.benchmark,
         "search",
         &[&spelled_out(&search.goal), &preset, &version],
-        beside,
+        links,
     );
     if let Some(problem) = &search.incomplete {
         let _ = writeln!(out, "<p class=\"nothing\">{}</p>", Esc(problem));
@@ -79,16 +79,16 @@ pub fn search_html_with(search: &SearchSummary, config_toml: &str, beside: &Besi
         out.push_str("</div>\n</section>\n");
     }
     if search.ran.is_known() {
-        ran::html(&search.doorbell_version, &search.ran, &mut out);
+        software::html(&search.doorbell_version, &search.ran, &mut out);
     }
     page::provenance(&search.command, "Resolved configuration", config_toml, &mut out);
-    let loss = "Rates are those offered at each port. Loss is 1 − arrived / offered in a trial's window, corrected for the \
-                change in what FIFOs, rings and links hold; the correction and what chance may do are beside it.";
+    let loss = "Rates are offered rates per port. Loss is 1 − arrived / offered in a trial's window, corrected for the \
+                change in the occupancy of FIFOs, rings and links; the correction and the statistical error are shown.";
     page::end(&[&loss, &format!("{} of host time in all.", duration_s(search.host_seconds))], &mut out);
     out
 }
 
-/// From this ratio of the largest frame to the smallest on, equal distances are equal ratios.
+/// Minimum ratio of the largest to the smallest frame for a logarithmic axis.
 pub(crate) const LOG_SIZES_FROM: f64 = 8.0;
 
 const HEADS: [&str; 10] = [
@@ -104,7 +104,7 @@ const HEADS: [&str; 10] = [
     "Host",
 ];
 
-/// The search for one frame size, to be shown.
+/// The search for one frame size, for display.
 struct Size<'a>(&'a SizeSummary);
 
 impl std::ops::Deref for Size<'_> {
@@ -116,15 +116,15 @@ impl std::ops::Deref for Size<'_> {
 }
 
 impl Size<'_> {
-    /// The answer in a few words: its value and what is to be said with it.
+    /// The result: its value and a note.
     fn answer(&self) -> (String, String) {
         let value = between(self.low_mpps, self.high_mpps);
         let gbps = between(self.low_gbps, self.high_gbps);
         let why = match self.ended.as_str() {
             "at_highest" => "; even the highest rate meets the goal",
             "below_lowest" => "; even the lowest rate misses the goal",
-            "undecided" => "; rates between did not say on which side they are",
-            "too_many" => "; no narrower after so many trials",
+            "undecided" => "; trials between these rates were undecided",
+            "too_many" => "; the limit of trials was reached",
             _ => "",
         };
         (value, format!("{gbps} Gbps{why}"))
@@ -175,12 +175,12 @@ impl Size<'_> {
         }
     }
 
-    /// What it took, a sentence each.
+    /// The cost, one sentence per item.
     fn cost_lines(&self) -> Vec<String> {
         let cost = &self.cost;
         let trials = if cost.trials == 1 { "trial" } else { "trials" };
         let mut lines = vec![format!(
-            "{} {trials}: {} simulated, {} of core time; {} from begin to end.",
+            "{} {trials}: {} simulated, {} of core time; {} elapsed.",
             cost.trials,
             duration_s(cost.simulated_seconds),
             duration_s(cost.host_seconds),
@@ -189,7 +189,7 @@ impl Size<'_> {
         if cost.trials_ahead > 0 {
             let ahead = duration_s(cost.host_seconds_ahead);
             lines.push(format!(
-                "{} more begun ahead and not needed: {ahead} of core time.",
+                "{} more started speculatively and not needed: {ahead} of core time.",
                 cost.trials_ahead
             ));
         }
@@ -202,7 +202,7 @@ impl Size<'_> {
         let low = self.trials.iter().find(|trial| Some(trial.rate_mpps) == self.low_mpps);
         let latency = low.and_then(|trial| trial.latency_p99_ns).map_or(NONE.to_owned(), duration_ns);
         vec![
-            Card { name: "The rate lies between", value, unit: "Mpps", note },
+            Card { name: "Rate interval", value, unit: "Mpps", note },
             Card { name: "p99 at the lower end", value: latency, unit: "", note: String::new() },
             Card {
                 name: "Cost",
@@ -214,14 +214,14 @@ impl Size<'_> {
     }
 
     fn curves(&self, goal: f64) -> Curves {
-        // The first trial is often far beyond, and would press the others together.
+        // The first trial is often far beyond the others, which it would compress.
         let end = self.high_mpps.map_or(f64::INFINITY, |high| 2.0 * high);
         let curve = |verdict: &str, name: &str| {
             let trials =
                 self.trials.iter().filter(|trial| trial.verdict == verdict && trial.rate_mpps <= end);
             let tip = |t: &TrialSummary| {
                 format!(
-                    "{} Mpps: {} % lost (± {} %), {} Mpps back",
+                    "{} Mpps: {} % lost (± {} %), {} Mpps returned",
                     rate(t.rate_mpps),
                     percent(Some(t.loss)),
                     percent(Some(t.loss_error)),
@@ -240,7 +240,7 @@ impl Size<'_> {
         Curves {
             title: "Loss against offered rate".to_owned(),
             caption: format!(
-                "Each trial's loss, and in a bar what chance may do; the interval that holds the answer is shaded. The goal is {} %. Trials at more than \
+                "Loss of each trial, with its statistical error as a bar; the resulting interval is shaded. The goal is {} %. Trials at more than \
                  twice its upper end are in the data only.",
                 trimmed(goal * 100.0)
             ),
@@ -288,13 +288,13 @@ mod tests {
     }"#;
 
     #[test]
-    fn a_goal_that_has_a_short_name_is_spelled_out() {
+    fn goals_with_an_abbreviation_are_spelled_out() {
         assert_eq!(spelled_out("NDR (nothing lost)"), "no-drop rate, NDR (nothing lost)");
         assert_eq!(spelled_out("at most 2 % lost"), "at most 2 % lost");
     }
 
     #[test]
-    fn the_table_says_the_interval_each_trial_and_the_cost() {
+    fn the_table_shows_the_interval_each_trial_and_the_cost() {
         insta::assert_snapshot!(search_table(&SearchSummary::from_json(JSON).unwrap()), @r"
         testpmd · maximum sustainable bandwidth, MSB (at most 1 % lost) · preset fast · Doorbell 0
 
@@ -304,8 +304,8 @@ mod tests {
         8.127    above   50.000  0.100      0.000        –   10.0k  1.00 ms    2.00 ms  1.00 s
         4.000    below    0.000  0.050     −0.100  4.20 µs   10.0k  1.00 ms    2.00 ms  1.00 s
 
-        2 trials: 4.00 ms simulated, 2.00 s of core time; 2.50 s from begin to end.
-        1 more begun ahead and not needed: 500 ms of core time.
+        2 trials: 4.00 ms simulated, 2.00 s of core time; 2.50 s elapsed.
+        1 more started speculatively and not needed: 500 ms of core time.
         Also met the goal, above a rate that missed it: 6.000 Mpps.
 
         2.50 s of host time in all.
@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_told_from_a_run_and_a_damaged_file_from_both() {
+    fn searches_runs_and_damaged_files_are_distinguished() {
         assert!(SearchSummary::is_in(JSON) && !SearchSummary::is_in(crate::sample::LOADS_JSON));
         let cut = SearchSummary::from_json(&JSON[..500]).unwrap_err();
         assert!(matches!(cut, doorbell_results::SummaryError::Truncated { .. }), "{cut}");
     }
 
     #[test]
-    fn several_sizes_begin_with_the_rate_against_the_size_and_what_limits_each() {
+    fn several_sizes_start_with_the_rate_against_size_and_the_limits() {
         let mut search = SearchSummary::from_json(JSON).unwrap();
         assert!(!search_html(&search, "").contains("All frame sizes"));
         let mut other = search.searches[0].clone();
@@ -328,7 +328,7 @@ mod tests {
         other.trials[0].drops = Some(doorbell_results::Drops { dma: 1, core: 3, ..Default::default() });
         search.searches.push(other);
         let page = search_html(&search, "");
-        let limit = "the core, for which full FIFOs waited, by 75.0\u{a0}% of the frames lost at 8.127 Mpps";
+        let limit = "the core (receive FIFOs full for lack of descriptors): 75.0\u{a0}% of the frames lost at 8.127 Mpps";
         assert!(page.contains(&format!("<td>{limit}</td>")) && page.contains(&format!("Limit: {limit}.")));
         assert!(page.contains("<a href=\"#frames-64\">64</a></th><td>below 4.080</td>"), "{page}");
         assert!(page.contains("64 B: below 4.080 Mpps") && page.contains("href=\"#sizes\""));
@@ -342,7 +342,7 @@ mod tests {
             page.contains("4.000 to 4.080")
                 && page.contains("<td>8.127</td>") == page.contains("<td>4.000</td>")
         );
-        // Of the two trials only one is at less than twice the upper end.
+        // Only one of the two trials is below twice the upper end.
         assert_eq!(page.matches("class=\"mark").count(), 2);
     }
 }

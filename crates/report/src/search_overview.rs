@@ -1,4 +1,4 @@
-//! The beginning of the page of a search of several frame sizes: the rate against the size, and what limits each.
+//! Overview of a search over several frame sizes: the rate against the size, and the limit at each size.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::number::{NONE, duration_ns, grouped, rate};
 use crate::search::LOG_SIZES_FROM;
 use doorbell_results::{SearchSummary, SizeSummary};
 
-/// The section; nothing for a single size.
+/// The section; empty for a single size.
 pub(crate) fn html(search: &SearchSummary) -> String {
     if search.searches.len() < 2 {
         return String::new();
@@ -29,7 +29,7 @@ pub(crate) fn html(search: &SearchSummary) -> String {
 
 type Interval = fn(&SizeSummary) -> (Option<f64>, Option<f64>);
 
-/// A figure's name, its unit, and the interval that a search found.
+/// Name and unit of a figure, and the interval that it shows.
 const UNITS: [(&str, &str, Interval); 2] = [
     ("rate-by-size", "Mpps", |size| (size.low_mpps, size.high_mpps)),
     ("bits-by-size", "Gbps", |size| (size.low_gbps, size.high_gbps)),
@@ -49,7 +49,7 @@ fn curves(search: &SearchSummary, unit: &str, of: Interval) -> Curves {
     Curves {
         title: format!("Rate against frame size, {unit}"),
         caption: format!(
-            "The highest rate that met the goal, {goal}, and in a bar up to the lowest that missed it."
+            "The highest rate that met the goal, {goal}, with a bar up to the lowest that missed it."
         ),
         x: "Frame, bytes with FCS".to_owned(),
         y: format!("Rate that meets the goal, {unit}"),
@@ -103,7 +103,7 @@ fn table(search: &SearchSummary, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-/// The answer in a few words.
+/// A rate interval as text.
 pub(crate) fn between(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("{} to {}", rate(low), rate(high)),

@@ -1,5 +1,5 @@
-//! Round trips split by where the time was spent: lines for the terminal and a table for the page. A run that could not
-//! split them (of requests, say) has neither.
+//! Round trips split into stages: lines for the terminal and a table for the page. A run that cannot split
+//! them (for example, one of requests) has neither.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, fixed};
 use doorbell_results::{PointSummary, StageSummaries};
 
-/// A point's stages below its round trip: one line each, in the order of the packet's way.
+/// Stages of a point's round trip, one line each, in the order of the packet's path.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     let Some(stages) = &point.latency_stages_ns else { return };
     let _ = writeln!(
@@ -24,7 +24,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
 }
 
-/// The table of one frame size: of one load everything, of several the means.
+/// Table of one frame size: all figures of a single load, or the means of several.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
     let Some(names) = points.iter().find_map(|point| point.latency_stages_ns.as_ref()) else {
         return String::new();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_stand_in_the_order_of_the_way_with_their_shares() {
+    fn stages_are_in_path_order_with_their_shares() {
         let text = summary_text(&staged().points[0]);
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("of which")).take(3).collect();
         assert_eq!(
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_s_table_has_everything_of_one_load_and_the_means_of_several() {
+    fn the_page_table_has_all_figures_of_one_load_or_the_means_of_several() {
         let summary = staged();
         let all: Vec<&PointSummary> = summary.points.iter().collect();
         let meanings = BTreeMap::from([("core".to_owned(), "until it's \"rung\"".to_owned())]);

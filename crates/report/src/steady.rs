@@ -1,22 +1,23 @@
-//! How loads came to their pace before they were measured, which measurements began too early, and which were not steady.
+//! Steady state: how loads settled before they were measured, which measurements began too early, and which
+//! were not steady.
 
 use doorbell_results::{PointSummary, SizeSummary, Steady, SteadyPhase};
 
 use crate::number::{NONE, duration_s, one_line, rate};
 
-/// A run whose measurements began too early at more loads than this has made its point.
+/// Maximum number of loads for which a note is shown.
 const NOTES: usize = 3;
-/// Marks figures of a measurement that is not shown to be steady.
+/// Mark of figures whose measurement is not confirmed to be steady.
 const MARK: char = '*';
 
-/// How long a phase took, and where it could not be long enough, that this is so.
+/// Duration of a phase, and whether it ended before the state was steady.
 pub(crate) fn cell(phase: Option<&SteadyPhase>) -> String {
     let Some(phase) = phase else { return NONE.to_owned() };
     let steady = if phase.unmet().next().is_none() { "" } else { ", not steady" };
     format!("{}{steady}", duration_s(phase.seconds))
 }
 
-/// A figure of one of these points, with a mark where the measurement is not shown to be steady, and room for one where others have it.
+/// A figure with a mark if its measurement is not confirmed to be steady, padded if other points have a mark.
 pub(crate) fn marked(points: &[&PointSummary], point: &PointSummary, figure: String) -> String {
     match (point.not_steady.is_some(), points.iter().any(|point| point.not_steady.is_some())) {
         (true, _) => format!("{figure}{MARK}"),
@@ -25,7 +26,7 @@ pub(crate) fn marked(points: &[&PointSummary], point: &PointSummary, figure: Str
     }
 }
 
-/// What the mark means, at each load that has one.
+/// Footnotes that explain the mark, one per marked load.
 pub(crate) fn footnotes(points: &[&PointSummary]) -> Vec<String> {
     let mark = |point: &&PointSummary| {
         let why = one_line(point.not_steady.as_ref()?);
@@ -34,24 +35,26 @@ pub(crate) fn footnotes(points: &[&PointSummary]) -> Vec<String> {
     points.iter().filter_map(mark).collect()
 }
 
-/// A line for each of the first few points that were measured before they were known to be steady, and what was seen of them.
+/// Notes on the first few points that were measured before a steady state was confirmed, with the unmet criteria.
 pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
     let steady = points.iter().filter_map(|point| Some((point, point.steady.as_ref()?)));
     let early: Vec<_> = steady.filter(|(_, steady)| steady.unmet_before().next().is_some()).collect();
     let mut notes = Vec::new();
     for (point, steady) in early.iter().take(NOTES) {
         let load = rate(point.offered_mpps);
-        notes.push(format!("At {load} Mpps the measurement began before its state was known to be steady:"));
+        notes.push(format!(
+            "At {load} Mpps the measurement began before its state was confirmed to be steady:"
+        ));
         notes.extend(unmet(steady));
     }
     if let more @ 1.. = early.len().saturating_sub(NOTES) {
         let loads = if more == 1 { "load" } else { "loads" };
-        notes.push(format!("So it did at {more} more {loads}."));
+        notes.push(format!("The same applies to {more} more {loads}."));
     }
     notes
 }
 
-/// The same of a search's trials, all in one.
+/// The same for all trials of a search, in one note.
 pub(crate) fn trials_note(size: &SizeSummary) -> Option<String> {
     let early: Vec<String> = size
         .trials
@@ -60,7 +63,10 @@ pub(crate) fn trials_note(size: &SizeSummary) -> Option<String> {
         .map(|trial| rate(trial.rate_mpps))
         .collect();
     (!early.is_empty()).then(|| {
-        format!("Begun before the state was known to be steady (run.warmup): {} Mpps.", early.join(", "))
+        format!(
+            "Started before the state was confirmed to be steady (run.warmup): {} Mpps.",
+            early.join(", ")
+        )
     })
 }
 
@@ -96,26 +102,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_too_early_is_said_with_what_was_seen() {
+    fn early_measurements_are_reported_with_the_unmet_criteria() {
         let mut summary = sample::loads();
         let texts = |summary: &crate::RunSummary| notes(&summary.points.iter().collect::<Vec<_>>());
-        assert_eq!(texts(&summary), Vec::<String>::new(), "older files say nothing");
+        assert_eq!(texts(&summary), Vec::<String>::new(), "older files lack this");
         for point in &mut summary.points {
             point.steady = Some(Steady { warmup: Some(phase(Some(true))), ..Steady::default() });
         }
         assert_eq!(texts(&summary), Vec::<String>::new());
         summary.points[1].steady =
             Some(Steady { warmup: Some(phase(Some(false))), settle: Some(phase(None)), ..Steady::default() });
-        let said = [
-            "At 4.000 Mpps the measurement began before its state was known to be steady:",
+        let expected = [
+            "At 4.000 Mpps the measurement began before its state was confirmed to be steady:",
             "  warm-up of 10.0 ms, rings: 0.49 rounds.",
             "  settling of 10.0 ms, rings: 0.49 rounds.",
         ];
-        assert_eq!(texts(&summary), said);
+        assert_eq!(texts(&summary), expected);
         for point in &mut summary.points {
             point.steady = Some(Steady { warmup: Some(phase(None)), ..Steady::default() });
         }
-        assert_eq!(texts(&summary).last().map(String::as_str), Some("So it did at 3 more loads."));
+        assert_eq!(texts(&summary).last().map(String::as_str), Some("The same applies to 3 more loads."));
         assert_eq!(cell(summary.points[0].steady.as_ref().unwrap().warmup.as_ref()), "10.0 ms, not steady");
         assert_eq!([cell(Some(&phase(Some(true)))), cell(None)], ["10.0 ms", NONE]);
     }

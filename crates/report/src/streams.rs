@@ -1,5 +1,5 @@
-//! What became of each stream of a point's traffic: a table for the terminal, and one for the page. Traffic of one stream
-//! without flows has none.
+//! Results of each stream of a point's traffic: a table for the terminal, and one for the page. Traffic of
+//! one stream without flows has none.
 
 use std::fmt::Write;
 
@@ -7,15 +7,15 @@ use crate::escape::Esc;
 use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
 use doorbell_results::{Confidence, FlowSummary, LatencySummary, PointSummary, StreamSummary, known};
 
-/// Longer names are cut on the terminal.
+/// Maximum width of a name on the terminal.
 const NAME_WIDTH: usize = 16;
 
-/// Whether there is more to say than the point's own line says.
+/// Whether the streams provide more information than the point's own line.
 pub(crate) fn are_several(point: &PointSummary) -> bool {
     point.streams.len() > 1 || point.streams.iter().any(|stream| stream.flows.is_some())
 }
 
-/// A line for each stream, if they are several.
+/// One line per stream, if there are several.
 pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     if !are_several(point) {
         return;
@@ -58,7 +58,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
     }
 }
 
-/// The page's section with the streams of each load, if they are several.
+/// The page section with the streams of each load, if there are several.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let mut points = points.iter().filter(|point| are_several(point)).peekable();
     if points.peek().is_none() {
@@ -111,13 +111,13 @@ fn table(point: &PointSummary, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-/// A stream's figures in the order of the table's columns.
+/// The figures of a stream in the order of the table's columns.
 fn cells(stream: &StreamSummary) -> [String; 13] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let latency = |of: fn(&LatencySummary) -> f64| {
         or_none(stream.latency_ns.as_ref().map(|latency| duration_ns(of(latency))))
     };
-    let sure = |figure: String, of: fn(&Confidence) -> Option<String>| match &stream.confidence_95 {
+    let with_error = |figure: String, of: fn(&Confidence) -> Option<String>| match &stream.confidence_95 {
         Some(confidence) => of(confidence).map_or(figure.clone(), |half| format!("{figure} ± {half}")),
         None => figure,
     };
@@ -125,14 +125,14 @@ fn cells(stream: &StreamSummary) -> [String; 13] {
     [
         rate(stream.offered.mpps),
         rate(stream.offered.gbps_l2),
-        sure(rate(stream.delivered.mpps), |c| Some(rate(c.delivered_mpps))),
+        with_error(rate(stream.delivered.mpps), |c| Some(rate(c.delivered_mpps))),
         grouped(stream.frames_lost),
-        sure(percent(known(stream.drop_rate)), |c| Some(percent(Some(c.drop_rate)))),
+        with_error(percent(known(stream.drop_rate)), |c| Some(percent(Some(c.drop_rate)))),
         grouped(stream.frames_corrupt),
         grouped(stream.frames_reordered),
         flows(|flows| flows.offered),
         flows(|flows| flows.with_loss),
-        sure(latency(|l| l.mean), |c| c.latency_ns.as_ref().map(|latency| duration_ns(latency.mean))),
+        with_error(latency(|l| l.mean), |c| c.latency_ns.as_ref().map(|latency| duration_ns(latency.mean))),
         latency(|l| l.p50),
         latency(|l| l.p99),
         latency(|l| l.max),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_has_a_line_and_flows_that_lost_are_told() {
+    fn each_stream_has_a_line_and_flows_with_loss_are_reported() {
         let mut point = sample::loads().points.remove(0);
         let mut out = String::new();
         lines(&point, &mut out);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_row_for_each_stream_of_each_load_that_has_some() {
+    fn the_page_has_a_row_per_stream_of_each_load() {
         let mut loads = sample::loads().points;
         assert_eq!(html(&loads.iter().collect::<Vec<_>>()), "", "traffic without streams");
         loads[1].streams = streams();

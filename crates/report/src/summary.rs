@@ -1,8 +1,8 @@
-//! Points of a run in the order in which a person looks at them.
+//! Points of a run in display order.
 
 use doorbell_results::{PointSummary, RunSummary, known};
 
-/// The points with the frame sizes in ascending order, each size with its points by offered load.
+/// Groups the points by frame size in ascending order; each group is sorted by offered load.
 pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> {
     let mut sizes: Vec<u64> = run.points.iter().map(|p| p.frame_size).collect();
     sizes.sort_unstable();
@@ -11,30 +11,31 @@ pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> 
         .into_iter()
         .map(|size| {
             let mut points: Vec<&PointSummary> = run.points.iter().filter(|p| p.frame_size == size).collect();
-            // Stable: repetitions of one load stay in the order in which they were run.
+            // A stable sort keeps repetitions of one load in execution order.
             points.sort_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps));
             (size, points)
         })
         .collect()
 }
 
-/// The steady point that delivered the most, without what only filled FIFOs; of equals, the one that needed the least load.
+/// The steady point with the highest delivered rate, excluding frames that only filled FIFOs. For equal
+/// rates, the one with the lowest offered load.
 pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
     points.iter().copied().filter(|point| point.not_steady.is_none()).reduce(|best, point| {
-        match point.kept_up().0 > best.kept_up().0 {
+        match point.sustained_rate().0 > best.sustained_rate().0 {
             true => point,
             false => best,
         }
     })
 }
 
-/// Instructions a packet without those of polls that found nothing.
+/// Instructions per packet, excluding empty polls.
 pub(crate) fn without_empty_polls(point: &PointSummary) -> Option<f64> {
     point.timing.as_ref()?.get("packet cost", "busy_instructions")
 }
 
-/// Whether that says more than all instructions a packet: some polls found nothing.
-pub(crate) fn polls_in_vain(point: &PointSummary) -> bool {
+/// Whether empty polls make a visible difference in the instructions per packet.
+pub(crate) fn has_empty_polls(point: &PointSummary) -> bool {
     const SHARE: f64 = 0.001;
     let all = known(point.instructions_per_frame);
     without_empty_polls(point).zip(all).is_some_and(|(busy, all)| all - busy > SHARE * all)
@@ -48,7 +49,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn a_file_cut_off_anywhere_is_an_error_that_says_so() {
+    fn a_truncated_file_is_reported_as_truncated() {
         let text = sample::LOADS_JSON.trim_end();
         for end in (1..text.len()).filter(|&end| text.is_char_boundary(end)) {
             let error = RunSummary::from_json(&text[..end]).expect_err("half a summary");
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_file_is_told_apart_from_a_truncated_one() {
+    fn foreign_files_are_distinguished_from_truncated_ones() {
         let error = RunSummary::from_json("{\"traceEvents\": []}").expect_err("foreign");
         assert!(matches!(error, SummaryError::Foreign(_)));
         assert!(error.to_string().contains("missing field `benchmark`"), "{error}");
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_rate_is_damage() {
+    fn a_negative_rate_is_reported_as_damage() {
         let text = sample::LOADS_JSON.replacen("\"offered_mpps\": 4.0", "\"offered_mpps\": -4.0", 1);
         let error = RunSummary::from_json(&text).expect_err("negative");
         assert_eq!(
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_that_json_could_not_hold_is_none() {
+    fn a_ratio_that_json_cannot_represent_is_not_a_number() {
         let text = sample::SILENT_JSON;
         let summary = RunSummary::from_json(text).expect("silent");
         assert!(summary.points[0].instructions_per_frame.is_nan());
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_deliveries_the_least_load_counts() {
+    fn for_equal_delivered_rates_the_lowest_load_counts() {
         let mut summary = sample::loads();
         summary.points[5].delivered_mpps = summary.points[4].delivered_mpps;
         let points: Vec<&PointSummary> = summary.points.iter().collect();
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_books_balance_or_say_by_how_much_they_do_not() {
+    fn the_imbalance_of_drops_and_losses_is_computed() {
         let mut point = sample::loads().points.remove(4);
         assert_eq!(point.imbalance(), 0);
         point.drops.core += 3;

@@ -1,23 +1,24 @@
-//! A plot as inline SVG: a frame with axes, and marks placed in the units of its scales. Colours, weights and fonts
-//! are classes that the page's style sheet gives a meaning, so that one drawing serves light, dark and print.
+//! A plot as inline SVG: a frame with axes, and marks in the units of its scales. Colours, weights and fonts
+//! are CSS classes defined in the page's style sheet, so that one drawing serves light, dark and print.
 //!
-//! Drawn in a box of [`WIDTH`] by [`HEIGHT`], narrow enough that its letters stay legible when a phone scales it down.
+//! The drawing is [`WIDTH`] by [`HEIGHT`] units, narrow enough that its text stays legible when a phone
+//! scales it down.
 
 use std::fmt::{Display, Write};
 
 use crate::escape::Esc;
 use crate::scale::{Scale, Tick};
 
-/// Width of every plot, in its own units.
+/// Width of every plot, in SVG units.
 pub(crate) const WIDTH: f64 = 480.0;
 /// Height of a plot with two axes.
 pub(crate) const HEIGHT: f64 = 300.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
-/// A digit is about so wide, on a phone, where letters are larger.
+/// Approximate width of a digit on a phone, where characters are larger.
 const LETTER_WIDTH: f64 = 9.5;
 
-/// Which end of a text stands at its place.
+/// Which end of a text is at its position.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -35,21 +36,21 @@ impl Anchor {
     }
 }
 
-/// A drawing that grows.
+/// A drawing under construction.
 pub(crate) struct Svg {
     height: f64,
-    /// What the page's script has to know of it, as attributes.
-    known: String,
+    /// Attributes read by the page's script.
+    script_attributes: String,
     body: String,
 }
 
 impl Svg {
     /// An empty drawing.
     pub fn new(height: f64) -> Svg {
-        Svg { height, known: String::new(), body: String::new() }
+        Svg { height, script_attributes: String::new(), body: String::new() }
     }
 
-    /// A rectangle with what a pointer resting on it reads.
+    /// A rectangle with a tooltip.
     pub fn bar(&mut self, [x, y, width, height]: [f64; 4], class: &str, tip: &str) {
         let _ = writeln!(
             self.body,
@@ -59,7 +60,7 @@ impl Svg {
         );
     }
 
-    /// A word.
+    /// A text.
     pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: impl Display) {
         let anchor = anchor.name();
         let _ = writeln!(
@@ -77,54 +78,55 @@ impl Svg {
         );
     }
 
-    /// The whole element, named and described by the elements with these identifiers.
+    /// The complete element, named and described by the elements with these identifiers.
     pub fn finish(self, title_id: &str, description_id: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-labelledby=\"{}\" aria-describedby=\"{}\"{}>\n{}</svg>\n",
             self.height,
             Esc(title_id),
             Esc(description_id),
-            self.known,
+            self.script_attributes,
             self.body
         )
     }
 }
 
-/// A drawing with two axes. Its marks carry their values, by which the page's script enlarges parts of it (`script/plot.js`).
+/// A drawing with two axes. Its marks carry their values, which the page's script uses to zoom
+/// (`script/plot.js`).
 pub(crate) struct Plot {
     pub svg: Svg,
     x: Scale,
     y: Scale,
     left: f64,
     right: f64,
-    /// Whether the vertical axis is a time in nanoseconds, and so labelled.
+    /// Whether the vertical axis is a time in nanoseconds.
     is_time: bool,
-    /// What the horizontal axis's 1, 2, 3 … are called, where it has words.
+    /// Labels at 1, 2, 3 … of the horizontal axis, if it is not numeric.
     names: Vec<String>,
 }
 
 impl Plot {
-    /// A plot without its axes, `left` and `right` of whose box are kept free for labels.
+    /// A plot without axes, with `left` and `right` units reserved for labels.
     pub fn new(x: Scale, y: Scale, left: f64, right: f64) -> Plot {
         Plot { svg: Svg::new(HEIGHT), x, y, left, right, is_time: false, names: Vec::new() }
     }
 
-    /// The same with a vertical axis of nanoseconds.
+    /// Makes the vertical axis a time in nanoseconds.
     pub fn of_time(self) -> Plot {
         Plot { is_time: true, ..self }
     }
 
-    /// The same with words at 1, 2, 3 … of the horizontal axis.
+    /// Sets the labels at 1, 2, 3 … of the horizontal axis.
     pub fn named(self, names: &[String]) -> Plot {
         Plot { names: names.to_vec(), ..self }
     }
 
-    /// Where a value of the horizontal axis stands.
+    /// Position of a value on the horizontal axis.
     pub fn x(&self, value: f64) -> f64 {
         self.left + self.x.place(value) * self.inner_width()
     }
 
-    /// Where a value of the vertical axis stands.
+    /// Position of a value on the vertical axis.
     pub fn y(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - TOP - BOTTOM)
     }
@@ -144,7 +146,7 @@ impl Plot {
         TOP
     }
 
-    /// The horizontal axis's place.
+    /// Position of the horizontal axis.
     pub fn floor(&self) -> f64 {
         HEIGHT - BOTTOM
     }
@@ -167,7 +169,7 @@ impl Plot {
         for Tick { value, label } in self.x_ticks(label) {
             let x = self.x(value);
             self.svg.rule((x, self.floor()), (x, self.floor() + 4.0), "axis");
-            // A long label at the end of the axis ends with the drawing.
+            // A long label at the end of the axis must not exceed the drawing.
             let reach = x + LETTER_WIDTH * label.chars().count() as f64 / 2.0;
             let (x, anchor) = if reach > WIDTH { (WIDTH, Anchor::End) } else { (x, Anchor::Middle) };
             self.svg.text((x, self.floor() + 19.0), anchor, "tick", label);
@@ -180,7 +182,7 @@ impl Plot {
         if self.names.is_empty() {
             return self.x.ticks(label);
         }
-        // As many letters as stand clear of the neighbours'.
+        // Maximum number of characters without overlapping the neighbouring label.
         let apart = self.inner_width() / (self.names.len() + 1) as f64;
         let room = ((apart / LETTER_WIDTH) as usize).max(3);
         let names = self.names.iter().enumerate();
@@ -209,7 +211,7 @@ impl Plot {
         let _ = writeln!(self.svg.body, "<polygon class=\"{class}\" points=\"{path}\" data-p=\"{values}\"/>");
     }
 
-    /// An interval that holds a point's value.
+    /// The interval of a point's value.
     pub fn interval(&mut self, x: f64, (low, high): (f64, f64), class: &str) {
         let ends = [(x, low), (x, high)];
         let (path, values) = (self.path(&ends), values(&ends));
@@ -219,7 +221,7 @@ impl Plot {
         );
     }
 
-    /// A part of the horizontal axis, over the whole height.
+    /// A range of the horizontal axis, over the full height.
     pub fn band(&mut self, (from, to): (f64, f64), class: &str, tip: &str) {
         let (left, top, floor) = (self.x(from), self.top(), self.floor());
         let width = (self.x(to) - left).max(1.0);
@@ -233,7 +235,7 @@ impl Plot {
         );
     }
 
-    /// A point with what a pointer resting near it reads.
+    /// A point with a tooltip.
     pub fn mark(&mut self, at: (f64, f64), class: &str, tip: &str) {
         let (x, y, values) = (self.x(at.0), self.y(at.1), values(&[at]));
         let _ = writeln!(
@@ -245,19 +247,20 @@ impl Plot {
         );
     }
 
-    /// The whole element, named and described by the elements with these identifiers. The script is told where the axes are.
+    /// The complete element, named and described by the elements with these identifiers. The position of the
+    /// axes is passed to the script.
     pub fn finish(mut self, title_id: &str, description_id: &str) -> String {
         let [left, right, top, floor] = [self.left, self.end(), self.top(), self.floor()];
         let _ = write!(
-            self.svg.known,
+            self.svg.script_attributes,
             " data-box=\"{left:.0} {right:.0} {top:.0} {floor:.0}\" data-x=\"{}\" data-y=\"{}\"",
             self.x, self.y
         );
         if self.is_time {
-            self.svg.known.push_str(" data-unit=\"time\"");
+            self.svg.script_attributes.push_str(" data-unit=\"time\"");
         }
         if !self.names.is_empty() {
-            let _ = write!(self.svg.known, " data-names=\"{}\"", Esc(self.names.join("\n")));
+            let _ = write!(self.svg.script_attributes, " data-names=\"{}\"", Esc(self.names.join("\n")));
         }
         self.svg.finish(title_id, description_id)
     }
@@ -269,18 +272,18 @@ impl Plot {
     }
 }
 
-/// Points as the script reads them.
+/// Points in the format of the script.
 fn values(points: &[(f64, f64)]) -> String {
     let values: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", exact(*x), exact(*y))).collect();
     values.join(" ")
 }
 
-/// A number with as many digits as a drawing can show, and more than it needs.
+/// Rounds a number to more digits than a drawing can show.
 pub(crate) fn exact(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
-/// A text with no more letters than there is room for.
+/// Truncates a text to the available number of characters.
 fn cut(text: &str, room: usize) -> String {
     match text.chars().count() > room {
         true => text.chars().take(room - 1).chain(['…']).collect(),
@@ -288,10 +291,11 @@ fn cut(text: &str, room: usize) -> String {
     }
 }
 
-/// Moves labels apart to at least `gap` with the least movement, in their order (`wanted` ascends), none below
-/// `lowest`.
+/// Moves labels apart to at least `gap` with the least movement, keeping their order (`wanted` ascends), with
+/// none below `lowest`.
 pub(crate) fn spread(wanted: &[f64], gap: f64, lowest: f64) -> Vec<f64> {
-    // Less its share of the gaps, each place need only not descend: neighbours that do stand at their mean.
+    // With its share of the gaps subtracted, each position only has to be non-descending. Positions that
+    // descend are replaced by their mean.
     let mut blocks: Vec<(f64, usize)> = Vec::new();
     for (index, place) in wanted.iter().enumerate() {
         let mut block = (place - gap * index as f64, 1);
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_draws_a_line_and_a_label_a_tick() {
+    fn an_axis_draws_a_line_and_a_label_per_tick() {
         let mut plot = Plot::new(Scale::linear(10.0, 5), Scale::linear(4.0, 4), 50.0, 20.0);
         plot.y_axis("Things", trimmed);
         let svg = plot.svg.finish("t", "d");
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pointer_reads_is_escaped() {
+    fn tooltips_are_escaped() {
         let mut svg = Svg::new(100.0);
         svg.bar([0.0, 0.0, 1.0, 1.0], "c-dma", "</title><script>");
         svg.text((0.0, 0.0), Anchor::Start, "tick", "<b>");
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_too_close_are_moved_apart_by_as_little_as_it_takes() {
+    fn overlapping_labels_are_moved_apart_minimally() {
         assert_eq!(spread(&[10.0, 50.0, 90.0], 15.0, 200.0), [10.0, 50.0, 90.0]);
         assert_eq!(spread(&[49.0, 50.0, 51.0], 15.0, 200.0), [35.0, 50.0, 65.0]);
         assert_eq!(spread(&[10.0, 50.0, 50.0], 10.0, 200.0), [10.0, 45.0, 55.0]);

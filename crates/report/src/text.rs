@@ -1,5 +1,5 @@
-//! The terminal's view: a table of offered against delivered for a run, and a few lines for a point. Plain text of at
-//! most [`WIDTH`] columns, so that it survives a mail, an issue and a paper's appendix.
+//! Terminal output: a table of offered and delivered load for a run, and a few lines for a point. Plain text
+//! of at most [`WIDTH`] columns, so that it can be quoted in mails and papers.
 
 use std::fmt::Write;
 
@@ -8,17 +8,18 @@ use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, one_li
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
 use crate::{
-    captures, functions, limit, neighbours, notes, played, ports, stages, steady, streams, timing, transfer,
+    captures, functions, generator_notes, limit, neighbours, played, ports, stages, steady, streams, timing,
+    transfer,
 };
 use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, known};
 
-/// No line of a table is longer.
+/// Maximum line width of a table.
 pub(crate) const WIDTH: usize = 100;
 
-/// More causes than this do not fit beside the rates; the rarest share a column.
+/// Maximum number of cause columns; beyond it, the rarest causes share a column.
 const CAUSE_COLUMNS: usize = 6;
 
-/// A run whose books do not balance at more loads than this has made its point.
+/// Maximum number of loads for which an imbalance note is shown.
 const IMBALANCE_NOTES: usize = 3;
 
 /// Columns under one heading.
@@ -43,7 +44,7 @@ impl Column {
     }
 }
 
-/// The run as a table: offered and delivered rates, losses by cause, round trips. Causes that lost nothing have no
+/// A run as a table: offered and delivered rates, losses by cause, round trips. Causes without losses have no
 /// column; a line below names them.
 pub fn table(summary: &RunSummary) -> String {
     if let Some((point, played)) = played::of(summary) {
@@ -68,7 +69,7 @@ pub fn table(summary: &RunSummary) -> String {
         }
         for point in points {
             let at = format!(" at {}", one_line(&point.rate));
-            where_cycles_went(point, &at, &mut out);
+            profile_section(point, &at, &mut out);
         }
     }
     totals(summary, &mut out);
@@ -78,8 +79,8 @@ pub fn table(summary: &RunSummary) -> String {
     out
 }
 
-/// What was found by a profile, if there was one.
-fn where_cycles_went(point: &PointSummary, at: &str, out: &mut String) {
+/// The results of a profile, if there is one.
+fn profile_section(point: &PointSummary, at: &str, out: &mut String) {
     if point.profiles().next().is_some() {
         let _ = writeln!(out, "\nWhere the cores\u{2019} cycles went{at}\n");
         functions::lines(point, out);
@@ -87,14 +88,14 @@ fn where_cycles_went(point: &PointSummary, at: &str, out: &mut String) {
     }
 }
 
-/// The same of a run whose table says nothing, for nothing was offered.
+/// The same for a run without offered load, whose table would be empty.
 pub fn profile_text(point: &PointSummary) -> String {
     let mut out = String::new();
-    where_cycles_went(point, "", &mut out);
+    profile_section(point, "", &mut out);
     out
 }
 
-/// The first line.
+/// The title line.
 pub(crate) fn title(summary: &RunSummary) -> String {
     format!(
         "{} · preset {} · Doorbell {}\n",
@@ -104,7 +105,7 @@ pub(crate) fn title(summary: &RunSummary) -> String {
     )
 }
 
-/// Of a timed run: what a packet cost, a line a load.
+/// For a timed run: cost per packet, one line per load.
 fn timed_table(points: &[&PointSummary], out: &mut String) {
     let headings = timing::columns(points);
     if headings.is_empty() {
@@ -121,16 +122,16 @@ fn timed_table(points: &[&PointSummary], out: &mut String) {
     out.push('\n');
 }
 
-/// A text on one line, with the blanks in front.
+/// Joins a text to one line, keeping its indentation.
 fn one_line_indented(text: &str) -> String {
     let indent = text.len() - text.trim_start_matches(' ').len();
     format!("{}{}", &text[..indent], one_line(text))
 }
 
-/// Writes the table of one frame size; the names of the causes that had to share a column.
+/// Writes the table of one frame size. Returns the names of the causes that share a column.
 fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str> {
     let mut causes = causes::present(points);
-    // The rarest share a column, and the others stay in their order.
+    // The rarest causes share a column; the others keep their order.
     let mut rest = Vec::new();
     while causes.len() + usize::from(!rest.is_empty()) > CAUSE_COLUMNS {
         let rarest = (0..causes.len()).min_by_key(|&index| causes::total(causes[index], points)).unwrap_or(0);
@@ -167,7 +168,7 @@ fn render_points(points: &[&PointSummary], out: &mut String) -> Vec<&'static str
     rest.iter().map(|cause| cause.key).collect()
 }
 
-/// What points are about: payload, transactions, or round trips.
+/// The main measure of the points: goodput, transactions, or round trips.
 fn goal_group(points: &[&PointSummary]) -> Group {
     let all_have = |of: fn(&PointSummary) -> Option<f64>| points.iter().all(|point| of(point).is_some());
     if all_have(PointSummary::goodput_gbps) {
@@ -176,13 +177,13 @@ fn goal_group(points: &[&PointSummary]) -> Group {
     }
     if all_have(PointSummary::transactions_per_second) {
         let column =
-            Column::new("a second", points, |p| fixed(p.transactions_per_second().unwrap_or(0.0), 0));
+            Column::new("per second", points, |p| fixed(p.transactions_per_second().unwrap_or(0.0), 0));
         return Group { title: "transactions", columns: vec![column] };
     }
     latency_group(points)
 }
 
-/// Round trips in one unit and with as many decimals as the longest leaves room for.
+/// Round trips in one unit, with as many decimals as the longest one permits.
 fn latency_group(points: &[&PointSummary]) -> Group {
     let longest = points.iter().filter_map(|p| p.latency_ns.as_ref()).map(|l| l.max).fold(0.0, f64::max);
     let (title, scale) = match longest {
@@ -207,20 +208,20 @@ fn latency_group(points: &[&PointSummary]) -> Group {
     }
 }
 
-/// Writes headings, heads and rows with the widest gaps between columns that fit.
+/// Writes headings, heads and rows with the widest column gaps that fit.
 fn render(groups: &[Group], rows: usize, out: &mut String) {
     let gap = [3, 2, 1].into_iter().find(|&gap| total_width(groups, gap) <= WIDTH).unwrap_or(1);
     let (mut titles, mut heads) = (String::new(), String::new());
     let mut lines = vec![String::new(); rows];
     for group in groups {
         let width = group_width(group, gap);
-        // A rule shows what a heading spans, unless it spans no more than itself.
+        // A rule marks the columns below a heading, unless the heading is as wide as they are.
         let title = format!(" {} ", group.title);
         let _ = match width < title.chars().count() + 2 {
             true => write!(titles, "{}{title:^width$}", " ".repeat(gap + 1)),
             false => write!(titles, "{}{title:─^width$}", " ".repeat(gap + 1)),
         };
-        // What a long heading adds stands before the first column.
+        // Extra width of a long heading is placed before the first column.
         let mut pad = gap + 1 + width - columns_width(group, gap);
         for column in &group.columns {
             let width = pad + column.width();
@@ -241,7 +242,7 @@ fn columns_width(group: &Group, gap: usize) -> usize {
     group.columns.iter().map(Column::width).sum::<usize>() + gap * (group.columns.len() - 1)
 }
 
-/// As wide as its columns, or as its heading with a blank on each side.
+/// The width of its columns, or of its heading with a space on each side.
 fn group_width(group: &Group, gap: usize) -> usize {
     columns_width(group, gap).max(group.title.chars().count() + 2)
 }
@@ -250,29 +251,29 @@ fn total_width(groups: &[Group], gap: usize) -> usize {
     groups.iter().map(|group| group_width(group, gap) + gap + 1).sum::<usize>() - (gap + 1)
 }
 
-/// Over the columns of causes.
+/// Heading of the cause columns.
 const LOST_TO: &str = "frames lost to";
 
-/// What the columns leave out, and books that do not balance.
+/// Notes on omitted columns and on counts that do not balance.
 fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     out.extend(steady::footnotes(points).into_iter().map(|note| note + "\n"));
     if let Some(best) = most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
-        let (mpps, gbps) = best.kept_up();
+        let (mpps, gbps) = best.sustained_rate();
         let (mpps, gbps, offered) = (rate(mpps), rate(gbps), rate(best.offered_mpps));
         let _ = writeln!(out, "Most delivered: {mpps} Mpps ({gbps} Gbps) of {offered} Mpps offered.");
         for point in points {
             out.extend(unsustained_note(point).map(|note| note + "\n"));
         }
     } else if points.iter().any(|point| point.delivered_mpps > 0.0) {
-        out.push_str("Most delivered: not known, since no load was measured in a steady state.\n");
+        out.push_str("Most delivered: unknown, because no load was measured in a steady state.\n");
     } else if points.iter().all(|point| point.is_unanswered()) {
-        out.push_str("No frame came back: the guest took every one, and nothing in it sent any. That is a loss only if it should have.\n");
+        out.push_str("No frame came back: the guest accepted all frames and sent none. This is a loss only if it should have sent them.\n");
         out.extend(limit::line(points).map(|line| line + "\n"));
         return;
     } else if points.iter().all(|point| point.frames_offered == 0) {
         out.push_str("No frame was sent in the measurement.\n");
     } else {
-        let _ = writeln!(out, "{}.", notes::nothing_back(points));
+        let _ = writeln!(out, "{}.", generator_notes::nothing_back(points));
     }
     out.extend(limit::line(points).map(|line| line + "\n"));
     let none: Vec<&str> = causes::NAMED
@@ -292,11 +293,11 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     let notes = [
         imbalance_notes(points),
         steady::notes(points),
-        notes::own_queue(points),
-        notes::late(points),
+        generator_notes::own_queue(points),
+        generator_notes::late(points),
         captures::notes(points),
-        ports::asked_notes(points),
-        transfer::watched(points),
+        ports::unsupported_notes(points),
+        transfer::monitor_lines(points),
         points.iter().flat_map(|point| neighbours::lines(point)).collect(),
     ];
     for note in notes.into_iter().flatten() {
@@ -304,17 +305,17 @@ fn footnotes(points: &[&PointSummary], rest: &[&str], out: &mut String) {
     }
 }
 
-/// Says aloud that FIFOs and rings hid what the machine could not do.
+/// Warns if FIFOs and rings hid that a load exceeded the machine's capacity.
 fn unsustained_note(point: &PointSummary) -> Option<String> {
     let share = percent(Some(point.unsustained()?));
     let (offered, arrived) = (rate(point.offered_mpps), rate(point.arrived_mpps));
     Some(format!(
-        "Not sustainable: {offered} Mpps; {arrived} came back, and {share} % of it only filled FIFOs and rings."
+        "Not sustainable: {offered} Mpps; {arrived} came back; {share} % of the load only filled FIFOs and rings."
     ))
 }
 
-/// The classes that the rule of a paper gives the frames of a full FIFO, apart from what they waited for; files of older versions
-/// have only these.
+/// Frames lost at a full FIFO, classified by the rule of a paper instead of by cause. Files of older versions
+/// have only these classes.
 pub(crate) fn paper_rule(points: &[&PointSummary]) -> Option<String> {
     let sum =
         |of: fn(&Drops) -> u64| points.iter().fold(0, |sum: u64, point| sum.saturating_add(of(&point.drops)));
@@ -325,13 +326,13 @@ pub(crate) fn paper_rule(points: &[&PointSummary]) -> Option<String> {
         .filter(|(_, frames)| *frames > 0)
         .map(|(name, frames)| format!("{name} {}", grouped(*frames)))
         .collect();
-    let waited = sum(|drops| drops.waited_for.total()) > 0;
-    (waited && !lost.is_empty()).then(|| {
+    let has_waits = sum(|drops| drops.waited_for.total()) > 0;
+    (has_waits && !lost.is_empty()).then(|| {
         format!("By the ISPASS 2024 rule (docs/drops.md) the frames of full FIFOs are: {}.", lost.join(", "))
     })
 }
 
-/// Says aloud where drops and losses differ, for the first few points that need it.
+/// Notes on points where drops and losses differ, for the first few of them.
 pub(crate) fn imbalance_notes(points: &[&PointSummary]) -> Vec<String> {
     let mut notes: Vec<String> =
         points.iter().filter(|point| point.imbalance() != 0).map(|point| imbalance_note(point)).collect();
@@ -339,12 +340,12 @@ pub(crate) fn imbalance_notes(points: &[&PointSummary]) -> Vec<String> {
     if more > 0 {
         notes.truncate(IMBALANCE_NOTES);
         let loads = if more == 1 { "load" } else { "loads" };
-        notes.push(format!("Nor do the books of {more} more {loads} balance."));
+        notes.push(format!("The counts of {more} more {loads} do not balance either."));
     }
     notes
 }
 
-/// What to know about a point whose drops and losses differ.
+/// Note on a point whose drops and losses differ.
 fn imbalance_note(point: &PointSummary) -> String {
     let difference = point.imbalance();
     let amount = grouped(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX));
@@ -357,7 +358,7 @@ fn imbalance_note(point: &PointSummary) -> String {
     }
 }
 
-/// What the run cost.
+/// Total cost of the run.
 fn totals(summary: &RunSummary, out: &mut String) {
     let simulated: f64 = summary.points.iter().map(|p| p.simulated_seconds).sum();
     let host: f64 = summary.points.iter().map(|p| p.host_seconds).sum();
@@ -369,10 +370,10 @@ fn totals(summary: &RunSummary, out: &mut String) {
     );
 }
 
-/// One point in a few lines.
+/// One point as a few lines.
 pub fn summary_text(point: &PointSummary) -> String {
     let mut out = format!(
-        "{} · {} bytes a frame · {} offered · measured for {}\n\n",
+        "{} · {} bytes per frame · {} offered · measured for {}\n\n",
         one_line(&point.benchmark),
         grouped(point.frame_size),
         one_line(&point.rate),
@@ -402,10 +403,10 @@ pub fn summary_text(point: &PointSummary) -> String {
     out.extend(limit::line(&[point]).map(|line| format!("  {line}\n")));
     let notes = [
         steady::notes(&[point]),
-        notes::own_queue(&[point]),
-        notes::late(&[point]),
+        generator_notes::own_queue(&[point]),
+        generator_notes::late(&[point]),
         captures::notes(&[point]),
-        ports::asked_notes(&[point]),
+        ports::unsupported_notes(&[point]),
         neighbours::lines(point),
     ];
     for note in notes.concat() {
@@ -414,7 +415,11 @@ pub fn summary_text(point: &PointSummary) -> String {
     match &point.latency_ns {
         Some(latency) => latency_lines(latency, &mut out),
         None => {
-            let _ = writeln!(out, "  latency     {}", notes::nothing_back(&[point]).replace("No", "no"));
+            let _ = writeln!(
+                out,
+                "  latency     {}",
+                generator_notes::nothing_back(&[point]).replace("No", "no")
+            );
         }
     }
     stages::lines(point, &mut out);
@@ -422,9 +427,9 @@ pub fn summary_text(point: &PointSummary) -> String {
     functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
     let (ipc, per_frame) = (optional(known(point.ipc)), optional(known(point.instructions_per_frame)));
-    let _ = writeln!(out, "  cores       {ipc} instructions a cycle, {per_frame} a delivered packet");
+    let _ = writeln!(out, "  cores       {ipc} instructions per cycle, {per_frame} per delivered packet");
     let (host, mips) = (duration_s(point.host_seconds), optional(known(point.host_mips)));
-    let _ = writeln!(out, "  host        {host}, {mips} million guest instructions a second");
+    let _ = writeln!(out, "  host        {host}, {mips} million guest instructions per second");
     let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));
     out
 }

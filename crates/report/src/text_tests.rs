@@ -1,4 +1,4 @@
-//! The terminal's output as a whole, on made-up runs.
+//! Complete terminal output, for synthetic runs.
 
 use doorbell_results::WaitedFor;
 
@@ -22,14 +22,14 @@ fn the_table_of_six_loads() {
     14.880   7.619    9.386   4.806    36.922       53.1k   1,873    180.40   191.80   203.50
 
     Most delivered: 9.412 Mpps (4.819 Gbps) of 10.000 Mpps offered.
-    Limit: the core, for which full FIFOs waited, by 96.6 % of the frames lost at 14.880 Mpps.
+    Limit: the core (receive FIFOs full for lack of descriptors): 96.6 % of the frames lost at 14.880 Mpps.
     No frame lost to: tx, fetch, other, link, guest.
     Measured for 60.0 ms of simulated time in all; 12.2 s of host time.
     ");
 }
 
 #[test]
-fn a_run_of_which_nothing_came_back() {
+fn a_run_from_which_no_frame_came_back() {
     insta::assert_snapshot!(table(&sample::silent()), @r"
     testpmd · preset simple · Doorbell 0.1.0
 
@@ -40,64 +40,64 @@ fn a_run_of_which_nothing_came_back() {
     1.000   0.512    0.000   0.000    100.000       9,488     512      –     –     –
 
     No frame came back.
-    Limit: the core, for which full FIFOs waited, by 94.9 % of the frames lost at 1.000 Mpps.
+    Limit: the core (receive FIFOs full for lack of descriptors): 94.9 % of the frames lost at 1.000 Mpps.
     No frame lost to: tx, fetch, data, other, link.
     Measured for 10.0 ms of simulated time in all; 610 ms of host time.
     ");
 }
 
-/// A script that answers nothing is no machine that loses everything.
+/// Frames that a script does not return are not necessarily lost.
 #[test]
-fn a_script_that_sends_nothing_back_is_not_told_to_lose_anything() {
+fn unanswered_frames_of_a_script_are_not_reported_as_lost() {
     let mut summary = sample::silent();
     let point = &mut summary.points[0];
     point.exit_status = Some(0);
     (point.drops.core, point.drops.guest) = (0, point.frames_offered);
     let text = table(&summary);
-    assert!(text.contains("No frame came back: the guest took every one"), "{text}");
+    assert!(text.contains("No frame came back: the guest accepted all frames and sent none"), "{text}");
     for word in ["100.000", "frames lost to", "Limit:"] {
         assert!(!text.contains(word), "{word}: {text}");
     }
     assert!(!crate::html(&summary, "").contains("100.000"));
-    // What its NIC dropped is lost.
+    // Frames dropped by its NIC are lost.
     summary.points[0].drops.core = 1;
     summary.points[0].drops.guest -= 1;
     assert!(table(&summary).contains("100.000"));
 }
 
 #[test]
-fn a_point_in_a_few_lines() {
+fn summary_text_of_a_point() {
     insta::assert_snapshot!(summary_text(&sample::loads().points[5]), @r"
-    testpmd · 64 bytes a frame · 14.88Mpps offered · measured for 10.0 ms
+    testpmd · 64 bytes per frame · 14.88Mpps offered · measured for 10.0 ms
 
       offered       14.880 Mpps     7.619 Gbps         148,800 frames
       delivered      9.386 Mpps     4.806 Gbps          93,860 frames
       lost          36.922 %                            54,940 frames
         core        35.663 %                            53,067 frames
         data         1.259 %                             1,873 frames
-      Limit: the core, for which full FIFOs waited, by 96.6 % of the frames lost at 14.880 Mpps.
+      Limit: the core (receive FIFOs full for lack of descriptors): 96.6 % of the frames lost at 14.880 Mpps.
       latency     p50 180 µs   p90 186 µs   p99 192 µs   p99.9 196 µs   max 204 µs
                   min 1.87 µs   mean 186 µs   standard deviation 4.56 µs
-      cores       1.31 instructions a cycle, 419 a delivered packet
-      host        3.52 s, 11.2 million guest instructions a second
+      cores       1.31 instructions per cycle, 419 per delivered packet
+      host        3.52 s, 11.2 million guest instructions per second
       state hash  8d116ece1738f7d9
     ");
 }
 
 #[test]
-fn a_silent_point_in_a_few_lines() {
+fn summary_text_of_a_point_without_returned_frames() {
     insta::assert_snapshot!(summary_text(&sample::silent().points[0]), @r"
-    testpmd · 64 bytes a frame · 1Mpps offered · measured for 10.0 ms
+    testpmd · 64 bytes per frame · 1Mpps offered · measured for 10.0 ms
 
       offered        1.000 Mpps     0.512 Gbps          10,000 frames
       delivered      0.000 Mpps     0.000 Gbps               0 frames
       lost         100.000 %                            10,000 frames
         core        94.880 %                             9,488 frames
         guest        5.120 %                               512 frames
-      Limit: the core, for which full FIFOs waited, by 94.9 % of the frames lost at 1.000 Mpps.
+      Limit: the core (receive FIFOs full for lack of descriptors): 94.9 % of the frames lost at 1.000 Mpps.
       latency     no frame came back
-      cores       1.31 instructions a cycle, – a delivered packet
-      host        610 ms, 64.4 million guest instructions a second
+      cores       1.31 instructions per cycle, – per delivered packet
+      host        610 ms, 64.4 million guest instructions per second
       state hash  6513270e269e0d37
     ");
 }
@@ -128,7 +128,7 @@ fn each_frame_size_has_its_own_table() {
 }
 
 #[test]
-fn books_that_do_not_balance_are_said_aloud() {
+fn counts_that_do_not_balance_are_reported() {
     let mut summary = sample::loads();
     summary.points[3].drops.core += 5;
     summary.points[4].drops.core -= 5;
@@ -138,7 +138,7 @@ fn books_that_do_not_balance_are_said_aloud() {
 }
 
 #[test]
-fn a_run_without_a_point_says_so() {
+fn a_run_without_points_shows_a_note() {
     let mut summary = sample::loads();
     summary.points.clear();
     assert!(table(&summary).ends_with("No load was measured.\n"));
@@ -152,16 +152,16 @@ fn a_name_cannot_break_the_terminal() {
 }
 
 #[test]
-fn many_unbalanced_loads_share_a_line() {
+fn many_unbalanced_loads_share_one_note() {
     let mut summary = sample::loads();
     summary.points.iter_mut().for_each(|point| point.drops.guest += 1);
     let text = table(&summary);
     assert_eq!(text.matches("the causes count 1 frame more").count(), 3, "{text}");
-    assert!(text.contains("Nor do the books of 3 more loads balance."), "{text}");
+    assert!(text.contains("The counts of 3 more loads do not balance either."), "{text}");
 }
 
 #[test]
-fn what_dropped_frames_waited_for_stands_beside_the_classes_of_the_rule() {
+fn drop_causes_and_the_papers_classes_are_both_shown() {
     let mut summary = sample::loads();
     summary.points[4].drops.waited_for = WaitedFor { core: 5880, ..WaitedFor::default() };
     summary.points[5].drops.waited_for = WaitedFor { core: 54_000, data: 940, ..WaitedFor::default() };
@@ -176,7 +176,7 @@ fn what_dropped_frames_waited_for_stands_beside_the_classes_of_the_rule() {
 }
 
 #[test]
-fn a_load_that_was_not_steady_is_marked_and_stands_for_nothing() {
+fn an_unsteady_load_is_marked_and_excluded() {
     let mut summary = sample::loads();
     let point = &mut summary.points[4];
     (point.frames_delivered, point.delivered_mpps, point.drop_rate) = (point.frames_offered, 10.0, 0.0);
@@ -194,14 +194,14 @@ fn a_load_that_was_not_steady_is_marked_and_stands_for_nothing() {
     let one = summary_text(&summary.points[4]);
     assert!(one.contains("  * 10.000 Mpps: not steady: latency rises"), "{one}");
     assert!(
-        one.contains("Limit: not known yet; queues still changed at 10.000 Mpps, and nothing was lost."),
+        one.contains("Limit: unknown; queues were still changing at 10.000 Mpps, and no frame was lost."),
         "{one}"
     );
     summary.points = vec![summary.points.remove(4), summary.points.remove(3)];
     summary.points[1].not_steady = Some("queue rises 1 \u{2192} 900 frames".to_owned());
     let text = table(&summary);
     assert!(
-        text.contains("Most delivered: not known, since no load was measured in a steady state."),
+        text.contains("Most delivered: unknown, because no load was measured in a steady state."),
         "{text}"
     );
     let page = crate::html(&summary, "");
@@ -209,9 +209,9 @@ fn a_load_that_was_not_steady_is_marked_and_stands_for_nothing() {
 }
 
 #[test]
-fn a_load_that_only_fills_fifos_is_called_not_sustainable_and_does_not_count_as_delivered() {
+fn a_load_that_only_fills_fifos_is_reported_as_not_sustainable() {
     let mut summary = sample::loads();
-    // All of 10 Mpps came back, but only 9.6 while it was offered.
+    // All of the 10 Mpps came back, but only 9.6 Mpps while frames were offered.
     let point = &mut summary.points[4];
     (point.frames_delivered, point.delivered_mpps, point.drop_rate) = (point.frames_offered, 10.0, 0.0);
     point.drops = doorbell_results::Drops::default();
@@ -220,9 +220,9 @@ fn a_load_that_only_fills_fifos_is_called_not_sustainable_and_does_not_count_as_
     let text = table(&summary);
     assert!(text.contains("Most delivered: 9.600 Mpps (4.915 Gbps) of 10.000 Mpps offered."), "{text}");
     let line =
-        "Not sustainable: 10.000 Mpps; 9.600 came back, and 4.000 % of it only filled FIFOs and rings.";
+        "Not sustainable: 10.000 Mpps; 9.600 came back; 4.000 % of the load only filled FIFOs and rings.";
     assert!(text.contains(line), "{text}");
-    // A burst that is still inside is no trend.
+    // A burst that has not drained yet is not a trend.
     summary.points[4].arrived_mpps = 9.99;
     assert!(
         table(&summary).contains("Most delivered: 10.000 Mpps") && !table(&summary).contains("sustainable")
@@ -230,7 +230,7 @@ fn a_load_that_only_fills_fifos_is_called_not_sustainable_and_does_not_count_as_
 }
 
 #[test]
-fn frames_that_the_nic_drops_by_size_are_lost_under_that_name() {
+fn frames_dropped_by_size_are_listed_under_that_cause() {
     let mut summary = sample::loads();
     let point = &mut summary.points[5];
     let lost = point.lost();

@@ -1,4 +1,4 @@
-//! What the timing models say of each load: as the file has it, a table for the terminal, one for the page.
+//! Figures of the timing models for each load: stored values, a table for the terminal, and one for the page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,13 +7,13 @@ use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, short};
 use doorbell_results::{PointSummary, TimingFigure, TimingGroup};
 
-/// Heading, then a column's head, its group and name in the file, and whether it is a share.
+/// Heading, then per column its head, its group and name in the file, and whether it is a share.
 type Heading = (&'static str, &'static [(&'static str, &'static str, &'static str, bool)]);
 
-/// What the terminal shows of each load.
+/// Columns shown on the terminal for each load.
 const COLUMNS: [Heading; 4] = [
     (
-        "a packet, no empty polls",
+        "per packet, useful polls",
         &[
             ("instr", "packet cost", "busy_instructions", false),
             ("cycles", "packet cost", "busy_cycles", false),
@@ -31,7 +31,7 @@ const COLUMNS: [Heading; 4] = [
         ],
     ),
     (
-        "misses a packet",
+        "misses per packet",
         &[
             ("L1D", "L1D", "misses_per_packet", false),
             ("L2", "L2", "misses_per_packet", false),
@@ -40,7 +40,7 @@ const COLUMNS: [Heading; 4] = [
         ],
     ),
     (
-        "PCIe B a packet",
+        "PCIe B / packet",
         &[
             ("up", "PCI Express", "up_bytes_per_packet", false),
             ("down", "PCI Express", "down_bytes_per_packet", false),
@@ -49,10 +49,10 @@ const COLUMNS: [Heading; 4] = [
 ];
 
 /// A heading with the columns below it, each with a head and its cells.
-type Headed = (&'static str, Vec<(&'static str, Vec<String>)>);
+type ColumnGroup = (&'static str, Vec<(&'static str, Vec<String>)>);
 
-/// Heading, column heads, and a cell of a point: what the terminal's second table has, if the run was timed.
-pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
+/// Columns of the terminal's second table; empty if the run was not timed.
+pub(crate) fn columns(points: &[&PointSummary]) -> Vec<ColumnGroup> {
     if points.iter().all(|point| point.timing.is_none()) {
         return Vec::new();
     }
@@ -71,18 +71,18 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<Headed> {
     COLUMNS.iter().map(|(title, columns)| (*title, columns.iter().map(column).collect())).collect()
 }
 
-/// All of it, as far as it is shown: to be bounded by that says nothing.
+/// Share that displays as 100 %; a bound of 100 % is not informative.
 const ALL: f64 = 0.9995;
 
-/// What stands before a figure that is only a bound.
+/// Prefix of a figure that is only an upper bound.
 fn at_most(point: &PointSummary, name: &str) -> &'static str {
     let timing = point.timing.as_ref().filter(|_| name == "saturation");
-    // Older files do not know.
-    let known = |name| timing.and_then(|timing| timing.get("packet cost", name)).unwrap_or(0.0);
-    if known("saturation_is_bound") > 0.0 && known(name) < ALL { "≤" } else { "" }
+    // Older files lack this.
+    let value = |name| timing.and_then(|timing| timing.get("packet cost", name)).unwrap_or(0.0);
+    if value("saturation_is_bound") > 0.0 && value(name) < ALL { "≤" } else { "" }
 }
 
-/// A figure of the page's table: large ones as counts, small ones with three digits.
+/// A cell of the page's table: large values as counts, small ones with three digits.
 fn cell(value: Option<f64>) -> String {
     match value {
         None => NONE.to_owned(),
@@ -92,20 +92,20 @@ fn cell(value: Option<f64>) -> String {
     }
 }
 
-/// The page's section: every figure at every load, folded by group.
+/// The page section: every figure at every load, collapsible by group.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
     let Some(first) = points.iter().find_map(|point| point.timing.as_ref()) else { return String::new() };
     let mut out = String::from(
         "<section aria-labelledby=\"timing\">\n<h2 id=\"timing\">Where cycles and bytes went</h2>\n\
-         <p class=\"facts\">What the timing models say of the measurement. A name\u{2019}s meaning shows when it is \
-         pointed at.</p>\n",
+         <p class=\"facts\">Results of the timing models for the measurement. The tooltip of a name \
+         explains it.</p>\n",
     );
     for (index, TimingGroup { name: group, figures }) in first.0.iter().enumerate() {
         let open = if index < 2 { " open" } else { "" };
         let _ = write!(
             out,
             "<details class=\"port\"{open}>\n<summary>{0}</summary>\n<div class=\"scroll\" role=\"region\" \
-             aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Asked for</th>",
+             aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Requested load</th>",
             Esc(group)
         );
         for point in points {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_has_a_second_table_where_a_run_was_timed() {
+    fn the_terminal_has_a_second_table_for_a_timed_run() {
         let text = table(&timed());
         let line = text.lines().find(|line| line.contains("650")).unwrap_or_else(|| panic!("{text}"));
         let cells: Vec<&str> = line.split_whitespace().collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_a_bound_says_so() {
+    fn bounds_are_marked() {
         let mut summary = sample::single(0);
         for (value, is_bound, shown) in
             [("0.536", "0.0", " 53.6 "), ("0.536", "1.0", "≤53.6 "), ("1.0", "1.0", " 100.0 ")]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_keeps_the_order_of_the_file_and_says_what_names_mean() {
+    fn the_page_keeps_the_file_order_and_explains_names() {
         let summary = timed();
         let all: Vec<&PointSummary> = summary.points.iter().collect();
         let meanings = BTreeMap::from([("CPI stack.l2".to_owned(), "cycles <of> L2".to_owned())]);

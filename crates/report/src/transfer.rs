@@ -1,4 +1,4 @@
-//! What each core's servers moved, where there are several; and what a program saw of it that watches.
+//! Transfers per core, for servers on several cores, and results of a traffic monitor.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, percent};
 use doorbell_results::{PointSummary, TransferCore, WatchedFigures};
 
-/// What a program saw that watches, a line each.
-pub(crate) fn watched(points: &[&PointSummary]) -> Vec<String> {
+/// Results of a traffic monitor (such as an IDS), one line each.
+pub(crate) fn monitor_lines(points: &[&PointSummary]) -> Vec<String> {
     let all = points.iter().filter_map(|point| point.transfer.as_ref()?.watched.as_ref());
     all.map(line).collect()
 }
@@ -17,11 +17,11 @@ fn line(own: &WatchedFigures) -> String {
     let [frames, seen, dropped, alerts] = [frames, seen, dropped, alerts].map(|count| grouped(*count));
     let share = percent(own.seen_share());
     format!(
-        "Watched: {program} saw {seen} of {frames} frames that came or were sent ({share} %), {dropped} were dropped for its full ring; alerts: {alerts}."
+        "Monitor: {program} captured {seen} of {frames} frames received or sent ({share} %), {dropped} were dropped at its full ring; alerts: {alerts}."
     )
 }
 
-/// The section; nothing for servers on one core.
+/// The section; empty for servers on one core.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
     let cores: Vec<(&str, &TransferCore)> = points
         .iter()
@@ -33,12 +33,12 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
         return String::new();
     }
     let mut out = String::from(
-        "<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">What each core moved</h2>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"What each core moved, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
+        "<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">Transfers per core</h2>\n\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Transfers per core, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
          <thead><tr>",
     );
     for head in
-        ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions a second", "Frames its queue received"]
+        ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions per second", "Frames received by its queue"]
     {
         let _ = write!(out, "<th scope=\"col\">{head}</th>");
     }
@@ -69,7 +69,7 @@ mod tests {
     use doorbell_results::TransferFigures;
 
     #[test]
-    fn who_watches_is_told_of_on_the_terminal_and_on_the_page() {
+    fn monitor_results_are_shown_on_the_terminal_and_on_the_page() {
         let mut summary = sample::single(0);
         let watched = WatchedFigures {
             program: "suricata".to_owned(),
@@ -78,16 +78,16 @@ mod tests {
             dropped: 22_694,
             alerts: 0,
         };
-        let said = "Watched: suricata saw 3,502 of 26,196 frames that came or were sent (13.368 %), 22,694 were dropped for its full ring; alerts: 0.";
-        assert!(!crate::table(&summary).contains("Watched:"));
+        let expected = "Monitor: suricata captured 3,502 of 26,196 frames received or sent (13.368 %), 22,694 were dropped at its full ring; alerts: 0.";
+        assert!(!crate::table(&summary).contains("Monitor:"));
         let transfer = TransferFigures { watched: Some(watched), ..TransferFigures::default() };
         summary.points[0].transfer = Some(transfer);
-        assert!(crate::table(&summary).contains(said), "{}", crate::table(&summary));
-        assert!(crate::html(&summary, "").contains(said));
+        assert!(crate::table(&summary).contains(expected), "{}", crate::table(&summary));
+        assert!(crate::html(&summary, "").contains(expected));
     }
 
     #[test]
-    fn each_core_is_a_row_and_one_core_no_table() {
+    fn several_cores_have_a_row_each_and_one_core_no_table() {
         let mut point = sample::single(0).points.remove(0);
         point.transfer = Some(TransferFigures::default());
         assert_eq!(html(&[&point]), "");

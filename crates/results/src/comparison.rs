@@ -1,28 +1,29 @@
-//! Results side by side: what differed in configuration and in what ran, and every figure with its difference. The first side is the
-//! base; each other one is compared with it.
+//! Comparison of results: differences in configuration and in software, and every figure with its difference.
+//! The first side is the base; each other side is compared with it.
 
 use serde::Serialize;
 
-/// The comparison, as `comparison.json` holds it.
+/// The comparison, as in `comparison.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is compared; the first one is the base.
+    /// The compared results; the first one is the base.
     pub sides: Vec<ComparedSide>,
-    /// Keys of the configuration that differ. Those that vary within a side tell its points apart and are not here.
+    /// Configuration keys that differ between sides. Keys that vary within a side identify its points
+    /// instead.
     pub configuration: Vec<ComparedWords>,
-    /// What ran where it differs: simulator, images, packages, boots, traces.
+    /// Differences in simulator, images, packages, boots and traces.
     pub ran: Vec<ComparedWords>,
-    /// Points that all sides have, or the base and some.
+    /// Points that all sides have, or the base and some others.
     pub points: Vec<ComparedPoint>,
-    /// Points that have no partner.
+    /// Points without a match on another side.
     pub unmatched: Vec<UnmatchedPoint>,
-    /// What is to be known of all this.
+    /// Remarks on the comparison.
     pub notes: Vec<String>,
-    /// What differs by more than was allowed, in words; empty if nothing was asked.
+    /// Differences above the allowed limits, in words; empty without limits.
     pub failures: Vec<String>,
 }
 
-/// One of the results.
+/// One of the compared results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ComparedSide {
     /// A, B, C…
@@ -37,70 +38,70 @@ pub struct ComparedSide {
     pub preset: String,
     /// The version of Doorbell.
     pub doorbell_version: String,
-    /// How many points it has.
+    /// Number of points.
     pub points: usize,
-    /// What is missing of it, if it was ended early.
+    /// Missing parts, if the run ended early.
     pub incomplete: Option<String>,
 }
 
-/// Something in words, on each side; `null` where it has none.
+/// A text on each side; `null` if a side has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ComparedWords {
-    /// What it is: a key's path.
+    /// The subject: a key's path.
     pub name: String,
-    /// One for each side.
+    /// The text of each side.
     pub values: Vec<Option<String>>,
 }
 
-/// A point without a partner.
+/// A point without a match on another side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnmatchedPoint {
     /// The side's name.
     pub side: String,
-    /// The point.
+    /// The point's distinguishing settings.
     pub at: String,
 }
 
 /// A point on all sides that have it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ComparedPoint {
-    /// What tells it from others of its side, in words; empty if there is no other.
+    /// The settings that distinguish it from other points of its side, in words; empty if there is only one.
     pub at: String,
-    /// How many repetitions each side has of it; 0 where it has not the point.
+    /// Number of repetitions on each side; 0 if a side does not have the point.
     pub repetitions: Vec<usize>,
-    /// Whether all machines ended in the same state, so that every figure of the guest is the same.
+    /// Whether all machines ended in the same state, which makes every guest figure equal.
     pub same_state: bool,
-    /// The figures: those that say how well the machine did, then the others in the order of a summary.
+    /// The figures: the main results first, then the others in the order of a summary.
     pub figures: Vec<ComparedFigure>,
-    /// What is said in words and differs.
+    /// Texts that differ.
     pub words: Vec<ComparedWords>,
 }
 
-/// A figure.
+/// A figure of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// Its name, with its unit, as columns of an experiment's table have it.
+    /// Its name with the unit, as in the columns of an experiment's table.
     pub name: String,
-    /// Whether it is one of the few that say how well the machine did.
+    /// Whether it is one of the main results.
     pub headline: bool,
-    /// Whether it depends on the host, so that two runs of one configuration differ.
+    /// Whether it depends on the host, and so differs between runs of the same configuration.
     pub of_host: bool,
-    /// On each side; `null` where it has none.
+    /// The value on each side; `null` if a side has none.
     pub values: Vec<Option<ComparedValue>>,
-    /// Of each side but the first: to the first; `null` where one of the two is missing.
+    /// The difference of each further side from the first; `null` if one of the two values is missing.
     pub differences: Vec<Option<FigureDifference>>,
 }
 
 /// A figure's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ComparedValue {
-    /// The value; of repetitions the mean.
+    /// The value; the mean of repetitions.
     pub value: f64,
-    /// Where it lies at a confidence of 95 %, or between which rates a search has it; `null` where nothing is known of that.
+    /// Its 95 % confidence interval, or the interval of rates found by a search; `null` if unknown.
     pub interval: Option<Interval>,
 }
 
-/// From and to.
+/// An interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     /// The lower end.
@@ -110,25 +111,25 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a value lies in it.
+    /// Whether a value is inside the interval.
     pub fn holds(&self, value: f64) -> bool {
         value >= self.low && self.high.is_none_or(|high| value <= high)
     }
 }
 
-/// How far a figure is from the base's.
+/// The difference of a figure from the base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FigureDifference {
-    /// This side's value less the base's.
+    /// This side's value minus the base's.
     pub difference: f64,
-    /// The same as a share of the base's; `null` if that is zero.
+    /// The difference as a share of the base's value; `null` if that is zero.
     pub relative: Option<f64>,
-    /// Whether each value lies outside the other's interval; `null` if one has none.
+    /// Whether each value is outside the other's interval; `null` if one has none.
     pub outside_both: Option<bool>,
 }
 
 impl ComparedFigure {
-    /// Whether any side has another value than the base, or none where others have one.
+    /// Whether any side has a different value than the base, or lacks a value that others have.
     pub fn differs(&self) -> bool {
         let missing = self.values.iter().any(Option::is_none) && self.values.iter().any(Option::is_some);
         missing || self.differences.iter().flatten().any(|difference| difference.difference != 0.0)

@@ -1,62 +1,63 @@
-//! Where lost frames were lost: by the causes of docs/drops.md, by what full FIFOs waited for, and by the NICs' reasons.
+//! Lost frames by cause: by the causes of docs/drops.md, by the reason why FIFOs were full, and by the NICs'
+//! reasons.
 
 use serde::{Deserialize, Serialize};
 
-/// What frames that a full receive FIFO dropped had waited for, over time (docs/drops.md).
+/// Frames dropped by a full receive FIFO, by what the FIFO had waited for over time (docs/drops.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitedFor {
-    /// Software that gave no descriptors back.
+    /// Software that did not return descriptors.
     pub core: u64,
-    /// The same, the transmit ring being full.
+    /// The same, because the transmit ring was full.
     pub tx: u64,
-    /// Fetches of descriptors.
+    /// Descriptor fetches.
     pub fetch: u64,
-    /// The path of data to memory.
+    /// The DMA path of frame data to memory.
     pub data: u64,
 }
 
 impl WaitedFor {
-    /// All of them.
+    /// The total.
     pub fn total(&self) -> u64 {
         self.core.saturating_add(self.tx).saturating_add(self.fetch).saturating_add(self.data)
     }
 
-    /// With those of another NIC or point.
+    /// The sum with another NIC's or point's figures.
     pub fn and(&self, other: &WaitedFor) -> WaitedFor {
         let sum = |pick: fn(&WaitedFor) -> u64| pick(self).saturating_add(pick(other));
         WaitedFor { core: sum(|w| w.core), tx: sum(|w| w.tx), fetch: sum(|w| w.fetch), data: sum(|w| w.data) }
     }
 }
 
-/// Frames that NICs dropped for another reason than a full receive FIFO, by that reason.
+/// Frames that NICs dropped for reasons other than a full receive FIFO, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ByNic {
-    /// Longer than the receiver takes (the MTU), or shorter than Ethernet has.
+    /// Longer than the receiver accepts (the MTU), or shorter than Ethernet's minimum.
     pub size: u64,
-    /// To an address that the filters do not pass.
+    /// Destination address rejected by the filters.
     pub address: u64,
-    /// With a VLAN that the filter does not pass.
+    /// VLAN rejected by the filter.
     pub vlan: u64,
-    /// With a wrong frame check sequence.
+    /// Wrong frame check sequence.
     pub fcs: u64,
-    /// While the receiver or the link was off.
+    /// Receiver or link off.
     pub off: u64,
 }
 
 impl ByNic {
-    /// All of them.
+    /// The total.
     pub fn total(&self) -> u64 {
         let ByNic { size, address, vlan, fcs, off } = *self;
         [size, address, vlan, fcs, off].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// With those of another NIC or point.
+    /// The sum with another NIC's or point's figures.
     pub fn and(&self, other: &ByNic) -> ByNic {
         self.combined(other, u64::saturating_add)
     }
 
-    /// Each number combined with the other's.
+    /// Combines each number with the other's.
     pub fn combined(&self, other: &ByNic, by: impl Fn(u64, u64) -> u64) -> ByNic {
         ByNic {
             size: by(self.size, other.size),
@@ -68,43 +69,47 @@ impl ByNic {
     }
 }
 
-/// Where the frames of the measurement that did not come back were lost.
+/// Frames of the measurement that did not come back, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
-    /// RX FIFO full, and blamed on DMA by the paper's rule (docs/drops.md).
+    /// Receive FIFO full, attributed to DMA by the paper's rule (docs/drops.md).
     pub dma: u64,
-    /// The same, blamed on the cores, which returned descriptors too slowly.
+    /// Receive FIFO full, attributed to the cores, which returned descriptors too slowly.
     pub core: u64,
-    /// The same, blamed on transmission.
+    /// Receive FIFO full, attributed to transmission.
     pub tx: u64,
-    /// Dropped by the NIC for any other reason; `nic` has most by that reason, and `stats.json` each. Of a trace that is played as
-    /// recorded, all that its NIC dropped then.
+    /// Dropped by the NIC for any other reason; `nic` has most of them by reason, and `stats.json` all. For a
+    /// trace played at the recorded pace, all drops of its NIC during recording.
     pub nic_other: u64,
     /// Lost on the link (configured faults).
     pub link: u64,
-    /// Accepted by the NIC and not sent back: dropped by the guest's software. Derived, the forwarder being one-to-one.
+    /// Accepted by the NIC but not sent back: dropped by the guest's software. Derived, assuming a one-to-one
+    /// forwarder.
     pub guest: u64,
-    /// Lost, and the drain ended too early to know to what: they may have been on their way still (`run.drain`).
+    /// Lost with unknown cause, because the drain ended too early: the frames may still have been in flight
+    /// (`run.drain`).
     #[serde(default)]
     pub unknown: u64,
-    /// The frames of `dma`, `core` and `tx`, which go by the paper's rule, by what they had waited for.
+    /// The frames of `dma`, `core` and `tx`, which follow the paper's rule, by what they had waited for.
     #[serde(default)]
     pub waited_for: WaitedFor,
-    /// The frames of `nic_other`, by reason; others were dropped by a reset, or were pause frames.
+    /// The frames of `nic_other`, by reason; the remaining ones were dropped by a reset, or were pause
+    /// frames.
     #[serde(default)]
     pub nic: ByNic,
 }
 
-/// Frames that a NIC had no room for, by what they waited for.
+/// Frames for which a NIC had no room, by what they waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByWait {
-    /// For software, which gave no descriptors; with those of queues that drop at once where they have none.
+pub struct FifoWaits {
+    /// Software, which returned no descriptors; includes frames of queues that drop at once without
+    /// descriptors.
     pub core: u64,
-    /// For room in a transmit ring.
+    /// Room in a transmit ring.
     pub tx: u64,
-    /// For fetches of descriptors.
+    /// Descriptor fetches.
     pub fetch: u64,
-    /// For the data path to memory.
+    /// The data path to memory.
     pub data: u64,
 }
 
@@ -114,25 +119,25 @@ impl Drops {
         self.dma + self.core + self.tx + self.nic_other
     }
 
-    /// The frames of `nic_other` for which `nic` has no reason: all of them in files of older versions.
+    /// The frames of `nic_other` without a reason in `nic`: all of them in files of older versions.
     pub fn nic_rest(&self) -> u64 {
         self.nic_other.saturating_sub(self.nic.total())
     }
 
-    /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions have the paper's rule only, whose
-    /// classes then stand for these.
-    pub fn by_wait(&self) -> ByWait {
+    /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions only have the
+    /// paper's rule, whose classes are used instead.
+    pub fn by_wait(&self) -> FifoWaits {
         let WaitedFor { core, tx, fetch, data } = self.waited_for;
         let waited = self.waited_for.total();
         if waited == 0 && self.dma + self.tx > 0 {
-            return ByWait { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
+            return FifoWaits { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
         }
         // The others waited in no FIFO: their queue had no descriptors (SRRCTL.DROP_EN).
-        let in_none = (self.dma + self.core + self.tx).saturating_sub(waited);
-        ByWait { core: core + in_none, tx, fetch, data }
+        let without_fifo = (self.dma + self.core + self.tx).saturating_sub(waited);
+        FifoWaits { core: core + without_fifo, tx, fetch, data }
     }
 
-    /// These and others.
+    /// The sum of two.
     #[must_use]
     pub fn and(&self, other: &Drops) -> Drops {
         Drops {

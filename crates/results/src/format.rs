@@ -1,15 +1,15 @@
-//! Figures as people read them: thousands grouped, a sensible number of digits, SI prefixes. No locale.
+//! Human-readable figures: thousands grouped, a suitable number of digits, SI prefixes. No locale.
 
-/// What stands where there is no figure.
+/// Placeholder for a missing figure.
 pub const NONE: &str = "–";
 
-/// A text on one line, whatever the file says.
+/// A text on one line, with control characters replaced.
 pub fn one_line(text: &str) -> String {
     let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     printable.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A whole number with its thousands grouped.
+/// A whole number with grouped thousands.
 pub fn grouped(value: u64) -> String {
     group_digits(&value.to_string())
 }
@@ -26,7 +26,7 @@ pub fn group_digits(digits: &str) -> String {
     out
 }
 
-/// A value that is not negative, with a fixed number of decimals and its thousands grouped.
+/// A non-negative value with a fixed number of decimals and grouped thousands.
 pub fn fixed(value: f64, decimals: usize) -> String {
     // Not `max`, which may keep the sign of -0.0.
     let value = if value > 0.0 { value } else { 0.0 };
@@ -39,7 +39,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
 
 /// About three significant digits: 0.512, 9.41, 14.9, 231, 1,234.
 pub fn short(value: f64) -> String {
-    // The limits are where rounding to one decimal less would still show three digits.
+    // At these limits, rounding with one decimal less still shows three digits.
     let decimals = match value {
         v if v >= 99.95 || v <= 0.0 => 0,
         v if v >= 9.995 => 1,
@@ -67,14 +67,14 @@ pub fn duration_s(seconds: f64) -> String {
     duration_ns(seconds * 1e9)
 }
 
-/// The value in the first of `units` in which it has less than four digits before the point.
+/// The value in the first of `units` that gives less than four digits before the decimal point.
 fn scaled(value: f64, units: &[(f64, &str)], gap: &str) -> String {
     let (scale, unit) =
         units.iter().find(|(scale, _)| value / scale < 999.5).or(units.last()).copied().unwrap_or((1.0, ""));
     format!("{}{gap}{unit}", short(value / scale))
 }
 
-/// A loss ratio in percent: three decimals, and never a zero for a loss that happened.
+/// A loss ratio in percent with three decimals; nonzero loss is never shown as zero.
 pub fn percent(ratio: Option<f64>) -> String {
     match ratio {
         None => NONE.to_owned(),
@@ -83,7 +83,7 @@ pub fn percent(ratio: Option<f64>) -> String {
     }
 }
 
-/// A short percentage with its sign (and a space that does not break), for labels: 0 %, 0.53 %, 36.7 %, 100 %.
+/// A short percentage with its sign (after a non-breaking space), for labels: 0 %, 0.53 %, 36.7 %, 100 %.
 pub fn percent_label(ratio: f64) -> String {
     match ratio * 100.0 {
         v if v <= 0.0 => "0\u{a0}%".to_owned(),
@@ -99,18 +99,19 @@ pub fn rate(value: f64) -> String {
     fixed(value, if value >= 99.995 { 2 } else { 3 })
 }
 
-/// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88. What three decimals would make a zero keeps two digits.
+/// A rate without trailing zeros, for axis labels and prose: 1, 4.5, 14.88. A value that three decimals would
+/// round to zero keeps two digits.
 pub fn trimmed(value: f64) -> String {
     let decimals = if value > 0.0 && value < 5e-4 { 1 - value.log10().floor() as i32 } else { 3 };
     let text = fixed(value, decimals.unsigned_abs() as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A tick of an axis: small values keep their digits, large ones have few, so that they stand beside it.
+/// An axis tick label: small values keep their digits, large ones are short, to fit next to the axis.
 pub fn axis_label(value: f64) -> String {
     match value.abs() {
         0.0 => trimmed(value),
-        // A tick has few digits; what follows them is how a sum of steps was rounded.
+        // A tick has few digits; further digits are rounding errors of the sum of steps.
         small if small < 1e-4 => {
             let text = format!("{value:.3e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_never_written_as_none() {
+    fn nonzero_loss_is_never_shown_as_zero() {
         assert_eq!(percent(Some(0.0)), "0.000");
         assert_eq!(percent(Some(1e-9)), "<0.001");
         assert_eq!(percent(Some(0.367_47)), "36.747");
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_of_small_values_are_told_apart() {
+    fn ticks_of_small_values_are_distinct() {
         let step = 0.0002;
         let ticks: Vec<String> = (0..5).map(|n| axis_label(f64::from(n) * step)).collect();
         assert_eq!(ticks, ["0", "0.0002", "0.0004", "0.0006", "0.0008"]);

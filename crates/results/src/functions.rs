@@ -1,19 +1,19 @@
-//! What the guest's functions cost.
+//! Costs of guest functions.
 
 use serde::{Deserialize, Serialize};
 
 /// A function's cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionCost {
-    /// The program that ran it, `kernel`, `firmware` or `idle`.
+    /// The program, `kernel`, `firmware` or `idle`.
     pub program: String,
-    /// The file or module that it is of.
+    /// The file or module that contains it.
     pub object: String,
-    /// Its name; of one without, the file and where it begins.
+    /// Its name; for an unnamed function, the file and its start address.
     pub function: String,
-    /// Core cycles, its callees' not included.
+    /// Core cycles, without callees.
     pub cycles: u64,
-    /// Of all harts' cycles in the measurement.
+    /// Share of all harts' cycles in the measurement.
     pub share: f64,
     /// Instructions retired.
     pub instructions: u64,

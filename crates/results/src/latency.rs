@@ -1,24 +1,25 @@
-//! Round trips: a distribution's figures, the parts of a measurement, and how far both can be trusted.
+//! Round trips: statistics of a distribution, parts of a measurement, and confidence intervals.
 
 use serde::{Deserialize, Serialize};
 
 use crate::number::{or_nan, unknown};
 
-/// A distribution's figures for a report, in nanoseconds.
+/// Statistics of a distribution, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// How many latencies.
+    /// Number of latencies.
     #[serde(default)]
     pub frames: u64,
     /// The mean.
     pub mean: f64,
-    /// The standard deviation (of these frames, not an estimate for more).
+    /// The standard deviation of these frames (population, not sample).
     #[serde(deserialize_with = "or_nan")]
     pub stddev: f64,
     /// The smallest.
     pub min: f64,
-    /// The median. Percentiles are nearest rank: the smallest recorded value that at least so many are at
-    /// or below, to within 0.1 %, never below the true one and never above the largest.
+    /// The median. Percentiles are nearest rank: the smallest recorded value such that at least the given
+    /// share of the values is at or below it. They are accurate to 0.1 %, never below the true value and
+    /// never above the largest.
     pub p50: f64,
     /// 90 % are at or below.
     pub p90: f64,
@@ -33,52 +34,53 @@ pub struct LatencySummary {
     pub max: f64,
 }
 
-/// A part of a window.
+/// A part of a measurement window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchSummary {
-    /// When it begins, in nanoseconds from the window's beginning.
+    /// Start of the part, in nanoseconds from the start of the window.
     pub begin_ns: f64,
-    /// Frames whose first bit left in it.
+    /// Frames whose first bit was sent in the part.
     pub offered: u64,
-    /// Of these, those that came back unharmed, whenever they did.
+    /// Offered frames of the part that came back intact, at any time.
     pub delivered: u64,
     /// Their mean round trip in nanoseconds.
     pub latency_ns_mean: Option<f64>,
-    /// 99 % of them took at most so long.
+    /// Their 99th percentile in nanoseconds.
     pub latency_ns_p99: Option<f64>,
 }
 
-/// Half the widths of 95 % confidence intervals. By batch means.
+/// Half-widths of 95 % confidence intervals, by the method of batch means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
-    /// From so many batches.
+    /// Number of batches.
     pub batches: u64,
-    /// Each so long.
+    /// Length of each batch in nanoseconds.
     #[serde(default)]
     pub batch_ns: f64,
-    /// Whether neighbouring batches still depend on each other, so that the intervals are too narrow.
+    /// Whether consecutive batches are still correlated, so that the intervals are too narrow.
     pub correlated: bool,
-    /// Of the delivered frames a second, in millions.
+    /// For the delivered frames per second, in millions.
     pub delivered_mpps: f64,
-    /// Of the drop rate.
+    /// For the drop rate.
     pub drop_rate: f64,
-    /// Of the round trips' mean and percentiles, in nanoseconds. Percentiles that batches are too short for are `null`.
+    /// For the round trips' mean and percentiles, in nanoseconds. Percentiles for which batches are too short
+    /// are `null`.
     pub latency_ns: Option<LatencyConfidence>,
 }
 
 /// See [`Confidence`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyConfidence {
-    /// Of the mean.
+    /// For the mean.
     pub mean: f64,
-    /// Of the median.
+    /// For the median.
     pub p50: Option<f64>,
-    /// Of the 90th percentile.
+    /// For the 90th percentile.
     #[serde(default)]
     pub p90: Option<f64>,
-    /// Of the 99th.
+    /// For the 99th percentile.
     pub p99: Option<f64>,
-    /// Of the 99.9th.
+    /// For the 99.9th percentile.
     #[serde(default)]
     pub p99_9: Option<f64>,
 }

@@ -1,22 +1,24 @@
-//! What a run and a search say: the one definition of `summary.json`, from which it is written and read, with what each
-//! figure means and its unit. Whoever measures fills these structures; reports are made of them.
+//! Results of a run and of a search: the definition of `summary.json`, used for writing and reading it, with
+//! the meaning and unit of each figure. Measuring code fills these structures; reports are generated from
+//! them.
 //!
-//! Files of older versions are read too: what they did not have has a default, `None`, zero or NaN as its comment says.
+//! Files of older versions can be read: fields that they lack become the default, `None`, zero or NaN, as
+//! stated at each field.
 //!
-//! | File | What lives there |
+//! | File | Contents |
 //! |---|---|
-//! | `run`, `search` | the whole of a `summary.json`, and why one cannot be read |
-//! | `point`, `drops` | one offered load and what became of it, lost frames by cause |
-//! | `latency`, `stages`, `streams` | round trips and streams, as the load generator saw them |
-//! | `steady` | how a load came to its pace, and whether the measurement was steady |
-//! | `limit`, `one_queue` | what kept the machine from doing more, and whether RSS had anything to spread |
-//! | `timing`, `functions`, `kinds` | what the timing models say, and what guest functions cost, one by one and by kind |
+//! | `run`, `search` | a whole `summary.json`, and the reasons why one cannot be read |
+//! | `point`, `drops` | the results of one offered load; lost frames by cause |
+//! | `latency`, `stages`, `streams` | round trips and streams, as measured by the load generator |
+//! | `steady` | warm-up, and whether the measurement was steady |
+//! | `limit`, `one_queue` | the bottleneck, and whether RSS had several flows to spread |
+//! | `timing`, `functions`, `kinds` | figures of the timing models, and the cost of guest functions, individually and by kind |
 //! | `network` | members of a network, hop by hop |
-//! | `ports`, `iperf`, `transfer` | what NICs counted, what iperf3 says, what moved between two nodes |
-//! | `played` | what a played trace has beside these |
-//! | `ran` | simulator, images and boot, traces |
+//! | `ports`, `iperf`, `transfer` | NIC counters, iperf3's figures, transfers between two nodes |
+//! | `played` | additional figures of a played trace |
+//! | `run_identity` | simulator version, images and boot, traces |
 //! | `comparison` | results side by side |
-//! | `number`, `format` | numbers that may not be there, and figures as people read them |
+//! | `number`, `format` | numbers that may be missing, and formatting of figures |
 
 #![forbid(unsafe_code)]
 
@@ -35,8 +37,8 @@ mod one_queue;
 mod played;
 mod point;
 mod ports;
-mod ran;
 mod run;
+mod run_identity;
 mod search;
 mod stages;
 mod steady;
@@ -48,7 +50,7 @@ pub use comparison::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
     Interval, UnmatchedPoint,
 };
-pub use drops::{ByNic, ByWait, Drops, WaitedFor};
+pub use drops::{ByNic, Drops, FifoWaits, WaitedFor};
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol};
 pub use kinds::{HartKinds, KindCost, KindFigures};
@@ -60,10 +62,10 @@ pub use network::{
 };
 pub use number::known;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
-pub use point::{PointSummary, Profiled};
+pub use point::{MachineProfile, PointSummary};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
-pub use ran::{PackageVersion, Provenance, Ran};
 pub use run::{Change, RunSummary, SummaryError};
+pub use run_identity::{PackageVersion, Provenance, RunIdentity};
 pub use search::{SearchCost, SearchSummary, SizeSummary, TrialSummary};
 pub use stages::{QueueStage, QueueStages, StageSummaries, StageSummary};
 pub use steady::{Steady, SteadyCriterion, SteadyPhase};

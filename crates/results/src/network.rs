@@ -1,4 +1,4 @@
-//! What the members of a network did in a measurement, hop by hop.
+//! Figures of the members of a network in a measurement, hop by hop.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::timing::{CoreFigures, TimingFigures};
 pub struct NetworkFigures {
     /// Its machines.
     pub nodes: BTreeMap<String, NodeFigures>,
-    /// Each direction of each cable, by the cable's name and the two that it joins: "uplink: tor > server".
+    /// Each direction of each cable, by the cable's name and its two ends: "uplink: tor > server".
     pub hops: BTreeMap<String, HopFigures>,
     /// Its switches.
     pub switches: BTreeMap<String, SwitchFigures>,
@@ -32,23 +32,23 @@ pub struct NetworkFigures {
 pub struct NodeFigures {
     /// Instructions retired in the measurement.
     pub instructions: u64,
-    /// Instructions a core cycle, waiting included.
+    /// Instructions per core cycle, including waiting.
     #[serde(deserialize_with = "or_nan")]
     pub ipc: f64,
     /// Frames that its NICs dropped, by cause.
     pub drops: Drops,
-    /// What each port counted.
+    /// Counters of each port.
     pub ports: Vec<PortFigures>,
-    /// What its timing models say, if it is timed; a packet there is a frame that its NICs accepted.
+    /// Timing figures, if the node is timed; a packet is a frame that its NICs accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingFigures>,
-    /// What each core did, if it is timed.
+    /// Figures of each core, if the node is timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
-    /// Its most expensive functions, if they were asked for and it is timed.
+    /// The most expensive functions, if they were requested and the node is timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,
-    /// Its CPU time by kind, likewise; what is delivered there is what its NICs accepted.
+    /// CPU time by kind, likewise; delivered frames are those that its NICs accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<KindFigures>,
 }
@@ -56,16 +56,16 @@ pub struct NodeFigures {
 /// One direction of a cable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HopFigures {
-    /// What was sent.
+    /// The traffic sent.
     #[serde(flatten)]
     pub sent: Direction,
-    /// Bits a second at layer 2 (with FCS), in units of 10⁹.
+    /// Bits per second at layer 2 (with FCS), in units of 10⁹.
     #[serde(deserialize_with = "or_nan")]
     pub gbps: f64,
-    /// The share of time in which the link was busy, preambles and gaps included.
+    /// Utilisation of the link, including preambles and gaps.
     #[serde(deserialize_with = "or_nan")]
     pub busy: f64,
-    /// From a frame's last bit out to its last bit in, in nanoseconds.
+    /// Time from a frame's last bit sent to its last bit received, in nanoseconds.
     pub latency_ns: f64,
 }
 
@@ -74,79 +74,79 @@ pub struct HopFigures {
 pub struct SwitchFigures {
     /// Frames that arrived.
     pub arrived: u64,
-    /// Frames sent on to the one port behind which their destination is.
+    /// Frames forwarded to the one port of their destination.
     pub forwarded: u64,
-    /// Frames sent on to all other ports.
+    /// Frames sent to all other ports.
     pub flooded: u64,
-    /// Frames whose destination is behind the port by which they came.
+    /// Frames whose destination is on their input port.
     pub filtered: u64,
-    /// Frames to addresses that no bridge passes on, PAUSE frames among them.
+    /// Frames to addresses that bridges do not forward, including PAUSE frames.
     pub reserved: u64,
     /// Frames dropped for a bad FCS.
     pub bad_fcs: u64,
-    /// Stations learned, or found behind another port.
+    /// Stations learned, or moved to another port.
     pub learned: u64,
-    /// Stations not learned since the table was full.
+    /// Stations not learned because the table was full.
     pub not_learned: u64,
-    /// Its outputs, by their cables.
+    /// Figures of each output, by cable.
     pub outputs: BTreeMap<String, OutputFigures>,
 }
 
-/// What left a switch by one cable.
+/// Traffic that left a switch by one cable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutputFigures {
     /// Frames put into the queue.
     pub queued: u64,
     /// Their bytes, with FCS.
     pub queued_bytes: u64,
-    /// Frames dropped since the queue was full.
+    /// Frames dropped because the queue was full.
     pub dropped: u64,
     /// Their bytes, with FCS.
     pub dropped_bytes: u64,
-    /// The most bytes that waited at a time.
+    /// The largest fill level of the queue, in bytes.
     pub deepest: u64,
-    /// From a frame's last bit in to its last bit out, in nanoseconds; `null` if none left.
+    /// Time from a frame's last bit received to its last bit sent, in nanoseconds; `null` if no frame left.
     pub residence_ns: Option<LatencySummary>,
 }
 
 /// A load generator's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorFigures {
-    /// The rate that it was to send at.
+    /// The configured rate.
     pub rate: String,
-    /// What it sent and what came back.
+    /// Sent and returned traffic.
     #[serde(flatten)]
     pub summary: WindowSummary,
 }
 
-/// Figures of a window for a report.
+/// Figures of a measurement window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowSummary {
     /// Length of the window in simulated seconds.
     pub seconds: f64,
-    /// Frames whose first bit left in the window.
+    /// Frames whose first bit was sent in the window.
     pub frames_offered: u64,
-    /// Of these, those that came back unharmed.
+    /// Offered frames that came back intact.
     pub frames_delivered: u64,
-    /// Of these, those that came back with a byte changed that should not be.
+    /// Offered frames that came back with an unexpected change.
     pub frames_corrupt: u64,
-    /// Of these, those that have not come back: offered − delivered − corrupt.
+    /// Offered frames that did not come back: offered − delivered − corrupt.
     pub frames_lost: u64,
-    /// Of the lost, requests that were given up because others waited and `timeout` had passed.
+    /// Lost requests that were given up after `timeout` because others waited.
     pub frames_timed_out: u64,
-    /// Of the lost, those that may still come back. Not zero means that the figures are preliminary.
+    /// Lost frames that may still come back. If not zero, the figures are preliminary.
     pub frames_outstanding: u64,
-    /// Frames that came back unharmed in the window, whenever they were sent.
+    /// Frames that came back intact in the window, whenever they were sent.
     pub frames_arrived: u64,
-    /// Frames that came back in the window though they had before.
+    /// Frames that came back in the window more than once.
     pub frames_duplicate: u64,
-    /// Unharmed frames that arrived in the window after one that was sent later (RFC 4737 §3.4).
+    /// Intact frames that arrived in the window after a frame that was sent later (RFC 4737 §3.4).
     pub frames_reordered: u64,
-    /// Frames that arrived in the window and that no generator had sent.
+    /// Frames that arrived in the window but were not sent by any generator.
     pub frames_foreign: u64,
-    /// Frames that arrived in the window too long after they were sent to be remembered.
+    /// Frames that arrived in the window too late to be matched with a sent frame.
     pub frames_late: u64,
-    /// Lost and corrupt frames as a share of the offered: 1 − delivered / offered.
+    /// Lost and corrupt frames as a share of the offered frames: 1 − delivered / offered.
     pub drop_rate: f64,
     /// The offered frames over the length of the window.
     pub offered: Throughput,
@@ -154,17 +154,18 @@ pub struct WindowSummary {
     pub delivered: Throughput,
     /// The arrived frames over the length of the window.
     pub arrived: Throughput,
-    /// By how much a frame left after it was due, at most: large when the rate exceeds what the link carries.
+    /// The longest delay between a frame's due time and its transmission: large when the rate exceeds the
+    /// link's capacity.
     pub send_lag_ns_max: f64,
-    /// Round trips from the time a frame was due: free of coordinated omission. From there to the time the
-    /// frame's last bit is back. `None` if no frame was delivered.
+    /// Round trips, free of coordinated omission: from the time a frame was due to the time its last bit is
+    /// back. `None` if no frame was delivered.
     pub latency_ns: Option<LatencySummary>,
-    /// Round trips from the time the first bit left.
+    /// Round trips from the time the first bit was sent.
     pub latency_from_actual_ns: Option<LatencySummary>,
-    /// By how much the round trips of two frames differ that came back one after the other (RFC 3393: the size of the
-    /// IP packet delay variation, jitter).
+    /// Difference between the round trips of two consecutive returned frames (RFC 3393: the absolute IP
+    /// packet delay variation, jitter).
     pub delay_variation_ns: Option<LatencySummary>,
-    /// How far the figures can be trusted; `None` for windows too short to say.
+    /// Confidence intervals; `None` for windows that are too short.
     pub confidence_95: Option<Confidence>,
     /// The window in parts of equal length.
     pub batches: Vec<BatchSummary>,

@@ -1,9 +1,9 @@
-//! Numbers that may not be there. JSON has no infinity and no NaN: a ratio with nothing to divide by is written as `null` and
-//! read as NaN.
+//! Numbers that may be missing. JSON has no infinity and no NaN: a ratio with a zero denominator is written
+//! as `null` and read as NaN.
 
 use serde::{Deserialize, Deserializer};
 
-/// A number, if it is one.
+/// The number, if it is finite.
 pub fn known(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
@@ -12,7 +12,7 @@ pub(crate) fn or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, 
     Option::<f64>::deserialize(deserializer).map(|value| value.unwrap_or(f64::NAN))
 }
 
-/// What a file that does not say it says.
+/// The default of a number that is missing in the file.
 pub(crate) fn unknown() -> f64 {
     f64::NAN
 }

@@ -1,24 +1,25 @@
-//! Whether RSS had anything to spread: of a port over several of whose queues it spreads flows, all frames may have come to one, so that the
-//! others' cores found nothing. What limits then is that one core, whatever the machine has.
+//! Detects that RSS had only one flow to spread: all frames of a port with several RSS queues went to one
+//! queue, and the other queues' cores were idle. That one core is then the bottleneck.
 
 use crate::format::grouped;
 use crate::point::PointSummary;
 use crate::ports::{PortFigures, QueueFigures};
 
-/// Frames that filters and hash gave a queue.
+/// Frames that filters and hash assigned to a queue.
 const OFFERED: &str = "rx_offered";
 
-/// Fewer frames say nothing of how many flows there are.
+/// With fewer frames, the number of flows cannot be judged.
 const FRAMES_MIN: u64 = 64;
-/// Beside flows there may be frames that RSS does not look at (ARP): one in so many is none that a core would be needed for.
+/// Frames that RSS does not hash (ARP) are allowed in other queues, up to one in this many: they need no
+/// additional core.
 const OTHERS_MAX: u64 = 100;
 
-/// A sentence of each port whose frames came to one queue, of the first point with any.
+/// One sentence per port whose frames went to one queue, from the first point with such a port.
 pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
     points.iter().find_map(|point| {
         let ports = point.ports.iter().enumerate();
         let all: Vec<String> = ports.filter_map(|(number, port)| of_port(number, port)).collect();
-        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), WHY, more_flows(point)))
+        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), REASON, more_flows(point)))
     })
 }
 
@@ -41,14 +42,14 @@ fn of_port(number: usize, port: &PortFigures) -> Option<String> {
     ))
 }
 
-const WHY: &str = "to RSS they are one flow (the same addresses, and ports where software has it take these), or none (no IP, behind two VLAN tags).";
+const REASON: &str = "for RSS they are one flow (same addresses and, if software includes ports in the hash, same ports), or cannot be hashed (not IP, or behind two VLAN tags).";
 
-/// What would make more of them.
+/// How to get more flows.
 fn more_flows(point: &PointSummary) -> &'static str {
     match point.transfer.is_some() || point.iperf.is_some() || point.network.is_some() {
         true => "More connections are more flows.",
         false => {
-            "More flows: --flows 1000 (ports), sweeps in loadgen.traffic.streams (addresses, too), or more clients of requests."
+            "For more flows, use --flows 1000 (ports), sweeps in loadgen.traffic.streams (also addresses), or more clients of requests."
         }
     }
 }
@@ -71,37 +72,36 @@ mod tests {
         }
     }
 
-    fn said(queues: &[(u32, bool, u64)]) -> Option<String> {
+    fn line_of(queues: &[(u32, bool, u64)]) -> Option<String> {
         line(&[&point(queues)])
     }
 
     #[test]
-    fn one_queue_of_several_that_has_all_frames_is_told_with_what_to_do() {
-        let text = said(&[(0, true, 0), (1, true, 8000), (2, true, 0)]).unwrap();
+    fn a_single_queue_with_all_frames_is_reported_with_a_remedy() {
+        let text = line_of(&[(0, true, 0), (1, true, 8000), (2, true, 0)]).unwrap();
         assert!(
             text.starts_with(
-                "RSS spreads flows over 3 queues of port 0, and all 8,000 frames came to queue 1: to RSS"
+                "RSS spreads flows over 3 queues of port 0, and all 8,000 frames came to queue 1: for RSS"
             ) && text.contains("--flows 1000"),
             "{text}"
         );
-        // A few frames that are no flow's, such as ARP, change nothing.
-        let text = said(&[(0, true, 3), (1, true, 8000)]).unwrap();
+        // A few unhashed frames, such as ARP, do not matter.
+        let text = line_of(&[(0, true, 3), (1, true, 8000)]).unwrap();
         assert!(text.contains(", and 8,000 of 8,003 frames came to queue 1:"), "{text}");
-        // Where no flow was found at all, frames may have come to a queue that RSS does not use: the default one.
-        assert!(said(&[(0, false, 500), (1, true, 0), (2, true, 0)]).is_some());
+        // Frames without a flow go to the default queue, which RSS may not use.
+        assert!(line_of(&[(0, false, 500), (1, true, 0), (2, true, 0)]).is_some());
     }
 
     #[test]
-    fn it_follows_the_limit_of_runs_and_of_searches() {
+    fn the_sentence_follows_the_limit_of_runs_and_searches() {
         let mut point = point(&[(0, true, 900), (1, true, 0)]);
         let text = limit::line(&[&point]).unwrap();
-        assert!(text.starts_with("Limit: not known. RSS spreads flows over 2 queues"), "{text}");
+        assert!(text.starts_with("Limit: unknown. RSS spreads flows over 2 queues"), "{text}");
         (point.frames_offered, point.frames_delivered, point.offered_mpps) = (1000, 900, 10.0);
         point.drops.core = 100;
         let text = limit::line(&[&point]).unwrap();
-        let who =
-            "Limit: the core, for which full FIFOs waited, by 100\u{a0}% of the frames lost at 10.000 Mpps.";
-        assert!(text.starts_with(&format!("{who} RSS spreads flows over 2 queues")), "{text}");
+        let expected = "Limit: the core (receive FIFOs full for lack of descriptors): 100\u{a0}% of the frames lost at 10.000 Mpps.";
+        assert!(text.starts_with(&format!("{expected} RSS spreads flows over 2 queues")), "{text}");
         (point.frames_delivered, point.drops.core, point.wire_share) = (1000, 0, Some(1.0));
         let size = SizeSummary {
             frame_size: 64,
@@ -117,28 +117,31 @@ mod tests {
             at_low: Some(point),
         };
         let text = limit::of_search(&size).unwrap().text;
-        assert!(text.starts_with("the wire, 100\u{a0}% of whose rate met the goal. RSS spreads"), "{text}");
+        assert!(
+            text.starts_with("the wire (100\u{a0}% utilized at the rate that met the goal). RSS spreads"),
+            "{text}"
+        );
         assert!(!text.ends_with('.'), "{text}");
     }
 
     #[test]
-    fn nothing_is_said_where_frames_are_spread_or_cannot_be_or_are_few() {
+    fn nothing_is_reported_if_frames_are_spread_or_cannot_be_or_are_few() {
         for queues in [
             &[(0, true, 4000), (1, true, 4000)][..],
             &[(0, true, 8000), (1, true, 200)],
-            // One queue, and older files, which do not know what RSS did.
+            // One queue, and older files without RSS figures.
             &[(0, true, 8000)],
             &[(0, false, 8000), (1, false, 0)],
             &[(0, true, 63), (1, true, 0)],
             &[(0, true, 0), (1, true, 0)],
             &[],
         ] {
-            assert_eq!(said(queues), None, "{queues:?}");
+            assert_eq!(line_of(queues), None, "{queues:?}");
         }
     }
 
     #[test]
-    fn between_nodes_more_flows_are_more_connections_and_each_port_is_told() {
+    fn transfers_suggest_more_connections_and_each_port_is_reported() {
         let mut both = point(&[(0, true, 100), (1, true, 0)]);
         both.ports.push(both.ports[0].clone());
         both.transfer = Some(TransferFigures::default());

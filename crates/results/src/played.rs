@@ -1,70 +1,72 @@
-//! What a played trace has beside the figures of every run.
+//! Additional figures of a played trace.
 
 use serde::{Deserialize, Serialize};
 
 use crate::latency::LatencySummary;
 use crate::number::or_nan;
 
-/// What was played in the measurement.
+/// Figures of the playback in the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlayedFigures {
-    /// What paced it, in words.
+    /// The pacing, in words.
     pub pace: String,
-    /// Instructions, of all cores, that caches, TLBs and predictors learnt from before the measurement.
+    /// Instructions of all cores with which caches, TLBs and predictors were warmed up before the
+    /// measurement.
     pub warmup_instructions: u64,
-    /// Whether the trace was played to its end; then exactly its frames and bytes of DMA were.
+    /// Whether the trace was played to its end; then the frames and DMA bytes are exactly the trace's.
     pub to_the_end: bool,
-    /// Core cycles of all cores, asleep or not.
+    /// Cycles of all cores, including sleep.
     pub cycles: u64,
-    /// Of these, cycles asleep, or waiting for what a device was still to write.
+    /// Cycles asleep, or waiting for a device's write.
     pub cycles_asleep: u64,
-    /// At another pace than recorded, frames that were offered and found no free descriptor.
+    /// Frames offered without a free descriptor, if the trace is not played at the recorded pace.
     #[serde(default)]
     pub ring_drops: u64,
-    /// From a frame's arrival to its answer's leaving, in nanoseconds, at another pace than recorded, where frames and answers pair.
+    /// Time from a frame's arrival to its answer's transmission, in nanoseconds, if the trace is not played
+    /// at the recorded pace and frames and answers pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_latency_ns: Option<LatencySummary>,
-    /// Frames that were sent behind one doorbell when it was recorded, on the mean.
+    /// Mean number of frames sent per doorbell when the trace was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_a_batch: Option<f64>,
-    /// The most of them.
+    /// The largest number of frames sent per doorbell.
     #[serde(default)]
     pub largest_batch: u64,
-    /// How often so many were sent behind one doorbell: number and count.
+    /// Distribution of frames sent per doorbell: number of frames, and how often.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent_batches: Vec<(u64, u64)>,
-    /// Descriptors of the receive ring, if the trace tells.
+    /// Descriptors of the receive ring, if the trace has their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring_descriptors: Option<u64>,
-    /// Instructions of polls that found nothing and were left out, as frames were waiting.
+    /// Instructions of empty polls that were skipped because frames were waiting.
     #[serde(default)]
     pub left_out_instructions: u64,
-    /// Frames that reached a device, and were not dropped.
+    /// Frames that reached a device and were not dropped.
     pub frames_in: u64,
     /// Their bytes, FCS included.
     pub frames_in_bytes: u64,
-    /// Frames that a device handed to the wire.
+    /// Frames that a device sent.
     pub frames_out: u64,
     /// Their bytes, FCS included.
     pub frames_out_bytes: u64,
-    /// The network's throughput into the machine in 10⁹ bits a second at layer 2, with FCS.
+    /// Network throughput into the machine in 10⁹ bits per second at layer 2, with FCS.
     pub in_gbps: f64,
-    /// The same out of it.
+    /// Network throughput out of the machine, in the same unit.
     pub out_gbps: f64,
-    /// Bytes that devices read.
+    /// Bytes read by devices.
     pub dma_read_bytes: u64,
-    /// Bytes that devices wrote.
+    /// Bytes written by devices.
     pub dma_written_bytes: u64,
-    /// What was played beside it, on cores of their own.
+    /// Traces played on separate cores at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<PlayedNeighbour>,
-    /// Blocks that waited for a device's write which they saw when they were recorded.
+    /// Blocks that waited for a device's write, because they read its data when recorded.
     pub waits: u64,
-    /// How long they waited, in microseconds.
+    /// Total time of these waits, in microseconds.
     pub waited_us: f64,
 }
 
-/// What a trace did that was played beside the one that was measured.
+/// Figures of a trace played on separate cores during the measured one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlayedNeighbour {
     /// Its file's name.
@@ -73,31 +75,31 @@ pub struct PlayedNeighbour {
     pub first_core: usize,
     /// Instructions of all its cores.
     pub instructions: u64,
-    /// Instructions a cycle, sleep left out.
+    /// Instructions per cycle, without sleep.
     #[serde(deserialize_with = "or_nan")]
     pub ipc: f64,
-    /// How often it started over.
+    /// How often it restarted from the beginning.
     pub rounds: u64,
 }
 
-/// A trace that was played, so that two results can be told apart.
+/// Identity of a played trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlayedTrace {
     /// The file's name.
     pub file: String,
-    /// Its bytes.
+    /// The file's size in bytes.
     pub bytes: u64,
     /// XXH3-128 of its contents, in hexadecimal.
     pub xxh3: String,
-    /// What recorded it.
+    /// The recorder.
     pub recorder: String,
-    /// What was recorded.
+    /// The recorded workload.
     pub recorded: String,
     /// The instruction set.
     pub isa: String,
-    /// Harts, each of which had a core.
+    /// Number of harts, each of which had a core.
     pub harts: u16,
-    /// Instructions of all of them.
+    /// Instructions of all harts.
     pub instructions: u64,
 }

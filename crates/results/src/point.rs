@@ -1,4 +1,4 @@
-//! One offered load and what became of it.
+//! The results of one offered load.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,180 +20,188 @@ use crate::streams::StreamSummary;
 use crate::timing::{CoreFigures, TimingFigures};
 use crate::transfer::TransferFigures;
 
-/// No rate, time or ratio of a real run is larger; what is comes from a damaged file.
+/// Larger rates, times or ratios do not occur in a real run: the file is damaged.
 const LARGEST_PLAUSIBLE: f64 = 1e15;
 
-/// One offered load and what became of it.
+/// The results of one offered load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// The benchmark's name.
     pub benchmark: String,
     /// Hash of the resolved configuration.
     pub config_hash: String,
-    /// The rate as it was asked for; of streams that of all together, `1x` if they are as they stand.
+    /// The rate as configured; with streams, their total, or `1x` if their own rates are unchanged.
     pub rate: String,
-    /// Bytes of each frame with FCS; the mean, where they differ.
+    /// Bytes of each frame with FCS; the mean if they differ.
     pub frame_size: u64,
-    /// Frames whose first bit left in the measurement.
+    /// Frames whose first bit was sent in the measurement.
     pub frames_offered: u64,
-    /// Of these, those that came back unharmed.
+    /// Offered frames that came back intact.
     pub frames_delivered: u64,
-    /// Of these, those that came back changed.
+    /// Offered frames that came back modified.
     pub frames_corrupt: u64,
-    /// Requests given up because others waited for their turn and `loadgen.traffic.timeout` had passed; they are among the lost.
+    /// Requests given up after `loadgen.traffic.timeout` while others waited for their turn; counted as lost.
     #[serde(default)]
     pub frames_timed_out: u64,
-    /// Frames that came back between the measurement's begin and the end of its drain, and were no longer waited for: `loadgen.traffic.timeout`
-    /// had passed, or `loadgen.tracked_frames` others had been sent. They are among the lost.
+    /// Frames that came back between the start of the measurement and the end of its drain, but too late:
+    /// `loadgen.traffic.timeout` had passed, or `loadgen.tracked_frames` others had been sent. Counted as
+    /// lost.
     #[serde(default)]
     pub frames_late: u64,
-    /// Unharmed frames that arrived in the measurement after one that was sent later (RFC 4737 §3.4).
+    /// Intact frames that arrived in the measurement after a frame that was sent later (RFC 4737 §3.4).
     #[serde(default)]
     pub frames_reordered: u64,
-    /// Frames that came back in the measurement though they had before.
+    /// Frames that came back in the measurement more than once.
     #[serde(default)]
     pub frames_duplicate: u64,
     /// 1 − delivered / offered.
     #[serde(deserialize_with = "or_nan")]
     pub drop_rate: f64,
-    /// Where the others were lost.
+    /// Causes of the loss.
     pub drops: Drops,
-    /// Offered bits a second at layer 2 (with FCS), in units of 10⁹.
+    /// Offered bits per second at layer 2 (with FCS), in units of 10⁹.
     pub offered_gbps: f64,
-    /// Delivered bits a second at layer 2. Of requests, what is delivered are the answers, which have sizes of their own.
+    /// Delivered bits per second at layer 2. For requests, the delivered frames are the responses, which have
+    /// their own sizes.
     pub delivered_gbps: f64,
-    /// Offered frames a second, in millions.
+    /// Offered frames per second, in millions.
     pub offered_mpps: f64,
-    /// Delivered frames a second, in millions.
+    /// Delivered frames per second, in millions.
     pub delivered_mpps: f64,
-    /// Frames that came back in the measurement, whenever they were sent, a second and in millions: the rate at which the
-    /// machine worked. Where more is offered than it can do, this is what it can do, whatever its FIFOs still hold.
+    /// Frames per second, in millions, that came back in the measurement, whenever they were sent: the
+    /// machine's throughput. Under overload this is its capacity, independent of the fill level of its FIFOs.
     #[serde(default = "unknown")]
     pub arrived_mpps: f64,
-    /// The same in 10⁹ bits a second at layer 2, with FCS.
+    /// The same in 10⁹ bits per second at layer 2, with FCS.
     #[serde(default = "unknown")]
     pub arrived_gbps: f64,
-    /// The share of what its cable can carry, preambles and gaps included, that the port with most traffic sent or received, whichever
-    /// is more. `null` of networks, and in files of older versions.
+    /// Utilisation of the cable of the port with most traffic, in the busier direction, including preambles
+    /// and gaps. `null` for networks, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_share: Option<f64>,
-    /// Frames that were due in the measurement and that a drive node could not send: then it is the limit.
+    /// Frames that were due in the measurement but that a drive node could not send: then it is the
+    /// bottleneck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_behind: Option<u64>,
-    /// In a closed loop, so many frames were on their way at most (`loadgen.traffic.outstanding`): others that were due waited for these.
+    /// In a closed loop, the most frames in flight (`loadgen.traffic.outstanding`); other due frames waited
+    /// for these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u32>,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if no frame came back.
     pub latency_ns: Option<LatencySummary>,
-    /// Round trips from the time the first bit left: without the wait for the generator's link.
+    /// Round trips from the time the first bit was sent: without the wait for the generator's link.
     #[serde(default)]
     pub latency_from_actual_ns: Option<LatencySummary>,
-    /// By how much the round trips of two frames differ that came back one after the other (RFC 3393, jitter).
+    /// Difference between the round trips of two consecutive returned frames (RFC 3393, jitter).
     #[serde(default)]
     pub delay_variation_ns: Option<LatencySummary>,
-    /// Half the widths of 95 % confidence intervals; `null` if the measurement is too short to say.
+    /// Half-widths of 95 % confidence intervals; `null` if the measurement is too short for them.
     #[serde(default)]
     pub confidence_95: Option<Confidence>,
-    /// Why the measurement is not shown to be steady, such as "latency rises 7.11 → 36.1 µs"; left out if it is (docs/results.md).
+    /// Why the measurement was not shown to be steady, such as "latency rises 7.11 → 36.1 µs"; absent if it
+    /// was (docs/results.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_steady: Option<String>,
-    /// What kept the machine from doing more, and what that is concluded from.
+    /// The machine's bottleneck, and the evidence for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// Whether it began in a steady state; `null` in files of older versions and where nothing came before it.
+    /// Whether it began in a steady state; `null` in files of older versions, and without earlier phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steady>,
     /// The measurement in parts of equal length: loss and latency over time.
     #[serde(default)]
     pub batches: Vec<BatchSummary>,
-    /// What main memory did meanwhile, channel by channel in each part; nothing where it was not timed, or the measurement's length was
-    /// not known before.
+    /// Main memory activity over time, by channel; empty if memory was not timed, or the measurement's length
+    /// was not known in advance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_over_time: Vec<MemoryPart>,
-    /// The round trips of `latency_ns` split by where the time was spent, by the stages' names in the order of a packet's way. Their means sum to
-    /// that of `latency_ns` if all frames' stages are known (`stats.json` has how many are not).
+    /// The round trips of `latency_ns` split into stages, in the order of a packet's path. Their means sum to
+    /// that of `latency_ns` if the stages of all frames are known (`stats.json` has the number of frames
+    /// without).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_stages_ns: Option<StageSummaries>,
-    /// The same by receive queue and core, where there are several.
+    /// The same by receive queue and core, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_stages_by_queue: Vec<QueueStages>,
-    /// The figures of each stream of the traffic, if it has any.
+    /// Figures of each stream of the traffic, if it has streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamSummary>,
     /// Length of the measurement in simulated seconds.
     pub simulated_seconds: f64,
     /// Instructions retired in the measurement.
     pub instructions: u64,
-    /// Instructions a core cycle in the measurement, waiting included.
+    /// Instructions per core cycle in the measurement, including waiting.
     #[serde(deserialize_with = "or_nan")]
     pub ipc: f64,
-    /// Instructions retired a delivered frame, empty polls included.
+    /// Instructions retired per delivered frame, including empty polls.
     #[serde(deserialize_with = "or_nan")]
     pub instructions_per_frame: f64,
-    /// Ticks of the guest's timer in the measurement: timer interrupts that the measured harts took. `None` where it is not known.
+    /// Ticks of the guest's timer in the measurement: timer interrupts taken by the measured harts. `None` if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer_ticks: Option<u64>,
-    /// Interrupts that the NICs raised in a simulated second.
+    /// Interrupts raised by the NICs per simulated second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts_per_second: Option<f64>,
-    /// Time the host took from the restored checkpoint to the end.
+    /// Host time from the restored checkpoint to the end.
     pub host_seconds: f64,
-    /// Million guest instructions a host second in that time.
+    /// Million guest instructions per host second in that time.
     #[serde(deserialize_with = "or_nan")]
     pub host_mips: f64,
-    /// Hash of the machine's state at the end: two runs of one configuration have the same.
+    /// Hash of the machine's final state: runs of one configuration have the same hash.
     pub state_hash: String,
-    /// What the timing models say, by group and name; `meanings` explains each as `group.name`. Functional runs have none.
+    /// Figures of the timing models, by group and name; `meanings` explains each as `group.name`. Absent in
+    /// functional runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingFigures>,
-    /// What each core did, where the run was timed.
+    /// Figures of each core, if the run was timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreFigures>,
-    /// What traces did that were played beside the machine, on cores of their own.
+    /// Figures of traces that were played on separate cores at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<PlayedNeighbour>,
-    /// The most expensive guest functions, if they were asked for.
+    /// The most expensive guest functions, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Vec<FunctionCost>>,
-    /// CPU time by kind, if it was asked for.
+    /// CPU time by kind, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<KindFigures>,
-    /// What each port counted in the measurement.
+    /// Counters of each port in the measurement.
     #[serde(default)]
     pub ports: Vec<PortFigures>,
-    /// The exit status of the user's script, if the run was one.
+    /// The exit status of the user's script, if the run had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
-    /// What iperf3 has beside these, in one object with them.
+    /// Additional figures of iperf3, in the same JSON object.
     #[serde(flatten)]
     pub iperf: Option<IperfFigures>,
-    /// What moved between two nodes, how it came to its pace, and whether the drive node had time to spare.
+    /// Figures of a transfer between two nodes: volume, ramp-up, and the drive node's idle time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferFigures>,
-    /// What a played trace has beside these, in one object with them.
+    /// Additional figures of a played trace, in the same JSON object.
     #[serde(flatten)]
     pub played: Option<PlayedFigures>,
-    /// What each member of a network did, if the run was of one.
+    /// Figures of each member, if the run was of a network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFigures>,
 }
 
-/// What a machine's time went into.
+/// Profile of a machine's CPU time.
 #[derive(Clone, Copy, Debug)]
-pub struct Profiled<'a> {
-    /// Its name, if it is a network's.
+pub struct MachineProfile<'a> {
+    /// The node's name in a network; otherwise empty.
     pub node: &'a str,
-    /// Its most expensive functions.
+    /// The most expensive functions.
     pub functions: &'a [FunctionCost],
-    /// Its CPU time by kind; `None` in files of older versions.
+    /// CPU time by kind; `None` in files of older versions.
     pub kinds: Option<&'a KindFigures>,
-    /// Frames that it delivered, or of a network's node that it received.
+    /// Delivered frames; for a network's node, received frames.
     pub frames: u64,
 }
 
 impl PointSummary {
-    /// Fields that are left out of the file where a point has none of them.
-    pub const SOMETIMES: [&str; 20] = [
+    /// Fields that are absent from the file if a point does not have them.
+    pub const OPTIONAL_FIELDS: [&str; 20] = [
         "beside",
         "cores",
         "drive_behind",
@@ -216,21 +224,23 @@ impl PointSummary {
         "wire_share",
     ];
 
-    /// Takes the verdict on the measurement itself.
+    /// Stores the steadiness result of the measurement itself.
     pub fn set_measured(&mut self, measured: SteadyPhase) {
         let Some(steady) = &mut self.steady else { return };
         steady.measured = Some(measured);
         self.not_steady = steady.unsteady();
     }
 
-    /// Whether it stands for its load: nothing still changed, and FIFOs and rings did not only fill.
+    /// Whether the machine could sustain the load: nothing was still changing, and FIFOs and rings were not
+    /// only filling up.
     pub fn is_sustained(&self) -> bool {
         self.not_steady.is_none() && self.unsustained().is_none()
     }
 
-    /// The share of the offered frames by which those inside the machine became more in the measurement, if that says that the machine
-    /// cannot go on like this: FIFOs and rings filled, and loss begins when they are full. The rule is that of searches for 1 % of loss:
-    /// more than half of that; and more frames than a burst or two, which are no trend.
+    /// The growth of frames inside the machine during the measurement, as a share of the offered frames, if
+    /// it shows that the load is not sustainable: FIFOs and rings fill up, and loss begins when they are
+    /// full. The threshold is that of searches for 1 % loss: more than half of it, and more frames than one
+    /// or two bursts, which are no trend.
     pub fn unsustained(&self) -> Option<f64> {
         const SHARE: f64 = 0.005;
         const FRAMES: f64 = 128.0;
@@ -243,18 +253,19 @@ impl PointSummary {
         (share > SHARE && more > FRAMES).then_some(share)
     }
 
-    /// What the machine can go on doing, in Mpps and Gbps: what was delivered, or what came back in the measurement if not all that was
-    /// delivered could be while more was offered.
-    pub fn kept_up(&self) -> (f64, f64) {
+    /// The sustainable throughput, in Mpps and Gbps: the delivered frames or, if the offered load was not
+    /// sustainable, the frames that came back in the measurement.
+    pub fn sustained_rate(&self) -> (f64, f64) {
         match self.unsustained() {
             Some(_) => (self.arrived_mpps, self.arrived_gbps),
             None => (self.delivered_mpps, self.delivered_gbps),
         }
     }
 
-    /// What load generators measured, whose frames have (in the mean) so many bytes with FCS; the rest is still to be filled in.
-    pub fn of_window(window: WindowSummary, frame_size: u64) -> PointSummary {
-        // Frames that came back after they were forgotten did come back; how long each was is not known any more.
+    /// A point with the load generators' figures; `frame_size` is the mean, with FCS. The caller fills in the
+    /// rest.
+    pub fn from_window(window: WindowSummary, frame_size: u64) -> PointSummary {
+        // Frames that came back too late still arrived; their individual sizes are no longer known.
         let late = |amount: f64, over: f64| {
             if over == 0.0 { 0.0 } else { window.frames_late as f64 * amount / over }
         };
@@ -284,12 +295,12 @@ impl PointSummary {
         }
     }
 
-    /// Frames that did not come back unharmed.
+    /// Frames that did not come back intact.
     pub fn lost(&self) -> u64 {
         self.frames_offered.saturating_sub(self.frames_delivered)
     }
 
-    /// Whether a script's guest took every frame and sent none back: nobody knows that it should have.
+    /// Whether the guest of a user's script took every frame and sent none back, which may be intended.
     pub fn is_unanswered(&self) -> bool {
         self.exit_status.is_some()
             && self.frames_offered > 0
@@ -297,36 +308,36 @@ impl PointSummary {
             && self.drops.guest == self.lost()
     }
 
-    /// The share of the offered frames that was lost, where anything can be said of loss.
+    /// The share of the offered frames that was lost, if loss can be determined.
     pub fn loss(&self) -> Option<f64> {
         known(self.drop_rate).filter(|_| !self.is_unanswered())
     }
 
-    /// Lost frames less those that a cause is named for; negative if more drops were counted than frames were
-    /// lost. Zero when the books balance.
+    /// Lost frames minus those with a known cause; negative if more drops were counted than frames were lost.
+    /// Zero if the counts are consistent.
     pub fn imbalance(&self) -> i128 {
         let Drops { dma, core, tx, nic_other, link, guest, unknown, .. } = self.drops;
-        let beside = [self.frames_corrupt, self.frames_late];
+        let others = [self.frames_corrupt, self.frames_late];
         let named: i128 =
-            [dma, core, tx, nic_other, link, guest, unknown].into_iter().chain(beside).map(i128::from).sum();
+            [dma, core, tx, nic_other, link, guest, unknown].into_iter().chain(others).map(i128::from).sum();
         i128::from(self.frames_offered) - i128::from(self.frames_delivered) - named
     }
 
-    /// The most expensive guest functions; none if they were not asked for.
+    /// The most expensive guest functions; empty if they were not requested.
     pub fn functions(&self) -> &[FunctionCost] {
         self.functions.as_deref().unwrap_or_default()
     }
 
-    /// Each machine that was profiled: the one that is tested, or those of a network.
-    pub fn profiles(&self) -> impl Iterator<Item = Profiled<'_>> {
-        let own = Profiled {
+    /// Each machine that was profiled: the one under test, or the nodes of a network.
+    pub fn profiles(&self) -> impl Iterator<Item = MachineProfile<'_>> {
+        let own = MachineProfile {
             node: "",
             functions: self.functions(),
             kinds: self.kinds.as_ref(),
             frames: self.frames_delivered,
         };
         let nodes = self.network.iter().flat_map(|network| &network.nodes);
-        let nodes = nodes.map(|(name, node)| Profiled {
+        let nodes = nodes.map(|(name, node)| MachineProfile {
             node: name,
             functions: node.functions.as_deref().unwrap_or_default(),
             kinds: node.kinds.as_ref(),
@@ -335,7 +346,8 @@ impl PointSummary {
         std::iter::once(own).chain(nodes).filter(|of| of.kinds.is_some() || !of.functions.is_empty())
     }
 
-    /// What reached its goal, in bytes: of transfers the payload, of others the delivered frames at layer 2, with FCS.
+    /// Bytes that reached their destination: the payload of transfers, otherwise the delivered frames at
+    /// layer 2, with FCS.
     pub fn delivered_bytes(&self) -> u64 {
         let frames = self.delivered_gbps * 1e9 / 8.0 * self.simulated_seconds;
         let iperf = self.iperf.as_ref().map(|iperf| iperf.bytes_received);
@@ -343,18 +355,19 @@ impl PointSummary {
         iperf.or(moved).unwrap_or(frames.round() as u64)
     }
 
-    /// Payload that arrived in bits a second, in units of 10⁹, of benchmarks that transfer something; they have no round trips.
+    /// Delivered payload in bits per second, in units of 10⁹, for benchmarks that transfer data; they have no
+    /// round trips.
     pub fn goodput_gbps(&self) -> Option<f64> {
         let moved = self.transfer.as_ref().and_then(|transfer| transfer.goodput_gbps);
         self.iperf.as_ref().map(|iperf| iperf.goodput_gbps).or(moved)
     }
 
-    /// Requests with their responses, a second, of benchmarks that count them.
+    /// Transactions (requests with responses) per second, for benchmarks that count them.
     pub fn transactions_per_second(&self) -> Option<f64> {
         self.transfer.as_ref().and_then(|transfer| transfer.transactions_per_second)
     }
 
-    /// What the timing models say: of all cores and of each, of each node.
+    /// The timing figures: of all cores, of each core, and of each node.
     pub(crate) fn timing_figures_mut(&mut self) -> impl Iterator<Item = &mut TimingFigures> {
         let nodes = self.network.iter_mut().flat_map(|network| network.nodes.values_mut());
         let of_nodes = nodes.flat_map(|node| {

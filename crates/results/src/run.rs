@@ -1,5 +1,5 @@
-//! A whole run, as its `summary.json` holds it. Fields that a later version adds are ignored; a field that is missing, but
-//! for those that older versions did not have, is an error, because a table with silent gaps is worse than none.
+//! A whole run, as in its `summary.json`. Fields added by later versions are ignored. A missing field is an
+//! error, unless older versions lacked it, because a table with silent gaps is worse than none.
 
 use std::collections::BTreeMap;
 
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::point::PointSummary;
-use crate::ran::Ran;
+use crate::run_identity::RunIdentity;
 
-/// Why a file is not a summary that can be read.
+/// Reasons why a file is not a readable summary.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
-    /// The file ends in the middle.
+    /// The file is truncated.
     #[error(
         "the summary is cut off at line {line}, column {column}: the run was interrupted while writing it, or the \
          file was not copied whole; run again, or copy it again"
     )]
     Truncated {
-        /// Where the text ends, from 1.
+        /// Line where the text ends, from 1.
         line: usize,
-        /// Where the text ends, from 1.
+        /// Column where the text ends, from 1.
         column: usize,
     },
-    /// Not JSON at all.
+    /// The file is not JSON.
     #[error("not a summary.json: {0}")]
     NotJson(serde_json::Error),
-    /// JSON, but of something else.
+    /// The file is JSON, but not a summary.
     #[error("JSON, but not the summary of a Doorbell run: {0}; expected the summary.json of a result folder")]
     Foreign(serde_json::Error),
-    /// The right fields with a value that no run has.
+    /// A field has a value that no run can have.
     #[error("point {point} of the summary has {field} = {value}, which no run can have; the file is damaged")]
     Implausible {
-        /// Which point, from 1.
+        /// The point's number, from 1.
         point: usize,
-        /// Its field.
+        /// The field's name.
         field: &'static str,
-        /// What stands there.
+        /// The value.
         value: f64,
     },
 }
@@ -55,14 +55,14 @@ impl From<serde_json::Error> for SummaryError {
     }
 }
 
-/// A parameter that is not as the preset has it.
+/// A parameter that differs from the preset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Its path, as `--set` takes it.
     pub key: String,
     /// The preset's value; empty if it has none.
     pub preset: String,
-    /// The run's.
+    /// The run's value.
     pub here: String,
 }
 
@@ -75,26 +75,27 @@ pub struct RunSummary {
     pub preset: String,
     /// The version of Doorbell.
     pub doorbell_version: String,
-    /// The command that made this.
+    /// The command line of the run.
     pub command: String,
-    /// What ran, exactly.
+    /// The simulator, images and traces of the run.
     #[serde(default)]
-    pub ran: Ran,
-    /// What is missing, if the run was ended early.
+    pub ran: RunIdentity,
+    /// Missing parts, if the run ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
-    /// Parameters that are not as the preset has them.
+    /// Parameters that differ from the preset.
     #[serde(default)]
     pub changed: Vec<Change>,
-    /// What each figure of `ports` means, by name, each stage of a round trip, and each figure of `timing` and `cores`, as `group.name`.
+    /// Descriptions of figures: of `ports` by name, of the stages of a round trip, and of `timing` and
+    /// `cores` as `group.name`.
     #[serde(default)]
     pub meanings: BTreeMap<String, String>,
-    /// Every point, in the order in which the rates were given.
+    /// The points, in the order of the given rates.
     pub points: Vec<PointSummary>,
 }
 
 impl RunSummary {
-    /// The text of `summary.json`. A run of one point has its figures beside the rest too.
+    /// The text of `summary.json`. A run of one point also has the point's figures at the top level.
     pub fn to_json(&self) -> String {
         let mut value = serde_json::to_value(self).expect("a summary serialises");
         if let ([point], Value::Object(object)) = (self.points.as_slice(), &mut value) {
@@ -175,7 +176,7 @@ mod tests {
             meaning: format!("{name} of {group}"),
             value,
         };
-        // Not in the order of the alphabet: the file keeps the order to show them.
+        // Not in alphabetical order: the file keeps the display order.
         let figures = vec![figure("retiring", Some(value)), figure("bad", None)];
         TimingFigures(vec![TimingGroup { name: group.into(), figures }])
     }
@@ -335,7 +336,7 @@ mod tests {
             ports: vec![PortFigures {
                 groups: vec![FigureGroup { title: "Registers".into(), figures: vec![counted("GPRC")] }],
                 queues: vec![QueueFigures { queue: 0, rss: false, figures: vec![counted("rx_fetches")] }],
-                asked_in_vain: vec!["MRQC = 0x3 asks for pools".into()],
+                asked_in_vain: vec!["MRQC = 0x3 selects pools".into()],
             }],
             exit_status: Some(0),
             iperf: Some(iperf),
@@ -381,7 +382,7 @@ mod tests {
             preset: "fast".into(),
             doorbell_version: "0".into(),
             command: "doorbell run testpmd".into(),
-            ran: Ran {
+            ran: RunIdentity {
                 doorbell_commit: "0123abcd".into(),
                 images: vec![image],
                 boot: "feed".into(),
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_to_the_last_figure() {
+    fn a_written_summary_reads_back_equal() {
         let written = run();
         let read = RunSummary::from_json(&written.to_json()).unwrap();
         assert_eq!(read, written);
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_some_points_have_is_known_by_name() {
+    fn optional_fields_are_listed_by_name() {
         let keys = |value: Value| match value {
             Value::Object(fields) => fields.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
             other => panic!("{other}"),
@@ -418,11 +419,11 @@ mod tests {
         sometimes.retain(|name| !always.contains(name) && !in_one.contains(name));
         sometimes.push("network".into());
         sometimes.sort();
-        assert_eq!(sometimes, PointSummary::SOMETIMES);
+        assert_eq!(sometimes, PointSummary::OPTIONAL_FIELDS);
     }
 
     #[test]
-    fn a_ratio_with_nothing_to_divide_by_is_null_and_not_known() {
+    fn a_ratio_with_a_zero_denominator_is_null_and_read_as_unknown() {
         let mut written = run();
         (written.points[0].ipc, written.points[0].instructions_per_frame) = (f64::NAN, f64::INFINITY);
         let read = RunSummary::from_json(&written.to_json()).unwrap();
@@ -434,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_with_a_figure_that_no_run_has_is_damage() {
+    fn an_implausible_stream_figure_is_reported_as_damage() {
         let mut damaged = run();
         damaged.points[1].streams[0].offered.mpps = -1.0;
         let error = RunSummary::from_json(&damaged.to_json()).unwrap_err().to_string();
         assert!(error.starts_with("point 2 of the summary has streams.offered.mpps = -1"), "{error}");
     }
 
-    /// What every version of the file has had.
+    /// The fields that every version of the file has had.
     const FIRST: &str = r#"{"benchmark": "testpmd", "preset": "fast", "doorbell_version": "0", "command": "doorbell",
         "points": [{"benchmark": "testpmd", "config_hash": "", "rate": "1Mpps", "frame_size": 64, "frames_offered": 0,
         "frames_delivered": 0, "frames_corrupt": 0, "drop_rate": null, "drops": {"dma": 0, "core": 0, "tx": 0,
@@ -450,13 +451,13 @@ mod tests {
         "instructions_per_frame": null, "host_seconds": 1, "host_mips": null, "state_hash": ""}]}"#;
 
     #[test]
-    fn a_file_of_the_first_version_is_read_and_says_what_it_does_not_know() {
+    fn a_file_of_the_first_version_is_read_with_missing_figures_unknown() {
         let read = RunSummary::from_json(FIRST).unwrap();
         let point = &read.points[0];
         assert!(!read.ran.is_known() && read.meanings.is_empty() && read.changed.is_empty());
         assert_eq!((point.goodput_gbps(), known(point.arrived_mpps), &point.timing), (None, None, &None));
         assert!(point.functions().is_empty() && point.ports.is_empty() && point.cores.is_empty());
-        // A transfer's figures of that version: the goodput alone.
+        // A transfer's figures in that version: only the goodput.
         let transfer = FIRST.replacen("\"points\": [{", "\"points\": [{\"goodput_gbps\": 8.5, ", 1);
         let read = RunSummary::from_json(&transfer).unwrap();
         assert_eq!(read.points[0].goodput_gbps(), Some(8.5));

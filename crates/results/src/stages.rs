@@ -1,4 +1,4 @@
-//! Round trips split by where the time was spent.
+//! Round trips split into stages.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// A stage's figures in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSummary {
-    /// Its place on a packet's way, from 1, as files may sort the names.
+    /// Position on a packet's path, from 1, because JSON tools may sort the names.
     pub place: u32,
-    /// The mean. Those of all stages sum to the mean round trip of the frames whose stages are known.
+    /// The mean. The means of all stages sum to the mean round trip of the frames whose stages are known.
     pub mean: f64,
     /// The median.
     pub p50: f64,
@@ -20,7 +20,7 @@ pub struct StageSummary {
     pub max: f64,
 }
 
-/// A stage of the frames by one queue, in nanoseconds.
+/// Figures of a stage for the frames of one queue, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStage {
     /// Its name.
@@ -31,22 +31,23 @@ pub struct QueueStage {
     pub max: f64,
 }
 
-/// The stages of the frames that came in by one queue and were sent by one core.
+/// The stages of the frames received by one queue and sent by one core.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStages {
-    /// The port that they were received by.
+    /// The receiving port.
     pub port: u32,
-    /// Its receive queue.
+    /// The receive queue.
     pub queue: u32,
-    /// The hart that rang the doorbell of their transmission; `null` where the card does not know.
+    /// The hart that rang the transmit doorbell; `null` if the NIC model does not record it.
     pub hart: Option<u32>,
-    /// How many frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Each stage, in the order of a frame's way.
+    /// The stages, in the order of a frame's path.
     pub stages_ns: Vec<QueueStage>,
 }
 
-/// Name and figures of each stage, in the order in which a frame passes them. In JSON a map, whose names other tools may sort.
+/// Name and figures of each stage, in the order of a frame's path. In JSON a map, whose names other tools may
+/// sort.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageSummaries(pub Vec<(String, StageSummary)>);
 

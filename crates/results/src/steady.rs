@@ -1,8 +1,9 @@
-//! Whether a measurement began in a steady state and stayed in it, by which criteria, and how long it took to get there.
+//! Whether a measurement began in a steady state and stayed in it, by which criteria, and how long it took to
+//! reach it.
 
 use serde::{Deserialize, Serialize};
 
-/// The phases before a measurement, `null` where there was none, and the measurement itself.
+/// The phases before a measurement, `null` if absent, and the measurement itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
     /// Traffic before anything is timed.
@@ -12,7 +13,7 @@ pub struct Steady {
     /// The measurement, by trend tests over its own parts (docs/results.md); `null` in files of older versions.
     #[serde(default)]
     pub measured: Option<SteadyPhase>,
-    /// Measurements before it that were discarded because they were not steady.
+    /// Earlier measurements that were discarded because they were not steady.
     #[serde(default)]
     pub discarded: u64,
 }
@@ -20,29 +21,30 @@ pub struct Steady {
 /// A phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyPhase {
-    /// `auto` if it lasted until its criteria were met, or its limit was; otherwise the time that was asked for.
+    /// `auto` if it lasted until its criteria or its time limit were met; otherwise the requested time.
     pub asked: String,
-    /// Simulated seconds that it took.
+    /// Duration in simulated seconds.
     pub seconds: f64,
-    /// What makes a state steady, in the order in which it is looked at.
+    /// The criteria for a steady state, in the order of evaluation.
     pub criteria: Vec<SteadyCriterion>,
 }
 
 /// A criterion of a steady state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyCriterion {
-    /// `rings`, `buffers`, `caches`, `ticks`, `queues` or `pace`; of a measurement `latency`, `loss`, `queue`, `goodput` or `rate`.
+    /// `rings`, `buffers`, `caches`, `ticks`, `queues` or `pace`; for a measurement `latency`, `loss`,
+    /// `queue`, `goodput` or `rate`.
     pub name: String,
-    /// Whether it was met at the phase's end; `null` if the phase was too short to tell.
+    /// Whether it was met at the phase's end; `null` if the phase was too short to decide.
     pub met: Option<bool>,
-    /// After how many simulated seconds of the phase it was met for good.
+    /// Simulated seconds of the phase after which it was permanently met.
     pub seconds: Option<f64>,
-    /// What was seen last, in a few words.
+    /// The last observation, in a few words.
     pub seen: String,
 }
 
 impl SteadyPhase {
-    /// The criteria that are not known to be met.
+    /// The criteria that were not shown to be met.
     pub fn unmet(&self) -> impl Iterator<Item = &SteadyCriterion> {
         self.criteria.iter().filter(|criterion| criterion.met != Some(true))
     }
@@ -55,12 +57,12 @@ impl Steady {
         phases.into_iter().filter_map(|(name, phase)| Some((name, phase.as_ref()?)))
     }
 
-    /// The criteria of these phases that are not known to be met.
+    /// The criteria of these phases that were not shown to be met.
     pub fn unmet_before(&self) -> impl Iterator<Item = &SteadyCriterion> {
         self.before().flat_map(|(_, phase)| phase.unmet())
     }
 
-    /// Why the measurement is not shown to be steady; `None` if it is, or if it was not tested.
+    /// Why the measurement was not shown to be steady; `None` if it was, or if it was not tested.
     pub fn unsteady(&self) -> Option<String> {
         let measured = self.measured.as_ref()?;
         let changes = measured.criteria.iter().filter(|criterion| criterion.met == Some(false));

@@ -1,24 +1,24 @@
-//! What became of each stream of a load, and of its flows.
+//! Results of each stream of a load, and of its flows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::number::{known, or_nan};
 
-/// A stream's figures for a report.
+/// Figures of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamSummary {
     /// Its name.
     pub name: String,
-    /// Frames whose first bit left in the window.
+    /// Frames whose first bit was sent in the window.
     pub frames_offered: u64,
-    /// Of these, those that came back unharmed.
+    /// Offered frames that came back intact.
     pub frames_delivered: u64,
-    /// Of these, those that came back changed.
+    /// Offered frames that came back modified.
     pub frames_corrupt: u64,
-    /// Of these, those that have not come back.
+    /// Offered frames that did not come back.
     pub frames_lost: u64,
-    /// Unharmed frames that arrived in the window after a later one of the stream.
+    /// Intact frames that arrived in the window after a later frame of the stream.
     pub frames_reordered: u64,
     /// 1 − delivered / offered.
     #[serde(deserialize_with = "or_nan")]
@@ -29,16 +29,16 @@ pub struct StreamSummary {
     pub delivered: Throughput,
     /// Round trips in nanoseconds, from the time each frame was due; `null` if none came back.
     pub latency_ns: Option<LatencySummary>,
-    /// How far the figures can be trusted, but for percentiles; `null` for windows too short to say.
+    /// Confidence intervals, without percentiles; `null` for windows that are too short.
     #[serde(default)]
     pub confidence_95: Option<Confidence>,
-    /// The stream in the same parts of the window as all traffic.
+    /// The stream in the same parts of the window as the total traffic.
     #[serde(skip)]
     pub batches: Vec<BatchSummary>,
-    /// Its flows; `null` if its headers do not change, or there are too many.
+    /// Its flows; `null` if its headers do not change, or if there are too many flows.
     #[serde(default)]
     pub flows: Option<FlowSummary>,
-    /// What was made of the capture that is sent.
+    /// Statistics of the replayed capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayStats>,
 }
@@ -61,22 +61,22 @@ impl StreamSummary {
     }
 }
 
-/// The flows of a stream, for a report.
+/// The flows of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// How many there can be.
+    /// Number of possible flows.
     #[serde(default)]
     pub count: u64,
-    /// How many had a frame in the window.
+    /// Flows with a frame in the window.
     pub offered: u64,
-    /// How many lost one.
+    /// Flows with a lost frame.
     pub with_loss: u64,
-    /// How many had one that came back changed.
+    /// Flows with a frame that came back modified.
     #[serde(default)]
     pub with_corruption: u64,
-    /// How many had one that came after a later one of the flow.
+    /// Flows with a frame that arrived after a later frame of the flow.
     pub with_reordering: u64,
-    /// Frames that came after a later one of their flow.
+    /// Frames that arrived after a later frame of their flow.
     #[serde(default)]
     pub frames_reordered: u64,
     /// The most frames of one flow.
@@ -86,54 +86,54 @@ pub struct FlowSummary {
     pub frames_lost_max: u64,
 }
 
-/// A volume a second.
+/// Throughput.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Million frames a second.
+    /// Million frames per second.
     pub mpps: f64,
-    /// Gigabits a second with FCS.
+    /// Gigabits per second with FCS.
     pub gbps_l2: f64,
-    /// Gigabits a second with FCS, preamble and gap.
+    /// Gigabits per second with FCS, preamble and gap.
     #[serde(default)]
     pub gbps_l1: f64,
 }
 
-/// What was made of a capture.
+/// Statistics of a replayed capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayStats {
-    /// Packets that are sent each time.
+    /// Packets sent in each pass.
     pub packets: u64,
-    /// Packets that the filter left out.
+    /// Packets removed by the filter.
     pub filtered: u64,
     /// Packets that were too large.
     pub oversize: u64,
-    /// Packets of which not all bytes were captured, sent or not.
+    /// Packets captured incompletely, sent or not.
     pub truncated: u64,
     /// Packets that were too short for Ethernet and got padding.
     pub padded: u64,
-    /// Packets with an earlier stamp than one before; they are due with that one.
+    /// Packets with an earlier time stamp than a previous one; they are due at the same time as that one.
     pub backward: u64,
-    /// Packets of links that are not replayed: neither Ethernet nor one of those that carry IP without it.
+    /// Packets of unsupported link types: neither Ethernet nor one that carries IP directly.
     pub other_links: u64,
-    /// The file ended in the middle of a packet, or what followed could not be read: 1.
+    /// 1 if the file ended within a packet, or the rest could not be read.
     pub incomplete: u64,
-    /// Packets that were recorded with an FCS, which was removed, sent or not.
+    /// Packets recorded with an FCS, which was removed, sent or not.
     #[serde(default)]
     pub fcs_removed: u64,
-    /// Packets with more bytes recorded than the packet's length, which were removed, sent or not.
+    /// Packets recorded with more bytes than the packet's length; these were removed, sent or not.
     #[serde(default)]
     pub clipped: u64,
-    /// Packets of links without an Ethernet header, which got one.
+    /// Packets of links without an Ethernet header, to which one was added.
     #[serde(default)]
     pub header_made: u64,
-    /// How long the capture lasts by its stamps, in nanoseconds.
+    /// Length of the capture by its time stamps, in nanoseconds.
     #[serde(default)]
     pub length_ns: u64,
-    /// Packets that were sent before the measurement.
+    /// Packets sent before the measurement.
     #[serde(default)]
     pub sent_before: u64,
-    /// Packets that were not sent by the end of the measurement, of all times that the capture is sent. Of a capture that is
-    /// sent without end, those of the first time.
+    /// Packets not sent by the end of the measurement, over all passes; if the capture is repeated without
+    /// end, those of the first pass.
     #[serde(default)]
     pub not_sent: u64,
 }

@@ -1,4 +1,4 @@
-//! What the timing models say of a load: groups of named figures, in JSON maps of maps, in the order to show them.
+//! Figures of the timing models: groups of named figures; in JSON maps of maps, in display order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,38 +7,39 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-/// A figure; none if there was nothing to divide by.
+/// A figure; without value if its denominator was zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Its name.
     pub name: String,
-    /// What it means, with its unit.
+    /// Its meaning, with the unit.
     pub meaning: String,
     /// Its value.
     pub value: Option<f64>,
 }
 
-/// Figures that belong together.
+/// A group of figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// The figures, in the order to show them.
+    /// The figures, in display order.
     pub figures: Vec<Figure>,
 }
 
-/// All of them: in JSON a map of maps, in the order to show them. What figures mean stands beside all points, in `meanings`.
+/// All groups: in JSON a map of maps, in display order. The figures' meanings are in the summary's
+/// `meanings`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimingFigures(pub Vec<Group>);
 
 impl TimingFigures {
-    /// A figure of a group, if it is there and has a value.
+    /// The value of a figure in a group, if there is one.
     pub fn get(&self, group: &str, name: &str) -> Option<f64> {
         let group = self.0.iter().find(|of| of.name == group)?;
         group.figures.iter().find(|of| of.name == name)?.value
     }
 
-    /// What each figure means, as `group.name`.
+    /// The meaning of each figure, as `group.name`.
     pub fn meanings(&self) -> impl Iterator<Item = (String, String)> {
         let of = |group: &Group| {
             let named = |figure: &Figure| (format!("{}.{}", group.name, figure.name), figure.meaning.clone());
@@ -47,7 +48,7 @@ impl TimingFigures {
         self.0.iter().flat_map(of)
     }
 
-    /// The other way round.
+    /// Sets the figures' meanings from such a list.
     pub(crate) fn take_meanings(&mut self, meanings: &BTreeMap<String, String>) {
         for group in &mut self.0 {
             for figure in &mut group.figures {
@@ -117,21 +118,21 @@ impl<'de> Deserialize<'de> for TimingFigures {
     }
 }
 
-/// What one core did. The figures of all together, and of what they share, are beside those of each.
+/// Figures of one core. Figures of all cores together, and of shared resources, are reported separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreFigures {
-    /// Its hart; of a core with threads, the first.
+    /// Its hart; for a core with threads, the first one.
     pub hart: usize,
-    /// Where cores have threads, the core's number.
+    /// The core's number, if cores have threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<usize>,
-    /// Which thread of that core it is; none for what both did together, and for what they share.
+    /// The thread of that core; `None` for totals of its threads, and for their shared resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<usize>,
     /// `out-of-order` or `in-order`.
     pub kind: String,
     /// Its clock in GHz.
     pub frequency_ghz: f64,
-    /// Figures by group and name, as those of all cores.
+    /// Figures by group and name, as for all cores.
     pub figures: TimingFigures,
 }

@@ -1,11 +1,12 @@
-//! What the Advanced Interrupt Architecture adds to a hart: its incoming message signalled interrupt controller (IMSIC), with a file for
+//! Advanced Interrupt Architecture of a hart: the incoming MSI controller (IMSIC), with an interrupt file for
 //! machine and one for supervisor mode, and the registers of Smaia and Ssaia.
 //!
-//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapters "Control and Status Registers", "Incoming MSI Controller (IMSIC)"
-//! and "Interrupts for Machine and Supervisor Levels". Modelled: the windows `miselect`/`mireg` and `siselect`/`sireg`, `mtopei` and
-//! `stopei`, `mtopi` and `stopi`, and the least of `mvien` (zero) and `mvip` (aliases of `mip`) that the document allows. The
-//! priorities of major interrupts are read-only zeros, as it allows too: their order is the default one. There are no local interrupts
-//! from 13 on.
+//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapters "Control and Status Registers",
+//! "Incoming MSI Controller (IMSIC)" and "Interrupts for Machine and Supervisor Levels". Modelled: the
+//! windows `miselect`/`mireg` and `siselect`/`sireg`, `mtopei` and `stopei`, `mtopi` and `stopi`, and the
+//! minimum of `mvien` (zero) and `mvip` (aliases of `mip`) that the document permits. Priorities of major
+//! interrupts are read-only zero, which it also permits: their order is the default one. There are no local
+//! interrupts from 13 on.
 
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
@@ -16,16 +17,16 @@ use crate::interrupt_file::InterruptFile;
 pub use crate::interrupt_file::{FileLevel, IDENTITIES};
 use crate::trap::BY_PRIORITY;
 
-/// What selects hold: nine bits, the recommended least.
+/// Width of the select registers: nine bits, the recommended minimum.
 const SELECT_BITS: u64 = 0x1ff;
-/// Priorities of major interrupts, of which only the even ones exist for a hart of 64 bits.
+/// Priority registers of major interrupts; on RV64 only the even ones exist.
 const PRIORITIES: std::ops::RangeInclusive<u64> = 0x30..=0x3f;
-/// The field of an identity in `xtopei` and `xtopi`.
+/// Position of the identity field in `xtopei` and `xtopi`.
 const IDENTITY_SHIFT: u32 = 16;
-/// The lowest priority that a register can tell.
+/// The lowest representable priority.
 const LOWEST: u64 = 255;
 
-/// What a hart has of the architecture, and what a snapshot keeps of it.
+/// AIA state of a hart, which is also its saved form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AiaState {
     machine: InterruptFile,
@@ -59,7 +60,7 @@ impl AiaState {
         }
     }
 
-    /// `xireg`.
+    /// `xireg`: the selected register.
     fn selected(&self, level: FileLevel) -> Result<u64, Illegal> {
         match self.select(level) {
             select if PRIORITIES.contains(&select) && select.is_multiple_of(2) => Ok(0),
@@ -67,7 +68,7 @@ impl AiaState {
         }
     }
 
-    /// `xtopei`.
+    /// `xtopei`: the top external interrupt.
     fn top_external(&self, level: FileLevel) -> u64 {
         let identity = u64::from(self.file(level).top());
         identity << IDENTITY_SHIFT | identity
@@ -75,10 +76,11 @@ impl AiaState {
 }
 
 impl Hart {
-    /// A message arrives in one of the hart's interrupt files; `false` if it names no identity that there is, or the hart has no files.
+    /// Delivers an MSI to one of the hart's interrupt files; `false` if the identity does not exist or the
+    /// hart has no files.
     pub fn receive_message(&mut self, level: FileLevel, identity: u32) -> bool {
         let received = self.aia.as_mut().is_some_and(|aia| aia.file_mut(level).receive(identity));
-        self.follow_files();
+        self.update_external_interrupts();
         received
     }
 
@@ -87,15 +89,15 @@ impl Hart {
         self.aia.is_some()
     }
 
-    /// Drives the external interrupts as the files say.
-    fn follow_files(&mut self) {
+    /// Drives the external interrupt inputs from the interrupt files.
+    fn update_external_interrupts(&mut self) {
         let Some(aia) = &self.aia else { return };
         let (machine, supervisor) = (aia.machine.signals(), aia.supervisor.signals());
         self.set_interrupt(Interrupt::MachineExternal, machine);
         self.set_interrupt(Interrupt::SupervisorExternal, supervisor);
     }
 
-    /// A register of the architecture; there is none without it.
+    /// Reads an AIA register; illegal without AIA.
     pub(crate) fn aia_csr(&self, number: u16) -> Result<u64, Illegal> {
         let aia = self.aia.as_ref().ok_or(Illegal)?;
         Ok(match number {
@@ -113,7 +115,7 @@ impl Hart {
         })
     }
 
-    /// Writes one of them.
+    /// Writes an AIA register.
     pub(crate) fn write_aia_csr(&mut self, number: u16, value: u64) -> Effect {
         let writable = self.mip_writable();
         let Some(aia) = &mut self.aia else { return Effect::None };
@@ -127,11 +129,12 @@ impl Hart {
             0x309 => self.csr.mip = self.csr.mip & !writable | value & writable,
             _ => return Effect::None,
         }
-        self.follow_files();
+        self.update_external_interrupts();
         Effect::Context
     }
 
-    /// `xtopi`: the most urgent interrupt that is pending and enabled for a level, whether or not it can be taken now.
+    /// `xtopi`: the highest-priority pending and enabled interrupt of a level, whether or not it can be taken
+    /// now.
     fn top_interrupt(&self, level: FileLevel) -> u64 {
         let own = if level == FileLevel::Machine { !self.csr.mideleg } else { self.csr.mideleg };
         let candidates = self.mip() & self.csr.mie & own;
@@ -147,7 +150,7 @@ impl Hart {
             let top = self.aia.as_ref().map_or(0, |aia| aia.file(level).top());
             u64::from(top).min(LOWEST)
         } else if place(cause) >= place(external) {
-            // An external interrupt that only software has raised comes behind all that the file can tell.
+            // An external interrupt raised only by software ranks below all identities of the file.
             LOWEST
         } else {
             0
@@ -155,22 +158,23 @@ impl Hart {
         cause << IDENTITY_SHIFT | priority
     }
 
-    /// The state to keep, of a hart that has interrupt files.
+    /// Returns the state to save; none without interrupt files.
     pub fn save_aia(&self) -> Option<AiaState> {
         self.aia.as_deref().cloned()
     }
 
-    /// Puts a saved state back, behind [`Hart::restore`]. It is refused if it cannot be one, or if the hart has no files.
+    /// Restores a saved state, after [`Hart::restore`]. Rejects invalid state, or if the hart has no
+    /// interrupt files.
     pub fn restore_aia(&mut self, state: AiaState) -> Result<(), SnapshotError> {
-        let possible = state.machine.is_possible()
-            && state.supervisor.is_possible()
+        let valid = state.machine.is_valid()
+            && state.supervisor.is_valid()
             && (state.miselect | state.siselect) & !SELECT_BITS == 0;
-        let Some(aia) = self.aia.as_deref_mut().filter(|_| possible) else {
-            let problem = "its interrupt files are impossible".to_owned();
+        let Some(aia) = self.aia.as_deref_mut().filter(|_| valid) else {
+            let problem = "the state of its interrupt files is invalid".to_owned();
             return Err(SnapshotError::Inconsistent { name: "hart".into(), problem });
         };
         *aia = state;
-        self.follow_files();
+        self.update_external_interrupts();
         Ok(())
     }
 }
@@ -183,7 +187,7 @@ mod tests {
     use crate::hart::HartConfig;
 
     #[test]
-    fn a_state_that_cannot_be_is_refused() {
+    fn an_invalid_state_is_rejected() {
         let clock = Clock::new(Hertz(1_000_000_000));
         let mut hart = Hart::new(HartConfig {
             id: 0,

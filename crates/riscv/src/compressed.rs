@@ -1,5 +1,5 @@
-//! Decoding of 16-bit instructions (RISC-V unprivileged manual, chapter "C" for RV64 with D), each
-//! expanded to the 32-bit instruction it stands for. Hints do nothing; reserved encodings are illegal.
+//! Decoding of 16-bit instructions (RISC-V unprivileged manual, chapter "C" for RV64 with D) into their
+//! 32-bit equivalents. Hints do nothing; reserved encodings are illegal.
 
 use crate::inst::{Inst, Kind};
 use Kind::*;

@@ -1,5 +1,5 @@
-//! Control and status registers (privileged manual, chapter "Control and Status Registers"): which
-//! exist, who may access them, which bits can be written.
+//! Control and status registers (privileged manual, chapter "Control and Status Registers"): existing
+//! registers, access permissions, and writable bits.
 
 use crate::event_counters::INHIBITABLE;
 use crate::hart::{Hart, Privilege};
@@ -49,7 +49,7 @@ const STIP: u64 = 1 << 5;
 const SEIP: u64 = 1 << 9;
 const S_INTERRUPTS: u64 = SSIP | STIP | SEIP;
 const ALL_INTERRUPTS: u64 = S_INTERRUPTS | 1 << 3 | 1 << 7 | 1 << 11;
-/// Exceptions that can be delegated: all that exist, but not ECALL from M.
+/// Exceptions that can be delegated: all implemented ones except ECALL from M.
 const MEDELEG_WRITABLE: u64 = 0xb3ff;
 const ENVCFG_FIOM: u64 = 1;
 const MENVCFG_STCE: u64 = 1 << 63;
@@ -59,22 +59,22 @@ const COUNTER_CYCLE: u64 = 1;
 const COUNTER_TIME: u64 = 2;
 const COUNTER_INSTRET: u64 = 4;
 
-/// The access is an illegal instruction.
+/// The access raises an illegal-instruction exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Illegal;
 
-/// What a CSR write changed besides the register.
+/// Effect of a CSR write beyond the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
     /// Interrupt enables, translation or privilege changed.
     Context,
-    /// The supervisor timer must be set again.
+    /// The supervisor timer must be reprogrammed.
     Timer,
 }
 
 impl Hart {
-    /// Whether the hart may access the CSR at all, by its number and the enables of the level above.
+    /// Checks whether the hart may access the CSR, by its number and the enables of higher levels.
     fn check_csr(&self, number: u16, write: bool) -> Result<(), Illegal> {
         let lowest = number >> 8 & 3;
         let level = self.privilege as u16;
@@ -100,13 +100,13 @@ impl Hart {
         }
     }
 
-    /// Reads a CSR on behalf of an instruction that may also write it.
+    /// Reads a CSR for an instruction that may also write it.
     pub(crate) fn read_csr(&self, number: u16, write: bool) -> Result<u64, Illegal> {
         self.check_csr(number, write)?;
         self.csr_value(number)
     }
 
-    /// A CSR's value, whoever asks.
+    /// A CSR's value, without access checks.
     pub(crate) fn csr_value(&self, number: u16) -> Result<u64, Illegal> {
         let csr = &self.csr;
         Ok(match number {
@@ -156,7 +156,7 @@ impl Hart {
         })
     }
 
-    /// Writes a CSR that [`read_csr`](Hart::read_csr) has allowed to be written.
+    /// Writes a CSR after [`read_csr`](Hart::read_csr) has permitted the write.
     pub(crate) fn write_csr(&mut self, number: u16, value: u64) -> Effect {
         let csr = &mut self.csr;
         let merge = |old: u64, mask: u64| old & !mask | value & mask;
@@ -238,13 +238,14 @@ impl Hart {
         Effect::None
     }
 
-    /// What machine mode may write of `mip`. With Sstc enabled STIP is the comparator's output and cannot be written.
+    /// The bits of `mip` that machine mode can write. With Sstc enabled, STIP is the comparator's output and
+    /// read-only.
     pub(crate) fn mip_writable(&self) -> u64 {
         let timer = if self.config.sstc && self.csr.menvcfg & MENVCFG_STCE != 0 { 0 } else { STIP };
         SSIP | timer | SEIP
     }
 
-    /// The whole of `mstatus`, with SD derived from FS.
+    /// The full `mstatus`, with SD derived from FS.
     pub(crate) fn mstatus(&self) -> u64 {
         let dirty = if self.csr.mstatus & ms::FS == ms::FS { ms::SD } else { 0 };
         self.csr.mstatus | dirty
@@ -258,7 +259,7 @@ impl Hart {
     fn write_mstatus(&mut self, mask: u64, value: u64) -> Effect {
         let old = self.csr.mstatus;
         let mut new = old & !mask | value & mask;
-        // MPP holds 0, 1 or 3; writing the reserved 2 keeps what was there.
+        // MPP holds 0, 1 or 3; a write of the reserved 2 keeps the old value.
         if mask & ms::MIE != 0 && Privilege::from_bits(value >> MSTATUS_MPP_SHIFT).is_some() {
             new = new & !ms::MPP | value & ms::MPP;
         }
@@ -271,12 +272,12 @@ impl Hart {
     }
 
     fn write_satp(&mut self, value: u64) -> Effect {
-        let known = match value >> 60 {
+        let supported = match value >> 60 {
             0 | 8 => true,
             9 => self.config.sv48,
             _ => false,
         };
-        if !known || value == self.csr.satp {
+        if !supported || value == self.csr.satp {
             return Effect::None;
         }
         self.csr.satp = value;
@@ -284,7 +285,7 @@ impl Hart {
         Effect::Context
     }
 
-    /// What a counter's offset is added to: nothing while the counter is inhibited.
+    /// The count that a counter's offset is added to; 0 while the counter is inhibited.
     fn counter_base(&self, which: u64) -> u64 {
         match which {
             _ if self.csr.mcountinhibit & which != 0 => 0,
@@ -298,14 +299,14 @@ impl Hart {
         self.counter_base(which).wrapping_add(offset)
     }
 
-    /// The offset with which a written counter reads `value` at the next instruction: the write takes the place of
-    /// the writing instruction's own increment.
+    /// The offset with which a written counter reads `value` at the next instruction: the write replaces the
+    /// writing instruction's own increment.
     fn counter_offset(&self, which: u64, value: u64) -> u64 {
         let increment = u64::from(self.csr.mcountinhibit & which == 0);
         value.wrapping_sub(self.counter_base(which)).wrapping_sub(increment)
     }
 
-    /// Stops or resumes counters at the values they have.
+    /// Stops or resumes counters; their values stay.
     fn write_mcountinhibit(&mut self, inhibit: u64) {
         let [cycles, retired] = [COUNTER_CYCLE, COUNTER_INSTRET].map(|which| self.counter(which));
         self.events.inhibit(self.csr.mcountinhibit, inhibit);
@@ -314,17 +315,17 @@ impl Hart {
         self.csr.instret_offset = retired.wrapping_sub(self.counter_base(COUNTER_INSTRET));
     }
 
-    /// Cycles passed before the running CSR instruction.
+    /// Cycles before the running CSR instruction.
     fn cycles(&self) -> u64 {
         self.config.cycle_clock.edge_at_or_before(self.config.slot_clock.edge(self.slots.wrapping_sub(1)))
     }
 
-    /// Instructions retired before the running CSR instruction, which the block has counted already.
+    /// Instructions retired before the running CSR instruction, which the block has already counted.
     pub(crate) fn retired_before(&self) -> u64 {
         self.instret.wrapping_sub(1)
     }
 
-    /// Notes that floating-point state changed.
+    /// Marks the floating-point state as dirty.
     #[inline(always)]
     pub(crate) fn dirty_fp(&mut self) {
         self.csr.mstatus |= ms::FS;
@@ -340,7 +341,7 @@ impl Hart {
         for i in 0..8 {
             let config = (value >> (8 * i)) as u8 & PmpEntry::CONFIG_WRITABLE;
             let entry = &mut self.pmp[first + i];
-            // Writable but not readable is reserved; a locked entry keeps its value until reset.
+            // Write without read permission is reserved; a locked entry keeps its value until reset.
             if !entry.locked() && config & 3 != 2 {
                 entry.config = config;
             }

@@ -102,8 +102,8 @@ fn op_imm(bits: u32, base: Inst) -> Inst {
     Inst { kind, imm, ..base }
 }
 
-/// ORI to x0, a hint of the base ISA: with the lower half of the immediate as Zicbop has it, a prefetch (Base Cache Management
-/// Operation ISA Extensions 1.0, "Cache-block prefetch instructions").
+/// ORI to x0 is a hint of the base ISA; with a Zicbop encoding in the low five immediate bits it is a
+/// prefetch (Base Cache Management Operation ISA Extensions 1.0, "Cache-block prefetch instructions").
 fn prefetch(imm: i32) -> (Kind, i32) {
     match imm & 0x1f {
         0 => (PrefetchI, imm),

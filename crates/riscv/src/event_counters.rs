@@ -1,18 +1,19 @@
-//! Hardware performance counters (privileged manual, "Hardware Performance Monitor"; extension Zihpm): sixteen, each of which counts
-//! the event that its `mhpmevent` names, or nothing.
+//! Hardware performance counters (privileged manual, "Hardware Performance Monitor"; extension Zihpm):
+//! sixteen counters, each for the event selected by its `mhpmevent`, or for none.
 //!
-//! A hart knows of no events but what its owner tells it of: how often each has happened up to the instruction that asks, for
-//! which it stops ([`Stop::Events`](crate::Stop::Events)). With an owner that tells of none the counters keep what is written to them.
+//! The hart's owner supplies the event counts up to the instruction that accesses a counter; the hart stops
+//! for that ([`Stop::Events`](crate::Stop::Events)). Without such an owner the counters keep the written
+//! values.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hart::Hart;
 
-/// How many counters there are: `mhpmcounter3` and those after it.
+/// Number of counters: `mhpmcounter3` and up.
 pub const EVENT_COUNTERS: usize = 16;
-/// The first one's bit in `mcounteren` and `mcountinhibit`.
+/// Bit of the first counter in `mcounteren` and `mcountinhibit`.
 const FIRST: u16 = 3;
-/// The bits of all in `mcounteren` and `mcountinhibit`.
+/// Bits of all event counters in `mcounteren` and `mcountinhibit`.
 pub(crate) const INHIBITABLE: u64 = ((1 << EVENT_COUNTERS) - 1) << FIRST;
 
 const MCOUNTINHIBIT: u16 = 0x320;
@@ -20,28 +21,28 @@ const MHPMEVENT: u16 = 0x320;
 const MHPMCOUNTER: u16 = 0xb00;
 const HPMCOUNTER: u16 = 0xc00;
 
-/// An event and how often it has happened.
+/// An event and its count.
 pub type EventCount = (u64, u64);
 
-/// See the module. This is what a snapshot keeps.
+/// The event counters, which are also their saved form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EventCounters {
     /// The event of each counter; 0 is none.
     selected: [u64; EVENT_COUNTERS],
-    /// Each counter's value less the count of its event; where none is counted, its value.
+    /// Each counter's value minus its event's count; its value if no event is counted.
     offsets: [u64; EVENT_COUNTERS],
-    /// The events in ascending order with how often each has happened in this guest's life, which may go on in another machine than
-    /// it began in.
+    /// Counts of each event since the guest started, in ascending order of events; the guest may move to
+    /// another machine.
     counts: Vec<EventCount>,
-    /// The same as the owner told it last.
+    /// The owner's last reported counts.
     #[serde(skip)]
-    told: Vec<u64>,
-    /// Instructions retired when the owner told it last.
+    reported: Vec<u64>,
+    /// Instruction count at the last report.
     #[serde(skip)]
-    told_at: Option<u64>,
+    reported_at: Option<u64>,
 }
 
-/// Which counter a CSR belongs to, and whether it is the counter itself and not its event.
+/// The counter of a CSR, and whether the CSR is the counter itself or its event selector.
 fn counter_of(number: u16) -> Option<(usize, bool)> {
     let last = FIRST + EVENT_COUNTERS as u16;
     let within = |base: u16| (base + FIRST..base + last).contains(&number);
@@ -52,18 +53,18 @@ fn counter_of(number: u16) -> Option<(usize, bool)> {
 }
 
 impl EventCounters {
-    /// How often a counter's event has happened while the counter was not inhibited.
+    /// The count of a counter's event; 0 while the counter is inhibited.
     fn base(&self, counter: usize, inhibit: u64) -> u64 {
         let (event, inhibited) = (self.selected[counter], inhibit >> FIRST >> counter & 1 == 1);
-        let known = self.counts.binary_search_by_key(&event, |(event, _)| *event);
-        known.ok().filter(|_| event != 0 && !inhibited).map_or(0, |at| self.counts[at].1)
+        let found = self.counts.binary_search_by_key(&event, |(event, _)| *event);
+        found.ok().filter(|_| event != 0 && !inhibited).map_or(0, |at| self.counts[at].1)
     }
 
     fn value(&self, counter: usize, inhibit: u64) -> u64 {
         self.base(counter, inhibit).wrapping_add(self.offsets[counter])
     }
 
-    /// Changes what counts, and no counter's value.
+    /// Changes the inhibit bits; the counters' values stay.
     pub(crate) fn inhibit(&mut self, old: u64, new: u64) {
         for counter in 0..EVENT_COUNTERS {
             let value = self.value(counter, old);
@@ -71,52 +72,54 @@ impl EventCounters {
         }
     }
 
-    /// What has happened since the owner told it last.
+    /// Adds the events since the owner's last report.
     pub(crate) fn add(&mut self, now: &[EventCount]) {
-        for ((event, count), told) in now.iter().zip(&mut self.told) {
-            let since = count.saturating_sub(*told);
-            *told = *count;
+        for ((event, count), reported) in now.iter().zip(&mut self.reported) {
+            let since = count.saturating_sub(*reported);
+            *reported = *count;
             if let Ok(at) = self.counts.binary_search_by_key(event, |(event, _)| *event) {
                 self.counts[at].1 += since;
             }
         }
     }
 
-    /// From now on these events are told of, in ascending order.
+    /// Sets the events that the owner reports, in ascending order.
     fn follow(&mut self, now: &[EventCount]) {
-        // Those that another owner told of stand still: counters may have counted them.
+        // Events of a previous owner keep their count, because counters may have counted them.
         self.counts.sort_unstable_by_key(|(event, _)| *event);
         for (event, _) in now {
             if let Err(at) = self.counts.binary_search_by_key(event, |(event, _)| *event) {
                 self.counts.insert(at, (*event, 0));
             }
         }
-        self.told = now.iter().map(|(_, count)| *count).collect();
-        self.told_at = None;
+        self.reported = now.iter().map(|(_, count)| *count).collect();
+        self.reported_at = None;
     }
 }
 
 impl Hart {
-    /// From now on the owner tells of these events, in ascending order, when the hart stops for it; so often has each happened
-    /// for the owner. What counters hold does not change.
+    /// Sets the events that the owner reports when the hart stops for them, in ascending order, with the
+    /// owner's present counts. Counter values do not change.
     pub fn follow_events(&mut self, now: &[EventCount]) {
         self.events.follow(now);
     }
 
-    /// How often each event has happened for the owner up to the instruction that the hart has stopped at.
-    pub fn tell_events(&mut self, now: &[EventCount]) {
+    /// Reports the owner's event counts up to the instruction at which the hart has stopped.
+    pub fn update_events(&mut self, now: &[EventCount]) {
         self.events.add(now);
-        self.events.told_at = Some(self.instret);
+        self.events.reported_at = Some(self.instret);
     }
 
-    /// Whether the running instruction needs to know of events that the owner has not told of yet.
+    /// Whether the running instruction needs event counts that the owner has not reported yet.
     #[inline]
     pub(crate) fn needs_events(&self, number: u16) -> bool {
-        let concerned = number == MCOUNTINHIBIT || counter_of(number).is_some();
-        concerned && !self.events.told.is_empty() && self.events.told_at != Some(self.retired_before())
+        let is_event_csr = number == MCOUNTINHIBIT || counter_of(number).is_some();
+        is_event_csr
+            && !self.events.reported.is_empty()
+            && self.events.reported_at != Some(self.retired_before())
     }
 
-    /// The value of a counter or of its event's register; of those that are not there, zero.
+    /// The value of a counter or an event selector; 0 if it does not exist.
     pub(crate) fn event_csr(&self, number: u16) -> u64 {
         match counter_of(number) {
             Some((counter, true)) => self.events.value(counter, self.csr.mcountinhibit),
@@ -125,7 +128,7 @@ impl Hart {
         }
     }
 
-    /// Writes a counter, or its event's register, which leaves the counter's value.
+    /// Writes a counter or an event selector; the latter keeps the counter's value.
     pub(crate) fn write_event_csr(&mut self, number: u16, value: u64) {
         let (Some((counter, itself)), inhibit) = (counter_of(number), self.csr.mcountinhibit) else { return };
         let events = &mut self.events;

@@ -1,34 +1,35 @@
-//! A hart's architectural state and the face it shows to the machine: run until a slot, stop at a
-//! device access, take an interrupt level.
+//! A hart's architectural state and its interface to the machine: run until a slot, stop at a device access,
+//! drive interrupt inputs.
 //!
-//! Time: a hart counts *slots*. Each executed instruction takes one, waiting takes as many as pass; slot `n`
-//! begins at edge `n` of the hart's slot clock. So a hart's time is a function of what it has done.
+//! Time: a hart counts *slots*. Each executed instruction takes one slot, and slots also pass while the hart
+//! waits. Slot `n` starts at edge `n` of the hart's slot clock. A hart's time is therefore a function of its
+//! execution.
 
 use doorbell_sim::ram::RamId;
 use doorbell_sim::{AccessSize, Clock, PhysAddr, Ps, Ram, TranslationFence};
 
 use crate::aia::AiaState;
-use crate::engine::notes::Notes;
+use crate::engine::access_log::AccessLog;
 use crate::engine::paths::Paths;
 use crate::event_counters::EventCounters;
 use crate::pmp::{PmpEntry, PmpRange};
 use crate::tlb::{Mode, Tlb};
 
-/// Registers are indexed by a `u8`, so that no access needs a bounds check. The first 32 are the real
-/// ones; [`SINK`] takes what is written to x0.
+/// Size of the register array, indexed by a `u8` so that no access needs a bounds check. The first 32 entries
+/// are the real registers; [`SINK`] receives writes to x0.
 pub(crate) const REGISTER_FILE: usize = 256;
-/// Where decoded instructions write instead of x0.
+/// Destination register of decoded instructions that write x0.
 pub(crate) const SINK: u8 = 32;
 
 /// Privilege levels, numbered as in `mstatus.MPP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum Privilege {
-    /// Programs.
+    /// User mode.
     User = 0,
-    /// The kernel.
+    /// Supervisor mode (the kernel).
     Supervisor = 1,
-    /// The firmware.
+    /// Machine mode (the firmware).
     Machine = 3,
 }
 
@@ -43,12 +44,12 @@ impl Privilege {
     }
 }
 
-/// What a hart is built as.
+/// Configuration of a hart.
 #[derive(Clone, Copy, Debug)]
 pub struct HartConfig {
     /// `mhartid`.
     pub id: usize,
-    /// Edge `n` is the beginning of slot `n`.
+    /// Slot clock: slot `n` starts at edge `n`.
     pub slot_clock: Clock,
     /// The core clock, which `cycle` counts.
     pub cycle_clock: Clock,
@@ -58,7 +59,7 @@ pub struct HartConfig {
     pub sstc: bool,
     /// Whether the hart has interrupt files and the registers that go with them (Smaia, Ssaia).
     pub aia: bool,
-    /// Whether `satp` takes Sv48 besides Sv39.
+    /// Whether `satp` supports Sv48 in addition to Sv39.
     pub sv48: bool,
     /// Where execution starts.
     pub reset_pc: u64,
@@ -82,16 +83,16 @@ pub enum Interrupt {
     MachineExternal = 11,
 }
 
-/// Where a device load's value goes.
+/// Destination of a device load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum LoadTarget {
-    /// An integer register, sign-extended from the access size or not.
+    /// An integer register, with or without sign extension from the access size.
     Integer { rd: u8, signed: bool },
     /// A floating-point register, NaN-boxed if the access is a word.
     Float { rd: u8 },
 }
 
-/// What a device access does.
+/// A device access: load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum DeviceAccess {
     Load(LoadTarget),
@@ -123,20 +124,20 @@ impl MmioRequest {
 /// Why [`Hart::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The slot that was asked for is reached.
+    /// The requested slot is reached.
     Slot,
-    /// The next instruction accesses a device; see [`Hart::complete_load`] and its neighbours.
+    /// The next instruction is a device access; the machine completes it, see [`Hart::complete_load`].
     Mmio(MmioRequest),
-    /// The next instruction reads the time or accesses a device, and other harts have not come as far; see
+    /// The next instruction reads the time or is a device access, and other harts are still behind; see
     /// [`Hart::set_synced_until`].
     Ahead,
-    /// The next instruction reads or changes an event counter: call [`Hart::tell_events`]. Only after [`Hart::follow_events`].
+    /// The next instruction needs event counts: call [`Hart::update_events`]. See [`Hart::follow_events`].
     Events,
     /// WFI with nothing pending. Call [`Hart::run`] again after [`Hart::interrupt_pending`] became true.
     Wfi,
-    /// `stimecmp` (or what enables it) was written: the timer must be set again.
+    /// `stimecmp` or its enable bit was written: the timer must be reprogrammed.
     Timer,
-    /// A debugger's breakpoint stands at the next instruction; see [`Hart::set_breakpoints`].
+    /// The next instruction has a debugger's breakpoint; see [`Hart::set_breakpoints`].
     Breakpoint,
     /// A gem5 m5op retired, with this function number and the values of a0 and a1.
     M5Op {
@@ -154,7 +155,7 @@ pub(crate) struct Csrs {
     pub medeleg: u64,
     pub mideleg: u64,
     pub mie: u64,
-    /// Bits that software set; inputs are in `Hart::irq_inputs`.
+    /// Bits set by software; the inputs are in `Hart::irq_inputs`.
     pub mip: u64,
     pub mtvec: u64,
     pub mcounteren: u64,
@@ -173,9 +174,9 @@ pub(crate) struct Csrs {
     pub stval: u64,
     pub satp: u64,
     pub stimecmp: u64,
-    /// `minstret` minus instructions executed, from writes to the counter.
+    /// `minstret` minus the instruction count, from writes to the counter.
     pub instret_offset: u64,
-    /// `mcycle` minus cycles passed.
+    /// `mcycle` minus the cycle count.
     pub cycle_offset: u64,
 }
 
@@ -191,15 +192,15 @@ pub struct Hart {
     /// `mstatus.FS` is not Off.
     pub(crate) fp_enabled: bool,
     pub(crate) privilege: Privilege,
-    /// Which set of TLB entries loads and stores use now.
+    /// The TLB mode of loads and stores now.
     pub(crate) data_mode: Mode,
     pub(crate) tlb: Box<Tlb>,
-    /// The RAM whose host addresses the TLB holds and whose instructions are decoded, once the hart has run.
+    /// The RAM that the TLB's host addresses and the decoded code belong to; set by the first run.
     pub(crate) memory: Option<RamId>,
-    /// The op at which a block was left early.
+    /// Address of the op at which a block was left early.
     pub(crate) exit_op: usize,
     pub(crate) slots: u64,
-    /// Up to this slot, time may be read and devices may be accessed.
+    /// The last slot in which reading the time and device accesses are allowed.
     pub(crate) synced_slot: u64,
     pub(crate) instret: u64,
     pub(crate) csr: Csrs,
@@ -207,7 +208,7 @@ pub struct Hart {
     pub(crate) pmp: [PmpEntry; 16],
     pub(crate) pmp_active: bool,
     pub(crate) pmp_ranges: Vec<PmpRange>,
-    /// PMP cuts through the page that was fetched from last: instructions are checked one by one.
+    /// PMP splits the last fetched page: instructions are checked one by one.
     pub(crate) partly_executable: bool,
     pub(crate) irq_inputs: u64,
     pub(crate) aia: Option<Box<AiaState>>,
@@ -216,14 +217,14 @@ pub struct Hart {
     pub(crate) pending_mmio: Option<MmioRequest>,
     pub(crate) waiting: bool,
     pub(crate) paths: Option<Box<Paths>>,
-    pub(crate) notes: Box<Notes>,
+    pub(crate) access_log: Box<AccessLog>,
     pub(crate) translation_fence: Option<TranslationFence>,
     pub(crate) config: HartConfig,
     pub(crate) counters: HartStats,
 }
 
 doorbell_sim::stats! {
-    /// What a hart counts. Observers' figures: they do not influence the run.
+    /// Statistics of a hart. They do not influence the run.
     pub struct HartStats {
         /// Instructions retired.
         instructions,
@@ -231,13 +232,14 @@ doorbell_sim::stats! {
         exceptions,
         /// Interrupts taken.
         interrupts,
-        /// Of these, ticks of the kernel's timer: supervisor timer interrupts, or machine ones where those are not delegated.
+        /// Kernel timer ticks: supervisor timer interrupts, or machine timer interrupts if those are not
+        /// delegated.
         timer_interrupts,
         /// Page-table walks.
         page_walks,
-        /// Blocks of instructions decoded.
+        /// Blocks decoded.
         blocks_decoded,
-        /// Pages whose decoded code was thrown away because they were written.
+        /// Pages with decoded code that were invalidated by a write.
         code_pages_invalidated,
         /// Loads and stores to devices.
         device_accesses,
@@ -250,24 +252,24 @@ impl Hart {
         Hart::with(config, Box::default(), Box::default(), Box::default())
     }
 
-    /// A hart in its reset state, in the host's memory of one that is done with: cheaper than a new one, and the same.
-    pub fn renewed(self, config: HartConfig) -> Hart {
-        let Hart { mut tlb, paths, notes, .. } = self;
+    /// Creates a hart in its reset state in the buffers of an old one: like a new one, but cheaper.
+    pub fn recycled(self, config: HartConfig) -> Hart {
+        let Hart { mut tlb, paths, access_log, .. } = self;
         tlb.reset();
         let mut paths = paths.expect("a hart's paths are absent only while it runs");
         paths.reset();
-        Hart::with(config, tlb, paths, notes)
+        Hart::with(config, tlb, paths, access_log)
     }
 
-    /// The host addresses that a hart keeps are of one RAM for good, and so it must always run on that one: the engine's
-    /// loads and stores are only sound then.
+    /// Asserts that the hart always runs on the same RAM. The TLB holds host addresses of that RAM, and the
+    /// engine's loads and stores are sound only for it.
     #[inline]
     pub(crate) fn run_on(&mut self, ram: &Ram) {
-        let known = *self.memory.get_or_insert(ram.id());
-        assert!(known == ram.id(), "a hart was run on another RAM than before");
+        let own = *self.memory.get_or_insert(ram.id());
+        assert!(own == ram.id(), "a hart must always run on the same RAM");
     }
 
-    fn with(config: HartConfig, tlb: Box<Tlb>, paths: Box<Paths>, notes: Box<Notes>) -> Hart {
+    fn with(config: HartConfig, tlb: Box<Tlb>, paths: Box<Paths>, access_log: Box<AccessLog>) -> Hart {
         let mut hart = Hart {
             x: [0; REGISTER_FILE],
             f: [0; 32],
@@ -297,7 +299,7 @@ impl Hart {
             pending_mmio: None,
             waiting: false,
             paths: Some(paths),
-            notes,
+            access_log,
             translation_fence: None,
             config,
             counters: HartStats::default(),
@@ -312,7 +314,7 @@ impl Hart {
         self.pc
     }
 
-    /// Moves the program counter (a debugger, or the firmware hand-over).
+    /// Sets the program counter (debugger, or firmware hand-over).
     pub fn set_pc(&mut self, pc: u64) {
         self.pc = pc & !1;
     }
@@ -344,7 +346,7 @@ impl Hart {
         self.privilege
     }
 
-    /// Puts the hart at another privilege level (a debugger, a test, or a user-mode harness).
+    /// Sets the privilege level (debugger, test, or user-mode harness).
     pub fn set_privilege(&mut self, privilege: Privilege) {
         self.privilege = privilege;
         self.context_changed();
@@ -360,49 +362,50 @@ impl Hart {
         self.instret
     }
 
-    /// What the hart counted.
+    /// Statistics of the hart.
     pub fn stats(&self) -> HartStats {
         HartStats { instructions: self.instret, ..self.counters.clone() }
     }
 
-    /// The beginning of the slot in which the next instruction runs.
+    /// The start of the slot in which the next instruction runs.
     pub fn time(&self) -> Ps {
         self.config.slot_clock.edge(self.slots)
     }
 
-    /// The first slot that begins at or after `time`.
+    /// The first slot that starts at or after `time`.
     pub fn slot_at(&self, time: Ps) -> u64 {
         self.config.slot_clock.edge_at_or_after(time)
     }
 
-    /// Lets time pass without executing, to a later slot. Going back is not possible.
+    /// Advances time to a later slot without executing. An earlier slot is ignored.
     pub fn skip_to(&mut self, slot: u64) {
         self.slots = self.slots.max(slot);
     }
 
-    /// Puts the hart at another slot, because its slot clock is not the one under which it was saved.
+    /// Sets the slot, when the slot clock differs from that of the saved state.
     pub fn rebase(&mut self, slot: u64) {
         self.slots = slot;
     }
 
-    /// Tells how far all other harts have come: what this one sees of the time, and does to devices, must not come
-    /// before what they do. [`Hart::run`] stops in time.
+    /// Sets how far all other harts have run. This hart must not read a later time or access a device later
+    /// than that; [`Hart::run`] stops before it would.
     pub fn set_synced_until(&mut self, time: Ps) {
         self.synced_slot = self.config.slot_clock.edge_at_or_before(time);
     }
 
-    /// Does not begin before [`release`](Hart::release), as one that is in its reset ROM. No interrupt is enabled there.
+    /// Holds the hart, like one waiting in its reset ROM, until [`release`](Hart::release). No interrupt is
+    /// enabled then.
     pub fn hold(&mut self) {
         self.waiting = true;
     }
 
-    /// Begins at this slot.
+    /// Releases the hart at this slot.
     pub fn release(&mut self, slot: u64) {
         self.skip_to(slot);
         self.waiting = false;
     }
 
-    /// Whether the hart sleeps in WFI.
+    /// Whether the hart waits in WFI.
     pub fn is_waiting(&self) -> bool {
         self.waiting
     }
@@ -432,7 +435,7 @@ impl Hart {
         self.config.sstc && self.csr.menvcfg >> 63 != 0
     }
 
-    /// Sets what is added to the timebase to give `time` (writes to the CLINT's `mtime`).
+    /// Sets the offset from the timebase to `time` (writes to the CLINT's `mtime`).
     pub fn set_time_offset(&mut self, offset: u64) {
         self.mtime_offset = offset;
     }
@@ -442,15 +445,15 @@ impl Hart {
         self.config.timebase.edge_at_or_before(now).wrapping_add(self.mtime_offset)
     }
 
-    /// The device access that waits for its completion, if any.
+    /// The pending device access, if any.
     pub fn pending_mmio(&self) -> Option<MmioRequest> {
         self.pending_mmio
     }
 
-    /// Completes a device load: its instruction retires now.
+    /// Completes a device load and retires its instruction.
     pub fn complete_load(&mut self, value: u64) {
-        let request = self.pending_mmio.take().expect("a load is completed only while one is pending");
-        let DeviceAccess::Load(target) = request.access else { panic!("a store was completed as a load") };
+        let request = self.pending_mmio.take().expect("complete_load needs a pending device load");
+        let DeviceAccess::Load(target) = request.access else { panic!("the pending access is a store") };
         let value = value & request.size.mask();
         match target {
             LoadTarget::Integer { rd, signed } => {
@@ -468,10 +471,10 @@ impl Hart {
         self.retire_device_access(request);
     }
 
-    /// Lets a device store retire. Its effect is the machine's business.
+    /// Retires a device store. The machine performs the store itself.
     pub fn complete_store(&mut self) {
-        let request = self.pending_mmio.take().expect("a store is completed only while one is pending");
-        assert!(matches!(request.access, DeviceAccess::Store(_)), "a load was completed as a store");
+        let request = self.pending_mmio.take().expect("complete_store needs a pending device store");
+        assert!(matches!(request.access, DeviceAccess::Store(_)), "the pending access is a load");
         self.retire_device_access(request);
     }
 
@@ -482,9 +485,9 @@ impl Hart {
         self.counters.device_accesses += 1;
     }
 
-    /// Nothing answers at the address: the instruction raises an access fault.
+    /// Fails a device access, because no device is mapped at the address: raises an access fault.
     pub fn fail_device_access(&mut self) {
-        let request = self.pending_mmio.take().expect("an access is failed only while one is pending");
+        let request = self.pending_mmio.take().expect("fail_device_access needs a pending device access");
         let cause = match request.access {
             DeviceAccess::Load(_) => crate::trap::Exception::LoadAccessFault,
             DeviceAccess::Store(_) => crate::trap::Exception::StoreAccessFault,

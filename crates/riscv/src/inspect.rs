@@ -1,5 +1,5 @@
-//! A debugger's view of the CSRs: whatever the privilege level, and without an instruction's side effects.
-//! The GDB stub, user-mode harnesses and the lockstep check look and reach in here.
+//! Debug access to CSRs and memory: independent of the privilege level, and without an instruction's side
+//! effects. Used by the GDB stub, user-mode harnesses and the lockstep check.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use doorbell_sim::Ram;
 
 use crate::hart::Hart;
 
-/// The CSRs worth showing, by the privileged manual's names and numbers.
+/// The CSRs shown to debuggers, by the privileged manual's names and numbers.
 pub const SHOWN_CSRS: [(&str, u16); 35] = [
     ("sstatus", 0x100),
     ("sie", 0x104),
@@ -47,24 +47,25 @@ pub const SHOWN_CSRS: [(&str, u16); 35] = [
 ];
 
 impl Hart {
-    /// A CSR's value as machine mode would read it; `None` if it does not exist. Counters and time read as they did
-    /// for the instruction that was executed last.
+    /// A CSR's value as machine mode would read it; `None` if it does not exist. Counters and time have the
+    /// value that the last executed instruction would have read.
     pub fn csr(&self, number: u16) -> Option<u64> {
         self.csr_value(number).ok()
     }
 
-    /// Writes a CSR as machine mode would; what cannot be written stays (WARL). `false` if it does not exist.
+    /// Writes a CSR as machine mode would; read-only fields keep their value (WARL). `false` if it does not
+    /// exist.
     pub fn set_csr(&mut self, number: u16, value: u64) -> bool {
         let exists = self.csr_value(number).is_ok();
         if exists {
-            // What a running hart does about the effect is done again at each `run`.
+            // `run` applies the effect on the hart again at each call.
             let _ = self.write_csr(number, value);
         }
         exists
     }
 
-    /// Reads memory at a virtual address as the program now running would, without side effects:
-    /// for debuggers, symbol look-ups and tests. `None` if a page is not mapped or not RAM.
+    /// Reads memory at a virtual address as the running program would, without side effects: for debuggers,
+    /// symbol look-ups and tests. `None` if a page is not mapped or not RAM.
     pub fn peek(&self, ram: &Ram, addr: u64, into: &mut [u8]) -> Option<()> {
         for (i, byte) in into.iter_mut().enumerate() {
             let phys = self.probe(ram, addr.wrapping_add(i as u64))?;
@@ -73,8 +74,9 @@ impl Hart {
         Some(())
     }
 
-    /// Writes memory at a virtual address of the present translation, whatever the page's permissions, as a device
-    /// would: reservations break, decoded code is forgotten. `false`, and nothing is written, where it is not all RAM.
+    /// Writes memory at a virtual address in the current translation, regardless of page permissions, like a
+    /// device: it breaks reservations and drops decoded code. `false`, without any write, if part of it is
+    /// not RAM.
     pub fn poke(&self, ram: &mut Ram, addr: u64, bytes: &[u8]) -> bool {
         let place = |ram: &Ram, i: usize| {
             let phys = self.probe(ram, addr.wrapping_add(i as u64))?;
@@ -85,15 +87,15 @@ impl Hart {
         places.into_iter().zip(bytes).all(|(phys, byte)| ram.store_from_device(phys, &[*byte]))
     }
 
-    /// Sets the virtual addresses before whose instructions [`Hart::run`] stops, whichever address space is in force.
-    /// Guest memory stays as it is. Code without breakpoints runs as fast as ever: decoded blocks end before a
-    /// breakpoint, and none is kept that begins at one.
+    /// Sets the virtual addresses at which [`Hart::run`] stops before executing, in every address space.
+    /// Guest memory is not modified. Code without breakpoints runs at full speed: decoded blocks end before a
+    /// breakpoint, and blocks that start at one are not cached.
     pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
         let paths = self.paths.as_mut().expect("a hart's paths are absent only while it runs");
         paths.breakpoints.clone_from(breakpoints);
     }
 
-    /// Ends a WFI as if an interrupt had come. Returns whether the hart slept.
+    /// Ends a WFI as an interrupt would. Returns whether the hart was waiting.
     pub fn end_wait(&mut self) -> bool {
         std::mem::take(&mut self.waiting)
     }

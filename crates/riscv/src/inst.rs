@@ -1,4 +1,4 @@
-//! Decoded instructions: what kind, which registers, which immediate.
+//! Decoded instructions: kind, registers, immediate.
 
 /// Every instruction of RV64GC (I, M, A, F, D, Zicsr, Zifencei, Zicbop and the privileged ones), with the
 /// compressed ones expanded, plus gem5's m5ops. Named as in the RISC-V manuals.
@@ -32,7 +32,7 @@ pub enum Kind {
 /// One decoded instruction. Unused fields are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inst {
-    /// Which instruction.
+    /// The kind of instruction.
     pub kind: Kind,
     /// Destination register number.
     pub rd: u8,
@@ -58,8 +58,8 @@ impl Inst {
 }
 
 impl Kind {
-    /// Whether the next instruction to run may not be the one that follows in memory, or the hart's
-    /// state may change in a way that decoded code depends on. Such an instruction ends a block.
+    /// Whether the instruction ends a block: the next instruction may not be the following one in memory, or
+    /// state that decoded code depends on may change.
     pub fn ends_block(self) -> bool {
         use Kind::*;
         matches!(
@@ -79,7 +79,7 @@ impl Kind {
         moves || from_integer || arithmetic
     }
 
-    /// Whether the instruction has a rounding-mode field (fused multiply-adds apart).
+    /// Whether the instruction has a rounding-mode field (without fused multiply-adds, which also have one).
     pub fn rounds(self) -> bool {
         use Kind::*;
         let arithmetic = (FaddS..=FsqrtS).contains(&self) || (FaddD..=FsqrtD).contains(&self);

@@ -1,31 +1,33 @@
-//! An interrupt file of an IMSIC: which message signalled interrupts of one privilege level of a hart are pending and enabled.
+//! An IMSIC interrupt file: pending and enable bits of the message-signalled interrupts of one privilege
+//! level.
 //!
-//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Incoming MSI Controller (IMSIC)". Modelled: 255 identities, as
-//! QEMU's `virt` has, their pending and enable bits, the threshold, and whether they are delivered. The optional delivery from a
-//! PLIC or APLIC through the file is not there, nor are files for guests of a hypervisor.
+//! Document: The RISC-V Advanced Interrupt Architecture 1.0, chapter "Incoming MSI Controller (IMSIC)".
+//! Modelled: 255 identities, as in QEMU's `virt`, with pending and enable bits, threshold, and delivery
+//! enable. Not modelled: the optional delivery from a PLIC or APLIC through the file, and guest interrupt
+//! files of the hypervisor extension.
 
 use serde::{Deserialize, Serialize};
 
 /// The highest identity; the lowest is 1.
 pub const IDENTITIES: u32 = 255;
 const WORDS: usize = (IDENTITIES as usize + 1) / 64;
-/// Registers by the numbers that `miselect` and `siselect` give them.
+/// Register numbers in `miselect` and `siselect`.
 const DELIVERY: u64 = 0x70;
 const THRESHOLD: u64 = 0x72;
 const PENDING: u64 = 0x80;
 const ENABLED: u64 = 0xc0;
 const LAST: u64 = 0xff;
 
-/// Which of a hart's interrupt files.
+/// An interrupt file of a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLevel {
-    /// The one of machine mode, which drives MEIP.
+    /// The machine-mode file, which drives MEIP.
     Machine,
-    /// The one of supervisor mode, which drives SEIP.
+    /// The supervisor-mode file, which drives SEIP.
     Supervisor,
 }
 
-/// An interrupt file, which is also what a snapshot keeps of it.
+/// An interrupt file, which is also its saved form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InterruptFile {
     delivery: bool,
@@ -35,7 +37,7 @@ pub(crate) struct InterruptFile {
 }
 
 impl InterruptFile {
-    /// A message names this identity. One that does not exist is ignored.
+    /// Sets an identity pending. An identity that does not exist is ignored.
     pub fn receive(&mut self, identity: u32) -> bool {
         let exists = (1..=IDENTITIES).contains(&identity);
         if exists {
@@ -44,8 +46,8 @@ impl InterruptFile {
         exists
     }
 
-    /// The pending and enabled identity of the highest priority, which is the lowest, if the threshold lets it through; 0 if there is
-    /// none.
+    /// The pending and enabled identity with the highest priority (the lowest number), if it is below the
+    /// threshold; 0 if there is none.
     pub fn top(&self) -> u32 {
         for word in 0..WORDS {
             let both = self.pending[word] & self.enabled[word];
@@ -57,7 +59,7 @@ impl InterruptFile {
         0
     }
 
-    /// Takes the top interrupt's pending bit away.
+    /// Clears the pending bit of the top interrupt.
     pub fn claim(&mut self) {
         let top = self.top();
         self.pending[top as usize / 64] &= !(1 << (top % 64));
@@ -68,7 +70,7 @@ impl InterruptFile {
         self.delivery && self.top() != 0
     }
 
-    /// A register; `None` where none can be (the odd ones, for a hart of 64 bits).
+    /// Reads a register; `None` if it does not exist (odd array registers on RV64).
     pub fn register(&self, select: u64) -> Option<u64> {
         let word = |first: u64| ((select - first) / 2) as usize;
         match select {
@@ -82,7 +84,7 @@ impl InterruptFile {
         }
     }
 
-    /// Writes a register; bits that stand for no identity stay zero.
+    /// Writes a register; bits without an identity stay zero.
     pub fn set_register(&mut self, select: u64, value: u64) {
         let word = |first: u64| ((select - first) / 2) as usize;
         let (bits, word) = match select {
@@ -98,8 +100,8 @@ impl InterruptFile {
         }
     }
 
-    /// Whether this can be the state of a file.
-    pub fn is_possible(&self) -> bool {
+    /// Whether this is a valid state.
+    pub fn is_valid(&self) -> bool {
         (self.pending[0] | self.enabled[0]) & 1 == 0 && self.threshold <= IDENTITIES
     }
 }
@@ -108,7 +110,7 @@ impl InterruptFile {
 mod tests {
     use super::*;
 
-    /// A file that delivers, with these identities enabled.
+    /// A delivering file with these identities enabled.
     fn file(enabled: &[u32]) -> InterruptFile {
         let mut file = InterruptFile::default();
         file.set_register(DELIVERY, 1);
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_pending_and_enabled_identity_is_the_top_and_a_claim_takes_only_it() {
+    fn top_is_the_lowest_pending_enabled_identity_and_claim_clears_only_it() {
         let mut file = file(&[1, 63, 64, 255]);
         for identity in [255, 64, 2, 63] {
             assert!(file.receive(identity));
@@ -132,7 +134,7 @@ mod tests {
         }
         assert_eq!((file.top(), file.signals()), (0, false));
         file.claim();
-        assert_eq!(file.register(PENDING), Some(1 << 2), "what is not enabled stays pending");
+        assert_eq!(file.register(PENDING), Some(1 << 2), "a disabled identity stays pending");
     }
 
     #[test]
@@ -142,14 +144,14 @@ mod tests {
         for register in [PENDING, ENABLED] {
             file.set_register(register, u64::MAX);
             assert_eq!(file.register(register), Some(u64::MAX - 1));
-            // Beyond the last identity.
+            // Past the last identity.
             file.set_register(register + 8, u64::MAX);
             assert_eq!(file.register(register + 8), Some(0));
         }
     }
 
     #[test]
-    fn a_threshold_lets_only_lower_identities_through() {
+    fn a_threshold_passes_only_lower_identities() {
         let mut file = file(&[7, 8]);
         file.receive(8);
         for (threshold, top) in [(0, 8), (8, 0), (9, 8), (255, 8), (1, 0)] {
@@ -161,35 +163,35 @@ mod tests {
         assert_eq!(file.top(), 7);
         file.claim();
         assert_eq!(file.top(), 0);
-        assert_eq!(file.register(PENDING), Some(1 << 8), "a claim of nothing takes nothing");
+        assert_eq!(file.register(PENDING), Some(1 << 8), "a claim without a top interrupt clears nothing");
     }
 
     #[test]
-    fn delivery_concerns_the_signal_and_not_the_top() {
+    fn delivery_gates_the_signal_but_not_the_top() {
         let mut file = file(&[5]);
         file.receive(5);
         file.set_register(DELIVERY, 0);
         assert_eq!((file.top(), file.signals()), (5, false));
-        // The values that a file need not have.
+        // Optional delivery modes that this file does not implement.
         file.set_register(DELIVERY, 0x4000_0000);
         assert_eq!((file.register(DELIVERY), file.signals()), (Some(0), false));
     }
 
     #[test]
-    fn a_state_with_identities_that_do_not_exist_is_impossible() {
-        let possible = |change: fn(&mut InterruptFile)| {
+    fn a_state_with_nonexistent_identities_is_invalid() {
+        let valid = |change: fn(&mut InterruptFile)| {
             let mut file = InterruptFile::default();
             change(&mut file);
-            file.is_possible()
+            file.is_valid()
         };
-        assert!(possible(|file| (file.pending[3], file.threshold) = (u64::MAX, IDENTITIES)));
-        assert!(!possible(|file| file.pending[0] = 1));
-        assert!(!possible(|file| file.enabled[0] = 1));
-        assert!(!possible(|file| file.threshold = IDENTITIES + 1));
+        assert!(valid(|file| (file.pending[3], file.threshold) = (u64::MAX, IDENTITIES)));
+        assert!(!valid(|file| file.pending[0] = 1));
+        assert!(!valid(|file| file.enabled[0] = 1));
+        assert!(!valid(|file| file.threshold = IDENTITIES + 1));
     }
 
     #[test]
-    fn odd_registers_of_arrays_are_none_and_reserved_ones_read_as_zero() {
+    fn odd_array_registers_do_not_exist_and_reserved_ones_read_zero() {
         let mut file = file(&[5]);
         for select in (0x71..0x80).filter(|select| *select != THRESHOLD) {
             file.set_register(select, u64::MAX);

@@ -18,13 +18,13 @@ const PTE_X: u64 = 8;
 const PTE_U: u64 = 16;
 const PTE_A: u64 = 64;
 const PTE_D: u64 = 128;
-/// Reserved bits, and those of Svnapot and Svpbmt, which this hart does not have.
+/// Reserved bits, including those of Svnapot and Svpbmt, which are not implemented.
 const PTE_RESERVED: u64 = 0xffc0_0000_0000_0000;
 const PTE_PPN_SHIFT: u32 = 10;
 const PTE_PPN_MASK: u64 = (1 << 44) - 1;
 const SATP_ASID_SHIFT: u32 = 44;
 
-/// What an access is for.
+/// The type of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Fetch,
@@ -50,17 +50,17 @@ impl Access {
     }
 }
 
-/// Where a walk has led.
+/// The result of a page-table walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf {
     /// The physical address.
     pub phys: u64,
-    /// The size of the page that it maps.
+    /// The size of the mapped page.
     pub page_bytes: u64,
 }
 
 impl Hart {
-    /// The privilege level that loads and stores have (MPRV).
+    /// The effective privilege level of loads and stores (MPRV).
     fn data_privilege(&self) -> Privilege {
         let status = self.csr.mstatus;
         if self.privilege == Privilege::Machine && status & mstatus::MPRV != 0 {
@@ -70,7 +70,7 @@ impl Hart {
         }
     }
 
-    /// Brings what is derived from privilege and `mstatus` up to date.
+    /// Updates the state derived from privilege and `mstatus`.
     pub(crate) fn context_changed(&mut self) {
         self.fp_enabled = self.csr.mstatus & mstatus::FS != 0;
         self.data_mode = match self.data_privilege() {
@@ -158,11 +158,11 @@ impl Hart {
     fn leaf_allows(&self, pte: u64, access: Access, privilege: Privilege) -> bool {
         let status = self.csr.mstatus;
         let user_page = pte & PTE_U != 0;
-        let privilege_fits = match privilege {
+        let privilege_allows = match privilege {
             Privilege::User => user_page,
             _ => !user_page || (access != Access::Fetch && status & mstatus::SUM != 0),
         };
-        privilege_fits
+        privilege_allows
             && match access {
                 Access::Fetch => pte & PTE_X != 0,
                 Access::Load => self.readable(pte),
@@ -174,7 +174,7 @@ impl Hart {
         pte & PTE_R != 0 || (self.csr.mstatus & mstatus::MXR != 0 && pte & PTE_X != 0)
     }
 
-    /// Translates a data access and, if its page is RAM and wholly open, remembers it in the TLB.
+    /// Translates a data access. Enters the page in the TLB if it is RAM and PMP does not split it.
     pub(crate) fn translate_data(
         &mut self,
         ram: &mut Ram,
@@ -190,7 +190,7 @@ impl Hart {
         let privilege = self.data_privilege();
         let leaf = if privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
             Leaf { phys: virt, page_bytes: PAGE_BYTES }
-        } else if let Some(leaf) = self.known_superpage(virt, access) {
+        } else if let Some(leaf) = self.cached_superpage(virt, access) {
             leaf
         } else {
             self.counters.page_walks += 1;
@@ -213,19 +213,20 @@ impl Hart {
         Ok(phys)
     }
 
-    /// The address space in which instructions and data are looked up: `satp`'s ASID, none where addresses are physical.
+    /// The address space of instructions and data: `satp`'s ASID; none if addresses are physical.
     #[inline]
     pub fn address_space(&self) -> Option<u16> {
         let bare = self.privilege == Privilege::Machine || self.csr.satp >> 60 == 0;
         (!bare).then_some((self.csr.satp >> SATP_ASID_SHIFT) as u16)
     }
 
-    /// Where the next instruction lies; its virtual address if nothing is mapped there.
+    /// The physical address of the next instruction; its virtual address if unmapped.
     pub fn fetch_address(&self, ram: &Ram) -> PhysAddr {
         self.fetch_lookup(self.pc).or_else(|| self.probe(ram, self.pc)).unwrap_or(PhysAddr(self.pc))
     }
 
-    /// Which page-table entries a walk for `virt` reads, as the tables stand: what a timed walk costs.
+    /// The page-table entries that a walk for `virt` reads with the present tables; the timing model charges
+    /// their cost.
     pub fn page_walk(&self, ram: &Ram, virt: u64) -> Walk {
         let mut walk = Walk { page_bytes: PAGE_BYTES, ..Walk::default() };
         if self.privilege == Privilege::Machine || self.csr.satp >> 60 == 0 {
@@ -255,8 +256,9 @@ impl Hart {
         self.leaf(ram, virt).map(|(_, phys)| phys)
     }
 
-    /// Where the line of a prefetch lies, if a load, a store or a fetch may access it. Nothing is raised, and A and D bits are
-    /// neither looked at nor set (Base Cache Management Operation ISA Extensions 1.0, "Cache-block prefetch instructions").
+    /// The physical address of a prefetch, if a load, a store or a fetch could access it. No exception is
+    /// raised, and A and D bits are neither checked nor set (Base Cache Management Operation ISA Extensions
+    /// 1.0, "Cache-block prefetch instructions").
     pub(crate) fn prefetch_address(&self, ram: &Ram, virt: u64) -> Option<PhysAddr> {
         const ANY: [Access; 3] = [Access::Load, Access::Store, Access::Fetch];
         if let Some(phys) = self.tlb_lookup(ram, virt, 1, Access::Load) {
@@ -272,7 +274,7 @@ impl Hart {
         ANY.into_iter().any(open).then_some(phys)
     }
 
-    /// The entry that maps a virtual address, whoever may use it, and where it leads.
+    /// The leaf entry of a virtual address, regardless of permissions, and the physical address.
     fn leaf(&self, ram: &Ram, virt: u64) -> Option<(u64, PhysAddr)> {
         let levels: u32 = if self.csr.satp >> 60 == 8 { 3 } else { 4 };
         let mut table = (self.csr.satp & PTE_PPN_MASK) << 12;

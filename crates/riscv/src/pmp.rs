@@ -1,5 +1,5 @@
-//! Physical memory protection (privileged manual, chapter "Physical Memory Protection"): 16 entries with
-//! TOR, NA4 and NAPOT ranges, of a grain of four bytes.
+//! Physical memory protection (privileged manual, chapter "Physical Memory Protection"): 16 entries with TOR,
+//! NA4 and NAPOT ranges, with a granularity of four bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ impl PmpEntry {
     }
 }
 
-/// An entry that is on, worked out.
+/// The address range of an enabled entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PmpRange {
     low: u64,
@@ -53,7 +53,7 @@ pub(crate) struct PmpRange {
     entry: PmpEntry,
 }
 
-/// What PMP says of a range of addresses.
+/// Access permissions of an address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
     pub read: bool,
@@ -84,8 +84,8 @@ impl Hart {
         self.tlb.flush();
     }
 
-    /// PMP's answer for `len` bytes at `phys`: the lowest-numbered entry that matches any of them
-    /// decides, and it must match all of them. `None` if it does not.
+    /// The permissions of `len` bytes at `phys`, from the lowest-numbered entry that matches any of them.
+    /// `None` if that entry does not match all of them.
     pub(crate) fn pmp_permission(&self, phys: u64, len: u64, privilege: Privilege) -> Option<Permission> {
         let free = privilege == Privilege::Machine;
         let all = Permission { read: true, write: true, execute: true };

@@ -1,7 +1,8 @@
 //! A hart's saved state.
 //!
 //! The software TLB's data entries are part of it: a guest that changes a page table without SFENCE.VMA could
-//! otherwise tell a restored run from an uninterrupted one. Decoded blocks are not: RAM decides what they hold.
+//! otherwise distinguish a restored run from an uninterrupted one. Decoded blocks are not: they follow from
+//! the contents of RAM.
 
 use doorbell_sim::Ram;
 use doorbell_sim::snapshot::SnapshotError;
@@ -15,7 +16,7 @@ use crate::tlb::SavedTlb;
 /// Version of [`HartState`].
 pub const HART_STATE_VERSION: u32 = 3;
 
-/// Everything of a hart that a snapshot keeps.
+/// The complete saved state of a hart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HartState {
     x: [u64; 32],
@@ -70,14 +71,14 @@ impl Csrs {
 }
 
 impl HartState {
-    /// As [`Hart::tell_events`], for a hart that is saved between two times at which it asks.
-    pub fn tell_events(&mut self, now: &[EventCount]) {
+    /// Like [`Hart::update_events`], for a hart that is saved between two updates.
+    pub fn update_events(&mut self, now: &[EventCount]) {
         self.events.add(now);
     }
 }
 
 impl Hart {
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self, ram: &Ram) -> HartState {
         let mut registers = [0; 32];
         registers.copy_from_slice(&self.x[..32]);
@@ -98,7 +99,7 @@ impl Hart {
             pending_mmio: self.pending_mmio,
             waiting: self.waiting,
             tlb: self.tlb.save(ram),
-            // Counters of the simulator's own caches depend on what is decoded and are not kept.
+            // Counters of the simulator's own caches depend on which blocks are decoded and are not saved.
             stats: HartStats {
                 page_walks: 0,
                 blocks_decoded: 0,
@@ -108,14 +109,14 @@ impl Hart {
         }
     }
 
-    /// Puts a saved state back. RAM must hold its contents already.
+    /// Restores a saved state. RAM must be restored before.
     pub fn restore(&mut self, state: HartState, ram: &Ram) -> Result<(), SnapshotError> {
         let bad =
             |problem: &str| SnapshotError::Inconsistent { name: "hart".into(), problem: problem.into() };
         if state.x[0] != 0 || state.pc & 1 != 0 || state.frm > 7 || state.fflags > 31 {
-            return Err(bad("a register holds an impossible value"));
+            return Err(bad("a register has an invalid value"));
         }
-        let tlb = state.tlb.revive(ram).ok_or_else(|| bad("a translation leads outside RAM"))?;
+        let tlb = state.tlb.rebuild(ram).ok_or_else(|| bad("a TLB entry points outside RAM"))?;
         self.x[..32].copy_from_slice(&state.x);
         self.f = state.f;
         self.pc = state.pc;

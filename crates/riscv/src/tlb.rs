@@ -1,10 +1,10 @@
 //! The software TLB: translations and permissions by virtual page, so that most loads and stores cost one
 //! look-up and a host access.
 //!
-//! It exists for the simulator's speed and holds only what SFENCE.VMA lets a hart hold. The timed TLB is a matter
-//! of the core's timing model. Data entries depend on the guest's instructions alone and are part of
-//! a saved state, so that a restored run walks page tables exactly when the uninterrupted one does. Fetch
-//! entries and links between blocks depend on what happened to be decoded and are not saved.
+//! It exists for simulation speed and holds only translations that SFENCE.VMA permits a hart to hold. The
+//! timed TLB is part of the core's timing model. Data entries depend only on the guest's instructions and are
+//! saved, so that a restored run walks page tables exactly when the uninterrupted one does. Fetch entries and
+//! links between blocks depend on which blocks are decoded and are not saved.
 
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{PhysAddr, Ram};
@@ -13,58 +13,59 @@ use serde::{Deserialize, Serialize};
 use crate::hart::{Hart, Privilege};
 use crate::mmu::{Access, Leaf, PAGE_MASK};
 
-/// The circumstances that decide what a data access may do; each has its own entries, so that going
-/// back and forth between them costs nothing.
+/// The state that decides the permissions of data accesses. Each mode has its own entries, so that switching
+/// between modes costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {
     User = 0,
     Supervisor = 1,
-    /// Supervisor with SUM: user pages may be accessed.
+    /// Supervisor with SUM set: user pages may be accessed.
     SupervisorUser = 2,
     /// Machine mode: no translation.
     Bare = 3,
 }
 
-/// A cached translation. A tag is the virtual page, or a value that no page has. Comparing with an
-/// address whose offset bits above the access's size are cleared also finds misaligned accesses.
+/// A cached translation. A tag is the virtual page, or a value that matches no page. Tags are compared with
+/// an address whose offset bits above the access size are cleared, which also detects misaligned accesses.
 #[derive(Clone, Copy)]
 pub(crate) struct TlbEntry {
     pub load_tag: u64,
     pub store_tag: u64,
     /// Host address minus virtual address.
     pub addend: u64,
-    /// When the hart's recorder, if it has one, was told last where the page lies that may be loaded from; [`UNTOLD`] if it was not.
-    pub told: u64,
+    /// The era in which the hart's recorder last recorded the page for loads; [`UNRECORDED`] if never.
+    pub recorded_era: u64,
 }
 
 const EMPTY: u64 = u64::MAX;
-/// When a page was told that was not.
-pub(crate) const UNTOLD: u64 = 0;
-/// Set in the store tag of a page whose stores RAM must see: no address, aligned or not, matches it, and the translation
-/// is not forgotten.
+/// Era of a page that was not recorded.
+pub(crate) const UNRECORDED: u64 = 0;
+/// Flag in the store tag of a page whose stores RAM must observe. It makes the tag match no address, aligned
+/// or not, but keeps the translation.
 const WATCHED: u64 = 8;
-const NO_ENTRY: TlbEntry = TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0, told: UNTOLD };
+const NO_ENTRY: TlbEntry =
+    TlbEntry { load_tag: EMPTY, store_tag: EMPTY, addend: 0, recorded_era: UNRECORDED };
 const NO_FETCH: (u64, u32, u64) = (EMPTY, 0, 0);
 const ENTRIES: usize = 512;
-/// Superpages are remembered in pieces of 2 MiB, so many for each mode.
+/// Superpage entries per mode; superpages are cached in pieces of 2 MiB.
 const SUPERPAGE_ENTRIES: usize = 64;
 const SUPERPAGE_BYTES: u64 = 2 << 20;
-/// Superpages that code is fetched from and that are told apart; one more makes each SFENCE.VMA of an address
-/// forget all fetches.
+/// Maximum number of tracked superpages with code; beyond it each SFENCE.VMA with an address drops all fetch
+/// translations.
 const FETCH_SUPERPAGES_MAX: usize = 8;
-/// The contexts' first names, and the last of them.
+/// Initial context IDs, and the last of them.
 const FIRST_CONTEXTS: ([u32; 4], u32) = ([1, 2, 3, 4], 4);
-/// A filter of the virtual pages that code was fetched from, one bit for each of so many classes.
+/// Bits of a filter of the virtual pages that code was fetched from.
 const FETCH_CLASSES: usize = 1 << 15;
 
-/// A piece of a superpage. It spares the walks for pages whose own entries had to make room, and tells
-/// SFENCE.VMA of an address when there may be entries of other addresses to forget.
+/// A 2 MiB piece of a superpage. It saves walks for pages whose own entries were evicted, and shows
+/// SFENCE.VMA with an address whether entries for other addresses may be affected.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct SuperpageEntry {
     virt: u64,
     phys: u64,
-    /// What the walks so far have allowed; a store's walk has set D.
+    /// Accesses permitted by the walks so far; a store's walk has set D.
     loads: bool,
     stores: bool,
 }
@@ -74,14 +75,14 @@ const NO_SUPERPAGE: SuperpageEntry = SuperpageEntry { virt: EMPTY, phys: 0, load
 pub(crate) struct Tlb {
     data: [[TlbEntry; ENTRIES]; 4],
     superpages: [[SuperpageEntry; SUPERPAGE_ENTRIES]; 4],
-    /// A page larger than 2 MiB was used, so that a fence of one of its addresses concerns many entries.
+    /// A page larger than 2 MiB was used, so that a fence for one address may affect many entries.
     gigapages: bool,
-    /// The same for fetches.
+    /// Superpages that code was fetched from.
     fetch_superpages: Vec<(u64, u64)>,
-    /// Virtual page, context and physical page of instruction fetches.
+    /// Instruction-fetch entries: virtual page, context and physical page.
     fetch: [(u64, u32, u64); ENTRIES],
     fetched: [u64; FETCH_CLASSES / 64],
-    /// Names the translation in force for each privilege level; links between decoded blocks carry it.
+    /// Context ID of the current translation per privilege level; links between decoded blocks carry it.
     contexts: [u32; 4],
     last_context: u32,
 }
@@ -115,8 +116,8 @@ fn fetch_class(virt: u64) -> (usize, u64) {
     (class / 64, 1 << (class % 64))
 }
 
-/// Adds a page to a list of superpages, which is given up once it is too long.
-fn note(superpages: &mut Vec<(u64, u64)>, virt: u64, size: u64) {
+/// Adds a page to a list of superpages; a list that is too long matches all superpages.
+fn add_superpage(superpages: &mut Vec<(u64, u64)>, virt: u64, size: u64) {
     let page = (virt & !(size - 1), size);
     if size > PAGE_BYTES && superpages.len() <= FETCH_SUPERPAGES_MAX && !superpages.contains(&page) {
         superpages.push(page);
@@ -124,7 +125,7 @@ fn note(superpages: &mut Vec<(u64, u64)>, virt: u64, size: u64) {
 }
 
 impl Tlb {
-    /// Forgets all data translations and renames the contexts, which forgets fetches and block links.
+    /// Drops all data translations and assigns new contexts, which invalidates fetch entries and block links.
     pub fn flush(&mut self) {
         self.data = [[NO_ENTRY; ENTRIES]; 4];
         self.superpages = [[NO_SUPERPAGE; SUPERPAGE_ENTRIES]; 4];
@@ -132,7 +133,8 @@ impl Tlb {
         self.new_contexts();
     }
 
-    /// As new. Piece by piece, because as a whole it would pass over the host's stack.
+    /// Returns to the initial state. Field by field, because a whole new value would pass over the host's
+    /// stack.
     pub fn reset(&mut self) {
         self.flush();
         self.fetch_superpages.clear();
@@ -140,12 +142,12 @@ impl Tlb {
         (self.contexts, self.last_context) = FIRST_CONTEXTS;
     }
 
-    /// No recorder was told of any page.
-    pub fn forget_told(&mut self) {
-        self.data.as_flattened_mut().iter_mut().for_each(|entry| entry.told = UNTOLD);
+    /// Marks all pages as not recorded.
+    pub fn clear_recorded(&mut self) {
+        self.data.as_flattened_mut().iter_mut().for_each(|entry| entry.recorded_era = UNRECORDED);
     }
 
-    /// Forgets what may be known of one address: SFENCE.VMA with an address.
+    /// Drops the translations of one address: SFENCE.VMA with an address.
     pub fn flush_address(&mut self, virt: u64) {
         let piece = virt & !(SUPERPAGE_BYTES - 1);
         let of_superpage = self.superpages.iter().any(|entries| entries[superpage_slot(virt)].virt == piece);
@@ -167,7 +169,7 @@ impl Tlb {
         }
     }
 
-    /// Makes every fetch translation and every link between decoded blocks void.
+    /// Invalidates every fetch translation and every link between decoded blocks.
     pub fn new_contexts(&mut self) {
         if self.last_context > u32::MAX - 8 {
             self.fetch = [NO_FETCH; ENTRIES];
@@ -180,8 +182,8 @@ impl Tlb {
         }
     }
 
-    /// Remembers the 2 MiB around a data access to a superpage. The piece that it displaces takes its
-    /// pages' entries along: a fence of one of its addresses could not tell that they belong together.
+    /// Enters the 2 MiB around a data access to a superpage. The entries of a displaced piece's pages are
+    /// dropped: a later fence for one of its addresses could not find the others.
     fn note_superpage(&mut self, mode: Mode, virt: u64, leaf: &Leaf, access: Access) {
         let (piece, phys) = (virt & !(SUPERPAGE_BYTES - 1), leaf.phys & !(SUPERPAGE_BYTES - 1));
         self.gigapages |= leaf.page_bytes > SUPERPAGE_BYTES;
@@ -201,20 +203,20 @@ impl Tlb {
         entry.stores |= access == Access::Store;
     }
 
-    /// The physical address if it lies in a superpage whose walk is known to allow the access.
+    /// The physical address, if it is in a cached superpage whose walks permitted this access.
     fn superpage_lookup(&self, mode: Mode, virt: u64, access: Access) -> Option<u64> {
         let entry = &self.superpages[mode as usize][superpage_slot(virt)];
-        let known = entry.virt == virt & !(SUPERPAGE_BYTES - 1);
+        let found = entry.virt == virt & !(SUPERPAGE_BYTES - 1);
         let allowed = if access == Access::Store { entry.stores } else { entry.loads };
-        (known && allowed).then_some(entry.phys | virt & (SUPERPAGE_BYTES - 1))
+        (found && allowed).then_some(entry.phys | virt & (SUPERPAGE_BYTES - 1))
     }
 
-    /// A fetch used a page of this size.
+    /// Tracks the page size of a fetch.
     pub fn note_fetch_superpage(&mut self, virt: u64, size: u64) {
-        note(&mut self.fetch_superpages, virt, size);
+        add_superpage(&mut self.fetch_superpages, virt, size);
     }
 
-    /// Stores to this host page must no longer take the fast way.
+    /// Removes this host page from the fast path of stores.
     fn watch_stores(&mut self, host_page: u64) {
         for entry in self.data.as_flattened_mut() {
             if entry.store_tag != EMPTY && entry.store_tag.wrapping_add(entry.addend) == host_page {
@@ -223,7 +225,7 @@ impl Tlb {
         }
     }
 
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self, ram: &Ram) -> SavedTlb {
         let mut data = Vec::new();
         for (mode, entries) in self.data.iter().enumerate() {
@@ -244,7 +246,7 @@ impl Tlb {
     }
 }
 
-/// What a snapshot keeps of a TLB, by physical address.
+/// Saved state of a TLB, with physical addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedTlb {
     /// Mode, index, virtual page, physical page, may load, may store.
@@ -255,8 +257,8 @@ pub(crate) struct SavedTlb {
 }
 
 impl SavedTlb {
-    /// A TLB with these entries; `None` if one does not fit this RAM.
-    pub fn revive(&self, ram: &Ram) -> Option<Tlb> {
+    /// Rebuilds the TLB; `None` if an entry does not match this RAM.
+    pub fn rebuild(&self, ram: &Ram) -> Option<Tlb> {
         let mut tlb = Tlb { gigapages: self.gigapages, ..Tlb::default() };
         for (mode, entry) in &self.superpages {
             if (entry.virt | entry.phys) & (SUPERPAGE_BYTES - 1) != 0 {
@@ -269,10 +271,10 @@ impl SavedTlb {
             if (virt | phys) & !PAGE_MASK != 0 {
                 return None;
             }
-            // Whether RAM must see stores to the page is found out at the first.
+            // The first store finds out whether RAM must observe stores to the page.
             let (load_tag, store_tag) =
                 (if loads { virt } else { EMPTY }, if stores { virt | WATCHED } else { EMPTY });
-            let entry = TlbEntry { load_tag, store_tag, addend, told: UNTOLD };
+            let entry = TlbEntry { load_tag, store_tag, addend, recorded_era: UNRECORDED };
             *tlb.data.get_mut(usize::from(mode))?.get_mut(usize::from(index))? = entry;
         }
         Some(tlb)
@@ -280,7 +282,7 @@ impl SavedTlb {
 }
 
 impl Hart {
-    /// The name of the translation in force for fetches.
+    /// The context ID of the current translation for fetches.
     #[inline(always)]
     pub(crate) fn fetch_context(&self) -> u32 {
         self.tlb.contexts[self.privilege as usize]
@@ -295,24 +297,24 @@ impl Hart {
         &mut self.tlb.data[self.data_mode as usize][slot(virt)]
     }
 
-    /// When the page of an access was told last, if the TLB has it.
+    /// The era in which an access's page was last recorded, if the TLB has the page.
     #[inline(always)]
-    pub(crate) fn told_page(&self, virt: u64) -> u64 {
+    pub(crate) fn recorded_era_of(&self, virt: u64) -> u64 {
         let entry = self.tlb_entry(virt);
-        if entry.load_tag == virt & PAGE_MASK { entry.told } else { UNTOLD }
+        if entry.load_tag == virt & PAGE_MASK { entry.recorded_era } else { UNRECORDED }
     }
 
-    /// The physical address of an aligned access of `len` bytes, if the TLB has it. It then lies in RAM.
+    /// The physical address of an aligned access of `len` bytes, if the TLB has it. It is in RAM.
     #[inline(always)]
     pub(crate) fn tlb_lookup(&self, ram: &Ram, virt: u64, len: u64, access: Access) -> Option<PhysAddr> {
         let entry = self.tlb_entry(virt);
-        // Atomics are seen by RAM, always.
+        // RAM observes all atomics.
         let tag = if access == Access::Store { entry.store_tag & !WATCHED } else { entry.load_tag };
         (tag == virt & (PAGE_MASK | (len - 1))).then(|| ram.phys_of_host(virt.wrapping_add(entry.addend)))
     }
 
-    /// The physical address of a store to a page that was watched when it was translated. If it no longer is, the next
-    /// store takes the fast way.
+    /// The physical address of a store to a page that was watched when it was translated. If the page is no
+    /// longer watched, later stores take the fast path.
     pub(crate) fn watched_store(&mut self, ram: &mut Ram, virt: u64) -> Option<PhysAddr> {
         let id = self.config.id;
         let entry = &mut self.tlb.data[self.data_mode as usize][slot(virt)];
@@ -327,13 +329,13 @@ impl Hart {
         Some(phys)
     }
 
-    /// The leaf that a walk would find, if the address lies in a superpage that was walked to before.
-    pub(crate) fn known_superpage(&self, virt: u64, access: Access) -> Option<Leaf> {
+    /// The leaf that a walk would find, if the address is in a cached superpage.
+    pub(crate) fn cached_superpage(&self, virt: u64, access: Access) -> Option<Leaf> {
         let phys = self.tlb.superpage_lookup(self.data_mode, virt, access)?;
         Some(Leaf { phys, page_bytes: SUPERPAGE_BYTES })
     }
 
-    /// Remembers where a data page lies, if it is RAM and what PMP says holds for the whole page.
+    /// Enters a data page, if it is RAM and PMP has the same permissions for the whole page.
     pub(crate) fn fill(
         &mut self,
         ram: &mut Ram,
@@ -350,8 +352,8 @@ impl Hart {
         } else {
             (true, true)
         };
-        // What may be stored to may be loaded (W without R is reserved). The walk has set D if this is a
-        // store, so only a store makes the page writable here.
+        // A page that permits stores also permits loads (W without R is reserved). The walk sets D only for a
+        // store, so only a store makes the entry writable.
         let stores = write && access == Access::Store;
         let watched = if ram.is_watched(self.config.id, page) { WATCHED } else { 0 };
         if stores && watched == 0 {
@@ -362,24 +364,24 @@ impl Hart {
         }
         let old = *self.tlb_entry(virt);
         let addend = (host as u64).wrapping_sub(virt_page);
-        // Keep the other kind's permission if the entry is for the same page already.
+        // Keep the other access type's permission if the entry is for the same page already.
         let keep = |tag: u64| if old.addend == addend && tag & !WATCHED == virt_page { tag } else { EMPTY };
         self.tlb.data[self.data_mode as usize][slot(virt)] = TlbEntry {
             load_tag: if read { virt_page } else { keep(old.load_tag) },
             store_tag: if stores { virt_page | watched } else { keep(old.store_tag) },
             addend,
-            told: if keep(old.load_tag) == virt_page { old.told } else { UNTOLD },
+            recorded_era: if keep(old.load_tag) == virt_page { old.recorded_era } else { UNRECORDED },
         };
     }
 
-    /// The physical address of an instruction's halfword, if it was fetched from there before.
+    /// The physical address of an instruction's halfword, if its page is in the fetch TLB.
     pub(crate) fn fetch_lookup(&self, virt: u64) -> Option<PhysAddr> {
         let (page, context, phys_page) = self.tlb.fetch[slot(virt)];
-        let known = page == virt & PAGE_MASK && context == self.fetch_context();
-        known.then_some(PhysAddr(phys_page | virt & !PAGE_MASK))
+        let hit = page == virt & PAGE_MASK && context == self.fetch_context();
+        hit.then_some(PhysAddr(phys_page | virt & !PAGE_MASK))
     }
 
-    /// Remembers where a page of code lies, unless PMP cuts through it.
+    /// Enters a code page in the fetch TLB, unless PMP splits it.
     pub(crate) fn fill_fetch(&mut self, virt: u64, phys: PhysAddr) {
         let phys_page = phys.0 & PAGE_MASK;
         let (word, bit) = fetch_class(virt);
@@ -391,7 +393,7 @@ impl Hart {
         }
     }
 
-    /// A page now holds decoded code, or another hart's reservation: stores to it must be seen.
+    /// Watches stores to a page that now holds decoded code or another hart's reservation.
     pub(crate) fn watch_stores(&mut self, ram: &Ram, page: u64) {
         let phys = PhysAddr(ram.base().0 + page * PAGE_BYTES);
         let host = ram.host_address(phys).expect("a page number inside RAM");

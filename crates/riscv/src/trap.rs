@@ -1,11 +1,10 @@
-//! Exceptions, interrupts and the return from them (privileged manual, chapters "Machine-Level ISA" and
-//! "Supervisor-Level ISA": trap entry and `xRET`).
+//! Trap entry and return (privileged manual, chapters "Machine-Level ISA" and "Supervisor-Level ISA").
 
 use doorbell_sim::log;
 
 use crate::csr::{MSTATUS_MPP_SHIFT, mstatus};
 use crate::hart::{Hart, Privilege};
-use crate::told::{Cause, Extension};
+use crate::trap_names::{Cause, Extension};
 
 /// Synchronous exceptions, numbered as in `mcause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +28,24 @@ pub enum Exception {
 
 const INTERRUPT: u64 = 1 << 63;
 
-/// Interrupts from the highest priority to the lowest: MEI, MSI, MTI, SEI, SSI, STI.
+/// Interrupts from highest to lowest priority: MEI, MSI, MTI, SEI, SSI, STI.
 pub(crate) const BY_PRIORITY: [u64; 6] = [11, 3, 7, 9, 1, 5];
 
 const MACHINE_TIMER: u64 = 7;
 const SUPERVISOR_TIMER: u64 = 5;
 
 impl Hart {
-    /// Enters the trap handler for an exception of the instruction at `pc`.
+    /// Takes an exception of the instruction at `pc`.
     pub(crate) fn raise(&mut self, exception: Exception, tval: u64, pc: u64) {
         self.counters.exceptions += 1;
         let cause = exception as u64;
-        self.tell(exception, tval, pc);
+        self.log_exception(exception, tval, pc);
         let delegated = self.privilege < Privilege::Machine && self.csr.medeleg >> cause & 1 != 0;
         self.enter_trap(delegated, cause, tval, pc);
     }
 
-    /// Logs an exception. A call to the firmware, or from a program to the kernel, with its number and arguments.
-    fn tell(&self, exception: Exception, tval: u64, pc: u64) {
+    /// Logs an exception; SBI and system calls with their number and arguments.
+    fn log_exception(&self, exception: Exception, tval: u64, pc: u64) {
         let (now, id, x) = (self.time(), self.config.id, &self.x);
         let (a0, a1, a2) = (x[10], x[11], x[12]);
         match exception {
@@ -70,13 +69,13 @@ impl Hart {
         }
     }
 
-    /// Takes the most urgent interrupt that is pending and enabled. Returns whether there was one.
+    /// Takes the highest-priority pending and enabled interrupt. Returns whether there was one.
     pub(crate) fn take_interrupt(&mut self) -> bool {
         let pending = self.mip() & self.csr.mie;
         pending != 0 && self.take_one_of(pending)
     }
 
-    /// Apart, so that the run loop asks for interrupts without the cost of taking one.
+    /// A separate function, so that the run loop's check stays cheap.
     #[inline(never)]
     fn take_one_of(&mut self, pending: u64) -> bool {
         let (mie, sie) = (self.csr.mstatus & mstatus::MIE != 0, self.csr.mstatus & mstatus::SIE != 0);
@@ -90,10 +89,10 @@ impl Hart {
             return false;
         };
         self.counters.interrupts += 1;
-        // A supervisor's tick may come by way of its firmware, which is not another one.
-        let firmwares = cause == MACHINE_TIMER && self.csr.mideleg >> SUPERVISOR_TIMER & 1 != 0;
+        // A machine timer interrupt that the firmware forwards to the supervisor is not counted twice.
+        let forwarded = cause == MACHINE_TIMER && self.csr.mideleg >> SUPERVISOR_TIMER & 1 != 0;
         self.counters.timer_interrupts +=
-            u64::from(!firmwares && matches!(cause, MACHINE_TIMER | SUPERVISOR_TIMER));
+            u64::from(!forwarded && matches!(cause, MACHINE_TIMER | SUPERVISOR_TIMER));
         let (id, pc) = (self.config.id, self.pc);
         log!(self.time(), Riscv, Trace, "hart{id}: {} at {pc:#x}", Cause(INTERRUPT | cause));
         self.enter_trap(delegated, INTERRUPT | cause, 0, self.pc);
@@ -127,7 +126,7 @@ impl Hart {
         self.context_changed();
     }
 
-    /// MRET; `false` if it is illegal here.
+    /// MRET; `false` if it is illegal in the current mode.
     pub(crate) fn mret(&mut self) -> bool {
         if self.privilege != Privilege::Machine {
             return false;
@@ -144,7 +143,7 @@ impl Hart {
         true
     }
 
-    /// SRET; `false` if it is illegal here.
+    /// SRET; `false` if it is illegal in the current mode.
     pub(crate) fn sret(&mut self) -> bool {
         let trapped = self.privilege == Privilege::Supervisor && self.csr.mstatus & mstatus::TSR != 0;
         if self.privilege < Privilege::Supervisor || trapped {

@@ -1,12 +1,12 @@
-//! Bookings of a resource that serves one request at a time: a bus, a port, a bank, a direction of a link.
+//! Booking calendar of a resource that serves one request at a time: a bus, a port, a bank, a link direction.
 //!
-//! An out-of-order core asks for resources at times that do not grow steadily. A calendar therefore keeps the gaps
-//! between bookings, and a request takes the first gap that is long enough, so that an early request that is asked for
-//! late is not queued behind later ones.
+//! An out-of-order core requests resources at times that are not monotonic. A calendar therefore keeps the
+//! gaps between bookings, and a request takes the first gap that is long enough. An early request made late
+//! is thus not queued behind later ones.
 //!
-//! Devices are priced when they ask, so bookings may lie tens of microseconds ahead. A calendar keeps them all, until its owner says
-//! that they are over ([`Calendar::forget_before`]). A request from before what is kept finds no bookings there, so it may begin too
-//! early, never too late; [`Calendar::late`] counts these.
+//! Device requests are booked when issued, so bookings may be tens of microseconds in the future. A calendar
+//! keeps all of them until its owner declares them past ([`Calendar::forget_before`]). A request earlier than
+//! the kept bookings may start too early, never too late; [`Calendar::late`] counts these.
 
 use std::collections::VecDeque;
 
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Ps;
 
-/// Number of stretches that are kept although they are over.
-const STRETCHES_KEPT: usize = 64;
+/// Number of past intervals that are kept.
+const INTERVALS_KEPT: usize = 64;
 
-/// See the module. Its times are of whatever unit the owner chooses: [`Ps`] by these functions.
+/// See the module. The owner chooses the unit of time; [`Ps`] in the functions that take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calendar {
-    /// The end of the last stretch that was forgotten.
+    /// The end of the last interval that was dropped.
     floor: u64,
-    /// Booked stretches, in order, never touching each other.
+    /// Booked intervals, sorted, never adjacent.
     busy: VecDeque<(u64, u64)>,
     /// The sum of all bookings ever made.
     booked: u64,
@@ -30,32 +30,32 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// Books `length` at `from`, or in the first gap after. Returns when it begins.
+    /// Books `length` at `from` or in the first sufficient gap after it. Returns the start time.
     pub fn book(&mut self, from: Ps, length: Ps) -> Ps {
         Ps(self.book_raw(from.0, length.0))
     }
 
-    /// When a booking of `length` from `from` would begin.
+    /// Start time that a booking of `length` from `from` would get.
     pub fn first_gap(&self, from: Ps, length: Ps) -> Ps {
         Ps(self.find(from.0, length.0).0)
     }
 
-    /// The sum of all bookings.
+    /// Total length of all bookings.
     pub fn booked(&self) -> Ps {
         Ps(self.booked)
     }
 
-    /// When the last booking ends.
+    /// End of the last booking.
     pub fn end(&self) -> Ps {
         Ps(self.busy.back().map_or(self.floor, |last| last.1))
     }
 
-    /// The same in the owner's own unit of time.
+    /// Like [`book`](Calendar::book), in the owner's unit of time.
     #[inline]
     pub fn book_raw(&mut self, from: u64, length: u64) -> u64 {
         self.booked += length;
         match self.busy.back() {
-            // Most come behind all others, where there is room.
+            // Most bookings are later than all others.
             Some(last) if last.1 < from && length > 0 => {
                 self.busy.push_back((from, from.saturating_add(length)));
                 from
@@ -64,13 +64,13 @@ impl Calendar {
         }
     }
 
-    /// Whether there is something to forget, if it is over.
+    /// Whether past intervals may be dropped.
     #[inline]
     pub fn is_long(&self) -> bool {
-        self.busy.len() > STRETCHES_KEPT
+        self.busy.len() > INTERVALS_KEPT
     }
 
-    /// Few requests are from before `past` any more: what was over by then may be forgotten.
+    /// Drops intervals that ended by `past`; few later requests are for an earlier time.
     #[inline]
     pub fn forget_before(&mut self, past: u64) {
         while self.is_long() && self.busy[0].1 <= past {
@@ -79,7 +79,7 @@ impl Calendar {
         }
     }
 
-    /// Requests from before what is kept, which may have begun too early.
+    /// Requests earlier than the kept bookings, which may have started too early.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -88,7 +88,7 @@ impl Calendar {
         self.late += u64::from(from < self.floor);
         let (start, index) = self.find(from, length);
         let end = start.saturating_add(length);
-        // What touches its neighbours grows them.
+        // Merges with adjacent intervals.
         let joins_before = index > 0 && self.busy[index - 1].1 == start;
         let joins_after = self.busy.get(index).is_some_and(|next| next.0 == end);
         match (joins_before, joins_after) {
@@ -104,14 +104,14 @@ impl Calendar {
         start
     }
 
-    /// Where a booking begins, and before which stretch it comes.
+    /// Start of a booking and the index of the interval after it.
     fn find(&self, from: u64, length: u64) -> (u64, usize) {
-        // Most requests come behind everything, or nearly so.
+        // Most requests are later than all or nearly all bookings.
         let mut index = self.busy.len();
         while index > 0 && self.busy[index - 1].1 > from {
             index -= 1;
-            if index + STRETCHES_KEPT / 4 < self.busy.len() {
-                index = self.busy.partition_point(|stretch| stretch.1 <= from);
+            if index + INTERVALS_KEPT / 4 < self.busy.len() {
+                index = self.busy.partition_point(|interval| interval.1 <= from);
             }
         }
         let mut start = from;
@@ -135,17 +135,17 @@ mod tests {
     fn an_early_request_takes_the_first_gap_that_is_long_enough() {
         let mut calendar = Calendar::default();
         assert_eq!(calendar.book_raw(100, 10), 100);
-        assert_eq!(calendar.book_raw(100, 10), 110, "behind the first");
+        assert_eq!(calendar.book_raw(100, 10), 110, "after the first");
         assert_eq!(calendar.book_raw(50, 20), 50, "before both");
-        assert_eq!(calendar.book_raw(60, 31), 120, "the gap from 70 to 100 is one too short");
-        assert_eq!(calendar.book_raw(60, 30), 70, "and just long enough");
+        assert_eq!(calendar.book_raw(60, 31), 120, "the gap from 70 to 100 is too short by one");
+        assert_eq!(calendar.book_raw(60, 30), 70, "exactly long enough");
         assert_eq!(calendar.book_raw(0, 1), 0);
         assert_eq!(calendar.end(), Ps(151));
         assert_eq!(calendar.booked(), Ps(102));
     }
 
     #[test]
-    fn no_two_bookings_overlap_and_none_is_later_than_need_be() {
+    fn bookings_do_not_overlap_and_start_as_early_as_possible() {
         let mut rng = Rng::stream(1, "calendar");
         let mut calendar = Calendar::default();
         let mut taken = vec![false; 40_000];
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn bookings_far_ahead_hold_up_no_request_that_is_near() {
+    fn far_future_bookings_do_not_delay_near_requests() {
         let mut rng = Rng::stream(2, "calendar");
         let mut calendar = Calendar::default();
         let mut taken = vec![false; 400_000];
@@ -179,18 +179,22 @@ mod tests {
             taken[expected as usize..(expected + length) as usize].fill(true);
             calendar.forget_before(now);
         }
-        assert!(far > 80_000 && calendar.busy.len() > STRETCHES_KEPT && calendar.late() == 0);
+        assert!(far > 80_000 && calendar.busy.len() > INTERVALS_KEPT && calendar.late() == 0);
     }
 
     #[test]
-    fn a_request_from_before_what_is_kept_is_counted_and_not_held_up() {
+    fn request_before_kept_bookings_is_counted_and_not_delayed() {
         let mut calendar = Calendar::default();
         for step in 0..100 {
             calendar.book_raw(20 * step, 10);
         }
         calendar.forget_before(10_000);
-        assert_eq!((calendar.busy.len(), calendar.floor), (STRETCHES_KEPT, 710));
+        assert_eq!((calendar.busy.len(), calendar.floor), (INTERVALS_KEPT, 710));
         assert_eq!((calendar.book_raw(5, 10), calendar.late()), (5, 1));
-        assert_eq!((calendar.book_raw(720, 10), calendar.late()), (730, 1), "what is left still counts");
+        assert_eq!(
+            (calendar.book_raw(720, 10), calendar.late()),
+            (730, 1),
+            "kept bookings still delay requests"
+        );
     }
 }

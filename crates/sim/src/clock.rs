@@ -1,5 +1,5 @@
-//! A clock domain. An edge's time is computed from the edge's number, never by adding a rounded
-//! period: at 3 GHz the edges fall at 0, 333, 666, 1000 ps.
+//! A clock domain. An edge's time is computed from the edge number, never by adding a rounded period: at 3
+//! GHz the edges are at 0, 333, 666, 1000 ps.
 
 use crate::time::Ps;
 use crate::units::Hertz;
@@ -12,11 +12,11 @@ pub struct Clock {
     period: (Divisor, Divisor),
 }
 
-/// A number by which many others are divided: by multiplying with its reciprocal.
+/// A divisor with its reciprocal, so that a division becomes a multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Divisor {
     number: u64,
-    /// 2 to the 64 by the number, rounded down (and for 1, one less).
+    /// 2^64 divided by the number, rounded down (one less for 1).
     reciprocal: u64,
 }
 
@@ -28,7 +28,7 @@ impl Divisor {
     /// `value` divided by the number, rounded down.
     #[inline]
     fn divide(self, value: u64) -> u64 {
-        // The reciprocal is less than one too small, so the product is at most one too small.
+        // The reciprocal is too small by less than one, so the product is too small by at most one.
         let low = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
         low + u64::from(value - low * self.number >= self.number)
     }
@@ -50,7 +50,7 @@ impl Clock {
         Hertz(self.hertz)
     }
 
-    /// When edge `number` happens, to the picosecond below.
+    /// Time of edge `number`, rounded down to a picosecond.
     #[inline]
     pub fn edge(self, number: u64) -> Ps {
         let (ps, edges) = self.period;
@@ -82,7 +82,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A number that may be beyond what time can hold.
+/// Saturates a number that exceeds the range of time.
 fn wide(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }

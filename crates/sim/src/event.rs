@@ -1,5 +1,5 @@
-//! The event queue: one for a machine. An event's key is (time, phase, sequence), so the order of
-//! events is a function of the simulation alone.
+//! The event queue, one per machine. An event's key is (time, phase, sequence), so the order of events
+//! depends on the simulation alone.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,24 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Ps;
 
-/// The order of events that share a picosecond, each with its reason.
+/// Phases order the events of one picosecond. Each phase states its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// Posted writes reach their device first: what a driver wrote is in force when anything else looks.
+    /// Posted writes reach their device first, so that a driver's write is in effect before anything else
+    /// runs.
     Mmio,
-    /// Memory accesses of devices complete: data is in RAM before anyone is told of it.
+    /// DMA completes: data is in RAM before any completion is signalled.
     Dma,
     /// Frames arrive, after descriptors that completed at the same time made room for them.
     Wire,
-    /// Device and hart timers run on the state that the moment brought.
+    /// Device and hart timers fire after the moment's accesses and frames have been applied.
     Timer,
     /// The load generator and other stimuli decide what to send next.
     Stimulus,
-    /// Phases of a run (warm-up over, time-out) come last, so that they see the moment whole.
+    /// Run control (end of warm-up, time-out) comes last, when all other events of the moment are done.
     Control,
 }
 
-/// An event as a snapshot has it.
+/// An event in a saved queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<E> {
     at: Ps,
@@ -34,10 +35,10 @@ struct Entry<E> {
     event: E,
 }
 
-/// Bits of a sequence number; the phase stands above them.
+/// Bits of a sequence number in a key; the phase occupies the bits above.
 const SEQUENCE_BITS: u32 = 56;
 
-/// Time, phase and sequence number as one number in the order in which events happen.
+/// Time, phase and sequence number packed into one number that sorts in event order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
@@ -55,22 +56,22 @@ impl Key {
     }
 }
 
-/// Events in time order. There is no cancelling: a component that has changed its mind ignores a
-/// wake-up that no longer fits its state.
+/// Events in time order. Events cannot be cancelled: a component ignores a wake-up that its state no longer
+/// needs.
 ///
-/// A heap moves its items about, and thousands of frames may be on a long link: so the heap has keys only, and where each
-/// event is kept.
+/// A heap moves its items, and thousands of frames may be in flight on a long link. The heap therefore holds
+/// only keys and indices into `events`.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<(Key, u32)>>,
-    /// With the phase, which is not read back from a key.
+    /// Each event with its phase, because keys are not decoded back to phases.
     events: Vec<Option<(Phase, E)>>,
     free: Vec<u32>,
     now: Ps,
     next_sequence: u64,
 }
 
-/// What a snapshot keeps of a queue.
+/// Saved state of a queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QueueState<E> {
     now: Ps,
@@ -79,7 +80,7 @@ pub struct QueueState<E> {
 }
 
 impl<E> QueueState<E> {
-    /// Whether a queue can be in this state: no event lies in the past, and none was added after the last.
+    /// Whether the state is valid: no event is in the past, and every sequence number was already issued.
     pub fn is_sound(&self) -> bool {
         let latest = (1 << SEQUENCE_BITS) / 4;
         let sound = |entry: &Entry<E>| entry.at >= self.now && entry.sequence < self.next_sequence;
@@ -105,7 +106,7 @@ impl<E> EventQueue<E> {
         self.now
     }
 
-    /// Adds an event. One that lies before the event popped last is this program's bug.
+    /// Adds an event. Scheduling before the event popped last is a bug and panics.
     pub fn schedule(&mut self, at: Ps, phase: Phase, event: E) {
         assert!(at >= self.now, "event scheduled at {at}, before the present ({})", self.now);
         let sequence = self.next_sequence;
@@ -127,50 +128,50 @@ impl<E> EventQueue<E> {
         self.heap.push(Reverse((key, place)));
     }
 
-    /// When the next event happens; [`Ps::MAX`] if there is none.
+    /// Time of the next event; [`Ps::MAX`] if there is none.
     pub fn next_time(&self) -> Ps {
         self.heap.peek().map_or(Ps::MAX, |Reverse((key, _))| key.at())
     }
 
-    /// Takes the next event and moves the present to it.
+    /// Removes the next event and advances the present to its time.
     pub fn pop(&mut self) -> Option<(Ps, E)> {
         let Reverse((key, place)) = self.heap.pop()?;
-        let (_, event) = self.events[place as usize].take().expect("an event is where its key says");
+        let (_, event) = self.events[place as usize].take().expect("a key's index holds its event");
         self.free.push(place);
         self.now = key.at();
         Some((self.now, event))
     }
 
-    /// How many events wait.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// The events that wait, in no particular order.
+    /// The pending events, in no particular order.
     pub fn events(&self) -> impl Iterator<Item = &E> {
         self.events.iter().flatten().map(|(_, event)| event)
     }
 
-    /// Whether no event waits.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 }
 
 impl<E: Clone> EventQueue<E> {
-    /// The queue's contents in the order in which they will happen.
+    /// Saves the pending events in the order in which they will happen.
     pub fn save(&self) -> QueueState<E> {
         let mut order: Vec<(Key, u32)> = self.heap.iter().map(|Reverse(item)| *item).collect();
         order.sort_unstable();
         let entry = |(key, place): (Key, u32)| {
-            let (phase, event) = self.events[place as usize].clone().expect("an event is where its key says");
+            let (phase, event) = self.events[place as usize].clone().expect("a key's index holds its event");
             Entry { at: key.at(), phase, sequence: key.sequence(), event }
         };
         let entries = order.into_iter().map(entry).collect();
         QueueState { now: self.now, next_sequence: self.next_sequence, entries }
     }
 
-    /// A queue as it was saved.
+    /// Restores a saved queue.
     pub fn restore(state: QueueState<E>) -> Self {
         let mut queue =
             EventQueue { now: state.now, next_sequence: state.next_sequence, ..EventQueue::default() };
@@ -187,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn events_of_one_moment_run_by_phase_then_in_the_order_scheduled() {
+    fn events_at_one_time_run_by_phase_then_in_scheduling_order() {
         let mut queue = EventQueue::new();
         for (phase, name) in [
             (Phase::Wire, "frame 1"),
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "before the present")]
-    fn the_past_is_closed() {
+    fn scheduling_in_the_past_panics() {
         let mut queue = EventQueue::new();
         queue.schedule(Ps(5), Phase::Dma, ());
         queue.pop();

@@ -1,28 +1,31 @@
-//! Learning without time: what caches, TLBs and predictors are told of executed blocks while they warm up.
+//! Functional warm-up: updates caches, TLBs and predictors from executed blocks without timing.
 
 use crate::memory::{AccessKind, CoreAccess, LINE_BYTES, Walk};
 use crate::op::{Op, OpClass};
 use crate::ports::PhysAddr;
 
-/// What learns. `walk` says which page-table entries a walk for an address reads; it is asked only if the translation is not known.
+/// Caches, TLBs and predictors during functional warm-up. `walk` returns the page-table entries that a walk
+/// for an address reads; it is called only on a TLB miss.
 pub trait Learner {
-    /// An instruction at `pc` is fetched from `fetch`. Those of one page and one line behind each other count once.
+    /// Records an instruction at `pc`, fetched from `fetch`. Consecutive instructions in one page and one
+    /// line count once.
     fn instruction(&mut self, pc: u64, fetch: PhysAddr, walk: impl FnOnce(u64) -> Walk);
 
-    /// An access to the virtual address `virt`, within a line.
+    /// Records a data access to the virtual address `virt`, within one line.
     fn data(&mut self, access: CoreAccess, virt: u64, walk: impl FnOnce(u64) -> Walk);
 
-    /// A software prefetch of a line that may be accessed.
+    /// Records a software prefetch of an accessible line.
     fn prefetch(&mut self, access: CoreAccess, virt: u64, walk: impl FnOnce(u64) -> Walk);
 
-    /// A branch, with where it went.
+    /// Records a branch and its outcome.
     fn branch(&mut self, op: &Op);
 
-    /// A block is over: so many of its instructions retired, and perhaps there was a trap. Says how many cycles that took.
-    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64;
+    /// Ends a block with its number of retired instructions and whether it trapped. Returns the cycles the
+    /// block took.
+    fn end_block(&mut self, instructions: u64, trapped: bool) -> u64;
 }
 
-/// Lets `learner` learn from ops.
+/// Warms `learner` with `ops`.
 pub fn learn_ops(ops: &[Op], mut walk: impl FnMut(u64) -> Walk, learner: &mut impl Learner) {
     for op in ops {
         learner.instruction(op.pc, op.fetch, &mut walk);
@@ -38,14 +41,14 @@ pub fn learn_ops(ops: &[Op], mut walk: impl FnMut(u64) -> Walk, learner: &mut im
     }
 }
 
-/// The kind of access of an op that makes one.
+/// The kind of access that a load, store or atomic makes.
 #[inline]
 pub fn kind_of(class: OpClass) -> AccessKind {
     if class == OpClass::Load { AccessKind::Load } else { AccessKind::Store }
 }
 
-/// Whether an access of so many bytes at `virt` lies in one line.
+/// Whether an access of `bytes` bytes at `virt` stays within one line.
 #[inline]
-pub fn is_in_a_line(virt: u64, bytes: u8) -> bool {
+pub fn is_within_line(virt: u64, bytes: u8) -> bool {
     virt % LINE_BYTES + u64::from(bytes) <= LINE_BYTES
 }

@@ -1,14 +1,14 @@
-//! The ground floor of Doorbell: simulated time, the event queue, random streams, statistics,
-//! snapshots, units, and the vocabulary that neighbouring rooms share (frames, memory requests,
-//! ports). This crate knows no hardware and must stay small.
+//! Base crate of Doorbell: simulated time, the event queue, random streams, statistics, snapshots, units, and
+//! the types shared by the model crates (frames, memory requests, ports). It contains no hardware model and
+//! must stay small.
 
 #![deny(unsafe_code)]
 
-pub mod ahead;
 pub mod calendar;
 pub mod clock;
 pub mod event;
 pub mod frame;
+pub mod future_bookings;
 pub mod learn;
 pub mod log;
 pub mod memory;
@@ -21,17 +21,17 @@ pub mod rng;
 pub mod sharing;
 pub mod snapshot;
 pub mod source;
-mod spelling;
 pub mod stamps;
 pub mod stats;
+mod text_schema;
 pub mod time;
 pub mod units;
 
-pub use ahead::Ahead;
 pub use calendar::Calendar;
 pub use clock::Clock;
 pub use event::{EventQueue, Phase};
 pub use frame::Frame;
+pub use future_bookings::FutureBookings;
 pub use learn::Learner;
 pub use numbered::{Allowance, NumberedBlocks};
 pub use op::{Op, OpClass};

@@ -1,13 +1,13 @@
-//! What components tell about themselves while they run: one line an event, with the simulated time. An observer, off
-//! unless someone asks for it.
+//! Component log: one line per event with its simulated time. Off by default; it does not affect the
+//! simulation.
 //!
-//! Components and levels are closed lists, so a misspelt one does not compile, and the command line, its help and its
-//! errors come from the lists. A line that nobody wants costs one load and one branch that is always taken the same
-//! way; its text is not made. A general logging crate would bring wall-clock stamps, call-site registries and filters
-//! by text, none of which a simulated machine needs.
+//! Components and levels are closed lists, so a misspelt one does not compile, and the command line, its help
+//! and its errors come from the lists. A disabled line costs one load and one predictable branch; its text is
+//! not formatted. A general logging crate would add wall-clock stamps, call-site registries and text filters,
+//! which a simulator does not need.
 //!
-//! What is wanted, and where lines go, holds for the whole process. Which of several machines is speaking is said by
-//! [`set_node`], for the calling thread.
+//! The filter and the output are process-wide. [`set_node`] sets the machine name for lines of the calling
+//! thread.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::time::Ps;
 
-/// Who speaks.
+/// The component that logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // described in COMPONENTS
 pub enum Component {
@@ -30,7 +30,7 @@ pub enum Component {
     Riscv,
 }
 
-/// All components, in the order of the enum: name, and what they tell.
+/// All components, in the order of the enum: name, and the events they log.
 pub const COMPONENTS: [(Component, &str, &str); 7] = [
     (
         Component::Nic,
@@ -48,7 +48,7 @@ pub const COMPONENTS: [(Component, &str, &str); 7] = [
     (
         Component::Machine,
         "machine",
-        "power-off (info), accesses to nothing (warn), interrupt lines (debug), each access to a device (trace)",
+        "power-off (info), accesses to unmapped addresses (warn), interrupt lines (debug), each access to a device (trace)",
     ),
     (
         Component::Riscv,
@@ -57,19 +57,19 @@ pub const COMPONENTS: [(Component, &str, &str); 7] = [
     ),
 ];
 
-/// How much is told. Each level includes those before it.
+/// Log level. Each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
     /// Nothing.
     Off,
-    /// What ends a run against the guest's wish.
+    /// Errors that end the run unexpectedly.
     Error,
-    /// The guest does what no driver should.
+    /// Guest behaviour that no correct driver shows.
     Warn,
-    /// What happens a few times a run.
+    /// Events that happen a few times per run.
     Info,
-    /// What happens with every frame or interrupt.
+    /// Events per frame or interrupt.
     Debug,
     /// Every register access, descriptor and trap.
     Trace,
@@ -85,9 +85,9 @@ pub const LEVELS: [(Level, &str); 6] = [
     (Level::Trace, "trace"),
 ];
 
-/// What is wrong with a wish.
+/// Error in a log filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WishError {
+pub enum LogFilterError {
     /// Not of the form `component=level`.
     #[error("\"{0}\" is not of the form component=level, such as nic=trace or all=debug")]
     Form(String),
@@ -103,31 +103,32 @@ fn names(all: &[&str]) -> String {
     all.join(", ")
 }
 
-/// Which components tell how much.
+/// Maximum level logged, per component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wishes([Level; COMPONENTS.len()]);
+pub struct LogFilter([Level; COMPONENTS.len()]);
 
-impl Wishes {
+impl LogFilter {
     /// Reads `component=level,…`; a later word wins, and `all` is every component.
-    pub fn parse(text: &str) -> Result<Wishes, WishError> {
-        let mut wishes = Wishes([Level::Off; COMPONENTS.len()]);
+    pub fn parse(text: &str) -> Result<LogFilter, LogFilterError> {
+        let mut filter = LogFilter([Level::Off; COMPONENTS.len()]);
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let (component, level) = word.split_once('=').ok_or_else(|| WishError::Form(word.to_owned()))?;
+            let (component, level) =
+                word.split_once('=').ok_or_else(|| LogFilterError::Form(word.to_owned()))?;
             let (component, level) = (component.trim(), level.trim());
-            let found = LEVELS.iter().find(|known| known.1 == level);
-            let (level, _) = *found.ok_or_else(|| WishError::Level(level.to_owned()))?;
+            let found = LEVELS.iter().find(|entry| entry.1 == level);
+            let (level, _) = *found.ok_or_else(|| LogFilterError::Level(level.to_owned()))?;
             if component == "all" {
-                wishes.0 = [level; COMPONENTS.len()];
+                filter.0 = [level; COMPONENTS.len()];
                 continue;
             }
-            let index = COMPONENTS.iter().position(|known| known.1 == component);
-            wishes.0[index.ok_or_else(|| WishError::Component(component.to_owned()))?] = level;
+            let index = COMPONENTS.iter().position(|entry| entry.1 == component);
+            filter.0[index.ok_or_else(|| LogFilterError::Component(component.to_owned()))?] = level;
         }
-        Ok(wishes)
+        Ok(filter)
     }
 }
 
-static WANTED: [AtomicU8; COMPONENTS.len()] = [const { AtomicU8::new(0) }; COMPONENTS.len()];
+static ENABLED: [AtomicU8; COMPONENTS.len()] = [const { AtomicU8::new(0) }; COMPONENTS.len()];
 
 struct Sink {
     out: Box<dyn Write + Send>,
@@ -141,49 +142,49 @@ thread_local! {
     static NODE: Cell<Option<u8>> = const { Cell::new(None) };
 }
 
-/// From now on these lines are written there. What was begun before is ended.
-pub fn begin(wishes: Wishes, out: Box<dyn Write + Send>) -> std::io::Result<()> {
+/// Starts logging to `out`. An earlier log is ended first; returns its result.
+pub fn begin(filter: LogFilter, out: Box<dyn Write + Send>) -> std::io::Result<()> {
     let ended = end();
-    *SINK.lock().expect("nobody panics with the log in hand") =
+    *SINK.lock().expect("no thread panics while it holds the log") =
         Some(Sink { out, line: String::new(), failed: None });
-    for (wanted, level) in WANTED.iter().zip(wishes.0) {
-        wanted.store(level as u8, Ordering::Relaxed);
+    for (enabled, level) in ENABLED.iter().zip(filter.0) {
+        enabled.store(level as u8, Ordering::Relaxed);
     }
     ended
 }
 
-/// Nothing is written any more. Tells what went wrong with writing, once.
+/// Stops logging. Returns the first write error, if any.
 pub fn end() -> std::io::Result<()> {
-    WANTED.iter().for_each(|wanted| wanted.store(0, Ordering::Relaxed));
-    match SINK.lock().expect("nobody panics with the log in hand").take() {
+    ENABLED.iter().for_each(|enabled| enabled.store(0, Ordering::Relaxed));
+    match SINK.lock().expect("no thread panics while it holds the log").take() {
         Some(Sink { failed: Some(error), .. }) => Err(error),
         Some(mut sink) => sink.out.flush(),
         None => Ok(()),
     }
 }
 
-/// Names the machine that runs on this thread, where there are several.
+/// Sets the node number of the machine that runs on this thread; none if there is only one machine.
 pub fn set_node(node: Option<u8>) {
     NODE.set(node);
 }
 
-/// Whether lines of this component and level are wanted.
+/// Whether lines of this component and level are logged.
 #[inline(always)]
-pub fn wanted(component: Component, level: Level) -> bool {
-    WANTED[component as usize].load(Ordering::Relaxed) >= level as u8
+pub fn enabled(component: Component, level: Level) -> bool {
+    ENABLED[component as usize].load(Ordering::Relaxed) >= level as u8
 }
 
-/// Whether anybody wants any lines.
-pub fn is_wanted() -> bool {
-    WANTED.iter().any(|wanted| wanted.load(Ordering::Relaxed) > Level::Off as u8)
+/// Whether any component logs.
+pub fn any_enabled() -> bool {
+    ENABLED.iter().any(|enabled| enabled.load(Ordering::Relaxed) > Level::Off as u8)
 }
 
-/// Writes a line; [`log!`](crate::log!) asks first whether it is wanted.
+/// Writes a line; [`log!`](crate::log!) checks first that it is enabled.
 #[cold]
 #[inline(never)]
 pub fn line(now: Ps, component: Component, level: Level, text: fmt::Arguments<'_>) {
     use fmt::Write as _;
-    let mut sink = SINK.lock().expect("nobody panics with the log in hand");
+    let mut sink = SINK.lock().expect("no thread panics while it holds the log");
     let Some(Sink { out, line, failed }) = sink.as_mut().filter(|sink| sink.failed.is_none()) else { return };
     line.clear();
     let (seconds, rest) = (now.0 / Ps::PER_SECOND, now.0 % Ps::PER_SECOND);
@@ -194,11 +195,11 @@ pub fn line(now: Ps, component: Component, level: Level, text: fmt::Arguments<'_
     *failed = out.write_all(line.as_bytes()).err();
 }
 
-/// Tells something, if it is wanted: `log!(now, Nic, Debug, "{name}: …")`.
+/// Logs a line if its component and level are enabled: `log!(now, Nic, Debug, "{name}: …")`.
 #[macro_export]
 macro_rules! log {
     ($now:expr, $component:ident, $level:ident, $($text:tt)+) => {
-        if $crate::log::wanted($crate::log::Component::$component, $crate::log::Level::$level) {
+        if $crate::log::enabled($crate::log::Component::$component, $crate::log::Level::$level) {
             $crate::log::line(
                 $now,
                 $crate::log::Component::$component,
@@ -215,25 +216,25 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn wishes_name_components_and_levels_and_the_last_word_wins() {
-        let wishes = Wishes::parse("all=info, nic=trace,pcie=off").unwrap();
-        assert_eq!(wishes.0[Component::Nic as usize], Level::Trace);
-        assert_eq!(wishes.0[Component::Pcie as usize], Level::Off);
-        assert_eq!(wishes.0[Component::Riscv as usize], Level::Info);
+    fn filter_sets_level_per_component_and_last_word_wins() {
+        let filter = LogFilter::parse("all=info, nic=trace,pcie=off").unwrap();
+        assert_eq!(filter.0[Component::Nic as usize], Level::Trace);
+        assert_eq!(filter.0[Component::Pcie as usize], Level::Off);
+        assert_eq!(filter.0[Component::Riscv as usize], Level::Info);
     }
 
     #[test]
-    fn a_wrong_word_is_answered_with_the_right_ones() {
-        let told = |text: &str| Wishes::parse(text).unwrap_err().to_string();
-        assert!(told("nik=trace").contains("\"nik\"") && told("nik=trace").contains("nic, pcie"));
-        assert!(told("nic=loud").contains("\"loud\"") && told("nic=loud").contains("debug, trace"));
-        assert!(told("nic").contains("component=level"));
+    fn error_lists_valid_components_and_levels() {
+        let error = |text: &str| LogFilter::parse(text).unwrap_err().to_string();
+        assert!(error("nik=trace").contains("\"nik\"") && error("nik=trace").contains("nic, pcie"));
+        assert!(error("nic=loud").contains("\"loud\"") && error("nic=loud").contains("debug, trace"));
+        assert!(error("nic").contains("component=level"));
     }
 
     #[test]
-    fn the_lists_stand_in_the_order_of_the_enums() {
-        assert!(COMPONENTS.iter().enumerate().all(|(i, known)| known.0 as usize == i));
-        assert!(LEVELS.iter().enumerate().all(|(i, known)| known.0 as usize == i));
+    fn lists_are_in_enum_order() {
+        assert!(COMPONENTS.iter().enumerate().all(|(i, entry)| entry.0 as usize == i));
+        assert!(LEVELS.iter().enumerate().all(|(i, entry)| entry.0 as usize == i));
     }
 
     #[derive(Clone, Default)]
@@ -250,23 +251,23 @@ mod tests {
         }
     }
 
-    fn unheard(why: &str) -> &str {
-        panic!("put into words: {why}")
+    fn unformatted(why: &str) -> &str {
+        panic!("formatted although {why}")
     }
 
-    /// The only test here that logs: the sink is the process's.
+    /// The only test here that logs: the output is process-wide.
     #[test]
-    fn a_line_says_when_who_and_how_important_and_what_nobody_wants_is_not_even_put_into_words() {
+    fn line_has_time_component_and_level_and_disabled_lines_are_not_formatted() {
         let out = Shared::default();
-        begin(Wishes::parse("nic=debug").unwrap(), Box::new(out.clone())).unwrap();
+        begin(LogFilter::parse("nic=debug").unwrap(), Box::new(out.clone())).unwrap();
         crate::log!(Ps(1_000_000_000_123), Nic, Debug, "nic0: {}", 7);
-        crate::log!(Ps(1), Nic, Trace, "{}", unheard("it is not wanted"));
-        crate::log!(Ps(1), Pcie, Error, "{}", unheard("it is not wanted"));
+        crate::log!(Ps(1), Nic, Trace, "{}", unformatted("its level is disabled"));
+        crate::log!(Ps(1), Pcie, Error, "{}", unformatted("its level is disabled"));
         set_node(Some(1));
         crate::log!(Ps::ZERO, Nic, Warn, "x");
         set_node(None);
         end().unwrap();
-        crate::log!(Ps::ZERO, Nic, Warn, "{}", unheard("it is over"));
+        crate::log!(Ps::ZERO, Nic, Warn, "{}", unformatted("the log has ended"));
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text, "1.000000000123 nic      debug nic0: 7\n0.000000000000 node1 nic      warn  x\n");
     }

@@ -1,4 +1,4 @@
-//! How cores and devices meet the memory system when it is timed. *When* only: data are in [`Ram`](crate::Ram).
+//! Interface of cores and devices to the timed memory system. Timing only: data is in [`Ram`](crate::Ram).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,11 @@ use crate::op::Op;
 use crate::ports::{DmaKind, DmaRequest, DmaTag, PhysAddr};
 use crate::time::Ps;
 
-/// Bytes of a cache line, the unit in which memory is moved and kept.
+/// Bytes of a cache line, the unit of transfer and caching.
 pub const LINE_BYTES: u64 = 64;
 
-/// Calls `each` for every line that `bytes` from `addr` on touch: where the part begins, its bytes, and how far in it is.
+/// Calls `each` for every line touched by `bytes` bytes from `addr`: start address, length and offset of the
+/// part.
 #[inline]
 pub fn each_line(addr: PhysAddr, bytes: u64, mut each: impl FnMut(PhysAddr, u32, u32)) {
     let mut done = 0;
@@ -35,7 +36,7 @@ pub enum AccessKind {
     Walk,
 }
 
-/// Which level had the line.
+/// The level that supplied the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Level {
@@ -52,23 +53,23 @@ pub enum Level {
 }
 
 impl Level {
-    /// How many levels there are.
+    /// Number of levels.
     pub const COUNT: usize = Level::Dram as usize + 1;
 }
 
 /// An access by a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreAccess {
-    /// Why.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// Where; an access lies within one line.
+    /// Physical address; an access stays within one line.
     pub addr: PhysAddr,
-    /// The instruction, by which prefetchers tell streams apart.
+    /// PC of the instruction, which prefetchers use to separate streams.
     pub pc: u64,
 }
 
 impl CoreAccess {
-    /// What a software prefetch asks for.
+    /// The access that a software prefetch makes.
     pub fn of_prefetch(op: &Op) -> CoreAccess {
         let kind = match op.flags & (Op::CODE | Op::WRITES) {
             0 => AccessKind::Load,
@@ -82,18 +83,19 @@ impl CoreAccess {
 /// How an access was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The core's cycle in which the data can be used, or from which the line may be written.
+    /// The core cycle in which the data can be used, or from which the line may be written.
     pub at: u64,
-    /// From where. An access that finds its line on the way counts for where the line comes from.
+    /// Level of the line. An access that merges with a line in flight counts for the level that supplies the
+    /// line.
     pub level: Level,
 }
 
-/// What became of a software prefetch.
+/// Result of a software prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetched {
-    /// The core's cycle in which the first-level cache has looked for the line: nothing waits for longer.
+    /// The core cycle in which the first-level lookup is done; the instruction does not wait longer.
     pub at: u64,
-    /// Where the line is, or comes from; none if the request was dropped.
+    /// Level that has or supplies the line; none if the prefetch was dropped.
     pub level: Option<Level>,
 }
 
@@ -102,83 +104,85 @@ pub struct Prefetched {
 pub struct Walk {
     /// Their addresses, root first.
     pub entries: [PhysAddr; 5],
-    /// How many.
+    /// Number of entries read.
     pub levels: u8,
-    /// Bytes of the page that the last one maps.
+    /// Bytes of the page that the last entry maps.
     pub page_bytes: u64,
-    /// Pages, of tables or of what they map, that were only found for it now; none where software takes care of that.
+    /// Page faults of this walk: table pages and data pages allocated on demand. Zero if software handles
+    /// page faults.
     pub faults: u8,
 }
 
-/// What surrounds a core. Times are its own cycles, and they need not grow from call to call.
+/// The memory hierarchy around a core. Times are core cycles and may decrease from call to call.
 pub trait CoreMemory {
-    /// Prices an access that leaves the core in cycle `cycle`, address translated.
+    /// Computes the timing of an access that leaves the core in cycle `cycle`, address translated.
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served;
-    /// Prices a software prefetch that leaves the core in cycle `cycle`, address translated: for a load, a store (the line
-    /// may be written then) or a fetch, as its kind says.
+    /// Computes the timing of a software prefetch that leaves the core in cycle `cycle`, address translated.
+    /// Its kind is a load, a store (the line becomes writable) or a fetch.
     fn prefetch(&mut self, cycle: u64, access: CoreAccess) -> Prefetched;
-    /// Which entries a walk for `virt` reads, as the page tables stand; no levels where addresses are not translated.
+    /// The entries that a walk for `virt` reads in the current page tables; no levels without translation.
     fn walk(&mut self, virt: u64) -> Walk;
 }
 
-/// What a device's access to memory is about, for placement and for accounts.
+/// Properties of a device's memory access, for placement and accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DmaAccess {
     /// The device, counted from 0.
     pub device: u8,
-    /// What is moved.
+    /// Kind of transfer.
     pub kind: DmaKind,
-    /// Of frame data: how far into the frame this line is, in bytes.
+    /// Offset of this line in its frame, in bytes; only for frame data.
     pub offset: u32,
-    /// For which queue of the device, and which core it asks for.
+    /// Queue of the device, and target core of the placement hint.
     pub tag: DmaTag,
 }
 
 impl DmaAccess {
-    /// One of a device that has one queue and asks for no core.
+    /// An access of a device with one queue and no target core.
     pub const fn plain(device: u8, kind: DmaKind, offset: u32) -> DmaAccess {
         DmaAccess { device, kind, offset, tag: DmaTag { queue: 0, core: None } }
     }
 
-    /// What a device's request is about.
+    /// The access for a device's request.
     pub const fn of_request(device: u8, request: &DmaRequest) -> DmaAccess {
         DmaAccess { device, kind: request.kind, offset: request.offset, tag: request.tag }
     }
 
-    /// What lies so many bytes further on in the frame.
+    /// The access at an offset `bytes` further into the frame.
     #[must_use]
-    pub fn further(self, bytes: u32) -> DmaAccess {
+    pub fn advanced_by(self, bytes: u32) -> DmaAccess {
         DmaAccess { offset: self.offset.saturating_add(bytes), ..self }
     }
 }
 
-/// The most devices that are told apart.
+/// Maximum number of devices counted separately.
 pub const DEVICES_MAX: usize = 64;
-/// The first of the devices that are none of PCI Express but the platform's own, such as disks.
+/// Number of the first platform device, such as a disk; lower numbers are PCI Express devices.
 pub const PLATFORM_DEVICES: u8 = 56;
 
-/// Where a device's requests enter the memory system.
+/// DmaEntryPoint point of a device's requests into the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Entry {
-    /// Over the root complex's link to the last-level cache, where the policy of direct cache access says what is kept.
+pub enum DmaEntryPoint {
+    /// Over the root complex's link to the last-level cache, where the direct cache access policy decides
+    /// what is cached.
     #[default]
     RootComplex,
-    /// At the last-level cache itself, as a core's misses do.
+    /// At the last-level cache, as the misses of a core.
     Llc,
-    /// The same for frames' headers and descriptors, while their payload goes to memory.
+    /// At the last-level cache for frame headers and descriptors; payload goes to memory.
     LlcHeaders,
-    /// At the memory bus, past the caches, which are only snooped.
+    /// At the memory bus, bypassing the caches, which are only snooped.
     MemoryBus,
 }
 
-/// The memory system, as a device's attachment meets it. One call is one line, or a part of one.
+/// The memory system as device attachments use it. One call is one line or part of one.
 pub trait HostMemory {
-    /// Prices a device's read; returns when the data are back at the place where the device's requests enter.
+    /// Books a device's read; returns when the data is back at the device's entry point.
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
-    /// Prices a device's write; returns when it is visible (and its buffer is free).
+    /// Books a device's write; returns when it is visible and its buffer is free.
     fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps;
-    /// The machine has come to `now`, when a device asks for something: its lines, which may be priced far ahead, follow, and no later
-    /// request is from before, but for those of cores that are a little behind. What is over by then may be forgotten.
-    fn device_asks(&mut self, _now: Ps) {}
+    /// Advances to `now`, when a device issues a request. Its lines may be booked far ahead. Later requests
+    /// are not earlier than `now`, except from cores that lag slightly, so older bookings may be dropped.
+    fn advance_to(&mut self, _now: Ps) {}
 }

@@ -1,31 +1,31 @@
-//! Blocks that were executed before and are told again by their numbers, with nothing but their addresses: how they lie in words, and how much
-//! may be told so.
+//! Encoding of repeated blocks: a block recorded before is emitted as its ID and its addresses.
 
-/// What may be told by numbers, before whoever is told is asked again.
+/// Limits on blocks emitted by ID before the sink must be called again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// As long as it is the same, a block is known that was told in full by a number, if its pages were told as well and lie where they
-    /// did. 0 if none is.
+    /// Dictionary generation. While it is unchanged, a block may be emitted by ID if it and its pages were
+    /// emitted in full and the pages are mapped as before. 0 means that no block may.
     pub era: u64,
-    /// No more than the block with which so many instructions are reached.
+    /// Emit up to and including the block that reaches this number of instructions.
     pub instructions: u64,
-    /// No more than the block with which so many words are reached.
+    /// Emit up to and including the block that reaches this number of words.
     pub words: usize,
 }
 
-/// A block's first word: its number, and how many addresses follow, which are those of its accesses, and behind them a computed target.
+/// First word of a block: its ID and the number of addresses that follow, those of its accesses and then any
+/// computed target.
 #[inline]
 pub const fn head(number: u32, addresses: u32) -> u64 {
     (number as u64) << 32 | addresses as u64
 }
 
-/// The number that a first word tells.
+/// The block ID in a first word.
 #[inline]
 pub const fn number_of(head: u64) -> u32 {
     (head >> 32) as u32
 }
 
-/// Blocks one behind the other: the number of each, and its addresses.
+/// Iterates over encoded blocks: ID and addresses of each.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberedBlocks<'a>(pub &'a [u64]);
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_as_they_were_put() {
+    fn encoded_blocks_decode_unchanged() {
         let words = [head(u32::MAX, 2), 5, u64::MAX, head(0, 0), head(7, 1), 0];
         let blocks: Vec<(u32, &[u64])> = NumberedBlocks(&words).collect();
         assert_eq!(blocks, [(u32::MAX, &[5, u64::MAX][..]), (0, &[]), (7, &[0])]);

@@ -1,12 +1,12 @@
-//! The op: what a timing model needs to know of an executed instruction.
+//! The op: an executed instruction as timing models see it.
 //!
-//! Instructions execute functionally, in order, exactly once; each leaves one op, or several if it accesses memory
-//! several times. Timing models price ops and never change what happened. A recorded trace of another instruction set
-//! becomes the same ops.
+//! Instructions execute functionally, in order, exactly once; each leaves one op, or several if it accesses
+//! memory several times. Timing models compute the time of ops and never change results. Recorded traces of
+//! other instruction sets are converted to the same ops.
 
 use crate::ports::PhysAddr;
 
-/// What an op needs to be executed: a kind of functional unit, or special treatment.
+/// Class of an op: the kind of functional unit it needs, or special treatment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum OpClass {
@@ -29,7 +29,7 @@ pub enum OpClass {
     Load,
     /// A store to cacheable memory.
     Store,
-    /// A read-modify-write, LR or SC: alone at the head of the window, after all older stores.
+    /// A read-modify-write, LR or SC: executes alone at the head of the window, after all older stores.
     Atomic,
     /// A conditional branch.
     Branch,
@@ -37,29 +37,29 @@ pub enum OpClass {
     Jump,
     /// A jump to a computed target.
     IndirectJump,
-    /// A call to a fixed target: it leaves its return address on the return stack.
+    /// A call to a fixed target; pushes its return address on the return stack.
     Call,
     /// A call to a computed target.
     IndirectCall,
     /// A return.
     Return,
-    /// A fence: loads or stores behind it wait for loads or stores before it (see [`Op::fence`]).
+    /// A fence: younger loads or stores wait for older loads or stores (see [`Op::fence`]).
     Fence,
-    /// A CSR access or privileged instruction: waits until everything older has committed, and everything younger waits
-    /// for it.
+    /// A CSR access or privileged instruction: waits until everything older has committed, and everything
+    /// younger waits for it.
     Serialising,
     /// A load from or store to a device, executed at the head of the window.
     Device,
-    /// A software prefetch: a request for a line for which nothing waits. It writes no register, never faults, and is ordered
-    /// by nothing. [`Op::WRITES`] and [`Op::CODE`] say what the line is wanted for.
+    /// A software prefetch: requests a line without waiting for it. It never faults, writes no register, and
+    /// is unordered. [`Op::WRITES`] and [`Op::CODE`] give the intended use of the line.
     Prefetch,
 }
 
 impl OpClass {
-    /// How many classes there are.
+    /// Number of classes.
     pub const COUNT: usize = OpClass::Prefetch as usize + 1;
 
-    /// All classes, each at its number.
+    /// All classes in the order of their discriminants.
     pub const ALL: [OpClass; OpClass::COUNT] = [
         OpClass::Int,
         OpClass::IntMul,
@@ -83,7 +83,7 @@ impl OpClass {
         OpClass::Prefetch,
     ];
 
-    /// Whether the op may be followed by another than the next instruction in memory.
+    /// Whether the op may be followed by an instruction other than the next one in memory.
     pub const fn is_branch(self) -> bool {
         matches!(
             self,
@@ -96,25 +96,26 @@ impl OpClass {
         )
     }
 
-    /// Whether it goes to an address that registers say.
+    /// Whether the target address comes from a register.
     pub const fn has_computed_target(self) -> bool {
         matches!(self, OpClass::IndirectJump | OpClass::IndirectCall | OpClass::Return)
     }
 
-    /// Whether the op accesses cacheable memory, or asks for a line of it.
+    /// Whether the op accesses cacheable memory or prefetches a line of it.
     pub const fn is_memory(self) -> bool {
         matches!(self, OpClass::Load | OpClass::Store | OpClass::Atomic | OpClass::Prefetch)
     }
 }
 
-/// An architectural register: 1 to 31 the integer registers, 32 to 63 the floating-point registers, 64 and above what else an
-/// instruction set renames (flags, more integer registers); 0 is none, as x0 is constant.
+/// An architectural register. 0: none (x0 is constant); 1 to 31: integer; 32 to 63: floating-point; 64 and
+/// above: other renamed registers of an instruction set (flags, more integer registers).
 pub type Register = u8;
 
-/// How many registers timing models keep track of: all that have a number.
+/// Number of registers that timing models track: all values of [`Register`].
 pub const REGISTERS: usize = 1 << Register::BITS;
 
-/// What ops of one instruction have between them and no program has, in traces of other instruction sets.
+/// Temporary registers between the ops of one instruction in traces of other instruction sets; not visible to
+/// programs.
 pub const INNER_REGISTERS: std::ops::RangeInclusive<Register> = 81..=84;
 
 /// See the module.
@@ -124,55 +125,55 @@ pub struct Op {
     pub pc: u64,
     /// Physical address of the instruction.
     pub fetch: PhysAddr,
-    /// Virtual address of the access, if it is one to memory; the target of a branch that is taken.
+    /// Virtual address of a memory access; for a taken branch, its target.
     pub virt: u64,
-    /// Physical address of the access.
+    /// Physical address of the memory access.
     pub phys: PhysAddr,
-    /// What it needs.
+    /// Class of the op.
     pub class: OpClass,
-    /// Bytes accessed; 0 for none, and of a prefetch.
+    /// Bytes accessed; 0 for no access or a prefetch.
     pub size: u8,
-    /// Bytes of the instruction, with its last op; 0 for the ops before.
+    /// Bytes of the instruction, in its last op; 0 in its earlier ops.
     pub length: u8,
-    /// Bits of [`Op::TAKEN`] and its neighbours.
+    /// Flag bits: [`Op::TAKEN`] and the constants after it.
     pub flags: u8,
     /// The register it writes.
     pub destination: Register,
-    /// The registers it reads. Of a store the first is the address, the second the data.
+    /// The registers it reads. For a store, the first is the address and the second the data.
     pub sources: [Register; 3],
 }
 
 impl Op {
     /// A branch that is taken.
     pub const TAKEN: u8 = 1;
-    /// The access writes memory (of [`OpClass::Atomic`], [`OpClass::Device`] and, of the accesses to come, of
-    /// [`OpClass::Prefetch`]).
+    /// The access writes memory ([`OpClass::Atomic`], [`OpClass::Device`]), or the prefetch is for a store
+    /// ([`OpClass::Prefetch`]).
     pub const WRITES: u8 = 2;
     /// Executed in machine or supervisor mode.
     pub const PRIVILEGED: u8 = 4;
-    /// The line is wanted for instructions (of [`OpClass::Prefetch`]).
+    /// The line is prefetched for instruction fetch ([`OpClass::Prefetch`]).
     pub const CODE: u8 = 8;
-    /// What it writes is for further ops of its own instruction, and no register of the program's. (Of [`OpClass::Int`] and
-    /// [`OpClass::Load`], which have no [`Op::fence`]: models need not look at it.)
+    /// The result is a temporary for later ops of the same instruction, not a program register. (Only for
+    /// [`OpClass::Int`] and [`OpClass::Load`], which have no [`Op::fence`]; models need not check that.)
     pub const INNER: u8 = 16;
-    /// Its instruction writes the stack pointer, too, which others do not wait for. (Of the last op of one that is neither a fence nor
-    /// atomic: models need not look at it.)
+    /// The instruction also writes the stack pointer, and readers of it do not wait. (Only in the last op of
+    /// an instruction that is neither a fence nor atomic; models need not check that.)
     pub const MOVES_STACK: u8 = 32;
-    /// A fence's predecessor and successor sets: loads before, stores before, loads after, stores after. An atomic has the
-    /// successors if it acquires.
+    /// Shift of a fence's predecessor and successor sets: loads before, stores before, loads after, stores
+    /// after. An acquiring atomic has the successor bits set.
     pub const FENCE_SHIFT: u8 = 4;
 
-    /// The last op of its instruction.
+    /// Whether this is the last op of its instruction.
     pub const fn ends_instruction(&self) -> bool {
         self.length != 0
     }
 
-    /// A branch that is taken.
+    /// Whether this is a taken branch.
     pub const fn is_taken(&self) -> bool {
         self.flags & Op::TAKEN != 0
     }
 
-    /// Of a fence: whether it orders loads before, stores before, loads after, stores after.
+    /// The four order bits of a fence: loads before, stores before, loads after, stores after.
     pub const fn fence(&self) -> [bool; 4] {
         let set = self.flags >> Op::FENCE_SHIFT;
         [set & 1 != 0, set & 2 != 0, set & 4 != 0, set & 8 != 0]
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_stand_in_their_order() {
+    fn classes_are_listed_in_discriminant_order() {
         for (index, class) in OpClass::ALL.iter().enumerate() {
             assert_eq!(*class as usize, index);
         }

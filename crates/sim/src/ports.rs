@@ -1,5 +1,4 @@
-//! Ports: how neighbouring rooms meet. A device knows the traits below and nothing of who stands
-//! behind them; `machine` joins the two sides.
+//! Ports between neighbouring crates. A device uses only the traits below; `machine` connects the two sides.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ impl fmt::Display for PhysAddr {
     }
 }
 
-/// How many bytes a core's access to a device moves.
+/// Size of a core's access to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessSize {
     /// One byte.
@@ -42,7 +41,7 @@ impl AccessSize {
         }
     }
 
-    /// The size of `bytes` bytes, if an access can have it.
+    /// The access size of `bytes` bytes, if valid.
     pub const fn from_bytes(bytes: u64) -> Option<AccessSize> {
         match bytes {
             1 => Some(AccessSize::B1),
@@ -53,14 +52,14 @@ impl AccessSize {
         }
     }
 
-    /// A mask of as many low bits as the access moves.
+    /// A mask of the low bits that the access moves.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - 8 * self.bytes())
     }
 }
 
-/// What a device moves by DMA, so that placement policies and accounts can tell the kinds apart: in a NIC's words. What another device
-/// moves counts as what is most alike, and an interrupt's message as a descriptor's write-back.
+/// Kind of a DMA transfer, in NIC terms, for placement policies and accounting. Other devices use the closest
+/// kind; an interrupt message counts as a descriptor write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DmaKind {
     /// Fetch of receive descriptors.
@@ -78,7 +77,7 @@ pub enum DmaKind {
 }
 
 impl DmaKind {
-    /// All kinds, each at its number.
+    /// All kinds in the order of their discriminants.
     pub const ALL: [DmaKind; 6] = [
         DmaKind::RxDescriptorFetch,
         DmaKind::RxDescriptorWriteback,
@@ -88,130 +87,131 @@ impl DmaKind {
         DmaKind::TxData,
     ];
 
-    /// Whether the device reads memory; else it writes it.
+    /// Whether the device reads memory; otherwise it writes.
     pub fn is_read(self) -> bool {
         matches!(self, DmaKind::RxDescriptorFetch | DmaKind::TxDescriptorFetch | DmaKind::TxData)
     }
 }
 
-/// What a device with several queues says of a request beside what it moves.
+/// Routing attributes of a request of a multi-queue device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DmaTag {
-    /// The queue that the request is for, among those of its direction.
+    /// Queue number within its direction.
     pub queue: u8,
-    /// The core into whose cache the device asks what it writes to be put.
+    /// Target core of the placement hint: the written data should go to its cache.
     pub core: Option<u8>,
 }
 
-/// What a device asks of memory.
+/// A device's request to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
-    /// Where its first byte is in memory.
+    /// Address of the first byte.
     pub addr: PhysAddr,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// What is moved.
+    /// Kind of transfer.
     pub kind: DmaKind,
-    /// Which byte of its frame the first one is, so that a policy such as "the first bytes to the cache" works over
-    /// frames in several buffers; 0 for descriptors.
+    /// Offset of the first byte in its frame, so that policies such as "only the first bytes go to the cache"
+    /// work for frames in several buffers; 0 for descriptors.
     pub offset: u32,
-    /// For which queue, and which core is asked for.
+    /// Queue and target core.
     pub tag: DmaTag,
-    /// Comes back with a [`Done::Later`].
+    /// Returned with the completion of a [`Done::Later`].
     pub token: u64,
 }
 
 impl DmaRequest {
-    /// A request of a device that has one queue and asks for no core.
+    /// A request of a device with one queue and no target core.
     pub const fn plain(addr: PhysAddr, len: u32, kind: DmaKind, offset: u32) -> DmaRequest {
         DmaRequest { addr, len, kind, offset, tag: DmaTag { queue: 0, core: None }, token: 0 }
     }
 }
 
-/// When a request is done: a time, or a completion that comes later as an event that carries the
-/// request's token (a memory controller that reorders cannot name the time in advance).
+/// Completion of a request: a time, or a later event that carries the request's token (a memory controller
+/// that reorders cannot compute the time in advance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Done at this time.
+    /// Completes at this time.
     At(Ps),
     /// The requester's completion function will be called with its token.
     Later,
 }
 
-/// A device's way to guest memory. *When* and *what* are apart: a request is priced first, and at the
-/// time it is done the device moves the bytes with [`read`](DmaPort::read) or
-/// [`write`](DmaPort::write). So a read sees memory as it is when the data leaves it, and a write
-/// is visible from the moment it arrives, in the one order of the machine's events.
+/// A device's access to guest memory. Timing and data are separate: the completion time is computed first,
+/// and when a request completes the device moves the bytes with [`read`](DmaPort::read) or
+/// [`write`](DmaPort::write). A read therefore returns memory as it is at that time, and a write becomes
+/// visible when it arrives, in the order of the machine's events.
 ///
-/// Requests of one direction are done in the order made. An address outside RAM reads as all ones,
-/// swallows writes, and is counted by the port's owner.
+/// Requests of one direction complete in the order made. Outside RAM, reads return all ones and writes are
+/// dropped; the port's owner counts both.
 pub trait DmaPort {
-    /// Prices a read that the device asks for at `now`.
+    /// Computes when a read issued at `now` completes.
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done;
-    /// Prices a (posted) write; done when the data is visible in memory.
+    /// Computes when a posted write completes, that is, when the data is visible in memory.
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done;
-    /// Copies guest memory into `into`, now.
+    /// Copies guest memory into `into`, immediately.
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]);
-    /// Copies `from` into guest memory, now.
+    /// Copies `from` into guest memory, immediately.
     fn write(&mut self, addr: PhysAddr, from: &[u8]);
-    /// The device has learnt that software gave it these `bytes` for a frame to come: what they hold is dead. A hint that moves
-    /// nothing and takes no time.
+    /// Hints that software returned these `bytes` as a buffer for a future frame, so their contents are dead.
+    /// Moves no data and takes no time.
     fn buffer_returned(&mut self, addr: PhysAddr, bytes: u64) {
         let _ = (addr, bytes);
     }
 }
 
-/// A ring of descriptors in memory that software polls: how it looks, for whoever wants to know what a core polls. Each descriptor has
-/// a byte of status with a bit that the device sets when it is done with it.
+/// Layout of a descriptor ring that software polls, for observers of polling. Each descriptor has a status
+/// byte with a bit that the device sets when it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolledRing {
-    /// Where it lies.
+    /// Base address.
     pub base: PhysAddr,
-    /// Bytes of all of it.
+    /// Bytes of the ring.
     pub bytes: u64,
-    /// Bytes of a descriptor.
+    /// Bytes per descriptor.
     pub descriptor_bytes: u64,
-    /// Which byte of a descriptor has the status.
+    /// Offset of the status byte in a descriptor.
     pub status_at: u64,
-    /// The bits of the status of which one at least is set when the device is done.
+    /// Status bits; at least one of them is set when the device is done.
     pub done: u8,
 }
 
 /// A level-triggered interrupt line.
 pub trait IrqPort {
-    /// Drives the line to `level`; driving it to the level it has is allowed and does nothing.
+    /// Drives the line to `level`; no effect if it already has that level.
     fn set_irq(&mut self, level: bool);
 }
 
-/// Interrupts that are messages, beside the line: each has a vector, and is a write to memory where software has asked for that.
+/// Message-signalled interrupts in addition to the line. Each has a vector, and is a memory write if software
+/// enabled messages.
 pub trait IrqSink: IrqPort {
-    /// Interrupt `vector` at `now`. With messages enabled one is sent, behind all that the device has written before, or stays
-    /// pending while software masks it; without them nothing happens, as the line tells of the interrupt.
+    /// Raises `vector` at `now`. With messages enabled, one is sent after all earlier writes of the device,
+    /// or stays pending while masked. Otherwise nothing happens, because the line signals the interrupt.
     fn raise(&mut self, now: Ps, vector: u16);
 
-    /// What `vector` was raised for has been seen to: a message that is still pending is not sent.
+    /// Clears the cause of `vector`: a message that is still pending is not sent.
     fn withdraw(&mut self, vector: u16);
 }
 
-/// A component's own wake-ups. `E` is the component's event type.
+/// Wake-up timers of a component. `E` is the component's event type.
 pub trait Timers<E> {
-    /// Asks for `event` to be handed back at `at` (not before the present).
+    /// Schedules `event` for delivery at `at` (not before the present).
     fn wake_at(&mut self, at: Ps, event: E);
 }
 
-/// The end of a link into which a component sends frames. The link is a serial resource.
+/// The sending end of a link. The link is a serial resource.
 pub trait WirePort {
-    /// Sends a frame whose first bit may leave at `now` or as soon after as the link is free.
-    /// Returns when the last bit (and the inter-frame gap) has left, that is when the sender may go on.
+    /// Sends a frame; its first bit leaves at `now` or when the link is free. Returns when the last bit and
+    /// the inter-frame gap have left, that is, when the sender may continue.
     fn send(&mut self, now: Ps, frame: Frame) -> Ps;
-    /// When the link towards the far end is free for another frame.
+    /// When the link is free for another frame.
     fn free_at(&self) -> Ps;
 }
 
-/// Who wants to know what a receiver has been given; nobody, by default.
+/// Observer of received frames; does nothing by default.
 pub trait DeliveryPort {
-    /// A frame of so many bytes on the wire, FCS included, is whole in memory, in these pieces (address and length in
-    /// bytes), and software can see its descriptors.
+    /// A frame of `wire_bytes` bytes, FCS included, is complete in memory in these pieces (address, length in
+    /// bytes), and its descriptors are visible to software.
     fn frame_in_memory(&mut self, _now: Ps, _pieces: &[(PhysAddr, u32)], _wire_bytes: u32) {}
 }
 
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_dma_stand_in_their_order() {
+    fn dma_kinds_are_listed_in_discriminant_order() {
         for (index, kind) in DmaKind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }

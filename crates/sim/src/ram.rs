@@ -1,11 +1,10 @@
-//! Guest RAM: the one truth of memory contents. Caches and controllers keep tags and times, never
-//! data. Harts reach it through their TLBs by host address, devices through checked copies.
+//! Guest RAM: the only copy of memory contents. Caches and controllers keep tags and times, never data. Harts
+//! access it through their TLBs by host address, devices through checked copies.
 //!
-//! The host allocates a page only when it is touched, so a guest costs what it uses. Three facts are
-//! kept of each 4 KiB page: *touched* (worth saving), *code* (a hart holds decoded
-//! instructions of it), and *watched stores* follow from code: a hart must not cache a writable
-//! mapping of a code page, so that every store to it comes by here. What one hart's accesses mean to the other harts is
-//! kept in [`sharing`](crate::sharing).
+//! The host allocates a page only when it is touched, so a guest costs only the memory it uses. Two flags are
+//! kept per 4 KiB page: *touched* (must be saved) and *code* (a hart holds decoded instructions of it). A
+//! hart must not cache a writable mapping of a code page, so that every store to it goes through this module
+//! (a watched page). Sharing between harts is tracked in [`sharing`](crate::sharing).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -14,22 +13,22 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ports::PhysAddr;
-use crate::sharing::{News, Sharing};
+use crate::sharing::{HartUpdates, Sharing};
 use crate::units::Bytes;
 
-/// Bytes of a page, the grain of what RAM remembers of its contents.
+/// Bytes of a page, the granularity of the flags.
 pub const PAGE_BYTES: u64 = 4096;
 
 const TOUCHED: u8 = 1;
 const CODE: u8 = 2;
 
-/// Names one RAM among all of this process. Whoever keeps host addresses remembers whose they are.
+/// Identifies one RAM within the process. A holder of host addresses keeps the ID to detect another RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamId(u64);
 
 impl RamId {
     fn next() -> RamId {
-        // It is only compared, so that it is no part of any state.
+        // Only compared, so it is not part of any state.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         RamId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -44,9 +43,9 @@ pub struct Ram {
     /// The first page boundary inside the allocation.
     memory: NonNull<u8>,
     pages: Vec<u8>,
-    /// Reservations, and what the harts have yet to learn about code.
+    /// Reservations and pending code updates per hart.
     sharing: Sharing,
-    /// What is decoded of its code, by whoever executes it.
+    /// Cache of decoded code, owned by the execution engine.
     decoded: Option<Box<dyn Any + Send>>,
 }
 
@@ -60,7 +59,7 @@ impl Ram {
         Ram::allocate(base, size, harts).unwrap_or_else(|| handle_alloc_error(Ram::layout(size.0)))
     }
 
-    /// The same; none if the host does not provide the memory.
+    /// Like [`new`](Ram::new); returns `None` if the host has no memory.
     pub fn allocate(base: PhysAddr, size: Bytes, harts: usize) -> Option<Ram> {
         assert!(size.0 > 0 && size.0.is_multiple_of(PAGE_BYTES), "RAM is a whole number of pages");
         assert!(base.0.is_multiple_of(PAGE_BYTES) && base.0.checked_add(size.0).is_some());
@@ -83,12 +82,12 @@ impl Ram {
         })
     }
 
-    /// This RAM as `new` makes it, for as many harts: only what was written is cleared. It goes by another name, because
-    /// what is known of the old contents holds no longer.
+    /// Resets the RAM to zero for `harts` harts, clearing only touched pages. It gets a new ID, because data
+    /// derived from the old contents is invalid.
     pub fn cleared(mut self, harts: usize) -> Ram {
         for page in 0..self.pages.len() {
             if self.pages[page] & TOUCHED != 0 {
-                // SAFETY: there are as many flags as pages, so the page lies inside the allocation.
+                // SAFETY: there is one flag per page, so the page is inside the allocation.
                 unsafe {
                     self.memory.as_ptr().add(page * PAGE_BYTES as usize).write_bytes(0, PAGE_BYTES as usize)
                 };
@@ -105,7 +104,7 @@ impl Ram {
         Layout::from_size_align((size + PAGE_BYTES) as usize, 16).expect("RAM fits the host's address space")
     }
 
-    /// Its name.
+    /// The ID of this RAM.
     pub fn id(&self) -> RamId {
         self.id
     }
@@ -120,20 +119,20 @@ impl Ram {
         Bytes(self.size)
     }
 
-    /// Offset of `addr` from the base if `len` bytes from there lie in RAM.
+    /// Offset of `addr` from the base if `len` bytes from there are in RAM.
     pub fn offset(&self, addr: PhysAddr, len: u64) -> Option<u64> {
         let offset = addr.0.wrapping_sub(self.base);
         (offset < self.size && len <= self.size - offset).then_some(offset)
     }
 
-    /// Where the byte at `addr` lies in the host's memory. Valid as long as this `Ram` lives and keeps its name.
+    /// Host address of the byte at `addr`. Valid while this `Ram` lives and keeps its ID.
     pub fn host_address(&self, addr: PhysAddr) -> Option<*mut u8> {
         let offset = self.offset(addr, 1)?;
         // SAFETY: offset < size, so the result stays inside the allocation.
         Some(unsafe { self.memory.as_ptr().add(offset as usize) })
     }
 
-    /// The guest-physical address of a byte in the host's memory that [`host_address`](Ram::host_address) gave.
+    /// The guest-physical address of a host address that [`host_address`](Ram::host_address) returned.
     pub fn phys_of_host(&self, host: u64) -> PhysAddr {
         PhysAddr(host.wrapping_sub(self.memory.as_ptr() as u64).wrapping_add(self.base))
     }
@@ -155,7 +154,7 @@ impl Ram {
         self.load::<8>(addr).map(u64::from_le_bytes)
     }
 
-    /// Writes bytes; `false` (and nothing written) where they do not all lie in RAM.
+    /// Writes bytes; `false` (and nothing written) unless all of them are in RAM.
     pub fn store(&mut self, addr: PhysAddr, bytes: &[u8]) -> bool {
         let Some(offset) = self.offset(addr, bytes.len() as u64) else { return false };
         if bytes.is_empty() {
@@ -164,8 +163,8 @@ impl Ram {
         for page in offset / PAGE_BYTES..=(offset + bytes.len() as u64 - 1) / PAGE_BYTES {
             self.note_store(page);
         }
-        // SAFETY: the destination lies inside the allocation, which `bytes` cannot overlap (it is a
-        // Rust slice, and no Rust slice is ever made of guest memory).
+        // SAFETY: the destination is inside the allocation, which `bytes` cannot overlap: no Rust slice is
+        // ever made of guest memory.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
@@ -176,11 +175,11 @@ impl Ram {
         true
     }
 
-    /// Copies guest memory out; `false` (and `into` untouched) where it does not all lie in RAM.
+    /// Copies guest memory out; `false` (and `into` unchanged) unless all of it is in RAM.
     pub fn copy_out(&self, addr: PhysAddr, into: &mut [u8]) -> bool {
         let Some(offset) = self.offset(addr, into.len() as u64) else { return false };
-        // SAFETY: the source lies inside the allocation, and no Rust slice is ever made of guest memory, so `into` does not
-        // overlap it.
+        // SAFETY: the source is inside the allocation, and `into` cannot overlap it: no Rust slice is ever
+        // made of guest memory.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.memory.as_ptr().add(offset as usize),
@@ -191,20 +190,20 @@ impl Ram {
         true
     }
 
-    /// A store by a device: besides writing, it breaks the reservations of all harts on the lines it touches.
+    /// Stores for a device, and breaks the reservations of all harts on the lines it touches.
     pub fn store_from_device(&mut self, addr: PhysAddr, bytes: &[u8]) -> bool {
         self.sharing.break_reservations(None, addr, bytes.len());
         self.store(addr, bytes)
     }
 
-    /// A store by a hart: besides writing, it breaks the reservations of the other harts on the lines it touches. Its
-    /// stores to pages that are not [`watched`](Ram::is_watched) need not come by here.
+    /// Stores for a hart, and breaks the reservations of the other harts on the lines it touches. Stores to
+    /// pages that are not [`watched`](Ram::is_watched) may bypass this function.
     pub fn store_from_hart(&mut self, hart: usize, addr: PhysAddr, bytes: &[u8]) -> bool {
         self.sharing.break_reservations(Some(hart), addr, bytes.len());
         self.store(addr, bytes)
     }
 
-    /// Marks a page as written. If it holds decoded code, the harts are told to forget that code.
+    /// Marks a page as touched. If it holds decoded code, that code becomes stale for all harts.
     pub fn note_store(&mut self, page: u64) {
         let flags = &mut self.pages[page as usize];
         if *flags & CODE != 0 {
@@ -214,8 +213,8 @@ impl Ram {
         *flags |= TOUCHED;
     }
 
-    /// Marks a page as holding instructions that a hart has decoded. Returns whether it did not before; the other harts
-    /// get to know.
+    /// Marks a page as holding decoded instructions. Returns whether it was unmarked; the other harts then
+    /// start to watch it.
     pub fn note_code(&mut self, hart: usize, page: u64) -> bool {
         let flags = &mut self.pages[page as usize];
         let new = *flags & CODE == 0;
@@ -231,37 +230,38 @@ impl Ram {
         self.pages[page as usize] & CODE != 0
     }
 
-    /// Whether a hart's stores to the page must come by here: it holds decoded code, or another hart's reservation.
+    /// Whether a hart's stores to the page must go through RAM: it holds decoded code or another hart's
+    /// reservation.
     pub fn is_watched(&self, hart: usize, page: u64) -> bool {
         self.is_code(page) || self.sharing.reserved_by_other(hart, page)
     }
 
-    /// Takes out what is decoded of the code here, to use it and put it back. It is not forgotten with the contents: it goes by the RAM's
-    /// [name](Ram::id).
+    /// Takes the decoded-code cache out, to be put back after use. It survives clearing; its entries are
+    /// tagged with the RAM's [ID](Ram::id).
     #[inline]
     pub fn take_decoded<T: Any + Send + Default>(&mut self) -> Box<T> {
         self.decoded.take().and_then(|decoded| decoded.downcast().ok()).unwrap_or_default()
     }
 
-    /// Puts it back, for whoever executes code here next.
+    /// Puts the decoded-code cache back for the next engine that runs here.
     #[inline]
     pub fn put_decoded<T: Any + Send>(&mut self, decoded: Box<T>) {
         self.decoded = Some(decoded);
     }
 
-    /// Whether decoded code has become stale and the hart that runs does not know yet.
+    /// Whether decoded code has become stale and the running hart has not been notified yet.
     pub fn has_stale_code(&self) -> bool {
         self.sharing.has_stale_code()
     }
 
-    /// The code pages written since the running hart asked last; the others will learn of them.
+    /// Takes the code pages written since the last call and queues them for the other harts.
     pub fn take_stale_code_pages(&mut self, hart: usize) -> Vec<u64> {
         self.sharing.take_stale_code(hart)
     }
 
-    /// What other harts have done since this one ran last, if that is of any concern to it.
-    pub fn take_news(&mut self, hart: usize) -> Option<News> {
-        self.sharing.take_news(hart)
+    /// Takes the updates from other harts since this hart last ran; none if there are none.
+    pub fn take_updates(&mut self, hart: usize) -> Option<HartUpdates> {
+        self.sharing.take_updates(hart)
     }
 
     /// Numbers of the pages that may differ from zero, in order.
@@ -269,9 +269,9 @@ impl Ram {
         self.pages.iter().enumerate().filter(|(_, flags)| **flags & TOUCHED != 0).map(|(page, _)| page as u64)
     }
 
-    /// Whether a page is zero throughout.
+    /// Whether a page is all zero.
     pub fn is_zero_page(&self, page: u64) -> bool {
-        // Without a branch a byte, which is quicker both on the host and under a fuzzer's eyes.
+        // Branch-free per byte: faster on the host and fewer branches for a fuzzer to explore.
         self.page(page).iter().fold(0, |all, byte| all | byte) == 0
     }
 
@@ -285,7 +285,7 @@ impl Ram {
         self.sharing.reserve(hart, addr);
     }
 
-    /// Ends a hart's reservation and tells whether it covered `addr` (SC).
+    /// Ends a hart's reservation; returns whether it covered `addr` (SC).
     pub fn take_reservation(&mut self, hart: usize, addr: PhysAddr) -> bool {
         self.sharing.take_reservation(hart, addr)
     }
@@ -295,7 +295,7 @@ impl Ram {
         self.sharing.reservations()
     }
 
-    /// Puts reservations back; `false` if they are not of as many harts, or not in this RAM.
+    /// Restores reservations; `false` if the number of harts differs or a line is outside RAM.
     pub fn set_reservations(&mut self, reservations: &[u64]) -> bool {
         self.sharing.set_reservations(reservations, self.pages.len() as u64)
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_that_do_not_lie_wholly_in_ram_are_refused() {
+    fn accesses_not_fully_in_ram_are_refused() {
         let mut ram = ram();
         assert!(ram.store(PhysAddr(0x8000_3ffc), &[1, 2, 3, 4]));
         assert!(!ram.store(PhysAddr(0x8000_3ffd), &[1, 2, 3, 4]));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn cleared_ram_is_as_new_but_for_its_name() {
+    fn cleared_ram_equals_new_ram_except_for_its_id() {
         let mut ram = ram();
         let id = ram.id();
         ram.store(PhysAddr(0x8000_0ffe), &[1, 2, 3, 4]);
@@ -341,14 +341,14 @@ mod tests {
         let mut ram = ram.cleared(1);
         assert!((0..4).all(|page| ram.is_zero_page(page) && !ram.is_code(page)));
         assert_eq!(ram.touched_pages().count(), 0);
-        assert!(!ram.has_stale_code() && ram.take_news(0).is_none());
+        assert!(!ram.has_stale_code() && ram.take_updates(0).is_none());
         assert_eq!(ram.reservations().len(), 1);
         assert!(!ram.take_reservation(0, PhysAddr(0x8000_0040)));
         assert_ne!(ram.id(), id);
     }
 
     #[test]
-    fn a_store_to_a_code_page_makes_its_code_stale_once() {
+    fn store_to_code_page_makes_code_stale_once() {
         let mut ram = ram();
         assert!(ram.note_code(0, 1) && !ram.note_code(0, 1));
         ram.store(PhysAddr(0x8000_0ffe), &[0; 4]);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_write_breaks_the_reservation_on_its_lines_only() {
+    fn device_write_breaks_reservations_on_its_lines_only() {
         let mut ram = ram();
         ram.reserve(0, PhysAddr(0x8000_0040));
         ram.reserve(1, PhysAddr(0x8000_0080));
@@ -367,26 +367,26 @@ mod tests {
     }
 
     #[test]
-    fn a_hart_breaks_the_reservations_of_the_others_and_must_come_by_to_do_so() {
+    fn hart_store_breaks_other_reservations_and_pages_are_watched() {
         let mut ram = ram();
         ram.reserve(0, PhysAddr(0x8000_0040));
         ram.reserve(1, PhysAddr(0x8000_0044));
         assert!(ram.is_watched(0, 0) && ram.is_watched(1, 0) && !ram.is_watched(0, 1));
         ram.store_from_hart(0, PhysAddr(0x8000_0078), &[1; 8]);
-        assert!(ram.take_reservation(0, PhysAddr(0x8000_0040)), "its own stays");
+        assert!(ram.take_reservation(0, PhysAddr(0x8000_0040)), "its own reservation stays");
         assert!(!ram.take_reservation(1, PhysAddr(0x8000_0044)));
         assert!(!ram.is_watched(0, 0) && !ram.is_watched(1, 0));
     }
 
     #[test]
-    fn each_hart_learns_once_of_code_that_became_stale() {
+    fn each_hart_is_notified_once_of_stale_code() {
         let mut ram = ram();
         ram.note_code(0, 2);
-        assert_eq!(ram.take_news(1).map(|news| news.watch), Some(vec![2]));
+        assert_eq!(ram.take_updates(1).map(|updates| updates.watch), Some(vec![2]));
         ram.store_from_device(PhysAddr(0x8000_2000), &[0]);
         assert_eq!(ram.take_stale_code_pages(1), [2]);
-        assert!(!ram.has_stale_code() && ram.take_news(1).is_none());
-        assert_eq!(ram.take_news(0).map(|news| news.stale_code_pages), Some(vec![2]));
-        assert!(ram.take_news(0).is_none());
+        assert!(!ram.has_stale_code() && ram.take_updates(1).is_none());
+        assert_eq!(ram.take_updates(0).map(|updates| updates.stale_code_pages), Some(vec![2]));
+        assert!(ram.take_updates(0).is_none());
     }
 }

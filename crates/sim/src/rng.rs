@@ -1,12 +1,12 @@
-//! Random streams. Each component draws from a stream of its own, named by its path and derived
-//! from the run's one seed, so that adding a component does not change what the others draw.
+//! Random streams. Each component has its own stream, named by its path and derived from the run's seed, so
+//! that adding a component does not change the numbers of the others.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A random stream: xoshiro256**, whose output is fixed by its definition and not by a library's version.
+/// A random stream: xoshiro256**, whose output is fixed by its definition rather than a library version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rng(Xoshiro256StarStar);
 
@@ -23,7 +23,7 @@ impl Rng {
 
     /// A number below `bound`, without bias (Lemire's multiply-and-reject).
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "a random number below zero was asked for");
+        assert!(bound > 0, "the bound of a random number must be positive");
         let reject_below = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_golden() {
+    fn streams_match_golden_values() {
         let mut stream = Rng::stream(1, "loadgen0");
         let drawn: Vec<u64> = (0..3).map(|_| stream.next_u64()).collect();
         assert_eq!(drawn, GOLDEN);
@@ -50,7 +50,7 @@ mod tests {
     const GOLDEN: [u64; 3] = [5463395396222656940, 12552417238661097873, 16269833440443254424];
 
     #[test]
-    fn numbers_below_a_bound_reach_all_of_it_evenly() {
+    fn bounded_numbers_are_uniform() {
         let mut stream = Rng::stream(7, "dice");
         let mut seen = [0u32; 6];
         for _ in 0..60_000 {

@@ -25,12 +25,12 @@ pub enum SnapshotError {
     /// The section does not decode, or its hash does not match.
     #[error("the section \"{0}\" is damaged")]
     Damaged(String),
-    /// The section decodes, but says something impossible.
+    /// The section decodes to an invalid state.
     #[error("the section \"{name}\" is inconsistent: {problem}")]
     Inconsistent {
         /// Which section.
         name: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -41,23 +41,24 @@ pub struct Section {
     name: String,
     version: u32,
     hash: u64,
-    #[serde(with = "piece")]
+    #[serde(with = "byte_string")]
     bytes: Vec<u8>,
 }
 
-/// Bytes as one piece. Postcard writes the same as for a list of numbers, but byte by byte it takes many times as long.
-pub mod piece {
+/// Serde helper that encodes bytes as one string. Postcard writes the same encoding for a list of numbers,
+/// but byte by byte, which is many times slower.
+pub mod byte_string {
     use std::fmt;
 
     use serde::de::{Deserializer, Error, Visitor};
     use serde::ser::Serializer;
 
-    /// Writes them.
+    /// Serialises the bytes.
     pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(bytes)
     }
 
-    /// Reads them.
+    /// Deserialises the bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         deserializer.deserialize_bytes(Bytes)
     }
@@ -81,7 +82,7 @@ pub mod piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Snapshot {
     sections: Vec<Section>,
-    /// Only the sections' hashes are wanted: their bytes are all made in this memory.
+    /// Scratch buffer for encoding if only the sections' hashes are kept.
     #[serde(skip)]
     hashed_in: Option<Vec<u8>>,
 }
@@ -92,12 +93,12 @@ impl Snapshot {
         Snapshot::default()
     }
 
-    /// One whose sections keep only their hashes: much cheaper, where states are compared and not saved.
+    /// A snapshot whose sections keep only their hashes: much cheaper when states are compared but not saved.
     pub fn of_hashes() -> Snapshot {
         Snapshot { sections: Vec::new(), hashed_in: Some(Vec::new()) }
     }
 
-    /// Adds a component's state. A name may stand only once.
+    /// Adds a component's state. Each name may be used only once.
     pub fn put<T: Serialize>(&mut self, name: &str, version: u32, state: &T) {
         assert!(
             self.sections.iter().all(|s| s.name != name),
@@ -113,7 +114,7 @@ impl Snapshot {
         self.sections.push(Section { name: name.to_owned(), version, hash, bytes });
     }
 
-    /// Whether a component's state is there.
+    /// Whether a section of this name exists.
     pub fn has(&self, name: &str) -> bool {
         self.sections.iter().any(|section| section.name == name)
     }
@@ -158,11 +159,11 @@ impl Snapshot {
 mod tests {
     use super::*;
 
-    /// So that older checkpoints are read, and [`piece`] can be left out again.
+    /// Keeps older checkpoints readable, and lets [`byte_string`] be removed later.
     #[test]
-    fn bytes_in_one_piece_are_written_as_a_list_of_them() {
+    fn byte_string_encodes_like_a_list_of_bytes() {
         #[derive(Serialize, serde::Deserialize, PartialEq, Debug)]
-        struct Piece(#[serde(with = "piece")] Vec<u8>);
+        struct Piece(#[serde(with = "byte_string")] Vec<u8>);
         let bytes: Vec<u8> = (0..300u32).map(|byte| byte as u8).collect();
         for count in [0, 1, 127, 128, 300] {
             let list = postcard::to_stdvec(&bytes[..count]).unwrap();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_hashes_has_those_of_a_whole_one() {
+    fn hash_only_snapshot_has_same_hashes_as_full_snapshot() {
         let [mut whole, mut hashes] = [Snapshot::new(), Snapshot::of_hashes()];
         for snapshot in [&mut whole, &mut hashes] {
             snapshot.put("clint", 2, &(7u64, "a longer one".to_owned()));
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_comes_back_only_under_its_name_and_version_and_unharmed() {
+    fn state_is_read_only_with_matching_name_version_and_hash() {
         let mut snapshot = Snapshot::new();
         snapshot.put("clint", 2, &(7u64, "x".to_owned()));
         assert_eq!(snapshot.get::<(u64, String)>("clint", 2).unwrap().0, 7);

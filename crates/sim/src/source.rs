@@ -1,77 +1,80 @@
-//! Where a timed run takes its ops from: a hart that executes, or something else that yields the same, such as a recording.
+//! Op sources of a timed run: an executing hart or an equivalent, such as a recording.
 //!
-//! A source yields blocks of ops and, with them, what no op says: that an exception or interrupt was taken, that the addresses are of
-//! another space, that software declared translations void, that it slept. When a block has been priced, the source is told
-//! the cycle in which its next one begins, and so a hart that executes goes at the pace of its core. Several sources run
-//! side by side, one a core, the earliest first. What devices do comes from beside: DMA is asked of the memory system, and an
-//! interrupt reaches a source as an exception behind its ops, or as the end of its sleep.
+//! A source yields blocks of ops, plus state that ops do not carry: exceptions and interrupts, address-space
+//! changes, translation fences and sleep. After the timing of a block is computed, the source receives the
+//! cycle in which its next block begins, so an executing hart runs at the pace of its core.
+//!
+//! Several sources run in parallel, one per core, the earliest first. Device activity comes from outside: DMA
+//! goes to the memory system, and an interrupt reaches a source as an exception after its ops or as the end
+//! of its sleep.
 
 use crate::learn::{Learner, learn_ops};
 use crate::memory::Walk;
 use crate::op::Op;
 use crate::ports::PhysAddr;
 
-/// How a block ended. `Stop` is why the source cannot go on by itself.
+/// How a block ended. `Stop` is the reason why the source needs its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockEnd<Stop> {
     /// The next block follows.
-    On,
-    /// An exception or interrupt was taken behind the ops: what was fetched after them is thrown away.
+    Continue,
+    /// An exception or interrupt was taken after the ops; younger fetched instructions are squashed.
     Trapped,
-    /// The owner has to do something, such as an access to a device.
+    /// The owner must act first, for example access a device.
     Stopped(Stop),
 }
 
-/// Which of the translations that a core may hold software has declared void (SFENCE.VMA; RISC-V privileged manual).
+/// The cached translations that software invalidated (SFENCE.VMA; RISC-V privileged manual).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TranslationFence {
-    /// Those of this virtual address, or of all.
+    /// Only translations of this virtual address; none means all.
     pub address: Option<u64>,
-    /// Those of this address space (ASID), or of all.
+    /// Only translations of this address space (ASID); none means all.
     pub space: Option<u16>,
 }
 
-/// How far a source may go on by itself: to the first block that begins in this cycle of its core or later, or behind so many
-/// instructions since the beginning.
+/// Limit of a run without the owner: stop at the first block that begins in this cycle or later, or after
+/// this number of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
-    /// The cycle.
+    /// Cycle of the source's core.
     pub cycle: u64,
-    /// The instructions.
+    /// Instructions since the start.
     pub instructions: u64,
 }
 
-/// What a timed core is fed from. See the module.
+/// Op source of a timed core. See the module.
 pub trait OpSource {
-    /// What sources have in common, such as the RAM that harts execute in.
+    /// State shared by all sources, such as the RAM that harts execute in.
     type World: ?Sized;
-    /// Why a source stops.
+    /// Reason for a stop.
     type Stop;
 
-    /// Whether it has a block to yield: it has not ended, does not sleep and waits for no device.
+    /// Whether it can yield a block: it has not ended, is not asleep and does not wait for a device.
     fn is_ready(&self) -> bool;
 
-    /// The cycle of its core in which the next block begins. After a sleep that is later than the one that it was told.
+    /// The core cycle in which the next block begins; after a sleep, later than the cycle set last.
     fn cycle(&self) -> u64;
 
-    /// Its last block was priced, and the next one begins in this cycle.
+    /// Sets the cycle in which the next block begins, after the timing of the last block was computed.
     fn set_cycle(&mut self, cycle: u64);
 
-    /// Instructions yielded since the beginning.
+    /// Instructions yielded since the start.
     fn instructions(&self) -> u64;
 
-    /// The address space of the next block; none if its addresses are physical.
+    /// The address space of the next block; none for physical addresses.
     fn address_space(&self) -> Option<u16>;
 
     /// Appends the ops of the next block.
     fn block(&mut self, world: &mut Self::World, ops: &mut Vec<Op>) -> BlockEnd<Self::Stop>;
 
-    /// The last block has been priced, and what it put into `ops` is not looked at any more: a source that lent its own takes it back.
+    /// Returns the ops buffer after the timing of the last block was computed; a source that lent its own
+    /// buffer takes it back.
     fn take_back(&mut self, _ops: &mut Vec<Op>) {}
 
-    /// Goes through the next block as [`block`](OpSource::block) does, but only to let `learner` learn from it, which says how long it
-    /// took. Goes on with those behind it while `until` has not come, if it knows that they are in the same address space and nothing
-    /// has been declared void. `ops` is empty, and may be used.
+    /// Runs the next block for functional warm-up only; `learner` returns the block's cycles. May continue
+    /// with further blocks up to `until` if they are in the same address space and no translation fence
+    /// occurred. `ops` is an empty scratch buffer.
     fn learn(
         &mut self,
         world: &mut Self::World,
@@ -79,23 +82,23 @@ pub trait OpSource {
         _until: Until,
         learner: &mut impl Learner,
     ) -> BlockEnd<Self::Stop> {
-        let (begun, before) = (self.cycle(), self.instructions());
+        let (start, before) = (self.cycle(), self.instructions());
         let end = self.block(world, ops);
         learn_ops(ops, |virt| self.walk(world, virt), learner);
-        let took = learner.block_over(self.instructions() - before, matches!(end, BlockEnd::Trapped));
-        self.set_cycle(begun + took);
+        let took = learner.end_block(self.instructions() - before, matches!(end, BlockEnd::Trapped));
+        self.set_cycle(start + took);
         end
     }
 
-    /// Which page-table entries a walk for `virt` reads behind the last block; no levels where addresses are not translated.
+    /// The entries that a walk for `virt` reads after the last block; no levels without translation.
     fn walk(&mut self, world: &Self::World, virt: u64) -> Walk;
 
-    /// What software has said of translations since this was asked last.
+    /// Takes the translation fence executed since the last call, if any.
     fn take_translation_fence(&mut self) -> Option<TranslationFence>;
 
-    /// What tells one thread of the program from another, for observers.
+    /// Identifies the program's thread, for observers.
     fn thread(&self) -> u64;
 
-    /// A byte of memory as it is now, for observers; none where there is no memory.
+    /// The current value of a byte of memory, for observers; none if there is no memory.
     fn byte(&self, world: &Self::World, addr: PhysAddr) -> Option<u8>;
 }

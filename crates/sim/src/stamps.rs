@@ -1,67 +1,66 @@
-//! When a frame passed the stations of its way through a machine. For observers only: nothing simulated looks at it, it
-//! is in no checkpoint, and two states that differ in nothing else are equal.
+//! Timestamps of a frame's path through a machine. For observers only: nothing simulated depends on them,
+//! they are not in checkpoints, and states that differ only in them are equal.
 
 use crate::time::Ps;
 
-/// Which frame of a tester it is.
+/// Identifies a load generator's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameId {
     /// The generator that sent it.
     pub stream: u32,
-    /// Its number among all that this generator sent.
+    /// Sequence number among the frames of this generator.
     pub sequence: u64,
 }
 
-/// A frame's way in through a NIC.
+/// Receive path of a frame through a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxStamps {
-    /// Its last bit was there.
+    /// Arrival of its last bit.
     pub arrived: Ps,
-    /// The engine began to write it to memory.
-    pub dma_begun: Ps,
+    /// Start of its DMA write.
+    pub dma_started: Ps,
     /// Its last byte was in memory.
     pub in_memory: Ps,
-    /// Its (last) descriptor was written back: software can see it.
+    /// Write-back of its (last) descriptor: visible to software.
     pub visible: Ps,
-    /// The queue that it came in by.
+    /// Receive queue.
     pub queue: u8,
 }
 
-/// A frame's way out through a NIC; of one in several buffers, those of its last descriptor.
+/// Transmit path of a frame through a NIC; for several buffers, the times of its last descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxStamps {
-    /// Software's write of the tail register that covers it arrived.
+    /// Arrival of the tail-register write that covers it.
     pub doorbell: Ps,
-    /// Its descriptor was on the chip.
+    /// Its descriptor was fetched.
     pub fetched: Ps,
-    /// The engine began to read it.
-    pub dma_begun: Ps,
-    /// Its last byte was there.
+    /// Start of its DMA read.
+    pub dma_started: Ps,
+    /// Arrival of its last byte.
     pub read: Ps,
-    /// Its first bit left.
+    /// Transmission of its first bit.
     pub first_bit: Ps,
-    /// The queue that it went out by.
+    /// Transmit queue.
     pub queue: u8,
-    /// The hart that wrote the tail register, where that is known.
+    /// Hart that wrote the tail register, if known.
     pub hart: Option<u8>,
 }
 
-/// Who wants to know when frames pass. A component that does not care implements it with an empty body.
+/// Observer of frames. The default implementation ignores them.
 pub trait FrameObserver {
-    /// Which frame of a tester these bytes are, if they are one and somebody wants to know.
+    /// The ID of a load generator's frame; none for other frames or if nothing observes them.
     fn recognise(&self, _frame: &[u8]) -> Option<FrameId> {
         None
     }
 
-    /// A frame is visible to software.
+    /// A frame became visible to software.
     fn frame_received(&mut self, _id: FrameId, _stamps: RxStamps) {}
 
-    /// A frame is handed to the wire.
+    /// A frame was handed to the wire.
     fn frame_sent(&mut self, _id: FrameId, _stamps: TxStamps) {}
 }
 
-/// What an observer leaves in a component's state without being part of it: equal to any other, and not to be saved
-/// (`#[serde(skip)]`).
+/// An observer's data in a component's state. It equals any other value and is not saved (`#[serde(skip)]`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observed<T>(pub T);
 
@@ -82,15 +81,15 @@ mod tests {
     struct State {
         value: u32,
         #[serde(skip)]
-        seen: Observed<Ps>,
+        observed: Observed<Ps>,
     }
 
     #[test]
-    fn what_is_observed_is_neither_compared_nor_saved() {
-        let [a, b] = [1, 2].map(|at| State { value: 7, seen: Observed(Ps(at)) });
+    fn observed_data_is_neither_compared_nor_saved() {
+        let [a, b] = [1, 2].map(|at| State { value: 7, observed: Observed(Ps(at)) });
         assert_eq!(a, b);
         let bytes = postcard::to_stdvec(&a).unwrap();
         assert_eq!(bytes, [7]);
-        assert_eq!(postcard::from_bytes::<State>(&bytes).unwrap().seen.0, Ps::ZERO);
+        assert_eq!(postcard::from_bytes::<State>(&bytes).unwrap().observed.0, Ps::ZERO);
     }
 }

@@ -1,41 +1,41 @@
-//! Statistics are plain `u64` fields in a struct that the component owns. The field's doc comment
-//! is its description; a region of interest is a clone at the beginning and a subtraction at the end.
+//! Statistics: plain `u64` fields in a struct that the component owns. A field's doc comment is its
+//! description. A region of interest is a clone at its start and a subtraction at its end.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// A group of counters that can be listed, subtracted and added.
+/// A group of counters.
 pub trait Stats: Clone + Default {
     /// Name, description and value of every counter, in declaration order.
     fn counters(&self) -> Vec<Counter>;
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     fn since(&self, earlier: &Self) -> Self;
-    /// What this and another one have counted together.
+    /// Sum of this and another group.
     fn plus(&self, other: &Self) -> Self;
 }
 
-/// One counter, as reports list it.
+/// One counter as reports list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// The field's name.
     pub name: &'static str,
     /// The field's doc comment.
     pub description: &'static str,
-    /// What was counted.
+    /// Count.
     pub value: u64,
 }
 
-/// Reads a counter, which no run of the simulator brings beyond a quarter of what it holds.
+/// Deserialises a counter. Values above a quarter of the range are rejected, because no run reaches them.
 pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let value = u64::deserialize(deserializer)?;
-    if value > u64::MAX / 4 { Err(D::Error::custom("a counter is impossibly high")) } else { Ok(value) }
+    if value > u64::MAX / 4 { Err(D::Error::custom("a counter exceeds the maximum")) } else { Ok(value) }
 }
 
 /// Declares a struct of counters and implements [`Stats`] for it.
 ///
 /// ```
 /// doorbell_sim::stats! {
-///     /// What a queue counts.
+///     /// Counters of a queue.
 ///     pub struct QueueStats {
 ///         /// Items put in.
 ///         pushed,

@@ -24,7 +24,7 @@ const UNITS: &[(&str, u64)] = &[
 impl Ps {
     /// The start of simulated time; also the empty span.
     pub const ZERO: Ps = Ps(0);
-    /// Later than everything: "never".
+    /// Later than every event: "never".
     pub const MAX: Ps = Ps(u64::MAX);
     /// Picoseconds in a second.
     pub const PER_SECOND: u64 = 1_000_000_000_000;
@@ -54,12 +54,12 @@ impl Ps {
         self.0 as f64 / 1e12
     }
 
-    /// `self − other`, or zero where `other` is later.
+    /// `self − other`, or zero if `other` is later.
     pub const fn saturating_sub(self, other: Ps) -> Ps {
         Ps(self.0.saturating_sub(other.0))
     }
 
-    /// `self + other`, or [`Ps::MAX`] where that would not fit.
+    /// `self + other`, or [`Ps::MAX`] on overflow.
     pub const fn saturating_add(self, other: Ps) -> Ps {
         Ps(self.0.saturating_add(other.0))
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Ps {
 }
 
 const EXPECTED: &str = "a time such as \"10ns\", \"1.5us\" or \"2ms\"";
-crate::spelt_as_text!(Ps, EXPECTED, &["ps", "ns", "us", "ms", "s"]);
+crate::text_schema!(Ps, EXPECTED, &["ps", "ns", "us", "ms", "s"]);
 
 impl FromStr for Ps {
     type Err = UnitError;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_or_with_a_wrong_unit_says_what_is_expected() {
+    fn error_for_missing_or_wrong_unit_shows_an_example() {
         for text in ["10", "10parsecs", "", "ns", "-1ns", "1e400s", "0.0001ps"] {
             let error = text.parse::<Ps>().unwrap_err().to_string();
             assert!(error.contains("10ns"), "{error}");

@@ -1,5 +1,5 @@
-//! Quantities with units, as configuration files and the command line spell them: "32KiB",
-//! "100Gbps", "3GHz". Nothing converts between them silently.
+//! Quantities with units as written in configuration files and on the command line: "32KiB", "100Gbps",
+//! "3GHz". There are no implicit conversions between them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Ps;
 
-/// Why a piece of text is not the quantity that was asked for.
+/// Error in a text that should be a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" {problem}; expected {expected}")]
 pub struct UnitError {
-    /// What the user wrote.
+    /// The text as written.
     pub text: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
-    /// An example of what is right.
+    /// Example of a valid text.
     pub expected: &'static str,
 }
 
-/// Parses a decimal number followed by one of `units` (name, scale), exactly: a fraction must come
-/// out as a whole number of the smallest unit.
+/// Parses a decimal number followed by one of `units` (name, scale). The value must be a whole number of the
+/// smallest unit.
 pub fn parse_scaled(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, UnitError> {
     let fail = |problem: String| UnitError { text: text.to_owned(), problem, expected };
     let trimmed = text.trim();
@@ -43,7 +43,7 @@ pub fn parse_scaled(text: &str, units: &[(&str, u64)], expected: &'static str) -
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > 18 || whole.len() > 20 {
-        return Err(fail("is too long a number".into()));
+        return Err(fail("has too many digits".into()));
     }
     let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| fail("is not a number".into()))?;
     let scaled = digits * u128::from(*scale);
@@ -54,7 +54,7 @@ pub fn parse_scaled(text: &str, units: &[(&str, u64)], expected: &'static str) -
     u64::try_from(scaled / divisor).map_err(|_| fail("is too large".into()))
 }
 
-/// Reads a quantity from text in human-readable formats and from a bare `u64` in binary ones.
+/// Reads a quantity from text in human-readable formats and from a `u64` in binary ones.
 pub(crate) fn deserialize_scaled<'de, D: Deserializer<'de>, T: FromStr<Err = UnitError>>(
     deserializer: D,
     wrap: fn(u64) -> T,
@@ -99,7 +99,7 @@ macro_rules! quantity {
             }
         }
 
-        $crate::spelt_as_text!($name, $expected, &[$($unit),*]);
+        $crate::text_schema!($name, $expected, &[$($unit),*]);
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -115,7 +115,7 @@ quantity!(
     [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)]
 );
 quantity!(
-    /// A data rate in bits a second. Multiples are decimal, as on every wire.
+    /// A data rate in bits per second. Multiples are decimal.
     BitsPerSec, "a data rate such as \"10Gbps\" or \"2.5Gbps\"", 5,
     [("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)]
 );
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_unit_is_named_with_the_right_ones() {
+    fn error_names_wrong_unit_and_valid_units() {
         let error = "10Gb".parse::<BitsPerSec>().unwrap_err().to_string();
         assert!(error.contains("\"Gb\"") && error.contains("Gbps"), "{error}");
     }

@@ -1,5 +1,6 @@
-//! Searches for a rate, experiments over parameters, results side by side: which measurements are made, in which order, on how many cores or nodes of a cluster.
-//! How one is made is the room `bench`'s; what is shown of them is the room `report`'s.
+//! Search for the highest rate, experiments over parameters, and comparison of results: which measurements
+//! are made, in which order, on how many cores or cluster nodes.
+//! The crate `bench` makes one measurement; the crate `report` displays the results.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The regular files of a cpio archive of the "newc" kind, as an initramfs is one.
+//! Regular files of a cpio archive in the "newc" format, as used for an initramfs.
 
 const HEADER_BYTES: usize = 110;
 
@@ -11,7 +11,7 @@ pub struct Member<'a> {
     pub bytes: &'a [u8],
 }
 
-/// All regular files up to the archive's end, or to where it is damaged.
+/// All regular files up to the archive's end or first corrupt member.
 pub fn members(archive: &[u8]) -> Vec<Member<'_>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some((member, regular, next)) = member(archive, at) {
@@ -26,7 +26,7 @@ pub fn members(archive: &[u8]) -> Vec<Member<'_>> {
     found
 }
 
-/// The member at an offset, whether it is a regular file, and where the next one is.
+/// The member at an offset, whether it is a regular file, and the offset of the next one.
 fn member(archive: &[u8], at: usize) -> Option<(Member<'_>, bool, usize)> {
     let header = archive.get(at..at + HEADER_BYTES)?;
     if !header.starts_with(b"070701") {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_files_are_found_and_a_damaged_archive_ends_early() {
+    fn regular_files_are_found_and_a_corrupt_archive_ends_early() {
         let mut archive = entry("usr", 0o040_755, b"");
         archive.extend(entry("usr/a", 0o100_755, b"hello"));
         archive.extend(entry("usr/link", 0o120_777, b"a"));

@@ -1,8 +1,8 @@
-//! Programs and libraries: which function is at an address of an ELF file.
+//! Functions of ELF programs and libraries, by address.
 //!
-//! Named functions come from `.symtab`, or, where it was stripped, from `.dynsym`, and from a separate file of debugging
-//! symbols if there is one. Functions that have no name are told apart by their ranges in `.eh_frame` and called by the
-//! file's name and where they begin.
+//! Named functions come from `.symtab`, or from `.dynsym` if stripped, and from a separate debugging-symbol
+//! file if available. Functions without a name are separated by their ranges in `.eh_frame` and are called by
+//! the file name and their start address.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::elf::{PF_X, PT_INTERP, PT_LOAD, R_RISCV_64, R_RISCV_COPY};
@@ -13,7 +13,7 @@ use object::{
 
 use crate::fast_path::{ARRAY, Array};
 
-/// A function's place.
+/// The address range and name of a function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     begin: u64,
@@ -21,28 +21,28 @@ struct Function {
     name: Option<String>,
 }
 
-/// A file that programs run from.
+/// A program or library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The last part of its path.
+    /// Its file name without directories.
     pub name: String,
-    /// Whether it is started as a program, and not only loaded by others.
+    /// Whether it is an executable, not only a library.
     pub is_program: bool,
     functions: Vec<Function>,
-    /// Bounds of what the linker made for calls to other files.
+    /// Bounds of the PLT, the linker's stubs for calls to other files.
     plt: Option<(u64, u64)>,
-    /// How it comes by DPDK's array of drivers' functions, if it uses it.
+    /// How it accesses DPDK's array of driver functions, if at all.
     pub array: Option<Array>,
 }
 
-/// An executable part of a file.
+/// An executable segment of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Where it begins in memory, relative to where the file is loaded.
+    /// Its address, relative to the file's load address.
     pub addr: u64,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
@@ -52,7 +52,7 @@ fn parse(bytes: &[u8]) -> Option<Elf<'_>> {
     bytes.starts_with(b"\x7fELF").then(|| Elf::parse(bytes).ok())?
 }
 
-/// The executable parts of an ELF file; none if it is not one.
+/// The executable segments of an ELF file; none if it is not an ELF file.
 pub fn texts(bytes: &[u8]) -> Vec<Text> {
     let Some(elf) = parse(bytes) else { return Vec::new() };
     let endian = elf.endian();
@@ -67,7 +67,7 @@ pub fn texts(bytes: &[u8]) -> Vec<Text> {
     elf.elf_program_headers().iter().filter(executable).map(text).collect()
 }
 
-/// The name under which a file's debugging symbols are kept: the first byte of its build ID and the others, in hexadecimal.
+/// The build ID under which debugging symbols are stored: its first byte and the other bytes, in hexadecimal.
 pub fn build_id(bytes: &[u8]) -> Option<(String, String)> {
     let elf = parse(bytes)?;
     let id = elf.build_id().ok().flatten()?;
@@ -76,19 +76,20 @@ pub fn build_id(bytes: &[u8]) -> Option<(String, String)> {
     Some((first.to_owned(), rest.to_owned()))
 }
 
-/// Whether all names of its functions are in the file, not only those that other files call.
+/// Whether the file contains the names of all its functions, not only of exported ones.
 pub fn has_names(bytes: &[u8]) -> bool {
     parse(bytes).is_some_and(|elf| elf.symbol_table().is_some_and(|table| table.symbols().next().is_some()))
 }
 
 impl Program {
-    /// Reads a file, with the file of its debugging symbols if there is one.
+    /// Reads a file, and its debugging-symbol file if available.
     pub fn read(path: &str, bytes: &[u8], debug: Option<&[u8]>) -> Option<Program> {
         let elf = parse(bytes)?;
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
         let mut functions = named(&elf);
         functions.sort();
-        // Of several names of a place the first in the alphabet counts, so that it is always the same.
+        // The alphabetically first name of an address is used, so that the result is
+        // deterministic.
         functions.dedup_by_key(|function| function.begin);
         let others = debug.and_then(parse).map(|debug| named(&debug)).unwrap_or_default();
         add_others(&mut functions, others);
@@ -101,7 +102,7 @@ impl Program {
         Some(Program { name, is_program, functions, plt, array: array(&elf) })
     }
 
-    /// Names the function that begins at an address, if one does and it has no name.
+    /// Names the function that starts at an address, if it exists and has no name.
     pub fn name_unnamed(&mut self, addr: u64, name: &str) {
         let at = self.functions.binary_search_by_key(&addr, |function| function.begin);
         if let Some(function) =
@@ -111,7 +112,7 @@ impl Program {
         }
     }
 
-    /// What the function at an address is called.
+    /// The display name of the function at an address.
     pub fn function(&self, addr: u64) -> String {
         if self.plt.is_some_and(|(begin, end)| (begin..end).contains(&addr)) {
             return format!("{} [plt]", self.name);
@@ -135,10 +136,11 @@ fn named(elf: &Elf) -> Vec<Function> {
     elf.symbols().chain(elf.dynamic_symbols()).filter_map(function).collect()
 }
 
-/// Adds functions that begin where none does: a name that the file itself has is known by more people than one for its linker alone.
+/// Adds functions that start where none does yet. The file's own names take precedence over linker-internal
+/// ones from debugging symbols.
 fn add_others(functions: &mut Vec<Function>, mut others: Vec<Function>) {
-    let is_known = |begin: u64| functions.binary_search_by_key(&begin, |function| function.begin).is_ok();
-    others.retain(|function| !is_known(function.begin));
+    let exists = |begin: u64| functions.binary_search_by_key(&begin, |function| function.begin).is_ok();
+    others.retain(|function| !exists(function.begin));
     let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
     let rank = |function: &Function| {
         let name = function.name.clone().unwrap_or_default();
@@ -150,7 +152,7 @@ fn add_others(functions: &mut Vec<Function>, mut others: Vec<Function>) {
     functions.sort();
 }
 
-/// Where the loader puts DPDK's array, or its address.
+/// Finds the relocation by which a file accesses DPDK's array, directly or through a pointer.
 fn array(elf: &Elf) -> Option<Array> {
     let symbols = elf.dynamic_symbol_table()?;
     let is_array = |target| match target {
@@ -167,7 +169,7 @@ fn array(elf: &Elf) -> Option<Array> {
     })
 }
 
-/// The ranges of all functions that can be unwound.
+/// The ranges of all functions with unwind information.
 fn unwound(elf: &Elf) -> Vec<Function> {
     let Some(section) = elf.section_by_name(".eh_frame") else { return Vec::new() };
     let Ok(data) = section.data() else { return Vec::new() };
@@ -188,7 +190,7 @@ fn unwound(elf: &Elf) -> Vec<Function> {
     found
 }
 
-/// Adds the ranges in which no named function begins or ends.
+/// Adds the ranges in which no named function starts or ends.
 fn add_unnamed(functions: &mut Vec<Function>, ranges: Vec<Function>) {
     let free = |range: &Function| {
         let at = functions.partition_point(|function| function.begin < range.end);
@@ -208,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// A file whose code has these named functions and these ranges that can be unwound.
+    /// Builds a file whose code has these named functions and these ranges with unwind information.
     fn file(named: &[(&str, u64, u64)], ranges: &[(u64, u64)], id: Option<[u8; 4]>) -> Vec<u8> {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::Riscv64, object::Endianness::Little);
         let text = object.section_id(StandardSection::Text);
@@ -225,7 +227,7 @@ mod tests {
                 flags: SymbolFlags::None,
             });
         }
-        // A common entry without augmentation: addresses are absolute. Then an entry for each range.
+        // A common information entry without augmentation: addresses are absolute. Then one entry per range.
         let mut frames = [12u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         frames.extend([1, 0, 1, 0x78, 1, 0, 0, 0]);
         for (begin, length) in ranges {
@@ -244,11 +246,11 @@ mod tests {
             let section = object.add_section(Vec::new(), b".note.gnu.build-id".to_vec(), SectionKind::Note);
             object.append_section_data(section, &note, 4);
         }
-        object.write().expect("a file can be made")
+        object.write().expect("the object file is valid")
     }
 
     #[test]
-    fn named_functions_reach_as_far_as_their_size_and_unnamed_ones_are_called_by_where_they_begin() {
+    fn functions_are_named_by_symbol_or_by_file_and_start_address() {
         let bytes =
             file(&[("first", 0x10, 0x20), ("alias", 0x10, 0x20)], &[(0x10, 0x20), (0x40, 0x10)], None);
         let program = Program::read("usr/lib/lib.so.1", &bytes, None).expect("an ELF file");
@@ -260,17 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn debugging_symbols_name_what_was_stripped() {
+    fn debugging_symbols_name_stripped_functions() {
         let stripped = file(&[], &[(0x10, 0x20), (0x40, 0x10)], Some([0xab, 0xcd, 0xef, 1]));
         let debug = file(&[("inner", 0x40, 0x10)], &[], None);
         let program = Program::read("lib", &stripped, Some(&debug)).expect("an ELF file");
         assert_eq!([0x10, 0x44].map(|addr| program.function(addr)), ["lib+0x10", "inner"]);
-        let mut told = program.clone();
+        let mut renamed = program.clone();
         for addr in [0x10, 0x14, 0x40] {
-            told.name_unnamed(addr, "told");
+            renamed.name_unnamed(addr, "given");
         }
-        assert_eq!([0x10, 0x44].map(|addr| told.function(addr)), ["told", "inner"]);
-        // A name of the file's own stays, and of several others the one with the fewest underscores counts.
+        assert_eq!([0x10, 0x44].map(|addr| renamed.function(addr)), ["given", "inner"]);
+        // The file's own name takes precedence; of several others the one with the fewest underscores is
+        // used.
         let own = file(&[("lock", 0x10, 0x20)], &[], None);
         let debug =
             file(&[("__GI_lock", 0x10, 0x20), ("__GI_inner", 0x40, 8), ("_inner", 0x40, 8)], &[], None);
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_never_panics() {
+    fn a_corrupt_file_never_panics() {
         let whole = file(&[("first", 0x10, 0x20)], &[(0x10, 0x20)], Some([1, 2, 3, 4]));
         for end in 0..whole.len() {
             let part = &whole[..end];

@@ -1,33 +1,34 @@
-//! The functions by which a DPDK driver receives and sends. They are static, and Debian strips its drivers, but the running program
-//! tells them: for each Ethernet port DPDK keeps an entry in the array `rte_eth_fp_ops`, exported by `librte_ethdev`, from which
-//! what is inlined into programs calls them. So they are found in every build of every driver.
+//! Receive and send functions of DPDK drivers. They are static, and Debian strips its drivers, but the
+//! running program reveals them. For each Ethernet port, DPDK keeps an entry in the array `rte_eth_fp_ops`,
+//! exported by `librte_ethdev`; the inline functions in programs call the driver through it. This works for
+//! every build of every driver.
 //!
-//! What the array's entries look like is in DPDK's `rte_ethdev_core.h`, and is part of its ABI: in DPDK 24.11 (ABI 25) two lines of 64 bytes,
-//! one to receive and one to send, each with two pointers to data of the queues first.
+//! The layout of an entry is in DPDK's `rte_ethdev_core.h` and part of its ABI. In DPDK 24.11 (ABI 25) it has
+//! two lines of 64 bytes, one to receive and one to send, each starting with two pointers to queue data.
 
 use crate::modules::{Peek, word};
 
 /// The array's name.
 pub const ARRAY: &str = "rte_eth_fp_ops";
 
-/// Ports that an array has (`RTE_MAX_ETHPORTS`, as Debian builds it).
+/// Number of ports in the array (`RTE_MAX_ETHPORTS`, as Debian builds it).
 const PORTS: u64 = 32;
 /// Bytes of a port's entry.
 const ENTRY_BYTES: u64 = 128;
-/// The functions of an entry, by where their addresses stand in it.
+/// Function pointers of an entry, by offset.
 const FUNCTIONS: [(u64, &str); 3] = [(16, "rx_pkt_burst"), (80, "tx_pkt_burst"), (88, "tx_pkt_prepare")];
 
-/// How a file comes by the array's address.
+/// How a file accesses the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Array {
-    /// The array is here, copied to the program's own data.
+    /// The array is at this address, copied to the program's own data.
     Here(u64),
-    /// Its address is here, in the file's global offset table.
+    /// The array's address is at this address, in the file's global offset table.
     Pointed(u64),
 }
 
-/// The functions of all ports, in the memory of a program in which the file is loaded at `base`: where each is, and what the array
-/// calls it.
+/// The functions of all ports, in the memory of a program that has loaded the file at `base`: their addresses
+/// and their field names.
 pub fn functions(array: Array, base: u64, peek: Peek) -> Vec<(u64, &'static str)> {
     let at = match array {
         Array::Here(addr) => Some(base.wrapping_add(addr)),
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_functions_of_every_port_are_read_from_the_array_or_by_its_address() {
+    fn functions_of_every_port_are_read_directly_or_through_the_got() {
         let memory = |addr: u64, into: &mut [u8]| {
             let value: u64 = match addr {
                 0x5000_0010 => 0x7000_0000,

@@ -1,29 +1,30 @@
-//! The kernel's own table of its symbols, as Linux 6.4 and later lays it out (`scripts/kallsyms.c` of the kernel's sources):
+//! The kernel's symbol table in the layout of Linux 6.4 and later (`scripts/kallsyms.c` of the kernel's
+//! sources):
 //!
-//! | Part | What |
+//! | Part | Contents |
 //! |---|---|
-//! | count | u32: how many symbols |
-//! | names | of each symbol: its length (one byte, or two if the first has bit 7), then that many tokens |
-//! | markers | u32: where the name of every 256th symbol begins |
-//! | tokens | 256 strings, each ended by a zero |
-//! | token index | u16: where each token begins |
-//! | offsets | u32 of each symbol: from the base, ascending |
+//! | count | u32: number of symbols |
+//! | names | per symbol: its length (one byte, or two if the first has bit 7 set), then that many tokens |
+//! | markers | u32: offset of the name of every 256th symbol |
+//! | tokens | 256 zero-terminated strings |
+//! | token index | u16: offset of each token |
+//! | offsets | u32 per symbol: from the base, ascending |
 //! | base | u64, relocated when the kernel boots |
 //!
-//! Each part begins at a multiple of 8. The first character of a name is the symbol's kind, as in `nm`. The tables are found in
-//! the kernel's file by what they look like: tokens of one character that the digits stand for, and an index that fits. Only
-//! the base is read from the guest's memory. What older kernels have is not read.
+//! Each part starts at a multiple of 8. The first character of a name is the symbol's type, as in `nm`. The
+//! tables are found in the kernel's file by their contents: the one-character tokens of the digits, and a
+//! matching index. Only the base is read from guest memory. The layouts of older kernels are not supported.
 
 use doorbell_sim::{PhysAddr, Ram};
 
-/// Symbols with a name of their own in the marker table.
+/// Symbols per marker.
 const GROUP: usize = 256;
-/// Names are shorter than this many tokens (the kernel's limit is 512 characters).
+/// Maximum tokens per name (the kernel's limit is 512 characters).
 const TOKENS_MAX: usize = 512;
-/// A kernel is loaded at a multiple of this.
+/// Alignment of the kernel's load address.
 const LOAD_ALIGN: u64 = 2 << 20;
 
-/// The tokens that the digits stand for.
+/// The tokens of the digits.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 
 /// A symbol.
@@ -37,7 +38,7 @@ pub struct KernelSymbol {
     pub name: String,
 }
 
-/// Where the tables stand in a kernel's file.
+/// Positions of the tables in a kernel's file.
 struct Tables {
     names: usize,
     count: usize,
@@ -46,21 +47,22 @@ struct Tables {
     offsets: usize,
 }
 
-/// What a kernel that has booted says of itself.
+/// The symbol table of a booted kernel.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// In ascending order of their addresses.
+    /// In ascending order of address.
     pub symbols: Vec<KernelSymbol>,
-    /// Where the kernel's first byte was loaded: where the guest's memory has its table of tokens.
+    /// The kernel's load address: where its token table was found in guest memory.
     pub loaded_at: Option<PhysAddr>,
 }
 
-/// The symbols of a kernel that has booted, in ascending order of their addresses; empty if they are not found.
+/// The symbols of a booted kernel, in ascending order of address; empty if not found.
 pub fn kernel_symbols(kernel: &[u8], ram: &Ram) -> Vec<KernelSymbol> {
     table(kernel, ram).symbols
 }
 
-/// Looks for the tables once, as that takes reading all of the kernel's file; what is not found is missing.
+/// Searches for the tables once, because that reads the whole kernel file; parts that are not found stay
+/// empty.
 pub(crate) fn table(kernel: &[u8], ram: &Ram) -> Table {
     let Some(tables) = find(kernel) else { return Table::default() };
     let loaded_at = loaded_at(kernel, &tables, ram);
@@ -108,7 +110,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The tokens of a name, and where the next name begins.
+/// The tokens of a name, and the position of the next name.
 fn entry(kernel: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let first = usize::from(*kernel.get(at)?);
     let (length, begin) = match first & 0x80 {
@@ -130,8 +132,8 @@ fn find(kernel: &[u8]) -> Option<Tables> {
     None
 }
 
-/// Where the digits' tokens stand first. Any two neighbours among their bytes say where they begin, so that not every byte has to be
-/// looked at.
+/// The first position of the digit tokens. Any two adjacent bytes of them determine the start, so that not
+/// every byte needs to be checked.
 fn position(bytes: &[u8]) -> Option<usize> {
     (0..bytes.len().saturating_sub(1)).step_by(DIGITS.len() - 2).find_map(|at| {
         let digit = match (bytes[at], bytes[at + 1]) {
@@ -144,9 +146,9 @@ fn position(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// The tables, if the token of the digit 0 stands at `zero`.
+/// The tables, if the token of the digit 0 is at `zero`.
 fn at_digits(kernel: &[u8], zero: usize) -> Option<Tables> {
-    // As many tokens stand before as there are characters before the digits.
+    // As many tokens precede it as there are characters before the digits.
     let mut tokens_at = zero;
     for _ in 0..b'0' {
         tokens_at = kernel[..tokens_at.checked_sub(1)?].iter().rposition(|byte| *byte == 0)? + 1;
@@ -168,9 +170,9 @@ fn at_digits(kernel: &[u8], zero: usize) -> Option<Tables> {
     Some(Tables { names, count, tokens, tokens_at, offsets: index + 512 })
 }
 
-/// Where the names begin and how many there are: the markers end where the tokens begin.
+/// Position and number of the names, found through the markers, which end where the tokens start.
 fn names(kernel: &[u8], tokens_at: usize) -> Option<(usize, usize)> {
-    // The first marker is zero; behind the last there may be four bytes of padding.
+    // The first marker is zero; after the last there may be four bytes of padding.
     for end in [tokens_at, tokens_at.checked_sub(4)?] {
         let mut markers = end;
         while u32_at(kernel, markers.checked_sub(4)?)? > 0 {
@@ -193,7 +195,7 @@ fn names(kernel: &[u8], tokens_at: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether so many names from an offset end just before another.
+/// Whether `count` names starting at `at` end just before `end`.
 fn ends_at(kernel: &[u8], mut at: usize, count: usize, end: usize) -> bool {
     for _ in 0..count {
         match entry(kernel, at) {
@@ -212,7 +214,7 @@ mod tests {
 
     const BASE: u64 = 0xffff_ffff_8000_0000;
 
-    /// A kernel's file with so many symbols, each named by its number, 16 bytes from one to the next.
+    /// Builds a kernel file with `count` symbols named by their number, 16 bytes apart.
     fn kernel(count: usize) -> Vec<u8> {
         let align = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(8), 0);
         let mut out = vec![0x13; 4096 + 3];
@@ -224,7 +226,8 @@ mod tests {
             if number % GROUP == 0 {
                 markers.push((out.len() - names) as u32);
             }
-            // Digits stand for themselves; the token 1 is longer. Every seventh name takes two bytes of length.
+            // The digit tokens are the digits themselves; token 1 is longer. Every seventh name has a
+            // two-byte length.
             let text = [
                 &b"T\x01"[..],
                 number.to_string().as_bytes(),
@@ -255,7 +258,7 @@ mod tests {
         out.extend(index);
         out.extend((0..count as u32).flat_map(|number| (16 * number).to_le_bytes()));
         align(&mut out);
-        // As linked; booting changes it.
+        // The link-time value; booting relocates it.
         out.extend(0u64.to_le_bytes());
         out
     }
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_symbol_is_found_wherever_the_kernel_was_loaded() {
+    fn every_symbol_is_found_at_every_load_address() {
         for (count, at) in [(300, 0x8020_0000), (256, 0x8040_0000), (513, 0x8080_0000)] {
             let kernel = kernel(count);
             let ram = booted(&kernel, at);
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digits_are_found_wherever_they_begin() {
+    fn the_digit_tokens_are_found_at_every_position() {
         let naive = |bytes: &[u8]| bytes.windows(DIGITS.len()).position(|window| window == DIGITS);
         for before in 0..60 {
             for filling in [0, b'0', b'7', 0xff] {
@@ -293,7 +296,7 @@ mod tests {
                 for end in before..bytes.len() + 1 {
                     assert_eq!(position(&bytes[..end]), naive(&bytes[..end]), "{before} bytes of {filling}");
                 }
-                // The first of two counts, and pieces of them are none.
+                // With two complete occurrences the first is found, and partial ones are ignored.
                 bytes.extend_from_slice(&DIGITS[..before % DIGITS.len()]);
                 bytes.extend_from_slice(DIGITS);
                 assert_eq!(position(&bytes), naive(&bytes));
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_is_not_there_or_damaged_has_no_symbols() {
+    fn a_missing_or_corrupt_kernel_has_no_symbols() {
         let whole = kernel(300);
         let ram = booted(&whole, 0x8020_0000);
         assert_eq!(kernel_symbols(&whole[..whole.len() / 2], &ram), []);

@@ -1,19 +1,19 @@
-//! Which function of the guest an address belongs to: kernel, modules, programs and libraries, and nothing is asked of the
-//! guest for it.
+//! Maps guest addresses to functions of the kernel, modules, programs and libraries, without help from the
+//! guest.
 //!
-//! Code of programs is known by its contents: each executable page of each ELF file in the image is hashed, and a page of the
-//! guest's memory with the same hash is that part of that file, wherever it is mapped. Code of the kernel is patched
-//! while it boots, so it is known by address: the kernel's own tables of symbols, and its list of modules, are read from its
-//! file and from the guest's memory.
+//! Program code is identified by its contents: each executable page of each ELF file in the image is hashed,
+//! and a guest page with the same hash is that part of that file, wherever it is mapped. Kernel code is
+//! patched during boot and is identified by address. The kernel's symbol tables and module list are read from
+//! its file and from guest memory.
 //!
-//! | Question | Where |
+//! | Data | Module |
 //! |---|---|
-//! | which files has the image? | `archive` |
-//! | which functions has a file? | `elf` |
-//! | which files have lost their functions' names? | `stripped` |
-//! | which of a driver's does DPDK call? | `fast_path` |
-//! | which functions has the kernel? | `kallsyms` |
-//! | and its modules? | `modules` |
+//! | files of the image | `archive` |
+//! | functions of a file | `elf` |
+//! | stripped files | `stripped` |
+//! | driver functions called by DPDK | `fast_path` |
+//! | functions of the kernel | `kallsyms` |
+//! | functions of kernel modules | `modules` |
 
 #![forbid(unsafe_code)]
 
@@ -39,26 +39,26 @@ pub use kallsyms::{KernelSymbol, kernel_symbols};
 pub use modules::{Module, Peek};
 pub use stripped::{Stripped, stripped};
 
-/// Where code was executed.
+/// Where code was executed: firmware, kernel or program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// In machine mode.
+    /// Firmware, in machine mode.
     Firmware,
-    /// In the kernel.
+    /// The kernel, in supervisor mode.
     Kernel,
-    /// In a program.
+    /// A program, in user mode.
     User,
 }
 
-/// A function.
+/// A function and the object that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The file, module or other body of code that it is of.
+    /// The file, module or other object that contains it.
     pub object: String,
     /// Its name.
     pub function: String,
-    /// Whether the object is started as a program.
+    /// Whether the object is an executable, not only a library.
     pub is_program: bool,
 }
 
@@ -70,11 +70,11 @@ impl Place {
 
 struct Page {
     file: usize,
-    /// What its first byte's address is, relative to where the file is loaded.
+    /// Address of its first byte, relative to the file's load address.
     addr: u64,
 }
 
-/// See the crate.
+/// The symbols of a guest.
 pub struct Symbols<'a> {
     ram: &'a Ram,
     kernel: Vec<KernelSymbol>,
@@ -82,15 +82,15 @@ pub struct Symbols<'a> {
     modules: Vec<Module>,
     files: Vec<Member<'a>>,
     pages: HashMap<u128, Page>,
-    /// What each page executed was found to be.
-    known: HashMap<u64, Option<(usize, u64)>>,
+    /// File and offset of each guest page looked up so far.
+    page_cache: HashMap<u64, Option<(usize, u64)>>,
     programs: HashMap<usize, Program>,
     debug: Vec<PathBuf>,
 }
 
 impl<'a> Symbols<'a> {
-    /// The symbols of a guest as its memory is now. `kernel` and `initramfs` are the image's files; `debug` are folders with
-    /// files of debugging symbols by build ID, as distributions pack them.
+    /// Loads the symbols of a guest in its present memory. `kernel` and `initramfs` are the image's files;
+    /// `debug` are folders with debugging-symbol files by build ID, in the layout of distributions.
     pub fn new(
         kernel: &[u8],
         initramfs: &'a [u8],
@@ -102,7 +102,7 @@ impl<'a> Symbols<'a> {
         let head = symbols.iter().find(|symbol| symbol.name == "modules" && !is_code(symbol.kind));
         let modules = head.map_or(Vec::new(), |head| modules::modules(head.addr, peek));
         symbols.retain(|symbol| is_code(symbol.kind));
-        // Of several names of an address one counts: not that of a section's bounds, if there is another.
+        // Keep one name per address, preferably not that of a section bound.
         symbols.sort_by(|a, b| (a.addr, rank(&a.name)).cmp(&(b.addr, rank(&b.name))));
         symbols.dedup_by_key(|symbol| symbol.addr);
         let kernel_pages =
@@ -116,7 +116,7 @@ impl<'a> Symbols<'a> {
             modules,
             files,
             pages,
-            known: HashMap::new(),
+            page_cache: HashMap::new(),
             programs: HashMap::new(),
             debug: debug.to_owned(),
         }
@@ -127,17 +127,17 @@ impl<'a> Symbols<'a> {
         !self.kernel.is_empty()
     }
 
-    /// The kernel's functions, one name an address.
+    /// The kernel's functions, one name per address.
     pub fn kernel(&self) -> &[KernelSymbol] {
         &self.kernel
     }
 
-    /// The modules.
+    /// The loaded kernel modules.
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
 
-    /// The function at an address of the guest, given as virtual and physical address.
+    /// The function at a guest address, given as virtual and physical address.
     pub fn place(&mut self, mode: Mode, virt: u64, phys: PhysAddr) -> Place {
         match mode {
             Mode::Firmware => Place::new("firmware", "[firmware]"),
@@ -163,14 +163,15 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Names functions that have no symbols by what programs in whose memory they are call them through: those by which DPDK's drivers
-    /// receive and send. `code` is where programs executed, as virtual and physical addresses; each of `memories` reads the memory of one.
-    pub fn learn<'m>(
+    /// Names the receive and send functions of DPDK drivers without symbols, from DPDK's table of function
+    /// pointers in program memory. `code` lists virtual and physical addresses of executed program code; each
+    /// of `memories` reads one program's memory.
+    pub fn name_driver_functions<'m>(
         &mut self,
         code: impl IntoIterator<Item = (u64, PhysAddr)>,
         memories: impl IntoIterator<Item = Peek<'m>>,
     ) {
-        // Where each file is loaded; in several programs it may be at several places.
+        // Load addresses of each file; they may differ between programs.
         let mut loaded = BTreeSet::new();
         for (virt, phys) in code {
             if let Some((file, addr)) = self.find(phys.0 / PAGE_BYTES) {
@@ -181,20 +182,20 @@ impl<'a> Symbols<'a> {
             loaded.iter().filter_map(|(base, file)| Some((*base, self.program(*file).array?))).collect();
         let in_memory = |peek| arrays.iter().flat_map(move |(base, array)| functions(*array, *base, peek));
         for (addr, name) in memories.into_iter().flat_map(in_memory) {
-            // It is of the file that is loaded last before it, if a function begins there.
+            // The function belongs to the file with the nearest load address below it, if one starts there.
             if let Some((base, file)) = loaded.range(..=(addr, usize::MAX)).next_back() {
                 self.program(*file).name_unnamed(addr - base, name);
             }
         }
     }
 
-    /// Which file a page of the guest's memory is of, and where in it.
+    /// The file that a guest page belongs to, and the address in it.
     fn find(&mut self, page: u64) -> Option<(usize, u64)> {
-        if let Some(found) = self.known.get(&page) {
+        if let Some(found) = self.page_cache.get(&page) {
             return *found;
         }
         let found = self.look_up(page);
-        self.known.insert(page, found);
+        self.page_cache.insert(page, found);
         found
     }
 
@@ -210,7 +211,7 @@ impl<'a> Symbols<'a> {
     fn user_place(&mut self, phys: PhysAddr) -> Place {
         let page = phys.0 / PAGE_BYTES;
         let Some((file, addr)) = self.find(page) else {
-            // What programs execute of the kernel's own file is its vDSO.
+            // Program execution inside the kernel image is the vDSO.
             let name = if self.kernel_pages.contains(&page) { "[vdso]" } else { "[unknown]" };
             return Place::new(name, name);
         };
@@ -222,7 +223,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Which part of which file a page of the guest's memory holds.
+    /// Looks up the file and address whose contents a guest page holds.
     fn look_up(&self, page: u64) -> Option<(usize, u64)> {
         let mut bytes = [0; PAGE_BYTES as usize];
         if !self.ram.copy_out(PhysAddr(page * PAGE_BYTES), &mut bytes) {
@@ -241,7 +242,7 @@ fn rank(name: &str) -> (bool, usize, &str) {
     (bound, name.len() - name.trim_start_matches('_').len(), name)
 }
 
-/// The executable pages of all files by their contents. Of files with the same page the first counts.
+/// The executable pages of all files by contents hash. If several files share a page, the first one is used.
 fn hashed(files: &[Member]) -> HashMap<u128, Page> {
     let mut pages = HashMap::new();
     for (number, file) in files.iter().enumerate() {
@@ -260,7 +261,7 @@ fn hashed(files: &[Member]) -> HashMap<u128, Page> {
     pages
 }
 
-/// The debugging symbols of a file: `.build-id/ab/cdef….debug` in the folder, or in `usr/lib/debug` in it.
+/// The debugging symbols of a file: `.build-id/ab/cdef….debug` in the folder, or in its `usr/lib/debug`.
 fn debug_file(folder: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
     let (first, rest) = elf::build_id(bytes)?;
     let name = format!(".build-id/{first}/{rest}.debug");

@@ -1,26 +1,26 @@
-//! The functions of the kernel's loaded modules, from the kernel's own list of them in the guest's memory.
+//! Functions of the loaded kernel modules, from the kernel's module list in guest memory.
 //!
-//! The list's head is the symbol `modules`; each `struct module` begins with its state, the list's links and the name (56 bytes).
-//! Further in stands a pointer to its symbols: an ELF symbol table, how many there are, and a string table. As the place
-//! depends on how a kernel was configured, it is found by what it points to.
+//! The list's head is the symbol `modules`; each `struct module` starts with its state, the list links and
+//! the name (56 bytes). At a later offset it has a pointer to its symbols: an ELF symbol table, their number,
+//! and a string table. The offset depends on the kernel configuration, so the pointer is found by its target.
 
 /// A module and its functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// Its name.
     pub name: String,
-    /// Begin, end and name of each symbol.
+    /// Start, end and name of each symbol.
     pub functions: Vec<(u64, u64, String)>,
 }
 
-/// Reads the guest's memory at a virtual address of the kernel; `false` where nothing is mapped.
+/// Reads guest memory at a virtual address; `false` where nothing is mapped.
 pub type Peek<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 
 const NAME_BYTES: usize = 56;
-/// Links from the beginning of the structure.
+/// Offset of the links in the structure.
 const LINKS: u64 = 8;
 const MODULES_MAX: usize = 1024;
-/// The pointer to the symbols is not further in than this.
+/// Maximum offset of the pointer to the symbols.
 const STRUCT_BYTES_MAX: usize = 4096;
 const SYMBOLS_MAX: u32 = 1 << 20;
 const SYMBOL_BYTES: usize = 24;
@@ -66,7 +66,7 @@ fn functions(module: u64, peek: Peek) -> Option<Vec<(u64, u64, String)>> {
     fields.map_while(|offset| word(peek, module + offset as u64)).find_map(|field| table(field, peek))
 }
 
-/// The symbols at an address, if it looks like them.
+/// The symbols at an address, if a valid table is there.
 fn table(at: u64, peek: Peek) -> Option<Vec<(u64, u64, String)>> {
     if !is_kernel(at) {
         return None;
@@ -74,7 +74,7 @@ fn table(at: u64, peek: Peek) -> Option<Vec<(u64, u64, String)>> {
     let (symbols, strings) = (word(peek, at)?, word(peek, at + 16)?);
     let count = u32::from_le_bytes(read::<4>(peek, at + 8)?);
     let plausible = is_kernel(symbols) && strings >> 63 == 1 && (2..SYMBOLS_MAX).contains(&count);
-    // The first symbol is empty, and so is the first string.
+    // The first symbol and the first string must be empty.
     if !plausible
         || read::<SYMBOL_BYTES>(peek, symbols)? != [0; SYMBOL_BYTES]
         || read::<1>(peek, strings)? != [0]

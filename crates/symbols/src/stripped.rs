@@ -1,10 +1,10 @@
-//! Programs and libraries that have lost the names of their functions, as distributions' do: those names are in a file elsewhere, which
-//! their build ID finds.
+//! Stripped programs and libraries, as in distributions: their function names are in a separate file, which
+//! is found by the build ID.
 
 use crate::archive::members;
 use crate::elf;
 
-/// Such a file.
+/// A stripped file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stripped {
     /// Its path in the image.
@@ -13,7 +13,8 @@ pub struct Stripped {
     pub build_id: String,
 }
 
-/// The stripped programs and libraries of an initramfs. One without a build ID is not among them, as nothing finds its names.
+/// The stripped programs and libraries of an initramfs. Files without a build ID are omitted, because their
+/// names cannot be found.
 pub fn stripped(initramfs: &[u8]) -> Vec<Stripped> {
     let nameless = members(initramfs)
         .into_iter()
@@ -32,13 +33,13 @@ pub fn stripped(initramfs: &[u8]) -> Vec<Stripped> {
 mod tests {
     use super::*;
 
-    /// A program of an executable and a note segment, and no sections.
+    /// A program with an executable and a note segment, and without sections.
     fn program(build_id: &[u8]) -> Vec<u8> {
         const HEADERS: u64 = 64 + 2 * 56;
         let mut file = b"\x7fELF\x02\x01\x01".to_vec();
         file.resize(16, 0);
         let word = |value: u32| value.to_le_bytes();
-        // Of type 3 for machine 243, with its program headers at 64.
+        // ELF type 3 for machine 243, with its program headers at 64.
         file.extend([[3, 0, 243, 0], word(1)].concat());
         file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
         file.extend([word(0), [64, 0, 56, 0], [2, 0, 64, 0], [0; 4]].concat());
@@ -65,10 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_names_are_found_with_their_build_ids_and_other_files_are_not() {
+    fn stripped_programs_with_build_ids_are_found_and_other_files_are_not() {
         let (whole, without) = (program(&[0xab, 0xcd, 1]), program(&[]));
         let mut data = whole.clone();
-        // Nothing of it can be executed.
+        // Make its segment non-executable.
         data[68] = 4;
         let files: [(&str, &[u8]); 4] = [
             ("usr/bin/tool", &whole),

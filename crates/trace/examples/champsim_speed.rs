@@ -1,4 +1,4 @@
-//! How fast a trace of ChampSim's is read, surveyed, and turned into ops.
+//! Measures the speed of reading, surveying and converting a ChampSim trace.
 //!
 //!     cargo run --release -p doorbell-trace --example champsim_speed -- standard|cloudsuite FILE …
 //!     cargo run --release -p doorbell-trace --example champsim_speed -- copy FILE AS_FILE
@@ -7,48 +7,48 @@ use std::time::Instant;
 
 use doorbell_trace::champsim::{Error, Reader, Trace, Variant, Writer};
 
-/// Says how many records a second, and as bytes of a plain file.
-fn say(what: &str, records: u64, variant: Variant, begun: Instant) {
-    let millions = records as f64 / 1e6 / begun.elapsed().as_secs_f64();
+/// Prints records per second, and the rate in bytes of a plain file.
+fn report(what: &str, records: u64, variant: Variant, start: Instant) {
+    let millions = records as f64 / 1e6 / start.elapsed().as_secs_f64();
     println!("{what}: {millions:.2} million records/s, {:.0} MB/s", millions * variant.record_bytes() as f64);
 }
 
 fn measure(file: &str, variant: Variant) -> Result<(), Error> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut reader = Reader::open(file, variant)?;
     let mut last = 0;
     for record in reader.by_ref() {
         last ^= record?.ip;
     }
-    // So that nothing is left out.
+    // Prevents the compiler from removing the loop.
     std::hint::black_box(last);
     let how = format!("{file} ({}), records", reader.compression().name());
-    say(&how, reader.records(), variant, begun);
+    report(&how, reader.records(), variant, start);
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let trace = Trace::open(file, variant, None)?;
-    say("  survey", trace.survey().records(), variant, begun);
+    report("  survey", trace.survey().records(), variant, start);
 
-    let begun = Instant::now();
+    let start = Instant::now();
     let (mut stream, mut ops, mut count) = (trace.ops()?, Vec::new(), 0);
     while stream.instructions(1000, &mut ops)? > 0 {
         count += ops.len() as u64;
         ops.clear();
     }
-    say("  ops", trace.instructions(), variant, begun);
+    report("  ops", trace.instructions(), variant, start);
     println!("  {count} ops of {} instructions", trace.instructions());
     Ok(())
 }
 
 fn copy(from: &str, to: &str, variant: Variant) -> Result<(), Error> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut writer = Writer::create(to, variant)?;
     for record in Reader::open(from, variant)? {
         writer.write_record(&record?)?;
     }
     let records = writer.written();
     writer.finish()?;
-    say(&format!("{to} written"), records, variant, begun);
+    report(&format!("{to} written"), records, variant, start);
     Ok(())
 }
 

@@ -1,28 +1,28 @@
-//! What a thread of its own makes ahead, some of it at once, and whoever uses it gives back to be filled again.
+//! Batches produced ahead by a thread; the consumer returns used batches for reuse.
 //!
-//! Batches are handed over in groups, as a thread that waits has to be woken for each hand-over, which costs as much as some thousand
-//! instructions that are priced. The first is handed over alone, so that whoever uses it can begin.
+//! Batches are passed in groups, because waking a waiting thread costs as much as simulating some thousand
+//! instructions. The first batch is passed alone, so that the consumer can start.
 
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
-/// Batches of a group but the first.
+/// Batches per group, except for the first.
 const GROUP: usize = 4;
 
-/// See the module.
+/// Consumer side; see the module.
 pub(crate) struct Batches<T> {
     filled: Receiver<Vec<T>>,
     used: Sender<Vec<T>>,
-    /// What is left of a group, the next one last, and what of it has been used.
+    /// The rest of the current group, the next batch last, and the used batches.
     group: Vec<T>,
     done: Vec<T>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<T: Default + Send + 'static> Batches<T> {
-    /// Of a thread that `fill`s one after another, of which so many groups wait at most, until it says that there are no more or nobody
-    /// takes them. What it is given has been used before, or is new.
+    /// Starts a thread that calls `fill` for each batch, up to `groups_ahead` groups ahead. It ends when
+    /// `fill` returns false or the consumer is dropped. `fill` gets a used batch or a new one.
     pub fn new(
         thread: &str,
         groups_ahead: usize,
@@ -50,16 +50,16 @@ impl<T: Default + Send + 'static> Batches<T> {
         Ok(Batches { filled, used, group: Vec::new(), done: Vec::new(), thread: Some(thread) })
     }
 
-    /// Takes the next, if there is one, in the place of the one before.
+    /// Replaces `batch` by the next one; `false` at the end.
     pub fn next(&mut self, batch: &mut T) -> bool {
         self.done.push(std::mem::take(batch));
         if self.group.is_empty() {
-            // At the end nobody takes it any more.
+            // At the end, the producer is gone.
             _ = self.used.send(std::mem::take(&mut self.done));
             match self.filled.recv() {
                 Ok(group) => self.group = group,
                 Err(_) => {
-                    // One that broke off must not pass for one that came to the end.
+                    // A panic of the producer must not look like the end.
                     let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
                     assert!(ended.is_ok(), "the thread that makes batches does not panic");
                     return false;
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Batches of one number each, up to a last one.
+    /// Batches of one number each, up to `last`.
     fn up_to(last: u64) -> Batches<Vec<u64>> {
         let mut number = 0;
         let fill = move |batch: &mut Vec<u64>| {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn all_batches_come_in_order_wherever_a_group_ends() {
+    fn batches_arrive_in_order() {
         for last in 0..4 * GROUP as u64 {
             let mut batches = up_to(last);
             let mut batch = Vec::new();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_made_than_are_taken_and_may_wait() {
+    fn production_is_bounded_by_the_queue() {
         let made = Arc::new(AtomicU64::new(0));
         let count = made.clone();
         let fill = move |_: &mut Vec<u64>| count.fetch_add(1, Ordering::SeqCst) < u64::MAX;
@@ -112,13 +112,13 @@ mod tests {
         let mut batch = Vec::new();
         (0..1000).for_each(|_| assert!(batches.next(&mut batch)));
         drop(batches);
-        // A group in use, one that waits, one that is filled, and one that nobody took.
+        // One group in use, one waiting, one being filled, and one not taken.
         assert!(made.load(Ordering::SeqCst) <= 1000 + 4 * GROUP as u64);
     }
 
     #[test]
     #[should_panic = "does not panic"]
-    fn a_thread_that_breaks_off_is_not_taken_for_one_that_came_to_the_end() {
+    fn panic_of_the_producer_is_not_taken_for_the_end() {
         let fill = |_: &mut Vec<u64>| panic!("broken");
         Batches::<Vec<u64>>::new("broken", 1, fill).unwrap().next(&mut Vec::new());
     }

@@ -1,11 +1,11 @@
-//! Compressed files, taken apart as streams: xz (The .xz File Format 1.2.1), gzip (RFC 1952) and Zstandard (RFC 8878).
+//! Compressed streams: xz (The .xz File Format 1.2.1), gzip (RFC 1952) and Zstandard (RFC 8878).
 //!
-//! How a file is compressed shows in its first bytes. Any number of streams, members or frames may follow each other, as `xz -T`,
-//! `pigz`, `pzstd` or `cat` leave them; between and behind them `xz` and `gzip` allow zeros as padding. Everything is checked that
-//! the formats have to check: sums, indices, lengths. Anything else behind the end is an error, as it is none of the trace's.
+//! The first bytes identify the compression. Streams, members or frames may be concatenated, as by `xz -T`,
+//! `pigz`, `pzstd` or `cat`; `xz` and `gzip` allow zero padding between and after them. All checks that the
+//! formats provide are made: checksums, indices, lengths. Other data after the end are an error.
 //!
-//! A plain trace has no magic number. One whose first instruction has an address that begins like a magic number would be
-//! mistaken, which takes 32 bits of it, of gzip 27.
+//! A plain trace has no magic number. It is misidentified only if its first instruction address matches one
+//! in 32 bits (27 for gzip).
 
 use std::io::{self, BufRead, Read};
 
@@ -15,17 +15,17 @@ use liblzma::stream::Error as XzError;
 use super::source::Source;
 use super::xz::XzDecoder;
 
-/// The longest magic number, and what else tells other files.
-const PEEKED: usize = 512;
-/// What a dictionary or window may take: that of `xz -9e` and `zstd --ultra -22`, and some more.
+/// Bytes examined for magic numbers, and for recognising other file types.
+const PEEK_BYTES: usize = 512;
+/// Memory limit for a dictionary or window: that of `xz -9e` and `zstd --ultra -22`, and some more.
 pub const MEMORY_MIB: u64 = 256;
-/// Zstandard has a window of a power of two; this one is the largest that its own tool takes without being told.
+/// Largest Zstandard window: the default limit of the zstd tool. Windows are powers of two.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     Plain,
     /// .xz
     Xz,
@@ -36,11 +36,11 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All of them.
+    /// All compressions.
     pub const ALL: [Compression; 4] =
         [Compression::Plain, Compression::Xz, Compression::Gzip, Compression::Zstd];
 
-    /// Its tool's name.
+    /// Name of the tool.
     pub const fn name(self) -> &'static str {
         match self {
             Compression::Plain => "plain",
@@ -50,7 +50,7 @@ impl Compression {
         }
     }
 
-    /// What names of such files end with, without a dot.
+    /// File name extension, without the dot.
     pub const fn ending(self) -> Option<&'static str> {
         match self {
             Compression::Plain => None,
@@ -60,97 +60,97 @@ impl Compression {
         }
     }
 
-    /// Of data that begin with these bytes.
+    /// Compression of data that begin with these bytes.
     pub fn of(bytes: &[u8]) -> Compression {
         match bytes {
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
             // Deflate is the only method, and the flags' upper three bits are reserved.
             [0x1f, 0x8b, 8, ..=0x1f, ..] => Compression::Gzip,
-            // A frame, or one to be skipped, with which pzstd begins.
+            // A frame, or a skippable frame, with which pzstd begins.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
             _ => Compression::Plain,
         }
     }
 }
 
-/// Why no more bytes come.
+/// Reason why the stream ended early.
 #[derive(Debug)]
 pub enum Failure {
-    /// The file cannot be read.
+    /// Error of the host.
     Host(io::Error),
-    /// It ends before its data do.
+    /// The file ends before its data do.
     Cut,
-    /// The data are wrong, noticed when so many bytes of the file had been read.
+    /// The data are corrupt.
     Damaged {
-        /// Where in the file.
+        /// File offset reached.
         at: u64,
-        /// What the library says that unpacks it.
+        /// Error of the decompression library.
         what: String,
     },
-    /// Something else follows the data, which end there.
+    /// Other data follow the compressed data.
     Trailing {
-        /// Where in the file.
+        /// File offset of the other data.
         at: u64,
     },
-    /// More memory would be needed than there may be.
+    /// Decompression exceeds the memory limit.
     Memory,
 }
 
-/// Where a file is being read.
-enum Place<R: Read> {
+/// Decoder of the current stream.
+enum Decoder<R: Read> {
     Plain(Source<R>),
     Xz(XzDecoder<R>),
     Gzip(GzDecoder<Source<R>>),
     Zstd(zstd::Decoder<'static, Source<R>>),
-    /// Nothing more comes.
+    /// End of the data.
     End,
 }
 
-/// A file's contents, decompressed.
+/// Decompressor of a file.
 pub struct Unpacker<R: Read> {
     compression: Compression,
-    place: Place<R>,
+    decoder: Decoder<R>,
 }
 
 impl<R: Read> Unpacker<R> {
-    /// Looks at the first bytes; `None` if there are none.
+    /// Examines the first bytes; `None` if the file is empty.
     pub fn new(from: R) -> io::Result<Option<Unpacker<R>>> {
         let mut source = Source::new(from);
-        let first = source.peek(PEEKED)?;
+        let first = source.peek(PEEK_BYTES)?;
         if first.is_empty() {
             return Ok(None);
         }
         let compression = Compression::of(first);
-        let place = Place::new(compression, source)?;
-        Ok(Some(Unpacker { compression, place }))
+        let decoder = Decoder::new(compression, source)?;
+        Ok(Some(Unpacker { compression, decoder }))
     }
 
-    /// How it is compressed.
+    /// Compression of the file.
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// Reads until `to` is full or the end has come; how many bytes that are.
+    /// Reads until `to` is full or the data end; returns the number of bytes.
     pub fn fill(&mut self, to: &mut [u8]) -> (usize, Result<(), Failure>) {
         let mut filled = 0;
         while filled < to.len() {
-            match self.place.read(&mut to[filled..]) {
-                Ok(0) if matches!(self.place, Place::End) => break,
+            match self.decoder.read(&mut to[filled..]) {
+                Ok(0) if matches!(self.decoder, Decoder::End) => break,
                 Ok(0) => {
                     if let Err(failure) = self.next_stream() {
                         return (filled, Err(failure));
                     }
                 }
                 Ok(count) => filled += count,
-                Err(error) => return (filled, Err(self.place.failure(error))),
+                Err(error) => return (filled, Err(self.decoder.failure(error))),
             }
         }
         (filled, Ok(()))
     }
 
-    /// Goes on behind the end of a stream, member or frame.
+    /// Continues after the end of a stream, member or frame.
     fn next_stream(&mut self) -> Result<(), Failure> {
-        let Some(mut source) = std::mem::replace(&mut self.place, Place::End).into_source() else {
+        let Some(mut source) = std::mem::replace(&mut self.decoder, Decoder::End).into_source() else {
             return Ok(());
         };
         let data_end = source.at();
@@ -158,7 +158,7 @@ impl<R: Read> Unpacker<R> {
             skip_zeros(&mut source).map_err(Failure::Host)?;
         }
         let padding = source.at() - data_end;
-        let next = source.peek(PEEKED).map_err(Failure::Host)?;
+        let next = source.peek(PEEK_BYTES).map_err(Failure::Host)?;
         let is_padded = self.compression != Compression::Xz || padding.is_multiple_of(4);
         if next.is_empty() && is_padded {
             return Ok(());
@@ -166,7 +166,7 @@ impl<R: Read> Unpacker<R> {
         if !is_padded || Compression::of(next) != self.compression {
             return Err(Failure::Trailing { at: data_end });
         }
-        self.place = Place::new(self.compression, source).map_err(Failure::Host)?;
+        self.decoder = Decoder::new(self.compression, source).map_err(Failure::Host)?;
         Ok(())
     }
 }
@@ -183,50 +183,50 @@ fn skip_zeros(source: &mut Source<impl Read>) -> io::Result<()> {
     }
 }
 
-impl<R: Read> Place<R> {
-    fn new(compression: Compression, source: Source<R>) -> io::Result<Place<R>> {
+impl<R: Read> Decoder<R> {
+    fn new(compression: Compression, source: Source<R>) -> io::Result<Decoder<R>> {
         Ok(match compression {
-            Compression::Plain => Place::Plain(source),
-            Compression::Xz => Place::Xz(XzDecoder::new(source, MEMORY_MIB << 20)?),
-            Compression::Gzip => Place::Gzip(GzDecoder::new(source)),
+            Compression::Plain => Decoder::Plain(source),
+            Compression::Xz => Decoder::Xz(XzDecoder::new(source, MEMORY_MIB << 20)?),
+            Compression::Gzip => Decoder::Gzip(GzDecoder::new(source)),
             Compression::Zstd => {
                 let mut decoder = zstd::Decoder::with_buffer(source)?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-                Place::Zstd(decoder)
+                Decoder::Zstd(decoder)
             }
         })
     }
 
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
-            Place::Plain(source) => source.read(to),
-            Place::Xz(decoder) => decoder.read(to),
-            Place::Gzip(decoder) => decoder.read(to),
-            Place::Zstd(decoder) => decoder.read(to),
-            Place::End => Ok(0),
+            Decoder::Plain(source) => source.read(to),
+            Decoder::Xz(decoder) => decoder.read(to),
+            Decoder::Gzip(decoder) => decoder.read(to),
+            Decoder::Zstd(decoder) => decoder.read(to),
+            Decoder::End => Ok(0),
         }
     }
 
     fn into_source(self) -> Option<Source<R>> {
         match self {
-            Place::Xz(decoder) => Some(decoder.into_source()),
-            Place::Gzip(decoder) => Some(decoder.into_inner()),
-            Place::Zstd(decoder) => Some(decoder.finish()),
-            Place::Plain(_) | Place::End => None,
+            Decoder::Xz(decoder) => Some(decoder.into_source()),
+            Decoder::Gzip(decoder) => Some(decoder.into_inner()),
+            Decoder::Zstd(decoder) => Some(decoder.finish()),
+            Decoder::Plain(_) | Decoder::End => None,
         }
     }
 
     fn source(&self) -> Option<&Source<R>> {
         match self {
-            Place::Plain(source) => Some(source),
-            Place::Xz(decoder) => Some(decoder.source()),
-            Place::Gzip(decoder) => Some(decoder.get_ref()),
-            Place::Zstd(decoder) => Some(decoder.get_ref()),
-            Place::End => None,
+            Decoder::Plain(source) => Some(source),
+            Decoder::Xz(decoder) => Some(decoder.source()),
+            Decoder::Gzip(decoder) => Some(decoder.get_ref()),
+            Decoder::Zstd(decoder) => Some(decoder.get_ref()),
+            Decoder::End => None,
         }
     }
 
-    /// What an error in reading means.
+    /// Classifies a read error.
     fn failure(&self, error: io::Error) -> Failure {
         let source = self.source();
         if source.is_none_or(Source::has_failed) {

@@ -1,6 +1,7 @@
-//! Traces: executed instructions in a file, for other simulators and from them.
+//! Instruction traces in files, for exchange with other simulators.
 //!
-//! [`system`] is a format of our own, of whole machines; [`champsim`] is ChampSim's. [`container`] takes compressed files apart.
+//! [`system`] is Doorbell's own format for whole machines, [`champsim`] is ChampSim's. [`container`] reads
+//! compressed files.
 
 #![forbid(unsafe_code)]
 

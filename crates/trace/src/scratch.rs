@@ -1,6 +1,6 @@
-//! What a process writes before it is whole, and what of it is left when the process is killed: the next writer in the same folder, or
-//! the next user of a scratch folder, removes it. A file or folder is abandoned if the process in its name is no more, and no other one
-//! (of another container or host) holds its lock.
+//! Temporary files and folders, and removal of those left by killed processes. The next writer in the same
+//! folder, or the next user of a scratch folder, removes them. A file or folder is abandoned if the process
+//! in its name does not exist and no other process (of another container or host) holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,10 +14,10 @@ use crate::system::MAGIC;
 const FOLDER: &str = "doorbell-trace-";
 const PARTIAL: &str = ".partial";
 const TEMPORARY: &str = ".tmp-";
-/// Characters that `tempfile` makes up for a name.
+/// Random characters that `tempfile` puts into a name.
 const RANDOM_CHARS: usize = 6;
 
-/// A folder for what one process needs for itself, in the system's folder for such. It is removed when it is dropped.
+/// A private folder of a process in the system's temporary folder; removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
@@ -25,7 +25,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder. Those that killed processes have left are removed.
+    /// Creates a folder, and removes those of killed processes.
     pub fn new() -> io::Result<Scratch> {
         Scratch::within(&std::env::temp_dir())
     }
@@ -41,33 +41,33 @@ impl Scratch {
                 Err(_) => "there is no such folder".to_owned(),
             };
             let problem = format!(
-                "cannot make a folder for temporary files in {}: {why}; TMPDIR names the folder to use",
+                "cannot create a folder for temporary files in {}: {why}; set TMPDIR to another folder",
                 parent.display()
             );
             io::Error::new(error.kind(), problem)
         })?;
-        // Not every file system has locks; the process' number then has to do.
+        // Not every file system supports locks; the process number then has to do.
         let lock = File::open(folder.path()).ok().filter(lock);
         Ok(Scratch { folder, _lock: lock })
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Marks a file as one that is being written, as long as it is open.
+/// Locks a file that is being written, as long as it is open.
 pub(crate) fn lock(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Whether the process is of this system and at work. Where that cannot be found out, it is.
+/// Returns whether the process is running on this system; `true` if that cannot be determined.
 fn is_alive(process: u32) -> bool {
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Removes what killed writers have left in a folder. What cannot be removed stays.
+/// Removes files of killed writers from a folder. Failures are ignored.
 pub(crate) fn remove_left_behind(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -76,7 +76,7 @@ pub(crate) fn remove_left_behind(folder: &Path) {
         let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
         if is_file
             && is_abandoned(&path, process)
-            && (!name.to_string_lossy().ends_with(PARTIAL) || is_begun(&path))
+            && (!name.to_string_lossy().ends_with(PARTIAL) || is_partial_trace(&path))
         {
             let _ = fs::remove_file(&path);
         }
@@ -100,7 +100,7 @@ fn is_abandoned(path: &Path, process: u32) -> bool {
     !is_alive(process) && File::open(path).is_ok_and(|file| lock(&file))
 }
 
-/// The process whose name for a trace that it writes this is: `NAME.PROCESS.partial`, or `.NAME.tmp-PROCESS-RANDOM`.
+/// Process number in the name of a temporary trace: `NAME.PROCESS.partial`, or `.NAME.tmp-PROCESS-RANDOM`.
 fn writer_of(name: &str) -> Option<u32> {
     if let Some(rest) = name.strip_suffix(PARTIAL) {
         let (of, process) = rest.rsplit_once('.')?;
@@ -108,13 +108,13 @@ fn writer_of(name: &str) -> Option<u32> {
     }
     let (_, tail) = name.strip_prefix('.')?.rsplit_once(TEMPORARY)?;
     let (process, random) = tail.split_once('-')?;
-    // Other writers count.
+    // A number here means another program's temporary file.
     let is_random = random.len() == RANDOM_CHARS && !random.bytes().all(|char| char.is_ascii_digit());
     process.parse().ok().filter(|_| is_random)
 }
 
-/// Whether a file is a trace of ours, as far as it was written.
-fn is_begun(path: &Path) -> bool {
+/// Returns whether a file is a Doorbell trace, as far as it was written.
+fn is_partial_trace(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
     match File::open(path).and_then(|mut file| file.read(&mut head)) {
         Ok(got) => MAGIC.starts_with(&head[..got]),
@@ -126,7 +126,7 @@ fn is_begun(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// The number of a process that is no more.
+    /// Number of a process that has ended.
     fn dead() -> u32 {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_killed_writers_are_removed_and_all_others_stay() {
+    fn only_files_of_killed_writers_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (dead, alive) = (dead(), std::process::id());
         let abandoned = [
@@ -157,17 +157,17 @@ mod tests {
         for (name, bytes) in &others {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
-        // Another container's process may have the number of a dead one here: it holds the lock.
-        let held = folder.path().join(format!("e.dbt.{dead}.partial"));
-        let open = File::create(&held).unwrap();
+        // A process of another container may have the number of a dead one here; it holds the lock.
+        let locked = folder.path().join(format!("e.dbt.{dead}.partial"));
+        let open = File::create(&locked).unwrap();
         assert!(lock(&open));
         remove_left_behind(folder.path());
-        assert!(held.exists());
+        assert!(locked.exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 1, "{names:?}");
         assert!(names.iter().all(|name| folder.path().join(name).exists()));
         drop(open);
         remove_left_behind(folder.path());
-        assert!(!held.exists());
+        assert!(!locked.exists());
     }
 
     #[test]
@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_for_temporary_files_is_named() {
+    fn missing_temporary_folder_is_reported() {
         let parent = tempfile::tempdir().unwrap();
         let error = Scratch::within(&parent.path().join("gone")).unwrap_err().to_string();
-        assert!(error.contains("gone: there is no such folder; TMPDIR names"), "{error}");
+        assert!(error.contains("gone: there is no such folder; set TMPDIR"), "{error}");
     }
 }

@@ -1,34 +1,34 @@
-//! A file's bytes, in order, for decoders that take as many of them as are theirs.
+//! Buffered input for decoders, which consume exactly their own bytes.
 
 use std::io::{self, BufRead, Read};
 
-/// Bytes read at once.
+/// Size of a read.
 const READ_BYTES: usize = 128 << 10;
 
-/// A file's bytes, with a look at those to come.
+/// Buffered input with look-ahead.
 pub(super) struct Source<R> {
     from: R,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Bytes in front of the buffer's.
+    /// File offset of the buffer.
     passed: u64,
-    /// Decoders say in the same way that a file cannot be read and that its bytes are wrong.
+    /// Set when the file cannot be read, because decoders report this like corrupt data.
     failed: bool,
 }
 
 impl<R: Read> Source<R> {
-    /// From the beginning of `from`.
+    /// Starts at the beginning of `from`.
     pub(super) fn new(from: R) -> Source<R> {
         Source { from, buffer: vec![0; READ_BYTES], begin: 0, end: 0, passed: 0, failed: false }
     }
 
-    /// Where in the file the next byte is.
+    /// File offset of the next byte.
     pub(super) fn at(&self) -> u64 {
         self.passed + self.begin as u64
     }
 
-    /// The bytes to come, `count` of them or all that there are.
+    /// Look-ahead: at least `count` bytes, or all that are left.
     pub(super) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.end - self.begin < count {
             self.buffer.copy_within(self.begin..self.end, 0);
@@ -39,7 +39,7 @@ impl<R: Read> Source<R> {
         Ok(&self.buffer[self.begin..self.end])
     }
 
-    /// Whether the file itself could not be read.
+    /// Returns whether reading the file failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
     }

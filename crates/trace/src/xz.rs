@@ -1,5 +1,5 @@
-//! One stream of an .xz file. The library's own reader gives back nothing of a call in which an error is found; this one gives what was
-//! decompressed before it.
+//! Decoder of one stream of an .xz file. Unlike the library's reader, it delivers the bytes decompressed
+//! before an error.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,11 +7,11 @@ use liblzma::stream::{Action, Error, Status, Stream};
 
 use super::source::Source;
 
-/// See the module.
+/// The decoder; see the module.
 pub(super) struct XzDecoder<R> {
     source: Source<R>,
     stream: Stream,
-    /// What the next call has to say.
+    /// Result of the next read.
     next: Next,
 }
 
@@ -22,23 +22,23 @@ enum Next {
 }
 
 impl<R: Read> XzDecoder<R> {
-    /// Of the stream that begins there, if it needs no more memory than this.
+    /// Decodes the stream at the current position, within a memory limit.
     pub(super) fn new(source: Source<R>, memory_bytes: u64) -> io::Result<XzDecoder<R>> {
         let stream = Stream::new_stream_decoder(memory_bytes, 0)?;
         Ok(XzDecoder { source, stream, next: Next::Bytes })
     }
 
-    /// The bytes behind what was taken.
+    /// Input, positioned after the consumed bytes.
     pub(super) fn source(&self) -> &Source<R> {
         &self.source
     }
 
-    /// The bytes behind what was taken.
+    /// Input, positioned after the consumed bytes.
     pub(super) fn into_source(self) -> Source<R> {
         self.source
     }
 
-    /// Decompresses what it has of the file. `None` if more of it is needed first.
+    /// Decompresses the available input; `None` if it needs more.
     fn step(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
         let input = self.source.fill_buf()?;
         let is_cut = input.is_empty();

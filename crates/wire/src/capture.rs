@@ -1,11 +1,13 @@
-//! Reading captures: pcap (draft-ietf-opsawg-pcap; either byte order, microseconds or nanoseconds, Kuznetzov's modified
-//! records) and pcapng (draft-ietf-opsawg-pcapng; several sections and interfaces, any resolution), plain or compressed by gzip
-//! or Zstandard. `pcap-parser` takes blocks apart; stamps are worked out here, exactly, in picoseconds.
+//! Reader of captures: pcap (draft-ietf-opsawg-pcap; both byte orders, microseconds or nanoseconds,
+//! Kuznetzov's modified records) and pcapng (draft-ietf-opsawg-pcapng; several sections and interfaces, any
+//! resolution), plain or compressed with gzip or Zstandard. `pcap-parser` splits blocks; timestamps are
+//! computed here, exactly, in picoseconds.
 //!
-//! A capture is read whole: up to a gigabyte of it. What follows a damaged or cut block is lost, and said to be. A packet's FCS
-//! is removed where the file says how long it is: the link type field of pcap, the option `if_fcslen` and bits 5 to 8 of
-//! `epb_flags` of pcapng. Packets of links that carry IP without Ethernet get an Ethernet header ([`MadeHeader`]); those of other
-//! links are counted and left out.
+//! A capture is read whole, up to 1 GiB. Everything after a damaged or truncated block is skipped, and the
+//! capture is marked incomplete. A packet's FCS is removed if the file gives its length: in the link type
+//! field of pcap, or in `if_fcslen` and bits 5 to 8 of `epb_flags` of pcapng. Packets of link types that
+//! carry IP without Ethernet get an Ethernet header ([`SyntheticHeader`]); those of other link types are
+//! counted and skipped.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,88 +19,89 @@ use pcap_parser::{
     PcapError as ParseError, PcapNGOption, create_reader,
 };
 
-pub use crate::capture_links::MadeHeader;
+pub use crate::capture_links::SyntheticHeader;
 use crate::capture_links::{LinkType, Payload};
 
-/// The largest capture that is read, unpacked.
+/// Maximum size of a capture, uncompressed.
 const BYTES_MAX: u64 = 1 << 30;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
-/// pcap, section 4, "File Header": the FCS length field is valid; its unit is 16 bits; the link type's own bits.
+/// pcap, section 4, "File Header": bit that marks the FCS length as valid, its position, its unit of 16 bits,
+/// and the mask of the link type.
 const FCS_LENGTH_IS_VALID: u32 = 1 << 26;
 const FCS_LENGTH_SHIFT: u32 = 28;
 const FCS_LENGTH_UNIT: u64 = 2;
 const LINK_TYPE_BITS: u32 = 0xffff;
-/// pcapng, section 4.2: the length of the FCS of an interface's packets. The text says in bits, its example is 4, and writers do
-/// either. No FCS has 16 bytes or 8 bits.
+/// pcapng, section 4.2: FCS length of an interface's packets. The text says bits, but its example is 4, and
+/// both occur in files. No FCS has 16 bytes or 8 bits.
 const IF_FCSLEN: OptionCode = OptionCode(13);
 const FCS_BITS_MIN: u8 = 16;
-/// pcapng, section 4.3: flags of a packet; bits 5 to 8 are the length of its FCS, zero if it is not available.
+/// pcapng, section 4.3: packet flags; bits 5 to 8 are the FCS length, zero if unavailable.
 const EPB_FLAGS: OptionCode = OptionCode(2);
 const EPB_FLAGS_FCS_SHIFT: u32 = 5;
 const EPB_FLAGS_FCS_BITS: u32 = 0xf;
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedPacket {
-    /// Picoseconds since 1970; a packet without a stamp has that of the one before.
+    /// Picoseconds since 1970; a packet without a timestamp has that of the previous one.
     pub at: u128,
-    /// Its bytes from the Ethernet header on, without FCS, as many as were captured.
+    /// The captured bytes, from the Ethernet header on, without FCS.
     pub bytes: Vec<u8>,
-    /// How many it had, without FCS.
+    /// Original length, without FCS.
     pub original_len: u64,
-    /// Its link has no Ethernet header: this one's addresses are zero and to be filled in.
-    pub made_header: Option<MadeHeader>,
+    /// Set if the link has no Ethernet header: the addresses in `bytes` are zero and must be filled in.
+    pub synthetic_header: Option<SyntheticHeader>,
 }
 
 /// A capture's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// Those of Ethernet, and of links that carry IP without it, in the order of the file.
+    /// Packets of Ethernet links, and of links that carry IP without Ethernet, in file order.
     pub packets: Vec<CapturedPacket>,
-    /// How many packets are of other links, or have less than their link's header.
+    /// Packets of other link types, or shorter than their link's header.
     pub other_links: u64,
-    /// How many packets had an FCS, which was removed.
+    /// Packets whose FCS was removed.
     pub fcs_removed: u64,
-    /// How many packets had more bytes captured than the packet's length; they have that length.
+    /// Packets with more captured bytes than their length, truncated to that length.
     pub clipped: u64,
-    /// The file ended in the middle of a packet, or what followed could not be read.
+    /// The file ended within a packet, or its remainder could not be read.
     pub incomplete: bool,
 }
 
-/// Why a capture cannot be read.
+/// Error in reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The host's answer.
+    /// Error of the host.
     #[error("cannot read {}: {error}", path.display())]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the host said.
+        /// Error of the host.
         error: io::Error,
     },
-    /// Something else.
-    #[error("{} is no capture; pcap and pcapng are read, plain or as .gz or .zst", .0.display())]
+    /// Not a capture.
+    #[error("{} is not a capture; expected pcap or pcapng, plain, .gz or .zst", .0.display())]
     NoCapture(PathBuf),
-    /// More than is read.
-    #[error("{} has more than 1 GiB unpacked; cut it with editcap -c", .0.display())]
+    /// Too large.
+    #[error("{} exceeds 1 GiB uncompressed; split it with editcap -c", .0.display())]
     TooLarge(PathBuf),
 }
 
-/// What an interface's packets are: of pcapng, and the only one of pcap.
+/// Properties of an interface's packets: one per pcapng interface, or a single one for pcap.
 struct Interface {
     link: LinkType,
-    /// Bytes of FCS behind each packet, as far as the packet does not say otherwise.
+    /// FCS bytes of each packet, unless the packet overrides it.
     fcs: u64,
-    /// The most bytes that are captured of a packet; 0 without a limit.
+    /// Maximum captured bytes per packet; 0 for no limit.
     snap_len: u32,
-    /// The stamps' resolution as its option writes it.
+    /// Timestamp resolution as encoded in the option.
     resolution: u8,
     offset_seconds: i64,
 }
 
-/// A packet's bytes as a file has them.
+/// A packet as stored in a file.
 struct Recorded<'a> {
     at: Option<u128>,
     bytes: &'a [u8],
@@ -130,8 +133,8 @@ impl Interface {
         }
     }
 
-    /// The interface that a pcap file's link type field describes.
-    fn of_legacy(field: u32) -> Interface {
+    /// The interface described by a pcap file's link type field.
+    fn from_pcap_header(field: u32) -> Interface {
         let fcs = match field & FCS_LENGTH_IS_VALID {
             0 => 0,
             _ => u64::from(field >> FCS_LENGTH_SHIFT) * FCS_LENGTH_UNIT,
@@ -145,18 +148,18 @@ impl Interface {
         }
     }
 
-    /// Bytes of FCS of a packet of this interface.
+    /// FCS bytes of a packet of this interface.
     fn fcs_of(&self, packet: &EnhancedPacketBlock<'_>, big_endian: bool) -> u64 {
         let flags = value(&packet.options, EPB_FLAGS).and_then(|value| value.first_chunk::<4>().copied());
         let flags =
             flags.map(|flags| if big_endian { u32::from_be_bytes(flags) } else { u32::from_le_bytes(flags) });
         match flags.unwrap_or(0) >> EPB_FLAGS_FCS_SHIFT & EPB_FLAGS_FCS_BITS {
             0 => self.fcs,
-            of_packet => u64::from(of_packet),
+            packet_fcs => u64::from(packet_fcs),
         }
     }
 
-    /// Picoseconds since 1970.
+    /// Converts a timestamp to picoseconds since 1970.
     fn time(&self, stamp: u64) -> u128 {
         let (stamp, exponent) = (u128::from(stamp), u32::from(self.resolution & 0x7f));
         let since = match self.resolution >> 7 {
@@ -169,47 +172,47 @@ impl Interface {
     }
 }
 
-/// What is known of the file while it is read.
+/// State while reading a file.
 #[derive(Default)]
 struct Reading {
     capture: Capture,
     interfaces: Vec<Interface>,
     big_endian: bool,
-    /// Picoseconds of the unit of a pcap file's fractions of a second.
+    /// Picoseconds per unit of a pcap file's fractions of a second.
     fraction: u128,
     last: u128,
 }
 
 impl Reading {
     fn packet<'a>(&mut self, interface: u32, of: impl FnOnce(&Interface) -> Recorded<'a>) {
-        // A packet of an interface that is not described is as damaged as its link is unknown.
+        // Without an interface description, the link type is unknown.
         let Some(interface) = self.interfaces.get(interface as usize) else {
             self.capture.other_links += 1;
             return;
         };
         let Recorded { at, bytes, original_len, fcs } = of(interface);
         self.last = at.unwrap_or(self.last);
-        // A length of zero is a length that the recorder did not know.
+        // A length of zero means unknown.
         let recorded = bytes.len() as u64;
         let original_len = if original_len == 0 { recorded } else { u64::from(original_len) };
         let without_fcs = original_len.saturating_sub(fcs);
         let Some(payload) =
-            Payload::of(interface.link, &bytes[..recorded.min(without_fcs) as usize], without_fcs)
+            Payload::from_packet(interface.link, &bytes[..recorded.min(without_fcs) as usize], without_fcs)
         else {
             self.capture.other_links += 1;
             return;
         };
         self.capture.fcs_removed += u64::from(fcs > 0);
         self.capture.clipped += u64::from(recorded > original_len);
-        let Payload { bytes, original_len, made_header } = payload;
-        self.capture.packets.push(CapturedPacket { at: self.last, bytes, original_len, made_header });
+        let Payload { bytes, original_len, synthetic_header } = payload;
+        self.capture.packets.push(CapturedPacket { at: self.last, bytes, original_len, synthetic_header });
     }
 
     fn block(&mut self, block: &PcapBlockOwned<'_>) {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.fraction = if header.is_nanosecond_precision() { 1_000 } else { 1_000_000 };
-                self.interfaces = vec![Interface::of_legacy(header.network.0 as u32)];
+                self.interfaces = vec![Interface::from_pcap_header(header.network.0 as u32)];
             }
             PcapBlockOwned::Legacy(record) => {
                 let at =
@@ -239,7 +242,7 @@ impl Reading {
                 });
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => self.packet(0, |interface| {
-                // Behind the snap length there is padding.
+                // Bytes beyond the snap length are padding.
                 let all = packet.packet_data();
                 let kept = if interface.snap_len == 0 {
                     all.len()
@@ -254,7 +257,7 @@ impl Reading {
 }
 
 impl Capture {
-    /// Reads a file, and a hash of what it holds unpacked.
+    /// Reads a file; also returns a hash of its uncompressed contents.
     pub fn read(path: &Path) -> Result<(Capture, u64), CaptureError> {
         let io = |error| CaptureError::Io { path: path.to_owned(), error };
         let mut file = open(path).map_err(io)?;
@@ -268,13 +271,13 @@ impl Capture {
         Ok((capture, xxhash_rust::xxh3::xxh3_64(&bytes)))
     }
 
-    /// Reads the bytes of a capture, unpacked; none if they are no capture.
+    /// Parses the uncompressed bytes of a capture; none if they are not a capture.
     pub fn parse(bytes: &[u8]) -> Option<Capture> {
-        // Room for all of it, so that no block is too large.
+        // A buffer for all of it, so that no block is too large.
         let mut reader = create_reader(bytes.len().max(1 << 16), bytes).ok()?;
         let (mut reading, mut refilled) = (Reading::default(), false);
         loop {
-            let wants_more = match reader.next() {
+            let needs_more = match reader.next() {
                 Ok((consumed, block)) => {
                     reading.block(&block);
                     drop(block);
@@ -285,8 +288,8 @@ impl Capture {
                 Err(ParseError::Eof) => break,
                 Err(error) => matches!(error, ParseError::Incomplete(_)),
             };
-            // A second time in vain means that the rest of it is not there.
-            if !wants_more || refilled || reader.refill().is_err() {
+            // A second refill without progress means that the remainder is missing.
+            if !needs_more || refilled || reader.refill().is_err() {
                 reading.capture.incomplete = true;
                 break;
             }
@@ -296,16 +299,16 @@ impl Capture {
     }
 }
 
-/// Opens a file that has an end. To open a named pipe would wait for its writer.
+/// Opens a regular file; opening a named pipe would wait for its writer.
 fn open(path: &Path) -> io::Result<File> {
     let found = std::fs::metadata(path)?;
     if !found.is_file() && !found.is_dir() {
-        return Err(io::Error::other("it is a device, pipe or socket; name a regular file"));
+        return Err(io::Error::other("it is a device, pipe or socket; use a regular file"));
     }
     File::open(path)
 }
 
-/// Undoes compression; one byte more than is read at most.
+/// Decompresses, to at most one byte more than the limit.
 fn unpack(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if packed.starts_with(&GZIP) {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 const PACKETS: [&[u8]; 3] = [&[1; 60], &[2; 61], &[3; 14]];
 
-fn legacy(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
+fn pcap(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut file = word(magic).to_vec();
@@ -19,7 +19,7 @@ fn legacy(big_endian: bool, magic: u32, link: u32) -> Vec<u8> {
 }
 
 /// A pcapng file with one interface.
-fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<u8> {
+fn pcapng(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let long = |value: i64| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -53,7 +53,7 @@ fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<
         .concat();
         file.extend(block(6, &body));
     }
-    // A simple packet: no stamp.
+    // A simple packet block, which has no timestamp.
     file.extend(block(3, &[&word(4)[..], &[7; 4]].concat()));
     file
 }
@@ -62,7 +62,7 @@ fn modern(big_endian: bool, resolution: u8, offset: i64, stamps: &[u64]) -> Vec<
 fn pcap_is_read_in_both_byte_orders_and_resolutions() {
     for big_endian in [false, true] {
         for (magic, fraction) in [(0xa1b2_c3d4, 1_000_000), (0xa1b2_3c4d, 1_000)] {
-            let capture = Capture::parse(&legacy(big_endian, magic, 1)).unwrap();
+            let capture = Capture::parse(&pcap(big_endian, magic, 1)).unwrap();
             for (index, (packet, bytes)) in capture.packets.iter().zip(PACKETS).enumerate() {
                 assert_eq!(packet.at, 7 * PS_PER_SECOND + index as u128 * fraction);
                 assert_eq!(
@@ -73,12 +73,12 @@ fn pcap_is_read_in_both_byte_orders_and_resolutions() {
             assert_eq!((capture.packets.len(), capture.other_links, capture.incomplete), (3, 0, false));
         }
     }
-    let other = Capture::parse(&legacy(false, 0xa1b2_c3d4, 105)).unwrap();
+    let other = Capture::parse(&pcap(false, 0xa1b2_c3d4, 105)).unwrap();
     assert_eq!((other.packets.len(), other.other_links), (0, 3));
 }
 
-/// A capture of one packet of these bytes, of this length.
-fn one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
+/// A capture of one packet with these bytes and this original length.
+fn pcap_of_one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
     let mut file = 0xa1b2_c3d4u32.to_le_bytes().to_vec();
     let words = [0x0004_0002, 0, 0, 65_535, link, 7, 0, bytes.len() as u32, original_len];
     file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -86,8 +86,8 @@ fn one(link: u32, original_len: u32, bytes: &[u8]) -> Capture {
     Capture::parse(&file).unwrap()
 }
 
-/// A pcapng file of one packet of these bytes, with the options of its interface and of the packet.
-fn one_modern(
+/// A pcapng file of one packet with options of its interface and of the packet.
+fn pcapng_with_options(
     big_endian: bool,
     of_interface: &[(u16, &[u8])],
     of_packet: &[(u16, &[u8])],
@@ -121,10 +121,10 @@ fn one_modern(
 }
 
 #[test]
-fn the_fcs_that_a_pcap_file_announces_is_removed() {
+fn fcs_announced_by_a_pcap_file_is_removed() {
     let bytes = [5; 68];
     let read = |link, original, bytes: &[u8]| {
-        let capture = one(link, original, bytes);
+        let capture = pcap_of_one(link, original, bytes);
         let packet = &capture.packets[0];
         (packet.bytes.len(), packet.original_len, capture.fcs_removed)
     };
@@ -132,18 +132,18 @@ fn the_fcs_that_a_pcap_file_announces_is_removed() {
     assert_eq!(read(0x2400_0001, 68, &bytes), (64, 64, 1), "two words of 16 bits");
     assert_eq!(read(0x1400_0001, 68, &bytes), (66, 66, 1));
     assert_eq!(read(0x2000_0001, 68, &bytes), (68, 68, 0), "the length is not valid");
-    assert_eq!(read(0x0400_0001, 68, &bytes), (68, 68, 0), "there is none");
-    // A snap length may have cut off the FCS, or a part of it.
+    assert_eq!(read(0x0400_0001, 68, &bytes), (68, 68, 0), "FCS length of zero");
+    // The snap length may have truncated the FCS, completely or in part.
     assert_eq!(read(0x2400_0001, 100, &bytes), (68, 96, 1));
     assert_eq!(read(0x2400_0001, 70, &bytes), (66, 66, 1));
     assert_eq!(read(0x2400_0001, 3, &bytes[..3]), (0, 0, 1));
 }
 
 #[test]
-fn the_fcs_of_a_pcapng_packet_is_its_own_or_its_interfaces() {
+fn pcapng_fcs_length_comes_from_packet_or_interface() {
     let bytes = [5; 68];
     let flags = |fcs: u32, big_endian| {
-        // The other bits are set, so that they are not taken for it.
+        // All other bits are set, to check the mask.
         let flags = 0xffff_fe1f | fcs << 5;
         if big_endian { flags.to_be_bytes() } else { flags.to_le_bytes() }
     };
@@ -162,7 +162,7 @@ fn the_fcs_of_a_pcapng_packet_is_its_own_or_its_interfaces() {
                 (of_interface.map(|length| [length]), of_packet.map(|fcs| flags(fcs, big_endian)));
             let of_interface: Vec<(u16, &[u8])> = length.iter().map(|value| (13, &value[..])).collect();
             let of_packet: Vec<(u16, &[u8])> = flags.iter().map(|value| (2, &value[..])).collect();
-            let capture = one_modern(big_endian, &of_interface, &of_packet, &bytes);
+            let capture = pcapng_with_options(big_endian, &of_interface, &of_packet, &bytes);
             let case = format!("{of_interface:?} {of_packet:?}");
             assert_eq!(capture.packets[0].bytes.len(), 68 - removed, "{case}");
             assert_eq!(capture.fcs_removed, u64::from(removed > 0), "{case}");
@@ -171,23 +171,23 @@ fn the_fcs_of_a_pcapng_packet_is_its_own_or_its_interfaces() {
 }
 
 #[test]
-fn a_packet_has_no_more_bytes_than_its_length() {
-    let capture = one(1, 100, &[5; 116]);
+fn packet_bytes_are_limited_to_its_length() {
+    let capture = pcap_of_one(1, 100, &[5; 116]);
     assert_eq!((capture.packets[0].bytes.len(), capture.packets[0].original_len), (100, 100));
     assert_eq!(capture.clipped, 1);
-    let capture = one(1, 0, &[5; 116]);
-    assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0), "the length is not known");
-    let capture = one(1, 116, &[5; 116]);
+    let capture = pcap_of_one(1, 0, &[5; 116]);
+    assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0), "the length is unknown");
+    let capture = pcap_of_one(1, 116, &[5; 116]);
     assert_eq!((capture.packets[0].bytes.len(), capture.clipped), (116, 0));
 }
 
 #[test]
-fn packets_of_links_without_ethernet_are_told_from_frames() {
-    let capture = one(101, 34, &[0x45; 30]);
+fn packets_of_other_links_get_a_synthetic_header() {
+    let capture = pcap_of_one(101, 34, &[0x45; 30]);
     let packet = &capture.packets[0];
     assert_eq!((packet.bytes.len(), packet.original_len), (44, 48));
-    assert_eq!((packet.made_header, capture.other_links), (Some(MadeHeader { sender: None }), 0));
-    assert_eq!(one(1, 34, &[0x45; 34]).packets[0].made_header, None);
+    assert_eq!((packet.synthetic_header, capture.other_links), (Some(SyntheticHeader { sender: None }), 0));
+    assert_eq!(pcap_of_one(1, 34, &[0x45; 34]).packets[0].synthetic_header, None);
 }
 
 #[test]
@@ -207,17 +207,21 @@ fn pcapng_is_read_at_any_resolution_with_offsets() {
             (6, -4_000_000, 0),
             (6, i64::MIN, 0),
         ] {
-            let capture = Capture::parse(&modern(big_endian, resolution, offset, &[stamp])).unwrap();
+            let capture = Capture::parse(&pcapng(big_endian, resolution, offset, &[stamp])).unwrap();
             let [first, simple] = capture.packets.as_slice() else { panic!("{capture:?}") };
             assert_eq!((first.at, first.bytes.as_slice(), first.original_len), (expected, &[5u8, 6][..], 9));
-            assert_eq!((simple.at, simple.bytes.as_slice()), (expected, &[7u8; 4][..]), "without a stamp");
+            assert_eq!(
+                (simple.at, simple.bytes.as_slice()),
+                (expected, &[7u8; 4][..]),
+                "without a timestamp"
+            );
         }
     }
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_the_packets_before_and_says_so() {
-    for file in [legacy(true, 0xa1b2_c3d4, 1), modern(false, 6, 0, &[1, 2, 3])] {
+fn truncated_file_yields_earlier_packets_and_is_marked_incomplete() {
+    for file in [pcap(true, 0xa1b2_c3d4, 1), pcapng(false, 6, 0, &[1, 2, 3])] {
         let whole = Capture::parse(&file).unwrap();
         for end in 0..file.len() {
             let Some(cut) = Capture::parse(&file[..end]) else { continue };
@@ -232,9 +236,9 @@ fn a_file_cut_anywhere_gives_the_packets_before_and_says_so() {
 }
 
 #[test]
-fn compressed_files_are_unpacked_and_others_are_refused_by_name() {
+fn compressed_files_are_read_and_other_files_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = legacy(false, 0xa1b2_3c4d, 1);
+    let file = pcap(false, 0xa1b2_3c4d, 1);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&file).unwrap();
     let (gzip, zstd) = (gzip.finish().unwrap(), zstd::encode_all(file.as_slice(), 1).unwrap());
@@ -248,8 +252,8 @@ fn compressed_files_are_unpacked_and_others_are_refused_by_name() {
     }
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     for (name, bytes, part) in [
-        ("text", b"no capture at all, but some text".as_slice(), "is no capture"),
-        ("empty", b"", "is no capture"),
+        ("text", b"no capture at all, but some text".as_slice(), "is not a capture"),
+        ("empty", b"", "is not a capture"),
         ("cut.gz", &gzip[..20], "cannot read"),
         ("cut.zst", &zstd[..20], "cannot read"),
     ] {
@@ -264,8 +268,8 @@ fn compressed_files_are_unpacked_and_others_are_refused_by_name() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(
-        mut file in prop_oneof![Just(legacy(false, 0xa1b2_c3d4, 1)), Just(modern(true, 9, 0, &[1, 2])), Just(modern(false, 6, 0, &[8]))],
+    fn any_bytes_are_handled_without_panic(
+        mut file in prop_oneof![Just(pcap(false, 0xa1b2_c3d4, 1)), Just(pcapng(true, 9, 0, &[1, 2])), Just(pcapng(false, 6, 0, &[8]))],
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         rest in prop::collection::vec(any::<u8>(), 0..40),
     ) {

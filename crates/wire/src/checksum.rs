@@ -1,11 +1,11 @@
 //! The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit words.
 //!
-//! The sum does not depend on the order of additions nor, but for a final swap, on byte order, so it is
-//! taken over native 32-bit words, two at a time, which compilers turn into vector code.
+//! The sum is independent of the order of additions and, except for a final swap, of byte order. It is
+//! therefore computed over native 32-bit words, two at a time, which compilers vectorise.
 
 use std::net::Ipv4Addr;
 
-/// A running sum. Pieces are added one after the other; each but the last must have an even length.
+/// A running sum. Chunks are added in sequence; each except the last must have an even length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
@@ -15,14 +15,14 @@ impl Sum {
         Sum(0)
     }
 
-    /// Adds bytes. An odd last byte counts as if a zero followed.
+    /// Adds bytes. An odd last byte is padded with a zero.
     pub fn plus(mut self, bytes: &[u8]) -> Sum {
-        // Bounds the running sum: 2^29 words of 2^32 fit a u64 whatever was added before is folded.
+        // Fold first, to bound the sum: 2^29 words below 2^32 then fit a u64.
         self.0 = u64::from(self.fold());
         let (words, rest) = bytes.as_chunks::<8>();
         let mut tail = [0; 8];
         match bytes.last_chunk::<8>() {
-            // Of the last eight bytes those that are left over; copying so few takes longer.
+            // Shift the remainder out of the last eight bytes, which is faster than copying a few bytes.
             Some(last) if !rest.is_empty() => {
                 tail = (u64::from_le_bytes(*last) >> (64 - 8 * rest.len())).to_le_bytes();
             }
@@ -37,12 +37,12 @@ impl Sum {
         self
     }
 
-    /// Adds a 16-bit field, given as the number it stands for.
+    /// Adds a 16-bit field by value.
     pub fn plus_u16(self, value: u16) -> Sum {
         Sum(self.0 + u64::from(u16::from_ne_bytes(value.to_be_bytes())))
     }
 
-    /// Adds the IPv4 pseudo-header that UDP and TCP put before their own bytes (RFC 768, RFC 9293 §3.1).
+    /// Adds the IPv4 pseudo-header of UDP and TCP (RFC 768, RFC 9293 §3.1).
     pub fn plus_ipv4_pseudo_header(
         self,
         source: Ipv4Addr,
@@ -61,7 +61,7 @@ impl Sum {
         sum as u16
     }
 
-    /// The value of the checksum field: over bytes whose own checksum field is right, this is zero.
+    /// Value of the checksum field; zero over bytes that contain a correct checksum.
     pub fn finish(self) -> u16 {
         u16::from_be_bytes((!self.fold()).to_ne_bytes())
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 as it is written: 16-bit words, one at a time.
+    /// RFC 1071 literally: 16-bit words, one at a time.
     fn naive(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_by_pieces_is_the_sum_word_by_word(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 0usize..150) {
+        fn chunked_sum_equals_word_by_word_sum(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 0usize..150) {
             let cut = (cut * 2).min(bytes.len() & !1);
             let sum = Sum::new().plus(&bytes[..cut]).plus(&bytes[cut..]);
             prop_assert_eq!(sum.finish(), naive(&bytes));

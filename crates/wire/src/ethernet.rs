@@ -1,6 +1,6 @@
-//! Ethernet II frames (IEEE 802.3 §3.1) with at most one VLAN tag (IEEE 802.1Q §9.6), from the
-//! destination address to the last byte before the FCS. LLC frames (a length instead of a type) are
-//! only told apart by the value of the field; further tags (802.1ad) are part of the payload.
+//! Ethernet II frames (IEEE 802.3 §3.1) with at most one VLAN tag (IEEE 802.1Q §9.6), from the destination
+//! address to the last byte before the FCS. LLC frames, which have a length instead of a type, are
+//! recognisable only by that value; further tags (802.1ad) are part of the payload.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +14,10 @@ use crate::HeaderError;
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// All stations.
+    /// The broadcast address.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Whether the address names a group (multicast or broadcast): the first bit on the wire is 1.
+    /// Whether it is a group address (multicast or broadcast): the first bit on the wire is 1.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -30,7 +30,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// The text is not a MAC address.
+/// Error in a text that should be a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a MAC address; expected six bytes in hexadecimal such as \"52:54:00:12:34:56\"")]
 pub struct MacAddrError(String);
@@ -49,7 +49,7 @@ impl FromStr for MacAddr {
     }
 }
 
-doorbell_sim::spelt_as_text!(MacAddr, "an Ethernet address such as \"52:54:00:12:34:56\"", &[]);
+doorbell_sim::text_schema!(MacAddr, "an Ethernet address such as \"52:54:00:12:34:56\"", &[]);
 
 impl Serialize for MacAddr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for MacAddr {
     }
 }
 
-/// What an Ethernet frame carries (the IANA "EtherType" registry).
+/// Type of an Ethernet frame's payload (the IANA "EtherType" registry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtherType(pub u16);
 
@@ -80,9 +80,9 @@ impl EtherType {
     pub const IPV4: EtherType = EtherType(0x0800);
     /// ARP.
     pub const ARP: EtherType = EtherType(0x0806);
-    /// An 802.1Q tag: four bytes, then the frame's own type.
+    /// An 802.1Q tag: four bytes, followed by the frame's own type.
     pub const VLAN: EtherType = EtherType(0x8100);
-    /// A service tag (802.1ad), outside of an 802.1Q tag.
+    /// A service tag (802.1ad), before an 802.1Q tag.
     pub const SERVICE_VLAN: EtherType = EtherType(0x88a8);
     /// IPv6.
     pub const IPV6: EtherType = EtherType(0x86dd);
@@ -95,12 +95,12 @@ impl EtherType {
 pub struct VlanTag(pub u16);
 
 impl VlanTag {
-    /// The VLAN's number, 0 to 4095.
+    /// VLAN ID, 0 to 4095.
     pub const fn id(self) -> u16 {
         self.0 & 0xfff
     }
 
-    /// The priority, 0 to 7.
+    /// Priority, 0 to 7.
     pub const fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
@@ -113,7 +113,7 @@ pub struct Ethernet<T> {
 }
 
 impl<T: AsRef<[u8]>> Ethernet<T> {
-    /// A view of `bytes`, if they hold the addresses, the type, and the tag that the type announces.
+    /// A view of `bytes`, if they contain both addresses, the type and any tag.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = Ethernet { bytes };
         let length = view.bytes.as_ref().len();
@@ -142,12 +142,12 @@ impl<T: AsRef<[u8]>> Ethernet<T> {
         EthernetRepr::UNTAGGED_BYTES + if self.is_tagged() { EthernetRepr::TAG_BYTES } else { 0 }
     }
 
-    /// The address of the station that the frame is for.
+    /// Destination address.
     pub fn destination(&self) -> MacAddr {
         self.address(0)
     }
 
-    /// The address of the station that sent it.
+    /// Source address.
     pub fn source(&self) -> MacAddr {
         self.address(6)
     }
@@ -157,12 +157,12 @@ impl<T: AsRef<[u8]>> Ethernet<T> {
         self.is_tagged().then(|| VlanTag(self.u16_at(14)))
     }
 
-    /// What the payload is; behind the tag where there is one.
+    /// Type of the payload; after the tag if there is one.
     pub fn ethertype(&self) -> EtherType {
         EtherType(self.u16_at(self.header_len() - 2))
     }
 
-    /// Everything behind the header, padding included.
+    /// Everything after the header, padding included.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..]
     }
@@ -179,7 +179,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
         self.bytes.as_mut()[6..12].copy_from_slice(&address.0);
     }
 
-    /// Everything behind the header, to be written.
+    /// Everything after the header, writable.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let header = self.header_len();
         &mut self.bytes.as_mut()[header..]
@@ -189,13 +189,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
 /// An Ethernet header as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetRepr {
-    /// The station that the frame is for.
+    /// Destination address.
     pub destination: MacAddr,
-    /// The station that sends it.
+    /// Source address.
     pub source: MacAddr,
     /// The 802.1Q tag, if any.
     pub tag: Option<VlanTag>,
-    /// What the payload is.
+    /// Type of the payload.
     pub ethertype: EtherType,
 }
 
@@ -203,7 +203,7 @@ impl EthernetRepr {
     const UNTAGGED_BYTES: usize = 14;
     const TAG_BYTES: usize = 4;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Ethernet<T>) -> EthernetRepr {
         EthernetRepr {
             destination: view.destination(),
@@ -213,7 +213,7 @@ impl EthernetRepr {
         }
     }
 
-    /// Bytes that [`emit`](Self::emit) writes.
+    /// Number of bytes that [`emit`](Self::emit) writes.
     pub const fn header_len(&self) -> usize {
         Self::UNTAGGED_BYTES + if self.tag.is_some() { Self::TAG_BYTES } else { 0 }
     }
@@ -240,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_mac_address_parses_with_colons_or_dashes_and_nothing_else() {
+    fn mac_address_parses_with_colons_or_dashes_only() {
         let address = MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x5f]);
         assert_eq!("52:54:00:12:34:5F".parse(), Ok(address));
         assert_eq!("52-54-00-12-34-5f".parse(), Ok(address));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_moves_the_type_and_the_payload_by_four_bytes() {
+    fn vlan_tag_shifts_type_and_payload_by_four_bytes() {
         let mut bytes = [0u8; 24];
         let repr = EthernetRepr {
             destination: MacAddr::BROADCAST,
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!((view.tag().unwrap().id(), view.tag().unwrap().priority()), (100, 5));
         assert_eq!(view.payload().len(), 6);
         assert_eq!(EthernetRepr::parse(&view), repr);
-        assert!(Ethernet::new_checked(&bytes[..17]).is_err(), "the tag is cut");
+        assert!(Ethernet::new_checked(&bytes[..17]).is_err(), "the tag is truncated");
     }
 
     proptest! {

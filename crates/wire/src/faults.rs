@@ -1,9 +1,9 @@
-//! Fault injection on a link: frames that vanish, and bits that arrive inverted.
+//! Fault injection on a link: lost frames and bit errors.
 //!
-//! Bit errors are independent. A frame that has any gets a bad FCS, and one bit of what is stored is
-//! inverted so that a receiver told to keep bad frames sees one (the CRC finds every single-bit error, and
-//! the few errors that a CRC misses are not modelled). Decisions compare integers: probabilities are turned
-//! into 64-bit fixed point once, by operations that are exact or the same on every host.
+//! Bit errors are independent. A frame with any bit error gets a bad FCS, and one stored bit is inverted, for
+//! receivers that keep bad frames. The CRC detects every single-bit error; the few errors that a CRC misses
+//! are not modelled. Decisions compare integers: probabilities are converted once to 64-bit fixed point, with
+//! the same result on every host.
 
 use doorbell_sim::frame::Frame;
 use doorbell_sim::rng::Rng;
@@ -16,11 +16,11 @@ impl Chance {
     const ONE: u128 = 1 << 64;
 
     fn new(share: f64) -> Chance {
-        // A product with a power of two is exact; the conversion cuts off what is below 2^-64.
+        // Multiplying by a power of two is exact; the conversion truncates below 2^-64.
         Chance(((share * 18_446_744_073_709_551_616.0) as u128).min(Self::ONE))
     }
 
-    /// The probability that at least one of `count` independent tries hits.
+    /// The probability that at least one of `count` independent trials succeeds.
     fn of_any(self, count: u64) -> Chance {
         let (mut none, mut power, mut left) = (Self::ONE, Self::ONE - self.0, count);
         while left > 0 {
@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// The product of two numbers from 0 to 1 in units of 2^-64.
+/// Product of two numbers from 0 to 1 in units of 2^-64.
 fn multiply(a: u128, b: u128) -> u128 {
     if a == Chance::ONE {
         b
@@ -54,7 +54,7 @@ fn multiply(a: u128, b: u128) -> u128 {
 pub(crate) struct Faults {
     loss: Chance,
     bit_error: Chance,
-    /// The length in bits for which the chance of an error was computed last, and that chance.
+    /// The last frame length in bits and its error probability (a cache).
     frame_error: (u64, Chance),
     rng: Rng,
 }
@@ -77,12 +77,12 @@ impl Faults {
         self.rng = rng;
     }
 
-    /// Whether the next frame vanishes.
+    /// Draws whether the next frame is lost.
     pub(crate) fn lose(&mut self) -> bool {
         self.loss.0 != 0 && self.loss.draw(&mut self.rng)
     }
 
-    /// Lets bit errors happen to a frame of so many bits; says whether there were any.
+    /// Draws bit errors for a frame of `bits` bits; returns whether there was one.
     pub(crate) fn corrupt(&mut self, frame: &mut Frame, bits: u64) -> bool {
         if self.bit_error.0 == 0 {
             return false;
@@ -94,7 +94,7 @@ impl Faults {
             return false;
         }
         frame.fcs_bad = true;
-        // The error may fall into padding or FCS, which are not stored.
+        // The error may be in padding or FCS, which are not stored.
         let bit = self.rng.below(bits.max(1));
         if let Some(byte) = frame.bytes.get_mut((bit / 8) as usize) {
             *byte ^= 1 << (bit % 8);
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chance_of_any_error_follows_the_closed_form() {
+    fn frame_error_probability_matches_closed_form() {
         for (rate, bits) in [(1e-12, 512), (1e-9, 12_144), (1e-4, 512), (0.5, 3), (1e-3, 100_000)] {
             let chance = Chance::new(rate).of_any(bits).0 as f64 / Chance::ONE as f64;
             let expected = -f64::exp_m1(bits as f64 * f64::ln_1p(-rate));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_and_impossible_are_exact() {
+    fn probabilities_zero_and_one_are_exact() {
         let mut rng = Rng::stream(1, "faults");
         assert_eq!((Chance::new(0.0), Chance::new(1.0)), (Chance(0), Chance(Chance::ONE)));
         assert_eq!(Chance::new(1.0).of_any(7), Chance(Chance::ONE));

@@ -1,4 +1,4 @@
-//! IPv4 headers (RFC 791 §3.1). Options are stepped over, never written; fragments are not put together.
+//! IPv4 headers (RFC 791 §3.1). Options are skipped, never written; fragments are not reassembled.
 
 use std::net::Ipv4Addr;
 
@@ -12,8 +12,8 @@ pub struct Ipv4<T> {
 }
 
 impl<T: AsRef<[u8]>> Ipv4<T> {
-    /// A view of `bytes`, if they hold a version 4 header and as much as its length field says. What
-    /// follows the packet (Ethernet padding) is no part of it.
+    /// A view of `bytes`, if they contain a version 4 header and the length it announces. Bytes after the
+    /// packet (Ethernet padding) are excluded.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = Ipv4 { bytes };
         let length = view.bytes.as_ref().len();
@@ -45,42 +45,42 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         usize::from(self.bytes.as_ref()[0] & 0xf) * 4
     }
 
-    /// Bytes of the whole packet, as its header says.
+    /// Total length of the packet from its header.
     pub fn total_len(&self) -> u16 {
         self.u16_at(2)
     }
 
-    /// How many more routers may forward the packet.
+    /// Time to live.
     pub fn ttl(&self) -> u8 {
         self.bytes.as_ref()[8]
     }
 
-    /// The differentiated services code point.
+    /// Differentiated services code point.
     pub fn dscp(&self) -> u8 {
         self.bytes.as_ref()[1] >> 2
     }
 
-    /// The protocol number of the payload.
+    /// Protocol number of the payload.
     pub fn protocol(&self) -> u8 {
         self.bytes.as_ref()[9]
     }
 
-    /// The sender.
+    /// Source address.
     pub fn source(&self) -> Ipv4Addr {
         self.address(12)
     }
 
-    /// The receiver.
+    /// Destination address.
     pub fn destination(&self) -> Ipv4Addr {
         self.address(16)
     }
 
-    /// Whether the header's checksum is right.
+    /// Whether the header checksum is correct.
     pub fn checksum_is_right(&self) -> bool {
         Sum::new().plus(&self.bytes.as_ref()[..self.header_len()]).finish() == 0
     }
 
-    /// What the packet carries, without padding behind it.
+    /// The payload, without padding.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..usize::from(self.total_len())]
     }
@@ -89,15 +89,15 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
 /// An IPv4 header without options as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Repr {
-    /// The sender.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// The protocol number of the payload.
+    /// Protocol number of the payload.
     pub protocol: u8,
-    /// How many more routers may forward the packet.
+    /// Time to live.
     pub ttl: u8,
-    /// The differentiated services code point (RFC 2474 §3), 0 to 63.
+    /// Differentiated services code point (RFC 2474 §3), 0 to 63.
     pub dscp: u8,
     /// Bytes of the payload.
     pub payload_len: u16,
@@ -106,23 +106,23 @@ pub struct Ipv4Repr {
 impl Ipv4Repr {
     /// Bytes of a header without options.
     pub const HEADER_BYTES: usize = 20;
-    /// Where in the header the time to live stands.
+    /// Offset of the time to live.
     pub const TTL_AT: usize = 8;
-    /// Where in the header its checksum stands.
+    /// Offset of the header checksum.
     pub const CHECKSUM_AT: usize = 10;
-    /// Where in the header the sender's address stands.
+    /// Offset of the source address.
     pub const SOURCE_AT: usize = 12;
-    /// Where in the header the receiver's address stands.
+    /// Offset of the destination address.
     pub const DESTINATION_AT: usize = 16;
-    /// The protocol number of ICMP.
+    /// Protocol number of ICMP.
     pub const ICMP: u8 = 1;
-    /// The protocol number of UDP.
+    /// Protocol number of UDP.
     pub const UDP: u8 = 17;
-    /// Flags and fragment offset of a packet that is whole and must stay so. Such a packet needs no
-    /// identification (RFC 6864 §4.1).
+    /// Flags and fragment offset of an unfragmented packet with DF set, which needs no identification (RFC
+    /// 6864 §4.1).
     const DONT_FRAGMENT: u16 = 0x4000;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Ipv4<T>) -> Ipv4Repr {
         Ipv4Repr {
             source: view.source(),
@@ -171,19 +171,19 @@ mod tests {
     };
 
     #[test]
-    fn an_emitted_header_parses_back_and_its_checksum_is_right() {
+    fn emitted_header_parses_back_with_a_correct_checksum() {
         let mut bytes = [0xaau8; 60];
         REPR.emit(&mut bytes).unwrap();
         let view = Ipv4::new_checked(&bytes).unwrap();
         assert!(view.checksum_is_right());
         assert_eq!(Ipv4Repr::parse(&view), REPR);
-        assert_eq!(view.payload().len(), 26, "the padding is no part of the packet");
+        assert_eq!(view.payload().len(), 26, "padding is excluded");
         bytes[8] -= 1;
-        assert!(!Ipv4::new_checked(&bytes).unwrap().checksum_is_right(), "a router must mend the checksum");
+        assert!(!Ipv4::new_checked(&bytes).unwrap().checksum_is_right(), "a router must update the checksum");
     }
 
     #[test]
-    fn a_header_that_announces_more_than_there_is_is_refused() {
+    fn header_with_too_large_length_is_refused() {
         let mut bytes = [0u8; 46];
         REPR.emit(&mut bytes).unwrap();
         assert!(Ipv4::new_checked(&bytes[..46]).is_ok());

@@ -1,4 +1,4 @@
-//! IPv6 headers (RFC 8200 §3). Extension headers are part of the payload: none is written, and none stepped over.
+//! IPv6 headers (RFC 8200 §3). Extension headers are part of the payload: neither written nor skipped.
 
 use std::net::Ipv6Addr;
 
@@ -11,8 +11,8 @@ pub struct Ipv6<T> {
 }
 
 impl<T: AsRef<[u8]>> Ipv6<T> {
-    /// A view of `bytes`, if they hold a version 6 header and as much as its length field says. What follows the packet
-    /// (Ethernet padding) is no part of it.
+    /// A view of `bytes`, if they contain a version 6 header and the length it announces. Bytes after the
+    /// packet (Ethernet padding) are excluded.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = Ipv6 { bytes };
         let length = view.bytes.as_ref().len();
@@ -34,56 +34,56 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         Ipv6Addr::from(octets)
     }
 
-    /// The differentiated services code point (RFC 2474 §3).
+    /// Differentiated services code point (RFC 2474 §3).
     pub fn dscp(&self) -> u8 {
         let bytes = self.bytes.as_ref();
         (bytes[0] & 0xf) << 2 | bytes[1] >> 6
     }
 
-    /// Bytes behind the header, as it says.
+    /// Payload length from the header.
     pub fn payload_len(&self) -> u16 {
         u16::from_be_bytes([self.bytes.as_ref()[4], self.bytes.as_ref()[5]])
     }
 
-    /// The protocol number of the payload, or of the first extension header.
+    /// Protocol number of the payload or of the first extension header.
     pub fn next_header(&self) -> u8 {
         self.bytes.as_ref()[6]
     }
 
-    /// How many more routers may forward the packet.
+    /// Hop limit.
     pub fn hop_limit(&self) -> u8 {
         self.bytes.as_ref()[7]
     }
 
-    /// The sender.
+    /// Source address.
     pub fn source(&self) -> Ipv6Addr {
         self.address(Ipv6Repr::SOURCE_AT)
     }
 
-    /// The receiver.
+    /// Destination address.
     pub fn destination(&self) -> Ipv6Addr {
         self.address(Ipv6Repr::DESTINATION_AT)
     }
 
-    /// What the packet carries, without padding behind it.
+    /// The payload, without padding.
     pub fn payload(&self) -> &[u8] {
         let header = Ipv6Repr::HEADER_BYTES;
         &self.bytes.as_ref()[header..header + usize::from(self.payload_len())]
     }
 }
 
-/// An IPv6 header as values. The flow label is zero: none (RFC 6437 §2).
+/// An IPv6 header as values. The flow label is zero (RFC 6437 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Repr {
-    /// The sender.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// The protocol number of the payload.
+    /// Protocol number of the payload.
     pub next_header: u8,
-    /// How many more routers may forward the packet.
+    /// Hop limit.
     pub hop_limit: u8,
-    /// The differentiated services code point, 0 to 63.
+    /// Differentiated services code point, 0 to 63.
     pub dscp: u8,
     /// Bytes of the payload.
     pub payload_len: u16,
@@ -92,12 +92,12 @@ pub struct Ipv6Repr {
 impl Ipv6Repr {
     /// Bytes of the header.
     pub const HEADER_BYTES: usize = 40;
-    /// Where in the header the sender's address stands.
+    /// Offset of the source address.
     pub const SOURCE_AT: usize = 8;
-    /// Where in the header the receiver's address stands.
+    /// Offset of the destination address.
     pub const DESTINATION_AT: usize = 24;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Ipv6<T>) -> Ipv6Repr {
         Ipv6Repr {
             source: view.source(),
@@ -142,10 +142,10 @@ mod tests {
     };
 
     #[test]
-    fn a_header_reads_as_it_was_written_and_padding_is_no_part_of_it() {
+    fn header_round_trips_and_padding_is_excluded() {
         let mut bytes = [0xee; 50];
         REPR.emit(&mut bytes).unwrap();
-        // Traffic class 46 << 2 = 0xb8 between the version and the flow label.
+        // Traffic class 46 << 2 = 0xb8, between the version and the flow label.
         assert_eq!(bytes[..8], [0x6b, 0x80, 0, 0, 0, 3, 17, 64]);
         let view = Ipv6::new_checked(&bytes).unwrap();
         assert_eq!((Ipv6Repr::parse(&view), view.payload()), (REPR, [0xee; 3].as_slice()));

@@ -1,9 +1,8 @@
-//! The wire: what travels on it ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`] header views), the [`link`] that
-//! carries it, the [`pcap`] captures that record it, [`capture`] files of any program's that are read, and the [`flows`] that
-//! somebody sees who looks at its frames.
+//! The wire: header views ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`]), the [`link`]
+//! model, [`pcap`] writing, [`capture`] reading, and [`flows`] counters of observed frames.
 //!
-//! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and
-//! a *repr* (an owned struct with `parse` and `emit`).
+//! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and a *repr*
+//! (an owned struct with `parse` and `emit`).
 
 #![forbid(unsafe_code)]
 
@@ -21,11 +20,10 @@ pub mod udp;
 
 mod capture_links;
 mod faults;
-mod heard;
+mod wire_hash;
 
-pub use capture::{Capture, CaptureError, CapturedPacket, MadeHeader};
+pub use capture::{Capture, CaptureError, CapturedPacket, SyntheticHeader};
 pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
-pub use heard::Heard;
 pub use ipv4::{Ipv4, Ipv4Repr};
 pub use ipv6::{Ipv6, Ipv6Repr};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
@@ -33,20 +31,21 @@ pub use memcached::{MemcachedUdp, MemcachedUdpRepr};
 pub use pcap::{PcapError, PcapFile, PcapWriter};
 pub use tcp::{Tcp, TcpRepr};
 pub use udp::{Udp, UdpRepr};
+pub use wire_hash::WireHash;
 
-/// Why bytes are not the header that was expected.
+/// Error in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Fewer bytes than the header, or than its length field says.
-    #[error("the {header} header or what it announces is truncated")]
+    /// Fewer bytes than the header or than its length field announces.
+    #[error("the {header} header or its payload is truncated")]
     Truncated {
-        /// Which header.
+        /// Name of the header.
         header: &'static str,
     },
-    /// A version or length field with a value that the format forbids.
+    /// A version or length field with a forbidden value.
     #[error("the {header} header is malformed")]
     Malformed {
-        /// Which header.
+        /// Name of the header.
         header: &'static str,
     },
 }

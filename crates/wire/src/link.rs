@@ -1,13 +1,13 @@
-//! One direction of an Ethernet link: a serial resource with a rate, a latency and an overhead a frame.
+//! One direction of an Ethernet link: a serial resource with a rate, a latency and a per-frame overhead.
 //!
 //! Modelled: serialisation of preamble and start delimiter, frame, FCS and inter-frame gap
 //! (IEEE 802.3 §3.1.1, §4.4.2), propagation and PHY delay as one latency, and faults: loss and bit errors.
-//! Not modelled: line coding (the rate is the MAC's), auto-negotiation (the PHY's registers are the NIC's),
-//! collisions, and the tolerance of real clocks (±100 ppm).
+//! Not modelled: line coding (the rate is the MAC's), auto-negotiation (the PHY registers are part of the
+//! NIC), collisions, and clock tolerance (±100 ppm).
 //!
-//! Times are exact to the bit. The link knows when it is free as a rational number of picoseconds with the
-//! rate as denominator, and rounds up only what it tells others. A sender that comes at the rounded
-//! time goes on where the bits before really ended, so back-to-back frames never drift.
+//! Times are exact to the bit. The link keeps its free time as a rational number of picoseconds with the rate
+//! as denominator, and rounds up only the times it returns. A sender that waits for the rounded time
+//! continues at the exact end of the previous frame, so back-to-back frames never drift.
 
 use doorbell_sim::frame::Frame;
 use doorbell_sim::rng::Rng;
@@ -17,25 +17,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Faults;
-use crate::heard::Heard;
+use crate::wire_hash::WireHash;
 
-/// One direction of a link, as configuration files write it.
+/// Configuration of one direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Bits a second of the MAC (what a 10GBASE link calls 10 Gbps), 1kbps to 100Tbps.
+    /// MAC bit rate (10 Gbps for a 10GBASE link), 1kbps to 100Tbps.
     pub rate: BitsPerSec,
-    /// From the last bit's departure to its arrival, at most 100s.
+    /// Latency from the departure of the last bit to its arrival, at most 100s.
     pub latency: Ps,
-    /// Bytes of time a frame costs besides itself, at most 1024B. The default, 20, is the real one: 8 of preamble and start
-    /// delimiter before the frame, 12 of gap behind it. A smaller value is preamble first.
+    /// Per-frame overhead in byte times, at most 1024B. The default, 20, is that of Ethernet: 8 bytes of
+    /// preamble and start delimiter and 12 of inter-frame gap. The first 8 bytes of the value are preamble.
     pub overhead: Bytes,
-    /// Whether the four bytes of FCS, and the padding of short frames to 64 bytes with it, take time. Off,
-    /// with an overhead of 0, gives the links of simulators that charge only the bytes they store.
+    /// Whether the four bytes of FCS, and the padding of short frames to 64 bytes with FCS, take time. Off
+    /// with an overhead of 0 matches simulators that charge only the stored bytes.
     pub include_fcs: bool,
-    /// The share of frames that vanish, 0 to 1.
+    /// Probability that a frame is lost, 0 to 1.
     pub frame_loss: f64,
-    /// The share of bits that arrive inverted, 0 to 1. A frame with any arrives with a bad FCS.
+    /// Bit error probability, 0 to 1. A frame with a bit error arrives with a bad FCS.
     pub bit_error_rate: f64,
 }
 
@@ -52,24 +52,24 @@ impl Default for LinkConfig {
     }
 }
 
-/// What is wrong with a link's configuration.
+/// Error in a link's configuration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LinkConfigError {
-    /// A rate that no link has.
-    #[error("rate = \"{0}\" is out of range; a link's rate is from \"1kbps\" to \"100Tbps\"")]
+    /// Rate out of range.
+    #[error("rate = \"{0}\" is out of range; it must be from \"1kbps\" to \"100Tbps\"")]
     Rate(BitsPerSec),
-    /// A latency that would leave simulated time.
-    #[error("latency = \"{0}\" is out of range; a link's latency is at most \"100s\"")]
+    /// Latency out of range.
+    #[error("latency = \"{0}\" is out of range; it must be at most \"100s\"")]
     Latency(Ps),
-    /// More overhead than any frame has.
-    #[error("overhead = \"{0}\" is out of range; a link's overhead is at most \"1024B\"")]
+    /// Overhead out of range.
+    #[error("overhead = \"{0}\" is out of range; it must be at most \"1024B\"")]
     Overhead(Bytes),
-    /// Not a share.
-    #[error("{field} = {value} is not a share; it must be from 0 to 1")]
+    /// Probability out of range.
+    #[error("{field} = {value} is out of range; it must be from 0 to 1")]
     Share {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: f64,
     },
 }
@@ -97,18 +97,18 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// Bytes of the frame itself that take time, for one whose length without FCS is `frame_len`.
+    /// Bytes of a frame that take time, without overhead; `frame_len` excludes the FCS.
     pub fn charged_bytes(&self, frame_len: usize) -> u64 {
         if self.include_fcs { frame_bytes_l2(frame_len) } else { frame_len as u64 }
     }
 
-    /// Bytes of time that a frame takes on this link, overhead included.
+    /// Byte times of a frame on this link, overhead included.
     pub fn wire_bytes(&self, frame_len: usize) -> u64 {
         self.charged_bytes(frame_len) + self.overhead.0
     }
 
-    /// The most frames of this length (without FCS) that this link carries in a second, as a fraction
-    /// (numerator, denominator).
+    /// Maximum frame rate at this length (without FCS) in frames per second, as a fraction (numerator,
+    /// denominator).
     pub fn frames_per_second(&self, frame_len: usize) -> (u64, u64) {
         (self.rate.0, 8 * self.wire_bytes(frame_len))
     }
@@ -118,45 +118,45 @@ impl LinkConfig {
     }
 }
 
-/// A frame's bytes as layer 2 counts them: with FCS, and 64 at least.
+/// Layer 2 length of a frame: with FCS, and at least 64 bytes.
 fn frame_bytes_l2(frame_len: usize) -> u64 {
     (frame_len + Frame::FCS_BYTES).max(Frame::MIN_BYTES_WITH_FCS) as u64
 }
 
 doorbell_sim::stats! {
-    /// What one direction of a link has carried.
+    /// Counters of one direction of a link.
     pub struct LinkStats {
-        /// Frames sent into the link, those lost to faults included.
+        /// Frames sent into the link, including those lost by fault injection.
         frames,
         /// Their bytes at layer 2: with FCS, short frames padded to 64.
         bytes_l2,
         /// Their bytes at layer 1: as charged, with preamble and gap.
         bytes_l1,
-        /// Picoseconds in which the link was busy, gaps included.
+        /// Picoseconds during which the link was busy, gaps included.
         busy_ps,
-        /// Frames that vanished (fault injection).
+        /// Frames lost (fault injection).
         lost,
         /// Frames that arrive with a bad FCS because of bit errors (fault injection).
         corrupted,
     }
 }
 
-/// When a frame left and arrives. Times are rounded up to the picosecond.
+/// Departure and arrival of a frame. Times are rounded up to the picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// The first bit of the preamble leaves.
     pub start: Ps,
     /// The last bit of the frame (of its FCS) leaves.
     pub last_bit_left: Ps,
-    /// The gap is over: the next frame may start.
+    /// End of the gap: the next frame may start.
     pub free_at: Ps,
-    /// The last bit arrives at the far end; only then the frame is whole and can be taken.
+    /// The last bit arrives at the far end, which can then use the frame.
     pub arrives_at: Ps,
     /// The frame does not arrive (fault injection).
     pub lost: bool,
 }
 
-/// A point in time as `ps + part / rate`, with `part < rate`.
+/// A point in time, `ps + part / rate`, with `part < rate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Exact {
     ps: u64,
@@ -164,10 +164,10 @@ struct Exact {
 }
 
 impl Exact {
-    /// The point `bytes` later at `rate`.
+    /// The time after `bytes` bytes at `rate`.
     fn after_bytes(self, bytes: u64, rate: u64) -> Exact {
         let span = u128::from(bytes) * 8 * u128::from(Ps::PER_SECOND);
-        // Frames shorter than 2 MB take the cheap division.
+        // Frames shorter than 2 MB use the cheap division.
         let (whole, rest) = match u64::try_from(span) {
             Ok(span) => (span / rate, span % rate),
             Err(_) => ((span / u128::from(rate)) as u64, (span % u128::from(rate)) as u64),
@@ -188,14 +188,14 @@ pub struct Link {
     config: LinkConfig,
     free: Exact,
     faults: Faults,
-    /// No faults happen now.
-    spared: bool,
+    /// Fault injection is switched off.
+    faults_disabled: bool,
     stats: LinkStats,
-    /// What went over it, if somebody wants to know. An observer.
-    heard: Option<Heard>,
+    /// Hash of the frames carried, if enabled. An observer.
+    hash: Option<WireHash>,
 }
 
-/// What a snapshot keeps of a [`Link`].
+/// Saved state of a [`Link`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
     rate: u64,
@@ -205,64 +205,64 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// The version to save this state under.
+    /// Version of this state.
     pub const VERSION: u32 = 1;
 }
 
 impl Link {
-    /// An idle link. `rng` is the stream from which its faults are drawn.
+    /// Creates an idle link. `rng` is the random stream of its faults.
     pub fn new(config: LinkConfig, rng: Rng) -> Result<Link, LinkConfigError> {
         config.validate()?;
         let faults = Faults::new(config.frame_loss, config.bit_error_rate, rng);
         let (free, stats) = (Exact::default(), LinkStats::default());
-        Ok(Link { config, free, faults, spared: false, stats, heard: None })
+        Ok(Link { config, free, faults, faults_disabled: false, stats, hash: None })
     }
 
-    /// The configuration that the link was made with.
+    /// The link's configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Whether frames may be lost or damaged on it.
+    /// Whether frames may be lost or damaged.
     pub fn may_fail(&self) -> bool {
-        self.faults.are_possible() && !self.spared
+        self.faults.are_possible() && !self.faults_disabled
     }
 
-    /// Whether it has no faults from now on: while what is measured later is prepared. A snapshot does not keep it.
-    pub fn spare(&mut self, spared: bool) {
-        self.spared = spared;
+    /// Switches fault injection off or on, for phases that prepare a measurement. Not saved in snapshots.
+    pub fn disable_faults(&mut self, faults_disabled: bool) {
+        self.faults_disabled = faults_disabled;
     }
 
-    /// What the link has carried so far.
+    /// Counters so far.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// Begins to take in what goes over the link. An observer.
-    pub fn hear(&mut self) {
-        self.heard = Some(Heard::default());
+    /// Starts hashing the frames carried. An observer.
+    pub fn start_hash(&mut self) {
+        self.hash = Some(WireHash::default());
     }
 
-    /// What went over the link since [`hear`](Self::hear).
-    pub fn heard(&self) -> Option<Heard> {
-        self.heard
+    /// Hash of the frames carried since [`start_hash`](Self::start_hash).
+    pub fn wire_hash(&self) -> Option<WireHash> {
+        self.hash
     }
 
-    /// When another frame may start.
+    /// When the next frame may start.
     pub fn free_at(&self) -> Ps {
         self.free.rounded_up()
     }
 
-    /// For how many picoseconds it was busy until a moment that lies not before the last call of [`send`](Self::send): of frames that
-    /// are still leaving then, or begin later, without the time behind it.
+    /// Busy picoseconds up to `at`, which must not be before the last call of [`send`](Self::send). The part
+    /// of booked frames after `at` is excluded.
     pub fn busy_until(&self, at: Ps) -> u64 {
         self.stats.busy_ps.saturating_sub(self.free_at().saturating_sub(at).0)
     }
 
-    /// Books the link for a frame of `frame_len` bytes without FCS, from `now` or as soon after as it is
-    /// free. No faults are drawn.
+    /// Books the link for a frame of `frame_len` bytes without FCS, from `now` or when it is free. Draws no
+    /// faults.
     pub fn send(&mut self, now: Ps, frame_len: usize) -> Sent {
-        // A sender that waited for the rounded time is not late: it goes on at the bit before.
+        // A sender that waited for the rounded time continues at the exact time.
         let start = if now > self.free_at() { Exact { ps: now.0, part: 0 } } else { self.free };
         let (rate, preamble) = (self.config.rate.0, self.config.preamble_bytes());
         let last = start.after_bytes(preamble + self.config.charged_bytes(frame_len), rate);
@@ -282,8 +282,8 @@ impl Link {
         sent
     }
 
-    /// Sends a frame: books the link and lets faults, if configured, lose the frame or invert one of its
-    /// bits. A frame whose FCS is bad already stays so.
+    /// Books the link for a frame, and may lose it or invert one of its bits by fault injection. A bad FCS
+    /// stays bad.
     pub fn transmit(&mut self, now: Ps, frame: &mut Frame) -> Sent {
         let mut sent = self.send(now, frame.bytes.len());
         if self.may_fail() {
@@ -293,23 +293,23 @@ impl Link {
             self.stats.lost += u64::from(sent.lost);
             self.stats.corrupted += u64::from(corrupted);
         }
-        if let Some(heard) = &mut self.heard {
-            heard.take(&sent, frame);
+        if let Some(hash) = &mut self.hash {
+            hash.take(&sent, frame);
         }
         sent
     }
 
-    /// The stream from which its faults are drawn.
+    /// The random stream of its faults.
     pub fn fault_stream(&self) -> &Rng {
         self.faults.rng()
     }
 
-    /// Draws its faults from another stream from now on.
+    /// Replaces the random stream of its faults.
     pub fn set_fault_stream(&mut self, stream: Rng) {
         self.faults.set_rng(stream);
     }
 
-    /// The link's state for a snapshot.
+    /// Returns the state to save.
     pub fn save(&self) -> LinkState {
         LinkState {
             rate: self.config.rate.0,
@@ -319,10 +319,10 @@ impl Link {
         }
     }
 
-    /// Takes up a saved state. A link whose rate has changed since is busy until the same picosecond.
+    /// Restores a saved state. If the rate has changed, the link is busy until the same picosecond.
     pub fn restore(&mut self, state: LinkState) -> Result<(), SnapshotError> {
         if state.rate == 0 || state.free.part >= state.rate || state.free.ps > u64::MAX / 4 {
-            let problem = "a link's time is impossible or not a fraction of its rate".to_owned();
+            let problem = "the link's time is out of range or not a fraction of its rate".to_owned();
             return Err(SnapshotError::Inconsistent { name: "link".to_owned(), problem });
         }
         self.free = if state.rate == self.config.rate.0 {

@@ -7,7 +7,7 @@ fn link(rate: &str) -> Link {
     Link::new(config, Rng::stream(1, "link")).unwrap()
 }
 
-/// Sends `frames` back to back, each when the link says it is free, and returns when it is free then.
+/// Sends `frames` frames back to back; returns when the link is free.
 fn back_to_back(link: &mut Link, frames: u64, frame_len: usize) -> Ps {
     let mut now = Ps::ZERO;
     for _ in 0..frames {
@@ -24,7 +24,7 @@ fn a_64_byte_frame_takes_6720_ps_at_100_gbps_and_ten_times_that_at_10() {
 }
 
 #[test]
-fn each_time_of_a_frame_stands_where_its_bits_say() {
+fn times_of_a_frame_follow_from_its_bits() {
     let config = LinkConfig {
         rate: BitsPerSec(10_000_000_000),
         latency: "200us".parse().unwrap(),
@@ -32,7 +32,7 @@ fn each_time_of_a_frame_stands_where_its_bits_say() {
     };
     let mut link = Link::new(config, Rng::stream(1, "link")).unwrap();
     let first = link.send(Ps(1_000), 60);
-    // 0.8 ns a byte: 8 of preamble and 64 of frame, then 12 of gap.
+    // 0.8 ns per byte: 8 of preamble and 64 of frame, then 12 of gap.
     assert_eq!(first.start, Ps(1_000));
     assert_eq!(first.last_bit_left, Ps(1_000 + 57_600));
     assert_eq!(first.free_at, Ps(1_000 + 67_200));
@@ -44,7 +44,7 @@ fn each_time_of_a_frame_stands_where_its_bits_say() {
 }
 
 #[test]
-fn the_line_rates_are_those_of_rfc_2544() {
+fn line_rates_match_rfc_2544() {
     let expected = [
         (64, 14.881),
         (128, 8.446),
@@ -68,8 +68,8 @@ fn the_line_rates_are_those_of_rfc_2544() {
 }
 
 #[test]
-fn an_odd_rate_does_not_drift() {
-    // 672 bits at 7.3 Gbps are 92054.79… ps: a rounded period would be 2 ms off after 10^10 frames.
+fn odd_rate_does_not_drift() {
+    // 672 bits at 7.3 Gbps are 92054.79… ps; a rounded period would be off by 2 ms after 10^10 frames.
     let rate = 7_300_000_000u64;
     let mut link = link("7.3Gbps");
     let frames = 2_000_000u64;
@@ -79,8 +79,8 @@ fn an_odd_rate_does_not_drift() {
 }
 
 #[test]
-fn a_billion_frames_later_the_line_stands_where_the_closed_form_says() {
-    // The sum of a frame's exact span is computed by doubling: 10^9 frames without sending each.
+fn a_billion_frames_end_at_the_closed_form_time() {
+    // Sums the exact frame time by doubling: 10^9 frames without sending each.
     for rate in [7_300_000_000u64, 99_999_999_977, 10_000_000_000, 1_000_003] {
         let bytes = 84u64;
         let (mut total, mut step, mut left) =
@@ -104,7 +104,7 @@ fn a_billion_frames_later_the_line_stands_where_the_closed_form_says() {
 }
 
 #[test]
-fn short_frames_are_charged_as_64_bytes_and_long_ones_with_their_fcs() {
+fn short_frames_are_charged_as_64_bytes_and_others_with_fcs() {
     assert_eq!(back_to_back(&mut link("100Gbps"), 1, 14), Ps(6_720));
     assert_eq!(back_to_back(&mut link("100Gbps"), 1, 61), Ps(6_800));
     let mut link = link("100Gbps");
@@ -113,7 +113,7 @@ fn short_frames_are_charged_as_64_bytes_and_long_ones_with_their_fcs() {
 }
 
 #[test]
-fn a_link_can_charge_the_stored_bytes_only() {
+fn link_can_charge_stored_bytes_only() {
     let config = LinkConfig {
         overhead: Bytes(0),
         include_fcs: false,
@@ -127,7 +127,7 @@ fn a_link_can_charge_the_stored_bytes_only() {
 }
 
 #[test]
-fn faults_happen_as_often_as_configured_and_are_counted() {
+fn fault_rates_match_the_configuration_and_are_counted() {
     let config = LinkConfig { frame_loss: 0.1, bit_error_rate: 1e-4, ..LinkConfig::default() };
     let mut link = Link::new(config, Rng::stream(3, "link")).unwrap();
     let (mut lost, mut bad, mut changed) = (0u64, 0u64, 0u64);
@@ -149,20 +149,20 @@ fn faults_happen_as_often_as_configured_and_are_counted() {
 }
 
 #[test]
-fn a_link_that_is_spared_has_no_faults_until_it_is_not() {
+fn disabled_faults_do_not_happen_until_enabled_again() {
     let mut link =
         Link::new(LinkConfig { frame_loss: 1.0, ..LinkConfig::default() }, Rng::stream(3, "link")).unwrap();
     let before = link.save().rng;
-    let lost = [true, false].map(|spared| {
-        link.spare(spared);
+    let lost = [true, false].map(|disabled| {
+        link.disable_faults(disabled);
         link.transmit(Ps::ZERO, &mut Frame::new(vec![0; 60])).lost
     });
     assert_eq!((lost, link.stats().lost), ([false, true], 1));
-    assert_ne!(link.save().rng, before, "only what may fail draws");
+    assert_ne!(link.save().rng, before, "draws only while faults are enabled");
 }
 
 #[test]
-fn a_link_without_faults_draws_nothing() {
+fn link_without_faults_draws_no_random_numbers() {
     let mut link = link("10Gbps");
     let before = link.save().rng;
     let mut frame = Frame::new(vec![0; 60]);
@@ -171,7 +171,7 @@ fn a_link_without_faults_draws_nothing() {
 }
 
 #[test]
-fn a_configuration_reads_units_and_refuses_what_it_does_not_know() {
+fn configuration_with_units_round_trips_and_unknown_keys_are_refused() {
     let config: LinkConfig = toml::from_str("rate = \"100Gbps\"\nlatency = \"200us\"").unwrap();
     assert_eq!(config, LinkConfig { latency: Ps::from_us(200), ..LinkConfig::default() });
     let again: LinkConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
@@ -181,7 +181,7 @@ fn a_configuration_reads_units_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn values_out_of_range_are_refused_by_name() {
+fn errors_name_out_of_range_values() {
     let default = LinkConfig::default;
     for (config, name) in [
         (LinkConfig { rate: BitsPerSec(0), ..default() }, "rate"),
@@ -196,14 +196,14 @@ fn values_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn a_state_that_no_link_can_have_is_refused() {
+fn invalid_state_is_refused() {
     let mut link = link("10Gbps");
     let state = LinkState { free: Exact { ps: 0, part: 10_000_000_000 }, ..link.save() };
     assert!(link.restore(state).unwrap_err().to_string().contains("link"));
 }
 
 #[test]
-fn the_saved_form_changes_only_with_its_version() {
+fn saved_state_encoding_changes_only_with_its_version() {
     let mut link = link("7.3Gbps");
     link.send(Ps(5), 60);
     let bytes = postcard::to_stdvec(&link.save()).unwrap();
@@ -214,7 +214,7 @@ fn the_saved_form_changes_only_with_its_version() {
 }
 
 #[test]
-fn a_restored_link_of_another_rate_is_busy_until_the_same_time() {
+fn link_restored_with_another_rate_is_busy_until_the_same_time() {
     let mut slow = link("7.3Gbps");
     slow.send(Ps::ZERO, 60);
     let mut fast = link("100Gbps");
@@ -225,7 +225,7 @@ fn a_restored_link_of_another_rate_is_busy_until_the_same_time() {
 
 proptest! {
     #[test]
-    fn frames_never_overlap_and_never_leave_before_they_are_sent(
+    fn frames_do_not_overlap_or_leave_early(
         rate in 1_000_000u64..400_000_000_000,
         sends in prop::collection::vec((0u64..2_000_000, 14usize..9_000), 1..60),
     ) {
@@ -238,7 +238,7 @@ proptest! {
             prop_assert_eq!(sent.start, now.max(free));
             let bits = 8 * u128::from(link.config.wire_bytes(len));
             busy_bits += bits;
-            // Exact to the picosecond, wherever in the bit grid the frame began.
+            // Exact to the picosecond, at any offset in the bit grid.
             let span = u128::from((sent.free_at - sent.start).0);
             let exact = bits * 1_000_000_000_000 / u128::from(rate);
             prop_assert!((exact..=exact + 1).contains(&span), "{} for {}", span, exact);
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn a_restored_link_goes_on_as_the_original(
+    fn restored_link_continues_as_the_original(
         sends in prop::collection::vec((0u64..200_000, 60usize..1514), 2..40),
         cut in 0usize..40,
     ) {

@@ -1,6 +1,6 @@
-//! The frame header of memcached over UDP (memcached's protocol.txt, "UDP protocol"): eight bytes before the text of
-//! each datagram, both ways. The request id is the client's and comes back in every datagram of the answer, which
-//! are numbered from 0; the last two bytes are reserved and zero.
+//! The frame header of memcached over UDP (memcached's protocol.txt, "UDP protocol"): eight bytes before the
+//! text of each datagram, in both directions. The client chooses the request ID, which is repeated in every
+//! datagram of the reply. Datagrams are numbered from 0; the last two bytes are reserved and zero.
 
 use crate::HeaderError;
 
@@ -11,7 +11,7 @@ pub struct MemcachedUdp<T> {
 }
 
 impl<T: AsRef<[u8]>> MemcachedUdp<T> {
-    /// A view of `bytes`, if they hold the header and its datagram number makes sense.
+    /// A view of `bytes`, if they contain a valid header.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = MemcachedUdp { bytes };
         if view.bytes.as_ref().len() < MemcachedUdpRepr::HEADER_BYTES {
@@ -27,17 +27,17 @@ impl<T: AsRef<[u8]>> MemcachedUdp<T> {
         u16::from_be_bytes([self.bytes.as_ref()[at], self.bytes.as_ref()[at + 1]])
     }
 
-    /// The number that the client gave its request.
+    /// Request ID, chosen by the client.
     pub fn request_id(&self) -> u16 {
         self.u16_at(0)
     }
 
-    /// Which of the message's datagrams this is, from 0.
+    /// Number of this datagram in its message, from 0.
     pub fn sequence(&self) -> u16 {
         self.u16_at(2)
     }
 
-    /// How many datagrams the message has.
+    /// Number of datagrams in the message.
     pub fn datagrams(&self) -> u16 {
         self.u16_at(4)
     }
@@ -51,11 +51,11 @@ impl<T: AsRef<[u8]>> MemcachedUdp<T> {
 /// The header as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemcachedUdpRepr {
-    /// The number that the client gives its request.
+    /// Request ID, chosen by the client.
     pub request_id: u16,
-    /// Which of the message's datagrams this is, from 0.
+    /// Number of this datagram in its message, from 0.
     pub sequence: u16,
-    /// How many datagrams the message has.
+    /// Number of datagrams in the message.
     pub datagrams: u16,
 }
 
@@ -63,7 +63,7 @@ impl MemcachedUdpRepr {
     /// Bytes of the header.
     pub const HEADER_BYTES: usize = 8;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &MemcachedUdp<T>) -> MemcachedUdpRepr {
         MemcachedUdpRepr {
             request_id: view.request_id(),
@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_header_is_four_numbers_in_network_order() {
+    fn header_is_four_big_endian_numbers() {
         let bytes = [0x12, 0x34, 0, 1, 0, 3, 0, 0, b'E', b'N', b'D'];
         let view = MemcachedUdp::new_checked(&bytes).unwrap();
         let repr = MemcachedUdpRepr { request_id: 0x1234, sequence: 1, datagrams: 3 };
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_beyond_the_last_and_a_reserved_bit_are_refused() {
+    fn invalid_datagram_number_or_reserved_bits_are_refused() {
         for wrong in [[0, 1, 0, 1, 0, 1, 0, 0], [0, 1, 0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 1, 0, 1]] {
             assert!(matches!(MemcachedUdp::new_checked(wrong), Err(HeaderError::Malformed { .. })));
         }
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back_and_no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn header_round_trips_and_any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
             if let Ok(view) = MemcachedUdp::new_checked(&bytes[..]) {
                 let mut written = [0; 8];
                 MemcachedUdpRepr::parse(&view).emit(&mut written).unwrap();

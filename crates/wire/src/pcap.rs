@@ -1,10 +1,10 @@
-//! Captures: the classic libpcap file format with nanosecond stamps (magic 0xa1b23c4d, link type
-//! Ethernet; draft-ietf-opsawg-pcap). Frames are stored without FCS, as capture programs store them, so a
-//! frame with a bad FCS looks like any other; stamps are cut to the nanosecond below.
+//! Writer of captures: the classic libpcap file format with nanosecond timestamps (magic 0xa1b23c4d, link
+//! type Ethernet; draft-ietf-opsawg-pcap). Frames are stored without FCS, as usual, so a bad FCS is not
+//! visible; timestamps are rounded down to a nanosecond.
 //!
-//! Writing never fails where a frame is recorded: the first error of the host is kept, nothing is written after
-//! it, and [`PcapWriter::finish`] reports it. Records reach the file in whole blocks; a file that an
-//! error cut inside a record is shortened to the last whole one.
+//! Recording a frame never fails: the first host error is kept, nothing is written after it, and
+//! [`PcapWriter::finish`] reports it. Records are written in large blocks; a file truncated by an error is
+//! shortened to the last whole record.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,29 +17,29 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const LINKTYPE_ETHERNET: u32 = 1;
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
-/// How much is gathered before it is written.
+/// Size at which a block is written.
 const BLOCK_BYTES: usize = 1 << 18;
-/// More than any frame: nothing is cut.
+/// Snap length larger than any frame, so no frame is truncated.
 pub const WHOLE_FRAMES: u32 = 1 << 18;
 
-/// A capture could not be written to its end.
+/// A capture that could not be written completely.
 #[derive(Debug, thiserror::Error)]
 #[error("the capture{} is incomplete, it ends after {frames_written} frames: {source}", path.as_ref().map_or(String::new(), |p| format!(" {}", p.display())))]
 pub struct PcapError {
-    /// The file, where it is one.
+    /// Path, if it is a file.
     pub path: Option<PathBuf>,
-    /// Frames that are in it whole.
+    /// Number of frames that were written completely.
     pub frames_written: u64,
-    /// What the host said.
+    /// Error of the host.
     pub source: io::Error,
 }
 
-/// Writes a capture to anything that takes bytes.
+/// Writes a capture to any byte sink.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     out: W,
     snap_len: u32,
-    /// Whole records (and, at first, the file header) that are not written yet.
+    /// Whole records (and initially the file header) that are not written yet.
     block: Vec<u8>,
     frames_in_block: u64,
     frames_written: u64,
@@ -49,14 +49,14 @@ pub struct PcapWriter<W: Write> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// A capture that keeps at most `snap_len` bytes of each frame.
+    /// Creates a capture with at most `snap_len` bytes of each frame.
     pub fn new(out: W, snap_len: u32) -> PcapWriter<W> {
         let mut block = Vec::with_capacity(BLOCK_BYTES + 2048);
         block.extend_from_slice(&MAGIC_NANOSECONDS.to_le_bytes());
         for half in [2u16, 4] {
             block.extend_from_slice(&half.to_le_bytes());
         }
-        // Time zone and accuracy are zero in every file.
+        // Time zone and accuracy are always zero.
         for word in [0, 0, snap_len, LINKTYPE_ETHERNET] {
             block.extend_from_slice(&word.to_le_bytes());
         }
@@ -71,7 +71,7 @@ impl<W: Write> PcapWriter<W> {
         }
     }
 
-    /// Records a frame that was seen at `at`.
+    /// Records a frame observed at `at`.
     pub fn record(&mut self, at: Ps, frame: &Frame) {
         if self.error.is_some() {
             return;
@@ -88,7 +88,7 @@ impl<W: Write> PcapWriter<W> {
         }
     }
 
-    /// Writes what is gathered, so that the file is whole up to here.
+    /// Writes pending records, so that the file is complete up to here.
     pub fn flush(&mut self) {
         self.write_block();
         if self.error.is_none()
@@ -98,13 +98,13 @@ impl<W: Write> PcapWriter<W> {
         }
     }
 
-    /// Writes the rest. Says how many frames the capture has, or what went wrong.
+    /// Writes the remaining records. Returns the number of frames in the capture, or the first error.
     pub fn finish(&mut self) -> Result<u64, PcapError> {
         self.flush();
         match self.error.take() {
             None => Ok(self.frames_written),
             Some(source) => {
-                // Nothing may follow the place of the error, and asking again must not say that all is well.
+                // Keep the error, so that nothing is written after it and a second call fails as well.
                 self.error = Some(io::Error::new(source.kind(), source.to_string()));
                 Err(PcapError { path: None, frames_written: self.frames_written, source })
             }
@@ -131,7 +131,7 @@ impl<W: Write> PcapWriter<W> {
         self.frames_in_block = 0;
     }
 
-    /// Finds the last record of the block that lies within its first `done` bytes.
+    /// Counts the whole records within the first `done` bytes of the block.
     fn count_whole_records(&mut self, done: usize) {
         let mut at = if self.whole_bytes == 0 { FILE_HEADER_BYTES } else { 0 };
         if at > done {
@@ -150,7 +150,7 @@ impl<W: Write> PcapWriter<W> {
     }
 }
 
-/// A capture in a file. Dropping it writes what is gathered; only [`finish`](PcapFile::finish) tells of errors.
+/// A capture in a file. Dropping it writes pending records; only [`finish`](PcapFile::finish) reports errors.
 #[derive(Debug)]
 pub struct PcapFile {
     path: PathBuf,
@@ -159,7 +159,7 @@ pub struct PcapFile {
 }
 
 impl PcapFile {
-    /// Creates (or empties) the file.
+    /// Creates or truncates the file.
     pub fn create(path: &Path, snap_len: u32) -> Result<PcapFile, PcapError> {
         let file = File::create(path).map_err(|source| PcapError {
             path: Some(path.to_owned()),
@@ -169,18 +169,18 @@ impl PcapFile {
         Ok(PcapFile { path: path.to_owned(), writer: PcapWriter::new(file, snap_len), finished: false })
     }
 
-    /// Records a frame that was seen at `at`.
+    /// Records a frame observed at `at`.
     pub fn record(&mut self, at: Ps, frame: &Frame) {
         self.writer.record(at, frame);
     }
 
-    /// Writes what is gathered, so that the file is whole up to here.
+    /// Writes pending records, so that the file is complete up to here.
     pub fn flush(&mut self) {
         self.writer.flush();
     }
 
-    /// Writes the rest. Says how many frames the capture has, or what went wrong; then the file ends with
-    /// its last whole record.
+    /// Writes the remaining records. Returns the number of frames in the capture, or the first error; the
+    /// file then ends with its last whole record.
     pub fn finish(mut self) -> Result<u64, PcapError> {
         self.close()
     }
@@ -188,7 +188,7 @@ impl PcapFile {
     fn close(&mut self) -> Result<u64, PcapError> {
         self.finished = true;
         self.writer.finish().map_err(|mut error| {
-            // If even this fails there is nothing left to do, and the first error says why.
+            // If this fails as well, the first error is still the one to report.
             let _ = self.writer.out.set_len(self.writer.whole_bytes);
             error.path = Some(self.path.clone());
             error

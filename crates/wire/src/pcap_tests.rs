@@ -2,7 +2,7 @@ use super::*;
 use pcap_parser::{PcapBlockOwned, PcapError as ReadError, create_reader};
 use proptest::prelude::*;
 
-/// What another program's reader sees: nanoseconds, stored bytes, original length.
+/// Records as an independent reader returns them: nanoseconds, stored bytes, original length.
 fn read_back(bytes: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
     let mut reader = create_reader(1 << 20, bytes).unwrap();
     let mut records = Vec::new();
@@ -30,7 +30,7 @@ fn read_back(bytes: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
     }
 }
 
-/// A host whose disk is full after so many bytes, and which takes at most seven at a time.
+/// A sink whose disk is full after `room` bytes, and which accepts at most seven bytes per call.
 struct FullAfter {
     bytes: Vec<u8>,
     room: usize,
@@ -51,7 +51,7 @@ impl Write for FullAfter {
 }
 
 #[test]
-fn a_full_disk_is_told_of_at_the_end_with_what_is_whole() {
+fn full_disk_is_reported_at_the_end_with_the_whole_frames() {
     // Header 24, records 16 + 60 each: 200 bytes hold two frames and 24 bytes of the third.
     let mut writer = PcapWriter::new(FullAfter { bytes: Vec::new(), room: 200 }, WHOLE_FRAMES);
     for i in 0..5 {
@@ -61,12 +61,12 @@ fn a_full_disk_is_told_of_at_the_end_with_what_is_whole() {
     assert_eq!((error.frames_written, writer.whole_bytes), (2, 24 + 2 * 76));
     assert!(error.to_string().contains("after 2 frames") && error.to_string().contains("space"), "{error}");
     writer.record(Ps::from_us(9), &Frame::new(vec![9; 60]));
-    assert!(writer.finish().is_err(), "an error is not forgotten");
+    assert!(writer.finish().is_err(), "the error persists");
     assert_eq!(read_back(&writer.out.bytes[..writer.whole_bytes as usize]).len(), 2);
 }
 
 #[test]
-fn an_error_inside_the_file_header_leaves_nothing_whole() {
+fn error_in_the_file_header_leaves_no_whole_frames() {
     let mut writer = PcapWriter::new(FullAfter { bytes: Vec::new(), room: 10 }, WHOLE_FRAMES);
     writer.record(Ps::ZERO, &Frame::new(vec![0; 60]));
     assert_eq!(writer.finish().unwrap_err().frames_written, 0);
@@ -74,7 +74,7 @@ fn an_error_inside_the_file_header_leaves_nothing_whole() {
 }
 
 #[test]
-fn a_file_is_whole_when_dropped_and_cut_to_whole_records_after_an_error() {
+fn dropped_file_is_complete_and_failed_file_is_cut_to_whole_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wire.pcap");
     let mut file = PcapFile::create(&path, WHOLE_FRAMES).unwrap();
@@ -85,7 +85,7 @@ fn a_file_is_whole_when_dropped_and_cut_to_whole_records_after_an_error() {
     let mut file = PcapFile::create(&path, WHOLE_FRAMES).unwrap();
     file.record(Ps::from_us(3), &Frame::new(vec![1; 60]));
     file.flush();
-    // As if the host had failed inside the second record.
+    // Simulates a host error within the second record.
     file.writer.out.write_all(&[0; 20]).unwrap();
     file.writer.error = Some(io::Error::from_raw_os_error(28));
     let error = file.finish().unwrap_err().to_string();
@@ -94,14 +94,14 @@ fn a_file_is_whole_when_dropped_and_cut_to_whole_records_after_an_error() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_is_named() {
+fn error_names_a_file_that_cannot_be_created() {
     let error = PcapFile::create(Path::new("/nowhere/at/all/wire.pcap"), WHOLE_FRAMES).unwrap_err();
     assert!(error.to_string().contains("/nowhere/at/all/wire.pcap"), "{error}");
 }
 
 proptest! {
     #[test]
-    fn another_reader_finds_what_was_recorded(
+    fn independent_reader_returns_the_recorded_frames(
         frames in prop::collection::vec((0u64..10_000_000_000_000, prop::collection::vec(any::<u8>(), 14..2000)), 0..40),
         snap_len in prop::sample::select(vec![64u32, 1000, WHOLE_FRAMES]),
     ) {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn an_error_at_any_byte_leaves_whole_records(room in 24usize..4_000) {
+    fn error_at_any_byte_leaves_whole_records(room in 24usize..4_000) {
         let mut writer = PcapWriter::new(FullAfter { bytes: Vec::new(), room }, WHOLE_FRAMES);
         for i in 0..60u64 {
             writer.record(Ps::from_us(i), &Frame::new(vec![i as u8; 60 + i as usize]));
@@ -136,6 +136,6 @@ proptest! {
         let whole = read_back(&writer.out.bytes[..writer.whole_bytes as usize]);
         prop_assert_eq!(whole.len() as u64, error.frames_written);
         let next = 16 + 60 + whole.len();
-        prop_assert!(writer.out.bytes.len() - (writer.whole_bytes as usize) < next, "a whole record was given up");
+        prop_assert!(writer.out.bytes.len() - (writer.whole_bytes as usize) < next, "a whole record was discarded");
     }
 }

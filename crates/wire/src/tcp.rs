@@ -1,4 +1,4 @@
-//! TCP headers (RFC 9293 §3.1). Options are stepped over, never written; there are no connections here.
+//! TCP headers (RFC 9293 §3.1). Options are skipped, never written; connections are not modelled.
 
 use crate::HeaderError;
 
@@ -9,7 +9,7 @@ pub struct Tcp<T> {
 }
 
 impl<T: AsRef<[u8]>> Tcp<T> {
-    /// A view of `bytes`, if they hold the header with its options.
+    /// A view of `bytes`, if they contain the header with its options.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = Tcp { bytes };
         let length = view.bytes.as_ref().len();
@@ -36,72 +36,72 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         usize::from(self.bytes.as_ref()[12] >> 4) * 4
     }
 
-    /// The sender's port.
+    /// Source port.
     pub fn source_port(&self) -> u16 {
         u16::from_be_bytes(self.array(0))
     }
 
-    /// The receiver's port.
+    /// Destination port.
     pub fn destination_port(&self) -> u16 {
         u16::from_be_bytes(self.array(2))
     }
 
-    /// The number of the first byte carried.
+    /// Sequence number.
     pub fn sequence(&self) -> u32 {
         u32::from_be_bytes(self.array(4))
     }
 
-    /// The number of the byte that the sender expects next, if the ACK bit is set.
+    /// Acknowledgement number, valid if the ACK bit is set.
     pub fn acknowledgement(&self) -> u32 {
         u32::from_be_bytes(self.array(8))
     }
 
-    /// The control bits, FIN the lowest.
+    /// Control bits, FIN lowest.
     pub fn flags(&self) -> u8 {
         self.bytes.as_ref()[13]
     }
 
-    /// How many bytes the sender would take.
+    /// Receive window in bytes, unscaled.
     pub fn window(&self) -> u16 {
         u16::from_be_bytes(self.array(14))
     }
 
-    /// What the segment carries.
+    /// The payload.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..]
     }
 }
 
-/// A TCP header without options as values. It acknowledges nothing: that number is zero.
+/// A TCP header without options as values. The acknowledgement number is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpRepr {
-    /// The sender's port.
+    /// Source port.
     pub source_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub destination_port: u16,
-    /// The number of the first byte carried.
+    /// Sequence number.
     pub sequence: u32,
-    /// The control bits.
+    /// Control bits.
     pub flags: u8,
-    /// How many bytes the sender would take.
+    /// Receive window in bytes, unscaled.
     pub window: u16,
 }
 
 impl TcpRepr {
     /// Bytes of a header without options.
     pub const HEADER_BYTES: usize = 20;
-    /// Where in the header the sequence number stands.
+    /// Offset of the sequence number.
     pub const SEQUENCE_AT: usize = 4;
-    /// Where in the header the checksum stands.
+    /// Offset of the checksum.
     pub const CHECKSUM_AT: usize = 16;
-    /// TCP's protocol number.
+    /// Protocol number of TCP.
     pub const PROTOCOL: u8 = 6;
-    /// The ACK bit, which every segment of a connection but its first has set.
+    /// The ACK bit, set in all segments of a connection except the first.
     pub const ACK: u8 = 0x10;
-    /// The SYN bit, with which each side begins a connection.
+    /// The SYN bit, set in each side's first segment.
     pub const SYN: u8 = 0x02;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Tcp<T>) -> TcpRepr {
         TcpRepr {
             source_port: view.source_port(),
@@ -112,7 +112,8 @@ impl TcpRepr {
         }
     }
 
-    /// Writes the header to the front of `bytes`, with no checksum yet: that needs the payload and the addresses.
+    /// Writes the header to the front of `bytes`, with a checksum of zero, because that needs payload and
+    /// addresses.
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), HeaderError> {
         let header = bytes.get_mut(..Self::HEADER_BYTES).ok_or(HeaderError::Truncated { header: "TCP" })?;
         header.fill(0);
@@ -132,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_header_reads_as_it_was_written() {
+    fn header_round_trips() {
         let repr = TcpRepr {
             source_port: 50_001,
             destination_port: 443,

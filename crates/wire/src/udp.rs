@@ -13,7 +13,7 @@ pub struct Udp<T> {
 }
 
 impl<T: AsRef<[u8]>> Udp<T> {
-    /// A view of `bytes`, if they hold the header and as much as its length field says.
+    /// A view of `bytes`, if they contain the header and the length it announces.
     pub fn new_checked(bytes: T) -> Result<Self, HeaderError> {
         let view = Udp { bytes };
         let length = view.bytes.as_ref().len();
@@ -30,35 +30,35 @@ impl<T: AsRef<[u8]>> Udp<T> {
         u16::from_be_bytes([self.bytes.as_ref()[at], self.bytes.as_ref()[at + 1]])
     }
 
-    /// The sender's port.
+    /// Source port.
     pub fn source_port(&self) -> u16 {
         self.u16_at(0)
     }
 
-    /// The receiver's port.
+    /// Destination port.
     pub fn destination_port(&self) -> u16 {
         self.u16_at(2)
     }
 
-    /// Bytes of the datagram with its header, as the header says.
+    /// Length of the datagram with its header, from the header.
     #[allow(clippy::len_without_is_empty)] // never empty: the header is part of it
     pub fn len(&self) -> u16 {
         self.u16_at(4)
     }
 
-    /// The checksum field; zero means that the sender made none.
+    /// Checksum field; zero means no checksum.
     pub fn checksum(&self) -> u16 {
         self.u16_at(6)
     }
 
-    /// Whether the checksum is absent or right for a datagram between these addresses.
+    /// Whether the checksum is absent or correct for a datagram between these addresses.
     pub fn checksum_is_right(&self, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
         let datagram = &self.bytes.as_ref()[..usize::from(self.len())];
         let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, Ipv4Repr::UDP, self.len());
         self.checksum() == 0 || sum.plus(datagram).finish() == 0
     }
 
-    /// What the datagram carries.
+    /// The payload.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[UdpRepr::HEADER_BYTES..usize::from(self.len())]
     }
@@ -67,9 +67,9 @@ impl<T: AsRef<[u8]>> Udp<T> {
 /// A UDP header as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpRepr {
-    /// The sender's port.
+    /// Source port.
     pub source_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub destination_port: u16,
     /// Bytes of the payload.
     pub payload_len: u16,
@@ -78,10 +78,10 @@ pub struct UdpRepr {
 impl UdpRepr {
     /// Bytes of the header.
     pub const HEADER_BYTES: usize = 8;
-    /// Where in the header the checksum stands.
+    /// Offset of the checksum.
     pub const CHECKSUM_AT: usize = 6;
 
-    /// Reads a view's header.
+    /// Parses a view's header.
     pub fn parse<T: AsRef<[u8]>>(view: &Udp<T>) -> UdpRepr {
         UdpRepr {
             source_port: view.source_port(),
@@ -90,8 +90,8 @@ impl UdpRepr {
         }
     }
 
-    /// Writes the header to the front of `bytes`, with no checksum yet: that needs the payload, see
-    /// [`checksum_field`].
+    /// Writes the header to the front of `bytes`, with a checksum of zero, because that needs the payload;
+    /// see [`checksum_field`].
     pub fn emit(&self, bytes: &mut [u8]) -> Result<(), HeaderError> {
         let header = bytes.get_mut(..Self::HEADER_BYTES).ok_or(HeaderError::Truncated { header: "UDP" })?;
         let length = self.payload_len.checked_add(Self::HEADER_BYTES as u16);
@@ -103,8 +103,8 @@ impl UdpRepr {
     }
 }
 
-/// The checksum field for a sum over pseudo-header, header (checksum field zero) and payload. A sum
-/// that comes out as zero is sent as all ones, because zero means "none".
+/// The checksum field for a sum over pseudo-header, header (checksum field zero) and payload. A result of
+/// zero is sent as all ones, because zero means no checksum.
 pub fn checksum_field(sum: Sum) -> u16 {
     match sum.finish() {
         0 => 0xffff,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_of_zero_is_sent_as_all_ones() {
+    fn zero_checksum_is_sent_as_all_ones() {
         let plain = datagram(&[0, 0]);
         let checksum = u16::from_be_bytes([plain[6], plain[7]]);
         let bytes = datagram(&checksum.to_be_bytes());

@@ -1,8 +1,7 @@
-/* Sends every IPv4 frame that arrives at an interface back out of it with its MAC addresses exchanged, through the
- * kernel's packet sockets (packet(7)), until it is told to end.
+/* Returns every IPv4 frame that arrives at an interface through the same interface, with its MAC addresses
+ * exchanged, by the kernel's packet sockets (packet(7)), until SIGTERM.
  *
- *     riscv64-linux-gnu-gcc -O2 -Wall -o reflect reflect.c
- */
+ *     riscv64-linux-gnu-gcc -O2 -Wall -o reflect reflect.c */
 #include <arpa/inet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
@@ -12,8 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* gem5's m5op "reset stats", which tells Doorbell that the measurement may begin (--begin-at m5). Its arguments, a delay
- * and a period, are zero. On a machine that is not simulated this is an illegal instruction. */
+/* gem5's m5op "reset stats", by which Doorbell may start the measurement (--begin-at m5). Its arguments, a
+ * delay and a period, are zero. Outside the simulator this is an illegal instruction. */
 static void m5_reset_stats(void)
 {
     register long delay asm("a0") = 0;
@@ -42,7 +41,7 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 1;
     }
-    /* Without SA_RESTART the signal ends the recv() in which the program waits. */
+    /* Without SA_RESTART the signal interrupts the recv() in which the program waits. */
     struct sigaction on_term = {.sa_handler = leave};
     sigaction(SIGTERM, &on_term, NULL);
     m5_reset_stats();

@@ -1,4 +1,4 @@
-//! C's integers that are at least so wide and fast, as glibc has them on 64-bit machines.
+//! C's fast minimum-width integer types (`int_fast32_t` etc.), as defined by glibc on 64-bit machines.
 
 #![no_std]
 #![allow(non_camel_case_types, missing_docs)]

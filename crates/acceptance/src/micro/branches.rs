@@ -1,7 +1,8 @@
-//! Branches whose directions follow a pattern in memory: how often each predictor is wrong, and what that costs.
+//! Branches whose directions follow a pattern in memory: misprediction rate and cost of each predictor.
 //!
-//! The loop loads a byte and branches on it, to the next instruction either way, so that the path is always the same. The
-//! byte's address was computed an iteration before, and the next one's place an iteration before that.
+//! The loop loads a byte and branches on it. Both directions lead to the next instruction, so the path is
+//! always the same. The byte's address is computed one iteration earlier, and its index one iteration before
+//! that.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
@@ -11,7 +12,7 @@ use doorbell_sim::rng::Rng;
 use super::program::DATA;
 use super::{CORES, Program, Row, machine, measure};
 
-/// Bytes of the pattern.
+/// Length of the pattern in bytes.
 const LENGTH: u64 = 65_536;
 
 fn program(pattern: &[u8]) -> Program {
@@ -34,14 +35,15 @@ fn program(pattern: &[u8]) -> Program {
     Program::new(setup, body).with(DATA, pattern)
 }
 
-/// Cycles of an iteration, and how many more of one whose branch was mispredicted.
+/// Cycles per iteration, and additional cycles per misprediction.
 fn costs(config: &MachineConfig) -> (f64, f64) {
     let p = &config.pipeline;
     let load = p.address_cycles + config.memory.l1d.latency;
     let refill = p.redirect_cycles + config.memory.l1i.latency + p.front_end_depth;
     match p.kind {
-        // Two fetch groups an iteration. After a misprediction the next is fetched when the branch has been executed: it
-        // issues a cycle after its dispatch and when the load, which came with it, is done.
+        // Two fetch groups per iteration. After a misprediction, fetch resumes once the branch has executed.
+        // The branch is dispatched with the load, and issues no sooner than one cycle later and when the load
+        // is done.
         CoreKind::OutOfOrder => (2.0, f64::from(refill + 1 + load + p.units.branch_cycles - 1)),
         // The branch waits for the load, and the next load for the address, which issues with the branch.
         CoreKind::InOrder => {
@@ -59,29 +61,29 @@ fn periodic(pattern: &[u8]) -> Vec<u8> {
     pattern.iter().copied().cycle().take(LENGTH as usize).collect()
 }
 
-/// The loop with a branch at random.
+/// The loop with a random branch.
 pub(super) fn random() -> Program {
     program(&random_pattern())
 }
 
-/// The loop with a branch that is taken twice of three times.
+/// The loop with a branch that is taken two of three times.
 pub(super) fn every_third() -> Program {
     program(&periodic(&[1, 1, 0]))
 }
 
-/// Mispredictions a branch and cycles an iteration, for each predictor and pattern.
+/// Mispredictions per branch and cycles per iteration, for each predictor and pattern.
 pub fn patterns() -> Vec<Row> {
     let ten = [1, 1, 1, 1, 1, 1, 1, 1, 1, 0];
-    // Mispredictions a branch that each predictor can be held to: bimodal, BiMode, TAGE.
+    // Expected mispredictions per branch of bimodal, BiMode and TAGE.
     let learnt = (0.0, 0.002);
-    // Every pattern is seen once before: a history recalls a little of a random one.
+    // The warm-up runs the whole pattern once, so histories predict a little of a random one.
     let chance = (0.44, 0.54);
     let patterns = [
         ("always taken", periodic(&[1]), [(0.0, 0.0); 3]),
         ("taken every other time", periodic(&[1, 0]), [(0.5, 1.0), learnt, learnt]),
-        ("taken twice of three times", periodic(&[1, 1, 0]), [(1.0 / 3.0, 1.0 / 3.0), learnt, learnt]),
+        ("taken two of three times", periodic(&[1, 1, 0]), [(1.0 / 3.0, 1.0 / 3.0), learnt, learnt]),
         ("taken nine of ten times", periodic(&ten), [(0.1, 0.1), learnt, learnt]),
-        ("random", random_pattern(), [chance; 3]),
+        ("taken at random", random_pattern(), [chance; 3]),
     ];
     let mut rows = Vec::new();
     for core in CORES {
@@ -94,13 +96,13 @@ pub fn patterns() -> Vec<Row> {
             for (name, pattern, expected) in &patterns {
                 let measured = measure(&config, &program(pattern), LENGTH + 600, 3_480);
                 let wrong = measured.counts.wrong_directions as f64 / measured.iterations as f64;
-                let what = format!("a branch {name}, {predictor}");
+                let what = format!("branch {name}, {predictor}");
                 let range = expected[place];
                 rows.push(Row {
                     what: what.clone(),
                     core,
-                    unit: "mispredictions each",
-                    form: "the predictor's".to_owned(),
+                    unit: "mispredictions per branch",
+                    form: "expected of the predictor".to_owned(),
                     expected: range,
                     measured: wrong,
                 });
@@ -109,8 +111,8 @@ pub fn patterns() -> Vec<Row> {
                 rows.push(Row {
                     what,
                     core,
-                    unit: "cycles an iteration",
-                    form: format!("{base} + {penalty} a misprediction"),
+                    unit: "cycles per iteration",
+                    form: format!("{base} + {penalty} per misprediction"),
                     expected: (pace, pace),
                     measured: measured.pace(),
                 });

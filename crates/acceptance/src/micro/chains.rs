@@ -1,4 +1,5 @@
-//! Integer and floating-point operations: chains cost their latency, independent ones their units' interval.
+//! Integer and floating-point operations: a dependent chain costs the latency, independent operations the
+//! units' initiation interval.
 
 use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 
@@ -13,7 +14,7 @@ fn add(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     a.add(Reg::x(rd as u8), Reg::x(rs1 as u8), Reg::x(rs2 as u8));
 }
 
-/// An instruction of two double-precision operands.
+/// Emits a double-precision instruction with two source operands.
 fn float(a: &mut Assembler, funct7: u32, [rd, rs1, rs2]: [u32; 3]) {
     a.word(funct7 << 25 | rs2 << 20 | rs1 << 15 | 7 << 12 | rd << 7 | 0x53);
 }
@@ -30,13 +31,13 @@ fn float_divide(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     float(a, 0x0d, [rd, rs1, rs2]);
 }
 
-/// Independent additions.
+/// Loop of independent additions.
 pub(super) fn adds() -> Program {
     let body = |a: &mut Assembler| (0..OPS).for_each(|n| add(a, 16 + n % 8, 11, 11));
     Program::new(|a| a.li(A1, 1), body)
 }
 
-/// Chains and independent operations of each kind of unit.
+/// Dependent chains and independent operations for each kind of unit.
 pub fn operations() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
@@ -66,20 +67,19 @@ pub fn operations() -> Vec<Row> {
                 };
                 let body = |a: &mut Assembler| {
                     for n in 0..OPS {
-                        // Registers 16 to 23 round and round: a result is long there when its register is written again.
+                        // Registers 16 to 23 in rotation: a result is complete long before its register is
+                        // reused.
                         let to = if dependent { 10 } else { 16 + n % 8 };
                         emit(a, to, if dependent { 10 } else { 11 }, 11);
                     }
                 };
                 let measured = measure(&config, &Program::new(setup, body), 100, 200);
-                // Independent ones: the loop's jump takes a slot of the width too, and the next iteration begins a group.
+                // Independent: the loop's jump takes an issue slot too, and an iteration starts a new issue
+                // group.
                 let groups = (f64::from(OPS + 1) / width).ceil() / f64::from(OPS);
                 let each = if dependent { f64::from(latency) } else { interval.max(groups) };
                 rows.push(Row {
-                    what: format!(
-                        "{name}, {}",
-                        if dependent { "each needs the one before" } else { "independent" }
-                    ),
+                    what: format!("{name}, {}", if dependent { "dependent chain" } else { "independent" }),
                     core,
                     unit: "cycles each",
                     form: if dependent { "latency" } else { "interval / units, or width" }.to_owned(),

@@ -1,41 +1,43 @@
-//! Loads and stores at each level: chains that wait for each other, and streams that do not.
+//! Loads and stores at each level: dependent chains and independent streams.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
 use doorbell_platform::sbi::assembler::*;
 
-use super::closed::{self, From};
+use super::closed::{self, LoadSource};
 use super::program::{DATA, shuffled};
 use super::{CORES, Measured, Program, Row, machine, measure};
 
-/// Loads of an iteration of a chain, and loads or stores of one of a stream.
+/// Accesses per iteration of a chain and of a stream.
 const CHAIN: u64 = 8;
 const STREAM: u64 = 32;
 
-/// Each load's address is what the load before it brought: `order` says in which order the lines are visited.
+/// Pointer chase: each load's address is the previous load's data. `lines` is the order in which lines are
+/// visited.
 pub(super) fn chain(lines: &[u64]) -> Program {
     let first = DATA + 64 * lines[0];
     let body = |a: &mut Assembler| (0..CHAIN).for_each(|_| a.ld(A0, A0, 0));
     Program::new(|a| a.li(A0, first), body).with_chain(DATA, DATA, 64, lines)
 }
 
-/// Goes once round where lines are to be found again, then measures.
+/// Measures a chain. `again` adds a first pass over all lines, so that the measured loads find them cached.
 fn chase(config: &MachineConfig, lines: &[u64], again: bool) -> Measured {
     let round = lines.len() as u64 / CHAIN;
     measure(config, &chain(lines), if again { round + 100 } else { 100 }, round.min(1_000))
 }
 
-/// A chain of loads in random order, over memory that just one level holds: address cycle and the latencies on the way.
+/// Chains of loads in random order, over memory that fits into one level: address cycle plus the latencies of
+/// the levels.
 pub fn dependent_loads() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
         let config = machine(core, &[]);
         let sizes = [
-            ("16 KiB", 16, From::L1, "address + L1"),
-            ("128 KiB", 128, From::L2, "address + L1 + L2"),
-            ("512 KiB", 512, From::L2, "address + L1 + L2"),
-            ("2 MiB", 2048, From::Llc, "address + L1 + L2 + interconnect there + LLC + back"),
-            ("3 MiB", 3072, From::Llc, "address + L1 + L2 + interconnect there + LLC + back"),
+            ("16 KiB", 16, LoadSource::L1, "address + L1"),
+            ("128 KiB", 128, LoadSource::L2, "address + L1 + L2"),
+            ("512 KiB", 512, LoadSource::L2, "address + L1 + L2"),
+            ("2 MiB", 2048, LoadSource::Llc, "address + L1 + L2 + interconnect + LLC + interconnect"),
+            ("3 MiB", 3072, LoadSource::Llc, "address + L1 + L2 + interconnect + LLC + interconnect"),
         ];
         for (name, kib, from, form) in sizes {
             let measured = chase(&config, &shuffled(kib * 16), true);
@@ -43,7 +45,7 @@ pub fn dependent_loads() -> Vec<Row> {
             rows.push(Row {
                 what: format!("dependent loads, {name}, random order"),
                 core,
-                unit: "cycles a load",
+                unit: "cycles per load",
                 form: form.to_owned(),
                 expected: (expected, expected),
                 measured: measured.each(CHAIN),
@@ -54,7 +56,8 @@ pub fn dependent_loads() -> Vec<Row> {
     rows
 }
 
-/// Chains from memory: what the rows should cost, by how many were open, closed and other ones.
+/// Chains over lines in DRAM. The expected latency is the average over the measured row hits, closed rows and
+/// conflicts.
 fn loads_from_memory(core: CoreKind) -> Vec<Row> {
     let aligned = "core 2.4 GHz, interconnect 1.2 GHz, no refresh";
     let still = ["memory.dram.refresh=false"];
@@ -66,9 +69,9 @@ fn loads_from_memory(core: CoreKind) -> Vec<Row> {
             measured.dram.iter().map(of).sum::<u64>() as f64
         };
         let kinds = [
-            (From::RowHit, count(|dram| dram.row_hits)),
-            (From::RowClosed, count(|dram| dram.row_closed)),
-            (From::RowConflict, count(|dram| dram.row_conflicts)),
+            (LoadSource::RowHit, count(|dram| dram.row_hits)),
+            (LoadSource::RowClosed, count(|dram| dram.row_closed)),
+            (LoadSource::RowConflict, count(|dram| dram.row_conflicts)),
         ];
         let all: f64 = kinds.iter().map(|kind| kind.1).sum();
         let sum: f64 = kinds.iter().map(|(from, n)| n * closed::chase(config, *from)).sum();
@@ -76,9 +79,9 @@ fn loads_from_memory(core: CoreKind) -> Vec<Row> {
         Row {
             what: format!("dependent loads, {what}; {how}"),
             core,
-            unit: "cycles a load",
+            unit: "cycles per load",
             form: format!(
-                "as LLC + controller + CL + burst [+ tRCD] [+ tRP]: {} % row hits, {} % closed, {} % conflicts",
+                "LLC latency + controller + CL + burst [+ tRCD] [+ tRP]: {} % row hits, {} % closed, {} % conflicts",
                 share(0),
                 share(1),
                 share(2)
@@ -89,20 +92,23 @@ fn loads_from_memory(core: CoreKind) -> Vec<Row> {
     };
     let in_order: Vec<u64> = (0..8 * 16_384).collect();
     let (eight, sixty_four) = (shuffled(8 * 16_384), shuffled(64 * 16_384));
-    // Where clocks cross, a load may wait for up to an edge of each of them more or less than in a chain of its kind.
+    // With unaligned clocks, the waits at clock crossings depend on the mix of row hits and misses: 1.5
+    // cycles of slack.
     vec![
-        row("8 MiB, in order of addresses", aligned, &machine(core, &even), &in_order, 0.0),
+        row("8 MiB, in address order", aligned, &machine(core, &even), &in_order, 0.0),
         row("8 MiB, random order", aligned, &machine(core, &even), &eight, 0.0),
         row("64 MiB, random order", aligned, &machine(core, &even), &sixty_four, 0.0),
-        row("8 MiB, in order of addresses", "no refresh", &machine(core, &still), &in_order, 1.5),
+        row("8 MiB, in address order", "no refresh", &machine(core, &still), &in_order, 1.5),
         row("64 MiB, random order", "no refresh", &machine(core, &still), &sixty_four, 1.5),
-        // How a chain of loads falls on the refreshes is a matter of chance: 1.5 %.
+        // The alignment of loads with refreshes is random: 1.5 % of slack.
         row("64 MiB, random order", "with refresh", &machine(core, &[]), &sixty_four, 3.3),
     ]
 }
 
-/// How long a load of a chain takes with refreshes, given how long it takes without: a refresh of one of the ranks of all
-/// channels, once in tREFI each, delays the first load of the chain that goes there until it is over.
+/// Returns a function from a chain's cycles per load without refresh to those with refresh.
+///
+/// Each rank, in all channels at once, is refreshed once per tREFI. The chain's first load to it waits for
+/// the end of the refresh.
 fn refresh_delay(config: &MachineConfig) -> impl Fn(f64) -> f64 {
     let (dram, core) = (&config.memory.dram, config.core.frequency.0 as f64);
     let t = dram.timing();
@@ -126,7 +132,7 @@ fn refresh_delay(config: &MachineConfig) -> impl Fn(f64) -> f64 {
     }
 }
 
-/// Accesses that do not wait for each other, to `bytes` of memory again and again, `stride` bytes apart.
+/// Repeated passes of independent accesses over `bytes` of memory, `stride` bytes apart.
 pub(super) fn stream(bytes: u64, stride: u64, store: bool) -> Program {
     assert!(bytes.is_power_of_two() && STREAM * stride <= 2048);
     let setup = |a: &mut Assembler| {
@@ -141,10 +147,10 @@ pub(super) fn stream(bytes: u64, stride: u64, store: bool) -> Program {
             let offset = (n * stride) as i32;
             match store {
                 true => a.sd(ZERO, S1, offset),
-                // To no register, so that none of them waits for another's.
+                // The destination is x0, so that loads do not depend on each other.
                 false => a.ld(ZERO, S1, offset),
             }
-            // The next iteration's address is computed early, so that an in-order core does not wait for it.
+            // Compute the next iteration's address early, so that an in-order core does not stall on it.
             match n {
                 8 => a.add(S3, S3, S4),
                 16 => a.and(S3, S3, S2),
@@ -164,11 +170,11 @@ struct Stream {
     stride: u64,
     store: bool,
     set: &'static [&'static str],
-    /// Lines or words a cycle, from and to.
+    /// Minimum and maximum lines or words per cycle.
     expected: fn(&MachineConfig) -> (f64, f64),
 }
 
-/// Enough of everything that only caches' ports, links and DRAM can be full.
+/// Core resources and MSHRs so large that only cache ports, links and DRAM limit the bandwidth.
 const WIDE: &[&str] = &[
     "pipeline.rob=1024",
     "pipeline.iq=1024",
@@ -200,10 +206,10 @@ const ONE_CHANNEL: &[&str] = &[
     "memory.dram.refresh=false",
 ];
 
-/// Lines a cycle by Little's law.
-fn little(config: &MachineConfig, from: From) -> (f64, f64) {
+/// Lines per cycle by Little's law.
+fn little(config: &MachineConfig, from: LoadSource) -> (f64, f64) {
     let registers = f64::from(config.memory.l1d.mshrs);
-    let (least, most) = closed::l1_register_held(config, from);
+    let (least, most) = closed::l1_mshr_cycles(config, from);
     (registers / most, registers / least)
 }
 
@@ -228,7 +234,7 @@ const STREAMS: &[Stream] = &[
         stride: 64,
         store: false,
         set: &[],
-        expected: |c| within(little(c, From::L2).1, 0.999),
+        expected: |c| within(little(c, LoadSource::L2).1, 0.999),
     },
     Stream {
         what: "independent loads of lines, 2 MiB",
@@ -237,7 +243,7 @@ const STREAMS: &[Stream] = &[
         stride: 64,
         store: false,
         set: &[],
-        expected: |c| little(c, From::Llc),
+        expected: |c| little(c, LoadSource::Llc),
     },
     Stream {
         what: "independent loads of lines, 64 MiB; no refresh",
@@ -247,7 +253,7 @@ const STREAMS: &[Stream] = &[
         store: false,
         set: &["memory.dram.refresh=false"],
         expected: |c| {
-            let (least, most) = little(c, From::RowHit);
+            let (least, most) = little(c, LoadSource::RowHit);
             (least * 0.96, most)
         },
     },
@@ -262,7 +268,7 @@ const STREAMS: &[Stream] = &[
     },
     Stream {
         what: "independent loads of lines, 2 MiB; 256 MSHRs, LQ 512",
-        form: "interconnect's bytes a cycle",
+        form: "interconnect bytes per cycle",
         kib: 2048,
         stride: 64,
         store: false,
@@ -274,8 +280,8 @@ const STREAMS: &[Stream] = &[
         },
     },
     Stream {
-        what: "independent loads of lines, 64 MiB; 256 MSHRs, LQ 512, link of 128 B a cycle",
-        form: "four channels' pins",
+        what: "independent loads of lines, 64 MiB; 256 MSHRs, LQ 512, link of 128 B per cycle",
+        form: "pin bandwidth of four channels",
         kib: 65_536,
         stride: 64,
         store: false,
@@ -287,7 +293,7 @@ const STREAMS: &[Stream] = &[
     },
     Stream {
         what: "independent loads of lines, 64 MiB; one channel, no refresh",
-        form: "one channel's pins",
+        form: "pin bandwidth of one channel",
         kib: 65_536,
         stride: 64,
         store: false,
@@ -308,19 +314,19 @@ const STREAMS: &[Stream] = &[
     },
     Stream {
         what: "stores to lines, 512 KiB",
-        form: "drains in flight / (L1 + L2 [+ up to 2: write-backs take the L2's port too])",
+        form: "drains in flight / (L1 + L2 [+ up to 2: write-backs use the L2 port too])",
         kib: 512,
         stride: 64,
         store: true,
         set: &[],
         expected: |c| {
-            let held = f64::from(c.memory.l1d.latency + c.memory.l2.latency);
-            within(f64::from(c.pipeline.drains_in_flight) / held, held / (held + 2.0))
+            let latency = f64::from(c.memory.l1d.latency + c.memory.l2.latency);
+            within(f64::from(c.pipeline.drains_in_flight) / latency, latency / (latency + 2.0))
         },
     },
 ];
 
-/// Streams: what the narrowest part moves in a cycle, or as many misses as registers by Little's law.
+/// Streams: limited by the bandwidth of the narrowest component, or by the MSHRs as Little's law predicts.
 pub fn independent_accesses() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
@@ -333,7 +339,7 @@ pub fn independent_accesses() -> Vec<Row> {
             let expected = (of.expected)(&config);
             let (each, unit) = match of.stride {
                 64 => (closed::gigabytes(&config, 1.0), "GB/s"),
-                _ => (1.0, "a cycle"),
+                _ => (1.0, "words per cycle"),
             };
             rows.push(Row {
                 what: of.what.to_owned(),

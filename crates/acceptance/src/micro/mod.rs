@@ -1,9 +1,10 @@
-//! Microbenchmarks: loops on bare metal in a whole timed machine, each beside the closed form of its configuration.
+//! Microbenchmarks: bare-metal loops on a whole timed machine, each compared with a closed form of its
+//! configuration.
 //!
-//! Code is assembled here, data are laid out here, and the machine (preset `server`, in detail from the first instruction)
-//! runs it without an operating system. What is measured is the time between the ends of two iterations, when the last
-//! instruction of each commits: so neither loading nor the guest's own reading of a clock is in it. The closed forms
-//! ([`closed`]) are computed from the configuration alone and share no code with the models.
+//! Code is assembled and data are laid out here. The machine (preset `server`, timed from the first
+//! instruction) runs them without an operating system. The measured time is between the commits of the last
+//! instructions of two iterations, so it includes neither loading nor clock reads by the guest. The closed
+//! forms ([`closed`]) are computed from the configuration alone and share no code with the models.
 
 pub mod branches;
 pub mod chains;
@@ -28,34 +29,34 @@ use doorbell_sim::stats::Stats;
 pub use program::Program;
 pub use table::{document, rows_as_markdown};
 
-/// What a loop is expected to do, and what it did.
+/// Expected and measured figure of one loop on one kind of core.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The loop.
+    /// Description of the loop.
     pub what: String,
     /// `out-of-order` or `in-order`.
     pub core: CoreKind,
-    /// Of what the numbers are.
+    /// Unit of the figures.
     pub unit: &'static str,
     /// The closed form in words.
     pub form: String,
-    /// Its value, from and to: equal where it is exact.
+    /// Minimum and maximum of the closed form; equal if it is exact.
     pub expected: (f64, f64),
-    /// What was measured.
+    /// Measured value.
     pub measured: f64,
 }
 
 impl Row {
-    /// Whether the measurement is what the closed form says.
+    /// Whether the measured value is within the closed form's bounds.
     pub fn holds(&self) -> bool {
         let slack = 1e-9 * self.expected.1.abs();
         (self.expected.0 - slack..=self.expected.1 + slack).contains(&self.measured)
     }
 }
 
-/// What happened between the ends of two iterations.
+/// Counters between the ends of two iterations.
 pub struct Measured {
-    /// Iterations.
+    /// Measured iterations.
     pub iterations: u64,
     /// The core's cycles.
     pub cycles: u64,
@@ -68,21 +69,21 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Cycles an iteration.
+    /// Cycles per iteration.
     pub fn pace(&self) -> f64 {
         self.cycles as f64 / self.iterations as f64
     }
 
-    /// Cycles of one of `count` things in an iteration.
+    /// Cycles per operation, with `count` operations per iteration.
     pub fn each(&self, count: u64) -> f64 {
         self.pace() / count as f64
     }
 }
 
-/// A group of loops under its heading.
+/// A group of loops: heading and the function that measures its rows.
 pub type Group = (&'static str, fn() -> Vec<Row>);
 
-/// All of them, in the order of the tables.
+/// All groups, in the order of the tables.
 pub const GROUPS: [Group; 8] = [
     ("Dependent loads", memory::dependent_loads),
     ("Streams", memory::independent_accesses),
@@ -90,11 +91,11 @@ pub const GROUPS: [Group; 8] = [
     ("Operations", chains::operations),
     ("Branches", branches::patterns),
     ("Store queue, atomics, fences, CSRs", order::ordering),
-    ("A NIC's registers", devices::registers),
-    ("Lines that cores share", shared::lines),
+    ("NIC registers", devices::registers),
+    ("Lines shared by cores", shared::lines),
 ];
 
-/// Loops of the tables by name, for traces that other simulators run.
+/// Loops of the tables by name, for traces that are run in other simulators.
 pub fn traceable() -> Vec<(&'static str, Program)> {
     vec![
         ("chase-l1", memory::chain(&program::shuffled(16 * 16))),
@@ -115,8 +116,8 @@ pub fn traceable() -> Vec<(&'static str, Program)> {
 /// Both kinds of cores, in the order of the tables.
 pub const CORES: [CoreKind; 2] = [CoreKind::OutOfOrder, CoreKind::InOrder];
 
-/// The preset `server` with a core of this kind and these values on top. The last level replaces by LRU: of a loop over more than it
-/// holds it keeps nothing, which closed forms need.
+/// The preset `server` with a core of this kind and further overrides. The LLC uses LRU, so that a loop
+/// larger than the LLC always misses, as the closed forms assume.
 pub fn machine(core: CoreKind, set: &[&str]) -> MachineConfig {
     let kind = match core {
         CoreKind::OutOfOrder => "pipeline.kind=out-of-order",
@@ -136,7 +137,7 @@ pub fn measure(config: &MachineConfig, program: &Program, warm: u64, iterations:
         let instructions = program.before + iteration * program.body;
         let time = Ps::from_ms(1_000);
         machine.run(&Limits { time, instructions, on_marker: false, on_m5op: false });
-        assert_eq!(machine.instructions(), instructions, "a run ends with an iteration");
+        assert_eq!(machine.instructions(), instructions, "a run must end with an iteration");
         let timing = machine.timing().expect("the machine is timed");
         let core = timing.core(0);
         (

@@ -1,4 +1,4 @@
-//! What orders memory and the pipeline: store queue, atomics, fences, CSRs.
+//! Operations that order memory accesses or serialise the pipeline: store queue, atomics, fences, CSRs.
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
@@ -7,16 +7,17 @@ use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 use super::program::DATA;
 use super::{CORES, Program, Row, machine, measure};
 
+/// Repetitions of a case per iteration.
 const TIMES: u64 = 8;
 
-struct Order {
+struct Case {
     what: &'static str,
     emit: fn(&mut Assembler),
-    /// The loop's jump waits for its turn as any of them.
+    /// Whether the operations serialise the pipeline, so that the loop's jump costs as much as one of them.
     serial: bool,
-    /// The closed form of the out-of-order core, and its value.
+    /// Closed form of the out-of-order core, and its value.
     wide: (&'static str, fn(&MachineConfig) -> u32),
-    /// Of the in-order core.
+    /// Closed form of the in-order core, and its value.
     narrow: (&'static str, fn(&MachineConfig) -> u32),
 }
 
@@ -28,9 +29,9 @@ fn address(c: &MachineConfig) -> u32 {
     c.pipeline.address_cycles
 }
 
-const ORDERS: &[Order] = &[
-    Order {
-        what: "a store, and a load of it whose value the next store stores",
+const CASES: &[Case] = &[
+    Case {
+        what: "store and load of eight bytes; the next store writes the loaded value",
         emit: |a| {
             a.sd(A0, S0, 0);
             a.ld(A0, S0, 0);
@@ -41,8 +42,8 @@ const ORDERS: &[Order] = &[
             address(c) + c.pipeline.forward_cycles
         }),
     },
-    Order {
-        what: "a store of four bytes, and a load of eight there whose value the next store stores",
+    Case {
+        what: "store of four bytes and load of eight; the next store writes the loaded value",
         emit: |a| {
             a.sw(A0, S0, 0);
             a.ld(A0, S0, 0);
@@ -51,15 +52,15 @@ const ORDERS: &[Order] = &[
         wide: ("commit + drain + L1 (store) + L1 (load)", |c| 1 + 1 + 2 * l1(c)),
         narrow: ("address + commit + drain + L1 (store) + L1 (load)", |c| address(c) + 1 + 1 + 2 * l1(c)),
     },
-    Order {
+    Case {
         what: "atomics to one line",
         emit: |a| a.amoadd(A1, A2, S0),
         serial: false,
         wide: ("head of the window + address + L1 + commit", |c| 1 + address(c) + l1(c) + 1),
         narrow: ("address + L1", |c| address(c) + l1(c)),
     },
-    Order {
-        what: "a store, fence rw,rw, a load elsewhere",
+    Case {
+        what: "store, fence rw,rw, load from another line",
         emit: |a| {
             a.sd(A0, S0, 0);
             a.fence();
@@ -69,23 +70,23 @@ const ORDERS: &[Order] = &[
         wide: ("drain + L1 + address + L1 + commit", |c| 1 + l1(c) + address(c) + l1(c) + 1),
         narrow: ("address + commit + drain + L1", |c| address(c) + 1 + 1 + l1(c)),
     },
-    Order {
+    Case {
         what: "CSR reads",
         emit: |a| a.csrr(A1, csr::MSCRATCH),
         serial: true,
-        wide: ("dispatch + issue + serialising + commit; a ninth for the loop's jump", |c| {
+        wide: ("(dispatch + issue + serialising + commit) × 9/8 for the loop's jump", |c| {
             3 + c.pipeline.serialising_cycles
         }),
-        narrow: ("serialising; a ninth for the loop's jump", |c| c.pipeline.serialising_cycles),
+        narrow: ("serialising × 9/8 for the loop's jump", |c| c.pipeline.serialising_cycles),
     },
 ];
 
-/// Store forwarding, atomics, fences and CSR reads, each some times in a row.
+/// Store forwarding, atomics, fences and CSR reads, each repeated in a loop.
 pub fn ordering() -> Vec<Row> {
     let mut rows = Vec::new();
     for core in CORES {
         let config = machine(core, &[]);
-        for of in ORDERS {
+        for of in CASES {
             let body = |a: &mut Assembler| (0..TIMES).for_each(|_| (of.emit)(a));
             let program = Program::new(|a| a.li(S0, DATA), body);
             let measured = measure(&config, &program, 200, 200);

@@ -1,30 +1,31 @@
-//! A loop and the memory that it works on, as one image.
+//! Bare-metal programs: a loop and its data as one memory image.
 
 use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 use doorbell_sim::rng::Rng;
 
-/// Where RAM begins, and with it the code.
+/// Start of RAM and of the code.
 pub const BASE: u64 = 0x8000_0000;
-/// Where data begin.
+/// Start of the data.
 pub const DATA: u64 = BASE + (1 << 20);
 
 /// A loop on bare metal.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// RAM from its beginning.
+    /// Contents of RAM from [`BASE`].
     pub image: Vec<u8>,
     /// Instructions before the first iteration.
     pub before: u64,
-    /// Instructions of an iteration, the jump back included.
+    /// Instructions per iteration, including the jump back.
     pub body: u64,
 }
 
 impl Program {
-    /// A loop: what comes before it, and its body, both without jumps over anything.
+    /// Assembles setup code and a loop body. Neither may skip or repeat instructions if iterations are
+    /// counted.
     pub fn new(setup: impl FnOnce(&mut Assembler), body: impl FnOnce(&mut Assembler)) -> Program {
         let mut a = Assembler::new(BASE);
         setup(&mut a);
-        // The loop begins with a line.
+        // Align the loop to a cache line.
         while !a.here().is_multiple_of(64) {
             a.addi(ZERO, ZERO, 0);
         }
@@ -37,7 +38,7 @@ impl Program {
         Program { image: a.finish(), before: (begin - BASE) / 4, body: (end - begin) / 4 }
     }
 
-    /// The same with `bytes` at an address.
+    /// Adds `bytes` at an address.
     pub fn with(mut self, address: u64, bytes: &[u8]) -> Program {
         let at = (address - BASE) as usize;
         if self.image.len() < at + bytes.len() {
@@ -47,21 +48,21 @@ impl Program {
         self
     }
 
-    /// The same with each of `places` (a multiple of `stride` from `data`) holding the address, as the program sees it, of
-    /// the place after it; the last holds the first's.
-    pub fn with_chain(mut self, data: u64, seen_at: u64, stride: u64, places: &[u64]) -> Program {
+    /// Adds a circular pointer chain through the elements `places`, in this order. Element `n` is at `data +
+    /// n * stride` and holds its successor's address. `virt` is the program's virtual address of `data`.
+    pub fn with_chain(mut self, data: u64, virt: u64, stride: u64, places: &[u64]) -> Program {
         let end = (data - BASE) + stride * places.len() as u64;
         self.image.resize(self.image.len().max(end as usize), 0);
         for (index, place) in places.iter().enumerate() {
             let next = places[(index + 1) % places.len()];
             let at = (data - BASE + place * stride) as usize;
-            self.image[at..at + 8].copy_from_slice(&(seen_at + next * stride).to_le_bytes());
+            self.image[at..at + 8].copy_from_slice(&(virt + next * stride).to_le_bytes());
         }
         self
     }
 }
 
-/// Numbers below `count` in random order.
+/// The numbers below `count` in random order.
 pub fn shuffled(count: u64) -> Vec<u64> {
     let mut rng = Rng::stream(1, "microbenchmarks");
     let mut places: Vec<u64> = (0..count).collect();
@@ -71,17 +72,18 @@ pub fn shuffled(count: u64) -> Vec<u64> {
     places
 }
 
-/// Instructions that the firmware's assembler does not have.
+/// Emits `mul`, which the firmware's assembler lacks.
 pub fn multiply(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     a.word(1 << 25 | rs2 << 20 | rs1 << 15 | rd << 7 | 0x33);
 }
 
-/// `divu`.
+/// Emits `divu`, which the firmware's assembler lacks.
 pub fn divide(a: &mut Assembler, rd: u32, rs1: u32, rs2: u32) {
     a.word(1 << 25 | rs2 << 20 | rs1 << 15 | 5 << 12 | rd << 7 | 0x33);
 }
 
-/// Goes on at the next instruction in supervisor mode, with address translation as `satp` says.
+/// Emits a switch to supervisor mode with address translation by `satp`; execution continues at the next
+/// instruction.
 pub fn enter_supervisor(a: &mut Assembler, satp: u64) {
     a.li(T0, u64::MAX >> 10);
     a.csrw(csr::PMPADDR0, T0);

@@ -1,4 +1,4 @@
-//! The table as Markdown.
+//! Renders the tables of microbenchmarks as Markdown.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use doorbell_core::CoreKind;
 
 use super::Row;
 
-/// Rows as a Markdown table; those of both cores for the same loop and unit stand in one line.
+/// Rows as a Markdown table. The rows of both cores for the same loop and unit share one line.
 pub fn rows_as_markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| loop | unit | out-of-order | closed form | in-order | closed form |\n|---|---|---|---|---|---|\n",
@@ -23,12 +23,12 @@ pub fn rows_as_markdown(rows: &[Row]) -> String {
             form
         };
         writeln!(text, "| {} | {} | {} | {} | {measured} | {form} |", row.what, row.unit, own.0, own.1)
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     text
 }
 
-/// What was measured, and the closed form with its value.
+/// Table cells of the measured value and of the closed form with its value.
 fn cells(row: &Row) -> (String, String) {
     let (low, high) = (number(row.expected.0), number(row.expected.1));
     let value = if low == high { low } else { format!("{low} to {high}") };
@@ -41,11 +41,12 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// All groups of loops, each with its heading.
+/// All groups of loops as one document, each under its heading.
 pub fn document(groups: &[(&str, Vec<Row>)]) -> String {
     let mut text = String::new();
     for (heading, rows) in groups {
-        writeln!(text, "### {heading}\n\n{}", rows_as_markdown(rows)).expect("a string takes everything");
+        writeln!(text, "### {heading}\n\n{}", rows_as_markdown(rows))
+            .expect("writing to a string cannot fail");
     }
     text
 }

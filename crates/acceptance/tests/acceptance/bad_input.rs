@@ -1,27 +1,27 @@
-//! Bad input of every kind: a clear message, a non-zero exit, nothing half-written.
+//! Invalid input of every kind: a clear message, a non-zero exit code, and no partial files.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use doorbell_acceptance::{
-    Ended, FullDisk, Running, doorbell, doorbell_path, places, scratch, shared_checkpoint,
+    CommandOutput, FullDisk, Running, doorbell, doorbell_path, places, scratch, shared_checkpoint,
 };
 
-/// A short run with these arguments, from the shared checkpoint.
-fn short_run(out: &Path, further: &[&str]) -> Ended {
+/// Runs testpmd for a short time from the shared checkpoint, with further arguments.
+fn short_run(out: &Path, further: &[&str]) -> CommandOutput {
     let checkpoint = shared_checkpoint(&[]);
     run_from(&checkpoint, out, further)
 }
 
-fn run_from(checkpoint: &Path, out: &Path, further: &[&str]) -> Ended {
-    let [checkpoint, out] = [checkpoint, out].map(|path| path.to_str().expect("scratch paths are plain"));
+fn run_from(checkpoint: &Path, out: &Path, further: &[&str]) -> CommandOutput {
+    let [checkpoint, out] = [checkpoint, out].map(|path| path.to_str().expect("scratch paths are UTF-8"));
     let arguments = ["run", "testpmd", "-q", "--duration", "100us", "--warmup", "100us"];
     doorbell(&[&arguments, ["--checkpoint", checkpoint, "--out", out].as_slice(), further].concat())
 }
 
 #[test]
-fn words_that_are_not_known_are_answered_with_the_nearest_that_is() {
+fn an_unknown_name_is_rejected_with_the_closest_valid_name() {
     let folder = scratch();
     let out = folder.path().join("out");
     let out_text = out.to_str().unwrap();
@@ -33,15 +33,15 @@ fn words_that_are_not_known_are_answered_with_the_nearest_that_is() {
         (vec!["run", "testpmd", "--set", "dpdk.brust=32"], ["dpdk.brust", "did you mean \"burst\"?"]),
         (vec!["run", "testpmd", "--set", "testpmd.mode=macswop"], ["testpmd.mode", "macswap"]),
     ] {
-        doorbell(&[arguments, vec!["--out", out_text]].concat()).wrong_use_with(&texts);
-        assert!(!out.exists(), "a result folder was made for nothing");
+        doorbell(&[arguments, vec!["--out", out_text]].concat()).assert_usage_error(&texts);
+        assert!(!out.exists(), "a failed run must not create a result folder");
     }
-    doorbell(&["bood"]).wrong_use_with(&["'bood'", "'boot'"]);
-    doorbell(&["boot", "--image", "nope"]).wrong_use_with(&["\"nope\"", "testpmd"]);
+    doorbell(&["bood"]).assert_usage_error(&["'bood'", "'boot'"]);
+    doorbell(&["boot", "--image", "nope"]).assert_usage_error(&["\"nope\"", "testpmd"]);
 }
 
 #[test]
-fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
+fn values_with_a_missing_or_wrong_unit_or_out_of_range_are_rejected() {
     let folder = scratch();
     let out = folder.path().join("out");
     for (arguments, texts) in [
@@ -67,62 +67,62 @@ fn values_without_a_unit_with_a_wrong_one_or_out_of_range_are_refused() {
         (["--seed", "one"], ["--seed", "'one'"]),
     ] {
         if arguments[0] == "--duration" || arguments[0] == "--warmup" {
-            doorbell(&[["run", "testpmd"], arguments].concat()).wrong_use_with(&texts);
+            doorbell(&[["run", "testpmd"], arguments].concat()).assert_usage_error(&texts);
         } else {
             let all = [&["run", "testpmd", "--out", out.to_str().unwrap()], arguments.as_slice()].concat();
-            doorbell(&all).wrong_use_with(&texts);
+            doorbell(&all).assert_usage_error(&texts);
         }
         assert!(!out.join("summary.json").exists());
     }
 }
 
 #[test]
-fn a_checkpoint_that_does_not_fit_is_refused() {
+fn a_damaged_or_incompatible_checkpoint_is_rejected() {
     let folder = scratch();
     let [out, file] = ["out", "wrong.ckpt"].map(|name| folder.path().join(name));
     let good = fs::read(shared_checkpoint(&[])).unwrap();
-    let refused = |bytes: Option<&[u8]>, text: &str| {
+    let rejected = |bytes: Option<&[u8]>, text: &str| {
         if let Some(bytes) = bytes {
             fs::write(&file, bytes).unwrap();
         }
-        run_from(&file, &out, &[]).refused_with(&[text]);
+        run_from(&file, &out, &[]).assert_failure(&[text]);
         assert!(!out.join("summary.json").exists());
     };
-    refused(None, "No such file");
-    refused(Some(b""), "not a Doorbell checkpoint");
-    refused(Some(b"#!/bin/sh\n"), "not a Doorbell checkpoint");
-    refused(Some(&good[..18]), "truncated");
-    refused(Some(&good[..good.len() / 2]), "truncated or damaged");
-    refused(Some(&good[..good.len() - 1]), "truncated or damaged");
+    rejected(None, "No such file");
+    rejected(Some(b""), "not a Doorbell checkpoint");
+    rejected(Some(b"#!/bin/sh\n"), "not a Doorbell checkpoint");
+    rejected(Some(&good[..18]), "truncated");
+    rejected(Some(&good[..good.len() / 2]), "truncated or damaged");
+    rejected(Some(&good[..good.len() - 1]), "truncated or damaged");
     let mut changed = good.clone();
     changed[good.len() / 3] ^= 4;
-    refused(Some(&changed), "truncated or damaged");
-    // The format's version stands behind the 16 bytes that name the file.
+    rejected(Some(&changed), "truncated or damaged");
+    // The format version follows the 16 magic bytes.
     let mut other_version = good.clone();
     other_version[16] += 1;
-    refused(Some(&other_version), "this doorbell reads format");
-    run_from(folder.path(), &out, &[]).refused_with(&["directory"]);
+    rejected(Some(&other_version), "this doorbell reads format");
+    run_from(folder.path(), &out, &[]).assert_failure(&["directory"]);
     for set in ["platform.ram=512MiB", "platform.timebase=10MHz", "nic.mac=02:00:00:00:00:07"] {
-        short_run(&out, &["--set", set]).refused_with(&["belongs to another machine"]);
+        short_run(&out, &["--set", set]).assert_failure(&["belongs to another machine"]);
     }
-    short_run(&out, &["--set", "dpdk.rxd=512"]).refused_with(&["of another guest", "\"doorbell.rxd=512\""]);
-    // What the guest cannot see may differ.
+    short_run(&out, &["--set", "dpdk.rxd=512"]).assert_failure(&["of another guest", "\"doorbell.rxd=512\""]);
+    // Parameters that are invisible to the guest may differ.
     short_run(&out, &["--set", "link.rate=40Gbps", "--set", "nic.rx_fifo=128KiB"]).success();
 }
 
 #[test]
-fn a_result_folder_that_cannot_be_written_is_refused_at_once() {
+fn an_unwritable_result_folder_is_rejected_before_the_run() {
     let folder = scratch();
     let file = folder.path().join("file");
     fs::write(&file, "mine").unwrap();
     for out in [&file, &file.join("below"), Path::new("/proc/doorbell")] {
-        short_run(out, &[]).refused_with(&["result folder"]);
+        short_run(out, &[]).assert_failure(&["result folder"]);
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_written_is_whole() {
+fn a_full_disk_is_reported_and_leaves_only_complete_files() {
     let folder = scratch();
     let checkpoint = shared_checkpoint(&[]).display().to_string();
     let disk = FullDisk::build(folder.path());
@@ -138,13 +138,13 @@ fn a_full_disk_is_told_and_what_was_written_is_whole() {
         command.args(["run", "testpmd", "-q", "--duration", "1ms", "--warmup", "1ms"]);
         command.args(["--checkpoint", &checkpoint, "--out", "out"]).args(&further).current_dir(&small);
         disk.limit(&mut command, &small, size);
-        Running::start(command).end().refused_with(&["No space left on device"]);
+        Running::start(command).end().assert_failure(&["No space left on device"]);
         check_whole(&small);
-        assert!(!small.join("c").exists(), "a part of a checkpoint was left");
+        assert!(!small.join("c").exists(), "a partial checkpoint must not remain");
     }
 }
 
-/// Every file in a folder is what its name says, from beginning to end.
+/// Checks that every file in a folder is complete and has the format of its extension.
 fn check_whole(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -167,19 +167,19 @@ fn check_whole(folder: &Path) {
                 let output = Command::new("tshark").arg("-r").arg(&path).output().expect("tshark runs");
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             }
-            other => panic!("{} was left, a {other:?}", path.display()),
+            other => panic!("unexpected file {} with extension {other:?}", path.display()),
         }
     }
 }
 
 #[test]
-fn a_damaged_image_is_named() {
+fn a_damaged_or_incomplete_image_is_reported() {
     let folder = scratch();
     let image = folder.path().join("images/testpmd");
     fs::create_dir_all(&image).unwrap();
     let from = places().image("testpmd");
     let show = || doorbell(&["--cache", folder.path().to_str().unwrap(), "image", "show", "testpmd"]);
-    show().refused_with(&["no built image", "doorbell image build testpmd"]);
+    show().assert_failure(&["no built image", "doorbell image build testpmd"]);
     let files = ["kernel", "initramfs.cpio", "fw_dynamic.bin", "manifest.json"];
     for file in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         fs::copy(&file, image.join(file.file_name().unwrap())).unwrap();
@@ -188,44 +188,44 @@ fn a_damaged_image_is_named() {
     for file in files {
         let (path, aside) = (image.join(file), image.join("aside"));
         fs::rename(&path, &aside).unwrap();
-        show().refused_with(&[file, "missing"]);
+        show().assert_failure(&[file, "missing"]);
         let bytes = fs::read(&aside).unwrap();
         fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        show().refused_with(&["damaged", file, "doorbell image build testpmd"]);
+        show().assert_failure(&["damaged", file, "doorbell image build testpmd"]);
         fs::rename(&aside, &path).unwrap();
     }
     show().success();
 }
 
 #[test]
-fn a_guest_that_does_not_get_ready_ends_the_run_with_its_last_words() {
+fn a_guest_that_does_not_become_ready_fails_the_run_with_its_last_console_lines() {
     let folder = scratch();
     let out = folder.path().to_str().unwrap();
     let run = |set: &str| doorbell(&["run", "testpmd", "-q", "--boot", "--out", out, "--set", set]);
-    run("run.boot_timeout=2ms").refused_with(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
+    run("run.boot_timeout=2ms").assert_failure(&["not ready", "run.boot_timeout", "last lines", "OpenSBI"]);
     // testpmd does not start.
-    let apart = scratch();
-    let network = apart.path().join("network.toml");
+    let network_folder = scratch();
+    let network = network_folder.path().join("network.toml");
     fs::write(&network, "[node.dut]\nbenchmark = \"testpmd\"\nwords = \"doorbell.arg=--no-such-option\"\n")
         .unwrap();
     let network_run =
         doorbell(&["run", "--network", network.to_str().unwrap(), "-q", "--boot", "--out", out]);
-    network_run.refused_with(&["powered off", "last lines", "doorbell: exit"]);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "there is no result, so there is no file");
+    network_run.assert_failure(&["powered off", "last lines", "doorbell: exit"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "without a result, no file is written");
     let panicked = doorbell(&["boot", "--fast-forward", "--append", "rdinit=/nonexistent"]);
     assert!(panicked.stdout.contains("Kernel panic"), "{}", panicked.stdout);
-    panicked.refused_with(&["panicked"]);
+    panicked.assert_failure(&["panicked"]);
 }
 
 #[test]
-fn what_a_machine_cannot_be_watched_for_is_refused_before_it_boots() {
-    for (option, more, says) in [
+fn observers_that_the_machine_does_not_support_are_rejected_before_boot() {
+    for (option, more, message) in [
         ("--profile", "core.model=functional", "--preset server"),
         ("--pipeline=0", "core.model=timed", "a log has from 1"),
         ("--timeline", "loadgen.stages=false", "leave loadgen.stages = true"),
     ] {
-        let ended = doorbell(&["run", "testpmd", "--set", more, option]);
-        ended.refused_with(&[says]);
-        assert!(!ended.stderr.contains("boot"), "{}", ended.stderr);
+        let output = doorbell(&["run", "testpmd", "--set", more, option]);
+        output.assert_failure(&[message]);
+        assert!(!output.stderr.contains("boot"), "{}", output.stderr);
     }
 }

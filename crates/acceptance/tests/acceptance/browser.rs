@@ -1,5 +1,5 @@
-//! The pages in a real browser (package chromium): nothing on its console, every plot drawn, nothing cut off, on a desk, on half of it
-//! and on a phone, light and dark; and what a person does with them.
+//! Report pages in a real browser (package chromium): no console message, every plot drawn, nothing cut off,
+//! at three window widths, light and dark. The interactive tools are exercised too.
 
 mod drive;
 
@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use drive::Browser;
 
-/// Widths of a window on a desk, of half a desk and of a phone, in CSS pixels, and whether it is dark there.
+/// Widths of a full desktop window, half of it and a phone, in CSS pixels, and whether the dark scheme is
+/// used.
 const WIDTHS: [(u32, bool); 3] = [(1300, false), (800, true), (420, true)];
 
-/// How a page looks, and what it does, as functions' bodies.
+/// Function bodies that inspect the layout of a page and operate its tools.
 const LOOK: &str = include_str!("browser/look.js");
 const USE: &str = include_str!("browser/use.js");
 const FLAME: &str = "const calls = [...document.querySelectorAll('.flame .call')];
@@ -26,7 +27,7 @@ const FLAME: &str = "const calls = [...document.querySelectorAll('.flame .call')
     return [calls.length > 3, enlarged, same];";
 
 #[test]
-fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_phone_in_light_and_dark() {
+fn report_plots_and_tools_work_at_all_widths_in_light_and_dark() {
     let mut browser = Browser::start();
     let folder = scratch();
     let out = folder.path().to_str().expect("a path that is text");
@@ -49,39 +50,39 @@ fn a_report_has_all_its_plots_nothing_cut_off_and_tools_that_work_on_desk_and_ph
     for page in [&whole, &point] {
         let written = std::fs::read(page).expect("the page is there");
         doorbell(&["report", page.parent().and_then(Path::to_str).expect("a folder")]).success();
-        assert!(std::fs::read(page).expect("a page") == written, "made again, a page is the same bytes");
+        assert!(std::fs::read(page).expect("a page") == written, "a regenerated page has the same bytes");
     }
     let document = std::fs::read_to_string(&whole).expect("a page");
-    assert!(document.contains("Not as in server"), "what differs from the preset is said");
+    assert!(document.contains("Not as in server"), "the page lists differences from the preset");
     let both =
         format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, await (async () => {{\n{USE}}})()];");
     for window in WIDTHS {
         assert_eq!(browser.open(&whole, window), [""; 0], "at {window:?}");
-        let seen = browser.ask(&both);
-        looks(&seen[0], window, 10);
-        used(&seen[1]);
+        let result = browser.evaluate(&both);
+        check_layout(&result[0], window, 10);
+        check_tools(&result[1]);
     }
     let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{FLAME}}})()];");
     assert_eq!(browser.open(&point, WIDTHS[2]), [""; 0]);
-    let seen = browser.ask(&both);
-    looks(&seen[0], WIDTHS[2], 11);
+    let result = browser.evaluate(&both);
+    check_layout(&result[0], WIDTHS[2], 11);
     assert_eq!(
-        seen[1],
+        result[1],
         serde_json::json!([true, "100%", true]),
-        "a call is enlarged, and all are shown again"
+        "a click enlarges a call, and Escape restores the widths"
     );
 }
 
-/// Checks what a page looks like.
-fn looks(seen: &Value, window: (u32, bool), figures: u64) {
+/// Checks the layout that `look.js` reports.
+fn check_layout(layout: &Value, window: (u32, bool), figures: u64) {
     let expected = serde_json::json!({
         "plots": figures, "figures": figures, "empty": 0, "cut": [], "light": !window.1, "wider": 0
     });
-    assert_eq!(*seen, expected, "at {window:?}");
+    assert_eq!(*layout, expected, "at {window:?}");
 }
 
-/// Checks what came of what a person did.
-fn used(did: &Value) {
+/// Checks the results of the tools that `use.js` operates.
+fn check_tools(did: &Value) {
     let expected = serde_json::json!({
         "whole": "0 5 10 15 20 25 30 35", "again": "0 5 10 15 20 25 30 35", "logarithmic": "2 5 10 20 50",
         "crosshair": "20.000 Mpps offered: 20.000 Mpps (10.240 Gbps) delivered, 0.000 % lost", "left": true,
@@ -101,12 +102,12 @@ fn used(did: &Value) {
     assert_eq!(did["csv"][1], "2.000,1.024,2.000,1.024,0.000", "{did}");
 }
 
-/// A grid of four points, whose file asks for no plot.
+/// A grid of four points, without a plot section.
 const GRID: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.warmup=20us\", \"run.duration=20us\"]\n\
     [measure]\nrates = [\"1Mpps\", \"20Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n";
 
 #[test]
-fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_and_back() {
+fn sweep_and_search_pages_start_with_an_overview_and_link_to_their_points() {
     let mut browser = Browser::start();
     let folder = scratch();
     let path = |name: &str| folder.path().join(name);
@@ -126,26 +127,26 @@ fn pages_of_sweeps_and_searches_begin_with_an_overview_and_lead_to_their_points_
     let sweep = path("sweep/report.html");
     let both = format!("const look = (() => {{\n{LOOK}}})();\nreturn [look, (() => {{\n{SORT}}})()];");
     assert_eq!(browser.open(&sweep, WIDTHS[2]), [""; 0]);
-    let seen = browser.ask(&both);
-    let figures = seen[0]["figures"].as_u64().unwrap_or(0);
-    assert!(figures >= 2, "delivered and lost are drawn: {seen}");
-    looks(&seen[0], WIDTHS[2], figures);
+    let result = browser.evaluate(&both);
+    let figures = result[0]["figures"].as_u64().unwrap_or(0);
+    assert!(figures >= 2, "delivered and lost frames are plotted: {result}");
+    check_layout(&result[0], WIDTHS[2], figures);
     // The first point at the higher rate.
-    assert_eq!(seen[1][0][0][0], "1", "{seen}");
-    assert_eq!(seen[1][1], 2 * figures, "two curves a plot: {seen}");
-    let point = path("sweep").join(seen[1][0][0][1].as_str().expect("a link"));
+    assert_eq!(result[1][0][0][0], "1", "{result}");
+    assert_eq!(result[1][1], 2 * figures, "two curves per plot: {result}");
+    let point = path("sweep").join(result[1][0][0][1].as_str().expect("a link"));
     let page = std::fs::read_to_string(&point).expect("the point has a page");
-    assert!(page.contains("<a href=\"../../report.html\">"), "the way back");
+    assert!(page.contains("<a href=\"../../report.html\">"), "the point links back to the overview");
 
     assert_eq!(browser.open(&path("search/report.html"), WIDTHS[1]), [""; 0]);
-    looks(&browser.ask(LOOK), WIDTHS[1], 4);
+    check_layout(&browser.evaluate(LOOK), WIDTHS[1], 4);
     let page = std::fs::read_to_string(path("search/report.html")).expect("a page");
     let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
     assert!(at("id=\"rate-by-size\"") < at("id=\"frames-64\"") && page.contains("href=\"#frames-1518\""));
 }
 
 #[test]
-fn the_check_sees_what_it_is_for() {
+fn the_layout_check_detects_a_bad_page() {
     let mut browser = Browser::start();
     let folder = scratch();
     let page = folder.path().join("bad.html");
@@ -156,8 +157,8 @@ fn the_check_sees_what_it_is_for() {
                         <div style=\"width: 9000px\">x</div><script>1</script></body>"
     );
     std::fs::write(&page, html).expect("a page can be written");
-    assert!(!browser.open(&page, WIDTHS[0]).is_empty(), "a forbidden script is on the console");
-    let seen = browser.ask(LOOK);
-    assert_eq!((&seen["empty"], &seen["cut"]), (&1.into(), &serde_json::json!(["cut off here"])));
-    assert!(seen["wider"].as_i64() > Some(5_000), "{seen}");
+    assert!(!browser.open(&page, WIDTHS[0]).is_empty(), "the console reports a blocked script");
+    let layout = browser.evaluate(LOOK);
+    assert_eq!((&layout["empty"], &layout["cut"]), (&1.into(), &serde_json::json!(["cut off here"])));
+    assert!(layout["wider"].as_i64() > Some(5_000), "{layout}");
 }

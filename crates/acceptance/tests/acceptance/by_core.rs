@@ -1,4 +1,4 @@
-//! What is told of each queue and core of a timed run on several: they sum to what is told of all.
+//! Per-queue latency stages and per-core CPU time of a timed multi-core run sum to the totals.
 
 use doorbell_acceptance::{quiet, timed_session};
 use doorbell_bench::{Observe, run_point_observed};
@@ -6,18 +6,18 @@ use doorbell_sim::Bytes;
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn stages_and_cpu_time_are_told_of_each_queue_and_core_and_sum_to_those_of_all() {
+fn latency_stages_per_queue_and_cpu_time_per_core_sum_to_the_totals() {
     let flows = "loadgen.traffic.streams=[{rate=\"4Mpps\", sweeps=[{field=\"source-port\", count=100}]}]";
     let guest = ["nic.model=82576", "testpmd.cores=2", "platform.harts=2", "platform.ram=256MiB"];
     let session = timed_session(&guest, &[flows, "run.warmup=200us", "run.duration=50us"]);
     let observe = Observe { profile: true, ..Observe::default() };
     let rate = "4Mpps".parse().expect("a rate");
     let point = quiet(|control| run_point_observed(&session, rate, Bytes(64), &observe, control))
-        .expect("it is measured");
+        .expect("the point can be measured");
     let summary = &point.summary;
     let ways = &summary.latency_stages_by_queue;
     let places: Vec<_> = ways.iter().map(|way| (way.port, way.queue, way.hart)).collect();
-    assert_eq!(places, [(0, 0, Some(0)), (0, 1, Some(1))], "each core has a queue of its own");
+    assert_eq!(places, [(0, 0, Some(0)), (0, 1, Some(1))], "each core serves its own queue");
     assert_eq!(ways.iter().map(|way| way.frames).sum::<u64>(), summary.frames_delivered);
     let all = summary.latency_stages_ns.as_ref().expect("frames have stages");
     for (at, (name, stage)) in all.0.iter().enumerate() {
@@ -25,7 +25,7 @@ fn stages_and_cpu_time_are_told_of_each_queue_and_core_and_sum_to_those_of_all()
         let mean = sum / summary.frames_delivered as f64;
         assert!((mean - stage.mean).abs() < 1e-6 * stage.mean.max(1.0), "{name}: {mean} and {}", stage.mean);
     }
-    let kinds = summary.kinds.as_ref().expect("a profile was asked for");
+    let kinds = summary.kinds.as_ref().expect("a profile was requested");
     assert_eq!(kinds.harts.iter().map(|of| of.hart).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(kinds.harts.iter().map(|of| of.cycles).sum::<u64>(), kinds.cycles);
     for kind in &kinds.kinds {

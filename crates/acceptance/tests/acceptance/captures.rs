@@ -1,5 +1,5 @@
-//! Every frame comes back byte for byte, as programs other than ours see the wire: scapy compares all
-//! frames, tshark takes a sample apart.
+//! Frames return byte for byte, checked by other programs on the capture: scapy compares all frames, tshark
+//! dissects a sample.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use doorbell_acceptance::{doorbell, dropped, scratch, shared_checkpoint, short_or_long};
 use serde_json::Value;
 
-/// A load that the guest sustains.
+/// A load below the guest's capacity.
 struct Load {
     mode: &'static str,
     frame_size: u32,
@@ -15,11 +15,11 @@ struct Load {
     frames: u64,
 }
 
-/// Frames that tshark takes apart.
+/// Number of frames that tshark dissects.
 const SAMPLE: &str = "4000";
 
 #[test]
-fn testpmd_returns_every_64_byte_frame_as_macswap_makes_it() {
+fn testpmd_returns_every_64_byte_frame_with_swapped_macs() {
     check(&Load {
         mode: "macswap",
         frame_size: 64,
@@ -29,7 +29,7 @@ fn testpmd_returns_every_64_byte_frame_as_macswap_makes_it() {
 }
 
 #[test]
-fn testpmd_returns_every_1518_byte_frame_as_macswap_makes_it() {
+fn testpmd_returns_every_1518_byte_frame_with_swapped_macs() {
     check(&Load {
         mode: "macswap",
         frame_size: 1518,
@@ -40,18 +40,18 @@ fn testpmd_returns_every_1518_byte_frame_as_macswap_makes_it() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn testpmd_in_io_mode_returns_every_frame_untouched() {
+fn testpmd_in_io_mode_returns_every_frame_unchanged() {
     check(&Load { mode: "io", frame_size: 64, rate_hz: 8_000_000, frames: 1_000_000 });
     check(&Load { mode: "io", frame_size: 1518, rate_hz: 3_000_000, frames: 100_000 });
 }
 
 #[test]
-fn the_checker_notices_a_changed_byte_a_lost_frame_and_a_wrong_mode() {
+fn the_checker_detects_a_changed_byte_a_lost_frame_and_a_wrong_mode() {
     let folder = scratch();
     let load = Load { mode: "macswap", frame_size: 64, rate_hz: 1_000_000, frames: 500 };
     let capture = run(&load, folder.path());
     let whole = std::fs::read(&capture).unwrap();
-    // A pcap has 24 bytes of head and 16 before each frame; the last frame of a drained run is one that came back.
+    // Each frame in a pcap has a 16-byte record header. The last frame of a drained run is a returned one.
     let record = 16 + 60;
     let altered = folder.path().join("altered.pcap");
     let mut changed = whole.clone();
@@ -70,7 +70,7 @@ fn the_checker_notices_a_changed_byte_a_lost_frame_and_a_wrong_mode() {
 fn check(load: &Load) {
     let folder = scratch();
     let capture = run(load, folder.path());
-    let figures = scapy(&capture, load).unwrap_or_else(|error| panic!("scapy finds: {error}"));
+    let figures = scapy(&capture, load).unwrap_or_else(|error| panic!("scapy reports: {error}"));
     let (sent, returned) = figures.trim().strip_prefix("sent ").unwrap().split_once(" returned ").unwrap();
     assert_eq!(sent, returned);
     tshark(&capture);
@@ -115,7 +115,7 @@ fn scapy(capture: &Path, load: &Load) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// tshark finds UDP in IPv4 with right checksums and nothing to remark.
+/// Checks that tshark dissects UDP over IPv4 with correct checksums and without expert messages.
 fn tshark(capture: &Path) {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(capture).args(["-n", "-c", SAMPLE, "-T", "fields", "-E", "separator=/s"]);
@@ -130,8 +130,8 @@ fn tshark(capture: &Path) {
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(lines.lines().count() > 900, "tshark saw {} frames", lines.lines().count());
     for line in lines.lines() {
-        // 1 is "good"; behind the protocols stand no complaints.
+        // Checksum status 1 is "good"; the fields for malformed frames and expert messages are empty.
         let fields: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(fields, ["1", "1", "eth:ethertype:ip:udp:data"], "tshark remarks: {line}");
+        assert_eq!(fields, ["1", "1", "eth:ethertype:ip:udp:data"], "tshark reports: {line}");
     }
 }

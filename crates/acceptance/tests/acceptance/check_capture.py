@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Checks a capture of the wire with scapy's reader: every frame that was sent came back, byte for byte as it should.
+"""Checks a capture of the wire with scapy's reader: every sent frame returned, with the expected bytes.
 
 check_capture.py CAPTURE macswap|io FRAMES_AT_LEAST FRAME_SIZE RATE_HZ
 
-Nothing of Doorbell is used, nor its numbering of frames: a frame is recognised by all its bytes. The first time that
-its bytes are seen it was sent, and what must come back is computed from it. In io mode that is the same bytes again. So all frames
-must differ from each other, which is checked too.
+The script uses neither Doorbell's code nor its frame numbers: a frame is identified by all its bytes. The first
+occurrence is the sent frame, from which the expected returned frame is computed. In io mode these are equal. All frames
+must therefore differ from each other, which is checked too.
 """
 
 import sys
@@ -16,17 +16,17 @@ from scapy.utils import RawPcapReader
 
 MAC_NIC = bytes.fromhex("525400123456")
 MAC_GENERATOR = bytes.fromhex("020000000001")
-# Every so many frames are taken apart and put together again by scapy, checksums included.
+# Interval of frames that scapy dissects and rebuilds, including checksums.
 DISSECT_EVERY = 997
 
 
 def expected(frame, mode):
-    """What the guest makes of a frame."""
+    """The frame that the guest returns."""
     return frame if mode == "io" else frame[6:12] + frame[:6] + frame[12:]
 
 
 def rebuilt(frame):
-    """The frame with the lengths and checksums that scapy would give it."""
+    """The frame with lengths and checksums as computed by scapy."""
     packet = Ether(frame)
     for layer, fields in ((IP, ("len", "chksum")), (UDP, ("len", "chksum"))):
         for field in fields:
@@ -35,7 +35,7 @@ def rebuilt(frame):
 
 
 def check(path, mode, frames_least, frame_size, rate_hz):
-    """Returns what is wrong, as a counter of messages, and how many frames were seen."""
+    """Returns a counter of error messages, and the numbers of sent and returned frames."""
     waiting, wrong = {}, Counter()
     sent = returned = out_of_order = 0
     last_time = last_sent = last_index = None
@@ -60,13 +60,13 @@ def check(path, mode, frames_least, frame_size, rate_hz):
             continue
         back = expected(frame, mode)
         if back in waiting:
-            wrong["two frames are alike"] += 1
+            wrong["two frames are equal"] += 1
         waiting[back] = sent
         if last_sent is not None and abs((time_ns - last_sent) * rate_hz - 1e9) > 1.5 * rate_hz:
-            wrong["a frame left at another time than its rate says"] += 1
+            wrong["a frame was not sent at the time given by the rate"] += 1
         last_sent = time_ns
         if sent % DISSECT_EVERY == 0 and rebuilt(frame) != frame:
-            wrong["a frame's lengths or checksums are not scapy's"] += 1
+            wrong["a frame's lengths or checksums differ from scapy's"] += 1
         sent += 1
     if waiting:
         wrong["a frame did not come back"] += len(waiting)
@@ -78,10 +78,10 @@ def check(path, mode, frames_least, frame_size, rate_hz):
 
 
 def main():
-    """Prints one line of figures, or what is wrong."""
+    """Prints the numbers of frames, and errors on standard error."""
     path, mode, frames_least, frame_size, rate_hz = sys.argv[1:]
     if mode not in ("macswap", "io"):
-        sys.exit(f"no mode {mode}")
+        sys.exit(f"unknown mode {mode}: use macswap or io")
     wrong, sent, returned = check(path, mode, int(frames_least), int(frame_size), float(rate_hz))
     for message, times in wrong.items():
         print(f"{message} ({times} times)", file=sys.stderr)

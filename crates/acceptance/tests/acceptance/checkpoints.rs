@@ -1,5 +1,6 @@
-//! A run of N instructions equals k saved plus N − k restored in a new process, bit for bit, wherever k
-//! lies; saving does not disturb; the same seed gives the same run.
+//! Checkpoints: N instructions give the same state, bit for bit, as k instructions, save, restore in a new
+//! process and N − k instructions, for any k. Saving does not change the state, and equal seeds give equal
+//! runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +12,11 @@ use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
 use serde_json::Value;
 
-/// Set for a process that is to continue checkpoints: a file with one line for each.
+/// Environment variable of a process that continues checkpoints: the path of a file with one line per
+/// checkpoint.
 const CONTINUE: &str = "DOORBELL_ACCEPTANCE_CONTINUE";
 
-/// Where a boot is saved, in instructions from reset.
+/// Points at which a boot is saved, in instructions since reset.
 const BOOT_SAVES: [(&str, u64); 6] = [
     ("the firmware's first instructions", 1_000),
     ("the firmware", 200_000),
@@ -24,10 +26,10 @@ const BOOT_SAVES: [(&str, u64); 6] = [
     ("user space", 330_000_000),
 ];
 
-/// How far a restored machine runs in the new process.
+/// Instructions that a restored machine runs in the new process.
 const CONTINUED_INSTRUCTIONS: u64 = 3_000_000;
 
-/// What is to be equal.
+/// State to compare.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     instructions: u64,
@@ -37,7 +39,7 @@ struct Mark {
 }
 
 impl Mark {
-    /// Runs a machine to an instruction and looks at it. The console's text is what was printed since `console`.
+    /// Runs a machine until `instructions` and returns its state, with the console output of this run.
     fn at(machine: &mut Machine, instructions: u64) -> Mark {
         let before = machine.console.text().len();
         let outcome = machine.run(&Limits { instructions, ..Limits::until(Ps::MAX) });
@@ -60,11 +62,11 @@ fn guest_files(session: &Session) -> (Guest, String) {
 }
 
 #[test]
-fn a_boot_continues_bit_for_bit_in_a_new_process_wherever_it_was_saved() {
+fn a_boot_restored_in_a_new_process_continues_bit_for_bit_from_any_point() {
     let session = session(&[], &[]);
     let (guest, identity) = guest_files(&session);
     let folder = scratch();
-    // A boot's generator has the default traffic.
+    // During boot the generator has the default traffic configuration.
     let config = resolve("fast", &[]).unwrap();
     let mut machine = Machine::new(config.machine(), config.run.seed).unwrap();
     machine.load(&guest).unwrap();
@@ -77,14 +79,14 @@ fn a_boot_continues_bit_for_bit_in_a_new_process_wherever_it_was_saved() {
         jobs.push((path, Mark::at(&mut machine, saved_at + CONTINUED_INSTRUCTIONS)));
     }
     continue_in_a_new_process(folder.path(), &jobs, &identity);
-    // Six times stopped and saved, this boot still ends as the one that ran through.
+    // After six stops and saves, this boot ends in the same state as an uninterrupted one.
     let outcome = machine.run(&Limits { on_marker: true, ..Limits::until(Ps(60 * Ps::PER_SECOND)) });
     assert_eq!(outcome, Outcome::Marker);
     assert_eq!(machine.state_hash(), session.machine().unwrap().state_hash());
 }
 
 #[test]
-fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
+fn a_run_restored_with_frames_and_posted_writes_in_flight_continues_bit_for_bit() {
     let session = session(&[], &[]);
     let (_, identity) = guest_files(&session);
     let folder = scratch();
@@ -93,19 +95,19 @@ fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
         TrafficConfig { rate: "12Mpps".parse().unwrap(), ..session.config().loadgen.traffic.clone() };
     machine.start_traffic(&traffic).unwrap();
     machine.run(&Limits::until(machine.now() + Ps::from_ms(1)));
-    let (frames_seen, mut jobs, mut posted_seen) = (machine.frames_outstanding(), Vec::new(), 0);
-    assert!(frames_seen > 1000, "an overloaded machine holds many frames, not {frames_seen}");
+    let (frames, mut jobs, mut posted_count) = (machine.frames_outstanding(), Vec::new(), 0);
+    assert!(frames > 1000, "an overloaded machine has many frames in flight, not {frames}");
     let unposted = fewest_posted(&mut machine);
     for index in 0..3000 {
         let at = machine.instructions() + 97;
         Mark::at(&mut machine, at);
         let inside = machine.nic(0).in_flight();
-        let posted = accesses_under_way(&machine) > unposted;
-        // One with a posted write on its way, then one without, and so on, with frames inside the NIC.
+        let posted = accesses_in_flight(&machine) > unposted;
+        // Alternate between states with and without a posted write in flight, all with frames inside the NIC.
         if posted == (jobs.len() % 2 == 0) && inside.rx > 0 {
             let path = folder.path().join(format!("traffic-{index}.ckpt"));
             machine.checkpoint(&identity, "under traffic").write(&path).unwrap();
-            posted_seen += u32::from(posted);
+            posted_count += u32::from(posted);
             let until = machine.instructions() + CONTINUED_INSTRUCTIONS / 10;
             jobs.push((path, Mark::at(&mut machine, until)));
         }
@@ -113,12 +115,12 @@ fn a_run_continues_bit_for_bit_with_frames_and_posted_writes_on_their_way() {
             break;
         }
     }
-    assert_eq!((jobs.len(), posted_seen), (4, 2), "the moments wanted did not come");
+    assert_eq!((jobs.len(), posted_count), (4, 2), "the run did not reach the states to save");
     continue_in_a_new_process(folder.path(), &jobs, &identity);
 }
 
-/// Accesses that the hart has made and no NIC has seen yet, plus a constant of the boot.
-fn accesses_under_way(machine: &Machine) -> u64 {
+/// Device accesses by the hart that have not reached the NIC, plus a constant from the boot.
+fn accesses_in_flight(machine: &Machine) -> u64 {
     machine.harts()[0].stats().device_accesses - machine.nic(0).stats().register_accesses
 }
 
@@ -126,12 +128,12 @@ fn fewest_posted(machine: &mut Machine) -> u64 {
     let mut sample = || {
         let at = machine.instructions() + 101;
         Mark::at(machine, at);
-        accesses_under_way(machine)
+        accesses_in_flight(machine)
     };
     (0..40).map(|_| sample()).min().unwrap_or_default()
 }
 
-/// Gives the checkpoints to another process of this program and compares where it arrives.
+/// Continues the checkpoints in another process of this program and compares the states it prints.
 fn continue_in_a_new_process(folder: &Path, jobs: &[(PathBuf, Mark)], identity: &str) {
     let list = folder.join("jobs");
     let lines: Vec<String> = jobs
@@ -144,10 +146,10 @@ fn continue_in_a_new_process(folder: &Path, jobs: &[(PathBuf, Mark)], identity: 
     let output = command.env(CONTINUE, &list).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    let arrived: Vec<&str> =
+    let printed: Vec<&str> =
         text.lines().filter_map(|line| line.split_once("MARK ")).map(|(_, rest)| rest).collect();
     let expected: Vec<String> = jobs.iter().map(|(_, mark)| format!("{mark:?}")).collect();
-    assert_eq!(arrived, expected);
+    assert_eq!(printed, expected);
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn in_a_new_process() {
 }
 
 #[test]
-fn the_seed_decides_the_run_and_nothing_else_does() {
+fn a_run_depends_on_the_seed_only() {
     let hash = |overrides: &[&str]| {
         let mut others = vec!["run.duration=200us", "run.warmup=100us"];
         others.extend(overrides);
@@ -174,12 +176,12 @@ fn the_seed_decides_the_run_and_nothing_else_does() {
         (point.summary.state_hash, point.summary.frames_delivered)
     };
     let first = hash(&[]);
-    assert_eq!(hash(&[]), first, "twice the same seed");
-    assert_ne!(hash(&["run.seed=2"]).0, first.0, "another seed fills the frames differently");
+    assert_eq!(hash(&[]), first, "equal seeds give equal runs");
+    assert_ne!(hash(&["run.seed=2"]).0, first.0, "another seed gives other frame contents");
 }
 
 #[test]
-fn the_seed_decides_which_frames_are_lost() {
+fn lost_frames_depend_on_the_seed() {
     let delivered = |seed: &str| {
         let session = session(&[], &["run.duration=1ms", "run.warmup=100us", "link.frame_loss=0.05", seed]);
         let point =
@@ -188,13 +190,16 @@ fn the_seed_decides_which_frames_are_lost() {
     };
     let first = delivered("run.seed=1");
     assert_eq!(delivered("run.seed=1"), first);
-    // That another seed loses as many by chance is possible, that five do is not.
+    // One other seed may lose as many frames by chance, but not all five.
     let others = [2, 3, 4, 5, 6].map(|seed| delivered(&format!("run.seed={seed}")));
-    assert!(others.iter().any(|&frames| frames != first), "all seeds lose the same frames: {first}");
+    assert!(
+        others.iter().any(|&frames| frames != first),
+        "all seeds deliver the same number of frames: {first}"
+    );
 }
 
 #[test]
-fn a_point_does_not_depend_on_the_points_before_it() {
+fn a_point_does_not_depend_on_earlier_points() {
     let checkpoint = shared_checkpoint(&[]);
     let hashes = |rates: &str| -> Vec<String> {
         let folder = scratch();

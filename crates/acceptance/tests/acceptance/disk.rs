@@ -1,6 +1,6 @@
-//! Disks in whole machines: Debian runs from one that is larger than its memory and finds on it what QEMU's guest finds; a
-//! disk of the user's is read and written and stays as it was; a checkpoint in the middle of it all goes on bit for
-//! bit.
+//! Disks in whole machines. Debian runs from a root disk larger than memory and reads the same data as in
+//! QEMU. A user's disk file is read and written by the guest, but not changed. A checkpoint during a disk
+//! request continues bit for bit.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,15 +11,15 @@ use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_machine::{CheckpointFile, DiskFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
-/// Of simulated time.
+/// Limit of simulated time.
 const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
 const RAM: &str = "128MiB";
 const RAM_BYTES: u64 = 128 << 20;
 const DISK_BYTES: usize = 24 << 20;
-/// Of simulated time, between looks for a request under way.
-const LOOK: Ps = Ps::from_us(7);
+/// Simulated time between checks for a disk request in flight.
+const STEP: Ps = Ps::from_us(7);
 
-/// What the guest does. Its lines that begin with "disk-check:" tell what it found.
+/// Script of the guest. It prints its results on lines that start with "disk-check:".
 const SCRIPT: &str = r#"
 say() { echo "disk-check: $*"; }
 set -o pipefail
@@ -41,7 +41,7 @@ say numbers $(sha256sum < /root/numbers)
 say ok
 "#;
 
-/// The whole of a system is more than its memory holds; hashing that takes a minute.
+/// The long form hashes the whole system, which is larger than memory and takes a minute.
 fn script() -> String {
     SCRIPT.replace("FOLDERS", short_or_long("/usr/bin /etc", "/usr /etc"))
 }
@@ -51,14 +51,14 @@ fn server() -> Image {
 }
 
 fn guest(image: &Image) -> Guest {
-    let mut guest =
-        read_guest(image, format!("{} doorbell.app=ours", image.command_line())).expect("it is there");
+    let mut guest = read_guest(image, format!("{} doorbell.app=ours", image.command_line()))
+        .expect("the image can be read");
     let ours = GuestFile { path: "scripts/ours".into(), executable: false, content: script().into() };
-    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be added to an image"));
     guest
 }
 
-/// A disk of the user's whose blocks all differ.
+/// A user's disk file whose blocks all differ.
 fn own_disk(folder: &Path) -> (PathBuf, Vec<u8>) {
     let path = folder.join("own.img");
     let contents: Vec<u8> = (0..DISK_BYTES).map(|at| (at / 4096 * 37 + at % 251) as u8).collect();
@@ -67,26 +67,26 @@ fn own_disk(folder: &Path) -> (PathBuf, Vec<u8>) {
 }
 
 fn config(disk: &Path) -> RunConfig {
-    let mut config =
-        resolve("fast", &[format!("platform.ram={RAM}"), "disk.latency=80us".into()]).expect("it is right");
+    let mut config = resolve("fast", &[format!("platform.ram={RAM}"), "disk.latency=80us".into()])
+        .expect("a configuration");
     config.run.disks.push(disk.to_owned());
     config
 }
 
 fn build(config: &RunConfig, image: &Image) -> Machine {
-    machine_with(config, &open_disks(Some(image), &config.run.disks).expect("the disks are there"))
-        .expect("it can be built")
+    machine_with(config, &open_disks(Some(image), &config.run.disks).expect("the disks can be opened"))
+        .expect("the machine can be built")
 }
 
-/// What a guest found, line by line.
-fn found(console: &str) -> Vec<String> {
+/// Result lines of a guest.
+fn results(console: &str) -> Vec<String> {
     let lines = console.lines().filter_map(|line| line.trim_end().strip_prefix("disk-check: "));
     lines.map(str::to_owned).collect()
 }
 
 fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> {
     let initramfs = folder.join("initramfs");
-    std::fs::write(&initramfs, &guest.initramfs).expect("it can be written");
+    std::fs::write(&initramfs, &guest.initramfs).expect("the initramfs can be written");
     let mut command = doorbell_oracle::qemu();
     command.args([
         "-M",
@@ -102,10 +102,10 @@ fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> 
         "-nodefaults",
     ]);
     command.args(["-no-reboot", "-global", "virtio-mmio.force-legacy=false"]);
-    command.arg("-bios").arg(image.firmware("fw_dynamic.bin").expect("the image has it"));
+    command.arg("-bios").arg(image.firmware("fw_dynamic.bin").expect("the image has firmware"));
     command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(&initramfs);
     command.arg("-append").arg(&guest.bootargs);
-    let disks = [("root", &*image.disk().expect("the image has one")), ("own", own)];
+    let disks = [("root", &*image.disk().expect("the image has a disk")), ("own", own)];
     for (name, path) in disks {
         command
             .arg("-drive")
@@ -115,12 +115,12 @@ fn qemu(image: &Image, guest: &Guest, folder: &Path, own: &Path) -> Vec<String> 
     let output = command.stdin(Stdio::null()).output().expect("QEMU starts");
     let console = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(console.contains("doorbell: exit 0"), "{console}");
-    found(&console)
+    results(&console)
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_finds() {
+fn debian_on_a_disk_larger_than_memory_reads_the_same_data_as_in_qemu() {
     let (image, folder) = (server(), scratch());
     let (own, contents) = own_disk(folder.path());
     let guest = guest(&image);
@@ -129,7 +129,7 @@ fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_fin
     let outcome = machine.run(&Limits::until(PATIENCE));
     let console = machine.console.text();
     assert_eq!(outcome, Outcome::PowerOff { code: 0 }, "{console}");
-    let ours = found(&console);
+    let ours = results(&console);
     assert!(ours.first().is_some_and(|line| line == "root / ext4"), "{console}");
     assert!(ours.last().is_some_and(|line| line == "ok") && ours.len() == 9, "{console}");
     let count = ours.iter().find_map(|line| line.strip_prefix("count "));
@@ -141,7 +141,7 @@ fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_fin
     );
     let stats = machine.disk_stats();
     let expected = short_or_long(RAM_BYTES / 8, RAM_BYTES);
-    assert!(stats[0].read_bytes > expected, "in the long form more is read than memory holds: {stats:?}");
+    assert!(stats[0].read_bytes > expected, "the long form must read more than the memory size: {stats:?}");
     for disk in &stats {
         assert_eq!(
             (disk.failed_requests, disk.broken_rings, disk.undefined_accesses),
@@ -151,24 +151,24 @@ fn debian_runs_from_a_disk_larger_than_its_memory_and_finds_what_qemus_guest_fin
         assert!(disk.flushes > 0 && disk.writes > 0, "{stats:?}");
     }
     assert_eq!(qemu(&image, &guest, folder.path(), &own), ours);
-    assert!(std::fs::read(&own).expect("it is there") == contents, "the file was changed");
+    assert!(std::fs::read(&own).expect("the disk file can be read") == contents, "the file was changed");
 }
 
-/// Runs in small steps until a disk has something to do.
+/// Runs in small steps until a disk request is in flight.
 fn run_into_a_request(machine: &mut Machine) {
     for _ in 0..100_000 {
         if machine.disk_requests_under_way() > 0 {
             return;
         }
-        let step = machine.now() + LOOK;
+        let step = machine.now() + STEP;
         assert_eq!(machine.run(&Limits::until(step)), Outcome::Time, "{}", machine.console.text());
     }
-    panic!("the guest asks nothing of its disks");
+    panic!("the guest sends no disk request");
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_checkpoint_in_the_middle_of_a_request_goes_on_bit_for_bit_and_only_with_its_disks() {
+fn a_checkpoint_during_a_disk_request_restores_exactly_and_only_with_its_disks() {
     let (image, folder) = (server(), scratch());
     let (own, _) = own_disk(folder.path());
     let config = config(&own);
@@ -180,9 +180,10 @@ fn a_checkpoint_in_the_middle_of_a_request_goes_on_bit_for_bit_and_only_with_its
     first.console.watch(None);
     run_into_a_request(&mut first);
     let checkpoint = first.checkpoint("server", "");
-    let checkpoint = CheckpointFile::from_bytes(checkpoint.bytes().to_vec()).expect("it is whole");
+    let checkpoint =
+        CheckpointFile::from_bytes(checkpoint.bytes().to_vec()).expect("the checkpoint is complete");
     let mut second = build(&config, &image);
-    second.restore(&checkpoint, "server").expect("it fits");
+    second.restore(&checkpoint, "server").expect("the checkpoint fits");
     assert_eq!(second.disk_requests_under_way(), first.disk_requests_under_way());
     assert_eq!(second.state_hash(), first.state_hash());
     let end = first.now() + Ps::from_ms(60);
@@ -195,17 +196,17 @@ fn a_checkpoint_in_the_middle_of_a_request_goes_on_bit_for_bit_and_only_with_its
     assert!(first.disk_stats()[0].reads > before + 10, "the disk was in use");
 
     let other = folder.path().join("other.img");
-    std::fs::write(&other, vec![1; DISK_BYTES]).expect("it can be written");
-    let refused = |files: &[PathBuf]| {
+    std::fs::write(&other, vec![1; DISK_BYTES]).expect("the disk can be written");
+    let restore_error = |files: &[PathBuf]| {
         let files: Vec<DiskFile> = files.iter().map(|path| DiskFile::open(path).expect("a disk")).collect();
-        let mut machine = machine_with(&config, &files).expect("it can be built");
-        machine.restore(&checkpoint, "server").expect_err("these are not its disks").to_string()
+        let mut machine = machine_with(&config, &files).expect("the machine can be built");
+        machine.restore(&checkpoint, "server").expect_err("the disks differ").to_string()
     };
-    let root = image.disk().expect("the image has one");
-    let error = refused(&[root.clone(), other]);
+    let root = image.disk().expect("the image has a disk");
+    let error = restore_error(&[root.clone(), other]);
     assert!(error.contains("disk 1") && error.contains("the file given has"), "{error}");
-    let error = refused(std::slice::from_ref(&root));
+    let error = restore_error(std::slice::from_ref(&root));
     assert!(error.contains("one more disk") && error.contains("--disk FILE"), "{error}");
-    let error = refused(&[root, own.clone(), own]);
+    let error = restore_error(&[root, own.clone(), own]);
     assert!(error.contains("2 disks"), "{error}");
 }

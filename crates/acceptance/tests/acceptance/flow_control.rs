@@ -1,6 +1,8 @@
-//! Flow control by PAUSE between two nodes with the 82576 under Linux' igb driver, told by `ethtool -A`: a server with a short ring and rare
-//! interrupts, and a client that sends datagrams as fast as the link goes. Without flow control the server's card drops what its packet buffer has
-//! no room for; with it the card asks the client's to wait, and every datagram arrives.
+//! PAUSE flow control between two nodes with the 82576 and Linux's igb driver, configured by `ethtool -A`.
+//!
+//! The server has a short ring and rare interrupts; the client sends datagrams at line rate. Without flow
+//! control the server's NIC drops frames when its packet buffer is full. With flow control it sends PAUSE
+//! frames to the client's NIC, and every datagram arrives.
 
 use doorbell_acceptance::net_guest::number;
 use doorbell_acceptance::places;
@@ -9,11 +11,11 @@ use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Guest, Limits, Machine, Network, NetworkConfig, NetworkOutcome, Outcome};
 use doorbell_sim::Ps;
 
-/// Of simulated time, nearly all of it idle.
+/// Limit of simulated time; most of it is idle.
 const PATIENCE: Ps = Ps(120 * Ps::PER_SECOND);
 const OVERRIDES: [&str; 3] = ["nic.model=82576", "nic.pause_frames=true", "link.rate=1Gbps"];
 
-/// What both nodes can call. The driver waits for the link anew where it is told of flow control.
+/// Shell functions of both nodes. Changing flow control resets the link, so `flow_control` waits for it.
 const PRELUDE: &str = r#"
 stop() { echo "stop: $1"; read -r _; }
 linked() { until read -r up < /sys/class/net/eth0/carrier && [ "$up" = 1 ]; do busybox usleep 10000; done; }
@@ -22,13 +24,14 @@ flow_control() {
     linked
     echo flow control $(ethtool -a eth0 | busybox grep -E '^(RX|TX):')
 }
-tell() {
+counters() {
     ethtool -S eth0 | busybox grep -E 'rx_missed_errors|flow_control_xoff' | while read -r name value; do echo "$name $value"; done
     busybox awk '/^Udp: [0-9]/ { print "received", $2, "sent", $5 }' /proc/net/snmp
 }
 "#;
 
-/// 80 descriptors hold less than a tenth of what comes between two interrupts, and the packet buffer no more.
+/// 80 descriptors hold less than a tenth of the frames between two interrupts, and the packet buffer holds no
+/// more.
 const SERVER: &str = "
 echo 8000000 > /proc/sys/net/core/rmem_default
 ethtool -G eth0 rx 80
@@ -37,26 +40,26 @@ linked
 echo negotiated $(ethtool -a eth0 | busybox grep -E '^(RX|TX):')
 flow_control off
 for port in 5201 5202; do iperf3 -s -D -p $port > /dev/null; done
-tell
+counters
 stop ready
-tell
+counters
 flow_control on
 stop again
-tell
+counters
 stop end
 ";
 
-/// A server of its own for each, since the first one's loses messages too.
+/// Each transfer uses its own iperf3 server, since the first server also loses control messages.
 const CLIENT: &str = "
 linked
 flow_control off
 stop ready
 iperf3 -c 10.0.0.2 -p 5201 -u -b 0 -l 1400 -n 2M > /dev/null
-tell
+counters
 flow_control on
 stop again
 iperf3 -c 10.0.0.2 -p 5202 -u -b 0 -l 1400 -n 2M > /dev/null
-tell
+counters
 stop end
 ";
 
@@ -66,11 +69,11 @@ fn guest(image: &str, script: &str, address: &str) -> Guest {
     let mut guest = read_guest(&image, words).expect("an image can be read");
     let content = format!("{PRELUDE}{script}").into_bytes();
     let ours = GuestFile { path: "scripts/ours".into(), executable: false, content };
-    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be added to an image"));
     guest
 }
 
-/// Runs until these nodes have stopped at the word; what each printed meanwhile.
+/// Runs until these nodes have called `stop WORD`; returns what each printed meanwhile.
 fn run_to(pair: &mut Network, nodes: &[usize], word: &str) -> Vec<String> {
     let before = [0, 1].map(|node| pair.node(node).console.text().len());
     let marker = format!("stop: {word}");
@@ -96,45 +99,45 @@ fn run_to(pair: &mut Network, nodes: &[usize], word: &str) -> Vec<String> {
     nodes.iter().map(|&node| text(node)).collect()
 }
 
-fn go_on(machine: &mut Machine) {
+fn resume(machine: &mut Machine) {
     assert_eq!(machine.type_input(b"\n"), 1);
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn linux_has_frames_wait_where_they_would_be_dropped() {
+fn pause_frames_prevent_drops_with_linux_igb() {
     let overrides = OVERRIDES.map(str::to_owned);
-    let config = resolve("fast", &overrides).expect("the check's configuration is right");
+    let config = resolve("fast", &overrides).expect("the check's configuration is valid");
     let image = image_for("net", &config.machine());
-    let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable joins them");
+    let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable connects the nodes");
     let mut pair = Network::new(cable, config.run.seed).expect("two nodes can be built");
     let guests = [guest(&image, SERVER, "10.0.0.2/24"), guest(&image, CLIENT, "10.0.0.3/24")];
     pair.load(&guests).expect("the guests fit");
 
     let first = run_to(&mut pair, &[0, 1], "ready");
-    assert!(first[0].contains("negotiated RX: on TX: on"), "what nic.pause_frames advertises: {}", first[0]);
+    assert!(first[0].contains("negotiated RX: on TX: on"), "nic.pause_frames advertises PAUSE: {}", first[0]);
     assert!(first.iter().all(|text| text.contains("flow control RX: off TX: off")), "{first:?}");
 
-    // What the datagrams did of either kind: those sent and received since the boot, the server's and the client's counters.
+    // Runs a transfer; returns the console output of server and client, with their counters since boot.
     let mut phase = |word: &str| {
-        go_on(pair.node_mut(1));
+        resume(pair.node_mut(1));
         let client = run_to(&mut pair, &[1], word).remove(0);
-        go_on(pair.node_mut(0));
+        resume(pair.node_mut(0));
         [run_to(&mut pair, &[0], word).remove(0), client]
     };
     let without = phase("again");
     let with = phase("end");
     pair.check_conservation();
-    let [lost, kept] = [&without, &with].map(|[server, _]| number(server, "rx_missed_errors:"));
+    let [missed, missed_later] = [&without, &with].map(|[server, _]| number(server, "rx_missed_errors:"));
     let arrived = |[server, client]: &[String; 2]| (number(client, "sent"), number(server, "received"));
     let ((sent, received), (all_sent, all_received)) = (arrived(&without), arrived(&with));
-    let told = format!("{without:?}\n{with:?}");
-    assert!(lost > 100 && received + 100 < sent, "without flow control the card drops: {told}");
-    assert_eq!(number(&without[0], "tx_flow_control_xoff:"), 0, "{told}");
-    assert!(without.iter().all(|text| text.contains("flow control RX: on TX: on")), "{told}");
-    // With it nothing more is lost, at the card or behind it, since the client's card waits.
-    assert_eq!((kept, all_received - received), (lost, all_sent - sent), "{told}");
-    assert!(all_sent - sent > 1000, "{told}");
-    let asked = number(&with[0], "tx_flow_control_xoff:");
-    assert!(asked > 0 && number(&with[1], "rx_flow_control_xoff:") == asked, "{told}");
+    let output = format!("{without:?}\n{with:?}");
+    assert!(missed > 100 && received + 100 < sent, "without flow control the NIC drops frames: {output}");
+    assert_eq!(number(&without[0], "tx_flow_control_xoff:"), 0, "{output}");
+    assert!(without.iter().all(|text| text.contains("flow control RX: on TX: on")), "{output}");
+    // With flow control no further frame is lost, in the NIC or above it, since the client's NIC pauses.
+    assert_eq!((missed_later, all_received - received), (missed, all_sent - sent), "{output}");
+    assert!(all_sent - sent > 1000, "{output}");
+    let xoff = number(&with[0], "tx_flow_control_xoff:");
+    assert!(xoff > 0 && number(&with[1], "rx_flow_control_xoff:") == xoff, "{output}");
 }

@@ -1,12 +1,12 @@
-//! What a guest counts with its own performance counters, through the kernel's perf_event_open and OpenSBI, of loops of which it is
-//! known what they do. Needs riscv64-linux-gnu-gcc with its libc.
+//! Guest performance counters, read with perf_event_open through OpenSBI, over loops with known event counts.
+//! Needs riscv64-linux-gnu-gcc with its libc.
 
 use std::collections::HashMap;
 use std::process::Command;
 
 use doorbell_acceptance::{doorbell, scratch};
 
-/// How often each event happened in each loop.
+/// Event counts by loop and event.
 struct Counts(HashMap<(String, String), u64>);
 
 impl Counts {
@@ -17,13 +17,13 @@ impl Counts {
     #[track_caller]
     fn is_within(&self, of_loop: &str, event: &str, least: u64, most: u64) {
         let count = self.of(of_loop, event);
-        assert!((least..=most).contains(&count), "{count} {event} in {of_loop}, not {least} to {most}");
+        assert!((least..=most).contains(&count), "{count} {event} in {of_loop}, expected {least} to {most}");
     }
 }
 
 fn counted(options: &[&str]) -> Counts {
     let folder = scratch();
-    let path = |name: &str| folder.path().join(name).to_str().expect("a path that is text").to_owned();
+    let path = |name: &str| folder.path().join(name).to_str().expect("scratch paths are UTF-8").to_owned();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guest_events.c");
     let mut compiler = Command::new("riscv64-linux-gnu-gcc");
     compiler.args(["-O2", "-static", "-Wall", "-Werror", "-o", &path("script"), source]);
@@ -41,27 +41,27 @@ fn counted(options: &[&str]) -> Counts {
 }
 
 #[test]
-fn a_guest_counts_what_its_program_does() {
+fn guest_performance_counters_match_the_program() {
     let counts = counted(&["--preset", "server"]);
-    // Four instructions a division; and OpenSBI and the kernel start and stop fourteen counters.
+    // Four instructions per division, plus OpenSBI and the kernel starting and stopping fourteen counters.
     counts.is_within("divide", "instructions", 80_000, 160_000);
     for event in ["instructions", "retiring"] {
         let more = counts.of("chase", event) - counts.of("divide", event);
         assert!(
             more.abs_diff(20_000) < 100,
-            "a link takes an instruction more than a division: {more} {event}"
+            "a link of the chase takes one instruction more than a division: {more} {event}"
         );
     }
     counts.is_within("branch", "branch-misses", 18_000, 22_500);
     counts.is_within("divide", "branch-misses", 0, 1_500);
-    // A link is a line of its own, mostly in another page than the last.
+    // Each link is in another line, mostly in another page than the previous one.
     counts.is_within("chase", "L1-dcache-load-misses", 19_900, 22_000);
     counts.is_within("divide", "L1-dcache-load-misses", 0, 1_500);
     counts.is_within("chase", "dTLB-load-misses", 15_000, 22_000);
     for of_loop in ["divide", "branch", "chase"] {
         let of = |event: &str| counts.of(of_loop, event);
         let sum = |events: &[&str]| events.iter().map(|event| of(event)).sum::<u64>();
-        // What starts between two counters is in one and not in the other.
+        // Counters start one after the other, so events in between are in one count only.
         let near = |a: u64, b: u64| assert!(a.abs_diff(b) < 60_000 + a / 100, "{a} and {b} in {of_loop}");
         near(sum(&["retiring", "bad_speculation", "frontend_bound", "backend_bound"]), of("slots"));
         near(of("cycles") * 4, of("slots"));
@@ -70,15 +70,15 @@ fn a_guest_counts_what_its_program_does() {
     }
     assert!(
         counts.of("divide", "divider") * 10 > counts.of("divide", "slots") * 7,
-        "divisions take its time"
+        "the divide loop spends most of its time in the divider"
     );
     assert!(counts.of("chase", "divider") * 100 < counts.of("chase", "slots"));
     assert!(counts.of("branch", "bad_speculation") * 2 > counts.of("branch", "slots"));
     assert!(counts.of("chase", "backend_bound") * 10 > counts.of("chase", "slots") * 8);
 }
 
-/// Whether only cycles and instructions have been counted.
-fn assert_events_stood_still(counts: &Counts) {
+/// Asserts that only cycles and instructions have counted.
+fn assert_only_cycles_and_instructions(counts: &Counts) {
     counts.is_within("divide", "instructions", 80_000, 160_000);
     for ((of_loop, event), count) in &counts.0 {
         let counts_always = matches!(&**event, "cycles" | "instructions");
@@ -88,11 +88,11 @@ fn assert_events_stood_still(counts: &Counts) {
 
 #[test]
 fn without_timing_models_only_cycles_and_instructions_count() {
-    assert_events_stood_still(&counted(&["--preset", "fast"]));
+    assert_only_cycles_and_instructions(&counted(&["--preset", "fast"]));
 }
 
 #[test]
-fn while_caches_warm_up_events_stand_still() {
-    // Longer than all of the program.
-    assert_events_stood_still(&counted(&["--preset", "server", "--warmup", "10s"]));
+fn events_do_not_count_during_warm_up() {
+    // The warm-up is longer than the program.
+    assert_only_cycles_and_instructions(&counted(&["--preset", "server", "--warmup", "10s"]));
 }

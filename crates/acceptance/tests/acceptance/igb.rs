@@ -1,5 +1,5 @@
-//! The 82576 in whole machines: Linux' igb driver passes its own self-test, spreads flows over its queues, each of which interrupts a
-//! core of its own, and moves TCP with every offload; DPDK's forwards without loss.
+//! The 82576 in whole machines. Linux's igb driver passes its self-test, spreads flows over queues that
+//! interrupt one core each, and transfers TCP with all offloads. DPDK's driver forwards without loss.
 
 use doorbell_acceptance::net_guest::{boot, run};
 use doorbell_acceptance::{quiet, session, timed_session};
@@ -8,7 +8,7 @@ use doorbell_sim::Bytes;
 
 const MODEL: &str = "nic.model=\"82576\"";
 
-/// 10.0.0.254 sends everything back with its addresses exchanged.
+/// Self-test, ping and file transfers. 10.0.0.254 returns every frame with swapped addresses.
 const SCRIPT: &str = r"
 ethtool -t eth0 offline && echo self-test ok
 until read -r carrier < /sys/class/net/eth0/carrier && [ $carrier = 1 ]; do busybox usleep 10000; done
@@ -21,8 +21,8 @@ done
 busybox grep eth0-rx- /proc/interrupts
 ";
 
-/// Each option of ethtool that has to do with queues. `queues` prints frames received by each queue so far, `interrupts` those of all vectors and
-/// the hundredths of a second since the boot.
+/// Exercises all ethtool options for queues. `queues` prints the frames received per queue. `interrupts`
+/// prints the sum over all vectors and the time since boot in hundredths of a second.
 const ETHTOOL: &str = r"
 queues() { echo queues $1 $(ethtool -S eth0 | busybox sed -n 's/ *rx_queue_[0-9]*_packets: //p'); }
 interrupts() {
@@ -71,14 +71,14 @@ ethtool -L eth0 combined 2
 ethtool -x eth0 | busybox grep 'indirection table'
 ";
 
-/// The numbers behind these words on a line of the console.
+/// The numbers on the console line that starts with `words`.
 fn numbers(console: &str, words: &str) -> Vec<u64> {
     let line = console.lines().find_map(|line| line.trim_end().strip_prefix(words));
-    let line = line.unwrap_or_else(|| panic!("no line begins with {words}: {console}"));
+    let line = line.unwrap_or_else(|| panic!("no line starts with {words}: {console}"));
     line.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
-/// What `-l -L -x -X -N -C -S` did, as the console tells it.
+/// Checks the effects of `ethtool -l -L -x -X -N -C -S` on the console.
 fn check_ethtool(console: &str) {
     assert!(!console.contains("differs") && !console.contains("no datagrams"), "{console}");
     let at = |moment: &str| numbers(console, &format!("queues {moment} "));
@@ -91,20 +91,20 @@ fn check_ethtool(console: &str) {
     assert!(used(&grown("begin", "spread"), 1) > 1, "{console}");
     let weighted = grown("unweighted", "weighted");
     assert!(weighted[3] > 100 && weighted[..3].iter().sum::<u64>() < 10, "-X: {weighted:?}");
-    // Eight flows of some forty datagrams, there and back, and what iperf3 says to itself by TCP.
+    // Eight flows of about forty datagrams in both directions, and iperf3's control connection over TCP.
     let (together, apart) = (grown("udp", "together"), grown("otherwise", "apart"));
-    assert_eq!(used(&together, 240), 1, "without ports all flows are alike: {together:?}");
+    assert_eq!(used(&together, 240), 1, "without ports all flows have the same hash: {together:?}");
     assert!(used(&apart, 30) > 1, "-N: {apart:?}");
-    // Interrupts, and in how many hundredths of a second.
+    // Interrupts and elapsed hundredths of a second.
     let passed = |from: &str, to: &str| {
         let [from, to] = [from, to].map(|moment| numbers(console, &format!("interrupts {moment} ")));
         (to[0] - from[0], to[1] - from[1] + 1)
     };
     let (often, seldom) = (passed("begin", "often"), passed("later", "seldom"));
-    // Of five vectors each comes 200 times a second.
+    // Five vectors with at most 200 interrupts per second each.
     assert!(seldom.0 <= 5 * (2 * seldom.1 + 1), "-C: {seldom:?}");
     assert!(often.0 * seldom.1 > 4 * seldom.0 * often.1, "-C: {often:?} {seldom:?}");
-    // Received and sent ones, then those of each transmit and each receive queue.
+    // Received and sent packets, then packets per transmit queue and per receive queue.
     let [before, after] = ["begin", "end"].map(|moment| numbers(console, &format!("packets {moment} ")));
     let packets: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
     let sums = [packets[6..].iter().sum::<u64>(), packets[2..6].iter().sum()];
@@ -112,7 +112,7 @@ fn check_ethtool(console: &str) {
 }
 
 #[test]
-fn frames_of_an_overload_are_accounted_for_by_queue_and_cause() {
+fn drops_under_overload_are_counted_per_queue_and_cause() {
     let others = ["loadgen.traffic.streams=[{rate=\"40Mpps\", sweeps=[{field=\"source-port\", count=100}]}]"];
     let session = session(&TWO_QUEUES, &[&others[..], &["run.warmup=100us", "run.duration=300us"]].concat());
     let rate = "40Mpps".parse().unwrap();
@@ -121,7 +121,7 @@ fn frames_of_an_overload_are_accounted_for_by_queue_and_cause() {
     let port = &point.summary.ports[0];
     let of = |queue: usize, name: &str| {
         let figure = port.queues[queue].figures.iter().find(|figure| figure.name == name);
-        figure.unwrap_or_else(|| panic!("queues count {name}")).value
+        figure.unwrap_or_else(|| panic!("queues have no counter {name}")).value
     };
     let sum = |name: &str| -> u64 { (0..port.queues.len()).map(|queue| of(queue, name)).sum() };
     assert_eq!(port.queues.len(), 2);
@@ -132,12 +132,12 @@ fn frames_of_an_overload_are_accounted_for_by_queue_and_cause() {
     }
     let lost = sum("rx_drop_dma") + sum("rx_drop_core") + sum("rx_drop_tx");
     assert!(lost > 1000 && lost == sum("rx_fifo_full"), "{port:?}");
-    assert_eq!(sum("rx_offered"), port.value("GPRC") + port.value("MPC"), "what the filters passed");
+    assert_eq!(sum("rx_offered"), port.value("GPRC") + port.value("MPC"), "frames that passed the filters");
     assert_eq!((sum("rx_frames"), sum("tx_frames")), (port.value("GPRC"), port.value("GPTC")));
 }
 
 #[test]
-fn linux_spreads_flows_over_queues_that_interrupt_a_core_each_and_ethtool_s_options_work() {
+fn linux_igb_spreads_flows_over_queues_with_one_core_each_and_ethtool_options_work() {
     let harts = 4;
     let aia = ["platform.interrupts=aia", "platform.harts=4", MODEL];
     let mut machine = boot(&aia, "doorbell.app=ours", &[SCRIPT, ETHTOOL].concat(), &[]);
@@ -146,7 +146,7 @@ fn linux_spreads_flows_over_queues_that_interrupt_a_core_each_and_ethtool_s_opti
     for (line, times) in [("self-test ok", 1), ("ping ok", 1), ("file ok", 8)] {
         assert_eq!(console.matches(line).count(), times, "{line}: {console}");
     }
-    // Each row has a count for each core: the queue's own, and zeros.
+    // Each row has one count per core: nonzero for the queue's core only.
     let rows: Vec<Vec<u64>> = console
         .lines()
         .filter(|line| line.contains(" eth0-rx-"))
@@ -159,7 +159,7 @@ fn linux_spreads_flows_over_queues_that_interrupt_a_core_each_and_ethtool_s_opti
         }
     }
     let nic = machine.nic(0);
-    assert!(nic.stats().tx_segments > 100, "TCP was segmented by the NIC");
+    assert!(nic.stats().tx_segments > 100, "the NIC segments TCP");
     let used = nic.queue_stats().iter().filter(|queue| queue.rx_delivered > 0 && queue.tx_frames > 0);
     assert!(used.count() > 1, "{:?}", nic.queue_stats());
 }
@@ -175,11 +175,11 @@ fn dpdk_forwards_every_frame() {
     assert_eq!(queues.len(), 1, "testpmd uses one queue");
 }
 
-/// Two cores forward, each by a queue of its own, as RSS spreads a hundred flows.
+/// Two cores forward with one queue each; RSS spreads a hundred flows over them.
 const TWO_QUEUES: [&str; 4] = [MODEL, "testpmd.cores=2", "platform.harts=2", "platform.ram=\"256MiB\""];
 const FLOWS: &str = "loadgen.traffic.streams=[{rate=\"4Mpps\", sweeps=[{field=\"source-port\", count=100}]}]";
 
-/// Misses of packets' headers in a core's L2.
+/// Packet header misses per packet in a core's L2.
 fn header_misses(point: &Point, hart: usize) -> f64 {
     let figures = &point.summary.cores[hart].figures;
     let l2 = figures.0.iter().find(|group| group.name == "L2").expect("cores have an L2");
@@ -189,7 +189,7 @@ fn header_misses(point: &Point, hart: usize) -> f64 {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_queue_s_headers_go_to_the_cache_of_the_core_that_is_named_for_it() {
+fn dca_writes_headers_to_the_l2_of_the_queues_core() {
     let forwarded = |set: &[&str]| {
         let others = [&[FLOWS, "run.warmup=200us", "run.duration=50us"], set].concat();
         let session = timed_session(&TWO_QUEUES, &others);
@@ -199,7 +199,10 @@ fn a_queue_s_headers_go_to_the_cache_of_the_core_that_is_named_for_it() {
         [0, 1].map(|hart| header_misses(&point, hart))
     };
     let [first, second] = forwarded(&[r#"memory.dca.queues=[{queue=1, headers="l2", l2_hart=1}]"#]);
-    assert!(first > 0.3 && second < 0.02, "the second queue's are in its core's L2: {first} {second}");
+    assert!(first > 0.3 && second < 0.02, "headers of queue 1 are in the L2 of hart 1: {first} {second}");
     let [first, second] = forwarded(&[r#"memory.dca.policy.headers="queue-l2""#]);
-    assert!(first < 0.02 && second < 0.02, "both queues' are: {first} {second}");
+    assert!(
+        first < 0.02 && second < 0.02,
+        "headers of both queues are in the L2s of their cores: {first} {second}"
+    );
 }

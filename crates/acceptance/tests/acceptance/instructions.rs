@@ -1,5 +1,6 @@
-//! Instructions a packet beside an independent count: the same image forwards on QEMU, which logs every instruction. Bursts are
-//! full there because logging makes the guest slower than the frames come, and here because more is offered than is forwarded.
+//! Instructions per packet, compared with an independent count: the same image forwards on QEMU, which logs
+//! every instruction. Bursts are full on QEMU because logging slows the guest down, and here because the load
+//! is above the guest's capacity.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -15,30 +16,32 @@ use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve, 
 use doorbell_sim::Bytes;
 
 const BURST: f64 = 32.0;
-/// Frames on their way at once: QEMU's NIC does not go on once a receive ring of 1024 was empty.
+/// Frames in flight: QEMU's NIC stops receiving once its receive ring of 1024 has been empty.
 const BATCH: usize = 512;
-/// Of these the first two are not counted: as long as there are descriptors that were never used, none is freed.
+/// Batches sent in all, and the first ones that are not counted: no descriptor is freed until all have been
+/// used once.
 const BATCHES: usize = 6;
 const NOT_COUNTED: usize = 2;
-/// How often QEMU is asked at most.
-const LOOKS: usize = 3;
+/// Maximum number of runs on QEMU.
+const ATTEMPTS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The log of enough empty polls to know them by, at least so long and with so many instructions of programs, a hundred polls: most of it
-/// is the kernel's timer, which goes by the host's clock, and on a busy host nearly all of it for a while.
+/// Minimum log size in bytes, and minimum user-space instructions, of about a hundred empty polls. Most of
+/// the log is the kernel's timer, which follows the host's clock; on a busy host it can be nearly all of the
+/// log for a while.
 const IDLE_LOG: usize = 32 << 20;
 const IDLE_INSTRUCTIONS: usize = 20_000;
-/// With more, the host is too busy for this look.
+/// Log size at which an attempt is abandoned because the host is too busy.
 const IDLE_LOG_MAX: usize = 512 << 20;
 
-/// The addresses of instructions in the order in which programs executed them.
+/// Addresses of executed user-space instructions, in program order.
 struct Trace {
-    /// While they only polled.
+    /// Executed during empty polls.
     idle: Vec<u64>,
-    /// While they forwarded the frames that are counted.
+    /// Executed while the counted frames were forwarded.
     counted: Vec<u64>,
 }
 
-/// A guest on QEMU, forwarding.
+/// A forwarding guest on QEMU.
 struct Qemu {
     child: Child,
     monitor: UnixStream,
@@ -76,7 +79,7 @@ impl Qemu {
         let mut child = command.spawn().expect("setpriv starts");
         let monitor = listener.accept().expect("QEMU connects to its monitor").0;
         let wire = wire.accept().expect("QEMU connects to the wire").0;
-        wire.set_read_timeout(Some(PATIENCE)).expect("a time limit is legal");
+        wire.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         let mut console = BufReader::new(child.stdout.take().expect("it is a pipe"));
         let mut line = Vec::new();
         while !String::from_utf8_lossy(&line).contains(chosen.ready_marker) {
@@ -104,13 +107,13 @@ impl Qemu {
         self.prompt()
     }
 
-    /// What programs execute while they poll, and then while they forward frames; none if they hardly come to poll.
+    /// Traces empty polls, then forwarding. `None` if user space hardly runs because the host is too busy.
     fn trace(mut self, log: &Path, frame: &[u8]) -> Option<Trace> {
         self.command("one-insn-per-tb on");
         self.command("log exec,nochain");
         let logged = || fs::metadata(log).map_or(0, |file| file.len());
         let idle = idle_polls(log)?;
-        // The wire of a `socket` netdev: each frame behind its length.
+        // A `socket` netdev sends each frame after its length.
         let sent = [&u32::try_from(frame.len()).expect("a short frame").to_be_bytes(), frame].concat();
         let mut counted_from = 0;
         for batch in 0..BATCHES {
@@ -121,25 +124,25 @@ impl Qemu {
             for frame in 0..BATCH {
                 let mut length = [0; 4];
                 let back = self.wire.read_exact(&mut length);
-                back.unwrap_or_else(|_| panic!("{frame} frames of batch {batch} came back"));
+                back.unwrap_or_else(|_| panic!("only {frame} frames of batch {batch} returned"));
                 let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-                self.wire.read_exact(&mut frame).expect("a whole frame comes back");
+                self.wire.read_exact(&mut frame).expect("frames return completely");
             }
         }
         self.command("log none");
         drop(self);
-        let log = fs::read(log).expect("QEMU has written its log");
+        let log = fs::read(log).expect("QEMU writes its log");
         Some(Trace { idle, counted: program_addresses(&log[counted_from..]) })
     }
 }
 
-/// What programs execute while they only poll, as QEMU logs it; none if that is hardly anything in a long log.
+/// User-space instructions of empty polls from QEMU's log. `None` if a long log has hardly any.
 fn idle_polls(log: &Path) -> Option<Vec<u64>> {
     let begin = Instant::now();
     let mut file = None;
     let (mut lines, mut read, mut idle) = (Vec::new(), 0, Vec::new());
     while read < IDLE_LOG || idle.len() < IDLE_INSTRUCTIONS {
-        assert!(begin.elapsed() < PATIENCE || read >= IDLE_LOG, "QEMU logs nothing");
+        assert!(begin.elapsed() < PATIENCE || read >= IDLE_LOG, "QEMU's log does not grow");
         if begin.elapsed() >= PATIENCE || read >= IDLE_LOG_MAX {
             return None;
         }
@@ -147,7 +150,7 @@ fn idle_polls(log: &Path) -> Option<Vec<u64>> {
         file = file.or_else(|| fs::File::open(log).ok());
         let Some(file) = &mut file else { continue };
         read += file.read_to_end(&mut lines).expect("QEMU's log can be read");
-        // What is behind the last line's end is the beginning of one.
+        // Keep the incomplete last line for the next read.
         let whole = lines.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         idle.extend(program_addresses(&lines[..whole]));
         lines.drain(..whole);
@@ -159,7 +162,8 @@ fn program_addresses(log: &[u8]) -> Vec<u64> {
     log.split(|&byte| byte == b'\n').filter_map(program_address).collect()
 }
 
-/// The address in a line of the log, if it is a program's: not the kernel's at the top, nor the firmware's in RAM.
+/// Address in a line of the log, if in user space: neither in the kernel's upper half nor in the firmware's
+/// RAM.
 fn program_address(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix("Trace ")?;
     let address = u64::from_str_radix(line.split('/').nth(1)?, 16).ok()?;
@@ -174,7 +178,7 @@ fn counts(addresses: &[u64]) -> HashMap<u64, u64> {
     counts
 }
 
-/// How often most of the instructions were executed by an instruction that was executed so often.
+/// The execution count shared by instructions that account for most of the executions.
 fn usual(counts: &HashMap<u64, u64>) -> u64 {
     let mut weights: HashMap<u64, u64> = HashMap::new();
     for &count in counts.values() {
@@ -183,20 +187,20 @@ fn usual(counts: &HashMap<u64, u64>) -> u64 {
     weights.into_iter().max_by_key(|&(count, weight)| (weight, count)).expect("something was executed").0
 }
 
-/// The instructions of all polls that found frames among those that are counted, and how many such polls there were.
+/// Instructions and number of the polls that found frames, in the counted part of a trace.
 fn busy_polls(trace: &Trace) -> (usize, usize) {
     let idle = counts(&trace.idle);
     let polls = usual(&idle);
-    let lengths = |of: &[u64], pass: u64| -> Vec<usize> {
-        of.split(|&address| address == pass).map(|piece| piece.len() + 1).collect()
+    let lengths = |of: &[u64], at: u64| -> Vec<usize> {
+        of.split(|&address| address == at).map(|piece| piece.len() + 1).collect()
     };
-    // What lies between two passes of a place is an empty poll if empty polls have such pieces. Of the places that an empty poll passes
-    // once, a busy one passes some several times, which changes the number of pieces and not their sum, and some never, which adds an
-    // empty poll to it.
+    // Split the trace at an address that every empty poll executes once. A piece is an empty poll if the idle
+    // trace has pieces of this length. If busy polls execute the address several times, the pieces change but
+    // not their sum. If they do not execute it, a piece includes an empty poll too.
     let long = 2 * trace.idle.len() / polls as usize;
-    let split = |pass: u64| -> (usize, usize) {
-        let empty: HashSet<usize> = lengths(&trace.idle, pass).into_iter().collect();
-        let pieces = lengths(&trace.counted, pass);
+    let split = |at: u64| -> (usize, usize) {
+        let empty: HashSet<usize> = lengths(&trace.idle, at).into_iter().collect();
+        let pieces = lengths(&trace.counted, at);
         let busy = pieces.iter().filter(|length| !empty.contains(length)).sum();
         (busy, pieces.iter().filter(|&&length| length > long).count())
     };
@@ -205,10 +209,10 @@ fn busy_polls(trace: &Trace) -> (usize, usize) {
     let whole: Vec<_> = once.map(|(&address, _)| split(address)).filter(|busy| busy.1 >= bursts).collect();
     let instructions = whole.iter().map(|busy| busy.0).min();
     let count = whole.iter().map(|busy| busy.1).min();
-    instructions.zip(count).expect("a loop passes somewhere")
+    instructions.zip(count).expect("some address is executed once per poll")
 }
 
-/// A frame of 64 bytes for the NIC of a forwarder.
+/// A 64-byte UDP frame for a forwarder.
 fn frame(config: &RunConfig) -> Vec<u8> {
     let mut frame = vec![0x52, 0x54, 0, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 1, 8, 0];
     let mut ip = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1];
@@ -224,9 +228,10 @@ fn frame(config: &RunConfig) -> Vec<u8> {
 
 fn instructions_here(chosen: &'static Benchmark, config: &RunConfig) -> f64 {
     let session = quiet(|control| Session::prepare(config, chosen, &places(), &Source::Cache, control));
-    let session = session.expect("the benchmark gets ready");
+    let session = session.expect("the benchmark becomes ready");
     let rate = "30Mpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs");
+    let point =
+        quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("the benchmark runs");
     let timing = point.summary.timing.expect("the run was timed");
     let group = timing.0.iter().find(|group| group.name == "packet cost").expect("a forwarder has packets");
     let figure = group.figures.iter().find(|figure| figure.name == "busy_instructions");
@@ -234,24 +239,29 @@ fn instructions_here(chosen: &'static Benchmark, config: &RunConfig) -> f64 {
 }
 
 fn compare(name: &str) {
-    let chosen = benchmark(name).expect("it is a benchmark");
+    let chosen = benchmark(name).expect("the name is a benchmark");
     let set = chosen.defaults.iter().copied();
     let set = set.chain(["run.warmup=1ms", "run.settle=500us", "run.duration=2ms", "run.drain=1ms"]);
-    let config = resolve("server", &set.map(str::to_owned).collect::<Vec<_>>()).expect("it is right");
+    let config =
+        resolve("server", &set.map(str::to_owned).collect::<Vec<_>>()).expect("the configuration is valid");
     let here = instructions_here(chosen, &config);
-    // Where QEMU's log is cut into polls depends on when its frames came: on a host that is busy, one look can find parts of polls.
-    let agrees = (0..LOOKS).any(|_| {
+    // The split of QEMU's log into polls depends on the frames' arrival times: on a busy host, an attempt can
+    // find partial polls.
+    let agrees = (0..ATTEMPTS).any(|_| {
         let Some((there, burst)) = instructions_on_qemu(chosen, &config) else {
-            println!("{name}: QEMU's guest hardly came to poll");
+            println!("{name}: QEMU's guest hardly polled, because the host is busy");
             return false;
         };
-        println!("{name}: {here:.2} instructions a packet here, {there:.2} on QEMU ({burst:.1} a burst)");
+        println!("{name}: {here:.2} instructions per packet here, {there:.2} on QEMU ({burst:.1} packets per burst)");
         (27.0..=BURST).contains(&burst) && (here / there - 1.0).abs() < 0.02
     });
-    assert!(agrees, "{name}: {here:.2} here, and something else on QEMU {LOOKS} times");
+    assert!(
+        agrees,
+        "{name}: {here:.2} instructions per packet here, and different counts on QEMU {ATTEMPTS} times"
+    );
 }
 
-/// Instructions of a packet, and frames of a poll; none on a host that was too busy to tell.
+/// Instructions per packet and frames per poll on QEMU; `None` if the host is too busy.
 fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> Option<(f64, f64)> {
     let folder = scratch();
     let qemu = Qemu::start(chosen, config, folder.path());
@@ -262,12 +272,12 @@ fn instructions_on_qemu(chosen: &'static Benchmark, config: &RunConfig) -> Optio
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn testpmd_executes_as_many_for_a_packet_as_on_qemu() {
+fn testpmd_instructions_per_packet_match_qemu() {
     compare("testpmd");
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn l3fwd_executes_as_many_for_a_packet_as_on_qemu() {
+fn l3fwd_instructions_per_packet_match_qemu() {
     compare("l3fwd");
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C at every stage: the run ends soon, says so, and leaves whole what it had written.
+//! Ctrl-C at every stage: the run ends soon, reports the interrupt, and leaves only complete files.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use doorbell_acceptance::{Pty, Running, doorbell, doorbell_path, scratch, shared
 use doorbell_bench::verify;
 use rustix::process::Signal;
 
-/// A run goes on at most so long after Ctrl-C.
+/// Maximum time from Ctrl-C to the end of a run.
 const SOON: Duration = Duration::from_secs(10);
 
 fn run(out: &Path, further: &[&str]) -> Command {
@@ -19,21 +19,21 @@ fn run(out: &Path, further: &[&str]) -> Command {
 }
 
 #[test]
-fn an_interrupted_boot_ends_soon_and_leaves_nothing() {
+fn an_interrupted_boot_ends_soon_and_leaves_no_files() {
     for signal in [Signal::INT, Signal::TERM] {
         let folder = scratch();
         let running = Running::start(run(folder.path(), &["--boot"]));
         std::thread::sleep(Duration::from_millis(400));
-        let asked = Instant::now();
+        let signalled = Instant::now();
         running.signal(signal);
-        running.end().interrupted_with(&[]);
-        assert!(asked.elapsed() < SOON);
+        running.end().assert_interrupted(&[]);
+        assert!(signalled.elapsed() < SOON);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
 
 #[test]
-fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
+fn an_interrupted_measurement_keeps_the_completed_points() {
     let folder = scratch();
     let checkpoint = shared_checkpoint(&[]).display().to_string();
     // The second point would take an hour.
@@ -51,14 +51,14 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
     let out = folder.path().join("out");
     let running = Running::start(run(&out, &further));
     let started = Instant::now();
-    // What is done is in place as soon as it is.
+    // Results of a point are published as soon as it is complete.
     while !out.exists() {
         assert!(started.elapsed() < Duration::from_secs(100), "the first point does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::INT);
-    running.end().interrupted_with(&["1 of 2 loads are done"]);
+    running.end().assert_interrupted(&["1 of 2 loads are done"]);
     let check = || {
         assert_eq!(verify(&out), Ok(()));
         let first = out.join("point-00");
@@ -72,19 +72,19 @@ fn an_interrupted_measurement_leaves_the_points_before_it_whole() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(!out.join("point-01").exists());
         let page = fs::read_to_string(out.join("report.html")).unwrap();
-        assert!(page.contains("1 of 2 loads were not measured"), "the page says what is missing");
+        assert!(page.contains("1 of 2 loads were not measured"), "the page reports the missing load");
     };
     check();
-    // The page can be made again from what there is.
-    let told = doorbell(&["report", out.to_str().unwrap()]).success();
-    assert!(told.contains("1 of 2 loads were not measured"), "{told}");
+    // The page can be regenerated from the partial results.
+    let stdout = doorbell(&["report", out.to_str().unwrap()]).success();
+    assert!(stdout.contains("1 of 2 loads were not measured"), "{stdout}");
     check();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["out"]);
 }
 
 #[test]
-fn an_interrupted_run_leaves_its_terminal_as_it_was() {
+fn an_interrupted_run_restores_the_terminal() {
     let folder = scratch();
     let checkpoint = shared_checkpoint(&[]).display().to_string();
     let mut terminal = Pty::start(run(folder.path(), &["--checkpoint", &checkpoint, "--duration", "1000s"]));
@@ -94,6 +94,6 @@ fn an_interrupted_run_leaves_its_terminal_as_it_was() {
     assert!(terminal.is_cooked());
     let screen = terminal.screen();
     assert!(screen.contains("interrupted"), "{screen}");
-    // A cursor that was hidden is shown again.
+    // The cursor is shown as often as it was hidden.
     assert_eq!(screen.matches("\x1b[?25l").count(), screen.matches("\x1b[?25h").count(), "{screen:?}");
 }

@@ -1,5 +1,5 @@
-//! The same image on QEMU's `virt` machine as reference: what firmware and kernel log there they log here, line by line, but for
-//! a short list of differences, each with its reason.
+//! Compares the firmware's and the kernel's log with those of the same image on QEMU's `virt` machine, line
+//! by line. A short list has the allowed differences, each with its reason.
 
 use std::process::Stdio;
 
@@ -9,10 +9,11 @@ use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 
 const PATIENCE: Ps = Ps(60 * Ps::PER_SECOND);
-/// Everything is logged, and then what the driver knows of the NIC.
+/// Log everything, then print the driver's view of the NIC.
 const WORDS: &str = "loglevel=8 -- \"ethtool eth0; ethtool -i eth0; ethtool -k eth0; ip -s link show eth0\"";
 
-/// Lines that may differ, by how they begin. Each side must have as many of each; what follows is not compared.
+/// Prefixes of lines that may differ, with the reason. Both sides must have equally many lines with each
+/// prefix.
 const MAY_DIFFER: &[(&str, &str)] = &[
     ("Platform Name ", "the machine's own name"),
     ("Machine model:", "the machine's own name"),
@@ -23,11 +24,11 @@ const MAY_DIFFER: &[(&str, &str)] = &[
     ("Firmware Scratch Size ", "as above"),
     ("Experimental SBI Extensions ", "debug triggers (dbtr)"),
     ("Boot HART ISA Extensions ", "debug triggers (sdtrig)"),
-    ("Boot HART MHPM Info ", "QEMU lets counters be inhibited that it has not"),
+    ("Boot HART MHPM Info ", "in QEMU, inhibit bits of absent counters are writable"),
     ("Boot HART Debug Triggers ", "our harts have none"),
     (
         "Boot HART MEDELEG ",
-        "QEMU lets software checks (bit 18) be delegated on harts that never raise them, without Zicfilp and Zicfiss",
+        "in QEMU, software-check exceptions (bit 18) can be delegated although harts without Zicfilp and Zicfiss never raise them",
     ),
     ("riscv-pmu-sbi:", "event counters"),
     ("NODE_DATA(0) allocated", "an address that depends on the device tree's size"),
@@ -35,14 +36,17 @@ const MAY_DIFFER: &[(&str, &str)] = &[
     ("node 0 deferred pages initialised in", "a duration"),
     ("audit: type=2000", "a time stamp"),
     ("goldfish_rtc 101000.rtc: setting system clock", "the wall clock, which is simulated here"),
-    ("Trying to unpack rootfs image", "unpacked beside the rest: where it stands in the log depends on time"),
+    ("Trying to unpack rootfs image", "unpacked asynchronously: its position in the log depends on timing"),
     ("Freeing initrd memory", "as above"),
     ("pci 0000:00:01.0: BAR", "the I/O window is BAR 2 as in the 82540EM's manual; QEMU has it in BAR 1"),
-    ("e1000: eth0 NIC Link is Up", "QEMU's PHY tells of a partner that sends PAUSE; ours does if asked to"),
-    ("\tMDI-X:", "QEMU's PHY tells of crossed pairs, ours of straight ones"),
+    (
+        "e1000: eth0 NIC Link is Up",
+        "QEMU's PHY reports a link partner with PAUSE; ours does only if configured",
+    ),
+    ("\tMDI-X:", "QEMU's PHY reports crossed pairs, ours straight ones"),
 ];
 
-/// Lines that one side alone has.
+/// Prefixes of lines that only one side has.
 const ONLY_QEMU: &[(&str, &str)] = &[];
 const ONLY_OURS: &[(&str, &str)] = &[(
     "pci 0000:00:01.0: PME# supported",
@@ -62,7 +66,7 @@ fn lines(console: &str) -> Vec<String> {
 fn here() -> Vec<String> {
     // QEMU's timebase, so that the kernel's lines about clocks are the same.
     let config =
-        resolve("fast", &["platform.timebase=10MHz".to_owned()]).expect("the configuration is right");
+        resolve("fast", &["platform.timebase=10MHz".to_owned()]).expect("the configuration is valid");
     let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let guest =
         read_guest(&image, format!("{} {WORDS}", image.command_line())).expect("an image can be read");
@@ -78,7 +82,7 @@ fn on_qemu() -> Vec<String> {
     let file = |name: &str| image.dir().join(name);
     let mut command = doorbell_oracle::under(&["timeout", "--kill-after=5", "240"], &doorbell_oracle::qemu());
     command.args(["-machine", "virt", "-m", "256M", "-smp", "1"]);
-    // What our hart has, and no more.
+    // The same extensions as our hart.
     command.args(["-cpu", &format!("{},sstc=on", doorbell_oracle::HART), "-accel", "tcg"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot", "-nic", "none"]);
     command.args(["-netdev", "hubport,id=net0,hubid=0", "-device", "e1000,addr=1,romfile=,netdev=net0"]);
@@ -95,24 +99,24 @@ fn listed<'a>(line: &str, list: &'a [(&'static str, &'static str)]) -> Option<&'
     list.iter().find(|(begin, _)| line.starts_with(begin)).map(|(begin, _)| *begin)
 }
 
-/// The lines that have to be the same on both sides, in order.
+/// Lines that must be equal on both sides, in order.
 fn compared<'a>(all: &'a [String], own: &[(&'static str, &'static str)]) -> Vec<&'a str> {
     let wanted = |line: &&String| listed(line, MAY_DIFFER).is_none() && listed(line, own).is_none();
     all.iter().filter(wanted).map(String::as_str).collect()
 }
 
 #[test]
-fn firmware_and_kernel_log_what_they_log_on_qemu() {
+fn firmware_and_kernel_logs_match_qemu() {
     let qemu = std::thread::spawn(on_qemu);
     let (ours, theirs) = (here(), qemu.join().expect("QEMU runs"));
     let (left, right) = (compared(&ours, ONLY_OURS), compared(&theirs, ONLY_QEMU));
     assert!(left.len() > 280, "{}", ours.join("\n"));
     for (at, (our, their)) in left.iter().zip(&right).enumerate() {
         let before = left[at.saturating_sub(5)..at].join("\n");
-        assert_eq!(our, their, "line {at} that is compared, behind\n{before}");
+        assert_eq!(our, their, "compared line {at}, after\n{before}");
     }
     assert_eq!(left.len(), right.len());
-    // The list has nothing that is not needed: each entry occurs, equally often on both sides, or on the one named.
+    // Every list entry must be needed: it occurs equally often on both sides, or on its side only.
     let count = |all: &[String], begin: &str| all.iter().filter(|line| line.starts_with(begin)).count();
     for (begin, reason) in MAY_DIFFER {
         let (here, there) = (count(&ours, begin), count(&theirs, begin));

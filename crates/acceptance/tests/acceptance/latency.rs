@@ -1,63 +1,64 @@
-//! The round trip of an unloaded frame is the sum of its known parts, and what remains is the guest's code.
+//! The round trip of an unloaded frame is the sum of link, PCIe and guest code times.
 
 use doorbell_acceptance::{quiet, session};
 use doorbell_bench::run_point;
 use doorbell_loadgen::Rate;
 use doorbell_sim::Bytes;
 
-/// What may be left unexplained. The clock's edges, the poll that just misses a frame by an instruction or
-/// two, and descriptors' neighbours on the PCIe link are all shorter together.
+/// Tolerance. It is larger than the sum of clock edges, a poll that misses a frame by an instruction or two,
+/// and other descriptors' transfers on the PCIe link.
 const UNEXPLAINED_NS: f64 = 12.0;
 
-/// The shortest round trip of frames that each find the machine idle.
+/// Shortest round trip of frames that arrive at an idle machine.
 fn shortest_ns(overrides: &[&str], frame_size: u64) -> f64 {
     let mut others = vec!["run.warmup=1ms", "run.duration=20ms"];
     others.extend(overrides);
     let session = session(&[], &others);
-    // 97 kHz has no common beat with the guest's polling loop, so that some frame meets the best phase.
+    // The rate has no simple ratio to the polling loop's frequency, so some frame arrives in the best phase.
     let rate: Rate = "97kpps".parse().unwrap();
     let point = quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap();
     assert_eq!(point.summary.frames_delivered, point.summary.frames_offered);
     point.summary.latency_ns.expect("frames came back").min
 }
 
-/// The parts of the way that are known in closed form, for the preset's link and PCIe path.
-fn known_ns(frame_size: u64) -> f64 {
+/// Closed form of the link and PCIe times, for the preset's parameters.
+fn link_and_pcie_ns(frame_size: u64) -> f64 {
     let frame = frame_size as f64 - 4.0;
     let (link_bits_per_ns, pcie_bits_per_ns) = (100.0, 57.9);
     let wire = (frame_size as f64 + 8.0) * 8.0 / link_bits_per_ns + 500.0;
     let on_pcie = |bytes: f64| bytes * 8.0 / pcie_bits_per_ns;
-    // Through the root complex and over the link; a register's answer takes the device a moment besides.
+    // One way through the root complex and over the link. A register access takes the device 10 ns more.
     let way = 267.5;
     let packets = |payload: f64, most: f64| (payload / most).ceil();
-    // The frame's data, then its descriptor's write-back behind it: the guest sees the latter arrive.
+    // The frame's data, then its descriptor's write-back, which the guest polls for.
     let write = on_pcie(packets(frame, 256.0) * 24.0 + frame) + on_pcie(24.0 + 16.0) + way;
     let doorbell = way + 10.0;
-    // Each read: its requests go up, one behind the other, and its completions come down.
+    // A read sends requests upstream and receives completions downstream.
     let read = |bytes: f64| on_pcie(24.0) + way + way + on_pcie(packets(bytes, 256.0) * 20.0 + bytes);
     wire + write + doorbell + read(16.0) + read(frame) + wire
 }
 
 #[test]
-fn an_unloaded_round_trip_is_the_sum_of_its_parts() {
+fn an_unloaded_round_trip_is_the_sum_of_link_pcie_and_code_times() {
     for frame_size in [64, 1518] {
-        // The guest's code takes a number of cycles; at four times the clock it takes a quarter of the time.
-        let slow = shortest_ns(&[], frame_size) - known_ns(frame_size);
-        let quick = shortest_ns(&["core.frequency=12GHz"], frame_size) - known_ns(frame_size);
+        // At four times the clock, the guest's code takes a quarter of the time.
+        let slow = shortest_ns(&[], frame_size) - link_and_pcie_ns(frame_size);
+        let quick = shortest_ns(&["core.frequency=12GHz"], frame_size) - link_and_pcie_ns(frame_size);
         let code_ns = (slow - quick) * 4.0 / 3.0;
         let unexplained = slow - code_ns;
         println!(
-            "{frame_size} B: known {:.1} ns, code {code_ns:.1} ns, unexplained {unexplained:.1} ns",
-            known_ns(frame_size)
+            "{frame_size} B: link and PCIe {:.1} ns, code {code_ns:.1} ns, unexplained {unexplained:.1} ns",
+            link_and_pcie_ns(frame_size)
         );
         assert!(unexplained.abs() < UNEXPLAINED_NS, "{unexplained} ns are not explained");
-        // From the first load of a finished descriptor to the store of the tail: one burst of one frame.
+        // Code from the first load of a completed descriptor to the store of the tail, for a burst of one
+        // frame.
         assert!((300.0..1200.0).contains(&(code_ns * 3.0)), "{} instructions", code_ns * 3.0);
     }
 }
 
 #[test]
-fn each_latency_counts_as_often_as_a_frame_meets_it() {
+fn each_latency_parameter_adds_once_per_traversal() {
     let base = shortest_ns(&[], 64);
     for (key, times) in [
         ("link.latency=1500ns", 2.0),

@@ -1,8 +1,10 @@
-//! Litmus programs: several harts of a bare machine read and write two words, over and over, and no outcome is one that RVWMO forbids
-//! (The RISC-V Instruction Set Manual, volume I, "RVWMO Memory Consistency Model"), whatever models watch.
+//! Litmus programs: several harts of a bare-metal machine repeatedly read and write two words. No outcome may
+//! be forbidden by RVWMO (The RISC-V Instruction Set Manual, volume I, "RVWMO Memory Consistency Model"),
+//! with any timing model.
 //!
-//! Values never depend on timing models, and our harts execute their instructions one after the other; so that what would show here is a
-//! fault of how harts take turns, of the store that breaks a reservation, or of code that one hart has decoded and another changed.
+//! Values never depend on timing models, and a hart executes its instructions in order. A failure would
+//! therefore be a bug in the interleaving of harts, in stores that break reservations, or in the invalidation
+//! of decoded code.
 
 use std::collections::BTreeSet;
 
@@ -18,15 +20,16 @@ const DATA: u64 = 0x8010_0000;
 const WORDS: u64 = DATA + 4096;
 const RESULTS: u64 = DATA + (1 << 20);
 
-/// What one hart does with the words whose addresses are in S0 and S1, of lines of their own; what it read is in A4 and A5.
+/// Code of one hart. S0 and S1 hold the addresses of the words, which are in different lines; values read go
+/// to A4 and A5.
 type Thread = fn(&mut Assembler);
-/// A round's outcome: what each hart read.
+/// Outcome of a round: the values that each hart read.
 type Outcome = [[u64; 2]; HARTS as usize];
 
 struct Litmus {
     name: &'static str,
     threads: &'static [Thread],
-    /// Whether the outcome, with both words' last values, is one that RVWMO forbids.
+    /// Whether RVWMO forbids the outcome, given both words' final values.
     forbidden: fn(&Outcome, [u64; 2]) -> bool,
 }
 
@@ -69,7 +72,7 @@ const TESTS: &[Litmus] = &[
         forbidden: |o, _| o[0][0] == 0 && o[1][0] == 0,
     },
     Litmus {
-        name: "load buffering, with dependences",
+        name: "load buffering, with dependencies",
         threads: &[
             |a| {
                 a.ld(A4, S0, 0);
@@ -136,13 +139,8 @@ const TESTS: &[Litmus] = &[
         forbidden: |_, last| last == [1, 1],
     },
     Litmus {
-        name: "additions by all harts, atomic ones and by reservation",
-        threads: &[
-            add_atomically,
-            |a| add_by_reservation(a, "one"),
-            add_atomically,
-            |a| add_by_reservation(a, "two"),
-        ],
+        name: "additions by all harts, with AMO and with LR/SC",
+        threads: &[add_atomically, |a| add_by_lr_sc(a, "one"), add_atomically, |a| add_by_lr_sc(a, "two")],
         forbidden: |_, last| last[0] != HARTS * TIMES,
     },
 ];
@@ -154,7 +152,7 @@ fn add_atomically(a: &mut Assembler) {
     (0..TIMES).for_each(|_| a.amoadd(ZERO, T0, S0));
 }
 
-fn add_by_reservation(a: &mut Assembler, again: &'static str) {
+fn add_by_lr_sc(a: &mut Assembler, again: &'static str) {
     a.li(T3, TIMES);
     a.label(again);
     a.lr(T0, S0);
@@ -165,7 +163,7 @@ fn add_by_reservation(a: &mut Assembler, again: &'static str) {
     a.bnez(T3, again);
 }
 
-/// Rounds begin together, but for a delay of each hart's own that changes from round to round.
+/// All harts start a round together, each after a delay that depends on hart and round.
 fn program(threads: &[Thread]) -> Program {
     const PLACES: [&str; HARTS as usize] = ["hart0", "hart1", "hart2", "hart3"];
     let setup = |a: &mut Assembler| {
@@ -216,7 +214,7 @@ fn program(threads: &[Thread]) -> Program {
     Program::new(setup, body)
 }
 
-/// What every round came to: what harts read, and the words at its end.
+/// Outcome of every round: the values read, and the words' final values.
 fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Outcome, [u64; 2])> {
     let set: Vec<String> =
         set.iter().map(|&text| text.to_owned()).chain([format!("platform.harts={HARTS}")]).collect();
@@ -224,8 +222,9 @@ fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Out
     let mut machine = Machine::new(config, 1).expect("a machine");
     assert!(machine.load_bare(&program(litmus.threads).image), "the program fits into RAM");
     machine.set_mode(mode);
-    let at = |machine: &Machine, addr| machine.ram().load_u64(PhysAddr(addr)).expect("it is RAM");
-    // The first word counts the harts that have come to a round's beginning: one more says that all have ended the last.
+    let at = |machine: &Machine, addr| machine.ram().load_u64(PhysAddr(addr)).expect("the address is in RAM");
+    // The first word counts arrivals at the start of rounds. One more than the total means that all harts
+    // have completed the last round.
     let mut until = Ps::ZERO;
     while at(&machine, DATA) <= HARTS * ROUNDS {
         until += Ps::from_us(50);
@@ -241,7 +240,7 @@ fn outcomes(litmus: &Litmus, preset: &str, mode: Mode, set: &[&str]) -> Vec<(Out
 }
 
 #[test]
-fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
+fn litmus_outcomes_are_allowed_by_rvwmo_and_vary() {
     let machines: [(&str, Mode, &[&str]); 8] = [
         ("fast", Mode::Functional, &[]),
         ("server", Mode::Warming, &[]),
@@ -253,7 +252,7 @@ fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
         ),
         ("server", Mode::Detailed, &["core.lookahead=20ns"]),
         ("server", Mode::Detailed, &["platform.threads=2"]),
-        // Slices on a ring, and on a mesh.
+        // LLC slices on a ring, and on a mesh.
         ("xeon-e5-2667v4", Mode::Detailed, &[]),
         ("skylake-sp", Mode::Detailed, &["platform.threads=2"]),
     ];
@@ -269,6 +268,6 @@ fn no_litmus_program_ends_as_rvwmo_forbids_and_outcomes_vary() {
             varied += u64::from(distinct.len() > 1);
         }
     }
-    // Two of the tests have but one outcome that is allowed.
-    assert!(varied >= 14, "harts have hardly met: {varied} runs had several outcomes");
+    // Two of the tests have only one allowed outcome.
+    assert!(varied >= 14, "harts hardly interleave: only {varied} runs had several outcomes");
 }

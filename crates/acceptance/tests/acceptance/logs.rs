@@ -1,11 +1,11 @@
-//! The log tells what happened, in order of simulated time, agrees with the counters, and changes nothing.
+//! The event log is in order of simulated time, agrees with the counters, and does not change the run.
 
 use std::fs;
 
 use doorbell_acceptance::{doorbell, scratch, shared_checkpoint};
 use serde_json::Value;
 
-/// Runs testpmd shortly at a rate, with these further arguments, and returns its result folder's summary and counters.
+/// Runs testpmd for a short time at a rate, with further arguments, and returns the summary and the counters.
 fn run(folder: &std::path::Path, rate: &str, further: &[&str]) -> (Value, Value) {
     let checkpoint = shared_checkpoint(&[]);
     let (out, checkpoint) = (folder.to_str().unwrap(), checkpoint.to_str().unwrap());
@@ -18,14 +18,14 @@ fn run(folder: &std::path::Path, rate: &str, further: &[&str]) -> (Value, Value)
 }
 
 #[test]
-fn everything_is_told_in_order_of_time_and_the_run_is_the_same() {
+fn the_log_is_in_time_order_and_does_not_change_the_run() {
     let folder = scratch();
     let log = folder.path().join("log");
     let silent = run(&folder.path().join("silent"), "1Mpps", &[]);
     let to = ["--log", "all=trace", "--log-file", log.to_str().unwrap()];
-    let told = run(&folder.path().join("told"), "1Mpps", &to);
-    assert_eq!(silent.0["state_hash"], told.0["state_hash"]);
-    assert_eq!(silent.1["counters"], told.1["counters"]);
+    let logged = run(&folder.path().join("logged"), "1Mpps", &to);
+    assert_eq!(silent.0["state_hash"], logged.0["state_hash"]);
+    assert_eq!(silent.1["counters"], logged.1["counters"]);
 
     let text = fs::read_to_string(&log).unwrap();
     let mut before = String::new();
@@ -34,7 +34,7 @@ fn everything_is_told_in_order_of_time_and_the_run_is_the_same() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (seconds, rest) = words[0].split_once('.').unwrap_or_else(|| panic!("no time: {line}"));
         let time = format!("{seconds:0>9}.{rest}");
-        // A hart's own time is what it says of itself; it may be a few instructions ahead of the devices.
+        // Lines of harts have the hart's own time, which may be a few instructions ahead of the devices.
         if words[1] != "riscv" && words[1] != "machine" {
             assert!(rest.len() == 12 && before <= time, "out of order after {before}: {line}");
             before = time;
@@ -48,7 +48,7 @@ fn everything_is_told_in_order_of_time_and_the_run_is_the_same() {
             *count += u64::from(line.contains(what));
         }
     }
-    let sent = told.0["points"][0]["frames_offered"].as_u64().unwrap();
+    let sent = logged.0["points"][0]["frames_offered"].as_u64().unwrap();
     let [received, sent_back, returned, doorbells] = counts;
     assert!(sent >= 90 && received >= sent, "{counts:?} of {sent}");
     assert_eq!((received, received), (sent_back, returned), "{counts:?}");
@@ -56,7 +56,7 @@ fn everything_is_told_in_order_of_time_and_the_run_is_the_same() {
 }
 
 #[test]
-fn drops_are_told_with_their_cause() {
+fn drops_are_logged_with_their_cause() {
     let folder = scratch();
     let log = folder.path().join("log");
     let small = ["--set", "nic.rx_fifo=2KiB", "--log", "nic=debug", "--log-file", log.to_str().unwrap()];
@@ -64,20 +64,23 @@ fn drops_are_told_with_their_cause() {
     let text = fs::read_to_string(&log).unwrap();
     let of = |name: &str| stats["totals"][format!("port0.nic.{name}")]["value"].as_u64().unwrap();
     for (class, counter) in [("Dma", "rx_drop_dma"), ("Core", "rx_drop_core"), ("Tx", "rx_drop_tx")] {
-        let told = text.matches(&format!("the FIFO is full ({class})")).count() as u64;
-        assert_eq!(told, of(counter), "{class}");
+        let logged = text.matches(&format!("the FIFO is full ({class})")).count() as u64;
+        assert_eq!(logged, of(counter), "{class}");
     }
     assert!(of("rx_drop_dma") + of("rx_drop_core") > 100);
-    assert!(!text.contains(" trace ") && !text.contains("loadgen"), "only what was asked for");
+    assert!(
+        !text.contains(" trace ") && !text.contains("loadgen"),
+        "only the selected component and level are logged"
+    );
 }
 
 #[test]
-fn a_wrong_wish_is_answered_with_what_there_is() {
+fn an_invalid_log_option_is_rejected_with_the_valid_values() {
     doorbell(&["config", "show", "--log", "nik=trace"])
-        .refused_with(&["\"nik\"", "nic, pcie, link, loadgen"]);
-    doorbell(&["config", "show", "--log", "nic=loud"]).refused_with(&["\"loud\"", "debug, trace"]);
-    doorbell(&["config", "show", "--log", "nic"]).refused_with(&["component=level"]);
-    doorbell(&["config", "show", "--log-file", "/tmp/x"]).refused_with(&["--log nic=debug"]);
+        .assert_failure(&["\"nik\"", "nic, pcie, link, loadgen"]);
+    doorbell(&["config", "show", "--log", "nic=loud"]).assert_failure(&["\"loud\"", "debug, trace"]);
+    doorbell(&["config", "show", "--log", "nic"]).assert_failure(&["component=level"]);
+    doorbell(&["config", "show", "--log-file", "/tmp/x"]).assert_failure(&["--log nic=debug"]);
     doorbell(&["config", "show", "--log", "nic=debug", "--log-file", "/no/such/folder/log"])
-        .refused_with(&["/no/such/folder/log"]);
+        .assert_failure(&["/no/such/folder/log"]);
 }

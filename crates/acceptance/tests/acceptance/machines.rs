@@ -1,4 +1,4 @@
-//! Machines of other shapes: two NICs, other FIFOs, other links.
+//! Other machine configurations: two NICs, FIFO sizes, jumbo frames and links.
 
 use doorbell_acceptance::{counter, quiet, session};
 use doorbell_bench::{Point, run_point};
@@ -14,12 +14,12 @@ fn measure(guest: &[&str], others: &[&str], rate: &str, frame_size: u64) -> Poin
 }
 
 #[test]
-fn two_nics_forward_what_their_two_generators_send() {
+fn two_nics_forward_the_frames_of_both_generators() {
     for (rate, sustained) in [("2Mpps", true), ("8Mpps", false)] {
         let mut point = measure(&["platform.nics=2"], &[], rate, 64);
         let s = &point.summary;
         let hertz = rate.trim_end_matches("Mpps").parse::<u64>().unwrap();
-        // Two generators, two milliseconds; a window may end a frame early or late.
+        // Two generators for two milliseconds; a window may start or end a frame early or late.
         assert!(s.frames_offered.abs_diff(2 * 2000 * hertz) <= 4, "{} frames offered", s.frames_offered);
         assert_eq!(s.frames_delivered == s.frames_offered, sustained);
         let d = &s.drops;
@@ -29,7 +29,7 @@ fn two_nics_forward_what_their_two_generators_send() {
             let (nic, generator) = (nic.stats(), port.loadgen.stats());
             assert_eq!(nic.rx_arrived, nic.rx_delivered + counter(nic, |name| name.starts_with("rx_drop_")));
             assert_eq!((generator.sent, generator.returned), (nic.rx_arrived, nic.tx_sent));
-            assert!(nic.tx_sent > 3000, "a port stood idle: {nic:?}");
+            assert!(nic.tx_sent > 3000, "a port was idle: {nic:?}");
         }
         point.machine.type_input(b"\r");
         let end = point.machine.now() + doorbell_sim::Ps::from_ms(10_000);
@@ -46,7 +46,7 @@ fn two_nics_forward_what_their_two_generators_send() {
 }
 
 #[test]
-fn frames_of_9018_bytes_come_back_from_either_card() {
+fn both_nic_models_return_frames_of_9018_bytes() {
     for card in ["nic.model=82540em", "nic.model=82576"] {
         let guest = [card, "loadgen.traffic.frame_size=9018B"];
         let point = measure(&guest, &[], "5Gbps", 9018);
@@ -55,9 +55,9 @@ fn frames_of_9018_bytes_come_back_from_either_card() {
     }
 }
 
-/// Frames that were on a long link when the window began are not those of a short one.
+/// The number of frames in flight at the start of the window depends on the link's latency.
 #[test]
-fn two_ports_that_differ_are_accounted_for_to_the_frame() {
+fn drops_of_two_ports_with_different_links_are_counted_exactly() {
     let guest = ["platform.nics=2"];
     let own = [
         "port.0.link.latency=30us",
@@ -78,28 +78,28 @@ fn two_ports_that_differ_are_accounted_for_to_the_frame() {
 }
 
 #[test]
-fn the_receive_fifo_is_what_pba_gives_it_unless_a_parameter_does() {
+fn the_receive_fifo_size_is_from_pba_unless_a_parameter_overrides_it() {
     let pba_kib = |point: &Point| u64::from(point.machine.nic(0).peek("PBA").unwrap() & 0xffff);
     let peak = |point: &Point| point.machine.nic(0).stats().rx_fifo_peak_bytes;
-    let usual = measure(&[], &[], "20Mpps", 64);
-    let given = pba_kib(&usual) << 10;
+    let by_pba = measure(&[], &[], "20Mpps", 64);
+    let pba_bytes = pba_kib(&by_pba) << 10;
     assert!(
-        (given - 128..=given).contains(&peak(&usual)),
-        "PBA gives {given}, the peak was {}",
-        peak(&usual)
+        (pba_bytes - 128..=pba_bytes).contains(&peak(&by_pba)),
+        "PBA gives {pba_bytes} bytes, the peak was {}",
+        peak(&by_pba)
     );
     for (fifo, bytes) in [("16KiB", 16 << 10), ("256KiB", 256 << 10)] {
         let other = measure(&[], &[&format!("nic.rx_fifo={fifo}")], "20Mpps", 64);
-        assert_eq!(pba_kib(&other), pba_kib(&usual), "PBA stays what the driver wrote");
+        assert_eq!(pba_kib(&other), pba_kib(&by_pba), "PBA keeps the driver's value");
         assert!((bytes - 128..=bytes).contains(&peak(&other)), "{fifo}: the peak was {}", peak(&other));
-        // What waits in the FIFO waits at the pace of the core: a larger one costs latency.
-        let wait = |point: &Point| point.summary.latency_ns.as_ref().unwrap().p50;
-        assert_eq!(wait(&other) > wait(&usual), bytes > given);
+        // The core drains the FIFO at a fixed rate, so a larger FIFO adds latency.
+        let p50 = |point: &Point| point.summary.latency_ns.as_ref().unwrap().p50;
+        assert_eq!(p50(&other) > p50(&by_pba), bytes > pba_bytes);
     }
 }
 
 #[test]
-fn links_carry_their_line_rate_to_the_frame() {
+fn links_carry_exactly_their_line_rate() {
     for (rate, bits, frame_size) in [
         ("1Gbps", 1e9, 64),
         ("1Gbps", 1e9, 1518),
@@ -114,14 +114,14 @@ fn links_carry_their_line_rate_to_the_frame() {
         let offered = s.frames_offered as f64;
         assert!((offered - per_second * s.simulated_seconds).abs() <= 1.0, "{offered} frames at {rate}");
     }
-    // The minimum frame at 10 Gbps is more than this core forwards.
+    // This core cannot forward minimum-size frames at 10 Gbps.
     let point = measure(&[], &["link.rate=10Gbps"], "100%", 64);
     assert!((point.summary.offered_mpps - 14.881).abs() < 0.001);
     assert!(point.summary.delivered_mpps < 14.0 && point.summary.drops.core > 0);
 }
 
 #[test]
-fn a_long_link_delays_every_frame_and_loses_none() {
+fn a_long_link_delays_frames_without_loss() {
     let near = measure(&[], &["link.latency=0ns"], "5Mpps", 64);
     let far = measure(&[], &["link.latency=200us"], "5Mpps", 64);
     assert_eq!(far.summary.frames_delivered, far.summary.frames_offered);

@@ -1,21 +1,20 @@
-//! The whole system against what it promises, one file a promise; one program, so that slow ones run side by side. See the
-//! crate's head for the long form.
+//! End-to-end checks of the whole system, one file per promised feature. They form one test program, so that
+//! slow checks run in parallel. See the crate's documentation for the long form.
 
 #![forbid(unsafe_code)]
 
-mod accounts;
 mod attachments;
 mod bad_input;
-mod beside;
-mod books;
 mod browser;
 mod by_core;
 mod captures;
 mod checkpoints;
+mod corunners;
 mod disk;
 mod faults;
 mod firmware;
 mod flow_control;
+mod frame_conservation;
 mod guest_events;
 mod igb;
 mod instructions;
@@ -39,6 +38,7 @@ mod own_function;
 mod own_images;
 mod pci_tree;
 mod programs;
+mod random_machines;
 mod rdma;
 mod requests;
 mod scripts;

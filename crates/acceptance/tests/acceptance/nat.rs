@@ -1,5 +1,5 @@
-//! Linux as a gateway between two nodes: what crosses both its cables, as tshark reads it, and what is told of it. Left to the long run, as it
-//! boots an image of its own. Needs tshark.
+//! Linux as a NAT gateway between two nodes: compares captures of both cables, read with tshark, with the
+//! summary. Only in the long run, as it boots its own image. Needs tshark.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,14 +11,14 @@ const CLIENT: &str = "10.0.0.3";
 const GATEWAY: &str = "10.0.1.2";
 const SERVER: &str = "10.0.1.3";
 
-/// A run into a folder, with captures; its summary.
+/// Runs `nat` with captures; returns its summary.
 fn nat(out: &Path, options: &str) -> Value {
     let common = ["run", "nat", "--pcap", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
     let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }
 
-/// Who speaks to whom by TCP in a capture.
+/// Pairs of source and destination addresses with TCP traffic in a capture.
 fn pairs(pcap: &Path) -> BTreeSet<[String; 2]> {
     let pairs = tshark::fields(pcap, "tcp", &["ip.src", "ip.dst"]);
     pairs.into_iter().map(|pair| pair.try_into().expect("two addresses")).collect()
@@ -28,7 +28,7 @@ fn both_ways(one: &str, other: &str) -> BTreeSet<[String; 2]> {
     [[one, other], [other, one]].map(|pair| pair.map(str::to_owned)).into()
 }
 
-/// Bytes of payload to the server in a capture.
+/// TCP payload bytes to the server in a capture.
 fn payload(pcap: &Path) -> f64 {
     let lengths = tshark::fields(pcap, &format!("tcp && ip.dst == {SERVER}"), &["tcp.len"]);
     lengths.concat().iter().map(|length| length.parse::<f64>().expect("a number")).sum()
@@ -36,23 +36,23 @@ fn payload(pcap: &Path) -> f64 {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn what_goes_through_a_gateway_has_its_address_behind_it_and_is_otherwise_the_same() {
+fn a_nat_gateway_translates_addresses_and_keeps_the_payload() {
     let folder = scratch();
-    for (translate, seen_as) in [("masquerade", GATEWAY), ("none", CLIENT)] {
+    for (translate, source) in [("masquerade", GATEWAY), ("none", CLIENT)] {
         let out = folder.path().join(translate);
         let options = format!("--preset fast --warmup 2ms --duration 10ms --set nat.translate={translate}");
         let found = nat(&out, &options);
         let [inside, outside] = ["wire.pcap", "wire-behind.pcap"].map(|name| out.join(name));
         assert_eq!(pairs(&inside), both_ways(CLIENT, SERVER), "{translate}");
-        assert_eq!(pairs(&outside), both_ways(seen_as, SERVER), "{translate}");
+        assert_eq!(pairs(&outside), both_ways(source, SERVER), "{translate}");
         for pcap in [&inside, &outside] {
             // TCP's checksum covers the addresses.
             assert_eq!(tshark::count(pcap, "tcp.checksum.status != 1 || ip.checksum.status != 1"), 0);
         }
-        // What is on the way through the gateway, at the beginning or at the end, fits its rings and queues.
+        // The captures differ by the data in the gateway's rings and queues at their start and end.
         let (first, second) = (payload(&inside), payload(&outside));
         assert!((first - second).abs() < 0.1 * first && first > 1e6, "{translate}: {first} {second}");
-        // The captures begin with the warm-up, as what is told over time does: gigabits a second times nanoseconds are bits.
+        // Captures and `over_time` both include the warm-up. Gbit/s times ns are bits.
         let parts = found.pointer("/transfer/over_time").and_then(Value::as_array).expect("parts");
         let bytes = |part: &Value| number(part, "/gbps") * number(part, "/length_ns") / 8.0;
         let counted: f64 = parts.iter().map(bytes).sum();
@@ -83,16 +83,16 @@ fn a_gateway_with_two_different_cards_has_each_on_its_own_cable() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn requests_to_a_web_server_go_through_a_timed_gateway_whose_time_is_told_by_kind() {
+fn a_timed_gateway_forwards_web_requests_and_has_a_profile_by_kind() {
     let folder = scratch();
     let out = folder.path().join("out");
     let found = nat(&out, "--preset server --set nat.through=web --warmup 2ms --duration 5ms --profile");
     assert!(number(&found, "/transfer/transactions_per_second") > 1000.0, "{found}");
     let share = |kind: &str| {
         let kinds = found.pointer("/kinds/kinds").and_then(Value::as_array).expect("time by kind");
-        // Those without any are not told.
+        // Kinds without time are not listed.
         kinds.iter().find(|own| own["kind"] == kind).map_or(0.0, |own| number(own, "/share"))
     };
-    // A gateway has no programs: its time goes to the kernel's parts.
+    // A gateway runs no user programs: its time is spent in the kernel.
     assert!(share("netfilter") > 0.0 && share("driver") > share("user"), "{}", found["kinds"]);
 }

@@ -1,5 +1,5 @@
-//! Our forwarding programs on the host, over ports that need no NIC: captures in and out through DPDK's pcap ports, and a pair of
-//! virtual Ethernet devices through its af_packet port.
+//! Our forwarding programs on the host, without a NIC: over captures through DPDK's pcap ports, and over a
+//! veth pair through its af_packet port.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use doorbell_acceptance::scratch;
 
 const FLAGS: &str = "-O2 -Wall -Wextra -Werror -fsanitize=address,undefined";
 
-/// Frames of all lengths from the shortest to the longest, without FCS; no two are alike.
+/// Frames of lengths from minimum to maximum, without FCS; all differ.
 fn frames() -> Vec<Vec<u8>> {
     let frame = |length: usize| (0..length).map(|at| (at * 7 + length * 13 + at * at / 3) as u8).collect();
     (60..=1514).step_by(11).map(frame).collect()
@@ -21,7 +21,7 @@ fn swapped(frame: &[u8]) -> Vec<u8> {
     [&frame[6..12], &frame[..6], &frame[12..]].concat()
 }
 
-/// A capture as libpcap's file format has it (Ethernet, microseconds).
+/// A capture in libpcap's file format (Ethernet, microseconds).
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
     for frame in frames {
@@ -34,8 +34,8 @@ fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
 
 fn read_pcap(file: &[u8]) -> Vec<Vec<u8>> {
     let (head, mut rest) = file.split_at(24);
-    // DPDK writes nanoseconds, which have a number of their own.
-    assert_eq!(head[..4], 0xA1B2_3C4D_u32.to_le_bytes(), "a capture of this host");
+    // DPDK writes timestamps in nanoseconds, with another magic number.
+    assert_eq!(head[..4], 0xA1B2_3C4D_u32.to_le_bytes(), "magic number of a pcap file in nanoseconds");
     let mut frames = Vec::new();
     while !rest.is_empty() {
         let length = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
@@ -45,7 +45,7 @@ fn read_pcap(file: &[u8]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Runs a program on all frames; what it printed, what it sent, and how long it took.
+/// Runs a program on all frames; returns its output, the frames it sent, and the run time.
 fn run(name: &str, own: &[&str], folder: &Path) -> (String, Vec<Vec<u8>>, Duration) {
     let (all, given, sent) = (frames(), folder.join("in.pcap"), folder.join("out.pcap"));
     fs::write(&given, pcap(&all)).expect("a scratch folder can be written");
@@ -55,7 +55,7 @@ fn run(name: &str, own: &[&str], folder: &Path) -> (String, Vec<Vec<u8>>, Durati
     command.args(["--total-num-mbufs=1024", &format!("--frames={}", all.len())]).args(own);
     let begin = Instant::now();
     let text = succeeded(command.output().expect("the program starts"));
-    (text, read_pcap(&fs::read(sent).expect("the port makes its file")), begin.elapsed())
+    (text, read_pcap(&fs::read(sent).expect("the port writes its capture")), begin.elapsed())
 }
 
 fn succeeded(output: Output) -> String {
@@ -64,7 +64,8 @@ fn succeeded(output: Output) -> String {
     texts.concat()
 }
 
-/// What the programs print of what they read: words of a size, the rest by bytes. Packets' data are aligned.
+/// The line that the programs print for the data they read: the sum over words of a size, with the rest added
+/// by bytes.
 fn sum(frames: &[Vec<u8>], word: usize) -> String {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     let mut sum = 0_u64;
@@ -77,7 +78,7 @@ fn sum(frames: &[Vec<u8>], word: usize) -> String {
 }
 
 #[test]
-fn each_byte_is_read_and_each_frame_comes_back_as_it_should() {
+fn programs_read_every_byte_and_return_every_frame() {
     let folder = scratch();
     for name in ["touchfwd", "touchdrop", "rxptx", "cores"] {
         build(name, FLAGS, folder.path());
@@ -98,7 +99,7 @@ fn each_byte_is_read_and_each_frame_comes_back_as_it_should() {
         assert!(text.contains(&sum(&all, word)) && text.contains("transmitted 0, "), "{text}");
         assert_eq!(sent.len(), 0);
     }
-    // So many bursts, each with its work.
+    // The work of rxptx is done once per burst.
     let (bursts, work) = (count.div_ceil(8) as u32, Duration::from_millis(3));
     let work_ns = format!("--work-ns={}", work.as_nanos());
     let (_, sent, took) = run("rxptx", &["--burst=8", &work_ns], folder.path());
@@ -111,8 +112,8 @@ fn frames_come_back_over_a_pair_of_ethernet_devices() {
     let folder = scratch();
     let program = build("touchfwd", FLAGS, folder.path());
     fs::write(folder.path().join("in.pcap"), pcap(&frames())).expect("a scratch folder can be written");
-    // A network of its own, which goes away with the program. Root may have it anywhere, others where the host allows it:
-    // tests/short leaves this test out elsewhere.
+    // A network namespace, deleted when the program exits. Root can always create one, others only if the
+    // host allows it; otherwise tests/short leaves this test out.
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/over_veth.py");
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -122,5 +123,5 @@ fn frames_come_back_over_a_pair_of_ethernet_devices() {
     command.arg(folder.path().join("in.pcap")).arg(program).args(EAL);
     command.args(["--vdev=net_af_packet0,iface=near", "--", "--total-num-mbufs=1024"]);
     let text = succeeded(command.env("ASAN_OPTIONS", "detect_leaks=0").output().expect("unshare starts"));
-    assert!(text.contains(&format!("{} frames came back right", frames().len())), "{text}");
+    assert!(text.contains(&format!("{} frames returned correctly", frames().len())), "{text}");
 }

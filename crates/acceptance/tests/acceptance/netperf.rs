@@ -1,10 +1,11 @@
-//! netperf between two nodes: its transactions and streams are what crosses the cable, the driver's interrupts are what they wait for, and a
-//! test that goes on begins at its checkpoint, the same for the same seed. All are left to the long run: they boot images of their own.
+//! netperf between two nodes: its figures match the traffic on the cable, transactions wait for the driver's
+//! interrupts, and a test continued from a checkpoint depends on the seed only. Most are in the long run, as
+//! they boot their own images.
 
 use doorbell_acceptance::{doorbell, number, scratch};
 use serde_json::Value;
 
-/// A run of netperf; its summary.
+/// Runs netperf; returns its summary.
 fn netperf(options: &str) -> Value {
     let folder = scratch();
     let out = folder.path().join("out");
@@ -13,7 +14,7 @@ fn netperf(options: &str) -> Value {
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }
 
-/// Interrupts and transactions of a timed server, whose driver is told this.
+/// Transactions and interrupts per second of a timed server, with these options.
 fn transactions(options: &str) -> (f64, f64) {
     let found =
         netperf(&format!("--preset server --set netperf.test=TCP_RR --warmup 5ms --duration 10ms {options}"));
@@ -23,21 +24,22 @@ fn transactions(options: &str) -> (f64, f64) {
 #[test]
 #[ignore = "long: make test-long runs it"]
 fn a_transaction_waits_for_the_drivers_next_interrupt() {
-    // Linux' e1000 allows itself 20,000 interrupts a second where latency counts; and as many transactions.
-    let (usual, interrupts) = transactions("");
+    // Linux's e1000 allows 20,000 interrupts per second for latency-sensitive traffic, hence as many
+    // transactions.
+    let (default, interrupts) = transactions("");
     assert!(
-        (interrupts - 20_000.0).abs() < 600.0 && (usual - interrupts).abs() < 600.0,
-        "{usual} {interrupts}"
+        (interrupts - 20_000.0).abs() < 600.0 && (default - interrupts).abs() < 600.0,
+        "{default} {interrupts}"
     );
     let (fewer, interrupts) = transactions("--set kernel.interrupt_throttle_rate=8000");
     assert!((fewer - 8000.0).abs() < 300.0 && (fewer - interrupts).abs() < 300.0, "{fewer} {interrupts}");
     let (free, interrupts) = transactions("--set kernel.interrupt_throttle_rate=0");
-    assert!(free > 1.5 * usual && interrupts > free, "{free} {interrupts}");
+    assert!(free > 1.5 * default && interrupts > free, "{free} {interrupts}");
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_test_that_goes_on_is_the_same_for_the_same_seed_and_another_for_another() {
+fn a_run_from_the_checkpoint_depends_on_the_seed_only() {
     let hash = |options: &str| {
         let common = "--preset fast --warmup 2ms --set link.frame_loss=0.002";
         netperf(&format!("{common} {options}"))["state_hash"].clone()
@@ -46,15 +48,15 @@ fn a_test_that_goes_on_is_the_same_for_the_same_seed_and_another_for_another() {
     let (first, again, other) =
         (hash(&format!("{whole} 1")), hash(&format!("{whole} 1")), hash(&format!("{whole} 2")));
     assert!(first == again && first != other, "{first} {again} {other}");
-    // With a boot of its own, and in samples, too.
+    // The result is the same with a new boot, and when divided into samples.
     assert_eq!(hash(&format!("{whole} 1 --boot")), first);
     assert_eq!(hash("--seed 1 --duration 1ms --samples 5"), first);
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn netperf_finds_what_crosses_the_cable() {
-    // Slow cores: the shortest test that netperf knows, a second, is soon simulated.
+fn netperf_reports_the_traffic_on_the_cable() {
+    // Slow cores, so that netperf's shortest test of one second is simulated quickly.
     let slow =
         "--preset fast --set core.frequency=300MHz --set drive.frequency=300MHz --set netperf.seconds=1";
     let stream = netperf(slow);
@@ -67,7 +69,7 @@ fn netperf_finds_what_crosses_the_cable() {
         number(&requests, "/transfer/transactions_per_second"),
         number(&requests, "/transfer/wire_to_client/frames"),
     );
-    // What it says of a second, and what crossed the cable in that and the talk around it.
+    // The frame count also includes netperf's control connection.
     assert!((frames / rate - 1.0).abs() < 0.05, "{requests}");
     let mean: f64 = requests["transfer"]["said"]["MEAN_LATENCY"].as_str().unwrap().parse().unwrap();
     assert!((mean / number(&requests, "/transfer/round_trip_us") - 1.0).abs() < 0.05, "{requests}");
@@ -75,7 +77,7 @@ fn netperf_finds_what_crosses_the_cable() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn several_streams_and_long_frames_reach_their_pace_and_the_drive_node_has_rest() {
+fn several_streams_and_jumbo_frames_reach_a_steady_rate_with_an_idle_drive_node() {
     let short = "--preset server --warmup 2ms --duration 1ms --set run.settle=1ms --samples 4";
     for (options, frame) in [
         ("", 1400.0..1519.0),
@@ -93,11 +95,11 @@ fn several_streams_and_long_frames_reach_their_pace_and_the_drive_node_has_rest(
     }
 }
 
-/// What suricata says that it has seen and lost of a server's port is what crossed the cable meanwhile, both ways, but for what was on its way
-/// at both edges; and the server, which has the core to share, gets less done.
+/// Suricata's counts of decoded and dropped packets sum to the frames on the cable, except for frames in
+/// flight at the edges of the window. The server shares its core with Suricata and has a lower goodput.
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
+fn suricata_on_a_server_counts_every_frame_of_the_port_as_decoded_or_dropped() {
     let plain = netperf("--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB");
     for set in [
         &[][..],
@@ -109,35 +111,40 @@ fn suricata_beside_a_server_sees_or_loses_each_frame_of_its_port() {
             "--preset fast --warmup 2ms --duration 20ms --set platform.ram=384MiB --set netperf.ids=suricata";
         let found = netperf(&format!("{options}{set}"));
         let groups = found["ports"][0]["groups"].as_array().expect("a port's figures");
-        let counted =
-            groups.iter().find(|group| group["title"] == "What suricata has counted").expect("it counts");
+        let counted = groups
+            .iter()
+            .find(|group| group["title"] == "What suricata has counted")
+            .expect("Suricata's counters are in the summary");
         let figure = |name: &str| {
             let figures = counted["figures"].as_array().expect("a group's figures");
-            let found = figures.iter().find(|figure| figure["name"] == name).expect("it is told");
+            let found = figures.iter().find(|figure| figure["name"] == name).expect("the counter is listed");
             found["value"].as_u64().expect("a count")
         };
-        let (seen, lost) = (figure("decoder.pkts"), figure("capture.kernel_drops"));
-        assert!(seen > 100 && figure("decoder.tcp") == seen && figure("decoder.invalid") == 0, "{seen}");
-        assert_eq!(figure("capture.kernel_packets"), seen + lost);
+        let (decoded, dropped) = (figure("decoder.pkts"), figure("capture.kernel_drops"));
+        let all_valid = figure("decoder.tcp") == decoded && figure("decoder.invalid") == 0;
+        assert!(decoded > 100 && all_valid, "{decoded}");
+        assert_eq!(figure("capture.kernel_packets"), decoded + dropped);
         let crossed = number(&found, "/transfer/wire_to_server/frames")
             + number(&found, "/transfer/wire_to_client/frames");
-        assert!(((seen + lost) as f64 - crossed).abs() < 300.0, "{seen} and {lost} of {crossed}");
+        assert!(((decoded + dropped) as f64 - crossed).abs() < 300.0, "{decoded} and {dropped} of {crossed}");
         let goodput = |of: &Value| of.pointer("/transfer/goodput_gbps").and_then(Value::as_f64);
-        if let (Some(watched), Some(alone)) = (goodput(&found), goodput(&plain)) {
-            assert!(watched < 0.9 * alone, "{watched} {alone}");
+        if let (Some(with), Some(without)) = (goodput(&found), goodput(&plain)) {
+            assert!(with < 0.9 * without, "{with} Gbps with Suricata, {without} without");
         }
     }
 }
 
 #[test]
-fn what_netperf_cannot_do_is_refused() {
-    doorbell(&["run", "netperf", "--rate", "1Mpps"]).refused_with(&["--rate", "netperf has none"]);
-    doorbell(&["run", "netperf", "--set", "netperf.test=TCP_CRR"]).refused_with(&["netperf.test", "TCP_RR"]);
-    doorbell(&["run", "netperf", "--set", "netperf.request=64"]).refused_with(&["netperf.request", "TCP_RR"]);
-    doorbell(&["run", "netperf", "--set", "run.frames=9"]).refused_with(&["run.frames", "run.duration"]);
-    doorbell(&["run", "netperf", "--samples", "0"]).refused_with(&["transfer.samples", "from 1 to 1000"]);
-    doorbell(&["run", "testpmd", "--samples", "4"]).refused_with(&["--samples", "netperf"]);
-    doorbell(&["run", "--network", "its.toml", "--samples", "4"]).refused_with(&["--samples", "netperf"]);
+fn options_that_netperf_does_not_support_are_rejected() {
+    doorbell(&["run", "netperf", "--rate", "1Mpps"]).assert_failure(&["--rate", "netperf has none"]);
+    doorbell(&["run", "netperf", "--set", "netperf.test=TCP_CRR"])
+        .assert_failure(&["netperf.test", "TCP_RR"]);
+    doorbell(&["run", "netperf", "--set", "netperf.request=64"])
+        .assert_failure(&["netperf.request", "TCP_RR"]);
+    doorbell(&["run", "netperf", "--set", "run.frames=9"]).assert_failure(&["run.frames", "run.duration"]);
+    doorbell(&["run", "netperf", "--samples", "0"]).assert_failure(&["transfer.samples", "from 1 to 1000"]);
+    doorbell(&["run", "testpmd", "--samples", "4"]).assert_failure(&["--samples", "netperf"]);
+    doorbell(&["run", "--network", "its.toml", "--samples", "4"]).assert_failure(&["--samples", "netperf"]);
     doorbell(&["run", "--image", "net", "--script", "its.sh", "--samples", "4"])
-        .refused_with(&["--samples", "netperf"]);
+        .assert_failure(&["--samples", "netperf"]);
 }

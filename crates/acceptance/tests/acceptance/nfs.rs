@@ -1,12 +1,12 @@
-//! Linux' NFS server between two nodes: what is counted are the WRITEs that are answered on the cable, as tshark has its bytes. Left to the long run, as it boots
-//! an image of its own. Needs tshark.
+//! Linux's NFS server between two nodes: the summary's bytes match the WRITEs acknowledged in a capture, read
+//! with tshark. Only in the long run, as it boots its own image. Needs tshark.
 
 use std::path::Path;
 
 use doorbell_acceptance::{doorbell, scratch, tshark};
 use serde_json::Value;
 
-/// A run into a folder; its summary.
+/// Runs `nfs`; returns its summary.
 fn nfs(out: &Path, options: &str) -> Value {
     let common =
         ["run", "nfs", "--preset", "fast", "--json", "-q", "--out", out.to_str().expect("a path in UTF-8")];
@@ -14,14 +14,16 @@ fn nfs(out: &Path, options: &str) -> Value {
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }
 
-/// Bytes of each WRITE (operation 38 of RFC 7530) to which a capture has the answer: in its payload stand the operation, that it went well, and
-/// how many bytes were written. The capture begins amid a call, and tshark takes such a stream for none of NFS'.
+/// Byte counts of the WRITEs (operation 38 of RFC 7530) acknowledged in a capture.
+///
+/// A reply has the operation, the status and the number of bytes written. They are searched in the TCP
+/// payload: the capture starts in the middle of a call, so tshark does not recognise the stream as NFS.
 fn written(capture: &Path) -> Vec<u64> {
-    const WRITE_WENT_WELL: &str = "0000002600000000";
+    const WRITE_OK: &str = "0000002600000000";
     let payloads = tshark::fields(capture, "ip.src == 10.0.0.2 && tcp.len > 0", &["tcp.payload"]);
     let text = payloads.concat().join("\n");
-    let count = |at: usize| text.get(at + WRITE_WENT_WELL.len()..).and_then(|rest| rest.get(..8));
-    let answers = text.match_indices(WRITE_WENT_WELL).filter_map(|(at, _)| count(at));
+    let count = |at: usize| text.get(at + WRITE_OK.len()..).and_then(|rest| rest.get(..8));
+    let answers = text.match_indices(WRITE_OK).filter_map(|(at, _)| count(at));
     answers.map(|digits| u64::from_str_radix(digits, 16).expect("hexadecimal digits")).collect()
 }
 
@@ -34,15 +36,17 @@ fn an_nfs_server_acknowledges_the_blocks_that_its_client_writes() {
     {
         let out = folder.path().join(format!("{most}"));
         let found = nfs(&out, &format!("{options} --warmup 5ms --duration 40ms --pcap"));
-        let parts =
-            found.pointer("/transfer/over_time").and_then(Value::as_array).expect("it is told over time");
+        let parts = found
+            .pointer("/transfer/over_time")
+            .and_then(Value::as_array)
+            .expect("the summary has figures over time");
         let of = |part: &Value, key: &str| part[key].as_f64().expect("a number");
-        // Gigabits a second times nanoseconds are bits.
+        // Gbit/s times ns are bits.
         let moved: f64 = parts.iter().map(|part| of(part, "gbps") * of(part, "length_ns") / 8.0).sum();
         let writes = written(&out.join("wire.pcap"));
         assert_eq!(writes.iter().max(), Some(&most), "{writes:?}");
-        // Each of eight threads may have a whole one that it has not answered, and another is coming in, at the beginning or at the end;
-        // calls have some 200 bytes besides, and there are COMMITs.
+        // At the start or the end, each of eight threads may have an unacknowledged WRITE, and one more may
+        // be arriving. Calls have about 200 bytes of overhead, and there are COMMITs.
         let payload = writes.iter().sum::<u64>() as f64;
         let off = 9.0 * most as f64 + 0.02 * moved;
         assert!(moved > 1.5e7 && (payload - moved).abs() <= off, "{payload} of {moved}: {found}");

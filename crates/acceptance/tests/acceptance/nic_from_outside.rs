@@ -1,16 +1,16 @@
-//! The NIC under the kernel's driver, tried with frames from outside and judged by the guest's own counters: receive
-//! checksums, multicast and VLAN filters, promiscuous mode, interrupt moderation, and the cable.
+//! The NIC under the kernel's driver, tested with injected frames and the guest's counters: receive checksum
+//! offload, multicast and VLAN filters, promiscuous mode, interrupt moderation, and link loss.
 
-use doorbell_acceptance::net_guest::{boot, go_on, number, run, run_for, run_to_pause};
+use doorbell_acceptance::net_guest::{boot, number, resume, run, run_for, run_to_pause};
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::Machine;
 use doorbell_sim::{Frame, Ps};
 
 const TESTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// For local experiments (IEEE 802): no stack looks at it.
+/// EtherType for local experiments (IEEE 802), which network stacks ignore.
 const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
 
-/// RFC 1071 as it is written.
+/// Internet checksum, written directly from RFC 1071.
 fn checksum(bytes: &[u8]) -> [u8; 2] {
     let mut sum: u32 =
         bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -26,7 +26,7 @@ fn frame(destination: [u8; 6], kind: &[u8], payload: &[u8]) -> Frame {
     Frame::new(bytes)
 }
 
-/// An IPv4 packet from 10.0.0.1 to 10.0.0.2 with a right header.
+/// An IPv4 packet from 10.0.0.1 to 10.0.0.2 with a correct header.
 fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut header = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     header[2..4].copy_from_slice(&((20 + payload.len()) as u16).to_be_bytes());
@@ -35,7 +35,7 @@ fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [header, payload.to_vec()].concat()
 }
 
-/// A transport segment with a right checksum at `at`.
+/// A transport segment with a correct checksum at offset `at`.
 fn transport(protocol: u8, at: usize, mut segment: Vec<u8>) -> Vec<u8> {
     let pseudo =
         [&[10, 0, 0, 1, 10, 0, 0, 2, 0, protocol][..], &(segment.len() as u16).to_be_bytes(), &segment]
@@ -75,7 +75,7 @@ fn ipv4(machine: &Machine, packet: &[u8], damaged: Option<usize>) -> Frame {
 
 #[test]
 fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
-    // The driver takes the chip's statistics every two seconds.
+    // The driver reads the chip's statistics every two seconds.
     let script = "pause ready\nsleep 3\ncounters\n\
                   for key in rx_csum_offload_errors rx_csum_offload_good rx_crc_errors; do statistic $key; done\n";
     let mut machine = boot(&[], "doorbell.app=ours", script, &[]);
@@ -83,7 +83,7 @@ fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
     for (count, packet, damaged) in [
         (10, udp(), None),
         (11, udp(), Some(30)),
-        // The header's checksum field itself, so that the packet would be taken but for it.
+        // Damage only the header checksum field, so that the packet is otherwise valid.
         (12, udp(), Some(10)),
         (13, tcp(), Some(36)),
         (4, tcp(), None),
@@ -93,7 +93,7 @@ fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
     }
     let bad_fcs = Frame { fcs_bad: true, ..ipv4(&machine, &udp(), None) };
     inject(&mut machine, 5, &bad_fcs);
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for (key, expected) in [
         ("Udp:NoPorts", 10),
@@ -107,19 +107,19 @@ fn wrong_checksums_are_flagged_by_the_nic_and_counted_by_the_kernel() {
     ] {
         assert_eq!(number(&console, key), expected, "{key}\n{console}");
     }
-    // UDP and TCP that are right, those in packets whose own header is wrong among them.
+    // Valid UDP and TCP checksums, including those in packets with a wrong IP header checksum.
     assert_eq!(number(&console, "rx_csum_offload_good"), 10 + 12 + 4, "{console}");
 }
 
-/// The frames that the guest got since the pause before, at a port.
+/// Resumes the script until pause `next`; returns the number of received frames that it prints for `port`.
 fn arrived(machine: &mut Machine, port: &str, next: &str) -> u64 {
-    go_on(machine);
+    resume(machine);
     let text = run_to_pause(machine, next);
     number(&text, port)
 }
 
 #[test]
-fn only_groups_that_are_subscribed_arrive_and_in_promiscuous_mode_all_do() {
+fn multicast_filter_passes_subscribed_groups_and_promiscuous_mode_passes_all_frames() {
     let script = r#"
 packets() { read -r now < /sys/class/net/eth0/statistics/rx_packets; echo "eth0 $((now - last))"; last=$now; }
 last=0
@@ -148,42 +148,43 @@ pause over
 "#;
     let mut machine = boot(&[], "doorbell.app=ours", script, &[]);
     run_to_pause(&mut machine, "none");
-    // Hexadecimal digits as the script writes them.
+    // The script's decimal digits, read as hexadecimal ones.
     let digits = |n: u8| n / 10 * 16 + n % 10;
     let groups =
         |fifth: u8| (0..20).map(move |n| frame([1, 0, 0x5e, 1, fifth, digits(n)], &EXPERIMENTAL, b""));
-    let stranger = frame([0x52, 0x54, 0, 1, 2, 3], &EXPERIMENTAL, b"");
+    let other_unicast = frame([0x52, 0x54, 0, 1, 2, 3], &EXPERIMENTAL, b"");
     let all = |machine: &mut Machine, fifth| groups(fifth).for_each(|group| inject(machine, 1, &group));
 
     all(&mut machine, 0);
-    inject(&mut machine, 3, &stranger);
-    assert_eq!(arrived(&mut machine, "eth0", "twenty"), 0, "no group, no stranger");
+    inject(&mut machine, 3, &other_unicast);
+    assert_eq!(arrived(&mut machine, "eth0", "twenty"), 0, "neither groups nor other unicast frames");
     all(&mut machine, 0);
-    inject(&mut machine, 3, &stranger);
-    assert_eq!(arrived(&mut machine, "eth0", "twenty-again"), 20, "every group, and no stranger");
+    inject(&mut machine, 3, &other_unicast);
+    assert_eq!(arrived(&mut machine, "eth0", "twenty-again"), 20, "all groups, but no other unicast frames");
     let before = machine.nic(0).stats().rx_drop_address;
     all(&mut machine, 0x0f);
-    // Fourteen groups and the all-hosts group compete for fourteen exact entries; the rest share a hash with these.
-    let alike = arrived(&mut machine, "eth0", "twenty-others");
-    assert!((6..=7).contains(&alike), "{alike}");
-    assert_eq!(machine.nic(0).stats().rx_drop_address - before, 20 - alike);
+    // Fourteen exact-match entries hold the first groups, perhaps with the all-hosts group. The other six or
+    // seven groups are in the hash filter, which also passes their counterparts with the same hash.
+    let same_hash = arrived(&mut machine, "eth0", "twenty-others");
+    assert!((6..=7).contains(&same_hash), "{same_hash}");
+    assert_eq!(machine.nic(0).stats().rx_drop_address - before, 20 - same_hash);
     all(&mut machine, 0x80);
-    assert_eq!(arrived(&mut machine, "eth0", "promiscuous"), 0, "other groups with another hash");
+    assert_eq!(arrived(&mut machine, "eth0", "promiscuous"), 0, "groups with other hashes are filtered");
     all(&mut machine, 0x80);
-    inject(&mut machine, 3, &stranger);
+    inject(&mut machine, 3, &other_unicast);
     assert_eq!(arrived(&mut machine, "eth0", "not-promiscuous"), 23);
     all(&mut machine, 0x80);
-    inject(&mut machine, 3, &stranger);
+    inject(&mut machine, 3, &other_unicast);
     assert_eq!(arrived(&mut machine, "eth0", "all-multicast"), 0);
     all(&mut machine, 0x80);
-    inject(&mut machine, 3, &stranger);
-    assert_eq!(arrived(&mut machine, "eth0", "over"), 20, "groups, and no stranger");
-    go_on(&mut machine);
+    inject(&mut machine, 3, &other_unicast);
+    assert_eq!(arrived(&mut machine, "eth0", "over"), 20, "all groups, but no other unicast frames");
+    resume(&mut machine);
     run(&mut machine);
 }
 
 #[test]
-fn a_vlan_interface_gets_its_own_frames_and_unknown_vlans_stay_outside() {
+fn vlan_interfaces_receive_their_frames_and_other_vlans_are_filtered() {
     let script = r#"
 packets() { for port in eth0 five seven; do
     [ -e /sys/class/net/$port ] || continue
@@ -216,22 +217,22 @@ pause end
     assert_eq!(arrived(&mut machine, "five", "seven"), 6);
     assert_eq!(vlan_drops(&machine), 8 + 1);
     send_all(&mut machine);
-    go_on(&mut machine);
+    resume(&mut machine);
     let text = run_to_pause(&mut machine, "over");
     assert_eq!((number(&text, "five"), number(&text, "seven")), (12, 8), "{text}");
     assert_eq!(vlan_drops(&machine), 9 + 1);
     send_all(&mut machine);
-    go_on(&mut machine);
+    resume(&mut machine);
     let text = run_to_pause(&mut machine, "end");
     assert_eq!(number(&text, "seven"), 16, "{text}");
-    assert_eq!(vlan_drops(&machine), 10 + 6 + 1, "five is gone");
-    go_on(&mut machine);
+    assert_eq!(vlan_drops(&machine), 10 + 6 + 1, "VLAN 5 is filtered again");
+    resume(&mut machine);
     run(&mut machine);
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn interrupt_moderation_bounds_the_rate_of_interrupts_and_its_wait_is_seen_in_round_trips() {
+fn interrupt_moderation_limits_the_interrupt_rate_and_adds_latency() {
     let script = r#"
 interrupts() { while read -r _ count rest; do case $rest in *eth0) echo "interrupts $count" ;; esac; done < /proc/interrupts; }
 for rate in 0 8000 2000; do
@@ -261,28 +262,29 @@ done
         machine.start_traffic_at(0, &traffic).unwrap();
         machine.begin_window();
         run_for(&mut machine, Ps::from_ms(200));
-        go_on(&mut machine);
+        resume(&mut machine);
         let after = number(&run_to_pause(&mut machine, &format!("end-{rate}")), "interrupts");
         let summary = machine.ports()[0].loadgen.summary(machine.now()).unwrap();
         assert_eq!((summary.frames_offered, summary.frames_delivered), (4_000, 4_000), "at {rate}");
         measured.push((rate, after - before, summary.latency_ns.unwrap()));
-        go_on(&mut machine);
+        resume(&mut machine);
     }
     run(&mut machine);
     println!("{measured:#?}");
     let [(_, free, quick), (_, some, _), (_, few, slow)] = measured[..] else { panic!("three rates") };
-    // In 200 ms. Without moderation each frame has its own interrupt, or shares it with the answer to the one before.
+    // Counts are per 200 ms. Without moderation each frame has its own interrupt, or shares one with the
+    // previous reply.
     assert!(free >= 3_900, "{free} interrupts for 4,000 frames");
-    assert!((1_500..=1_640).contains(&some), "{some} interrupts where 1,600 are allowed");
-    assert!((370..=420).contains(&few), "{few} interrupts where 400 are allowed");
-    // A frame waits for half an interval on the average, and hardly any for more than a whole one.
+    assert!((1_500..=1_640).contains(&some), "{some} interrupts, but the limit is 1,600");
+    assert!((370..=420).contains(&few), "{few} interrupts, but the limit is 400");
+    // On average a frame waits for half an interval, and hardly any waits for more than one interval.
     assert!((200_000.0..300_000.0).contains(&(slow.mean - quick.mean)), "{slow:?} {quick:?}");
     assert!((420_000.0..520_000.0).contains(&slow.p99), "{slow:?}");
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_pulled_cable_is_a_lost_carrier_and_frames_come_again_when_it_is_back() {
+fn unplugging_the_cable_drops_the_carrier_and_replugging_restores_reception() {
     let script = r#"
 carrier() { read -r carrier < /sys/class/net/eth0/carrier && [ "$carrier" = "$1" ]; }
 pause up
@@ -299,15 +301,15 @@ counters
     let good = ipv4(&machine, &udp(), None);
     inject(&mut machine, 3, &good);
     machine.set_cable(0, false);
-    go_on(&mut machine);
+    resume(&mut machine);
     let changes = number(&run_to_pause(&mut machine, "down"), "changes");
     inject(&mut machine, 5, &good);
     assert_eq!(machine.nic(0).stats().rx_drop_link_down, 5);
     machine.set_cable(0, true);
-    go_on(&mut machine);
+    resume(&mut machine);
     assert_eq!(number(&run_to_pause(&mut machine, "up-again"), "changes"), changes + 1);
     inject(&mut machine, 7, &good);
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     assert_eq!(number(&console, "Udp:NoPorts"), 3 + 7);
     assert!(console.contains("e1000: eth0 NIC Link is Down") || !console.contains("NIC Link"), "{console}");

@@ -1,4 +1,5 @@
-//! What is observed of a timed run changes nothing, adds up, and reads back as what it was made from.
+//! Observers of a timed run (profile, timeline, pipeline log, trace): they do not change the run, their
+//! figures sum to the run's counters, and their files read back correctly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use doorbell_machine::playback::{Pace, Plan, Played, Player, TraceInput};
 use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Op, OpClass, Ps};
-use doorbell_trace::system::{Happening, Stored, TraceFile, instructions};
+use doorbell_trace::system::{EventKind, StoreOrigin, TraceFile, instructions};
 use serde_json::Value;
 
 const PACKETS: usize = 50;
@@ -29,43 +30,44 @@ fn measure(session: &Session, observe: &Observe) -> Result<Point, RunError> {
 }
 
 fn file<'a>(point: &'a Point, name: &str) -> &'a str {
-    &point.observed.files.iter().find(|(found, _)| *found == name).expect("the file is there").1
+    &point.observed.files.iter().find(|(found, _)| *found == name).expect("the file was written").1
 }
 
 #[test]
-fn a_run_is_the_same_whatever_is_observed_and_what_is_observed_is_true() {
+fn observers_do_not_change_a_run_and_their_files_match_it() {
     let mut session = timed_session(&[], &["run.duration=300us", "run.warmup=100us", "run.settle=50us"]);
     let plain = measure(&session, &Observe::default()).unwrap();
     session.fingerprint = true;
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.dbt");
-    let watched = measure(&session, &all(&trace)).unwrap();
-    assert_eq!(plain.machine.section_hashes(), watched.machine.section_hashes());
-    let mut stripped = watched.summary.clone();
+    let observed = measure(&session, &all(&trace)).unwrap();
+    assert_eq!(plain.machine.section_hashes(), observed.machine.section_hashes());
+    let mut stripped = observed.summary.clone();
     (stripped.functions, stripped.kinds) = (None, None);
     (stripped.host_seconds, stripped.host_mips) = (plain.summary.host_seconds, plain.summary.host_mips);
     assert_eq!(stripped, plain.summary);
     assert!(plain.observed.files.is_empty());
     assert!(fingerprint(&plain.machine).is_none());
-    let print = fingerprint(&watched.machine).expect("it was asked for");
+    let print = fingerprint(&observed.machine).expect("a fingerprint was requested");
     assert_eq!(print["wires"]["port0.out"]["frames"], print["counters"]["port0.link_out.frames"]);
     assert_eq!(print["now_ps"], plain.machine.now().0);
 
-    check_trace(&trace, &watched);
-    check_names(&trace, &watched);
-    check_profile(&watched);
-    check_timeline(file(&watched, "timeline.perfetto"), &watched.observed.packets[0]);
-    check_log(file(&watched, "pipeline.konata"), &watched.observed.watched.pipeline);
+    check_trace(&trace, &observed);
+    check_names(&trace, &observed);
+    check_profile(&observed);
+    check_timeline(file(&observed, "timeline.perfetto"), &observed.observed.packets[0]);
+    check_log(file(&observed, "pipeline.konata"), &observed.observed.watched.pipeline);
 }
 
-/// What was recorded is true, and played again it is the same.
+/// Checks the recorded trace's contents and its replay.
 fn check_trace(path: &Path, point: &Point) {
     check_contents(path, point);
     check_stores(&TraceFile::open(path).unwrap());
     check_played(TraceFile::open(path).unwrap(), point);
 }
 
-/// Every instruction of the window is in the trace, and every frame and byte of the NIC's, up to those at its edges.
+/// Checks that the trace has every instruction of the window, and every frame of the NIC except those at the
+/// edges.
 fn check_contents(path: &Path, point: &Point) {
     let trace = TraceFile::open(path).unwrap();
     let counts = trace.check().unwrap();
@@ -77,7 +79,7 @@ fn check_contents(path: &Path, point: &Point) {
     let (mut devices, mut received, mut frame) = (trace.devices().unwrap(), 0, None);
     while let Some(event) = devices.next().unwrap() {
         assert!(event.after <= summary.instructions);
-        let Happening::Dma(dma) = event.what else { continue };
+        let EventKind::Dma(dma) = event.what else { continue };
         if dma.kind == DmaKind::RxData {
             assert!(
                 dma.write && dma.offset == 0 && matches!(dma.len, 60 | 64) && dma.visible >= event.after,
@@ -90,8 +92,8 @@ fn check_contents(path: &Path, point: &Point) {
     assert!(received > 0 && counts.frames_in.abs_diff(received) < 30, "{received} {counts:?}");
 }
 
-/// Every store that arrives at the NIC is told with the instruction that made it, hundreds before, but for those that had left when recording
-/// began.
+/// Checks that every store to the NIC is recorded with the instruction that issued it, hundreds of
+/// instructions earlier. Stores in flight at the start of the recording have no instruction.
 fn check_stores(trace: &TraceFile) {
     let (mut hart, mut devices) = (trace.hart(0, 0).unwrap(), trace.devices().unwrap());
     let (mut stores, mut ops, mut done) = (BTreeMap::new(), Vec::new(), 0);
@@ -105,23 +107,23 @@ fn check_stores(trace: &TraceFile) {
         }
         ops.clear();
     }
-    let mut untold = 0;
+    let mut without_origin = 0;
     while let Some(event) = devices.next().unwrap() {
-        let Happening::Register { addr, stored, .. } = event.what else { continue };
-        let Some(Stored { hart: 0, after }) = stored else {
-            untold += 1;
+        let EventKind::Register { addr, stored, .. } = event.what else { continue };
+        let Some(StoreOrigin { hart: 0, after }) = stored else {
+            without_origin += 1;
             continue;
         };
         assert_eq!(stores.remove(&after), Some(addr), "{event:?}");
         assert!(after < event.after, "{event:?}");
     }
-    // Some at each end are under way.
-    assert!(untold < 20 && stores.len() < 20, "{untold} {}", stores.len());
+    // Some stores are in flight at the start and at the end.
+    assert!(without_origin < 20 && stores.len() < 20, "{without_origin} {}", stores.len());
 }
 
 fn ended(plan: &Plan, config: &MachineConfig) -> Player {
     let mut player = Player::new(config, plan).unwrap();
-    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
+    assert!(!player.run(u64::MAX).unwrap(), "the whole trace was replayed");
     player
 }
 
@@ -130,7 +132,7 @@ fn play(plan: &Plan, config: &MachineConfig) -> Played {
 }
 
 #[test]
-fn a_functional_run_is_the_same_recorded_and_its_trace_can_be_played() {
+fn recording_does_not_change_a_functional_run_and_its_trace_can_be_replayed() {
     let session = session(&[], &["run.duration=300us"]);
     let plain = measure(&session, &Observe::default()).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +150,8 @@ fn a_functional_run_is_the_same_recorded_and_its_trace_can_be_played() {
     assert_eq!(played.devices.dma_written_bytes, counts.dma_written_bytes);
 }
 
-/// Played as recorded on the same machine, the trace does the same; it takes somewhat longer, for its caches know nothing at first.
+/// Checks that replay on the same machine has the same counts. It takes a little longer, as the caches start
+/// cold.
 fn check_played(trace: TraceFile, point: &Point) {
     let (counts, plan) = (trace.counts().clone(), Plan::of(TraceInput::own(trace)));
     let played = play(&plan, &point.config.machine());
@@ -165,15 +168,16 @@ fn check_played(trace: TraceFile, point: &Point) {
         platform: PlatformConfig { harts: 2, ..point.config.platform.clone() },
         ..point.config.machine()
     };
-    let refused = Player::new(&other, &plan).err().expect("it has one hart").to_string();
-    assert!(refused.contains("platform.harts=1"), "{refused}");
+    let error = Player::new(&other, &plan).err().expect("the trace has one hart").to_string();
+    assert!(error.contains("platform.harts=1"), "{error}");
 }
 
-/// Played so slowly that nothing waits for anything, or request by request, answers take as long as they did: a doorbell that had reached the
-/// NIC behind later frames' instructions waits for none of these.
+/// Replayed slowly without queueing, or one request at a time, a trace has its recorded latency. In the
+/// recording a doorbell may reach the NIC after instructions for later frames; in the replay it must not wait
+/// for these.
 #[test]
-fn answers_of_a_trace_take_as_long_as_when_it_was_recorded_however_slowly_it_is_played() {
-    // So long before that it does not lag any more, and takes frames one by one.
+fn a_slow_replay_has_the_latency_of_the_recording() {
+    // The warm-up is long enough for the backlog to drain, so that frames are processed one by one.
     let session = timed_session(&[], &["run.duration=200us", "run.warmup=1ms", "run.settle=300us"]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.dbt");
@@ -182,17 +186,18 @@ fn answers_of_a_trace_take_as_long_as_when_it_was_recorded_however_slowly_it_is_
     let point = quiet(|control| run_point_observed(&session, rate, Bytes(64), &observe, control)).unwrap();
     let (plan, config) = (Plan::of(TraceInput::own(TraceFile::open(&path).unwrap())), point.config.machine());
     let way = config.link.latency + config.link.rate.time_for_bits(8 * config.link.wire_bytes(60));
-    let executed = Ps::from_ns(point.summary.latency_ns.expect("there is one").p50 as u64) - way - way;
+    let executed = Ps::from_ns(point.summary.latency_ns.expect("frames returned").p50 as u64) - way - way;
     let slowly = Pace::Rate { rate: "500kpps".parse().unwrap(), arrivals: Arrivals::Constant };
     for pace in [slowly, Pace::Closed { window: 1 }] {
         let player = ended(&plan.clone().paced(pace), &config);
-        let played = player.latency().expect("addresses tell").percentile(1, 2).unwrap();
-        // Caches know nothing at first, and there are fewer frames than descriptors.
+        let played = player.latency().expect("addresses identify frames").percentile(1, 2).unwrap();
+        // The caches start cold, and there are fewer frames than descriptors.
         assert!(played.0.abs_diff(executed.0) * 10 < executed.0, "{played} {executed}");
     }
 }
 
-/// Played, the trace's functions have the names and the instructions that they had when it was recorded: names lie beside it.
+/// Checks that functions of the replayed trace have the recorded names and instruction counts. Names are in a
+/// file next to the trace.
 fn check_names(trace: &Path, point: &Point) {
     let traces = Traces::open(&[trace.to_owned()], false).unwrap();
     let config =
@@ -203,9 +208,10 @@ fn check_names(trace: &Path, point: &Point) {
         let busy = functions.iter().filter(|row| row.program != "idle");
         busy.map(|row| ((row.object.clone(), row.function.clone()), row.instructions)).collect()
     };
-    let recorded = counted(&point.observed.functions.as_ref().expect("a profile was asked for").functions);
-    let again = counted(&played.observed.functions.as_ref().expect("a profile was asked for").functions);
-    // A function of which only blocks that are entered in the midst were seen is told by the page of another.
+    let recorded = counted(&point.observed.functions.as_ref().expect("a profile was requested").functions);
+    let again = counted(&played.observed.functions.as_ref().expect("a profile was requested").functions);
+    // If only blocks from the middle of a function were recorded, it may get the name of another function in
+    // the page.
     let same: u64 =
         again.iter().filter(|(name, count)| recorded.get(*name) == Some(count)).map(|(_, count)| count).sum();
     let all: u64 = recorded.values().sum();
@@ -213,10 +219,10 @@ fn check_names(trace: &Path, point: &Point) {
     assert!(same as f64 > 0.99 * all as f64, "{recorded:?} {again:?}");
 }
 
-/// Every cycle and every instruction of the window is some function's.
+/// Checks that every cycle and instruction of the window is attributed to a function.
 fn check_profile(point: &Point) {
     let summary = &point.summary;
-    let functions = &point.observed.functions.as_ref().expect("a profile was asked for").functions;
+    let functions = &point.observed.functions.as_ref().expect("a profile was requested").functions;
     let sum = |of: fn(&doorbell_bench::FunctionCost) -> u64| functions.iter().map(of).sum::<u64>();
     assert_eq!(sum(|function| function.instructions), summary.instructions);
     let cycles = sum(|function| function.cycles);
@@ -235,30 +241,35 @@ fn check_profile(point: &Point) {
     assert!(share("librte_net_e1000.so") > 0.3, "{folded}");
     assert!(share("dpdk-testpmd") > 0.2 && share("kernel") < 0.1 && share("[unknown]") == 0.0, "{folded}");
     assert!(functions.iter().all(|row| row.program == "dpdk-testpmd" || !row.object.starts_with("librte")));
-    // The driver asks for its thread's own variables through its table of other files' functions.
+    // The driver accesses thread-local variables through its PLT.
     let line = folded.lines().find(|line| line.contains("[plt];__tls_get_addr ")).expect("a stack");
     assert!(line.starts_with("dpdk-testpmd;") && line.contains(";librte_net_e1000.so"), "{line}");
     assert_eq!(summary.functions.as_ref().unwrap()[0], functions[0]);
 }
 
-/// Every cycle is of one kind, and of a forwarder's nearly all are receiving, processing or transmitting.
+/// Checks that every cycle has one kind, and that nearly all of a forwarder's are receive, processing or
+/// transmit.
 fn check_kinds(point: &Point, cycles: u64) {
     let summary = &point.summary;
-    let kinds = summary.kinds.as_ref().expect("a profile was asked for");
+    let kinds = summary.kinds.as_ref().expect("a profile was requested");
     assert_eq!(kinds.kinds.iter().map(|cost| cost.cycles).sum::<u64>(), cycles);
     assert_eq!(kinds.cycles, cycles);
     assert_eq!(kinds.kinds.iter().map(|cost| cost.instructions).sum::<u64>(), summary.instructions);
-    // The core's own books of the window, which no profile has part in.
-    let groups = &summary.timing.as_ref().expect("it is timed").0;
+    // The core's CPI stack of the window, which does not depend on the profile.
+    let groups = &summary.timing.as_ref().expect("the run is timed").0;
     let stack = &groups.iter().find(|group| group.name == "CPI stack").expect("the CPI stack").figures;
     let of_core: f64 = stack.iter().map(|part| part.value.unwrap_or(0.0) * summary.instructions as f64).sum();
     assert_eq!(cycles, of_core.round() as u64);
     assert!(kinds.share("receive") > 0.3 && kinds.share("processing") > 0.2, "{kinds:?}");
     assert!(kinds.share("transmit") > 0.1 && kinds.share("other") <= 0.05, "{kinds:?}");
-    assert_eq!((kinds.interrupts, kinds.frames_per_interrupt), (0, None), "it polls");
+    assert_eq!(
+        (kinds.interrupts, kinds.frames_per_interrupt),
+        (0, None),
+        "a poll-mode driver has no interrupts"
+    );
     let delivered = summary.frames_delivered * summary.frame_size;
     assert!(kinds.delivered_bytes.abs_diff(delivered) <= 1, "{} of {delivered}", kinds.delivered_bytes);
-    // Each function's cycles stand under its kinds.
+    // The cycles of all functions of a kind sum to the kind's cycles.
     let mut by_kind: BTreeMap<&str, u64> = BTreeMap::new();
     for line in file(point, "functions.csv").lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -270,7 +281,8 @@ fn check_kinds(point: &Point, cycles: u64) {
     assert_eq!(file(point, "kinds.csv").lines().count(), 1 + kinds.kinds.len());
 }
 
-/// The slices are the stages of the packets, to the picosecond, and none overlaps another on its track.
+/// Checks that the slices of the timeline are exactly the packets' stages, and that slices of a track do not
+/// overlap.
 fn check_timeline(text: &str, packets: &[PacketStamps]) {
     assert_eq!(packets.len(), PACKETS);
     let trace: Value = serde_json::from_str(text).expect("JSON");
@@ -303,25 +315,25 @@ fn check_timeline(text: &str, packets: &[PacketStamps]) {
     assert!(busy.len() >= 5 && busy.iter().all(|ipc| (0.1..4.0).contains(ipc)), "{busy:?}");
 }
 
-/// What a reader of the log makes of an op: when each stage began, and when it was retired.
+/// An op in the pipeline log: start of each stage, and retirement.
 #[derive(Default)]
-struct Read {
+struct LogEntry {
     stages: Vec<(String, u64)>,
     retired: Option<u64>,
 }
 
-/// Read back, each op has its stages at its cycles, and all are retired in the program's order.
+/// Checks that each op in the log has its stages at the right cycles, and that ops retire in program order.
 fn check_log(text: &str, ops: &[LoggedOp]) {
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("Kanata\t0004"));
-    let (mut now, mut read, mut order) = (0, BTreeMap::<usize, Read>::new(), Vec::new());
+    let (mut now, mut read, mut order) = (0, BTreeMap::<usize, LogEntry>::new(), Vec::new());
     for line in lines {
         let fields: Vec<&str> = line.split('\t').collect();
         let number = |at: usize| fields[at].parse::<u64>().unwrap();
         match fields[0] {
             "C=" => now = number(1),
             "C" => now += number(1),
-            "I" => drop(read.insert(number(1) as usize, Read::default())),
+            "I" => drop(read.insert(number(1) as usize, LogEntry::default())),
             "L" => assert!(read.contains_key(&(number(1) as usize)) && !fields[3].is_empty()),
             "S" => read.get_mut(&(number(1) as usize)).unwrap().stages.push((fields[3].to_owned(), now)),
             "R" => {
@@ -329,7 +341,7 @@ fn check_log(text: &str, ops: &[LoggedOp]) {
                 assert_eq!((op.retired.replace(now), fields[3]), (None, "0"));
                 order.push(number(2));
             }
-            other => panic!("{other} is no command"),
+            other => panic!("unknown command {other}"),
         }
     }
     assert_eq!(ops.iter().filter(|logged| logged.op.ends_instruction()).count() as u64, INSTRUCTIONS);
@@ -338,10 +350,10 @@ fn check_log(text: &str, ops: &[LoggedOp]) {
     for (number, logged) in ops.iter().enumerate() {
         let (op, stages) = (&read[&number], &logged.stages);
         assert_eq!(op.retired, Some(stages.commit));
-        let began = |name: &str| op.stages.iter().find(|(found, _)| found == name).map(|(_, cycle)| *cycle);
+        let start = |name: &str| op.stages.iter().find(|(found, _)| found == name).map(|(_, cycle)| *cycle);
         let expected = [("F", stages.fetch), ("Ds", stages.dispatch), ("Is", stages.issue)];
         for (name, cycle) in expected {
-            assert!(began(name).is_none_or(|found| found == cycle), "{name} of {number}");
+            assert!(start(name).is_none_or(|found| found == cycle), "{name} of {number}");
         }
         assert!(op.stages.windows(2).all(|pair| pair[0].1 < pair[1].1), "stages follow each other");
         assert_eq!(op.stages[0], ("F".to_owned(), stages.fetch));
@@ -349,15 +361,15 @@ fn check_log(text: &str, ops: &[LoggedOp]) {
 }
 
 #[test]
-fn what_cannot_be_observed_is_refused_with_the_reason() {
-    let refused = |session: &Session, observe: Observe| match measure(session, &observe) {
+fn unsupported_observers_are_rejected_with_the_reason() {
+    let error_of = |session: &Session, observe: Observe| match measure(session, &observe) {
         Err(error) => error.to_string(),
-        Ok(_) => panic!("{observe:?} was not refused"),
+        Ok(_) => panic!("{observe:?} was accepted"),
     };
     let functional = doorbell_acceptance::session(&[], &["run.duration=10us", "run.warmup=0ns"]);
     let profile = Observe { profile: true, ..Observe::default() };
-    assert!(refused(&functional, profile).contains("--preset server"));
+    assert!(error_of(&functional, profile).contains("--preset server"));
     let timed = timed_session(&[], &["loadgen.stages=false"]);
-    assert!(refused(&timed, Observe { timeline: Some(1), ..Observe::default() }).contains("loadgen.stages"));
-    assert!(refused(&timed, Observe { pipeline: Some(0), ..Observe::default() }).contains("1000000"));
+    assert!(error_of(&timed, Observe { timeline: Some(1), ..Observe::default() }).contains("loadgen.stages"));
+    assert!(error_of(&timed, Observe { pipeline: Some(0), ..Observe::default() }).contains("1000000"));
 }

@@ -1,6 +1,6 @@
-"""Sends a capture's frames over a pair of virtual Ethernet devices to a program that returns them with their addresses exchanged.
+"""Sends a capture's frames over a veth pair to a program that returns them with swapped MAC addresses.
 
-usage: over_veth.py CAPTURE PROGRAM ARGUMENT...   (in a network namespace of its own)
+usage: over_veth.py CAPTURE PROGRAM ARGUMENT...   (run it in a separate network namespace)
 """
 
 import signal
@@ -22,7 +22,7 @@ def ip(*words):
 
 
 def main(capture, program):
-    # Without IPv6 the kernel sends nothing of its own.
+    # Disable IPv6, so that the kernel sends no frames itself.
     with open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:
         file.write("1")
     ip("add", "far", "type", "veth", "peer", "name", "near")
@@ -31,7 +31,7 @@ def main(capture, program):
     far = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     far.bind(("far", 0))
     far.settimeout(20)
-    # To all frames that pass this device, whoever they are for.
+    # Promiscuous mode: receive frames for any destination.
     membership = struct.pack("IHH8s", socket.if_nametoindex("far"), 1, 0, b"")
     far.setsockopt(263, 1, membership)  # SOL_PACKET, PACKET_ADD_MEMBERSHIP
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as running:
@@ -47,7 +47,7 @@ def main(capture, program):
         running.send_signal(signal.SIGTERM)
         print(running.stdout.read())
     assert running.returncode == 0, running.returncode
-    print(f"{count} frames came back right")
+    print(f"{count} frames returned correctly")
 
 
 main(sys.argv[1], sys.argv[2:])

@@ -1,9 +1,10 @@
-//! A PCI function of one's own (crates/example) in a whole machine: software finds it, Linux lends it to a program, it moves data and
-//! interrupts, and a checkpoint in the middle of it all goes on.
+//! A user-defined PCI function (crates/example) in a whole machine: Linux enumerates it and gives it to a
+//! program through UIO, it copies data and raises interrupts, and it continues from a checkpoint in the
+//! middle of a copy.
 
 use std::process::Command;
 
-use doorbell_acceptance::net_guest::{PATIENCE, go_on, run, run_to_pause};
+use doorbell_acceptance::net_guest::{PATIENCE, resume, run, run_to_pause};
 use doorbell_acceptance::{places, repository, scratch};
 use doorbell_bench::{read_guest, resolve};
 use doorbell_example::CopyEngine;
@@ -11,7 +12,7 @@ use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Limits, Machine, Mode, Outcome, PluggedFunction};
 use doorbell_pcie::{PciFunction, Place};
 
-/// The image testpmd brings uio_pci_generic along; its NIC has uio0.
+/// Binds the function to uio_pci_generic, which the image testpmd includes. The NIC has uio0.
 const SCRIPT: &str = "
 echo uio_pci_generic > /sys/bus/pci/devices/0000:00:05.0/driver_override
 echo 0000:00:05.0 > /sys/bus/pci/drivers_probe
@@ -21,15 +22,15 @@ echo pause: bound; read -r _
 /ours/copy 0000:00:05.0 /dev/uio1
 ";
 
-/// What the program says: each copy is told of by the way that software has chosen, and by no other. Messages that were masked came
-/// when the mask went, unless what they told of had been seen to.
-const TOLD: [&str; 5] = [
+/// Output of the program. Each copy completes with the selected kind of interrupt and no other. A masked
+/// message is sent when it is unmasked, unless its cause has been handled.
+const OUTPUT: [&str; 5] = [
     "status 1 after 1 interrupts",
     "status 1 after 2 interrupts",
     "MSI-X: message 5a01, pending 0; masked 0, pending 2; unmasked pending 0, message 5a01; \
-     function masked 0, pending 2, seen to: pending 0, message 0",
+     function masked 0, pending 2, cleared: pending 0, message 0",
     "MSI: message 5a51; masked 0, pending 2; unmasked pending 0, message 5a51",
-    "pin: stayed down",
+    "pin: inactive",
 ];
 
 fn functions() -> Vec<(Place, Box<dyn PciFunction>)> {
@@ -37,11 +38,11 @@ fn functions() -> Vec<(Place, Box<dyn PciFunction>)> {
 }
 
 fn machine(preset: &str) -> Machine {
-    let config = resolve(preset, &[]).expect("a preset is right");
-    Machine::with_functions(config.machine(), config.run.seed, functions()).expect("the place is free")
+    let config = resolve(preset, &[]).expect("a preset is valid");
+    Machine::with_functions(config.machine(), config.run.seed, functions()).expect("the PCI slot is free")
 }
 
-/// It is listed behind the NIC.
+/// The copy engine, which is listed after the NIC.
 fn engine(machine: &Machine) -> &PluggedFunction {
     &machine.functions()[1]
 }
@@ -67,46 +68,46 @@ fn booted() -> Machine {
     let app =
         GuestFile { path: "usr/lib/doorbell/apps/ours".into(), executable: false, content: SCRIPT.into() };
     let copy = GuestFile { path: "ours/copy".into(), executable: true, content: program() };
-    guest.initramfs.extend(overlay(&[app, copy]).expect("files can be laid over an image"));
+    guest.initramfs.extend(overlay(&[app, copy]).expect("files can be added to an image"));
     let mut machine = machine("fast");
     machine.load(&guest).expect("the guest fits");
     machine
 }
 
 #[test]
-fn a_program_drives_it_and_what_it_counts_is_told() {
+fn a_guest_program_drives_the_function_and_its_counters_are_reported() {
     let mut first = booted();
     let before = run_to_pause(&mut first, "bound");
     assert!(before.contains("0x088000"), "{before}");
     let file = first.checkpoint("ours", "");
-    // Functionally, and with everything timed: the same is copied.
+    // The copies are the same on a functional and on a timed machine.
     for (preset, mode) in [("fast", Mode::Functional), ("server", Mode::Detailed)] {
         let mut machine = machine(preset);
         machine.restore(&file, "ours").expect("the same functions are plugged in");
         machine.set_mode(mode);
-        go_on(&mut machine);
+        resume(&mut machine);
         let console = run(&mut machine);
         let copied = console.matches("copied, then status 0").count();
         assert_eq!(copied, 2, "{console}");
-        for told in TOLD {
-            assert!(console.contains(told), "{told}: {console}");
+        for line in OUTPUT {
+            assert!(console.contains(line), "{line}: {console}");
         }
         let counters = engine(&machine).counters();
         assert_eq!(counters.iter().map(|counter| counter.value).collect::<Vec<_>>(), [12, 12 * 4096]);
         let dma = engine(&machine).dma_stats();
         assert_eq!((dma.outside_ram, dma.not_bus_master), (0, 0));
     }
-    // Without the function it is another machine.
+    // A machine without the function rejects the checkpoint.
     let config = resolve("fast", &[]).unwrap();
     assert!(Machine::new(config.machine(), 1).unwrap().restore(&file, "ours").is_err());
 }
 
 #[test]
-fn a_checkpoint_in_the_middle_of_a_copy_goes_on_as_if_there_had_been_none() {
+fn a_checkpoint_during_a_copy_continues_exactly() {
     let mut first = booted();
     run_to_pause(&mut first, "bound");
-    go_on(&mut first);
-    // Until the engine is busy, to the picosecond.
+    resume(&mut first);
+    // Stop while the engine is busy.
     let busy = |machine: &Machine| {
         let mut copy = CopyEngine::default();
         copy.restore(&saved(machine)).unwrap();

@@ -1,4 +1,5 @@
-//! Buses behind bridges, in whole machines: Linux gives them numbers and windows, `lspci` shows the tree, and NICs work there.
+//! PCI buses behind bridges in whole machines: Linux assigns bus numbers and windows, `lspci` shows the tree,
+//! and NICs behind bridges work.
 
 use std::fs;
 
@@ -8,18 +9,18 @@ use doorbell_machine::CheckpointFile;
 use doorbell_sim::Bytes;
 
 const BRIDGES: &str = r#"platform.bridges=["1e.0", "0:01.0"]"#;
-/// With names of devices left out, which take a file of their own.
+/// Output of `lspci -tv` without device names, as the image lacks pci.ids.
 const TREE: &str = r"-[0000:00]-+-00.0  Device 1b36:0008
            +-01.0  Device 8086:100e
            \-1e.0-[01-02]----01.0-[02]--+-02.0  Device 8086:100e
                                         \-02.1  Device 8086:100e
 ";
 
-/// What `lspci` and the kernel's driver say in a machine with these settings.
+/// Console output of `lspci` and of the devices bound to the driver, on a machine with these settings.
 fn lspci(cache: &str, set: &[&str]) -> String {
     let cache = cache_with_own_checkpoints(cache);
     let folder = scratch();
-    // Always the same path, and so the same image in the cache.
+    // A fixed path, so that the image is found in the cache.
     let recipe = cache.join("lspci.toml");
     fs::write(
         &recipe,
@@ -37,7 +38,7 @@ fn lspci(cache: &str, set: &[&str]) -> String {
 }
 
 #[test]
-fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
+fn lspci_shows_the_tree_and_the_driver_binds_every_nic() {
     let set = [BRIDGES, "port.1.at=1:02.0", "port.2.at=1:02.1", "platform.nics=3"];
     let console = lspci("acceptance-pci-tree", &set);
     assert!(console.contains(TREE), "{console}");
@@ -48,7 +49,7 @@ fn lspci_shows_the_tree_and_the_kernel_drives_every_nic_in_it() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn the_kernel_drives_every_port_of_four_cards_of_four() {
+fn the_driver_binds_all_ports_of_four_cards_with_four_ports() {
     let console = lspci("acceptance-pci-cards", &["platform.nics=16", "platform.ports_per_card=4"]);
     for (device, function) in (1..=4).flat_map(|device| (0..4).map(move |function| (device, function))) {
         let place = format!("{device:02x}.{function}");
@@ -58,14 +59,14 @@ fn the_kernel_drives_every_port_of_four_cards_of_four() {
 }
 
 #[test]
-fn a_program_forwards_behind_two_bridges_and_a_checkpoint_of_it_belongs_to_that_tree() {
+fn testpmd_forwards_behind_two_bridges_and_its_checkpoint_needs_the_same_tree() {
     let behind = session(&[BRIDGES, "port.0.at=1:02.0"], &["run.warmup=100us", "run.duration=500us"]);
     let point =
         quiet(|control| run_point(&behind, "4Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
     assert_eq!((point.summary.frames_offered, point.summary.frames_delivered), (2000, 2000));
-    // The guest's interrupts and DMA went through both: without them nothing would have been forwarded. A machine with the NIC at
-    // another place is another machine.
-    let beside = session(&[BRIDGES], &[]);
+    // Register accesses and DMA crossed both bridges. A machine with the NIC at another address rejects the
+    // checkpoint.
+    let at_root = session(&[BRIDGES], &[]);
     let file = CheckpointFile::from_bytes(behind.checkpoint().bytes().to_vec()).unwrap();
-    assert!(beside.machine().unwrap().restore(&file, behind.guest()).is_err());
+    assert!(at_root.machine().unwrap().restore(&file, behind.guest()).is_err());
 }

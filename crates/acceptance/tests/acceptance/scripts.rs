@@ -1,4 +1,4 @@
-//! Programs of the user's own: the worked example of `docs/images.md`, word for word, and what goes wrong with scripts.
+//! User programs: runs the example of `docs/images.md` verbatim, and checks scripts and their error cases.
 //! Needs riscv64-linux-gnu-gcc with its libc.
 
 use std::fs;
@@ -7,31 +7,31 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use doorbell_acceptance::{
-    Ended, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
+    CommandOutput, Running, blocks, cache_with_own_checkpoints, doorbell, doorbell_path, repository, scratch,
 };
 use serde_json::Value;
 
-/// Checkpoints of our own.
+/// Cache folder of these tests, with its own checkpoints.
 fn cache() -> &'static str {
     static FOLDER: OnceLock<String> = OnceLock::new();
     FOLDER.get_or_init(|| cache_with_own_checkpoints("acceptance-scripts").display().to_string())
 }
 
-/// A folder with a script in it, to run with `--script` and more.
-struct Here(tempfile::TempDir);
+/// A folder that contains a script for `--script`.
+struct ScriptFolder(tempfile::TempDir);
 
-impl Here {
-    fn with(script: &str) -> Here {
+impl ScriptFolder {
+    fn with(script: &str) -> ScriptFolder {
         let folder = scratch();
         fs::write(folder.path().join("script"), script).unwrap();
-        Here(folder)
+        ScriptFolder(folder)
     }
 
     fn path(&self, name: &str) -> String {
         self.0.path().join(name).display().to_string()
     }
 
-    fn run(&self, more: &[&str]) -> Ended {
+    fn run(&self, more: &[&str]) -> CommandOutput {
         let (script, out) = (self.path("script"), self.path("out"));
         doorbell(&[&["--cache", cache(), "run", "--script", &script, "--out", &out], more].concat())
     }
@@ -46,20 +46,20 @@ impl Here {
 }
 
 #[test]
-fn the_worked_example_does_what_its_page_says() {
+fn the_example_of_the_page_on_images_works() {
     let page = fs::read_to_string(repository().join("docs/images.md")).unwrap();
     let example = repository().join("guest/examples/reflect");
-    // Always the same folder, and so the same image in the cache.
+    // A fixed folder, so that the image is found in the cache.
     let folder = Path::new(cache()).join("example");
     fs::create_dir(&folder).unwrap();
     for file in ["hello.sh", "reflect.c", "reflect.sh", "reflect.toml"] {
         fs::copy(example.join(file), folder.join(file)).unwrap();
     }
-    // What the page shows of the files is what is in them.
+    // The page's listings must match the files.
     let script = fs::read_to_string(example.join("reflect.sh")).unwrap();
-    assert!(blocks(&page, "text").contains(&script), "the page's script is another than reflect.sh");
+    assert!(blocks(&page, "text").contains(&script), "the page's script differs from reflect.sh");
     let recipe = fs::read_to_string(example.join("reflect.toml")).unwrap();
-    assert!(recipe.ends_with(&blocks(&page, "toml")[0]), "the page's recipe is another than reflect.toml");
+    assert!(recipe.ends_with(&blocks(&page, "toml")[0]), "the page's recipe differs from reflect.toml");
 
     let commands = blocks(&page, "sh");
     assert_eq!(commands.len(), 4);
@@ -69,9 +69,9 @@ fn the_worked_example_does_what_its_page_says() {
         command.args(["-e", "-c", block]).current_dir(&folder);
         command.env("DOORBELL_CACHE", cache());
         command.env("PATH", format!("{in_path}:{}", std::env::var("PATH").unwrap()));
-        let ended = Running::start(command).end();
-        assert_eq!(ended.code, Some(0), "{block}\n{}\n{}", ended.stdout, ended.stderr);
-        ended
+        let output = Running::start(command).end();
+        assert_eq!(output.code, Some(0), "{block}\n{}\n{}", output.stdout, output.stderr);
+        output
     });
     outputs.next().unwrap();
     let table = outputs.next().unwrap();
@@ -89,9 +89,9 @@ fn the_worked_example_does_what_its_page_says() {
     assert!(folder.join("results/latest/m5stats-0.json").exists());
 }
 
-/// At the low rates every frame comes back; the program, the kernel and the load generator count the same; at the highest
-/// the machine is overloaded, and what is lost is lost in the guest.
-fn check_reflection(ended: &Ended, summary: &Value) {
+/// At low rates every frame returns, and program, kernel and load generator agree on the counts. At the
+/// highest rate the guest is overloaded and drops frames.
+fn check_reflection(output: &CommandOutput, summary: &Value) {
     let points = summary["points"].as_array().unwrap();
     assert_eq!(points.len(), 4);
     for (point, frames) in points.iter().zip([500, 1000, 2000]) {
@@ -104,26 +104,27 @@ fn check_reflection(ended: &Ended, summary: &Value) {
     let lost = number(&last["frames_offered"]) - number(&last["frames_delivered"]);
     assert!(lost > 1000 && number(&last["drops"]["guest"]) == lost, "{last}");
     let mut counted = 0;
-    for pair in ended.stderr.lines().collect::<Vec<_>>().windows(2) {
+    for pair in output.stderr.lines().collect::<Vec<_>>().windows(2) {
         if let Some(reflected) = pair[0].strip_prefix("reflected ").and_then(|rest| rest.split(' ').next()) {
             assert!(pair[1].ends_with(&format!(",\"sent\":{reflected}}}")), "{pair:?}");
             counted += 1;
         }
     }
-    assert_eq!(counted, 4, "{}", ended.stderr);
+    assert_eq!(counted, 4, "{}", output.stderr);
 }
 
 #[test]
-fn a_script_s_status_output_and_figures_are_the_run_s() {
-    let here = Here::with("echo one\nm5 resetstats\nm5 workbegin 7\nm5 dumpstats\necho -n two\nexit 3\n");
-    let ended = here.run(&[]);
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+fn a_run_has_the_scripts_exit_status_output_and_figures() {
+    let here =
+        ScriptFolder::with("echo one\nm5 resetstats\nm5 workbegin 7\nm5 dumpstats\necho -n two\nexit 3\n");
+    let output = here.run(&[]);
+    assert_eq!(output.code, Some(3), "{}", output.stderr);
     for line in ["one", "two"] {
-        assert!(ended.stderr.lines().any(|said| said == line), "{}", ended.stderr);
+        assert!(output.stderr.lines().any(|printed| printed == line), "{}", output.stderr);
     }
-    assert!(ended.stderr.contains("work begin: id 7"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("script ended with exit status 3"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("exit status 3, measured for "), "{}", ended.stdout);
+    assert!(output.stderr.contains("work begin: id 7"), "{}", output.stderr);
+    assert!(output.stderr.contains("script ended with exit status 3"), "{}", output.stderr);
+    assert!(output.stdout.contains("exit status 3, measured for "), "{}", output.stdout);
     assert!(here.console().contains("one\ntwodoorbell: exit 3\n"), "{}", here.console());
     let summary = here.json("summary.json");
     assert_eq!((&summary["exit_status"], &summary["rate"]), (&3.into(), &"none".into()));
@@ -133,18 +134,18 @@ fn a_script_s_status_output_and_figures_are_the_run_s() {
     let page = fs::read_to_string(here.path("out/report.html")).unwrap();
     assert!(page.trim_end().ends_with("</html>"));
 
-    // From the checkpoint that the first run left or found: the same again, and nothing on the screen.
+    // A run from the checkpoint of the first run is identical, and -q prints no progress.
     let again = here.run(&["-q"]);
     assert_eq!(again.stderr.lines().count(), 1, "{}", again.stderr);
     assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
-    // Booted again: the same, too.
+    // A run with a new boot is identical too.
     here.run(&["--boot"]);
     assert_eq!(here.json("summary.json")["state_hash"], summary["state_hash"]);
 }
 
 #[test]
-fn files_come_whole_and_every_kind_of_script_runs() {
-    let here = Here::with(
+fn files_are_copied_intact_and_every_kind_of_script_runs() {
+    let here = ScriptFolder::with(
         "#!/bin/sh -e\nsha256sum /usr/bin/big\ntest -x /usr/bin/big\ntest ! -x /root/a\ntest -L /bin\n",
     );
     let big: Vec<u8> = (0..300_001_u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
@@ -152,15 +153,15 @@ fn files_come_whole_and_every_kind_of_script_runs() {
     fs::write(&big_path, &big).unwrap();
     fs::set_permissions(&big_path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     fs::write(&small_path, "small").unwrap();
-    // `bin` is a link in the image and stays one.
+    // `bin` is a symbolic link in the image and must remain one.
     let files = [format!("{big_path}=bin/big"), format!("{small_path}=/root/a")];
-    let ended = here.run(&["--file", &files[0], "--file", &files[1]]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let output = here.run(&["--file", &files[0], "--file", &files[1]]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let output = Command::new("sha256sum").arg(&big_path).output().unwrap();
     let sum = String::from_utf8(output.stdout).unwrap();
     assert!(here.console().contains(sum.split(' ').next().unwrap()), "{}", here.console());
 
-    // A program instead of a script, and an interpreter that is not there.
+    // A program instead of a script, and a missing interpreter.
     fs::write(here.path("main.c"), "#include <stdio.h>\nint main(void) { puts(\"compiled\"); return 42; }\n")
         .unwrap();
     let gcc = Command::new("riscv64-linux-gnu-gcc")
@@ -170,14 +171,15 @@ fn files_come_whole_and_every_kind_of_script_runs() {
     assert_eq!(here.run(&["-q"]).code, Some(42));
     assert!(here.console().contains("compiled"));
     fs::write(here.path("script"), "#!/no/interpreter\n").unwrap();
-    here.run(&[]).refused_with(&["not found", "exit status 127"]);
+    here.run(&[]).assert_failure(&["not found", "exit status 127"]);
 }
 
 #[test]
-fn a_measurement_lies_between_its_marks() {
-    let here =
-        Here::with("busybox usleep 3000\necho go\nbusybox usleep 5000\necho stop\nbusybox usleep 4000\n");
-    let seconds = |here: &Here| here.json("summary.json")["simulated_seconds"].as_f64().unwrap();
+fn begin_at_and_end_at_delimit_the_measurement() {
+    let here = ScriptFolder::with(
+        "busybox usleep 3000\necho go\nbusybox usleep 5000\necho stop\nbusybox usleep 4000\n",
+    );
+    let seconds = |here: &ScriptFolder| here.json("summary.json")["simulated_seconds"].as_f64().unwrap();
     here.run(&["-q"]).success();
     assert!(seconds(&here) > 0.012, "without marks it is the whole script: {}", seconds(&here));
     here.run(&["-q", "--begin-at", "go", "--end-at", "stop", "--rate", "50kpps"]).success();
@@ -186,65 +188,65 @@ fn a_measurement_lies_between_its_marks() {
     let summary = here.json("summary.json");
     let offered = summary["frames_offered"].as_u64().unwrap();
     assert!(offered.abs_diff((measured * 5e4) as u64) <= 1, "{offered} in {measured} s");
-    // The kernel does not route, so that nothing comes back; all went into the guest.
+    // The kernel does not route: the guest receives all frames and returns none.
     assert_eq!(summary["drops"]["guest"].as_u64(), Some(offered), "{summary}");
 
     here.run(&["-q", "--begin-at", "go", "--warmup", "1ms", "--duration", "2ms"]).success();
     assert_eq!((seconds(&here) * 1e6).round(), 2000.0);
-    here.run(&["-q", "--begin-at", "gone"]).refused_with(&["\"gone\"", "--begin-at", "exit status 0"]);
-    here.run(&["-q", "--end-at", "m5"]).refused_with(&["m5op", "--end-at"]);
+    here.run(&["-q", "--begin-at", "gone"]).assert_failure(&["\"gone\"", "--begin-at", "exit status 0"]);
+    here.run(&["-q", "--end-at", "m5"]).assert_failure(&["m5op", "--end-at"]);
 
-    let server = Here::with("echo listening\nwhile :; do busybox sleep 1; done\n");
+    let server = ScriptFolder::with("echo listening\nwhile :; do busybox sleep 1; done\n");
     let measure = ["-q", "--begin-at", "listening", "--duration", "1ms"];
     server.run(&[&measure[..], &["--end-with-measurement"]].concat()).success();
     assert_eq!(server.json("summary.json")["exit_status"], Value::Null);
-    server.run(&[&measure[..], &["--time-limit", "50ms"]].concat()).refused_with(&["--time-limit"]);
+    server.run(&[&measure[..], &["--time-limit", "50ms"]].concat()).assert_failure(&["--time-limit"]);
 }
 
 #[test]
-fn a_script_that_hangs_or_ends_the_guest_is_told_with_its_last_words() {
+fn a_script_that_hangs_or_ends_the_guest_fails_with_its_last_console_lines() {
     for script in ["echo spinning; while :; do :; done\n", "echo sleeping; sleep 1000\n"] {
-        let here = Here::with(script);
-        here.run(&["-q", "--time-limit", "30ms"]).refused_with(&["time was up", "--time-limit", "ing"]);
+        let here = ScriptFolder::with(script);
+        here.run(&["-q", "--time-limit", "30ms"]).assert_failure(&["time was up", "--time-limit", "ing"]);
         assert!(here.console().contains("ing\n"), "the console is kept: {}", here.console());
         assert!(!Path::new(&here.path("out/summary.json")).exists());
     }
-    Here::with("busybox poweroff -f\n").run(&["-q"]).refused_with(&["powered off", "start script"]);
-    Here::with("busybox reboot -f\n").run(&["-q"]).refused_with(&["reset", "start script"]);
-    let failing = Here::with("echo before; m5 fail 9; echo after\n");
+    ScriptFolder::with("busybox poweroff -f\n").run(&["-q"]).assert_failure(&["powered off", "start script"]);
+    ScriptFolder::with("busybox reboot -f\n").run(&["-q"]).assert_failure(&["reset", "start script"]);
+    let failing = ScriptFolder::with("echo before; m5 fail 9; echo after\n");
     assert_eq!(failing.run(&["-q"]).code, Some(9));
     assert!(!failing.console().contains("after\n"));
 }
 
 #[test]
-fn what_is_wrong_on_the_host_is_said_before_anything_boots() {
-    let here = Here::with("true\n");
-    here.run(&["--image", "nothing"]).refused_with(&["no image recipe \"nothing\"", "net"]);
-    here.run(&["--image", &here.path("absent.toml")]).refused_with(&["absent.toml"]);
+fn errors_on_the_host_are_reported_before_boot() {
+    let here = ScriptFolder::with("true\n");
+    here.run(&["--image", "nothing"]).assert_failure(&["no image recipe \"nothing\"", "net"]);
+    here.run(&["--image", &here.path("absent.toml")]).assert_failure(&["absent.toml"]);
     for (file, expected) in [("x", "HOST=GUEST"), ("absent=/x", "absent"), ("=x", "HOST=GUEST")] {
-        here.run(&["--file", file]).refused_with(&["--file", expected]);
+        here.run(&["--file", file]).assert_failure(&["--file", expected]);
     }
     let outside = format!("{}=../x", here.path("script"));
-    here.run(&["--file", &outside]).refused_with(&["--file", "../x"]);
-    here.run(&["--begin-at", ""]).refused_with(&["--begin-at"]);
+    here.run(&["--file", &outside]).assert_failure(&["--file", "../x"]);
+    here.run(&["--begin-at", ""]).assert_failure(&["--begin-at"]);
     fs::write(here.path("other"), "other").unwrap();
     let twice = ["script", "other"].map(|name| format!("{}=/x", here.path(name)));
-    here.run(&["--file", &twice[0], "--file", &twice[1]]).refused_with(&["\"x\""]);
+    here.run(&["--file", &twice[0], "--file", &twice[1]]).assert_failure(&["\"x\""]);
 
     let script = |path: &str| doorbell(&["run", "--script", path, "--out", &here.path("out")]);
-    script(&here.path("absent")).refused_with(&["cannot read", "absent"]);
-    script("/").refused_with(&["cannot read", "directory"]);
-    script("/bin/true").refused_with(&["/bin/true", "another machine"]);
+    script(&here.path("absent")).assert_failure(&["cannot read", "absent"]);
+    script("/").assert_failure(&["cannot read", "directory"]);
+    script("/bin/true").assert_failure(&["/bin/true", "another machine"]);
     fs::write(here.path("empty"), "").unwrap();
-    script(&here.path("empty")).refused_with(&["empty"]);
-    doorbell(&["run", "testpmd", "--append", "x"]).refused_with(&["--append", "--script"]);
-    doorbell(&["run"]).refused_with(&["testpmd", "--script"]);
+    script(&here.path("empty")).assert_failure(&["empty"]);
+    doorbell(&["run", "testpmd", "--append", "x"]).assert_failure(&["--append", "--script"]);
+    doorbell(&["run"]).assert_failure(&["testpmd", "--script"]);
     assert!(!Path::new(&here.path("out/console.log")).exists());
 }
 
 #[test]
-fn the_testpmd_image_takes_scripts_too() {
-    let here = Here::with(
+fn scripts_run_in_the_testpmd_image() {
+    let here = ScriptFolder::with(
         "#!/bin/sh\nls /sys/bus/pci/drivers/uio_pci_generic\ngrep HugePages_Total /proc/meminfo\n",
     );
     here.run(&["-q", "--image", "testpmd"]).success();
@@ -253,22 +255,22 @@ fn the_testpmd_image_takes_scripts_too() {
 }
 
 #[test]
-fn a_failed_init_line_is_said_at_every_run_and_modules_load_when_they_are_asked_for() {
-    // The kernel asks for rtnl-link-vxlan, whose module needs two others.
-    let here = Here::with(
+fn a_failed_init_line_is_reported_at_every_run_and_modules_load_on_demand() {
+    // The kernel requests rtnl-link-vxlan, whose module depends on two others.
+    let here = ScriptFolder::with(
         "test ! -e /sys/module/vxlan\nip link add v0 type vxlan id 1 dev eth0 dstport 4789 || exit 1\n\
          modprobe -q absent && exit 2\ncut -d ' ' -f 1 /proc/modules\n",
     );
     let recipe = "schema = 1\nextends = \"net\"\ninit = [\"echo fine\", \"ip link set eth7 up\"]\n\
                   kernel.on_demand = [\"vxlan\"]\n";
-    // Always the same path, and so the same image in the cache.
+    // A fixed path, so that the image is found in the cache.
     let path = Path::new(cache()).join("on-demand.toml");
     fs::write(&path, recipe).unwrap();
     for _ in ["booted", "from its checkpoint"] {
-        let ended = here.run(&["--image", path.to_str().unwrap()]);
-        assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, here.console());
+        let output = here.run(&["--image", path.to_str().unwrap()]);
+        assert_eq!(output.code, Some(0), "{}\n{}", output.stderr, here.console());
         let warning = "warning: init line 2 failed with status 2: ip link set eth7 up";
-        assert!(ended.stderr.contains(warning) && ended.stderr.contains("init.log"), "{}", ended.stderr);
+        assert!(output.stderr.contains(warning) && output.stderr.contains("init.log"), "{}", output.stderr);
         let log = fs::read_to_string(here.path("out/init.log")).unwrap();
         assert!(log.contains("No such device\n") && log.contains("init line 2 failed"), "{log}");
         let console = here.console();
@@ -279,19 +281,19 @@ fn a_failed_init_line_is_said_at_every_run_and_modules_load_when_they_are_asked_
 }
 
 #[test]
-fn a_script_goes_on_from_its_own_checkpoint_at_each_rate() {
-    let here = Here::with(
+fn a_script_continues_from_its_own_checkpoint_at_each_rate() {
+    let here = ScriptFolder::with(
         "echo first\nbusybox usleep 2000\nm5 checkpoint\necho second\nbusybox usleep 5000\necho third\nexit 5\n",
     );
-    let ended = here.run(&["--rate", "30kpps"]);
-    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    let output = here.run(&["--rate", "30kpps"]);
+    assert_eq!(output.code, Some(5), "{}", output.stderr);
     let checkpoint = here.path("m5.ckpt");
     fs::copy(here.path("out/m5checkpoint-0.ckpt"), &checkpoint).unwrap();
     let from = ["--checkpoint", &checkpoint];
-    let ended = here.run(&[&from[..], &["--rate", "50kpps,100kpps"]].concat());
-    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    let said = |line: &str| ended.stderr.lines().filter(|said| *said == line).count();
-    assert_eq!([said("first"), said("second"), said("third")], [0, 2, 2], "{}", ended.stderr);
+    let output = here.run(&[&from[..], &["--rate", "50kpps,100kpps"]].concat());
+    assert_eq!(output.code, Some(5), "{}", output.stderr);
+    let times = |line: &str| output.stderr.lines().filter(|printed| *printed == line).count();
+    assert_eq!([times("first"), times("second"), times("third")], [0, 2, 2], "{}", output.stderr);
     let summary = here.json("summary.json");
     let points = summary["points"].as_array().unwrap();
     for (point, rate) in points.iter().zip([50e3, 100e3]) {
@@ -301,16 +303,16 @@ fn a_script_goes_on_from_its_own_checkpoint_at_each_rate() {
     }
     let page = fs::read_to_string(here.path("out/report.html")).unwrap();
     assert!(page.trim_end().ends_with("</html>"));
-    // Without a rate the traffic of the run that left the checkpoint is over.
-    let ended = here.run(&from);
-    assert!(ended.stderr.contains("taken under traffic"), "{}", ended.stderr);
+    // Without a rate there is no traffic, although the checkpoint was taken under traffic.
+    let output = here.run(&from);
+    assert!(output.stderr.contains("taken under traffic"), "{}", output.stderr);
     assert_eq!(here.json("summary.json")["frames_offered"], 0);
 }
 
 #[test]
-fn a_script_has_a_profile_of_its_measurement() {
-    let here = Here::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
-    here.run(&["--profile"]).refused_with(&["--profile", "timed"]);
+fn a_script_run_can_be_profiled() {
+    let here = ScriptFolder::with("m5 resetstats\nsha256sum /srv/index.html\nm5 dumpstats\n");
+    here.run(&["--profile"]).assert_failure(&["--profile", "timed"]);
     let marks = ["--begin-at", "m5", "--end-at", "m5", "--set", "core.model=timed"];
     here.run(&[&["--preset", "small-in-order", "--profile"], &marks[..]].concat()).success();
     let functions = here.json("summary.json")["functions"].as_array().unwrap().clone();

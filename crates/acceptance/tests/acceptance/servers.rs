@@ -1,12 +1,12 @@
-//! Servers of Debian's in one node and their clients in another: what is counted is what crosses the cable, an answer for each request. All
-//! are left to the long run, as they boot images of their own.
+//! Debian's servers in one node and their clients in another: the counted requests match the traffic on the
+//! cable, with one reply per request. Most are in the long run, as they boot their own images.
 
 use std::path::Path;
 
 use doorbell_acceptance::{doorbell, number, scratch, tshark};
 use serde_json::Value;
 
-/// A run; its summary.
+/// Runs `doorbell run` with these options; returns its summary.
 fn run(options: &str) -> Value {
     let folder = scratch();
     let out = folder.path().join("out");
@@ -15,7 +15,7 @@ fn run(options: &str) -> Value {
     serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }
 
-/// Frames each way a transaction; those that are under way may count at one end only.
+/// Frames per transaction in each direction. Transactions in flight at the edges may count at one end only.
 fn frames(of: &Value) -> [f64; 2] {
     let transactions = number(of, "/transfer/transactions");
     assert!(transactions > 200.0, "{of}");
@@ -25,10 +25,10 @@ fn frames(of: &Value) -> [f64; 2] {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn redis_answers_each_request_in_a_frame_and_many_in_one_if_they_come_together() {
+fn redis_answers_with_one_frame_per_request_and_fewer_when_pipelined() {
     for command in ["GET", "SET"] {
         let one = run(&format!("redis --set redis.command={command} --duration 10ms"));
-        // Acknowledgements go with the next request.
+        // Acknowledgements are piggybacked on the next request.
         assert!(frames(&one).iter().all(|each| (0.9..1.15).contains(each)), "{command}: {one}");
         let many =
             run(&format!("redis --set redis.command={command} --set redis.pipeline=16 --duration 10ms"));
@@ -42,30 +42,30 @@ fn redis_answers_each_request_in_a_frame_and_many_in_one_if_they_come_together()
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_web_server_answers_with_the_file_that_is_asked_for() {
+fn a_web_server_answers_with_the_requested_file() {
     for (server, file, duration) in
         [("nginx", 100, "10ms"), ("nginx", 10_000, "20ms"), ("apache", 10_000, "20ms")]
     {
         let found =
             run(&format!("web --set web.server={server} --set web.file={file} --duration {duration}"));
         let each = number(&found, "/transfer/bytes_received") / number(&found, "/transfer/transactions");
-        // A head of the server's comes before it.
-        let head = each - f64::from(file);
-        assert!((150.0..500.0).contains(&head), "{server}, {file}: {each} bytes an answer: {found}");
+        // The HTTP header precedes the file.
+        let header = each - f64::from(file);
+        assert!((150.0..500.0).contains(&header), "{server}, {file}: {each} bytes per reply: {found}");
         assert!(number(&found, "/transfer/drive_idle") > 0.05, "{found}");
     }
 }
 
-/// What tshark finds in HTTP's heads of a capture: for each the path that is asked for, or the status of an answer.
-fn heads(capture: &Path) -> Vec<[String; 2]> {
+/// HTTP headers in a capture: the path of each request, or the status of each response.
+fn http_headers(capture: &Path) -> Vec<[String; 2]> {
     let wanted = ["http.request.uri", "http.response.code"];
-    let heads = tshark::fields(capture, "http.request || http.response", &wanted);
-    heads.into_iter().map(|head| head.try_into().expect("two fields")).collect()
+    let headers = tshark::fields(capture, "http.request || http.response", &wanted);
+    headers.into_iter().map(|header| header.try_into().expect("two fields")).collect()
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
+fn specweb99_mix_has_the_specified_shares_of_classes_files_directories_and_dynamic_pages() {
     for server in ["nginx", "apache"] {
         let folder = scratch();
         let out = folder.path().join("out");
@@ -74,28 +74,37 @@ fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
         let words = ["run", "web", "--out", out.to_str().expect("a path in UTF-8"), "--set", &set];
         let words: Vec<&str> = words.into_iter().chain(options.split_whitespace()).collect();
         let found: Value = serde_json::from_str(&doorbell(&words).success()).expect("the summary");
-        let heads = heads(&out.join("wire.pcap"));
-        let asked: Vec<&String> =
-            heads.iter().map(|[path, _]| path).filter(|path| !path.is_empty()).collect();
-        let answers: Vec<&String> =
-            heads.iter().map(|[_, status]| status).filter(|status| !status.is_empty()).collect();
-        assert!(answers.iter().all(|status| *status == "200"), "{server}: {answers:?}");
-        // Of 16 connections each may have a request or an answer that is cut.
-        assert!(answers.len().abs_diff(asked.len()) <= 32, "{server}: {} of {}", answers.len(), asked.len());
-        let parts = found.pointer("/transfer/over_time").and_then(Value::as_array).expect("told over time");
+        let headers = http_headers(&out.join("wire.pcap"));
+        let paths: Vec<&String> =
+            headers.iter().map(|[path, _]| path).filter(|path| !path.is_empty()).collect();
+        let statuses: Vec<&String> =
+            headers.iter().map(|[_, status]| status).filter(|status| !status.is_empty()).collect();
+        assert!(statuses.iter().all(|status| *status == "200"), "{server}: {statuses:?}");
+        // Each of 16 connections may have a truncated request or response at the start and the end of the
+        // capture.
+        assert!(
+            statuses.len().abs_diff(paths.len()) <= 32,
+            "{server}: {} of {}",
+            statuses.len(),
+            paths.len()
+        );
+        let parts =
+            found.pointer("/transfer/over_time").and_then(Value::as_array).expect("figures over time");
         let of = |part: &Value| number(part, "/transactions_per_second") * number(part, "/length_ns") / 1e9;
         let counted: f64 = parts.iter().map(of).sum();
-        // A connection's first acknowledgement is what others are counted from, and at the end each may have a request under way.
+        // The count starts at a connection's first acknowledgement, and each connection may have a request in
+        // flight at the end.
         assert!(
-            counted > 1000.0 && (counted - asked.len() as f64).abs() <= 33.0,
+            counted > 1000.0 && (counted - paths.len() as f64).abs() <= 33.0,
             "{server}: {counted} counted"
         );
-        // Draws are always the same, so chance does not decide: four standard deviations of a half are told.
-        let off = 2.0 / (asked.len() as f64).sqrt();
+        // The random draws are reproducible. The tolerance is four standard deviations of a share of one
+        // half.
+        let off = 2.0 / (paths.len() as f64).sqrt();
         let share = |is: &dyn Fn(&str) -> bool| {
-            asked.iter().filter(|path| is(path)).count() as f64 / asked.len() as f64
+            paths.iter().filter(|path| is(path)).count() as f64 / paths.len() as f64
         };
-        // Paths are as `/f/DD/C_F` and `/d?DD/C_F`.
+        // Paths have the forms `/f/DD/C_F` and `/d?DD/C_F`: directory, class and file.
         for (at, text, expected) in [
             (6, "0", 0.35),
             (6, "1", 0.5),
@@ -104,19 +113,19 @@ fn a_mix_has_its_shares_of_classes_files_directories_and_pages_made_anew() {
             (8, "5", 0.353),
             (8, "1", 0.039),
             (1, "d?", 0.3),
-            // One eighth's part of Zipf's: 1 / (1 + 1/2 + … + 1/8).
+            // The first of eight by Zipf's law: 1 / (1 + 1/2 + … + 1/8).
             (3, "00", 0.368),
             (3, "07", 0.046),
         ] {
             let found = share(&|path| path[at..].starts_with(text));
-            assert!((found - expected).abs() < off, "{server}: {text} at {at}: {found} of {}", asked.len());
+            assert!((found - expected).abs() < off, "{server}: {text} at {at}: {found} of {}", paths.len());
         }
     }
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
+fn each_core_of_a_server_receives_its_requests_through_its_own_queue() {
     let machine = "--preset fast --set platform.harts=2 --set nic.model=82576 --set platform.interrupts=aia --duration 5ms";
     for load in [
         "redis --set redis.cores=2 --set redis.clients=8",
@@ -126,13 +135,13 @@ fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
         "iperf --set iperf.cores=2 --set iperf.streams=4",
     ] {
         let found = run(&format!("{load} {machine}"));
-        let cores = found.pointer("/transfer/cores").and_then(Value::as_array).expect("of each core");
+        let cores = found.pointer("/transfer/cores").and_then(Value::as_array).expect("figures per core");
         assert_eq!(cores.len(), 2, "{load}: {found}");
         let frames = number(&found, "/transfer/wire_to_server/frames");
         let received: f64 = cores.iter().map(|core| number(core, "/queue_received")).sum();
         assert!((received - frames).abs() <= 0.05 * frames + 4.0, "{load}: {received} of {frames}: {found}");
         for core in cores {
-            // A request is a frame. By chance half of them would come in by the other queue.
+            // Each request is one frame. Random steering would send half of them through the other queue.
             let own = match core.get("transactions_per_second").and_then(Value::as_f64) {
                 Some(rate) => rate * number(&found, "/transfer/seconds") / number(core, "/queue_received"),
                 None => number(core, "/goodput_gbps").clamp(0.0, 1.0),
@@ -143,22 +152,23 @@ fn servers_on_cores_of_their_own_have_their_requests_by_their_own_queues() {
 }
 
 #[test]
-fn what_servers_cannot_be_asked_is_refused() {
+fn options_that_servers_do_not_support_are_rejected() {
     doorbell(&["run", "redis", "--set", "redis.cores=2", "--harts", "1"])
-        .refused_with(&["redis.cores", "platform.harts=2"]);
+        .assert_failure(&["redis.cores", "platform.harts=2"]);
     let two = ["platform.interrupts=plic", "netperf.streams=2", "netperf.cores=2"];
     let words = two.iter().flat_map(|set| ["--set", set]);
     let words: Vec<&str> = ["run", "netperf"].into_iter().chain(words).collect();
-    doorbell(&words).refused_with(&["netperf.cores", "platform.interrupts=aia"]);
+    doorbell(&words).assert_failure(&["netperf.cores", "platform.interrupts=aia"]);
     doorbell(&["run", "redis", "--set", "redis.pipeline=0"])
-        .refused_with(&["redis.pipeline", "from 1 to 128"]);
-    doorbell(&["run", "web", "--set", "web.file=5"]).refused_with(&["web.file", "100, 1000, 10000"]);
+        .assert_failure(&["redis.pipeline", "from 1 to 128"]);
+    doorbell(&["run", "web", "--set", "web.file=5"]).assert_failure(&["web.file", "100, 1000, 10000"]);
     doorbell(&["run", "web", "--set", "web.dynamic=10"])
-        .refused_with(&["web.dynamic", "set web.mix=specweb99"]);
+        .assert_failure(&["web.dynamic", "set web.mix=specweb99"]);
     doorbell(&["run", "web", "--set", "web.mix=specweb99", "--set", "web.file=100"])
-        .refused_with(&["web.file", "web.mix"]);
-    doorbell(&["run", "testpmd", "--set", "redis.value=9"]).refused_with(&["redis.value", "testpmd has no"]);
+        .assert_failure(&["web.file", "web.mix"]);
+    doorbell(&["run", "testpmd", "--set", "redis.value=9"])
+        .assert_failure(&["redis.value", "testpmd has no"]);
     doorbell(&["run", "nfs", "--set", "nfs.writers=4"])
-        .refused_with(&["nfs.file", "set platform.ram=512MiB"]);
-    doorbell(&["run", "web", "--rate", "1Mpps"]).refused_with(&["--rate", "web has none"]);
+        .assert_failure(&["nfs.file", "set platform.ram=512MiB"]);
+    doorbell(&["run", "web", "--rate", "1Mpps"]).assert_failure(&["--rate", "web has none"]);
 }

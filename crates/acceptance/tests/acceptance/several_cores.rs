@@ -1,5 +1,5 @@
-//! Programs on several cores with queues of their own: every core gets its part of the flows, and nothing is lost, whether each does
-//! everything or they are a pipeline.
+//! Programs on several cores with one queue each: RSS spreads the flows evenly over the cores, and no frame
+//! is lost. Both run-to-completion and pipelined programs are checked.
 
 use doorbell_acceptance::{doorbell, places, quiet, scratch, session};
 use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
@@ -15,12 +15,13 @@ fn flows(field: &str) -> String {
 
 fn measured(session: &Session) -> Point {
     let rate = "1Mpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(session, rate, Bytes(64), None, control)).expect("it runs");
+    let point =
+        quiet(|control| run_point(session, rate, Bytes(64), None, control)).expect("the program runs");
     point.machine.check_conservation();
     point
 }
 
-/// What each queue received of a point that lost nothing.
+/// Frames received by each queue. Asserts that no frame was lost.
 fn shares(point: &Point) -> Vec<u64> {
     let whole = (point.summary.frames_offered, point.summary.frames_delivered);
     assert!(whole.0 == whole.1 && whole.0.abs_diff(FRAMES) <= 1, "{whole:?}");
@@ -37,14 +38,14 @@ fn assert_even(point: &Point, cores: usize, what: &str) {
 }
 
 #[test]
-fn testpmds_cores_have_a_queue_each_and_share_the_flows() {
+fn testpmd_cores_have_one_queue_each_and_share_the_flows() {
     let guest = ["nic.model=82576", "platform.harts=2", "testpmd.cores=2"];
     let session = session(&guest, &["run.warmup=100us", "run.duration=500us", &flows("source-port")]);
     assert_even(&measured(&session), 2, "testpmd");
 }
 
-/// What a run of testpmd on two cores says of queues and flows, if anything, and how many queues it tells of.
-fn said_of_queues(traffic: &[&str]) -> (Option<String>, usize) {
+/// Runs testpmd on two cores; returns the RSS warning, if any, and the number of queues in the summary.
+fn rss_warning(traffic: &[&str]) -> (Option<String>, usize) {
     let folder = scratch();
     let out = folder.path().join("out");
     let mut words = vec!["run", "testpmd", "-q", "--preset", "fast", "--rate", "1Mpps"];
@@ -65,25 +66,25 @@ fn said_of_queues(traffic: &[&str]) -> (Option<String>, usize) {
     assert_eq!(
         line.is_some(),
         read("report.html").contains("RSS spreads"),
-        "the page says what the table says"
+        "the page has the warning exactly if the table has it"
     );
-    let summary: Value = serde_json::from_str(&read("summary.json")).expect("it is JSON");
+    let summary: Value = serde_json::from_str(&read("summary.json")).expect("the summary is JSON");
     let queues = summary.pointer("/points/0/ports/0/queues").and_then(Value::as_array).expect("queues");
     assert!(queues.iter().all(|queue| queue["rss"] == true), "{queues:?}");
     (line, queues.len())
 }
 
 #[test]
-fn that_all_frames_came_to_one_queue_of_several_is_said_when_they_have() {
+fn a_warning_is_printed_if_rss_sends_all_frames_to_one_queue() {
     let same = r#"loadgen.traffic.streams=[{rate="1Mpps"},{rate="1Mpps",size="128B"}]"#;
     let two_tags = r#"loadgen.traffic.streams=[{rate="1Mpps",sweeps=[{field="source-port",count=64}],size="80B",vlans=[{id=5},{id=6}]}]"#;
     for traffic in [&[][..], &[same], &[two_tags]] {
-        let (line, queues) = said_of_queues(traffic);
-        let line = line.unwrap_or_else(|| panic!("nothing is said of {traffic:?}"));
+        let (line, queues) = rss_warning(traffic);
+        let line = line.unwrap_or_else(|| panic!("no warning for {traffic:?}"));
         assert!(line.starts_with("RSS spreads flows over 2 queues of port 0, and all "), "{line}");
-        assert_eq!(queues, 2, "one that had nothing is told of as well");
+        assert_eq!(queues, 2, "the unused queue is listed too");
     }
-    assert_eq!(said_of_queues(&[&flows("source-port")]), (None, 2));
+    assert_eq!(rss_warning(&[&flows("source-port")]), (None, 2));
 }
 
 fn prepared(name: &str, own: &[&str]) -> Session {
@@ -91,12 +92,12 @@ fn prepared(name: &str, own: &[&str]) -> Session {
     let all = chosen.defaults.iter().chain(&COMMON).chain(own).map(|&text| text.to_owned());
     let config = resolve("fast", &all.collect::<Vec<_>>()).expect("a configuration");
     quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
-        .unwrap_or_else(|error| panic!("{name} does not get ready: {error}"))
+        .unwrap_or_else(|error| panic!("{name} does not become ready: {error}"))
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn so_have_those_of_the_other_dpdk_programs() {
+fn cores_of_the_other_dpdk_programs_have_one_queue_each_and_share_the_flows() {
     let machine = ["platform.harts=3", "platform.ram=768MiB"];
     for (name, key, field) in [
         ("l3fwd", "l3fwd.cores=3", "source-ip"),
@@ -116,18 +117,18 @@ fn so_have_those_of_the_other_dpdk_programs() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_pipeline_takes_packets_from_core_to_core_and_loses_none() {
+fn a_pipeline_passes_packets_between_cores_without_loss() {
     for work in ["stages.work=macswap", "stages.work=touchfwd"] {
         let session = prepared("pipeline", &[work, &flows("source-port")]);
         let one = measured(&session);
-        assert_eq!(shares(&one).len(), 1, "one core receives, from one queue");
+        assert_eq!(shares(&one).len(), 1, "a pipeline receives on one core from one queue");
         assert_eq!(one.summary.state_hash, measured(&session).summary.state_hash);
     }
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn memcached_dpdks_cores_have_a_part_of_the_keys_each_and_the_requests_for_it() {
+fn memcached_dpdk_cores_receive_the_requests_for_their_shard_of_the_keys() {
     let own = [
         "platform.harts=3",
         "platform.ram=512MiB",
@@ -143,7 +144,7 @@ fn memcached_dpdks_cores_have_a_part_of_the_keys_each_and_the_requests_for_it() 
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn memcacheds_threads_have_a_queue_each_over_the_kernels_stack() {
+fn memcached_kernel_uses_one_queue_per_thread() {
     let own = [
         "platform.harts=4",
         "platform.interrupts=aia",
@@ -155,7 +156,7 @@ fn memcacheds_threads_have_a_queue_each_over_the_kernels_stack() {
     ];
     let session = prepared("memcached-kernel", &own);
     let rate = "200kpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs");
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("memcached runs");
     let summary = &point.summary;
     assert_eq!((summary.frames_delivered, summary.frames_corrupt), (summary.frames_offered, 0));
     let mut queues = point.machine.nic(0).queue_stats().iter().map(|queue| queue.rx_frames);

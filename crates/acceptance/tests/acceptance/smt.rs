@@ -1,4 +1,5 @@
-//! Threads of a core: the guest knows of them, both forward, and a core does more with two than with one, and less than two cores.
+//! SMT: both threads of a core forward, the guest sees which harts are siblings, and a core with two threads
+//! forwards more than with one thread and less than two cores.
 
 use std::fs;
 
@@ -9,50 +10,50 @@ use doorbell_sim::stats::Stats;
 
 const FLOWS: &str = "loadgen.traffic.streams=[{rate=\"60Mpps\",sweeps=[{field=\"source-port\",count=64}]}]";
 
-/// testpmd at more than any of these machines can forward.
+/// testpmd at a rate above the capacity of all these machines.
 fn overloaded(guest: &[&str]) -> Point {
     let guest = [&["nic.model=82576", "platform.ram=\"256MiB\""], guest].concat();
     let times = ["run.warmup=500us", "run.settle=200us", "run.duration=300us", "run.drain=0us", FLOWS];
     let session = timed_session(&guest, &times);
     let rate = "60Mpps".parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("it runs")
+    quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("testpmd runs")
 }
 
 fn figure(point: &Point, entry: usize, group: &str, name: &str) -> f64 {
     let groups = &point.summary.cores[entry].figures.0;
-    let group = groups.iter().find(|of| of.name == group).expect("the group is there");
+    let group = groups.iter().find(|of| of.name == group).expect("the group exists");
     let figure = group.figures.iter().find(|figure| figure.name == name);
-    figure.and_then(|figure| figure.value).expect("the figure is there")
+    figure.and_then(|figure| figure.value).expect("the figure exists")
 }
 
 const THREADS: [&str; 3] = ["testpmd.cores=2", "platform.harts=2", "platform.threads=2"];
 
 #[test]
-fn both_threads_of_a_core_forward_and_share_its_slots() {
+fn both_threads_of_a_core_forward_and_share_its_issue_slots() {
     let point = overloaded(&THREADS);
     let of: Vec<_> =
         point.summary.cores.iter().map(|figures| (figures.hart, figures.core, figures.thread)).collect();
     assert_eq!(of, [(0, Some(0), Some(0)), (1, Some(0), Some(1)), (0, Some(0), None)]);
     let ipc = [0, 1, 2].map(|entry| figure(&point, entry, "pace", "ipc"));
-    assert!((ipc[0] / ipc[1] - 1.0).abs() < 0.05, "one thread gets more than the other: {ipc:?}");
-    assert!((ipc[0] + ipc[1] - ipc[2]).abs() < 0.01, "the core's is the sum: {ipc:?}");
+    assert!((ipc[0] / ipc[1] - 1.0).abs() < 0.05, "both threads have the same IPC: {ipc:?}");
+    assert!((ipc[0] + ipc[1] - ipc[2]).abs() < 0.01, "the core's IPC is the sum of its threads': {ipc:?}");
     let instructions = [0, 1, 2].map(|entry| figure(&point, entry, "pace", "instructions"));
     assert_eq!(instructions[0] + instructions[1], instructions[2]);
     assert_eq!(instructions[2], point.summary.instructions as f64);
-    let books = [0, 1].map(|hart| point.machine.core_stats(hart).expect("it is timed").books);
+    let books = [0, 1].map(|hart| point.machine.core_stats(hart).expect("the run is timed").books);
     let slots: u64 = books.iter().map(|books| books.top_down().total() + books.slots_idle).sum();
     assert_eq!(slots, 4 * books[0].slot_cycles);
-    // Caches are the core's, and are not counted twice.
+    // Both threads share the core's caches, whose accesses are not counted twice.
     let accesses = |what: &str| point.summary.timing.as_ref().and_then(|timing| timing.get("L1D", what));
     assert_eq!(accesses("misses_per_packet"), Some(figure(&point, 2, "L1D", "misses_per_packet")));
-    assert!(point.machine.timing().expect("it is timed").memory.stats().harts.len() == 1);
-    let counted = point.machine.core_stats(0).expect("it is timed").counters();
+    assert!(point.machine.timing().expect("the run is timed").memory.stats().harts.len() == 1);
+    let counted = point.machine.core_stats(0).expect("the run is timed").counters();
     assert!(counted.iter().any(|counter| counter.name == "loads" && counter.value > 0));
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_core_does_more_with_two_threads_and_less_than_two_cores_and_the_guest_sees_which_are_siblings() {
+fn two_threads_forward_more_than_one_and_less_than_two_cores_and_the_guest_sees_siblings() {
     let one = overloaded(&["testpmd.cores=1"]).summary.arrived_mpps;
     let threads = overloaded(&THREADS).summary.arrived_mpps;
     let two = overloaded(&["testpmd.cores=2", "platform.harts=2"]).summary.arrived_mpps;
@@ -62,11 +63,11 @@ fn a_core_does_more_with_two_threads_and_less_than_two_cores_and_the_guest_sees_
     let folder = scratch();
     let place = |name: &str| folder.path().join(name).display().to_string();
     fs::write(place("script"), "cat /sys/devices/system/cpu/cpu*/topology/thread_siblings_list\n")
-        .expect("there is room");
+        .expect("the script can be written");
     let (script, out) = (place("script"), place("out"));
     let machine = ["--set", "platform.harts=4", "--set", "platform.threads=2", "--preset", "fast"];
     let words = ["run", "--image", "net", "--script", &script, "--out", &out];
     doorbell(&[&words[..], &machine].concat()).success();
-    let said = fs::read_to_string(place("out/console.log")).expect("the console is kept");
-    assert!(said.replace('\r', "").contains("0-1\n0-1\n2-3\n2-3\n"), "{said}");
+    let console = fs::read_to_string(place("out/console.log")).expect("the console log is written");
+    assert!(console.replace('\r', "").contains("0-1\n0-1\n2-3\n2-3\n"), "{console}");
 }

@@ -1,4 +1,5 @@
-//! Where a round trip's time was spent: the parts that are known in closed form, their sum, and that nobody notices.
+//! Stages of a round trip: single frames match closed forms, stages sum to the round trip, and recording them
+//! does not change the run.
 
 use doorbell_acceptance::{quiet, session};
 use doorbell_bench::{Point, run_point};
@@ -20,13 +21,13 @@ fn median(point: &Point, name: &str) -> f64 {
 }
 
 #[test]
-fn the_stages_of_lone_frames_are_their_known_parts() {
+fn the_stages_of_single_frames_match_closed_forms() {
     for frame_size in [64, 1518] {
         let point = measure(&[], &[], "97kpps", frame_size);
         let frame = frame_size as f64 - 4.0;
         let wire = (frame_size as f64 + 8.0) * 8.0 / 100.0 + 500.0;
-        // The preset's path: 57.9 Gbps of packets of at most 256 bytes, 267.5 ns each way; reads of at most 512 bytes, whose
-        // requests go up first.
+        // The preset's PCIe link: 57.9 Gbps, payloads of at most 256 bytes, 267.5 ns per direction. Read
+        // requests are for at most 512 bytes each.
         let on_pcie = |bytes: f64| bytes * 8.0 / 57.9;
         let packets = (frame / 256.0).ceil();
         let requests = |bytes: f64| (bytes / 512.0).ceil();
@@ -45,13 +46,13 @@ fn the_stages_of_lone_frames_are_their_known_parts() {
             ("wire out", wire),
         ] {
             let found = median(&point, stage);
-            // Percentiles are exact to a thousandth.
+            // Percentiles have a relative error of at most 0.1 %.
             assert!(
                 (found - ns).abs() <= ns / 1000.0 + 0.01,
                 "{frame_size} B, {stage}: {found} instead of {ns} ns"
             );
         }
-        // From the descriptor's arrival: half a poll, one burst of one frame, the doorbell's 277.5 ns.
+        // Half a poll interval, the code for a burst of one frame, and the doorbell's 277.5 ns.
         let core = median(&point, "core");
         assert!((400.0..800.0).contains(&core), "{core} ns in the core");
     }
@@ -59,24 +60,25 @@ fn the_stages_of_lone_frames_are_their_known_parts() {
 
 #[test]
 fn the_stages_of_every_packet_sum_to_its_round_trip() {
-    // Two ports, of which each sends what the other received; at 8 Mpps most time is spent in rings, and frames are lost.
+    // With two ports, each sends the frames received by the other. At 8 Mpps frames spend most time in rings,
+    // and some are lost.
     for (guest, rate) in
         [(&[][..], "5Mpps"), (&["platform.nics=2"][..], "2Mpps"), (&["platform.nics=2"][..], "8Mpps")]
     {
         let point = measure(guest, &[], rate, 64);
-        for (book, port) in point.machine.stages.iter().zip(point.machine.ports()) {
+        for (recorder, port) in point.machine.stages.iter().zip(point.machine.ports()) {
             let window = port.loadgen.measurement().unwrap();
             let (_, delivered, _) = window.volumes();
-            assert_eq!((book.stats().known, book.stats().unknown), (delivered.frames, 0));
+            assert_eq!((recorder.stats().known, recorder.stats().unknown), (delivered.frames, 0));
             let whole = window.latency().summary().unwrap().mean;
-            let sum: f64 = book.stages().iter().map(|stage| stage.summary().unwrap().mean).sum();
+            let sum: f64 = recorder.stages().iter().map(|stage| stage.summary().unwrap().mean).sum();
             assert!((sum - whole).abs() < 1e-6 * whole, "stages of {sum} ns, round trips of {whole} ns");
         }
     }
 }
 
 #[test]
-fn a_window_s_packets_can_be_taken_and_the_machine_is_the_same_with_and_without() {
+fn recording_the_stages_of_packets_does_not_change_the_machine() {
     let (with, without) =
         (measure(&[], &[], "5Mpps", 64), measure(&[], &["loadgen.stages=false"], "5Mpps", 64));
     assert_eq!(with.summary.state_hash, without.summary.state_hash);
@@ -90,6 +92,9 @@ fn a_window_s_packets_can_be_taken_and_the_machine_is_the_same_with_and_without(
     machine.run(&doorbell_machine::Limits::until(end));
     let packets = machine.stages[0].take_packets();
     assert_eq!(packets.len(), 100);
-    assert!(packets.is_sorted_by_key(|packet| packet.sequence), "a forwarder of one queue keeps their order");
+    assert!(
+        packets.is_sorted_by_key(|packet| packet.sequence),
+        "a forwarder with one queue keeps the order of packets"
+    );
     assert!(packets.iter().all(|packet| packet.times.is_sorted()));
 }

@@ -1,4 +1,5 @@
-//! Searches and sweeps as a user has them: the worked examples of their pages, what kills a sweep, and bad input.
+//! Searches, sweeps and reproductions run as commands: the examples of their pages, interrupts, kills, full
+//! disks and bad input.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +9,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use doorbell_acceptance::{
-    Ended, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository, scratch,
-    short_or_long,
+    CommandOutput, FullDisk, Pty, Running, blocks, cache_with_own_checkpoints, doorbell_path, repository,
+    scratch, short_or_long,
 };
 use doorbell_bench::verify;
 use rustix::process::Signal;
@@ -20,14 +21,14 @@ fn cache() -> &'static Path {
     FOLDER.get_or_init(|| cache_with_own_checkpoints("acceptance-studies"))
 }
 
-/// The command in a folder.
+/// `doorbell` with these arguments, to be run in a folder.
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(doorbell_path());
     command.env("DOORBELL_CACHE", cache()).current_dir(folder).args(arguments);
     command
 }
 
-fn doorbell(folder: &Path, arguments: &[&str]) -> Ended {
+fn doorbell(folder: &Path, arguments: &[&str]) -> CommandOutput {
     Running::start(command(folder, arguments)).end()
 }
 
@@ -35,25 +36,25 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Runs each of a page's commands in a folder, in which its experiments stand as files.
-fn play(page: &str, folder: &Path) {
+/// Writes a page's experiments as files into a folder, and runs the page's commands there.
+fn run_page(page: &str, folder: &Path) {
     let text = fs::read_to_string(repository().join("docs").join(page)).unwrap();
     for (index, file) in blocks(&text, "toml").iter().enumerate() {
         let name = file.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
-        assert!(name.ends_with(".toml"), "{page}: block {index} does not begin with its file's name");
-        fs::create_dir_all(folder.join(name).parent().expect("it is a file's name")).unwrap();
+        assert!(name.ends_with(".toml"), "{page}: block {index} does not start with its file's name");
+        fs::create_dir_all(folder.join(name).parent().expect("the name has a folder")).unwrap();
         fs::write(folder.join(name), file).unwrap();
     }
-    blocks(&text, "sh").iter().flat_map(|block| block.lines()).for_each(|line| type_in(line, folder));
+    blocks(&text, "sh").iter().flat_map(|block| block.lines()).for_each(|line| run_line(line, folder));
 }
 
-fn type_in(line: &str, folder: &Path) {
+fn run_line(line: &str, folder: &Path) {
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words[0], "doorbell", "{line}");
     doorbell(folder, &words[1..]).success();
 }
 
-/// The loss of a long run at a rate, as another way to measure it.
+/// Drop rate of a long run at a fixed rate, to verify a search.
 fn loss_at(folder: &Path, mpps: f64, size: &str) -> f64 {
     let rate = format!("{}pps", (mpps * 1e6).round());
     let arguments =
@@ -64,30 +65,30 @@ fn loss_at(folder: &Path, mpps: f64, size: &str) -> f64 {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn the_search_of_its_page_finds_what_long_runs_confirm() {
+fn long_runs_confirm_the_rates_found_by_the_search_of_the_page() {
     let folder = scratch();
-    // The page's first; another there takes longer, on another machine.
+    // The page's first search only; the second takes longer.
     let text = fs::read_to_string(repository().join("docs/searches.md")).unwrap();
-    type_in(&blocks(&text, "sh")[0], folder.path());
+    run_line(&blocks(&text, "sh")[0], folder.path());
     let summary = json(&folder.path().join("results/latest/summary.json"));
     for (search, size) in summary["searches"].as_array().unwrap().iter().zip(["64", "512"]) {
         let rate = |end: &str| search[end].as_f64().unwrap();
         let (low, high) = (rate("low_mpps"), rate("high_mpps"));
         assert!(low < high && high - low <= 0.02 * high, "{low} to {high}");
-        // A trial warms up for 2 ms and measures for one or two: what is slower than that in the machine's course it cannot
-        // know. Its answer is right to within its precision. At constant rates frames and polls can lock phases: 8.3427 Mpps have
-        // lost 1.1 % where 8.34 lose none, so that one rate of two next to each other has to keep the goal.
+        // A trial warms up for 2 ms and measures for 1 or 2 ms, so it misses slower effects; the result is
+        // correct within the precision. At constant rates frames and polls can lock phases: 8.3427 Mpps lost
+        // 1.1 %, 8.34 Mpps none. Therefore one of two adjacent rates must meet the goal.
         assert!([0.98, 0.975].iter().any(|below| loss_at(folder.path(), low * below, size) <= 0.01));
         assert!(loss_at(folder.path(), high * 1.02, size) > 0.01);
     }
     let page = fs::read_to_string(folder.path().join("results/latest/report.html")).unwrap();
-    assert!(page.contains("The rate lies between") && page.contains("Loss against offered rate"));
+    assert!(page.contains("Rate interval") && page.contains("Loss against offered rate"));
     let table = doorbell(folder.path(), &["report", "results/latest"]).success();
     assert!(table.contains("Frames of 512 bytes:"), "{table}");
 }
 
 #[test]
-fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
+fn a_searchs_result_and_trials_do_not_depend_on_the_number_of_jobs() {
     let folder = scratch();
     let found = |jobs: &str| {
         let arguments =
@@ -103,15 +104,15 @@ fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
         }
         search
     };
-    let alone = found("1");
-    assert!(alone["low_mpps"].is_f64() && alone["trials"].as_array().unwrap().len() >= 2);
-    assert_eq!(alone, found("3"));
+    let one_job = found("1");
+    assert!(one_job["low_mpps"].is_f64() && one_job["trials"].as_array().unwrap().len() >= 2);
+    assert_eq!(one_job, found("3"));
 }
 
 #[test]
-fn a_bound_on_round_trips_is_kept_below_the_rate_at_which_frames_are_lost() {
+fn a_search_with_a_latency_bound_finds_a_rate_below_saturation() {
     let folder = scratch();
-    // Queues at the knee make round trips of a hundred microseconds.
+    // Near saturation, queues cause round trips of a hundred microseconds.
     let arguments = [
         "search",
         "testpmd",
@@ -137,11 +138,11 @@ fn a_bound_on_round_trips_is_kept_below_the_rate_at_which_frames_are_lost() {
 }
 
 #[test]
-fn an_interrupted_search_keeps_the_sizes_that_are_done() {
+fn an_interrupted_search_keeps_the_completed_frame_sizes() {
     let folder = scratch();
     let arguments =
         ["search", "testpmd", "--preset", "fast", "--warmup", "100us", "--jobs", "1", "--out", "out"];
-    // Short frames meet the highest rate at once; long ones take a dozen trials.
+    // 64 B frames meet the goal at the highest rate in the first trial; 1518 B frames take a dozen trials.
     let more = ["--frame-size", "64,1518", "--max", "9Mpps", "--frames", "20000", "--precision", "0.1%"];
     let mut terminal = Pty::start(command(folder.path(), &[&arguments[..], &more].concat()));
     terminal.wait_for("1 of 2 sizes");
@@ -156,12 +157,12 @@ fn an_interrupted_search_keeps_the_sizes_that_are_done() {
     let sizes: Vec<u64> =
         summary["searches"].as_array().unwrap().iter().map(|s| s["frame_size"].as_u64().unwrap()).collect();
     assert_eq!(sizes, [64]);
-    let told = doorbell(folder.path(), &["report", "out"]).success();
-    assert!(told.contains("1 of 2 frame sizes were not searched"), "{told}");
+    let stdout = doorbell(folder.path(), &["report", "out"]).success();
+    assert!(stdout.contains("1 of 2 frame sizes were not searched"), "{stdout}");
 }
 
 #[test]
-fn a_sweep_at_a_terminal_says_what_is_done_what_a_point_takes_and_what_is_under_way() {
+fn a_sweep_on_a_terminal_shows_completed_points_time_per_point_and_running_points() {
     let folder = scratch();
     let file = "name = \"s\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.duration=30ms\"]\n\
                 [measure]\nrates = [\"1Mpps\", \"2Mpps\", \"3Mpps\"]\n";
@@ -169,28 +170,28 @@ fn a_sweep_at_a_terminal_says_what_is_done_what_a_point_takes_and_what_is_under_
     let mut terminal =
         Pty::start(command(folder.path(), &["sweep", "s.toml", "--jobs", "1", "--out", "out"]));
     terminal.wait_for("0 of 3 points; point 0");
-    // Where nothing moves this is all that is told of a point.
+    // Without a progress line this is the only output for a point.
     terminal.wait_for("1/3 point 0: rate=1Mpps");
     terminal.wait_for("1 of 3 points, ");
-    // What is under way may not fit the line any more.
+    // The line may be too short for the running points.
     terminal.wait_for(" a point");
     assert!(terminal.end().success(), "{}", terminal.screen());
     assert!(terminal.screen().contains("3 of 3 points in out"), "{}", terminal.screen());
 }
 
 #[test]
-fn an_interrupted_search_ends_soon_and_leaves_nothing() {
+fn an_interrupted_search_ends_soon_and_leaves_no_files() {
     let folder = scratch();
     let arguments = ["search", "testpmd", "--preset", "fast", "--warmup", "100s", "--out", "out"];
     let running = Running::start(command(folder.path(), &arguments));
     std::thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::INT);
-    running.end().interrupted_with(&[]);
+    running.end().assert_interrupted(&[]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn what_cannot_be_sought_or_swept_is_told_before_anything_runs() {
+fn invalid_searches_and_sweeps_are_rejected_before_any_run() {
     let folder = scratch();
     for (arguments, texts) in [
         (vec!["search", "testpmd", "--goal", "mbs"], ["--goal", "msb"]),
@@ -202,19 +203,19 @@ fn what_cannot_be_sought_or_swept_is_told_before_anything_runs() {
         (vec!["sweep", "nothing.toml"], ["nothing.toml", "No such file"]),
         (vec!["sweep"], ["Usage", "FILE"]),
     ] {
-        doorbell(folder.path(), &arguments).refused_with(&texts);
+        doorbell(folder.path(), &arguments).assert_failure(&texts);
         assert!(!folder.path().join("results").exists());
     }
 }
 
-/// Small points, and quick.
+/// An experiment of 16 short points.
 const SMALL: &str = "benchmark = \"testpmd\"\npreset = \"fast\"\nset = [\"run.warmup=20us\", \"run.duration=20us\"]\n\
     repetitions = 4\n[measure]\nrates = [\"1Mpps\", \"20Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n";
 
 #[test]
-fn the_sweep_of_its_page_gives_a_table_and_a_page_and_is_done_once() {
+fn the_sweep_of_the_page_on_experiments_gives_a_table_and_a_report() {
     let folder = scratch();
-    play("experiments.md", folder.path());
+    run_page("experiments.md", folder.path());
     let out = folder.path().join("results/frequency");
     let table = fs::read_to_string(out.join("table.csv")).unwrap();
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
@@ -224,7 +225,7 @@ fn the_sweep_of_its_page_gives_a_table_and_a_page_and_is_done_once() {
     let (frequency, low) = (column("core.frequency_GHz"), column("low_mpps"));
     let at = |row: usize, column: usize| rows[row][column].parse::<f64>().unwrap();
     assert_eq!((at(1, frequency), at(6, frequency)), (1.0, 3.0));
-    // A functional core does twice as much at twice the clock.
+    // A functional core forwards twice the rate at twice the clock.
     assert!((at(3, low) / at(1, low) - 2.0).abs() < 0.1, "{} {}", at(1, low), at(3, low));
     assert_eq!(&fs::read(out.join("table.parquet")).unwrap()[..4], b"PAR1");
     let page = fs::read_to_string(out.join("report.html")).unwrap();
@@ -232,7 +233,7 @@ fn the_sweep_of_its_page_gives_a_table_and_a_page_and_is_done_once() {
 }
 
 #[test]
-fn a_point_by_itself_is_the_same_point_and_a_changed_file_is_refused() {
+fn a_point_can_be_run_by_itself_and_a_changed_file_is_rejected() {
     let folder = scratch();
     fs::write(folder.path().join("small.toml"), SMALL).unwrap();
     let run = |more: &[&str]| {
@@ -240,15 +241,15 @@ fn a_point_by_itself_is_the_same_point_and_a_changed_file_is_refused() {
     };
     run(&[]).success();
     run(&[]).success();
-    run(&["--expect", "0123"]).refused_with(&["small.toml", "changed"]);
+    run(&["--expect", "0123"]).assert_failure(&["small.toml", "changed"]);
     let plan = doorbell(folder.path(), &["sweep", "plan", "small.toml"]).success();
     assert!(plan.contains("1 of 16 points are done"), "{plan}");
     assert_eq!(plan.lines().filter(|line| line.contains(" yes ")).count(), 1);
-    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).refused_with(&["0 to 15"]);
+    doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).assert_failure(&["0 to 15"]);
 }
 
 #[test]
-fn a_point_that_fails_takes_no_other_along_and_is_tried_again() {
+fn a_failed_point_does_not_affect_the_others() {
     let folder = scratch();
     let disk = folder.path().join("disk.img");
     let text = format!(
@@ -257,7 +258,7 @@ fn a_point_that_fails_takes_no_other_along_and_is_tried_again() {
         disk.display()
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
-    doorbell(folder.path(), &["sweep", "x.toml"]).refused_with(&["1 of 2 points failed", "disk.img"]);
+    doorbell(folder.path(), &["sweep", "x.toml"]).assert_failure(&["1 of 2 points failed", "disk.img"]);
     assert_eq!(fs::read_to_string(folder.path().join("results/x/table.csv")).unwrap().lines().count(), 2);
     assert!(
         fs::read_to_string(folder.path().join("results/x/report.html"))
@@ -266,7 +267,7 @@ fn a_point_that_fails_takes_no_other_along_and_is_tried_again() {
     );
 }
 
-/// The points that are done, and the state in which each one's machine ended.
+/// State hashes of the completed points, by name.
 fn done(points: &Path) -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir(points) else { return BTreeMap::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -284,14 +285,14 @@ fn done(points: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
+fn a_killed_sweep_keeps_all_completed_points() {
     let folder = scratch();
     fs::write(folder.path().join("small.toml"), SMALL).unwrap();
-    // The guest has booted before, or the kills would hit nothing else.
+    // Boot the guest first, so that the kills do not all hit the boot.
     doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "0"]).success();
     let points = folder.path().join("results/small/points");
     let mut states = BTreeMap::new();
-    // Any moments, the same each time.
+    // Pseudo-random kill times, the same in each run of the test.
     let mut random = 1u64;
     let mut interrupted = 0;
     for _ in 0..short_or_long(6, 100) {
@@ -309,16 +310,16 @@ fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
         for (name, state) in &at_kill {
             assert_eq!(after.get(name), Some(state), "{name} was lost");
         }
-        // A point comes out the same each time that it is measured.
+        // Repeated measurements of a point are identical.
         for (name, state) in after {
             assert_eq!(*states.entry(name).or_insert_with(|| state.clone()), state);
         }
     }
-    assert!(interrupted > 0, "no sweep was killed in its midst");
+    assert!(interrupted > 0, "no sweep was killed while it ran");
     doorbell(folder.path(), &["sweep", "small.toml"]).success();
     assert_eq!(done(&points).len(), 16);
     let names = fs::read_dir(&points).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert!(names.into_iter().all(|name| !name.starts_with('.')), "something was left behind");
+    assert!(names.into_iter().all(|name| !name.starts_with('.')), "temporary files were left");
     assert_eq!(
         fs::read_to_string(folder.path().join("results/small/table.csv")).unwrap().lines().count(),
         17
@@ -326,23 +327,23 @@ fn a_sweep_killed_at_any_moment_loses_no_point_that_was_done() {
 }
 
 #[test]
-fn an_interrupted_sweep_tells_what_is_done_and_leaves_nothing_half_done() {
+fn an_interrupted_sweep_reports_completed_points_and_leaves_no_partial_ones() {
     let folder = scratch();
     fs::write(folder.path().join("small.toml"), SMALL).unwrap();
     doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "0"]).success();
     let sweep = Running::start(command(folder.path(), &["sweep", "small.toml", "--jobs", "2"]));
     std::thread::sleep(Duration::from_millis(400));
     sweep.signal(Signal::INT);
-    sweep.end().interrupted_with(&["goes on"]);
+    sweep.end().assert_interrupted(&["same command continues"]);
     let results = folder.path().join("results/small");
     let rows = fs::read_to_string(results.join("table.csv")).unwrap().lines().count() - 1;
     assert_eq!(done(&results.join("points")).len(), rows);
     let mut names = fs::read_dir(results.join("points")).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(names.all(|name| !name.to_string_lossy().starts_with('.')), "something was left behind");
+    assert!(names.all(|name| !name.to_string_lossy().starts_with('.')), "temporary files were left");
 }
 
 #[test]
-fn an_interrupted_reproduction_reports_the_points_that_are_done() {
+fn an_interrupted_reproduction_reports_the_completed_points() {
     let folder = scratch();
     let figure = "title = \"t\"\nabout = \"a\"\npreset = \"fast\"\nset = [\"run.warmup=1ms\"]\n[[part]]\nname = \"times\"\n\
                   benchmark = \"testpmd\"\nmeasure.rates = [\"1Mpps\"]\n[part.grid]\n\"run.duration\" = [\"1ms\", \"1000s\"]\n";
@@ -361,7 +362,7 @@ fn an_interrupted_reproduction_reports_the_points_that_are_done() {
 }
 
 #[test]
-fn a_full_disk_leaves_every_finished_point_whole() {
+fn a_full_disk_keeps_every_finished_point_complete() {
     let folder = scratch();
     fs::write(folder.path().join("small.toml"), SMALL).unwrap();
     fs::create_dir(folder.path().join("out")).unwrap();
@@ -418,17 +419,17 @@ why = "polling is most of it"
 "#;
 
 #[test]
-fn a_study_is_reproduced_claim_by_claim_and_what_is_done_is_not_done_again() {
+fn a_study_has_a_verdict_per_claim_and_completed_points_are_not_repeated() {
     let folder = scratch();
     fs::create_dir(folder.path().join("mine")).unwrap();
     fs::write(folder.path().join("mine/fig1.toml"), FIGURE).unwrap();
-    let told = doorbell(folder.path(), &["reproduce", "mine", "--quick"]).success();
+    let stdout = doorbell(folder.path(), &["reproduce", "mine", "--quick"]).success();
     let lines =
-        |told: &str, verdict: &str| told.lines().filter(|line| line.trim().starts_with(verdict)).count();
-    assert_eq!((lines(&told, "confirmed"), lines(&told, "not measured")), (1, 1), "{told}");
+        |stdout: &str, verdict: &str| stdout.lines().filter(|line| line.trim().starts_with(verdict)).count();
+    assert_eq!((lines(&stdout, "confirmed"), lines(&stdout, "not measured")), (1, 1), "{stdout}");
     let all = ["reproduce", "mine", "fig1", "--out", "results/mine-quick"];
-    let told = doorbell(folder.path(), &all).success();
-    assert_eq!((lines(&told, "confirmed"), lines(&told, "differs")), (1, 1), "{told}");
+    let stdout = doorbell(folder.path(), &all).success();
+    assert_eq!((lines(&stdout, "confirmed"), lines(&stdout, "differs")), (1, 1), "{stdout}");
     let report = fs::read_to_string(folder.path().join("results/mine-quick/report.md")).unwrap();
     assert!(report.contains("| differs | polling is most of it |"), "{report}");
     assert!(
@@ -437,9 +438,9 @@ fn a_study_is_reproduced_claim_by_claim_and_what_is_done_is_not_done_again() {
             .contains("Two modes")
     );
     let points = folder.path().join("results/mine-quick/fig1/modes/points");
-    assert_eq!(fs::read_dir(points).unwrap().count(), 4, "two of them were done already");
+    assert_eq!(fs::read_dir(points).unwrap().count(), 4, "two points are new");
     let plan = doorbell(folder.path(), &["reproduce", "ispass24", "--quick", "--plan"]).success();
     assert!(plan.contains("fig14") && plan.contains("claims"), "{plan}");
-    doorbell(folder.path(), &["reproduce", "mine", "fig9"]).refused_with(&["fig9", "fig1"]);
-    doorbell(folder.path(), &["reproduce", "theirs"]).refused_with(&["theirs", "ispass24"]);
+    doorbell(folder.path(), &["reproduce", "mine", "fig9"]).assert_failure(&["fig9", "fig1"]);
+    doorbell(folder.path(), &["reproduce", "theirs"]).assert_failure(&["theirs", "ispass24"]);
 }

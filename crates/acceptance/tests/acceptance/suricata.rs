@@ -1,5 +1,5 @@
-//! suricata watches what the load generator sends: alerts are those that the traffic holds, and every frame is seen or lost under a name. Left to
-//! the long run, as it boots an image of its own.
+//! Suricata monitors the load generator's traffic: alerts match the traffic, and every frame is decoded or
+//! has a drop cause. Only in the long run, as it boots its own image.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use doorbell_wire::pcap::WHOLE_FRAMES;
 use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddr, PcapFile, TcpRepr};
 use serde_json::Value;
 
-/// A run into a folder; its summary.
+/// Runs `suricata` into a folder; returns its summary.
 fn suricata(out: &Path, options: &[&str]) -> Value {
     let common = [
         "run",
@@ -32,32 +32,33 @@ fn suricata(out: &Path, options: &[&str]) -> Value {
 fn figure(point: &Value, name: &str) -> u64 {
     let groups = point["ports"][0]["groups"].as_array().expect("a port's figures");
     let mut figures = groups.iter().flat_map(|group| group["figures"].as_array().expect("a group's figures"));
-    let found = figures.find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("{name} is told"));
+    let found = figures.find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("no figure {name}"));
     found["value"].as_u64().expect("a count")
 }
 
 fn stream<'a>(point: &'a Value, name: &str) -> &'a Value {
     let streams = point["streams"].as_array().expect("streams have figures");
-    streams.iter().find(|stream| stream["name"] == name).expect("it is one of the streams")
+    streams.iter().find(|stream| stream["name"] == name).expect("the stream exists")
 }
 
 fn count(of: &Value, key: &str) -> u64 {
-    of[key].as_u64().unwrap_or_else(|| panic!("{key} is a count"))
+    of[key].as_u64().unwrap_or_else(|| panic!("no count {key}"))
 }
 
-/// Offered are frames that the NIC dropped, that the kernel dropped for want of room in suricata's ring, and that suricata has seen.
-fn assert_balanced(point: &Value) {
+/// Asserts that the offered frames are those dropped by the NIC, those dropped by the kernel because
+/// Suricata's ring was full, and those decoded by Suricata.
+fn assert_conservation(point: &Value) {
     let drops = &point["drops"];
     let at_nic: u64 =
         ["dma", "core", "tx", "nic_other", "link"].iter().map(|cause| count(drops, cause)).sum();
-    let (seen, lost) = (figure(point, "decoder.pkts"), figure(point, "capture.kernel_drops"));
-    assert_eq!(count(point, "frames_offered"), at_nic + lost + seen, "{point}");
-    assert_eq!((count(point, "frames_delivered"), count(drops, "guest")), (seen, lost), "{point}");
-    assert_eq!(figure(point, "capture.kernel_packets"), seen + lost);
+    let (decoded, dropped) = (figure(point, "decoder.pkts"), figure(point, "capture.kernel_drops"));
+    assert_eq!(count(point, "frames_offered"), at_nic + dropped + decoded, "{point}");
+    assert_eq!((count(point, "frames_delivered"), count(drops, "guest")), (decoded, dropped), "{point}");
+    assert_eq!(figure(point, "capture.kernel_packets"), decoded + dropped);
 }
 
-/// Two streams that rules of the image name, by what is in them (7777) and by their port alone (7778), which suricata tells once a flow: each frame
-/// begins one. The others are named by none.
+/// Traffic with two streams that match rules of the image: by payload (port 7777) and by port only (7778).
+/// The latter alerts once per flow, and each frame starts a flow. No rule matches the other streams.
 const MIX: &str = r#"
 [[streams]]
 name = "found"
@@ -85,7 +86,7 @@ destination_port = 7778
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn suricata_alerts_for_each_frame_that_a_rule_names_and_for_no_other() {
+fn suricata_alerts_on_every_matching_frame_and_no_other() {
     let folder = scratch();
     let file = folder.path().join("mix.toml");
     fs::write(&file, MIX).unwrap();
@@ -100,8 +101,8 @@ fn suricata_alerts_for_each_frame_that_a_rule_names_and_for_no_other() {
         ("more", &["--set", "suricata.rules=100", "--set", "nic.model=82576"]),
     ] {
         let point = run(name, set);
-        assert_balanced(&point);
-        assert_eq!(count(&point, "frames_delivered"), count(&point, "frames_offered"), "nothing is lost");
+        assert_conservation(&point);
+        assert_eq!(count(&point, "frames_delivered"), count(&point, "frames_offered"), "no frame is lost");
         let [found, named] = ["found", "named"].map(|name| count(stream(&point, name), "frames_offered"));
         assert!(found > 600 && named > 250, "{found} {named}");
         assert_eq!(figure(&point, "detect.alert"), found + named, "{name}");
@@ -109,11 +110,11 @@ fn suricata_alerts_for_each_frame_that_a_rule_names_and_for_no_other() {
         assert_eq!(figure(&point, "decoder.invalid"), 0);
     }
     let without = run("without", &["--set", "suricata.rules=0"]);
-    assert_balanced(&without);
+    assert_conservation(&without);
     assert_eq!(figure(&without, "detect.alert"), 0);
 }
 
-/// A segment or datagram in an Ethernet frame. Of datagrams a checksum of zero means that there is none.
+/// An Ethernet frame with a TCP segment or UDP datagram. Datagrams have no checksum (zero).
 fn frame(from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8]) -> Frame {
     let (mut addresses, mut ports) =
         ([Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 2)], [client, server]);
@@ -145,7 +146,7 @@ fn frame(from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8
     Frame::new(bytes)
 }
 
-/// A segment's rest behind its ports: numbers, flags, a window, no checksum, and its payload.
+/// A TCP segment after its port numbers: sequence numbers, flags, window, zero checksum and payload.
 fn segment(sequence: u32, acknowledged: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let numbers = [sequence.to_be_bytes(), acknowledged.to_be_bytes()].concat();
     [&numbers[..], &[0x50, flags, 0xff, 0xff, 0, 0, 0, 0], payload].concat()
@@ -155,7 +156,8 @@ fn datagram(payload: &[u8]) -> Vec<u8> {
     [&(8 + payload.len() as u16).to_be_bytes()[..], &[0, 0], payload].concat()
 }
 
-/// 30 connections, in every third of which a shell is asked for, and 40 datagrams, half of them with a command.
+/// Writes a capture of 30 connections, every third of which requests a shell, and 40 datagrams, half of them
+/// with a command that matches a rule.
 fn write_capture(path: &Path) -> u64 {
     let mut file = PcapFile::create(path, WHOLE_FRAMES).unwrap();
     let mut at = Ps::ZERO;
@@ -169,14 +171,14 @@ fn write_capture(path: &Path) -> u64 {
     const PUSH: u8 = ACK | 0x08;
     for n in 0..30 {
         let ports = [30_000 + n, 4_000];
-        let asked: &[u8] =
+        let request: &[u8] =
             if n % 3 == 0 { b"please run /bin/sh for me\n" } else { b"please run something else\n" };
-        let end = 101 + asked.len() as u32;
+        let end = 101 + request.len() as u32;
         for (from_client, rest) in [
             (true, segment(100, 0, SYN, b"")),
             (false, segment(500, 101, SYN | ACK, b"")),
             (true, segment(101, 501, ACK, b"")),
-            (true, segment(101, 501, PUSH, asked)),
+            (true, segment(101, 501, PUSH, request)),
             (false, segment(501, end, PUSH, b"no\n")),
             (true, segment(end, 504, FIN, b"")),
             (false, segment(504, end + 1, FIN, b"")),
@@ -186,16 +188,16 @@ fn write_capture(path: &Path) -> u64 {
         }
     }
     for n in 0..40 {
-        let said: &[u8] =
+        let text: &[u8] =
             if n % 2 == 0 { b"start PowerShell, and soon" } else { b"start anything but that one" };
-        put(true, Ipv4Repr::UDP, [40_000 + n, 514], &datagram(said));
+        put(true, Ipv4Repr::UDP, [40_000 + n, 514], &datagram(text));
     }
     file.finish().unwrap()
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_capture_that_is_replayed_is_watched_connection_by_connection() {
+fn suricata_tracks_the_connections_of_a_replayed_capture() {
     let folder = scratch();
     let capture = folder.path().join("watched.pcap");
     let packets = write_capture(&capture);
@@ -205,13 +207,13 @@ fn a_capture_that_is_replayed_is_watched_connection_by_connection() {
         format!("[[streams]]\nname = \"copy\"\ncapture = {:?}\n", capture.display().to_string()),
     )
     .unwrap();
-    // The first packet leaves when the measurement has begun.
+    // The first packet is sent after the start of the measurement.
     let options = ["--warmup", "0ns", "--duration", "30ms", "--set", "loadgen.traffic.start_after=1us"];
     let point = suricata(
         &folder.path().join("out"),
         &[&["--traffic", file.to_str().unwrap()], &options[..]].concat(),
     );
-    assert_balanced(&point);
+    assert_conservation(&point);
     assert_eq!((count(&point, "frames_offered"), count(&point, "frames_delivered")), (packets, packets));
     assert_eq!((figure(&point, "tcp.sessions"), figure(&point, "decoder.udp")), (30, 40));
     assert_eq!(figure(&point, "detect.alert"), 10 + 20, "{point}");
@@ -219,16 +221,16 @@ fn a_capture_that_is_replayed_is_watched_connection_by_connection() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn what_is_too_much_is_lost_under_a_name_and_the_same_way_each_time() {
+fn drops_under_overload_have_causes_and_are_reproducible() {
     let folder = scratch();
     let run = |name: &str, (rate, size): (&str, &str)| {
         let load = ["--rate", rate, "--frame-size", size, "--warmup", "20ms", "--duration", "40ms"];
         suricata(&folder.path().join(name), &[&load[..], &["--set", "suricata.ring=256"]].concat())
     };
-    // More payload than suricata can search, and more frames than the kernel can hand to anybody.
+    // First more payload than Suricata can search, then more frames than the kernel can receive.
     for (load, guest) in [(("200kpps", "1518"), true), (("1200kpps", "64"), false)] {
         let point = run(load.0, load);
-        assert_balanced(&point);
+        assert_conservation(&point);
         assert_eq!(count(&point["drops"], "guest") > 1000, guest, "{point}");
         assert!(count(&point, "frames_offered") > count(&point, "frames_delivered") + 1000, "{point}");
         let again = run("again", load);

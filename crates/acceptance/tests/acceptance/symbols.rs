@@ -1,4 +1,4 @@
-//! The kernel's symbols as we read them from outside are those that the kernel itself prints, modules' included.
+//! Kernel and module symbols read from guest memory match the guest's `/proc/kallsyms`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,10 +17,10 @@ pause end
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn kallsyms_of_the_guest_says_the_same() {
+fn symbols_match_the_guests_kallsyms() {
     let mut machine = boot(&[], "doorbell.app=ours", SCRIPT, &[]);
     run_to_pause(&mut machine, "begin");
-    doorbell_acceptance::net_guest::go_on(&mut machine);
+    doorbell_acceptance::net_guest::resume(&mut machine);
     let text = run_to_pause(&mut machine, "end");
     let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let (kernel, initramfs) = (fs::read(image.kernel()).unwrap(), fs::read(image.initramfs()).unwrap());
@@ -44,7 +44,7 @@ fn kallsyms_of_the_guest_says_the_same() {
                 assert!(ours.contains(&(addr, name)), "{line}");
                 of_kernel += 1;
             }
-            // Labels and marks of the assembler's are no functions.
+            // Labels and mapping symbols of the assembler are not functions.
             [_, _, name, "[e1000]"] if name.starts_with(['.', '$']) => {}
             [_, "t" | "T", name, "[e1000]"] => {
                 assert!(modules.contains(&(addr, name)), "{line}");

@@ -1,4 +1,4 @@
-//! `doorbell boot` as a person uses it, at a terminal, and as a script does, through a pipe.
+//! `doorbell boot` on a terminal and through a pipe.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,30 +20,30 @@ fn a_guest_is_a_shell_on_the_terminal() {
     let folder = scratch();
     let file = folder.path().join("shell.ckpt");
     let file = file.to_str().unwrap();
-    leave_with_ctrl_a_x_and_save(file);
-    go_on_and_power_off(file);
+    quit_with_ctrl_a_x_and_save(file);
+    continue_and_power_off(file);
     commands_through_a_pipe(file);
-    a_checkpoint_of_the_shell_is_none_of_another_command_line(Path::new(file));
+    the_checkpoint_is_rejected_with_another_command_line(Path::new(file));
 }
 
-fn leave_with_ctrl_a_x_and_save(file: &str) {
+fn quit_with_ctrl_a_x_and_save(file: &str) {
     let mut terminal = Pty::start(boot(&["--save-checkpoint", file]));
     assert!(terminal.is_cooked());
     terminal.wait_for("doorbell: start shell");
     terminal.wait_for(PROMPT);
-    assert!(!terminal.is_cooked(), "keys go to the guest one by one");
-    // The answer is not in the question, so that the echo is not taken for it.
+    assert!(!terminal.is_cooked(), "the terminal is in raw mode");
+    // The expected output differs from the command, so that the echo does not match it.
     terminal.type_keys("echo answer $((6 * 7)); uname -sm\r");
     terminal.wait_for("answer 42");
     terminal.wait_for("Linux riscv64");
     terminal.wait_for(PROMPT);
-    // Ctrl-C is the guest's: it ends the guest's command and not the simulator. The answer comes when the
-    // shell has given the terminal the mode in which Ctrl-C interrupts.
+    // Ctrl-C goes to the guest and ends its command, not the simulator. The output "sleeps 8" shows that the
+    // shell has set the terminal mode in which Ctrl-C interrupts.
     terminal.type_keys("echo sleeps $((2 * 4)); sleep 1000\r");
     terminal.wait_for("sleeps 8");
     terminal.type_keys("\x03");
     terminal.wait_for(PROMPT);
-    // How far it is is told, and the keys are not the guest's.
+    // Ctrl-A S prints the progress, and its keys do not reach the guest.
     terminal.type_keys("\x01s");
     terminal.wait_for("running: ");
     terminal.wait_for(" M instructions");
@@ -51,11 +51,11 @@ fn leave_with_ctrl_a_x_and_save(file: &str) {
     terminal.wait_for(PROMPT);
     terminal.type_keys("\x01x");
     assert!(terminal.end().success());
-    assert!(terminal.is_cooked(), "the terminal has its mode back");
+    assert!(terminal.is_cooked(), "the terminal mode is restored");
     assert!(terminal.screen().contains("checkpoint in"));
 }
 
-fn go_on_and_power_off(file: &str) {
+fn continue_and_power_off(file: &str) {
     let mut terminal = Pty::start(boot(&["--checkpoint", file]));
     let mode = terminal.mode();
     terminal.type_keys("echo still $kept\r");
@@ -72,7 +72,7 @@ fn go_on_and_power_off(file: &str) {
 fn commands_through_a_pipe(file: &str) {
     let mut command = boot(&["--checkpoint", file]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // More than the guest's UART takes at once; a comment is what the shell has to read all of.
+    // The comment is longer than the guest's UART FIFO, and the shell must read all of it.
     let comment = "x".repeat(600);
     let script = format!("# {comment}\necho piped $((kept * 2))\npoweroff -f\n");
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
@@ -81,9 +81,9 @@ fn commands_through_a_pipe(file: &str) {
     assert!(output.status.success() && text.contains("piped 34"), "{text}");
 }
 
-/// From a boot, at which nobody reads yet: what is piped in waits, and its end ends the shell, and `cat` before it.
+/// Piped input waits until the booted guest reads it. End of input ends `cat` and then the shell.
 #[test]
-fn a_pipe_that_ends_ends_the_guest() {
+fn end_of_piped_input_ends_the_guest() {
     for script in ["echo piped $((2 * 17))", "cat > /dev/null\necho not a command\n"] {
         let mut command = boot(&["--fast-forward"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -95,7 +95,7 @@ fn a_pipe_that_ends_ends_the_guest() {
     }
 }
 
-fn a_checkpoint_of_the_shell_is_none_of_another_command_line(file: &Path) {
+fn the_checkpoint_is_rejected_with_another_command_line(file: &Path) {
     let output = boot(&["--append", "doorbell.app=testpmd", "--checkpoint"]).arg(file).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("of another guest"), "{text}");

@@ -1,4 +1,4 @@
-//! Promises of timed machines: whole runs of testpmd under the preset `server`, checked from outside.
+//! End-to-end checks of timed machines: whole runs of testpmd with the preset `server`.
 
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve, run_point};
@@ -10,14 +10,14 @@ const QUICK: [&str; 4] = ["run.warmup=1ms", "run.settle=100us", "run.duration=30
 
 fn configured(preset: &str, set: &[&str]) -> RunConfig {
     let all: Vec<String> = QUICK.iter().chain(set).map(|word| (*word).to_owned()).collect();
-    resolve(preset, &all).expect("the check's configuration is right")
+    resolve(preset, &all).expect("the check's configuration is valid")
 }
 
 fn session(preset: &str, set: &[&str]) -> Session {
     let config = configured(preset, set);
     let chosen = benchmark("testpmd").expect("testpmd is a benchmark");
     quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
-        .expect("testpmd gets ready")
+        .expect("testpmd becomes ready")
 }
 
 fn point(preset: &str, set: &[&str], rate: &str, size: u64) -> Point {
@@ -36,16 +36,16 @@ fn figure(point: &Point, group: &str, name: &str) -> f64 {
 fn sum(point: &Point, group: &str) -> f64 {
     let timing = point.summary.timing.as_ref().expect("the run was timed");
     let group = timing.0.iter().find(|of| of.name == group).unwrap_or_else(|| panic!("no group {group}"));
-    group.figures.iter().map(|figure| figure.value.expect("it has a value")).sum()
+    group.figures.iter().map(|figure| figure.value.expect("the figure has a value")).sum()
 }
 
-/// A machine under traffic, everything timed.
-fn under_way(set: &[&str]) -> (Session, Machine) {
+/// A fully timed machine under traffic.
+fn with_traffic(set: &[&str]) -> (Session, Machine) {
     let session = session("server", set);
     let mut machine = session.machine().expect("a machine");
     let traffic = session.config().loadgen.traffic.clone();
     machine.set_mode(Mode::Warming);
-    machine.start_traffic(&traffic).expect("the traffic is legal");
+    machine.start_traffic(&traffic).expect("the traffic is valid");
     run(&mut machine, 50);
     machine.set_mode(Mode::Detailed);
     run(&mut machine, 37);
@@ -57,7 +57,7 @@ fn run(machine: &mut Machine, micros: u64) {
 }
 
 #[test]
-fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
+fn a_timed_run_is_reproducible_and_its_breakdowns_sum_to_their_totals() {
     let one = point("server", &[], "8Mpps", 64);
     let other = point("server", &[], "8Mpps", 64);
     assert_eq!(one.summary.state_hash, other.summary.state_hash);
@@ -84,7 +84,7 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
         let parts: f64 = parts.iter().map(|part| level("top-down, level 3", part)).sum();
         assert!((parts - level("top-down, level 2", parent)).abs() < 1e-12, "{parent}");
     }
-    // Parts of the time have all the bytes, but those up to the gap behind the last.
+    // The parts over time have all bytes of the window, except those after the end of the last part.
     let parts = &one.summary.memory_over_time;
     assert_eq!(parts.len(), 32 * one.config.memory.dram.channels as usize);
     let (first, last) = (&parts[0], &parts[parts.len() - 1]);
@@ -97,10 +97,11 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
         let all: f64 = channels.map(|channel| figure(&one, "DRAM", &format!("{what}_gbps_{channel}"))).sum();
         assert!((of - all).abs() < 0.01 * all + 0.01, "{what}: {of} of {all} Gbps");
     }
-    // The stack is of the cycles: their number an instruction is the IPC's inverse, but for what is in flight at the ends.
+    // The CPI stack sums to the inverse of the IPC, except for instructions in flight at the edges of the
+    // window.
     let ipc = one.summary.instructions as f64 / (one.summary.simulated_seconds * 3e9);
     assert!((sum(&one, "CPI stack") * ipc - 1.0).abs() < 0.01, "{} at IPC {ipc}", sum(&one, "CPI stack"));
-    assert!((1.0..4.0).contains(&ipc), "IPC {ipc} of a core that is four wide");
+    assert!((1.0..4.0).contains(&ipc), "IPC {ipc} of a four-wide core");
     let stages = one.summary.latency_stages_ns.as_ref().expect("a forwarder's frames have stages");
     let (total, mean) = (
         stages.0.iter().map(|(_, stage)| stage.mean).sum::<f64>(),
@@ -110,22 +111,22 @@ fn a_run_comes_out_the_same_twice_with_shares_that_sum_to_one() {
 }
 
 #[test]
-fn a_second_hart_that_sleeps_is_idle_in_the_books_and_costs_no_packet_anything() {
+fn a_sleeping_second_hart_counts_as_idle_and_does_not_add_to_packet_cost() {
     let figures = |harts: &str| {
         let point = point("server", &[harts], "8Mpps", 64);
         ["busy_cycles", "busy_instructions", "busy_share"].map(|name| figure(&point, "packet cost", name))
     };
     let (one, two) = (figures("platform.harts=1"), figures("platform.harts=2"));
-    assert!((two[0] / one[0] - 1.0).abs() < 0.05, "cycles a packet: {one:?} and {two:?}");
+    assert!((two[0] / one[0] - 1.0).abs() < 0.05, "cycles per packet: {one:?} and {two:?}");
     assert!(
         (two[2] / (one[2] / 2.0) - 1.0).abs() < 0.05,
-        "half of the cycles are there twice: {one:?} and {two:?}"
+        "the busy share is half with twice the cycles: {one:?} and {two:?}"
     );
 }
 
 #[test]
-fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_small_one() {
-    // testpmd polls on hart 0; the kernel does what it has to on either.
+fn testpmd_throughput_depends_on_the_core_of_its_own_hart_only() {
+    // testpmd polls on hart 0; the kernel's work runs on either hart.
     let small =
         ["core.frequency=1GHz", "pipeline.kind=in-order", "pipeline.issue_width=1", "memory.l2.size=256KiB"];
     let forwarded = |small_harts: &[usize]| {
@@ -137,17 +138,17 @@ fn testpmd_forwards_as_much_beside_a_small_core_for_the_kernel_and_less_on_a_sma
     let (big, kernel_small, poller_small) = (forwarded(&[]), forwarded(&[1]), forwarded(&[0]));
     assert!(
         (kernel_small / big - 1.0).abs() < 0.02,
-        "{kernel_small} beside a small core, {big} beside a big one"
+        "{kernel_small} Mpps with a small second core, {big} with a big one"
     );
-    assert!(poller_small < big / 3.0, "{poller_small} on a small core, {big} on a big one");
+    assert!(poller_small < big / 3.0, "{poller_small} Mpps on a small core, {big} on a big one");
 }
 
 #[test]
-fn the_figures_of_each_core_add_up_to_those_of_all() {
+fn per_core_figures_sum_to_the_machines() {
     let point = point("server", &["platform.harts=2", "hart.1.core.frequency=1GHz"], "8Mpps", 64);
     let cores = &point.summary.cores;
     let of = |hart: usize, group: &str, name: &str| {
-        let group = cores[hart].figures.0.iter().find(|of| of.name == group).expect("the group is there");
+        let group = cores[hart].figures.0.iter().find(|of| of.name == group).expect("the group exists");
         group.figures.iter().find(|figure| figure.name == name).and_then(|figure| figure.value)
     };
     let all = |group: &str, name: &str| [0, 1].map(|hart| of(hart, group, name).unwrap_or_default());
@@ -162,32 +163,41 @@ fn the_figures_of_each_core_add_up_to_those_of_all() {
         [("packet cost", "cycles"), ("packet cost", "busy_cycles"), ("L1D", "misses_per_packet")]
     {
         let (sum, total) = (all(group, name).iter().sum::<f64>(), figure(&point, group, name));
-        assert!((sum / total - 1.0).abs() < 1e-9, "{group}.{name}: {sum} of cores, {total} of all");
+        assert!(
+            (sum / total - 1.0).abs() < 1e-9,
+            "{group}.{name}: {sum} over all cores, {total} for the machine"
+        );
     }
-    assert_eq!(of(0, "pace", "asleep_share"), Some(0.0), "testpmd polls without end");
+    assert_eq!(of(0, "pace", "asleep_share"), Some(0.0), "testpmd polls all the time");
     assert!(
         of(1, "pace", "asleep_share").is_some_and(|share| share > 0.9),
-        "the other hart has little to do"
+        "the other hart sleeps most of the time"
     );
     for group in &point.summary.ports[0].queues[0].figures {
         let of_port = point.summary.ports[0].groups.iter().flat_map(|group| &group.figures);
-        assert!(of_port.into_iter().any(|figure| figure == group), "{} is the one queue's", group.name);
+        assert!(
+            of_port.into_iter().any(|figure| figure == group),
+            "{} of the only queue equals the port's",
+            group.name
+        );
     }
 }
 
 #[test]
-fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() {
-    let (session, mut machine) = under_way(&["loadgen.traffic.rate=8Mpps"]);
+fn a_checkpoint_of_a_timed_machine_continues_exactly_or_cold_with_another_core() {
+    let (session, mut machine) = with_traffic(&["loadgen.traffic.rate=8Mpps"]);
     let (at, before) = (machine.now(), machine.state_hash());
     let file = machine.checkpoint("timed", "");
-    assert_eq!(machine.state_hash(), before, "saving disturbs nothing");
+    assert_eq!(machine.state_hash(), before, "saving does not change the state");
     let config = session.config().machine();
-    let mut restored = Machine::new(config.clone(), session.config().run.seed).expect("it was legal before");
+    let mut restored =
+        Machine::new(config.clone(), session.config().run.seed).expect("the configuration is valid");
     restored.restore(&file, "timed").expect("the same machine");
     assert_eq!(restored.section_hashes(), machine.section_hashes());
     assert_eq!(restored.state_hash(), before);
     assert_eq!(restored.mode(), Mode::Detailed);
-    // A run ends with the block that reaches its limit, so what follows is counted from the limits, not from there.
+    // A run ends with the block that reaches its limit, so later limits are relative to `at`, not to the end
+    // of a run.
     let until = |micros| Limits::until(at + Ps::from_us(micros));
     machine.run(&until(30));
     restored.run(&until(11));
@@ -195,24 +205,24 @@ fn a_checkpoint_taken_while_timed_goes_on_exactly_and_cold_under_another_core() 
     assert_eq!(
         restored.section_hashes(),
         machine.section_hashes(),
-        "it goes on as if nothing had been saved"
+        "the restored machine continues like the original"
     );
     assert_eq!(restored.state_hash(), machine.state_hash());
     restored.check_conservation();
 
     let mut config = config;
     config.pipeline.rob = 32;
-    let mut other = Machine::new(config, 1).expect("a legal machine");
+    let mut other = Machine::new(config, 1).expect("a valid machine");
     other.restore(&file, "timed").expect("the guest-visible part is the same");
-    assert_eq!(other.mode(), Mode::Functional, "the models of another core are left out");
+    assert_eq!(other.mode(), Mode::Functional, "the state of another core's timing models is discarded");
     other.set_mode(Mode::Detailed);
     run(&mut other, 30);
     other.check_conservation();
 }
 
 #[test]
-fn modes_can_change_at_any_moment_and_every_frame_stays_accounted_for() {
-    let (_, mut machine) = under_way(&["loadgen.traffic.rate=12Mpps", "platform.harts=1"]);
+fn changes_of_mode_at_any_time_lose_no_frame() {
+    let (_, mut machine) = with_traffic(&["loadgen.traffic.rate=12Mpps", "platform.harts=1"]);
     for (step, mode) in [Mode::Functional, Mode::Detailed, Mode::Warming, Mode::Detailed, Mode::Functional]
         .into_iter()
         .cycle()
@@ -225,12 +235,12 @@ fn modes_can_change_at_any_moment_and_every_frame_stays_accounted_for() {
     }
     machine.stop_traffic();
     run(&mut machine, 500);
-    assert_eq!(machine.frames_outstanding(), 0, "all are back");
+    assert_eq!(machine.frames_outstanding(), 0, "all frames have returned");
 }
 
 #[test]
-fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
-    // Buffers begin with a line, so a padded frame is as many whole lines.
+fn dma_byte_counts_are_exact() {
+    // Buffers are aligned to cache lines, so a padded frame occupies whole lines.
     for (size, full_lines) in
         [(64, false), (64, true), (128, false), (512, true), (1518, false), (1518, true)]
     {
@@ -238,14 +248,15 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
         let session = session("server", &["dpdk.txrst=16", &padding]);
         let rate = "3Mpps".parse().expect("a rate");
         let before = session.machine().expect("a machine");
-        let point = quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("it runs");
+        let point =
+            quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("testpmd runs");
         let moved = |kind| {
             let bytes = |machine: &Machine| {
                 machine.attachment_of(machine.function_behind(0)).stats(kind).payload_bytes
             };
             bytes(&point.machine) - bytes(&before)
         };
-        // Traffic began after the checkpoint, and everything has come back.
+        // Traffic started after the checkpoint, and all frames have returned.
         let frames = point.machine.ports()[0].loadgen.stats().sent - before.ports()[0].loadgen.stats().sent;
         assert_eq!(point.machine.frames_outstanding(), 0);
         let data = size - 4;
@@ -256,9 +267,9 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
             "{size} B, without the FCS"
         );
         assert_eq!(moved(DmaKind::RxDescriptorWriteback), 16 * frames, "{size} B");
-        // The chip holds descriptors that it has fetched ahead, and wrote back one transmit descriptor in 16.
+        // The NIC prefetches receive descriptors, and writes back one of 16 transmit descriptors.
         let ahead = moved(DmaKind::RxDescriptorFetch).abs_diff(16 * frames) / 16;
-        assert!(ahead <= 256, "{size} B: {ahead} descriptors more or fewer than the chip holds");
+        assert!(ahead <= 256, "{size} B: {ahead} descriptors more or fewer than frames");
         assert_eq!(moved(DmaKind::TxDescriptorFetch), 16 * frames, "{size} B");
         let back = moved(DmaKind::TxDescriptorWriteback);
         assert!(back.abs_diff(frames) <= 16, "{size} B: {back} bytes for {frames} frames");
@@ -266,32 +277,32 @@ fn dma_moves_each_frame_and_its_descriptors_to_the_byte() {
 }
 
 #[test]
-fn direct_cache_access_takes_the_packets_misses_away() {
+fn direct_cache_access_avoids_packet_header_misses() {
     let on = point("server", &[], "6Mpps", 64);
     let off = point("server", &["memory.dca.policy.enabled=false"], "6Mpps", 64);
     let misses = |point: &Point| figure(point, "LLC", "header_misses_per_packet");
-    assert!(misses(&on) < 0.01, "{} misses of packets with it", misses(&on));
-    assert!(misses(&off) > 0.95, "{} without it", misses(&off));
+    assert!(misses(&on) < 0.01, "{} header misses per packet with DCA", misses(&on));
+    assert!(misses(&off) > 0.95, "{} header misses per packet without DCA", misses(&off));
     let cycles = |point: &Point| figure(point, "packet cost", "busy_cycles");
-    assert!(cycles(&off) > 1.1 * cycles(&on), "{} and {} cycles a packet", cycles(&off), cycles(&on));
+    assert!(cycles(&off) > 1.1 * cycles(&on), "{} and {} cycles per packet", cycles(&off), cycles(&on));
     let network = |point: &Point| figure(point, "access time", "network_load_cycles");
     assert!(network(&off) > 1.5 * network(&on), "{} and {} cycles", network(&off), network(&on));
 }
 
 #[test]
-fn a_schedule_switches_direct_cache_access_in_the_midst_of_a_measurement() {
+fn a_schedule_switches_direct_cache_access_during_a_measurement() {
     let schedule =
         "memory.dca.schedule=[{after=\"100us\",policy={enabled=false}},{after=\"200us\",policy={}}]";
     let point = point("server", &[schedule], "6Mpps", 64);
-    // Off for a third of the 300 us.
+    // DCA is off for a third of the 300 µs.
     let misses = figure(&point, "LLC", "header_misses_per_packet");
-    assert!((0.25..0.42).contains(&misses), "{misses} misses a packet");
+    assert!((0.25..0.42).contains(&misses), "{misses} misses per packet");
     let wrong = resolve("server", &["memory.dca.schedule=[{after=\"200s\",policy={}}]".to_owned()]);
     assert!(wrong.unwrap_err().to_string().contains("schedule[0].after: is 200s"));
 }
 
 #[test]
-fn frequency_window_and_kind_of_core_bound_what_is_forwarded() {
+fn throughput_depends_on_core_frequency_rob_size_and_kind() {
     let forwarded = |set: &[&str]| point("server", set, "100%", 64).summary.delivered_mpps;
     let base = forwarded(&[]);
     let slow = forwarded(&["core.frequency=1GHz"]);
@@ -299,5 +310,5 @@ fn frequency_window_and_kind_of_core_bound_what_is_forwarded() {
     let narrow = forwarded(&["pipeline.rob=16"]);
     assert!(narrow < 0.9 * base, "{narrow} of {base} Mpps with a ROB of 16");
     let in_order = forwarded(&["pipeline.kind=in-order"]);
-    assert!(in_order < 0.7 * base, "{in_order} of {base} Mpps in order");
+    assert!(in_order < 0.7 * base, "{in_order} of {base} Mpps with an in-order core");
 }

@@ -1,8 +1,8 @@
-//! The generator's requests and several ports, judged by the guest's own counters and by tshark.
+//! The load generator's requests, and traffic between ports, checked with the guest's counters and tshark.
 
 use std::path::Path;
 
-use doorbell_acceptance::net_guest::{boot, go_on, number, run, run_for, run_to_pause};
+use doorbell_acceptance::net_guest::{boot, number, resume, run, run_for, run_to_pause};
 use doorbell_acceptance::{quiet, scratch, session, tshark};
 use doorbell_bench::run_point;
 use doorbell_loadgen::{Kind, LoadGenStats, MemcachedConfig, Rate, Returned, TrafficConfig};
@@ -24,15 +24,15 @@ fn requests(kind: Kind, frames: u64) -> TrafficConfig {
 fn finish_captures(machine: &mut Machine) {
     for port in machine.ports_mut() {
         if let Some(capture) = port.capture.take() {
-            capture.finish().expect("the capture is whole");
+            capture.finish().expect("the capture can be finished");
         }
     }
 }
 
-/// Sends the traffic at port 0 and waits until it is over and answered.
+/// Sends traffic on port 0 and waits until all of it is sent and answered.
 fn send(machine: &mut Machine, traffic: &TrafficConfig) -> LoadGenStats {
     let before = machine.ports()[0].loadgen.stats().clone();
-    machine.start_traffic_at(0, traffic).expect("the traffic is right");
+    machine.start_traffic_at(0, traffic).expect("the traffic is valid");
     for _ in 0..1_000 {
         run_for(machine, Ps::from_ms(1));
         let generator = &machine.ports()[0].loadgen;
@@ -44,7 +44,7 @@ fn send(machine: &mut Machine, traffic: &TrafficConfig) -> LoadGenStats {
 }
 
 #[test]
-fn the_kernel_answers_every_ping_and_counts_them_alike() {
+fn the_kernel_answers_and_counts_every_ping() {
     let folder = scratch();
     let pcap = folder.path().join("wire.pcap");
     let script = "pause ready\ncounters\n";
@@ -55,7 +55,7 @@ fn the_kernel_answers_every_ping_and_counts_them_alike() {
             send(&mut machine, &TrafficConfig { frame_size: Bytes(size), ..requests(Kind::Ping, 200) });
         assert_eq!((stats.sent, stats.returned, stats.arp_replies), (200, 200, 1), "{size}: {stats:?}");
     }
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for key in ["Icmp:InEchos", "Icmp:OutEchoReps"] {
         assert_eq!(number(&console, key), 600, "{key}");
@@ -68,7 +68,7 @@ fn the_kernel_answers_every_ping_and_counts_them_alike() {
 }
 
 #[test]
-fn memcached_stores_what_it_is_sent_and_every_get_finds_it() {
+fn memcached_answers_every_set_and_every_get_with_the_right_value() {
     let folder = scratch();
     let pcap = folder.path().join("wire.pcap");
     let script = ". /scripts/memcached &\nwait_until busybox nc 127.0.0.1 11211 -e true\npause started\n\
@@ -84,12 +84,12 @@ fn memcached_stores_what_it_is_sent_and_every_get_finds_it() {
         ..requests(kind, frames)
     };
     let before = send(&mut machine, &traffic(Kind::MemcachedGet, 20));
-    assert_eq!((before.corrupt_length, before.returned), (20, 0), "a miss is no answer: {before:?}");
+    assert_eq!((before.corrupt_length, before.returned), (20, 0), "a miss is not a valid reply: {before:?}");
     let sets = send(&mut machine, &traffic(Kind::MemcachedSet, 300));
     assert_eq!((sets.sent, sets.returned), (300, 300), "{sets:?}");
     let gets = send(&mut machine, &traffic(Kind::MemcachedGet, 1_000));
     assert_eq!((gets.sent, gets.returned, gets.foreign), (1_000, 1_000, 0), "{gets:?}");
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     for (key, value) in
         [("cmd_set", 300), ("cmd_get", 1_020), ("get_hits", 1_000), ("get_misses", 20), ("curr_items", 300)]
@@ -101,14 +101,14 @@ fn memcached_stores_what_it_is_sent_and_every_get_finds_it() {
     assert_eq!(tshark::count(&pcap, "_ws.malformed || udp.checksum.status == 0"), 0);
 }
 
-/// What left at each port, and how much of it arrived at the other.
+/// Frames sent on each port, counted as arrived elsewhere, and counted by the other port's generator.
 fn crossed(machine: &Machine) -> [(u64, u64, u64); 2] {
     let stats = |port: usize| machine.ports()[port].loadgen.stats();
     [0, 1].map(|port| (stats(port).sent, stats(port).elsewhere, stats(1 - port).of_others))
 }
 
 #[test]
-fn testpmd_forwards_from_port_to_port_and_each_frame_is_accounted_for_where_it_was_sent() {
+fn frames_forwarded_to_another_port_are_counted_at_the_port_that_sent_them() {
     let guest = ["platform.nics=2", "testpmd.mode=io", "testpmd.topology=paired"];
     let session = session(&guest, &["run.warmup=1ms", "run.duration=4ms"]);
     for (rate, lossless) in [("1Mpps", true), ("20Mpps", false)] {
@@ -124,21 +124,21 @@ fn testpmd_forwards_from_port_to_port_and_each_frame_is_accounted_for_where_it_w
             assert_eq!(
                 (elsewhere, point.machine.nic(1 - port).stats().tx_sent),
                 (there, there),
-                "port {port}: all of it, and only that"
+                "port {port}: frames that the other NIC sent"
             );
-            assert_eq!(own.loadgen.stats().returned, elsewhere, "every one unharmed, in no other kind");
+            assert_eq!(own.loadgen.stats().returned, elsewhere, "all frames are intact");
             assert_eq!(own.loadgen.stats().received, nic.stats().tx_sent);
             assert_eq!(nic.stats().rx_arrived, sent);
             assert!(!lossless || sent == there, "{sent} sent at port {port}, {there} arrived at the other");
         }
-        // The way there and back is as long as one through a single port: both links, and the machine between them.
+        // The path crosses two links and the machine, like a round trip over one port.
         let latency = summary.latency_ns.unwrap();
         assert!(latency.min > 2_500.0, "{latency:?}");
         assert!(!lossless || latency.max < 20_000.0, "{latency:?}");
     }
 }
 
-/// From these pcaps: each routed frame as it went in and as it came out.
+/// Compares the frames to `target` in the captures before and after routing.
 fn check_route(into: &Path, out: &Path, target: &str, frames: usize, nic_out: &str, station: &str) {
     let fields =
         ["data.data", "ip.ttl", "eth.dst", "eth.src", "ip.checksum.status", "udp.checksum.status", "ip.src"];
@@ -146,16 +146,16 @@ fn check_route(into: &Path, out: &Path, target: &str, frames: usize, nic_out: &s
     let (before, after) = (tshark::fields(into, &filter, &fields), tshark::fields(out, &filter, &fields));
     assert_eq!((before.len(), after.len()), (frames, frames), "to {target}");
     for (before, after) in before.iter().zip(&after) {
-        assert_eq!((&before[0], &before[6]), (&after[0], &after[6]), "payload and sender stay, in order");
+        assert_eq!((&before[0], &before[6]), (&after[0], &after[6]), "payload, sender and order are kept");
         assert_eq!((before[1].as_str(), after[1].as_str()), ("64", "63"));
         assert_eq!((after[2].as_str(), after[3].as_str()), (station, nic_out));
-        assert_eq!((after[4].as_str(), after[5].as_str()), ("1", "1"), "checksums");
+        assert_eq!((after[4].as_str(), after[5].as_str()), ("1", "1"), "the checksums are correct");
     }
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn the_kernel_routes_between_two_ports_both_ways() {
+fn the_kernel_routes_between_two_ports_in_both_directions() {
     let folder = scratch();
     let pcaps = [folder.path().join("0.pcap"), folder.path().join("1.pcap")];
     let words = "doorbell.forward=1 doorbell.app=ours";
@@ -179,11 +179,11 @@ fn the_kernel_routes_between_two_ports_both_ways() {
     for port in machine.ports() {
         let stats = port.loadgen.stats();
         assert_eq!((stats.returned, stats.corrupt, stats.foreign), (500, 0, 0), "{stats:?}");
-        assert_eq!(stats.arp_answered, 1, "the kernel asked for the next hop once");
+        assert_eq!(stats.arp_answered, 1, "the kernel resolves the next hop once");
         let latency = port.loadgen.summary(machine.now()).unwrap().latency_ns.unwrap();
         assert!(latency.frames == 500 && latency.min > 3_000.0 && latency.max < 1e6, "{latency:?}");
     }
-    go_on(&mut machine);
+    resume(&mut machine);
     let console = run(&mut machine);
     assert_eq!(number(&console, "Ip:ForwDatagrams"), 1_000, "{console}");
     finish_captures(&mut machine);

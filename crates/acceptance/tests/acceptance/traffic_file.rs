@@ -1,4 +1,4 @@
-//! Traffic of several streams: the worked example of `docs/traffic.md`, word for word.
+//! Traffic with several streams: runs the examples of `docs/traffic.md` verbatim.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn page() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/traffic.md")).unwrap()
 }
 
-/// The first fenced block of a language.
+/// First fenced code block of a language.
 fn block(language: &str) -> String {
     let page = page();
     let rest = page.split_once(&format!("```{language}\n")).expect("the page has such a block").1;
@@ -22,7 +22,7 @@ fn stream<'a>(point: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn the_worked_example_does_what_its_page_says() {
+fn the_example_of_the_page_on_traffic_works() {
     let folder = scratch();
     fs::create_dir(folder.path().join("examples")).unwrap();
     fs::write(folder.path().join("examples/mix.toml"), block("toml")).unwrap();
@@ -37,8 +37,8 @@ fn the_worked_example_does_what_its_page_says() {
         };
         let mut args = vec!["--cache".to_owned(), cache.clone()];
         args.extend(words.split(' ').map(here));
-        let ended = doorbell(&args.iter().map(String::as_str).collect::<Vec<_>>());
-        let shown = ended.success();
+        let output = doorbell(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        let shown = output.success();
         assert!(shown.contains("voice ") && shown.contains("backup "), "{shown}");
     }
     let summary = |name: &str| -> Value {
@@ -46,10 +46,10 @@ fn the_worked_example_does_what_its_page_says() {
             .unwrap()
     };
     let mix = summary("results/mix");
-    // A poisson process of 2000 frames on average; the standard deviation is 45.
+    // A Poisson process with a mean of 2000 frames and a standard deviation of 45.
     let voice = stream(&mix, "voice")["frames_offered"].as_f64().unwrap();
     assert!((voice - 2_000.0).abs() < 200.0, "{voice}");
-    // 5 % of 100 Gbps, as the ramp is over with the warm-up.
+    // 5 % of 100 Gbps, as the ramp ends with the warm-up.
     let backup = stream(&mix, "backup")["offered"]["gbps_l1"].as_f64().unwrap();
     assert!((backup - 5.0).abs() < 0.1, "{backup}");
     for name in ["voice", "web", "backup"] {
@@ -62,7 +62,7 @@ fn the_worked_example_does_what_its_page_says() {
         mix["streams"].as_array().unwrap().iter().map(|s| s["frames_offered"].as_u64().unwrap()).sum();
     assert_eq!(Some(sum), mix["frames_offered"].as_u64());
 
-    // The tables have the same frames, stream by stream and flow by flow.
+    // The tables have the same frame counts per stream and per flow.
     let table = |name: &str| -> Vec<Vec<String>> {
         let text = fs::read_to_string(folder.path().join("results/mix").join(name)).unwrap();
         text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -93,7 +93,7 @@ fn the_worked_example_does_what_its_page_says() {
     assert!(points[1]["offered_mpps"].as_f64().unwrap() > 3.0 * points[0]["offered_mpps"].as_f64().unwrap());
 }
 
-/// UDP packets, each with another first byte, and one of TCP, a microsecond apart.
+/// Writes a capture of 39 UDP packets with different payloads and one TCP packet, a microsecond apart.
 fn write_capture(path: &Path) {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4du32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -136,7 +136,7 @@ fn write_capture(path: &Path) {
 }
 
 #[test]
-fn the_example_of_a_capture_is_sent_as_its_page_says_and_comes_back() {
+fn the_capture_replay_example_of_the_page_works() {
     let folder = scratch();
     write_capture(&folder.path().join("web.pcap.zst"));
     let text = block("toml replay")
@@ -144,7 +144,7 @@ fn the_example_of_a_capture_is_sent_as_its_page_says_and_comes_back() {
     std::fs::write(folder.path().join("replay.toml"), text).unwrap();
     let (file, out) = (folder.path().join("replay.toml"), folder.path().join("out"));
     let cache = places().cache.display().to_string();
-    // The first packet leaves when the measurement has begun.
+    // The first packet is sent after the start of the measurement.
     let options = ["--preset", "fast", "--warmup", "0ns", "--duration", "100us", "--pcap", "--json", "-q"];
     let after = ["--set", "loadgen.traffic.start_after=1us"];
     let mut args = vec!["--cache", &cache, "run", "testpmd", "--traffic", file.to_str().unwrap()];
@@ -155,7 +155,7 @@ fn the_example_of_a_capture_is_sent_as_its_page_says_and_comes_back() {
     assert_eq!((&recorded["frames_offered"], &recorded["frames_delivered"]), (&117.into(), &117.into()));
     assert_eq!(recorded["latency_ns"]["frames"], 117);
     assert_eq!((&recorded["replay"]["packets"], &recorded["replay"]["filtered"]), (&39.into(), &1.into()));
-    // What left the generator first: its stations, and the sender in its new network.
+    // The first frame has the generator's MAC address and the sender's rewritten network address.
     let wire = std::fs::read(out.join("wire.pcap")).unwrap();
     let first = &wire[24 + 16..];
     assert_eq!((first[6], &first[26..34]), (2, [198, 18, 2, 0, 10, 0, 0, 2].as_slice()));

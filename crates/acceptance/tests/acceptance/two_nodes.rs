@@ -1,5 +1,5 @@
-//! Two nodes on one cable: what one sends the other gets, byte for byte, also when frames are lost on the way; the course
-//! of things does not depend on where a run is stopped; and iperf3 measures between them. Needs tshark.
+//! Two nodes on one cable: a file arrives intact, also over a lossy link, a run does not depend on where it
+//! is stopped, and iperf3's results match the traffic on the cable. Needs tshark.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ use doorbell_wire::PcapFile;
 use doorbell_wire::pcap::WHOLE_FRAMES;
 use serde_json::Value;
 
-/// Of simulated time, nearly all of it idle.
+/// Limit of simulated time; most of it is idle.
 const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-/// What is sent, in bytes: not a multiple of a segment or a page.
+/// Size of the file in bytes, not a multiple of a segment or a page.
 const FILE_BYTES: u64 = 4_000_001;
 
-/// Node 0 makes a file of random bytes and serves it. `busybox httpd` takes its own copy of the standard streams.
+/// Script of node 0: creates a file of random bytes and serves it by HTTP.
 const SERVER: &str = "\
 head -c 4000001 /dev/urandom > /srv/file
 echo \"sent $(sha256sum < /srv/file)\"
@@ -31,7 +31,7 @@ ethtool -k eth0 | grep -E '^(tcp-segmentation-offload|tx-checksumming|rx-checksu
 busybox httpd -f -p 80 -h /srv
 ";
 
-/// Node 1 fetches it when it is told to.
+/// Script of node 1: fetches the file after a line of console input.
 const CLIENT: &str = "\
 ethtool -K eth0 rx on
 echo 'client: waiting'
@@ -46,7 +46,7 @@ fn guest(script: &str, address: &str) -> Guest {
     let mut guest = read_guest(&image, words).expect("an image can be read");
     let content = script.as_bytes().to_vec();
     let ours = GuestFile { path: "scripts/ours".into(), executable: false, content };
-    guest.initramfs.extend(overlay(&[ours]).expect("a script can be laid over an image"));
+    guest.initramfs.extend(overlay(&[ours]).expect("a script can be added to an image"));
     guest
 }
 
@@ -56,14 +56,15 @@ fn built(overrides: &[&str]) -> Network {
 
 fn built_from(preset: &str, overrides: &[&str]) -> Network {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-    let config = resolve(preset, &overrides).expect("the check's configuration is right");
-    let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable joins them");
+    let config = resolve(preset, &overrides).expect("the check's configuration is valid");
+    let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable connects the nodes");
     Network::new(cable, config.run.seed).expect("two nodes can be built")
 }
 
 const GUESTS: [&str; 2] = ["server", "client"];
 
-/// Both nodes ready, booted once for all checks, and what the server's console had shown by then.
+/// Checkpoint of both nodes when ready, booted once for all checks, and the server's console output until
+/// then.
 fn ready() -> &'static (NetworkCheckpoint, String) {
     static READY: OnceLock<(NetworkCheckpoint, String)> = OnceLock::new();
     READY.get_or_init(|| {
@@ -74,7 +75,7 @@ fn ready() -> &'static (NetworkCheckpoint, String) {
     })
 }
 
-/// Both nodes taken up where they were ready, under these overrides, which no guest can see.
+/// Both nodes restored from a checkpoint, with overrides that are invisible to the guests.
 fn restored(overrides: &[&str], checkpoint: &NetworkCheckpoint) -> Network {
     let mut pair = built(overrides);
     pair.restore(checkpoint, &GUESTS).expect("the checkpoint fits");
@@ -86,7 +87,8 @@ fn consoles(pair: &Network) -> String {
     format!("server:\n{server}\nclient:\n{client}")
 }
 
-/// Runs until both nodes are ready, the server's listening included: it comes right after its last line.
+/// Runs until both nodes are ready, and long enough for the server to listen, which it does right after its
+/// last line.
 fn make_ready(pair: &mut Network) {
     pair.node_mut(0).console.watch(Some("rx-checksumming"));
     pair.node_mut(1).console.watch(Some("client: waiting"));
@@ -108,7 +110,7 @@ fn client_off() -> NetworkOutcome {
     NetworkOutcome::Nodes(vec![(1, Outcome::PowerOff { code: 0 })])
 }
 
-/// Lets the client fetch the file, to its power-off.
+/// Lets the client fetch the file, and runs until it powers off.
 fn fetch(pair: &mut Network) {
     pair.node_mut(1).type_input(b"go\n");
     let outcome = pair.run(&Limits::until(PATIENCE));
@@ -116,12 +118,12 @@ fn fetch(pair: &mut Network) {
     pair.check_conservation();
 }
 
-/// Frames that came to an end of the cable, switched off or not.
+/// Frames that reached either end of the cable, including those at a powered-off node.
 fn arrived(pair: &Network) -> u64 {
     pair.wires().iter().map(|wire| wire.stats().delivered + wire.stats().unreceived).sum()
 }
 
-/// The hash that a console shows behind this word.
+/// The hash after this word in a console's output.
 fn hash<'a>(console: &'a str, word: &str) -> &'a str {
     let at = console.find(&format!("\n{word} ")).unwrap_or_else(|| panic!("no \"{word}\":\n{console}"));
     let hash = &console[at + word.len() + 2..][..64];
@@ -129,8 +131,8 @@ fn hash<'a>(console: &'a str, word: &str) -> &'a str {
     hash
 }
 
-/// Boots, transfers, compares both ends, and checks all that crossed the cable. Returns the nodes and how many TCP
-/// segments tshark saw sent again.
+/// Transfers the file, compares both ends, and checks a capture of the cable. Returns the nodes and the
+/// number of TCP retransmissions that tshark counts.
 fn transfer(overrides: &[&str]) -> (Network, u64) {
     let folder = scratch();
     let pcap = folder.path().join("wire.pcap");
@@ -146,21 +148,22 @@ fn transfer(overrides: &[&str]) -> (Network, u64) {
         assert!(server.contains(on), "{server}");
     }
     let nic = pair.node(0).nic(0).stats();
-    // A file of so many bytes has so many segments; most of them the NIC has cut.
+    // At least half of the file's segments were created by the NIC's segmentation offload.
     assert!(nic.tx_segments > FILE_BYTES / 1460 / 2, "{nic:?}");
-    // What the client acknowledged is the file and the server's head, each byte once.
-    let carried = &pair.carried(0).expect("they are followed")[0];
+    // The client acknowledged the file and the HTTP header, each byte once.
+    let carried = &pair.carried(0).expect("flows are tracked")[0];
     assert!((FILE_BYTES..FILE_BYTES + 2_000).contains(&carried.tcp_acknowledged), "{carried:?}");
-    // The connection's end counts as one.
+    // The FIN is acknowledged like one byte.
     assert!(carried.tcp_payload + 1 >= carried.tcp_acknowledged, "{carried:?}");
-    let captured = pair.finish_captures().expect("the capture is whole")[0].1;
+    let captured = pair.finish_captures().expect("the capture can be finished")[0].1;
     let delivered = arrived(&pair) - before;
     assert!((delivered..=delivered + 2).contains(&captured), "{captured} captured, {delivered} delivered");
-    (pair, look_with_tshark(&pcap, captured))
+    (pair, check_with_tshark(&pcap, captured))
 }
 
-/// Every checksum is right as tshark computes it, times never go back, and so many segments were sent again.
-fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
+/// Checks with tshark that all checksums are correct and times do not decrease; returns the number of
+/// retransmissions.
+fn check_with_tshark(pcap: &Path, captured: u64) -> u64 {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(pcap).args(["-n", "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]);
     command.args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
@@ -177,49 +180,49 @@ fn look_with_tshark(pcap: &Path, captured: u64) -> u64 {
     let output = command.output().expect("this check needs tshark (package tshark)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("tshark writes text");
-    let (mut frames, mut tcp, mut again) = (0, 0, 0);
+    let (mut frames, mut tcp, mut retransmitted) = (0, 0, 0);
     for line in text.lines() {
         let fields: Vec<&str> = line.split(',').collect();
         let [delta, length, ip_sum, tcp_sum, retransmission, malformed] = fields[..] else {
-            panic!("frame {frames}: not as many fields as asked for: {line}");
+            panic!("frame {frames}: wrong number of fields: {line}");
         };
         frames += 1;
-        assert!(!delta.starts_with('-'), "frame {frames} goes back in time: {line}");
+        assert!(!delta.starts_with('-'), "frame {frames} is older than the one before it: {line}");
         assert!((60..=1514).contains(&length.parse::<u32>().expect("a number")), "frame {frames}: {line}");
         for sum in [ip_sum, tcp_sum] {
             assert!(sum.is_empty() || sum == "1", "frame {frames} has a wrong checksum: {line}");
         }
         assert!(malformed.is_empty(), "frame {frames} is malformed: {line}");
         tcp += u64::from(tcp_sum == "1");
-        again += u64::from(!retransmission.is_empty());
+        retransmitted += u64::from(!retransmission.is_empty());
     }
     assert_eq!(frames, captured);
     assert!(tcp > FILE_BYTES / 1460, "{tcp} TCP segments");
-    again
+    retransmitted
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_file_goes_from_node_to_node_through_segmentation_and_checksum_offload_unharmed() {
-    let (pair, again) = transfer(&[]);
-    assert_eq!(again, 0, "nothing is lost on this cable");
+fn a_file_is_transferred_intact_with_segmentation_and_checksum_offload() {
+    let (pair, retransmitted) = transfer(&[]);
+    assert_eq!(retransmitted, 0, "this cable loses no frames");
     let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
     assert_eq!(lost, 0);
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_file_arrives_unharmed_although_frames_are_lost_on_the_way() {
-    let (pair, again) = transfer(&["link.frame_loss=0.01"]);
+fn a_file_is_transferred_intact_over_a_lossy_link() {
+    let (pair, retransmitted) = transfer(&["link.frame_loss=0.01"]);
     let lost: u64 = pair.nodes().map(|node| node.ports()[0].link_out.stats().lost).sum();
-    assert!(lost > 10 && again > 10, "{lost} lost, {again} sent again");
+    assert!(lost > 10 && retransmitted > 10, "{lost} lost, {retransmitted} retransmitted");
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
+fn a_run_does_not_depend_on_stops_and_checkpoints() {
     let (checkpoint, _) = ready();
-    // Frames are lost, so that retransmissions and their timers are on their way too.
+    // With a lossy link, retransmissions and their timers are part of the saved state.
     let overrides = &["link.frame_loss=0.01", "link.latency=3us"];
     let later = |pair: &mut Network| {
         let off_at = pair.node(1).now();
@@ -236,10 +239,10 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
     let middle = first.now() + Ps(7_300_000_001);
     assert_eq!(first.run(&Limits::until(middle)), NetworkOutcome::Time);
     let frames = arrived(&first);
-    assert!(frames > 100, "in the middle of the transfer: {frames}");
+    assert!(frames > 100, "the stop must be during the transfer, not after {frames} frames");
     let saved = NetworkCheckpoint::from_bytes(first.checkpoint(&GUESTS, "middle").bytes().to_vec());
     drop(first);
-    let mut second = restored(overrides, &saved.expect("it is whole"));
+    let mut second = restored(overrides, &saved.expect("the checkpoint is complete"));
     let mut outcome = NetworkOutcome::Time;
     while outcome == NetworkOutcome::Time {
         let slice = second.now() + Ps(1_777_777_777);
@@ -251,14 +254,14 @@ fn it_does_not_matter_where_a_run_is_stopped_saved_and_gone_on_with() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_had_been_none() {
+fn a_network_of_a_timed_and_a_functional_node_continues_exactly_from_a_checkpoint() {
     let (checkpoint, _) = ready();
     let mut pair = built_from("server", &[]);
-    pair.restore(checkpoint, &GUESTS).expect("any microarchitecture takes it up");
+    pair.restore(checkpoint, &GUESTS).expect("any microarchitecture can restore it");
     assert_eq!([0, 1].map(|node| pair.node(node).timing().is_some()), [true, false]);
     pair.node_mut(1).type_input(b"go\n");
     pair.follow_flows(0);
-    while pair.carried(0).expect("they are followed")[0].tcp_payload < 500_000 {
+    while pair.carried(0).expect("flows are tracked")[0].tcp_payload < 500_000 {
         let next = pair.now() + Ps::from_us(100);
         assert_eq!(pair.run(&Limits::until(next)), NetworkOutcome::Time, "{}", consoles(&pair));
     }
@@ -269,10 +272,10 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
     }
     let saved = pair.checkpoint(&GUESTS, "timed");
     let mut second = built_from("server", &[]);
-    second.restore(&saved, &GUESTS).expect("the same microarchitecture takes it up");
+    second.restore(&saved, &GUESTS).expect("the same microarchitecture can restore it");
     assert_eq!(second.node(0).mode(), Mode::Detailed);
     let end = pair.now() + Ps::from_us(700);
-    // In one piece, and in several that fall anywhere into the windows.
+    // Run one network in one piece, and the other in slices that end within look-ahead windows.
     assert_eq!(pair.run(&Limits::until(end)), NetworkOutcome::Time);
     while second.now() < end {
         let slice = (second.now() + Ps(177_777_777)).min(end);
@@ -281,19 +284,20 @@ fn a_timed_node_beside_a_functional_one_goes_on_from_a_checkpoint_as_if_there_ha
     assert_eq!(second.state_hash(), pair.state_hash());
     assert_eq!(second.instructions(), pair.instructions());
     pair.check_conservation();
-    // Another microarchitecture takes up what the guest can see, under other windows too, and begins cold.
+    // Another microarchitecture, also with another look-ahead window, restores the guest-visible state and
+    // starts cold.
     let mut other = built_from("server", &["pipeline.rob=64", "pipeline.iq=40"]);
-    other.restore(&saved, &GUESTS).expect("another microarchitecture takes it up");
+    other.restore(&saved, &GUESTS).expect("another microarchitecture can restore it");
     assert_eq!(other.node(0).mode(), Mode::Functional);
     let mut longer = built(&["link.latency=2us"]);
-    longer.restore(&saved, &GUESTS).expect("both nodes had come equally far");
+    longer.restore(&saved, &GUESTS).expect("both nodes were saved at the same time");
     let end = longer.now() + Ps::from_us(100);
     assert_eq!(longer.run(&Limits::until(end)), NetworkOutcome::Time);
 }
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn a_damaged_checkpoint_of_two_nodes_is_refused() {
+fn a_damaged_or_incompatible_checkpoint_of_two_nodes_is_rejected() {
     let (checkpoint, _) = ready();
     let whole = checkpoint.bytes();
     for wrong in [&whole[..10], &whole[..whole.len() - 1], b"something else"] {
@@ -306,7 +310,7 @@ fn a_damaged_checkpoint_of_two_nodes_is_refused() {
     assert!(other.unwrap_err().to_string().contains("another machine"));
 }
 
-/// A run of iperf3; its summary, which is also in the folder.
+/// Runs `iperf` into a folder; returns its summary.
 fn iperf(folder: &Path, options: &[&str]) -> Value {
     let common = ["run", "iperf", "--out", folder.to_str().expect("a path in UTF-8"), "--json", "-q"];
     let printed = doorbell(&[&common[..], options].concat()).success();
@@ -315,16 +319,16 @@ fn iperf(folder: &Path, options: &[&str]) -> Value {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn iperf3_finds_what_crosses_the_cable() {
+fn iperf3_reports_the_traffic_on_the_cable() {
     let folder = scratch();
-    // Slow cores: the shortest test that iperf3 knows, a second, is soon simulated.
+    // Slow cores, so that iperf3's shortest test of one second is simulated quickly.
     let slow = ["core.frequency=300MHz", "drive.frequency=300MHz", "drive.ipc=1", "iperf.seconds=1"];
     let options = slow.iter().flat_map(|set| ["--set", set]);
     let found = iperf(folder.path(), &["--preset", "fast"].into_iter().chain(options).collect::<Vec<_>>());
     let (goodput, seconds) = (number(&found, "/goodput_gbps"), number(&found, "/seconds"));
     assert!((0.9..1.2).contains(&seconds) && (0.02..10.0).contains(&goodput), "{found}");
     assert!((goodput - number(&found, "/bytes_received") * 8e-9 / seconds).abs() < 1e-6, "{found}");
-    // What iperf3 says it sent went over the cable, and acknowledgements came back.
+    // The cable carried the bytes that iperf3 reports, and acknowledgements returned.
     assert!(number(&found, "/wire_to_server/bytes") > number(&found, "/bytes_received"));
     assert!(
         number(&found, "/wire_to_server/bytes") < 1.1 * number(&found, "/bytes_sent") + 100_000.0,
@@ -335,19 +339,19 @@ fn iperf3_finds_what_crosses_the_cable() {
 }
 
 #[test]
-fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
+fn a_transfer_with_a_timed_server_is_reproducible_also_when_profiled_and_recorded() {
     let folder = scratch();
     let short = ["--preset", "server", "--warmup", "2ms", "--duration", "1ms", "--set", "run.settle=300us"];
     let one = folder.path().join("one");
     let first = iperf(&one, &short);
-    // Give or take the block that the core is executing.
+    // The window is exact except for the block that the core executes at its end.
     let seconds = number(&first, "/seconds");
     assert!((seconds - 1e-3).abs() < 1e-7, "{seconds}");
     let (goodput, received) = (number(&first, "/goodput_gbps"), number(&first, "/bytes_received"));
     assert!((1.0..20.0).contains(&goodput) && (goodput - received * 8e-9 / seconds).abs() < 1e-6, "{first}");
-    // The link carries at least what arrived, with headers.
+    // The link carries at least the received bytes, with headers.
     assert!(number(&first, "/offered_gbps") > goodput * 0.8, "{first}");
-    // The server's core is timed: it works, and has misses and waits.
+    // The server's core is timed: IPC and top-down slots are plausible.
     let (ipc, instructions) = (number(&first, "/ipc"), number(&first, "/instructions"));
     assert!((0.05..4.0).contains(&ipc) && (ipc - instructions / 3e6).abs() < 1e-3, "{first}");
     let top = first.pointer("/timing/top-down").and_then(Value::as_object).expect("the top-down split");
@@ -360,7 +364,7 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     let stats = fs::read_to_string(one.join("stats.json")).expect("stats.json was written");
     assert!(stats.contains("node0.hart0.core.") && !stats.contains("node1.hart0.core."));
     assert!(doorbell(&["report", one.to_str().unwrap()]).success().contains("goodput"));
-    // Idle or not, and over time.
+    // Idle shares, and figures over time.
     let (test, drive) = (number(&first, "/transfer/test_idle"), number(&first, "/transfer/drive_idle"));
     assert!(test < 0.5 && (0.3..1.0).contains(&drive), "{test} {drive}");
     let parts = first.pointer("/transfer/over_time").and_then(Value::as_array).expect("parts over time");
@@ -371,7 +375,7 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     assert!((moved / 8.0 / received - 1.0).abs() < 1e-3, "{moved} {received}");
     let two = folder.path().join("two");
     let second = iperf(&two, &[&short[..], &["--profile", "--trace", "--samples", "1"]].concat());
-    assert_eq!(first["state_hash"], second["state_hash"], "it is the same profiled and recorded");
+    assert_eq!(first["state_hash"], second["state_hash"], "profiling and recording do not change the run");
     check_trace(&two.join("trace.dbt"), &first);
     check_kinds(&two, &second);
     // The other direction and protocol.
@@ -384,12 +388,13 @@ fn a_transfer_is_timed_at_the_server_and_the_same_twice() {
     );
 }
 
-/// Each cycle of the server is of one kind, and what its kernel did has names.
+/// Checks that each cycle of the server has one kind, and that the kernel's functions are attributed to
+/// kinds.
 fn check_kinds(folder: &Path, found: &Value) {
-    let kinds = found.pointer("/kinds/kinds").and_then(Value::as_array).expect("a profile was asked for");
+    let kinds = found.pointer("/kinds/kinds").and_then(Value::as_array).expect("a profile was requested");
     let sum: u64 = kinds.iter().map(|cost| cost["cycles"].as_u64().expect("cycles")).sum();
     assert_eq!(Some(sum), found["kinds"]["cycles"].as_u64());
-    // Asleep or not, and where the window begins and ends: all but the blocks at its ends.
+    // The sum is the window's cycles, including sleep, except for the blocks at its edges.
     let expected = number(found, "/seconds") * 3e9;
     assert!((sum as f64 - expected).abs() < 3000.0, "{sum} cycles of {expected}");
     let share = |kind: &str| -> f64 {
@@ -408,7 +413,7 @@ fn check_kinds(folder: &Path, found: &Value) {
     assert!(folder.join("functions-node0.folded").exists() && !folder.join("kinds-node1.csv").exists());
 }
 
-/// The points of a run of testpmd at these rates, with this drive.
+/// Runs testpmd with traffic from a node or the generator; returns its points.
 fn driven(drive: &str, options: &[&str]) -> Vec<Value> {
     let folder = scratch();
     let common =
@@ -419,7 +424,7 @@ fn driven(drive: &str, options: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
+fn a_drive_node_measures_the_same_throughput_as_the_load_generator() {
     let short = ["--warmup", "300us", "--duration", "500us", "--set", "run.drain=2ms", "--rate"];
     let points = driven("node", &[&short[..], &["1Mpps,1Mpps,60Mpps"]].concat());
     let [one, again, beyond] = &points[..] else { panic!("three points") };
@@ -429,13 +434,13 @@ fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
         let (by_node, by_generator) = (number(one, path), number(generated, path));
         assert!((by_node - by_generator).abs() <= 0.002 * by_generator, "{path}: {by_node}, {by_generator}");
     }
-    // The drive node's own rings and polls come on top of what the wire and the test node take.
+    // The drive node's own rings and polls add to the round trip.
     let (by_node, by_generator) = (number(one, "/latency_ns/p50"), number(generated, "/latency_ns/min"));
     assert!((1.0..3.0).contains(&(by_node / by_generator)), "{by_node} ns, {by_generator} ns");
     let order =
         ["min", "p50", "p90", "p99", "p99_9", "max"].map(|name| number(one, &format!("/latency_ns/{name}")));
     assert!(order.is_sorted(), "{order:?}");
-    // No core sends so much: what was offered is what was sent, not what was asked for.
+    // The rate is above the drive node's capacity: the offered rate is the sent one, not the configured one.
     let (offered, delivered) = (number(beyond, "/offered_mpps"), number(beyond, "/delivered_mpps"));
     assert!((2.0..55.0).contains(&offered) && delivered <= offered, "{offered} Mpps, {delivered} Mpps");
     let named = dropped(&beyond["drops"]);
@@ -445,8 +450,8 @@ fn a_drive_node_finds_of_a_forwarder_what_the_load_generator_finds() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn the_test_node_is_timed_alike_whoever_drives_it() {
-    // Caches that are half cold make who sent first the difference.
+fn the_test_nodes_timing_does_not_depend_on_the_traffic_source() {
+    // Caches need a full warm-up, or the sources' different first frames would matter.
     let short = "--preset server --rate 1Mpps --warmup 1ms --duration 500us --set run.settle=50us";
     let options: Vec<&str> = short.split(' ').collect();
     let [by_node, by_generator] = ["node", "generator"].map(|drive| driven(drive, &options).remove(0));
@@ -456,8 +461,8 @@ fn the_test_node_is_timed_alike_whoever_drives_it() {
     }
 }
 
-/// A trace of the server, played as it was recorded on the same machine: its frames and bytes of DMA are checked at its end, and it takes
-/// as long, sleep left out, but for what its caches had not met in so short a warm-up.
+/// Replays a trace of the server on the same machine. Frames and DMA bytes must match, and so must the busy
+/// time, except for additional cache misses because of the short warm-up.
 fn check_trace(trace: &Path, executed: &Value) {
     let folder = scratch();
     let (trace, out) = (trace.to_str().unwrap(), folder.path().to_str().unwrap());
@@ -475,17 +480,18 @@ fn check_trace(trace: &Path, executed: &Value) {
 }
 
 #[test]
-fn what_two_nodes_cannot_be_or_do_is_refused() {
-    doorbell(&["run", "iperf", "--timeline"]).refused_with(&["--timeline", "benchmarks of one machine"]);
+fn invalid_options_for_two_nodes_are_rejected() {
+    doorbell(&["run", "iperf", "--timeline"]).assert_failure(&["--timeline", "benchmarks of one machine"]);
     doorbell(&["run", "iperf", "--preset", "fast", "--profile"])
-        .refused_with(&["--profile", "no node is timed"]);
+        .assert_failure(&["--profile", "no node is timed"]);
     doorbell(&["run", "iperf", "--profile", "--kinds", "absent.toml"])
-        .refused_with(&["cannot read absent.toml"]);
-    doorbell(&["run", "iperf", "--rate", "1Gbps"]).refused_with(&["--rate", "iperf.rate"]);
-    doorbell(&["run", "iperf", "--set", "platform.nics=2"]).refused_with(&["platform.nics"]);
-    doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).refused_with(&["link.latency", "look-ahead"]);
-    doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).refused_with(&["drive.ipc", "from 0.01 to 16"]);
-    doorbell(&["run", "iperf", "--set", "iperf.seconds=61"]).refused_with(&["iperf.seconds", "from 1 to 60"]);
+        .assert_failure(&["cannot read absent.toml"]);
+    doorbell(&["run", "iperf", "--rate", "1Gbps"]).assert_failure(&["--rate", "iperf.rate"]);
+    doorbell(&["run", "iperf", "--set", "platform.nics=2"]).assert_failure(&["platform.nics"]);
+    doorbell(&["run", "iperf", "--set", "link.latency=1ns"]).assert_failure(&["link.latency", "look-ahead"]);
+    doorbell(&["run", "iperf", "--set", "drive.ipc=0"]).assert_failure(&["drive.ipc", "from 0.01 to 16"]);
+    doorbell(&["run", "iperf", "--set", "iperf.seconds=61"])
+        .assert_failure(&["iperf.seconds", "from 1 to 60"]);
     for (kind, options, why) in [
         ("iperf", "--trace --node server", "node0, node1"),
         ("iperf", "--node node1", "--trace"),
@@ -499,8 +505,8 @@ fn what_two_nodes_cannot_be_or_do_is_refused() {
         ("testpmd", "--drive cart", "generator"),
     ] {
         let words: Vec<&str> = ["run", kind].into_iter().chain(options.split(' ')).collect();
-        doorbell(&words).refused_with(&[why]);
+        doorbell(&words).assert_failure(&[why]);
     }
     doorbell(&["search", "testpmd", "--set", "drive.kind=node"])
-        .refused_with(&["drive.kind", "a search and a script have no drive node"]);
+        .assert_failure(&["drive.kind", "a search and a script have no drive node"]);
 }

@@ -1,9 +1,9 @@
-//! The timing contract's bound on what a load sees: a program on bare metal polls a receive ring, and each load of its
-//! pipeline log is compared with the moment at which the descriptor that it reads was written.
+//! The timing contract's bound on the visibility of DMA writes: a bare-metal program polls a receive ring,
+//! and each load in the pipeline log is compared with the time at which its descriptor was written.
 //!
-//! A block of instructions executes when the branch before it commits. So what a poll sees is memory at that moment, whereas
-//! the model says that its datum was there at some other time: earlier, if the core ran ahead of what it had not
-//! committed, by the length of one drain at most; or later, if the poll itself had to wait, by that of its block.
+//! A block of instructions executes when the preceding branch commits, so a poll reads memory of that time.
+//! In the timing model its data may arrive earlier, as the core runs ahead of commit, by at most one pipeline
+//! drain. It may also arrive later, if the poll waits, by at most the length of its block.
 
 use doorbell_acceptance::micro::{CORES, machine};
 use doorbell_core::CoreKind;
@@ -17,20 +17,20 @@ const RAM: u64 = 0x8000_0000;
 const RING: u64 = RAM + (1 << 20);
 const BUFFERS: u64 = RING + (1 << 16);
 const FAR: u64 = RAM + (4 << 20);
-/// Descriptors of the ring; fewer frames are sent, so that none is used twice.
+/// Descriptors of the ring. Fewer frames are sent, so that no descriptor is used twice.
 const DESCRIPTORS: u64 = 256;
 const FRAMES: u64 = 240;
-/// Where a descriptor's status is (82540EM manual 3.2.3).
+/// Offset of the status in a descriptor (82540EM manual 3.2.3).
 const STATUS: u64 = 12;
-/// How often RAM is looked at from outside.
+/// Interval at which the test reads the descriptors in RAM.
 const STEP: Ps = Ps::from_ns(1);
 
-/// What a loop does between two polls.
+/// Work of the loop between two polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
-    /// Nothing: polls follow each other.
+    /// No work.
     Nothing,
-    /// A load that misses all caches and that nothing waits for.
+    /// A load that misses all caches and has no dependents.
     Miss,
 }
 
@@ -66,7 +66,7 @@ fn program(between: Between) -> Vec<u8> {
     a.li(S3, 4096 + 64);
     a.label("poll");
     if between == Between::Miss {
-        // Round and round through 16 MiB.
+        // Step through 16 MiB, wrapping around.
         a.add(S4, S4, S3);
         a.slli(T2, S4, 40);
         a.srli(T2, T2, 40);
@@ -90,7 +90,8 @@ fn run(machine: &mut Machine, until: Ps) {
     machine.run(&Limits::until(until));
 }
 
-/// Runs the loop under traffic: when each descriptor was written, to a step, and what the core did.
+/// Runs the loop under traffic; returns the time of each descriptor write, with a resolution of [`STEP`], and
+/// the pipeline log.
 fn polled(core: CoreKind, between: Between) -> (Vec<Ps>, Vec<LoggedOp>) {
     let config = machine(core, &["core.model=\"timed\""]);
     let mut machine = Machine::new(config, 1).expect("a machine");
@@ -103,7 +104,7 @@ fn polled(core: CoreKind, between: Between) -> (Vec<Ps>, Vec<LoggedOp>) {
         frames: Some(FRAMES),
         ..TrafficConfig::default()
     };
-    machine.start_traffic(&traffic).expect("legal traffic");
+    machine.start_traffic(&traffic).expect("valid traffic");
     assert!(machine.watch(&WatchRequest { pipeline: u64::MAX, ..WatchRequest::default() }));
     let mut written: Vec<Ps> = Vec::new();
     while (written.len() as u64) < FRAMES {
@@ -111,22 +112,24 @@ fn polled(core: CoreKind, between: Between) -> (Vec<Ps>, Vec<LoggedOp>) {
         run(&mut machine, now);
         assert!(now < Ps::from_ms(2), "only {} descriptors were written", written.len());
         let status = |index: u64| PhysAddr(RING + 16 * index + STATUS);
-        while machine.ram().load::<1>(status(written.len() as u64)).expect("it is RAM") != [0] {
+        while machine.ram().load::<1>(status(written.len() as u64)).expect("the ring is in RAM") != [0] {
             written.push(now);
         }
     }
     let end = machine.now() + Ps::from_us(5);
     run(&mut machine, end);
-    (written, machine.end_watch().expect("it was watched").pipeline)
+    (written, machine.end_watch().expect("the run was observed").pipeline)
 }
 
-/// What a load of a descriptor's status saw, and when the model says what happened.
+/// A load of a descriptor's status.
 struct Poll {
-    /// When the branch before it committed.
+    /// Commit of the preceding branch, at which the load executes.
     executed: Ps,
-    /// When its datum could be used.
+    /// Time at which the timing model completes the load.
     complete: Ps,
-    saw_it: bool,
+    /// Whether the load read the written descriptor.
+    is_written: bool,
+    /// Time of the descriptor write.
     written: Ps,
 }
 
@@ -140,61 +143,64 @@ fn polls(core_ps: impl Fn(u64) -> Ps, written: &[Ps], log: &[LoggedOp]) -> Vec<P
         }
         let Some(executed) = executed.filter(|_| is_poll(op)) else { continue };
         let index = (op.phys.0 - RING) / 16;
-        // The loop goes on to the next descriptor once it has seen this one.
+        // The loop advances to the next descriptor when it has read a written one.
         let Some(next) = log[at + 1..].iter().find(|later| is_poll(&later.op)) else { break };
         if let Some(written) = written.get(index as usize) {
-            let (complete, saw_it) = (core_ps(stages.complete), next.op.phys != op.phys);
-            polls.push(Poll { executed, complete, saw_it, written: *written });
+            let (complete, is_written) = (core_ps(stages.complete), next.op.phys != op.phys);
+            polls.push(Poll { executed, complete, is_written, written: *written });
         }
     }
     polls
 }
 
-/// From dispatch to commit.
+/// Longest time from dispatch to commit of an op.
 fn longest_drain(log: &[LoggedOp], core_ps: impl Fn(u64) -> Ps) -> Ps {
     let drain = |op: &LoggedOp| core_ps(op.stages.commit).saturating_sub(core_ps(op.stages.dispatch));
-    log.iter().map(drain).max().expect("there are ops")
+    log.iter().map(drain).max().expect("the log has ops")
 }
 
-/// From the commit of a branch to that of the next one.
+/// Longest time between the commits of two successive branches.
 fn longest_block(log: &[LoggedOp], core_ps: impl Fn(u64) -> Ps) -> Ps {
     let ends = log.iter().filter(|op| op.op.class == OpClass::Branch).map(|op| core_ps(op.stages.commit));
     let ends: Vec<Ps> = ends.collect();
-    ends.windows(2).map(|two| two[1] - two[0]).max().expect("there are branches")
+    ends.windows(2).map(|two| two[1] - two[0]).max().expect("the log has branches")
 }
 
 #[test]
-fn a_poll_sees_memory_at_most_a_drain_too_early_or_a_block_too_late() {
+fn a_poll_reads_memory_at_most_one_drain_early_or_one_block_late() {
     for core in CORES {
         for between in [Between::Nothing, Between::Miss] {
             let clock = Clock::new(machine(core, &[]).core.frequency);
             let core_ps = |cycle: u64| clock.edge(cycle);
             let (written, log) = polled(core, between);
             let polls = polls(core_ps, &written, &log);
-            assert_eq!(polls.iter().filter(|poll| poll.saw_it).count() as u64, FRAMES);
-            // The contract itself: execution and events are in one order.
+            assert_eq!(polls.iter().filter(|poll| poll.is_written).count() as u64, FRAMES);
+            // The functional order: a poll reads the written descriptor exactly if it executes after the
+            // write.
             for poll in &polls {
                 let (from, to) = (poll.executed, poll.written);
-                match poll.saw_it {
+                match poll.is_written {
                     true => assert!(
                         from + STEP + STEP >= to,
-                        "{core:?} {between:?}: seen at {from}, written at {to}"
+                        "{core:?} {between:?}: read at {from}, but written at {to}"
                     ),
-                    false => assert!(from <= to, "{core:?} {between:?}: unseen at {from}, written at {to}"),
+                    false => {
+                        assert!(from <= to, "{core:?} {between:?}: not read at {from}, but written at {to}")
+                    }
                 }
             }
-            let early = polls.iter().filter(|poll| poll.saw_it);
+            let early = polls.iter().filter(|poll| poll.is_written);
             let early = early.map(|poll| poll.written.saturating_sub(poll.complete)).max().unwrap();
-            let late = polls.iter().filter(|poll| !poll.saw_it);
+            let late = polls.iter().filter(|poll| !poll.is_written);
             let late = late.map(|poll| poll.complete.saturating_sub(poll.written)).max().unwrap();
             let (drain, block) = (longest_drain(&log, core_ps), longest_block(&log, core_ps));
             println!(
-                "{core:?} {between:?}: {early} early, {late} late; a drain takes {drain}, a block {block} at most"
+                "{core:?} {between:?}: {early} early, {late} late; longest drain {drain}, longest block {block}"
             );
             assert!(early <= drain + STEP, "{core:?} {between:?}: {early} early, but a drain takes {drain}");
             assert!(late <= block, "{core:?} {between:?}: {late} late, but a block takes {block}");
             if (core, between) == (CoreKind::OutOfOrder, Between::Miss) {
-                assert!(early > Ps::from_ns(100), "the core does not run ahead, so that nothing is tested");
+                assert!(early > Ps::from_ns(100), "the core does not run ahead, so the test checks nothing");
             }
         }
     }

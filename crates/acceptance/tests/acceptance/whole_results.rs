@@ -1,4 +1,5 @@
-//! A result is one run's, does not depend on what ran before, and nothing that happens to a terminal, a pipe or a name costs it.
+//! Result folders: each holds the results of one run, independent of earlier runs, and they are complete
+//! despite full or closed outputs, a closed terminal and unusual names.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -15,12 +16,12 @@ use serde_json::Value;
 
 const SHORT: [&str; 7] = ["run", "testpmd", "-q", "--warmup", "10us", "--duration", "100us"];
 
-/// A short run on the functional machine from the shared checkpoint.
+/// Command of a short run on the functional machine from the shared checkpoint.
 fn short_run(out: &Path) -> Command {
     run_for("100us", out)
 }
 
-/// The same for another time.
+/// As [`short_run`], with another duration.
 fn run_for(duration: &str, out: &Path) -> Command {
     let mut command = Command::new(doorbell_path());
     command
@@ -31,14 +32,14 @@ fn run_for(duration: &str, out: &Path) -> Command {
     command
 }
 
-/// Waits until a run has begun its result folder.
+/// Waits until a run has locked its result folder.
 fn wait_for_lock(lock: &Path) {
-    let began = Instant::now();
+    let started = Instant::now();
     while !lock.exists() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+        assert!(started.elapsed() < Duration::from_secs(60), "the run does not start");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The lock's file is there a moment before it is locked.
+    // The lock file is created a moment before it is locked.
     std::thread::sleep(Duration::from_millis(200));
 }
 
@@ -56,7 +57,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn counters_are_of_the_measurement_and_totals_stand_apart() {
+fn counters_cover_the_measurement_and_totals_the_whole_run() {
     let folder = scratch();
     let out = folder.path().join("out");
     let mut command = Command::new(doorbell_path());
@@ -67,7 +68,7 @@ fn counters_are_of_the_measurement_and_totals_stand_apart() {
 }
 
 #[test]
-fn a_result_does_not_depend_on_who_booted_the_guest() {
+fn a_result_does_not_depend_on_the_run_that_booted_the_guest() {
     let folder = scratch();
     let mut results = Vec::new();
     let slow =
@@ -78,7 +79,7 @@ fn a_result_does_not_depend_on_who_booted_the_guest() {
         let out = folder.path().join(name);
         let to = ["--out", out.to_str().unwrap()];
         doorbell(&[&cached, SHORT.as_slice(), &to, first].concat()).success();
-        // The same run for both, from what the first one's boot left.
+        // The same run in both cases, from the checkpoint of the first run.
         let run = [&cached, SHORT.as_slice(), &to, &["--preset", "fast", "--rate", "3Mpps"]].concat();
         doorbell(&run).success();
         let summary = summary(&out);
@@ -93,7 +94,7 @@ fn a_result_does_not_depend_on_who_booted_the_guest() {
 }
 
 #[test]
-fn two_first_runs_at_once_boot_the_guest_once_and_agree() {
+fn two_concurrent_first_runs_boot_the_guest_once_and_give_the_same_result() {
     let folder = scratch();
     let cache = cache_with_own_checkpoints("two-first-runs");
     let start = |name: &str| {
@@ -111,9 +112,9 @@ fn two_first_runs_at_once_boot_the_guest_once_and_agree() {
     let boots: usize = running
         .into_iter()
         .map(|run| {
-            let ended = run.end();
-            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-            ended.stderr.matches("booting Debian").count()
+            let output = run.end();
+            assert_eq!(output.code, Some(0), "{}", output.stderr);
+            output.stderr.matches("booting Debian").count()
         })
         .sum();
     assert_eq!(boots, 1);
@@ -122,7 +123,7 @@ fn two_first_runs_at_once_boot_the_guest_once_and_agree() {
 }
 
 #[test]
-fn a_result_says_what_ran() {
+fn a_result_has_the_versions_of_image_and_simulator() {
     let folder = scratch();
     let out = folder.path().join("out");
     Running::start(short_run(&out)).end().success();
@@ -136,21 +137,21 @@ fn a_result_says_what_ran() {
     assert!(packages.contains(&"dpdk-dev") && packages.contains(&"opensbi"), "{packages:?}");
     assert!(ran["doorbell_commit"].as_str().unwrap().len() >= 7);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("What ran") && page.contains(image["image_sha256"].as_str().unwrap()));
+    assert!(page.contains(">Software</h2>") && page.contains(image["image_sha256"].as_str().unwrap()));
 }
 
 #[test]
-fn a_second_run_into_a_folder_leaves_nothing_of_the_first() {
+fn a_second_run_into_a_folder_replaces_all_files_of_the_first() {
     let folder = scratch();
     let out = folder.path().join("out");
     let mut several = short_run(&out);
     several.args(["--rate", "1Mpps,2Mpps", "--pcap"]);
-    let told = Running::start(several).end().success();
-    assert!(told.contains("point-00/ to point-01/"), "{told}");
+    let stdout = Running::start(several).end().success();
+    assert!(stdout.contains("point-00/ to point-01/"), "{stdout}");
     assert!(out.join("point-01/wire.pcap").exists());
-    let told = Running::start(short_run(&out)).end().success();
-    // The closing line names what is there, and nothing else is.
-    let closing = told.lines().last().unwrap();
+    let stdout = Running::start(short_run(&out)).end().success();
+    // The last line lists exactly the files in the folder.
+    let closing = stdout.lines().last().unwrap();
     let named: Vec<&str> = closing.split_once('(').unwrap().1.trim_end_matches(").").split(", ").collect();
     assert_eq!(names(&out), named);
     assert!(!out.join("point-00").exists());
@@ -159,22 +160,22 @@ fn a_second_run_into_a_folder_leaves_nothing_of_the_first() {
 }
 
 #[test]
-fn a_folder_that_another_run_writes_is_refused_and_so_is_one_with_other_things() {
+fn a_folder_in_use_by_another_run_or_with_foreign_files_is_rejected() {
     let folder = scratch();
     let out = folder.path().join("out");
     let running = Running::start(run_for("1000s", &out));
     wait_for_lock(&folder.path().join(".out.lock"));
-    Running::start(short_run(&out)).end().refused_with(&["is being written by another run", "--out"]);
+    Running::start(short_run(&out)).end().assert_failure(&["is being written by another run", "--out"]);
     running.signal(Signal::INT);
-    running.end().interrupted_with(&[]);
+    running.end().assert_interrupted(&[]);
     fs::create_dir_all(&out).unwrap();
     fs::write(out.join("thesis.tex"), "years of work").unwrap();
-    Running::start(short_run(&out)).end().refused_with(&["thesis.tex", "--out"]);
+    Running::start(short_run(&out)).end().assert_failure(&["thesis.tex", "--out"]);
     assert_eq!(names(&out), ["thesis.tex"]);
 }
 
 #[test]
-fn full_and_closed_outputs_cost_no_result() {
+fn results_are_complete_if_standard_output_or_error_is_full() {
     let folder = scratch();
     let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
     for (name, stdout_full) in [("stdout", true), ("stderr", false)] {
@@ -189,23 +190,26 @@ fn full_and_closed_outputs_cost_no_result() {
         let output = command.output().unwrap();
         assert_eq!(verify(&out), Ok(()), "{name}");
         assert_eq!(output.status.code(), Some(i32::from(stdout_full)), "{name}");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(told.contains("cannot write to standard output"), stdout_full, "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr.contains("cannot write to standard output"), stdout_full, "{stderr}");
     }
     for listing in [["config", "show"], ["config", "registers"], ["image", "list"], ["help", "run"]] {
         let output = Command::new(doorbell_path()).args(listing).stdout(full()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{listing:?}: {told}");
-        assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{listing:?}: {stderr}");
+        assert!(
+            stderr.contains("cannot write to standard output") && !stderr.contains("panicked"),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn a_terminal_that_goes_away_and_a_name_that_is_no_text_cost_no_result() {
+fn results_are_complete_after_a_hangup_and_with_a_folder_name_that_is_not_utf_8() {
     let folder = scratch();
     let out = folder.path().join(std::ffi::OsStr::from_bytes(b"out\xff"));
     let running = Running::start(run_for("100ms", &out));
-    // Signals are seen to before the result folder is begun.
+    // Signal handlers are installed before the result folder is created.
     wait_for_lock(&folder.path().join(std::ffi::OsStr::from_bytes(b".out\xff.lock")));
     running.signal(Signal::HUP);
     running.end().success();
@@ -213,10 +217,10 @@ fn a_terminal_that_goes_away_and_a_name_that_is_no_text_cost_no_result() {
 }
 
 #[test]
-fn a_limit_of_simulated_time_ends_a_guest_that_sleeps_for_ever_and_without_one_it_is_told() {
+fn a_guest_that_sleeps_forever_ends_at_the_time_limit_and_is_an_error_without_one() {
     let folder = scratch();
     let program = folder.path().join("sleep.bin");
-    // WFI, and a jump back to it, with all interrupts off.
+    // A loop of WFI, with all interrupts disabled.
     fs::write(&program, b"\x73\x00\x50\x10\x6f\xf0\xdf\xff").unwrap();
     let boot = |further: &[&str]| {
         let mut command = Command::new(doorbell_path());
@@ -228,9 +232,9 @@ fn a_limit_of_simulated_time_ends_a_guest_that_sleeps_for_ever_and_without_one_i
         &["--max-time", "50ms", "--fast-forward"],
         &["--max-time", "5ms", "--harts", "2"],
     ] {
-        let ended = boot(further);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("all interrupts switched off"), "{}", ended.stderr);
+        let output = boot(further);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        assert!(output.stderr.contains("all interrupts disabled"), "{}", output.stderr);
     }
-    boot(&[]).refused_with(&["nothing is left that would wake it", "--max-time"]);
+    boot(&[]).assert_failure(&["no pending event to wake it", "--max-time"]);
 }

@@ -1,17 +1,21 @@
-//! A chain of buses with store-and-forward bridges between a device and memory, timed; of one bus without bridges, where the device is
-//! on the die.
+//! Timed chain of buses with store-and-forward bridges between a device and memory; for on-die devices, one
+//! bus without bridges.
 //!
-//! After Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005), whose machines are made of "buses of a
-//! width and a clock" with split transactions of at most 64 bytes and bridges with a latency each, and gem5's crossbars and `Bridge`,
-//! which the ISPASS 2024 paper has between NIC and memory. Modelled: transfers of whole cycles of each bus, both ways on the
-//! same wires or on wires of their own; arbitration in the order of requests, which take the first gap that is long enough; split
-//! transactions, or reads that hold the bus for the round trip; a bridge that has a transaction whole before it sends it on, and holds so
-//! many writes; so many reads under way on each bus. Posted writes stay in order and are visible in order, requests do not overtake
-//! each other, register answers push writes. **Each line goes through [`HostMemory`] when its transaction has arrived**; a write's place
-//! in the last bridge is held until it is visible. Not modelled: other devices on the same buses, retries, parity, wait states of the
-//! device (a register read has one latency), cores that come in between what the device has booked already.
+//! After Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005), whose machines are
+//! made of "buses of a width and a clock" with split transactions of at most 64 bytes and bridges with a
+//! latency each, and after gem5's crossbars and `Bridge`, which the ISPASS 2024 paper has between NIC and
+//! memory. Modelled: transfers of whole bus cycles, with shared or separate wires per direction; arbitration
+//! in request order, each request taking the first gap that is long enough; split transactions, or reads that
+//! hold the bus for the round trip; bridges that receive a whole transaction before they forward it and
+//! buffer a limited number of writes; a limited number of reads in flight per bus. Posted writes stay in
+//! order and become visible in order, requests do not overtake each other, register responses push writes.
+//! **Each line goes through [`HostMemory`] when its transaction has arrived**; a write's entry in the last
+//! bridge is held until the write is visible. Not modelled: other devices on the same buses, retries, parity,
+//! wait states of the device (a register read has one latency), core accesses between transfers that the
+//! device has already booked.
 //!
-//! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
+//! *Up* is from the device to memory. A device issues requests in time order; cores may be some microseconds
+//! earlier or later.
 
 mod registers;
 mod stage;
@@ -25,24 +29,24 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Pool, Ps};
 
 use crate::config::{Chain, STAGES_MAX};
-use stage::{Asked, LATEST, Stage, Way};
+use stage::{BusRequest, LATEST, Stage, Way};
 
 pub use state::BusState;
 pub use stats::{BusStats, StageStats};
 
-/// See the module.
+/// A chain of buses; see the module.
 #[derive(Clone, Debug)]
 pub struct Bus {
     chain: Chain,
     /// From the device to memory.
     stages: Vec<Stage>,
-    /// What nothing that comes later overtakes.
+    /// Times that no later access overtakes.
     sent: Sent,
-    /// Cores' writes that are under way to the device.
+    /// Cores' writes in flight to the device.
     register_writes: Pool,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
-    /// What the machine has come to, if it says so.
+    /// Current time of the machine, if the machine provides it.
     present: Option<Ps>,
 }
 
@@ -61,48 +65,48 @@ impl Bus {
         }
     }
 
-    /// The machine has come to this moment; devices may ask for later ones.
-    pub(crate) fn come_to(&mut self, present: Ps) {
+    /// Sets the machine's current time; devices may request later times.
+    pub(crate) fn advance_to(&mut self, present: Ps) {
         self.present = Some(present);
     }
 
-    /// Something is asked for at `now`: what was over before, and before the present, may be forgotten.
-    fn forget_until(&mut self, now: Ps) {
-        let known = self.present.map_or(now, |present| present.min(now));
-        self.stages.iter_mut().for_each(|stage| stage.come_to(known));
+    /// Drops bookings that ended before `now` and before the current time.
+    fn forget_ended(&mut self, now: Ps) {
+        let past = self.present.map_or(now, |present| present.min(now));
+        self.stages.iter_mut().for_each(|stage| stage.advance_to(past));
     }
 
-    /// What has been moved for one kind of DMA: requests and bytes, since a bus has no packets.
+    /// Counters of one kind of DMA: only requests and bytes, since a bus has no packets.
     pub(crate) fn kind_stats(&self, kind: DmaKind) -> &PathStats {
         &self.kinds[slot(kind)]
     }
 
-    /// What the chain has done.
+    /// Counters of the whole chain.
     pub fn stats(&self) -> &BusStats {
         &self.stats
     }
 
-    /// What each stage has carried, from the device to memory.
+    /// Counters of each stage, from the device to memory.
     pub fn stages(&self) -> impl Iterator<Item = &StageStats> {
         self.stages.iter().map(|stage| &stage.stats)
     }
 
-    /// The same until a moment.
+    /// The same up to `at`.
     pub fn stages_until(&self, at: Ps) -> impl Iterator<Item = StageStats> {
         self.stages.iter().map(move |stage| stage.stats_until(at))
     }
 
-    /// What has been sent, so that another model of the same way can go on behind it.
+    /// Ordering limits, so that another model of the same path can take over.
     pub(crate) fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// Goes on behind what another model of the same way has sent.
+    /// Orders later accesses after those of another model of the same path.
     pub(crate) fn follow(&mut self, sent: Sent) {
         self.sent.follow(sent);
     }
 
-    /// Calls `each` for every transaction of a request: of nothing there is one, too.
+    /// Calls `each` for every transaction of a request; a zero-length request has one, too.
     fn transactions(&mut self, addr: PhysAddr, len: u32, mut each: impl FnMut(&mut Bus, u64, u64, u64)) {
         let (len, burst) = (u64::from(len), self.chain.burst.0);
         let mut done = 0;
@@ -117,7 +121,8 @@ impl Bus {
         }
     }
 
-    /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
+    /// Times a posted write of `len` bytes that the device issues at `now`; returns when all of it is
+    /// visible.
     pub(crate) fn write(
         &mut self,
         now: Ps,
@@ -128,7 +133,7 @@ impl Bus {
     ) -> Ps {
         self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             bus.write_transaction(now, at, bytes, access, memory);
         });
         self.sent.writes_visible
@@ -142,36 +147,37 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.forget_until(now);
+        self.forget_ended(now);
         let (mut at, mut first) = (now, None);
         for index in 0..self.stages.len() {
             let stage = &mut self.stages[index];
-            let granted = stage.take_place(at);
+            let granted = stage.take_buffer(at);
             let (begins, ends) = stage.write(Way::Up, granted, bytes);
             at = ends + stage.beyond();
             first.get_or_insert(begins);
-            // The bridge before has sent it on.
+            // The previous bridge has forwarded it.
             if index > 0 {
-                self.stages[index - 1].leave_place(ends);
+                self.stages[index - 1].release_buffer(ends);
             }
         }
-        // Posted writes do not overtake each other: visible in order.
+        // Posted writes do not overtake each other: they become visible in order.
         let mut visible = self.sent.writes_visible.max(at);
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             visible = visible.max(memory.device_write(at, line, part, access));
         });
         let last = self.stages.last_mut().expect("a chain has a stage");
-        last.leave_place(visible);
+        last.release_buffer(visible);
         self.sent.writes_visible = visible;
         self.stats.writes += 1;
         self.stats.write_visible_ps += visible.saturating_sub(first.unwrap_or(now)).0;
     }
 
-    /// Prices a read of `len` bytes that the device asks for at `now`: returns when the last byte is at the device.
+    /// Times a read of `len` bytes that the device issues at `now`; returns when the last byte is at the
+    /// device.
     pub(crate) fn read(
         &mut self,
         now: Ps,
@@ -182,7 +188,7 @@ impl Bus {
     ) -> Ps {
         self.kinds[slot(access.kind)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             bus.read_transaction(now, at, bytes, access, memory);
         });
         self.sent.reads_done
@@ -196,12 +202,12 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) {
-        self.forget_until(now);
-        let (mut at, mut asked) = (now, [Asked::default(); STAGES_MAX]);
-        for (stage, asked) in self.stages.iter_mut().zip(&mut asked) {
+        self.forget_ended(now);
+        let (mut at, mut request) = (now, [BusRequest::default(); STAGES_MAX]);
+        for (stage, request) in self.stages.iter_mut().zip(&mut request) {
             let granted = stage.take_read(at);
-            *asked = stage.ask(Way::Up, granted);
-            at = asked.ends + stage.beyond();
+            *request = stage.request(Way::Up, granted);
+            at = request.ends + stage.beyond();
         }
         if self.chain.reads_push_writes {
             self.stats.ordering_stall_ps += self.sent.writes_visible.saturating_sub(at).0;
@@ -210,16 +216,16 @@ impl Bus {
         let mut ready = at;
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             self.stats.line_reads += 1;
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             ready = ready.max(memory.device_read(at, line, part, access));
         });
-        for (stage, asked) in self.stages.iter_mut().zip(asked).rev() {
-            let ends = stage.answered(Way::Up, asked, ready + stage.config.bridge_latency, bytes);
-            stage.end_read(ends);
+        for (stage, request) in self.stages.iter_mut().zip(request).rev() {
+            let ends = stage.respond(Way::Up, request, ready + stage.config.bridge_latency, bytes);
+            stage.release_read(ends);
             ready = ends + stage.config.latency;
         }
         self.stats.reads += 1;
-        self.stats.round_trip_ps += ready.saturating_sub(asked[0].begins).0;
+        self.stats.round_trip_ps += ready.saturating_sub(request[0].begins).0;
         self.sent.reads_done = self.sent.reads_done.max(ready);
     }
 }

@@ -1,4 +1,4 @@
-//! What a snapshot keeps of a chain.
+//! Saved state of a chain.
 
 use doorbell_pcie::Sent;
 use doorbell_pcie::path::{KINDS, PathStats};
@@ -10,7 +10,7 @@ use super::stage::StageState;
 use super::stats::BusStats;
 use super::{Bus, LATEST};
 
-/// Bookings, reads and writes under way, and statistics.
+/// Bookings, reads and writes in flight, and statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusState {
     stages: Vec<StageState>,
@@ -21,7 +21,7 @@ pub struct BusState {
 }
 
 impl Bus {
-    /// The state to keep.
+    /// Returns the state to save.
     pub(crate) fn save(&self) -> BusState {
         BusState {
             stages: self.stages.iter().map(|stage| stage.save()).collect(),
@@ -32,14 +32,14 @@ impl Bus {
         }
     }
 
-    /// Takes a saved state over, if it is of the same chain and possible; otherwise nothing changes.
+    /// Restores a saved state. One of another chain, or an invalid one, is rejected and changes nothing.
     pub(crate) fn restore(&mut self, state: &BusState) -> Result<(), SnapshotError> {
         let inconsistent = |problem| SnapshotError::Inconsistent { name: "bus".to_owned(), problem };
         if state.stages.len() != self.stages.len() {
-            return Err(inconsistent("it has another number of stages".to_owned()));
+            return Err(inconsistent("the saved state has a different number of stages".to_owned()));
         }
         if state.sent.latest() > LATEST {
-            return Err(inconsistent("a time is impossibly late".to_owned()));
+            return Err(inconsistent("a time is out of range".to_owned()));
         }
         let mut bus = Bus::new(&self.chain);
         let buffer = bus.chain.stages.last().expect("a chain has a stage").buffer;

@@ -1,23 +1,23 @@
-//! What a chain of buses counts.
+//! Counters of a chain of buses.
 
 doorbell_sim::stats! {
-    /// What a chain has done as a whole.
+    /// Counters of the whole chain.
     pub struct BusStats {
-        /// Transactions in which the device read.
+        /// Read transactions of the device.
         reads,
         /// Picoseconds from sending a read request to its last byte at the device, summed.
         round_trip_ps,
-        /// Transactions in which the device wrote.
+        /// Write transactions of the device.
         writes,
         /// Picoseconds from a write's first cycle until it is visible, summed over transactions.
         write_visible_ps,
-        /// Whole lines that the device wrote.
+        /// Whole lines written by the device.
         full_line_writes,
-        /// Parts of lines that the device wrote.
+        /// Partial lines written by the device.
         partial_line_writes,
-        /// Lines, whole or in part, that the device read.
+        /// Lines, whole or partial, read by the device.
         line_reads,
-        /// Picoseconds that reads waited in front of memory for earlier writes of the device to be visible.
+        /// Picoseconds for which reads waited before memory until earlier writes of the device were visible.
         ordering_stall_ps,
         /// Register reads by cores.
         register_reads,
@@ -27,27 +27,29 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// What one stage has carried. Up is from the device to memory.
+    /// Counters of one stage. Up is from the device to memory.
     pub struct StageStats {
-        /// Transfers up: the device's writes and read requests, and answers to register reads.
+        /// Transfers up: the device's writes and read requests, and responses to register reads.
         up_transfers,
         /// Bytes of data up.
         up_bytes,
-        /// Picoseconds that transfers up took, and reads of the device held the bus if it has no split transactions.
+        /// Picoseconds taken by transfers up, and by reads of the device that hold a bus without split
+        /// transactions.
         up_busy_ps,
-        /// Transfers down: data that the device reads, and cores' accesses to registers.
+        /// Transfers down: data read by the device, and cores' register accesses.
         down_transfers,
         /// Bytes of data down.
         down_bytes,
-        /// Picoseconds that transfers down took, and register reads held the bus.
+        /// Picoseconds taken by transfers down, and by register reads that hold the bus.
         down_busy_ps,
-        /// Picoseconds that transfers waited for the bus.
+        /// Picoseconds for which transfers waited for the bus.
         wait_ps,
-        /// Picoseconds that the device's reads waited because as many were under way as can be.
+        /// Picoseconds for which the device's reads waited because the maximum number was in flight.
         outstanding_stall_ps,
-        /// Picoseconds that writes waited for room in the bridge.
+        /// Picoseconds for which writes waited for room in the bridge.
         buffer_stall_ps,
-        /// Transfers from before what the bus remembers. They take place as if nothing had been booked then, so possibly too early.
+        /// Transfers for a time before the recorded bookings. They take place as if that time had no
+        /// bookings, so possibly too early.
         late,
     }
 }

@@ -241,7 +241,7 @@ pub fn run_driven(
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let asked = config.loadgen.traffic.rate_asked().to_string();
+    let asked = config.loadgen.traffic.requested_rate().to_string();
     let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
     summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use doorbell_loadgen::{Measurement, Rate, StageBook, TrafficConfig};
+use doorbell_loadgen::{Measurement, Rate, StageRecorder, TrafficConfig};
 use doorbell_machine::Machine;
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
@@ -147,8 +147,8 @@ pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {
     all
 }
 
-fn merged_stages(machine: &Machine) -> StageBook {
-    let mut all = StageBook::default();
+fn merged_stages(machine: &Machine) -> StageRecorder {
+    let mut all = StageRecorder::default();
     machine.stages.iter().for_each(|book| all.merge(book));
     all
 }
@@ -183,7 +183,7 @@ pub(crate) fn summarise(
     let mut point = PointSummary {
         benchmark: session.workload().name.clone(),
         config_hash: config.hash(),
-        rate: config.loadgen.traffic.rate_asked().to_string(),
+        rate: config.loadgen.traffic.requested_rate().to_string(),
         drops,
         frames_late: late,
         outstanding: config.loadgen.traffic.outstanding.filter(|_| !session.workload().silent),
@@ -207,7 +207,7 @@ pub(crate) fn summarise(
         steady: window.steady,
         memory_over_time: window.memory,
         beside,
-        ..PointSummary::of_window(figures, frame_size)
+        ..PointSummary::from_window(figures, frame_size)
     };
     let measured = measured(&point, &window.queues, config.run.asked());
     point.set_measured(measured);
@@ -236,7 +236,7 @@ fn drops(
 ) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);
     // Way in and NICs are looked at when the window's frames are there.
-    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.spoilt());
+    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.lost_after_nic());
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
     // Answers to ARP and the like are lost as test frames are.

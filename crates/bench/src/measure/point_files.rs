@@ -89,7 +89,7 @@ fn links_heard(network: &Network) -> Option<(String, Value)> {
     let links: Map<String, Value> = network
         .wires_of_others()
         .filter_map(|(name, link)| {
-            let heard = link.heard()?;
+            let heard = link.wire_hash()?;
             Some((name, json!({ "frames": heard.frames, "hash": format!("{:016x}", heard.hash) })))
         })
         .collect();

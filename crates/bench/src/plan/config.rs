@@ -330,11 +330,11 @@ impl RunConfig {
         let has_own = |(_, own): &(&PortNumber, &PortTable)| !own.attach.is_empty();
         let numbers: Vec<PortNumber> = self.port.iter().filter(has_own).map(|(number, _)| *number).collect();
         for number in numbers {
-            let whole = self.port(number.0).attach.in_force();
+            let whole = self.port(number.0).attach.resolved();
             let table = Table::try_from(whole).expect("a configuration can be written as TOML");
             self.port.get_mut(&number).expect("it was just listed").attach = table;
         }
-        self.attach = self.attach.in_force();
+        self.attach = self.attach.resolved();
         self
     }
 

@@ -64,7 +64,7 @@ impl fmt::Display for Length {
     }
 }
 
-doorbell_sim::spelt_as_text!(Length, LENGTH, &["ps", "ns", "us", "ms", "s"]);
+doorbell_sim::text_schema!(Length, LENGTH, &["ps", "ns", "us", "ms", "s"]);
 
 impl Serialize for Length {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -22,7 +22,7 @@ pub fn changes(base: &Base, config: &RunConfig) -> Result<Vec<Change>, ConfigErr
     };
     // One stream is the preset's traffic with another word or two: those are told, not all that a stream is.
     if let ([_], []) = (&config.loadgen.traffic.streams[..], &before.loadgen.traffic.streams[..]) {
-        before.loadgen.traffic.streams = vec![StreamConfig::of(&config.loadgen.traffic)];
+        before.loadgen.traffic.streams = vec![StreamConfig::from_traffic(&config.loadgen.traffic)];
     }
     let (before, after) = (leaves(&before), leaves(config));
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -76,7 +76,7 @@ mod tests {
         let mut config = resolve("server", &[]).unwrap();
         let traffic = &mut config.loadgen.traffic;
         traffic.arrivals = Arrivals::Constant;
-        traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::of(traffic) }];
+        traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::from_traffic(traffic) }];
         let all = changes("server", &config).unwrap();
         let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         let [spacing, ttl] = [

@@ -6,7 +6,7 @@ use std::path::Path;
 use doorbell_image::Image;
 use doorbell_loadgen::Rate;
 use doorbell_machine::CoreModel;
-use doorbell_results::Ran;
+use doorbell_results::RunIdentity;
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
@@ -157,7 +157,7 @@ impl Prepared {
     }
 
     /// What runs, for results.
-    pub fn ran(&self) -> Ran {
+    pub fn ran(&self) -> RunIdentity {
         match &self.ready {
             Ready::Machine(session) => session.ran(),
             Ready::Nodes(testbed, _) => testbed.ran(),

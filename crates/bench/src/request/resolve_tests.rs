@@ -43,8 +43,10 @@ fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
                 }
             };
             let traffic = &mut config.loadgen.traffic;
-            traffic.streams =
-                vec![StreamConfig { arrivals: Some(Arrivals::Poisson), ..StreamConfig::of(traffic) }];
+            traffic.streams = vec![StreamConfig {
+                arrivals: Some(Arrivals::Poisson),
+                ..StreamConfig::from_traffic(traffic)
+            }];
             let (_folder, base) = result(&config);
             // What a benchmark sets is beside the point.
             let layers = Layers { defaults: &["platform.ram=768MiB"], ..Layers::of(&base, &[]) };

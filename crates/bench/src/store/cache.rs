@@ -150,7 +150,7 @@ impl Cached {
     /// The lock of those who make it, unless one of them is at work.
     fn lock(&self) -> io::Result<Option<Right>> {
         let name = match self.kind {
-            CachedKind::Image | CachedKind::Symbols => Lock::beside(&self.path),
+            CachedKind::Image | CachedKind::Symbols => Lock::path_for(&self.path),
             CachedKind::Checkpoint => self.path.with_extension("lock"),
             CachedKind::Packages => self.path.join(BUILDS),
             CachedKind::Other => return Ok(Some(Right::NotNeeded)),

@@ -61,7 +61,7 @@ impl Results {
         let target = resolved(out)?;
         let parent = target.parent().expect("a path with a name has a parent");
         create_folders(parent).map_err(RunError::io("create the folder", parent))?;
-        let lock = Lock::try_take(&Lock::beside(&target))
+        let lock = Lock::try_take(&Lock::path_for(&target))
             .map_err(RunError::io("write beside the result folder", &target))?;
         let Some(lock) = lock else { return Err(RunError::ResultsBusy { path: out.to_owned() }) };
         refuse_foreign(out, &target)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use doorbell_loadgen::{BatchSummary, Flow, FlowHeaders, StreamBook, StreamSummary, TrafficConfig};
+use doorbell_loadgen::{BatchSummary, Flow, FlowHeaders, StreamResults, StreamSummary, TrafficConfig};
 use doorbell_results::MemoryPart;
 
 /// A row a part of the measurement.
@@ -46,7 +46,7 @@ fn nanoseconds(value: Option<f64>) -> String {
 }
 
 /// A row a flow that had a frame.
-pub(crate) fn flows(traffic: &TrafficConfig, books: &[StreamBook]) -> String {
+pub(crate) fn flows(traffic: &TrafficConfig, books: &[StreamResults]) -> String {
     let mut out =
         "stream,flow,source_mac,destination_mac,vlan,source_ip,destination_ip,source_port,destination_port,\
                    offered,delivered,corrupt,lost,reordered\n"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use doorbell_files::{Held, create_folders, hold, remove_parts_in};
+use doorbell_files::{UseLock, create_folders, hold, remove_parts_in};
 use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
@@ -16,7 +16,7 @@ use crate::testbed::boot_turn::BootTurn;
 use crate::testbed::control::Control;
 use crate::testbed::init_log::{self, InitLog};
 use crate::testbed::system::System;
-use doorbell_results::{PlayedTrace, Ran};
+use doorbell_results::{PlayedTrace, RunIdentity};
 use doorbell_sim::Ps;
 
 /// How often an application that calls itself ready is asked whether its links are up.
@@ -103,7 +103,7 @@ pub struct Testbed<P: Plan> {
     commit: &'static str,
     checkpoint: P::Checkpoint,
     /// The checkpoint's file, if it came from the cache: others of the same study will want it, so it stays.
-    _held: Option<Held>,
+    _held: Option<UseLock>,
     /// The system restored when the checkpoint was tried, for the first measurement.
     first: Mutex<Option<P::System>>,
     /// What a lone guest had printed when it was ready; empty if it came from a checkpoint.
@@ -224,8 +224,8 @@ impl<P: Plan> Testbed<P> {
     }
 
     /// What runs, for results.
-    pub fn ran(&self) -> Ran {
-        Ran {
+    pub fn ran(&self) -> RunIdentity {
+        RunIdentity {
             doorbell_commit: self.commit.to_owned(),
             images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),

@@ -42,7 +42,7 @@ pub trait System {
     /// The longest that a frame takes over one of its links.
     fn longest_link(&self) -> Ps;
     /// Whether links have no faults from now on.
-    fn spare_links(&mut self, spared: bool);
+    fn disable_link_faults(&mut self, disabled: bool);
     /// What failed `init` lines of its guests printed.
     fn init_logs(&self) -> Vec<InitLog>;
 }
@@ -108,9 +108,11 @@ impl System for Machine {
         longest(self.ports().iter().flat_map(|port| [&port.link_in, &port.link_out]))
     }
 
-    fn spare_links(&mut self, spared: bool) {
+    fn disable_link_faults(&mut self, disabled: bool) {
         for port in self.ports_mut() {
-            [&mut port.link_in, &mut port.link_out].into_iter().for_each(|link| link.spare(spared));
+            [&mut port.link_in, &mut port.link_out]
+                .into_iter()
+                .for_each(|link| link.disable_faults(disabled));
         }
     }
 
@@ -186,8 +188,8 @@ impl System for Network {
         longest(self.wires().iter().map(|wire| self.link(wire)))
     }
 
-    fn spare_links(&mut self, spared: bool) {
-        Network::spare_links(self, spared);
+    fn disable_link_faults(&mut self, disabled: bool) {
+        Network::disable_link_faults(self, disabled);
     }
 
     fn init_logs(&self) -> Vec<InitLog> {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use doorbell_machine::playback::{Plan, PlaybackError, TraceInput};
-use doorbell_results::{PlayedTrace, Ran};
+use doorbell_results::{PlayedTrace, RunIdentity};
 use doorbell_trace::champsim::{self, Variant};
 use doorbell_trace::system::{Description, TraceFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -148,9 +148,9 @@ impl Traces {
     }
 
     /// What ran, for results.
-    pub fn ran(&self, commit: &str) -> Ran {
+    pub fn ran(&self, commit: &str) -> RunIdentity {
         let traces = self.all.iter().map(|trace| trace.known.clone()).collect();
-        Ran { doorbell_commit: commit.to_owned(), traces, ..Ran::default() }
+        RunIdentity { doorbell_commit: commit.to_owned(), traces, ..RunIdentity::default() }
     }
 }
 

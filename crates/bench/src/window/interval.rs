@@ -184,7 +184,7 @@ impl Interval {
             interrupts_per_second: ports::interrupts_per_second(&self.nodes[0].ports, self.seconds),
             ports: self.nodes[0].ports.clone(),
             wire_share: self.busy.iter().max().map(|busy| per(*busy as f64 * 1e-12, self.seconds)),
-            ..PointSummary::of_window(
+            ..PointSummary::from_window(
                 between_nodes((offered.frames, offered.bytes), lost, self.seconds),
                 frame_size,
             )

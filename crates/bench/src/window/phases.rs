@@ -124,14 +124,14 @@ impl<S: System> Run<'_, '_, S> {
         let Some(first) = self.loads.iter().find(|load| load.preload.is_some()) else { return Ok(()) };
         self.control.begin("storing keys", self.system.now(), None);
         (self.control.say)(&format!("storing {} keys", first.traffic.memcached.keys));
-        self.system.spare_links(true);
+        self.system.disable_link_faults(true);
         self.system.begin_window();
         self.start(Load::storing)?;
         while self.system.generators().iter().any(|generator| generator.is_sending()) {
             self.go_on(STEP)?;
         }
         self.drain()?;
-        self.system.spare_links(false);
+        self.system.disable_link_faults(false);
         for (load, generator) in self.loads.iter().zip(self.system.generators()) {
             let Some(TrafficConfig { frames: keys, .. }) = load.storing() else { continue };
             let stored = generator.measurement().map_or(0, |window| window.volumes().1.frames);

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Slurm's commands as far as Doorbell uses them, by the name that this is called by. Tasks are run when squeue is
-# asked. FAKE_SLURM names a folder: what happens is in it as files, and what is to go wrong as well.
+# A fake of the Slurm commands that Doorbell uses, selected by the name of this script. Tasks run when squeue is
+# called. FAKE_SLURM is the path of a folder with state and control files:
 #   calls            the words of each sbatch
-#   refuse           what sbatch says instead of taking a job
-#   array_max        tasks of the largest array that is taken
-#   slow             seconds that sbatch takes
-#   hold             if it is there, tasks wait
-#   fate.JOB.TASK    a state in which the task ends, not run; VANISHED: nobody knows of it any more
-#   says.JOB.TASK    what it writes before that
-#   accounts         what sacct says
+#   refuse           error text with which sbatch rejects a job
+#   array_max        maximum number of tasks in an array
+#   slow             duration of sbatch in seconds
+#   hold             if it exists, tasks stay pending
+#   fate.JOB.TASK    final state of the task, which is not run; VANISHED: it disappears from the queue
+#   says.JOB.TASK    its output before that
+#   accounts         output of sacct
 set -eu
 cd "$FAKE_SLURM"
 command=${0##*/}

@@ -1,4 +1,4 @@
-//! A small trace, made here: what the command does with traces, results and experiments needs no guest.
+//! A small synthetic trace: commands for traces, results and experiments need no guest.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::process::{Command, Output};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
-use doorbell_trace::system::{Description, DeviceEvent, Dma, Happening, Step, TraceWriter};
+use doorbell_trace::system::{Description, DeviceEvent, Dma, EventKind, Step, TraceWriter};
 
 const RAM: u64 = 0x8000_0000;
-/// Frames, and instructions between two of them.
+/// Number of frames, and of instructions between two frames.
 pub const FRAMES: u64 = 400;
 pub const ROUND: u64 = 100;
 pub const FRAME_BYTES: u32 = 60;
 
-/// One round of a program that looks at a frame, writes to a table of its own, and goes round.
+/// One iteration of a program that reads a frame, writes to its own table, and loops.
 pub fn round(frame: u64) -> Vec<Op> {
     let op = |number: u64, class| {
         let pc = RAM + 0x1000 + 4 * number;
@@ -36,12 +36,12 @@ pub fn round(frame: u64) -> Vec<Op> {
     ops
 }
 
-/// Frames come, are looked at, and leave.
+/// Records a trace in which frames arrive, are read, and are sent.
 pub fn record(path: &Path) {
     record_overloaded(path, 0);
 }
 
-/// The same; before each frame so many come that the NIC drops.
+/// The same, with `dropped` additional frames before each one, which the NIC drops.
 pub fn record_overloaded(path: &Path, dropped: u64) {
     let description = Description {
         recorder: "a test".to_owned(),
@@ -75,23 +75,23 @@ pub fn record_overloaded(path: &Path, dropped: u64) {
             event(
                 after,
                 1,
-                Happening::Dma(Dma {
+                EventKind::Dma(Dma {
                     addr: PhysAddr(RAM + 0x10_0000 + 2048 * ((frame - 1) % 64)),
                     frame: frame - 1,
                     ..dma(false, 0)
                 }),
             );
-            event(after, 2, Happening::FrameOut { bytes: FRAME_BYTES + 4 });
+            event(after, 2, EventKind::FrameOut { bytes: FRAME_BYTES + 4 });
         }
-        (0..dropped).for_each(|_| event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 }));
-        event(after, 3, Happening::FrameIn { bytes: FRAME_BYTES + 4 });
-        event(after, 4, Happening::Dma(dma(true, after)));
+        (0..dropped).for_each(|_| event(after, 3, EventKind::FrameIn { bytes: FRAME_BYTES + 4 }));
+        event(after, 3, EventKind::FrameIn { bytes: FRAME_BYTES + 4 });
+        event(after, 4, EventKind::Dma(dma(true, after)));
         writer.block(0, &Step::default(), &round(frame), &mut |_| Walk::default()).unwrap();
     }
     writer.finish().unwrap();
 }
 
-/// The command in a folder that has its cache, too.
+/// Runs the command in a folder that also contains its cache.
 pub fn doorbell(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.env("DOORBELL_CACHE", folder.join("cache")).current_dir(folder).args(words).output().unwrap()

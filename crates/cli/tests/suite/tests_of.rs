@@ -1,23 +1,23 @@
-//! The functions of a crate, which of them are tests, and what is wrong with those.
+//! Finds the functions of a crate, which of them are tests, and faults of the tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::tokens::{Token, tokens};
 
-/// Crates of which tests are all that uses them: their functions are the tests' helpers.
+/// Crates used only by tests: their functions are test helpers.
 const HELPERS: &[&str] = &["acceptance", "archive", "faults", "harness", "lockstep", "oracle", "qtest"];
-/// `unwrap` and `expect` are not among them: they say that a step before the assertion worked.
+/// `unwrap` and `expect` do not count: they only check that a step before the assertion worked.
 const METHODS: &[&str] = &["unwrap_err", "expect_err"];
 
 pub struct Function {
     pub file: String,
     pub name: String,
     pub is_test: bool,
-    /// The reason, empty without one.
+    /// The reason of `#[ignore]`; empty if it has none.
     pub ignored: Option<String>,
     krate: String,
-    /// Whether it is a test's or a helper's: what production code asserts is no test.
+    /// Whether it is part of a test or a helper: assertions in production code do not count.
     in_tests: bool,
     may_fail: bool,
     should_panic: bool,
@@ -25,7 +25,7 @@ pub struct Function {
     body: Vec<Token>,
 }
 
-/// All functions of the crate in a folder.
+/// Collects all functions of the crate in a folder.
 pub fn functions(folder: &Path, found: &mut Vec<Function>) {
     let krate = folder.file_name().unwrap().to_str().unwrap().to_owned();
     let mut folders = vec![folder.to_owned()];
@@ -48,8 +48,8 @@ fn is_test_file(path: &Path, krate: &str) -> bool {
     HELPERS.contains(&krate) || path.iter().any(|part| part.to_str().is_some_and(named))
 }
 
-/// The place behind what the opening bracket at `at` closes.
-fn behind(tokens: &[Token], at: usize) -> usize {
+/// The position after the bracket that closes the one at `at`.
+fn after_closing(tokens: &[Token], at: usize) -> usize {
     let mut depth = 0_i32;
     for (place, token) in tokens.iter().enumerate().skip(at) {
         match token {
@@ -64,19 +64,19 @@ fn behind(tokens: &[Token], at: usize) -> usize {
     tokens.len()
 }
 
-/// The first of `signs` from `at` on outside of brackets.
+/// The first of `signs` from `at` on, outside brackets.
 fn outside(tokens: &[Token], mut at: usize, signs: &[char]) -> usize {
     while at < tokens.len() {
         match &tokens[at] {
             Token::Sign(sign) if signs.contains(sign) => return at,
-            Token::Sign('(' | '[' | '{') => at = behind(tokens, at),
+            Token::Sign('(' | '[' | '{') => at = after_closing(tokens, at),
             _ => at += 1,
         }
     }
     at
 }
 
-/// Adds a file's functions, and its macros as such.
+/// Adds the functions and macros of a file.
 pub fn read(path: &Path, krate: &str, text: &str, found: &mut Vec<Function>) {
     let tokens = tokens(text);
     let mut in_tests = is_test_file(path, krate);
@@ -84,9 +84,9 @@ pub fn read(path: &Path, krate: &str, text: &str, found: &mut Vec<Function>) {
     while at < tokens.len() {
         match &tokens[at] {
             Token::Sign('#') if tokens.get(at + 1) == Some(&Token::Sign('[')) => {
-                let end = behind(&tokens, at + 1);
+                let end = after_closing(&tokens, at + 1);
                 let attribute = &tokens[at + 2..end - 1];
-                // What comes behind it in a file is a test's: style.rs counts lines by the same rule.
+                // The rest of the file belongs to tests: style.rs counts lines by the same rule.
                 in_tests |= attribute.len() == 4 && attribute[0].is("cfg") && attribute[2].is("test");
                 attributes.push(attribute);
                 at = end;
@@ -102,7 +102,7 @@ pub fn read(path: &Path, krate: &str, text: &str, found: &mut Vec<Function>) {
                 };
                 let first = outside(&tokens, at + 2, &['{', ';']);
                 let body = if tokens.get(first) == Some(&Token::Sign('{')) {
-                    tokens[first + 1..behind(&tokens, first) - 1].to_vec()
+                    tokens[first + 1..after_closing(&tokens, first) - 1].to_vec()
                 } else {
                     Vec::new()
                 };
@@ -126,7 +126,7 @@ pub fn read(path: &Path, krate: &str, text: &str, found: &mut Vec<Function>) {
                     body,
                 });
                 attributes.clear();
-                // A function within another is one of its own, too.
+                // A nested function is a separate function.
                 at = first;
                 continue;
             }
@@ -136,7 +136,7 @@ pub fn read(path: &Path, krate: &str, text: &str, found: &mut Vec<Function>) {
     }
 }
 
-/// The words that a body calls: followed by `(`, by `!`, or by `::<`.
+/// The names that a body calls: followed by `(`, by `!`, or by `::<`.
 fn calls(body: &[Token]) -> impl Iterator<Item = &str> {
     body.windows(2).filter_map(|pair| {
         let called = matches!(pair[1], Token::Sign('(' | '!' | ':'));
@@ -167,17 +167,17 @@ fn reads_environment(body: &[Token]) -> bool {
     })
 }
 
-/// A body without what is done on a condition of the environment only.
-fn whatever_the_environment(body: &[Token], switches: &BTreeSet<&str>) -> Vec<Token> {
+/// A body without code that depends on the environment.
+fn without_environment_branches(body: &[Token], switches: &BTreeSet<&str>) -> Vec<Token> {
     let (mut kept, mut at) = (Vec::new(), 0);
     while at < body.len() {
         if body[at].is("if") {
             let block = outside(body, at, &['{']);
             let condition = &body[at..block];
             if reads_environment(condition) || calls(condition).any(|name| switches.contains(name)) {
-                at = behind(body, block);
+                at = after_closing(body, block);
                 while body.get(at).is_some_and(|token| token.is("else")) {
-                    at = behind(body, outside(body, at, &['{']));
+                    at = after_closing(body, outside(body, at, &['{']));
                 }
                 continue;
             }
@@ -188,7 +188,7 @@ fn whatever_the_environment(body: &[Token], switches: &BTreeSet<&str>) -> Vec<To
     kept
 }
 
-/// A body without its closures' and functions' blocks, whose `return` is their own.
+/// A body without the blocks of closures and nested functions, whose `return` does not leave it.
 fn own_statements(body: &[Token]) -> Vec<Token> {
     let (mut kept, mut at) = (Vec::new(), 0);
     while at < body.len() {
@@ -210,7 +210,7 @@ fn own_statements(body: &[Token]) -> Vec<Token> {
             if returns {
                 place = outside(body, place, &['{']);
             }
-            at = if body.get(place) == Some(&Token::Sign('{')) { behind(body, place) } else { place };
+            at = if body.get(place) == Some(&Token::Sign('{')) { after_closing(body, place) } else { place };
             continue;
         }
         kept.push(body[at].clone());
@@ -219,7 +219,8 @@ fn own_statements(body: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// The helpers' names that assert, by themselves or by others that they call. A crate has its own, and the helper crates'.
+/// Names of helpers that assert, directly or through other helpers. A crate can use its own and those of the
+/// helper crates.
 fn asserting<'a>(helpers: &[&'a Function]) -> BTreeSet<&'a str> {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     loop {
@@ -236,7 +237,7 @@ fn asserting<'a>(helpers: &[&'a Function]) -> BTreeSet<&'a str> {
     }
 }
 
-/// What is wrong with the tests among these functions.
+/// Faults of the tests among these functions.
 pub fn faults(all: &[Function]) -> Vec<String> {
     let mut wrong = Vec::new();
     let crates: BTreeSet<&str> = all.iter().map(|function| &*function.krate).collect();
@@ -248,14 +249,14 @@ pub fn faults(all: &[Function]) -> Vec<String> {
         let switches = helpers.iter().filter(|helper| reads_environment(&helper.body));
         let switches: BTreeSet<&str> = switches.map(|helper| &*helper.name).collect();
         for test in all.iter().filter(|function| function.is_test && function.krate == krate) {
-            let body = whatever_the_environment(&test.body, &switches);
+            let body = without_environment_branches(&test.body, &switches);
             let called = calls(&body).any(|name| names.contains(name));
             if !called && !test.should_panic && !asserts_itself(test, &body) {
                 wrong.push(format!("{}: {} asserts nothing", test.file, test.name));
             }
             let own = own_statements(&test.body);
             let returns = own.windows(2).any(|pair| {
-                // A property may find that one of its many cases is none.
+                // A property may reject single cases.
                 pair[0].is("return") && !(test.has_parameters && pair[1].is("Ok"))
             });
             if returns {

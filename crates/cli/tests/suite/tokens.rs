@@ -1,12 +1,13 @@
-//! Rust's text as words, signs and literals, without its comments: enough to find functions, their bodies and what they call.
+//! Rust source as words, signs and literals, without comments: enough to find functions, their bodies and
+//! their calls.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     Word(String),
     Sign(char),
-    /// A string literal's text.
+    /// Text of a string literal.
     Text(String),
-    /// A character or a lifetime, which say nothing here.
+    /// A character or a lifetime, whose content is not needed here.
     Other,
 }
 
@@ -23,7 +24,7 @@ impl Token {
     }
 }
 
-/// The place behind a string that begins at `at` with its quotation mark, and what it holds.
+/// The position after a string whose quotation mark is at `at`, and the string's text.
 fn string(text: &[char], mut at: usize) -> (usize, String) {
     let mut held = String::new();
     at += 1;
@@ -35,7 +36,7 @@ fn string(text: &[char], mut at: usize) -> (usize, String) {
     (at + 1, held)
 }
 
-/// The place behind a raw string whose hashes or quotation mark begin at `at`; `None` if none begins there.
+/// The same for a raw string whose hashes or quotation mark start at `at`; `None` if there is none.
 fn raw_string(text: &[char], at: usize) -> Option<(usize, String)> {
     let hashes = text[at..].iter().take_while(|sign| **sign == '#').count();
     let first = at + hashes + 1;
@@ -49,7 +50,7 @@ fn raw_string(text: &[char], at: usize) -> Option<(usize, String)> {
     Some((end + 1 + hashes, text[first..end].iter().collect()))
 }
 
-/// The place behind a comment that begins at `at`; `None` if none does.
+/// The position after a comment that starts at `at`; `None` if there is none.
 fn comment(text: &[char], at: usize) -> Option<usize> {
     match (text[at], text.get(at + 1)) {
         ('/', Some('/')) => {
@@ -72,7 +73,7 @@ fn comment(text: &[char], at: usize) -> Option<usize> {
     }
 }
 
-/// The place behind a character literal or a lifetime.
+/// The position after a character literal or a lifetime.
 fn quoted(text: &[char], at: usize) -> usize {
     match (text.get(at + 1), text.get(at + 2)) {
         (Some('\\'), _) => {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::word;
 
-/// See the module.
+/// The bimodal predictor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Bimodal(Counters);
 
@@ -14,7 +14,7 @@ impl Bimodal {
         Bimodal(Counters::new(entries, false))
     }
 
-    /// Predicts, then learns the outcome.
+    /// Predicts, then updates with the outcome.
     #[inline]
     pub(super) fn predict(&mut self, pc: u64, taken: bool) -> bool {
         let predicted = self.look_up(pc);
@@ -32,8 +32,8 @@ impl Bimodal {
         self.0.learn(word(pc), taken);
     }
 
-    pub(super) fn fits(&self, fresh: &Bimodal) -> bool {
-        self.0.fits(&fresh.0)
+    pub(super) fn is_compatible(&self, fresh: &Bimodal) -> bool {
+        self.0.is_compatible(&fresh.0)
     }
 }
 
@@ -42,9 +42,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_bits_forgive_one_exit_of_a_loop() {
+    fn a_loop_exit_costs_one_misprediction() {
         let mut predictor = Bimodal::new(1024);
-        // Three rounds of a loop of five: wrong while learning (once), then at each exit only.
+        // Three rounds of a loop of five: one misprediction while learning, then one per exit.
         let outcomes = [true, true, true, true, false].repeat(3);
         let wrong: Vec<usize> =
             (0..15).filter(|i| predictor.predict(0x100, outcomes[*i]) != outcomes[*i]).collect();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_a_table_apart_share_a_counter() {
+    fn addresses_one_table_size_apart_share_a_counter() {
         let mut predictor = Bimodal::new(16);
         for _ in 0..3 {
             predictor.predict(0x100, true);

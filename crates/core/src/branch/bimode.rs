@@ -1,18 +1,19 @@
-//! The Bi-Mode predictor (Lee, Chen, Mudge, MICRO 1997): a choice table indexed by address says which of two direction
-//! tables, indexed by address and global history, is asked. Branches that go different ways so do not disturb each other.
+//! The Bi-Mode predictor (Lee, Chen, Mudge, MICRO 1997): a choice table indexed by address selects one of two
+//! direction tables indexed by address and global history. Branches with opposite biases therefore do not
+//! alias.
 
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::word;
 
-/// See the module.
+/// The Bi-Mode predictor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct BiMode {
     choice: Counters,
-    /// For branches that the choice table takes to be not taken, and taken.
+    /// The direction tables for branches biased to not taken, and to taken.
     directions: [Counters; 2],
-    /// The last branches' outcomes, the latest in the lowest bit.
+    /// Global history, the latest outcome in the lowest bit.
     history: u64,
 }
 
@@ -25,8 +26,8 @@ impl BiMode {
         }
     }
 
-    /// Predicts, then learns the outcome: the table that was asked always, the choice unless the table asked was right
-    /// although the choice leant the other way.
+    /// Predicts, then trains: always the selected direction table, and the choice table unless the prediction
+    /// was correct although the choice disagreed with the outcome.
     #[inline]
     pub(super) fn predict(&mut self, pc: u64, taken: bool) -> bool {
         let index = word(pc) ^ self.history;
@@ -41,14 +42,14 @@ impl BiMode {
         predicted
     }
 
-    /// The histories of two threads change places.
+    /// Swaps the histories of two SMT threads.
     pub(super) fn exchange_history(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.history, &mut other.history);
     }
 
-    pub(super) fn fits(&self, fresh: &BiMode) -> bool {
-        self.choice.fits(&fresh.choice)
-            && self.directions.iter().zip(&fresh.directions).all(|(saved, fresh)| saved.fits(fresh))
+    pub(super) fn is_compatible(&self, fresh: &BiMode) -> bool {
+        self.choice.is_compatible(&fresh.choice)
+            && self.directions.iter().zip(&fresh.directions).all(|(saved, fresh)| saved.is_compatible(fresh))
     }
 }
 
@@ -56,7 +57,7 @@ impl BiMode {
 mod tests {
     use super::*;
 
-    /// The same algorithm on plain maps, with counters as signed numbers.
+    /// Reference model: the same algorithm on maps, with signed counters.
     struct Plain {
         choice: std::collections::BTreeMap<u64, i32>,
         direction: [std::collections::BTreeMap<u64, i32>; 2],
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_predicts_as_a_plain_model_does() {
+    fn bimode_matches_a_reference_model() {
         let mut rng = doorbell_sim::rng::Rng::stream(3, "bimode");
         let mut predictor = BiMode::new(1024, 1024);
         let mut plain =

@@ -1,17 +1,17 @@
-//! The branch target buffer: which instructions are taken branches, and where they go. Tags and targets are kept as 32-bit
-//! digests: timing needs only to know whether they are the right ones.
+//! The branch target buffer: addresses of taken branches and their targets. Tags and targets are stored as
+//! 32-bit hashes, because timing only needs to compare them.
 
 use serde::{Deserialize, Serialize};
 
 use super::digest;
 
-/// Set-associative, the most recently used way first.
+/// A set-associative BTB, the most recently used way first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Btb {
     /// Tag (upper half) and target; 0 is empty.
     ways: Vec<u64>,
     associativity: usize,
-    /// Low bits of the address that do not choose the set.
+    /// Low address bits that do not select the set.
     set_shift: u32,
 }
 
@@ -20,7 +20,7 @@ impl Btb {
         Btb { ways: vec![0; entries as usize], associativity: ways as usize, set_shift }
     }
 
-    /// Whether the branch at `pc` is known to go to `target`; from now on it is.
+    /// Returns whether the branch at `pc` has an entry with `target`, and enters it.
     #[inline]
     pub(super) fn look_up(&mut self, pc: u64, target: u64) -> bool {
         let (tag, range) = self.place(pc);
@@ -31,16 +31,16 @@ impl Btb {
         }
         let found = set.iter().position(|way| (way >> 32) as u32 == tag);
         let way = found.unwrap_or(set.len() - 1);
-        let known = set[way] == entry;
+        let hit = set[way] == entry;
         set.copy_within(0..way, 1);
         set[0] = entry;
-        known
+        hit
     }
 
-    /// Whether the instruction at `pc` is known to be a branch; from now on it is. For branches whose target is not the BTB's
-    /// business.
+    /// Like [`look_up`](Btb::look_up), without a target. For branches whose target another predictor
+    /// provides.
     #[inline]
-    pub(super) fn knows(&mut self, pc: u64) -> bool {
+    pub(super) fn look_up_branch(&mut self, pc: u64) -> bool {
         self.look_up(pc, 0)
     }
 
@@ -52,7 +52,7 @@ impl Btb {
         (digest(pc) | 1, first..first + self.associativity)
     }
 
-    pub(super) fn fits(&self, fresh: &Btb) -> bool {
+    pub(super) fn is_compatible(&self, fresh: &Btb) -> bool {
         self.ways.len() == fresh.ways.len()
             && self.associativity == fresh.associativity
             && self.set_shift == fresh.set_shift
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_branch_of_a_set_is_forgotten() {
+    fn the_least_recently_used_branch_of_a_set_is_evicted() {
         let mut btb = Btb::new(64, 2, 1);
         // Three branches of one set: 32 sets of instructions two bytes apart.
         let [a, b, c] = [0x1000, 0x1040, 0x1080];
@@ -77,16 +77,16 @@ mod tests {
         assert!(btb.look_up(b, 7));
     }
 
-    /// 64 branches four bytes apart: in sets by units of two bytes they share 16 of the 32 sets.
+    /// 64 branches four bytes apart: with a shift of one they share 16 of the 32 sets.
     #[test]
     fn code_of_four_byte_instructions_uses_every_set_with_a_shift_of_two() {
         let misfetches_of_second_pass = |set_shift| {
             let mut btb = Btb::new(64, 2, set_shift);
             let mut pass = || (0..64).filter(|branch| !btb.look_up(0x1000 + 4 * branch, 1)).count();
-            assert_eq!(pass(), 64, "all are new");
+            assert_eq!(pass(), 64, "first pass misses");
             pass()
         };
         assert_eq!(misfetches_of_second_pass(2), 0);
-        assert_eq!(misfetches_of_second_pass(1), 64, "four branches take turns in each set of two ways");
+        assert_eq!(misfetches_of_second_pass(1), 64, "four branches thrash each two-way set");
     }
 }

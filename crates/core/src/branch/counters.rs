@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Two-bit counters: 0 and 1 say not taken, 2 and 3 taken. They begin at weakly taken or not taken.
+/// Two-bit counters: 0 and 1 predict not taken, 2 and 3 taken. Initially weakly taken or weakly not taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Counters(Vec<u8>);
 
@@ -23,7 +23,7 @@ impl Counters {
         *counter = if taken { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
     }
 
-    pub(super) fn fits(&self, fresh: &Counters) -> bool {
+    pub(super) fn is_compatible(&self, fresh: &Counters) -> bool {
         self.0.len() == fresh.0.len() && self.0.iter().all(|counter| *counter <= 3)
     }
 }

@@ -1,8 +1,9 @@
 //! Branch prediction: direction, target buffer, indirect targets, return stack.
 //!
-//! A branch is predicted when it is fetched and its outcome is learnt at once, in program order: no predictor sees wrong-path
-//! branches or learns late. What a wrong target costs depends on who finds out: the decoder, of a direct branch that the
-//! BTB did not know (a *misfetch*), or the branch unit (a *misprediction*).
+//! A branch is predicted when it is fetched and trains the predictors at once, in program order: they see no
+//! wrong-path branches and no delayed updates. The penalty of a wrong target depends on where it is detected:
+//! in the decoder, for a direct branch that missed in the BTB (a *misfetch*), or in the branch unit (a
+//! *misprediction*).
 
 mod bimodal;
 mod bimode;
@@ -25,24 +26,24 @@ use returns::ReturnStack;
 use tage::Tage;
 use tournament::Tournament;
 
-/// What became of a branch's prediction.
+/// The outcome of a branch prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prediction {
-    /// No branch, or fetched on rightly.
+    /// No branch, or fetch continued at the correct address.
     #[default]
     Right,
-    /// The decoder found out that fetch went on at a wrong address.
+    /// The decoder detected that fetch continued at a wrong address.
     Misfetched,
-    /// A conditional branch went the other way.
+    /// A conditional branch with a mispredicted direction.
     WrongDirection,
-    /// A computed jump or call went elsewhere.
+    /// An indirect jump or call with a mispredicted target.
     WrongTarget,
-    /// A return went elsewhere.
+    /// A return with a mispredicted target.
     WrongReturn,
 }
 
 impl Prediction {
-    /// Whether only executing the branch shows that it was predicted wrongly.
+    /// Whether the error is detected only when the branch executes.
     pub const fn is_misprediction(self) -> bool {
         matches!(self, Prediction::WrongDirection | Prediction::WrongTarget | Prediction::WrongReturn)
     }
@@ -84,27 +85,27 @@ impl BranchUnit {
         }
     }
 
-    /// Predicts a branch, compares with what it did, and learns from it.
+    /// Predicts a branch, compares with its outcome, and trains the predictors.
     #[inline]
     pub(crate) fn predict(&mut self, op: &Op) -> Prediction {
         match op.class {
-            OpClass::Branch => self.conditional(op),
-            OpClass::Jump => self.direct(op),
+            OpClass::Branch => self.predict_conditional(op),
+            OpClass::Jump => self.predict_direct(op),
             OpClass::Call => {
                 self.returns.push(op.pc.wrapping_add(u64::from(op.length)));
-                self.direct(op)
+                self.predict_direct(op)
             }
-            OpClass::IndirectJump => self.computed(op),
+            OpClass::IndirectJump => self.predict_indirect(op),
             OpClass::IndirectCall => {
                 self.returns.push(op.pc.wrapping_add(u64::from(op.length)));
-                self.computed(op)
+                self.predict_indirect(op)
             }
-            OpClass::Return => self.returned(op),
+            OpClass::Return => self.predict_return(op),
             _ => Prediction::Right,
         }
     }
 
-    fn conditional(&mut self, op: &Op) -> Prediction {
+    fn predict_conditional(&mut self, op: &Op) -> Prediction {
         let taken = op.is_taken();
         let predicted = match &mut self.direction {
             Direction::Bimodal(predictor) => predictor.predict(op.pc, taken),
@@ -112,38 +113,38 @@ impl BranchUnit {
             Direction::Tage(predictor) => predictor.predict(op.pc, taken),
             Direction::Tournament(predictor) => predictor.predict(op.pc, taken),
         };
-        let known = taken && self.btb.look_up(op.pc, op.virt);
+        let in_btb = taken && self.btb.look_up(op.pc, op.virt);
         if predicted != taken {
             Prediction::WrongDirection
-        } else if taken && !known {
+        } else if taken && !in_btb {
             Prediction::Misfetched
         } else {
             Prediction::Right
         }
     }
 
-    fn direct(&mut self, op: &Op) -> Prediction {
+    fn predict_direct(&mut self, op: &Op) -> Prediction {
         if self.btb.look_up(op.pc, op.virt) { Prediction::Right } else { Prediction::Misfetched }
     }
 
-    fn computed(&mut self, op: &Op) -> Prediction {
+    fn predict_indirect(&mut self, op: &Op) -> Prediction {
         let in_btb = self.btb.look_up(op.pc, op.virt);
         let right = self.indirect.predict(op.pc, op.virt).unwrap_or(in_btb);
         if right { Prediction::Right } else { Prediction::WrongTarget }
     }
 
-    fn returned(&mut self, op: &Op) -> Prediction {
-        let known = self.btb.knows(op.pc);
+    fn predict_return(&mut self, op: &Op) -> Prediction {
+        let in_btb = self.btb.look_up_branch(op.pc);
         if self.returns.pop() != op.virt {
             Prediction::WrongReturn
-        } else if !known {
+        } else if !in_btb {
             Prediction::Misfetched
         } else {
             Prediction::Right
         }
     }
 
-    /// The tables, which threads share, go to the other one, and the other way. Histories and return stacks stay.
+    /// Swaps the tables, which threads share, with the other thread. Histories and return stacks stay.
     pub(crate) fn exchange(&mut self, other: &mut BranchUnit) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.returns, &mut other.returns);
@@ -156,28 +157,28 @@ impl BranchUnit {
         }
     }
 
-    /// Whether saved predictors are of this kind and size.
-    pub(crate) fn fits(&self, fresh: &BranchUnit) -> bool {
+    /// Whether saved predictors match this configuration.
+    pub(crate) fn is_compatible(&self, fresh: &BranchUnit) -> bool {
         let direction = match (&self.direction, &fresh.direction) {
-            (Direction::Bimodal(saved), Direction::Bimodal(fresh)) => saved.fits(fresh),
-            (Direction::BiMode(saved), Direction::BiMode(fresh)) => saved.fits(fresh),
-            (Direction::Tage(saved), Direction::Tage(fresh)) => saved.fits(fresh),
-            (Direction::Tournament(saved), Direction::Tournament(fresh)) => saved.fits(fresh),
+            (Direction::Bimodal(saved), Direction::Bimodal(fresh)) => saved.is_compatible(fresh),
+            (Direction::BiMode(saved), Direction::BiMode(fresh)) => saved.is_compatible(fresh),
+            (Direction::Tage(saved), Direction::Tage(fresh)) => saved.is_compatible(fresh),
+            (Direction::Tournament(saved), Direction::Tournament(fresh)) => saved.is_compatible(fresh),
             _ => false,
         };
         direction
-            && self.btb.fits(&fresh.btb)
-            && self.indirect.fits(&fresh.indirect)
-            && self.returns.fits(&fresh.returns)
+            && self.btb.is_compatible(&fresh.btb)
+            && self.indirect.is_compatible(&fresh.indirect)
+            && self.returns.is_compatible(&fresh.returns)
     }
 }
 
-/// The part of an address that tells instructions apart: they are two bytes apart at least.
+/// The address without its lowest bit: instructions are at least two bytes apart.
 const fn word(pc: u64) -> u64 {
     pc >> 1
 }
 
-/// Thirty-two bits that stand for an address; which two addresses look alike does not follow from their low bits alone.
+/// A 32-bit hash of an address. Collisions do not depend on the low bits alone.
 const fn digest(address: u64) -> u32 {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_jump_is_misfetched_once() {
+    fn a_direct_jump_misfetches_once() {
         let mut unit = unit();
         let jump = branch(OpClass::Jump, 0x1000, 0x2000);
         assert_eq!(unit.predict(&jump), Prediction::Misfetched);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_go_where_the_calls_came_from() {
+    fn return_stack_predicts_nested_returns() {
         let mut unit = unit();
         let sites = [0x1000, 0x3000, 0x5000];
         for round in 0..2 {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indirect_jump_that_alternates_is_learnt_by_its_history() {
+    fn an_alternating_indirect_jump_is_learnt_by_history() {
         let mut unit = unit();
         let wrong: Vec<bool> = (0..200u64)
             .map(|turn| unit.predict(&branch(OpClass::IndirectJump, 0x1000, 0x2000 + turn % 3 * 0x100)))
@@ -233,6 +234,6 @@ mod tests {
             .map(|turn| plain.predict(&branch(OpClass::IndirectJump, 0x1000, 0x2000 + turn % 3 * 0x100)))
             .filter(|prediction| prediction.is_misprediction())
             .count();
-        assert_eq!(wrong, 200, "a BTB alone always names the last target");
+        assert_eq!(wrong, 200, "a BTB alone always predicts the last target");
     }
 }

@@ -1,8 +1,8 @@
-//! The return stack: a ring, so that deep recursion loses the outermost returns.
+//! The return stack: a ring; deep recursion overwrites the outermost returns.
 
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// The return stack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ReturnStack {
     addresses: Vec<u64>,
@@ -26,7 +26,7 @@ impl ReturnStack {
         address
     }
 
-    pub(super) fn fits(&self, fresh: &ReturnStack) -> bool {
+    pub(super) fn is_compatible(&self, fresh: &ReturnStack) -> bool {
         self.addresses.len() == fresh.addresses.len() && (self.top as usize) < self.addresses.len()
     }
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_that_overflows_keeps_the_innermost_returns() {
+    fn overflow_keeps_the_innermost_returns() {
         let mut stack = ReturnStack::new(4);
         (1..=6).for_each(|address| stack.push(address));
         assert_eq!([0; 4].map(|_| stack.pop()), [6, 5, 4, 3]);

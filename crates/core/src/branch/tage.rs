@@ -1,8 +1,9 @@
-//! TAGE (Seznec and Michaud, JILP 2006): a bimodal base and tagged tables whose histories grow geometrically; the longest
-//! history that knows the branch predicts it.
+//! TAGE (Seznec and Michaud, JILP 2006): a bimodal base predictor and tagged tables with geometrically
+//! growing histories; the matching entry with the longest history provides the prediction.
 //!
-//! Modelled: three-bit counters, two-bit usefulness with periodic ageing, the choice of the alternative prediction for newly
-//! allocated entries, allocation of one entry on a misprediction. Not modelled: loop predictor and statistical corrector.
+//! Modelled: three-bit counters, two-bit usefulness with periodic ageing, use of the alternative prediction
+//! for newly allocated entries, allocation of one entry per misprediction. Not modelled: loop predictor and
+//! statistical corrector.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use super::word;
 use crate::config::BranchConfig;
 
 const TABLES_MAX: usize = 12;
-/// Outcomes kept, a power of two above the longest history.
+/// Outcomes kept: a power of two above the longest history.
 const HISTORY_BITS: usize = 512;
 /// Branches after which usefulness is halved.
 const AGEING: u64 = 1 << 18;
@@ -25,13 +26,13 @@ struct Entry {
     useful: u8,
 }
 
-/// A history of `length` outcomes folded by exclusive or into `width` bits, kept up to date step by step.
+/// A history of `length` outcomes folded by XOR into `width` bits, updated incrementally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Folded {
     value: u32,
     length: u16,
     width: u8,
-    /// Where in the folded value the outcome that falls out of the history stands.
+    /// Position in the folded value at which the oldest outcome leaves the history.
     last: u8,
 }
 
@@ -40,7 +41,7 @@ impl Folded {
         Folded { value: 0, length: length as u16, width: width as u8, last: (length % width) as u8 }
     }
 
-    /// Shifts `new` in; `old` is the outcome that is now `length` back.
+    /// Shifts in `new` and removes `old`, the outcome `length` branches ago.
     #[inline]
     fn push(&mut self, new: bool, old: bool) {
         let mut value = self.value << 1 | u32::from(new);
@@ -58,24 +59,24 @@ struct Table {
     tags: [Folded; 2],
 }
 
-/// See the module.
+/// The TAGE predictor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Tage {
     base: Bimodal,
     /// Shortest history first.
     tables: Vec<Table>,
     tag_mask: u16,
-    /// Outcomes, a ring of bits.
+    /// Ring of outcomes, one bit each.
     history: Vec<u64>,
     newest: u32,
-    /// Above zero: newly allocated entries predict worse than their alternative.
+    /// Positive while newly allocated entries predict worse than their alternative.
     prefer_alternative: i8,
-    /// State of the generator that spreads allocations.
+    /// State of the pseudo-random generator for allocation.
     lottery: u32,
     branches: u64,
 }
 
-/// Where a branch is found in the tables.
+/// Result of a table look-up.
 struct Found {
     slots: [(usize, u16); TABLES_MAX],
     provider: Option<usize>,
@@ -105,7 +106,7 @@ impl Tage {
         }
     }
 
-    /// Predicts, then learns the outcome.
+    /// Predicts, then updates with the outcome.
     pub(super) fn predict(&mut self, pc: u64, taken: bool) -> bool {
         let found = self.find(pc);
         self.learn(pc, &found, taken);
@@ -122,7 +123,7 @@ impl Tage {
             let index = (pc ^ pc >> (number + 3) ^ u64::from(table.index.value)) as usize & mask;
             let tag = (pc as u32 ^ table.tags[0].value ^ table.tags[1].value << 1) as u16 & self.tag_mask;
             slots[number] = (index, tag);
-            // A tag of 0 is that of an entry never written.
+            // Tag 0 marks an entry that was never written.
             if tag != 0 && table.entries[index].tag == tag {
                 if provider.is_none() {
                     provider = Some(number);
@@ -170,7 +171,8 @@ impl Tage {
         }
     }
 
-    /// Takes one useless entry with a longer history; nearer tables are likelier. If all are useful they become less so.
+    /// Allocates one entry with usefulness 0 and a longer history, preferably in the next table. If all are
+    /// useful, decrements their usefulness.
     fn allocate(&mut self, longer: usize, found: &Found, taken: bool) {
         self.lottery ^= self.lottery << 13;
         self.lottery ^= self.lottery >> 17;
@@ -205,7 +207,7 @@ impl Tage {
         }
     }
 
-    /// The histories of two threads change places.
+    /// Swaps the histories of two SMT threads.
     pub(super) fn exchange_history(&mut self, other: &mut Tage) {
         std::mem::swap(&mut self.history, &mut other.history);
         std::mem::swap(&mut self.newest, &mut other.newest);
@@ -215,7 +217,7 @@ impl Tage {
         }
     }
 
-    pub(super) fn fits(&self, fresh: &Tage) -> bool {
+    pub(super) fn is_compatible(&self, fresh: &Tage) -> bool {
         let shape = |table: &Table| {
             let folds =
                 [table.index, table.tags[0], table.tags[1]].map(|fold| (fold.length, fold.width, fold.last));
@@ -228,7 +230,7 @@ impl Tage {
                 [table.index, table.tags[0], table.tags[1]].iter().all(|fold| fold.value >> fold.width == 0);
             entries && folds
         };
-        self.base.fits(&fresh.base)
+        self.base.is_compatible(&fresh.base)
             && self.tables.iter().map(shape).eq(fresh.tables.iter().map(shape))
             && self.tables.iter().all(sound)
             && self.tag_mask == fresh.tag_mask
@@ -240,11 +242,12 @@ impl Tage {
     }
 }
 
-/// The histories' lengths: a geometric series between the first and the last, in whole numbers.
+/// The history lengths: a geometric series from the first to the last, rounded up to integers.
 fn history_lengths(config: &BranchConfig) -> Vec<u32> {
     let (first, last) = (u64::from(config.tage_history_min), u64::from(config.tage_history_max));
     let steps = config.tage_tables - 1;
-    // The n-th length L satisfies L^steps = first^(steps - n) · last^n; numbers of up to 480^11 fit.
+    // The n-th length L satisfies L^steps = first^(steps - n) · last^n; the powers, up to 480^11, fit in
+    // u128.
     let target = |n: u32| u128::from(first).pow(steps - n) * u128::from(last).pow(n);
     let nth = |n: u32| {
         (first..=last).find(|length| u128::from(*length).pow(steps) >= target(n)).unwrap_or(last) as u32
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folded_history_is_the_exclusive_or_of_its_pieces() {
+    fn folded_history_equals_xor_of_its_chunks() {
         let mut rng = doorbell_sim::rng::Rng::stream(1, "folded");
         for (length, width) in [(5, 10), (44, 10), (130, 9), (30, 10)] {
             let mut folded = Folded::new(length, width);
@@ -300,15 +303,15 @@ mod tests {
         }
     }
 
-    /// How many of the last half of the outcomes are predicted wrongly.
+    /// Mispredictions among the second half of the outcomes.
     fn wrong(predict: &mut dyn FnMut(u64, bool) -> bool, outcomes: &[(u64, bool)]) -> usize {
         let wrong = outcomes.iter().map(|(pc, taken)| predict(*pc, *taken) != *taken).collect::<Vec<_>>();
         wrong[outcomes.len() / 2..].iter().filter(|wrong| **wrong).count()
     }
 
     #[test]
-    fn a_long_loop_is_learnt_that_short_histories_cannot_tell() {
-        // Taken 40 times, then not: 44 outcomes of history tell, BiMode's 13 bits cannot.
+    fn tage_learns_a_loop_longer_than_bimode_history() {
+        // Taken 40 times, then not taken: 44 history bits suffice, BiMode's 13 do not.
         let outcomes: Vec<(u64, bool)> = (0..40_000u64).map(|step| (0x100, step % 41 != 40)).collect();
         let mut tage = tage();
         let mut bimode = super::super::bimode::BiMode::new(8192, 8192);
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_repeats_what_another_did_is_learnt() {
+    fn a_branch_correlated_with_another_is_learnt() {
         let mut rng = doorbell_sim::rng::Rng::stream(2, "correlated");
         let mut outcomes = Vec::new();
         for _ in 0..20_000 {
@@ -326,7 +329,7 @@ mod tests {
         }
         let mut tage = tage();
         let wrong = wrong(&mut |pc, taken| tage.predict(pc, taken), &outcomes);
-        // The first branch of each pair is a coin: half of 10,000 are wrong; the second hardly ever.
+        // The first branch of each pair is random: half of 10,000 mispredict. The second almost never does.
         assert!((4_700..5_800).contains(&wrong), "{wrong}");
     }
 }

@@ -1,6 +1,7 @@
-//! The tournament predictor of the Alpha 21264 (Kessler, "The Alpha 21264 Microprocessor", IEEE Micro 19(2), 1999): one part goes by
-//! the branch's own history, one by that of all branches, and a third, which knows the latter history too, says which of the two
-//! to believe. Sizes are the configuration's; all counters have two bits (the 21264's local ones have three).
+//! The tournament predictor of the Alpha 21264 (Kessler, "The Alpha 21264 Microprocessor", IEEE Micro 19(2),
+//! 1999): a local predictor uses the branch's own history, a global predictor uses the history of all
+//! branches. A chooser, also indexed by global history, selects between them. Sizes are configurable; all
+//! counters have two bits (the 21264's local ones have three).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +9,18 @@ use super::counters::Counters;
 use super::word;
 use crate::config::BranchConfig;
 
-/// See the module.
+/// The tournament predictor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Tournament {
-    /// Of each branch, by its address, the last outcomes, the latest in the lowest bit.
+    /// Local histories, indexed by branch address, the latest outcome in the lowest bit.
     histories: Vec<u32>,
-    /// Of each such history.
+    /// Indexed by local history.
     local: Counters,
-    /// Of each history of all branches.
+    /// Indexed by global history.
     global: Counters,
-    /// Which to believe: taken stands for the global one.
+    /// The chooser: taken selects the global prediction.
     choice: Counters,
-    /// All branches' last outcomes, the latest in the lowest bit.
+    /// Global history, the latest outcome in the lowest bit.
     history: u64,
 }
 
@@ -34,7 +35,7 @@ impl Tournament {
         }
     }
 
-    /// Predicts, then learns the outcome: both parts always, the choice where they had differed.
+    /// Predicts, then trains: both parts always, the chooser if they differed.
     #[inline]
     pub(super) fn predict(&mut self, pc: u64, taken: bool) -> bool {
         let branch = word(pc) as usize & (self.histories.len() - 1);
@@ -51,16 +52,16 @@ impl Tournament {
         predicted
     }
 
-    /// The histories of two threads change places.
+    /// Swaps the histories of two SMT threads.
     pub(super) fn exchange_history(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.history, &mut other.history);
     }
 
-    pub(super) fn fits(&self, fresh: &Tournament) -> bool {
+    pub(super) fn is_compatible(&self, fresh: &Tournament) -> bool {
         self.histories.len() == fresh.histories.len()
-            && self.local.fits(&fresh.local)
-            && self.global.fits(&fresh.global)
-            && self.choice.fits(&fresh.choice)
+            && self.local.is_compatible(&fresh.local)
+            && self.global.is_compatible(&fresh.global)
+            && self.choice.is_compatible(&fresh.choice)
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
         Tournament::new(&BranchConfig::default())
     }
 
-    /// Wrong predictions of the branches of each round but the first hundred.
+    /// Mispredictions per branch, without the first hundred rounds.
     fn wrong(rounds: u64, branches: impl Fn(u64) -> Vec<(u64, bool)>) -> Vec<u64> {
         let mut predictor = predictor();
         let mut wrong = Vec::new();
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_ten_is_learnt_by_its_own_history_however_others_behave() {
+    fn local_history_learns_a_loop_despite_random_branches() {
         let mut rng = doorbell_sim::rng::Rng::stream(5, "tournament");
         let noise: Vec<bool> = (0..4000).map(|_| rng.below(2) == 1).collect();
         let wrong = wrong(4000, |round| vec![(0x100, noise[round as usize]), (0x200, round % 10 != 9)]);
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_repeats_another_is_learnt_by_the_history_of_all() {
+    fn global_history_learns_a_correlated_branch() {
         let mut rng = doorbell_sim::rng::Rng::stream(6, "tournament");
         let coin: Vec<bool> = (0..4000).map(|_| rng.below(2) == 1).collect();
         let wrong = wrong(4000, |round| vec![(0x100, coin[round as usize]), (0x200, coin[round as usize])]);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_predicts_as_a_plain_model_does() {
+    fn tournament_matches_a_reference_model() {
         use std::collections::BTreeMap;
         let config = BranchConfig::default();
         let bits = |entries: u32| entries.trailing_zeros() as usize;
@@ -119,18 +120,18 @@ mod tests {
         for step in 0..20_000u64 {
             let pc = 0x4000 + rng.below(40) * 6;
             let taken = if pc.is_multiple_of(4) { !step.is_multiple_of(3) } else { rng.below(10) < 8 };
-            let mine = last(own.entry(pc).or_default(), bits(config.tournament_local_entries));
-            let everybodys = last(&all, bits(config.tournament_global_entries));
-            let keys = [mine, everybodys.clone(), everybodys];
-            let says = [0, 1, 2].map(|table| *tables[table].get(&keys[table]).unwrap_or(&-1) >= 0);
-            let expected = if says[2] { says[1] } else { says[0] };
+            let local = last(own.entry(pc).or_default(), bits(config.tournament_local_entries));
+            let global = last(&all, bits(config.tournament_global_entries));
+            let keys = [local, global.clone(), global];
+            let predictions = [0, 1, 2].map(|table| *tables[table].get(&keys[table]).unwrap_or(&-1) >= 0);
+            let expected = if predictions[2] { predictions[1] } else { predictions[0] };
             assert_eq!(predictor.predict(pc, taken), expected, "step {step}");
             let mut learn = |table: usize, up: bool| {
                 let counter = tables[table].entry(keys[table].clone()).or_insert(-1);
                 *counter = (*counter + if up { 1 } else { -1 }).clamp(-2, 1);
             };
-            if says[0] != says[1] {
-                learn(2, says[1] == taken);
+            if predictions[0] != predictions[1] {
+                learn(2, predictions[1] == taken);
             }
             learn(0, taken);
             learn(1, taken);

@@ -1,5 +1,5 @@
-//! Loads, stores, prefetches, atomics, fences and accesses to devices of the in-order core. Their rules are those of the out-of-order
-//! core where program order alone does not keep them.
+//! Loads, stores, prefetches, atomics, fences and device accesses of the in-order core. Where program order
+//! does not already guarantee the memory order, the rules are those of the out-of-order core.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
 use doorbell_sim::op::Op;
@@ -12,7 +12,7 @@ use crate::stats::Cause;
 use crate::stores::Span;
 
 impl InOrder {
-    /// Prices a store.
+    /// Times a store.
     #[inline(always)]
     pub(super) fn store<M: CoreMemory, O: Observer>(
         &mut self,
@@ -52,33 +52,33 @@ impl InOrder {
     #[inline(always)]
     pub(super) fn load<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
         let span = Span::of(op);
-        let asked = self.translate(op, issued + self.state.common.address_cycles, memory);
+        let translated = self.translate(op, issued + self.state.common.address_cycles, memory);
         let state = &mut self.state;
         let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
-        let (data, level) = match state.common.stores.youngest(span, asked) {
+        let (data, level) = match state.common.stores.youngest(span, translated) {
             Some(store) if store.covers(span) => {
                 state.common.counts.forwards += 1;
-                (asked.max(store.data) + state.common.forward_cycles, Level::L1)
+                (translated.max(store.data) + state.common.forward_cycles, Level::L1)
             }
             blocked => {
                 let written = blocked.map(|store| store.drained);
                 state.common.counts.forwards_blocked += u64::from(written.is_some());
-                let served = memory.access(written.unwrap_or(asked), access);
+                let served = memory.access(written.unwrap_or(translated), access);
                 (served.at, served.level)
             }
         };
-        let data = data.max(asked + 1);
-        state.common.counts.load(level, data - asked);
+        let data = data.max(translated + 1);
+        state.common.counts.load(level, data - translated);
         let complete = self.result(op, data, Cause::of(level));
         let state = &mut self.state;
         state.common.loads.push(complete);
         state.common.counts.lq_cycles += complete - issued;
         state.common.load_done(complete);
-        Executed { complete, commit: asked + 1, cause: Cause::Dtlb, level: Some(level) }
+        Executed { complete, commit: translated + 1, cause: Cause::Dtlb, level: Some(level) }
     }
 
-    /// Prices a software prefetch: as the out-of-order core does, and since it cannot fault, nothing behind it waits for its
-    /// translation.
+    /// Times a software prefetch like the out-of-order core. It cannot fault, so that younger ops do not wait
+    /// for its translation.
     #[inline(never)]
     pub(super) fn prefetch<M: CoreMemory, O: Observer>(
         &mut self,
@@ -90,8 +90,8 @@ impl InOrder {
         let issued = self.issue(op, fetched, Wait::new(self.state.common.loads.free_from(), Cause::L2));
         let address = issued.at + self.state.common.address_cycles;
         let common = &mut self.state.common;
-        let asked = common.mmu.translate(Side::Data, op.virt, address, memory, &mut common.counts);
-        let prefetched = common.prefetch(op, asked, memory);
+        let translated = common.mmu.translate(Side::Data, op.virt, address, memory, &mut common.counts);
+        let prefetched = common.prefetch(op, translated, memory);
         let complete = self.result(op, prefetched.at, Cause::L1);
         let executed = Executed { complete, commit: 0, cause: Cause::L1, level: prefetched.level };
         let common = &mut self.state.common;
@@ -102,13 +102,13 @@ impl InOrder {
     }
 
     pub(super) fn atomic<M: CoreMemory>(&mut self, op: &Op, issued: u64, memory: &mut M) -> Executed {
-        let asked = self.translate(op, issued + self.state.common.address_cycles, memory);
+        let translated = self.translate(op, issued + self.state.common.address_cycles, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-        let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
+        let served = memory.access(translated, CoreAccess { kind, addr: op.phys, pc: op.pc });
         let cause = Cause::of(served.level);
-        let complete = self.result(op, served.at.max(asked + 1), cause);
+        let complete = self.result(op, served.at.max(translated + 1), cause);
         self.hold(complete, cause);
-        self.state.common.atomic_done(op, issued, asked, complete);
+        self.state.common.atomic_done(op, issued, translated, complete);
         Executed { complete, commit: complete + 1, cause, level: Some(served.level) }
     }
 
@@ -122,16 +122,16 @@ impl InOrder {
         let fetched = state.common.fetch::<false, M>(op, memory);
         let mut wait = Wait::new(state.common.device_floor(op), Cause::Store);
         if state.common.is_ordered(op) {
-            wait.also(state.common.stores.free_from(), Cause::Store);
+            wait.extend(state.common.stores.free_from(), Cause::Store);
         }
         let issued = self.issue(op, &fetched, wait);
-        // What is before it can no longer be undone.
+        // Older ops must have committed first: the access cannot be undone.
         let at = (issued.at + self.state.common.address_cycles).max(self.state.common.commit.last() + 1);
-        let begun = self.translate(op, at, memory);
-        DeviceAccess { fetched, issued, begun }
+        let sent = self.translate(op, at, memory);
+        DeviceAccess { fetched, issued, begun: sent }
     }
 
-    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
+    pub(crate) fn sent_at(access: &DeviceAccess) -> u64 {
         access.begun
     }
 
@@ -139,12 +139,12 @@ impl InOrder {
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        [done, told]: [u64; 2],
+        [done, acknowledged]: [u64; 2],
         observer: &mut O,
     ) {
         let complete = self.result(op, done.max(access.begun), Cause::Device);
         self.hold(complete, Cause::Device);
-        self.state.common.device_done(op, access.issued.at, [access.begun, complete, told]);
+        self.state.common.device_done(op, access.issued.at, [access.begun, complete, acknowledged]);
         let executed = Executed { complete, commit: complete + 1, cause: Cause::Device, level: None };
         let commit = self.retire(op, &access.fetched, &access.issued, &executed);
         observer.op(op, &stages(&access.fetched, &access.issued, &executed, commit));

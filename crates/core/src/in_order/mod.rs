@@ -1,11 +1,11 @@
-//! The in-order core: issues up to `issue_width` ops a cycle in program order and stalls when an operand is not there (a
-//! scoreboard). Loads and long operations go on in the background; a load or store whose translation is missing, an atomic and
-//! a device access hold up what is behind them. Stores leave through a store buffer (`sq` entries), at most `lq` loads are
-//! in flight. The front end is that of the out-of-order core.
+//! The in-order core: issues up to `issue_width` ops per cycle in program order and stalls when an operand is
+//! not ready (scoreboard). Loads and long-latency ops complete in the background. A load or store that waits
+//! for a page walk, an atomic and a device access block younger ops. Stores leave through a store buffer
+//! (`sq` entries); at most `lq` loads are in flight. The front end is that of the out-of-order core.
 //!
-//! An op commits two cycles after its issue, a load so before its value is there: precise exceptions need no more than its
-//! translation. With an `in_order_window` of n ops, the nth op behind one that is not complete does not issue: that is how far a
-//! core goes on that keeps ops in its pipelines, in order, until they have their values.
+//! An op commits two cycles after issue. A load therefore commits before its data arrives: precise exceptions
+//! need only its translation. With an `in_order_window` of n ops, the nth op after an incomplete one does not
+//! issue. This models cores that keep ops in their pipelines, in order, until they complete.
 
 mod memory;
 
@@ -25,62 +25,62 @@ use crate::units::Units;
 /// Cycles from issue to commit.
 const TAIL: u64 = 2;
 
-/// See the module.
+/// The in-order pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct InOrder {
     units: Units,
     state: State,
 }
 
-/// All that is saved as it is.
+/// The state that is saved as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Registers hold [`Wait`]s.
+    /// Registers are [`Wait`]s here.
     common: Common,
     /// The cycle of the last issue.
     #[serde(deserialize_with = "crate::saved::cycle")]
     issued: u64,
     floors: Floors,
-    /// Ops whose values are not all there, in program order; none if they are not bounded.
+    /// Ops in program order whose values are not all available; none without a window limit.
     window: Option<Ring>,
-    /// The op that was complete last so far, and why so late: a [`Wait`].
+    /// The latest completion so far and its cause: a [`Wait`].
     #[serde(deserialize_with = "crate::saved::cycle")]
     complete: u64,
 }
 
-/// What holds up what follows.
+/// Earliest cycles for younger ops, imposed by older ones.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
-    /// Nothing issues before: a [`Wait`].
+    /// The earliest issue cycle: a [`Wait`].
     #[serde(deserialize_with = "crate::saved::cycle")]
     issue: u64,
-    /// When all older ops are complete.
+    /// The cycle by which all older ops are complete.
     #[serde(deserialize_with = "crate::saved::cycle")]
     all_done: u64,
 }
 
-/// What is saved.
+/// Saved state.
 pub(crate) type InOrderState = Saved<State>;
 
-/// An op that has been issued.
+/// An issued op.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Issued {
     at: u64,
-    /// What it waited for behind the front end.
+    /// Its back-end wait.
     wait: Wait,
 }
 
-/// An op that has been executed.
+/// An executed op.
 #[derive(Clone, Copy, Debug)]
 struct Executed {
     complete: u64,
-    /// Not before this can it commit.
+    /// The earliest commit cycle.
     commit: u64,
     cause: Cause,
     level: Option<Level>,
 }
 
-/// A device access that has begun.
+/// A device access that was started and has not completed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
@@ -88,7 +88,8 @@ pub(crate) struct DeviceAccess {
     begun: u64,
 }
 
-/// A cycle and why to wait for it, in one number, so that the later of two reasons is the larger number.
+/// A cycle to wait for and the cause, packed in one number, so that the maximum of two waits is the later
+/// one.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wait(u64);
 
@@ -101,7 +102,7 @@ impl Wait {
     }
 
     #[inline(always)]
-    fn also(&mut self, until: u64, cause: Cause) {
+    fn extend(&mut self, until: u64, cause: Cause) {
         self.0 = self.0.max(Wait::new(until, cause).0);
     }
 
@@ -115,7 +116,7 @@ impl Wait {
         Cause::ALL[(self.0 & ((1 << Self::CAUSE_BITS) - 1)) as usize % Cause::COUNT]
     }
 
-    /// What delayed an op that came like this and then waited.
+    /// Attributes the delay of an op that left the front end as `fetched` and then waited.
     #[inline(always)]
     fn bubble(self, fetched: &Fetched) -> Bubble {
         fetched.bubble(Some(if self.until() > fetched.ready { self.cause() } else { Cause::Execute }))
@@ -134,7 +135,8 @@ impl InOrder {
         InOrder { units: Units::new(config), state }
     }
 
-    /// Prices one op. What differs between classes is decided once: the host's own branch predictor has little to go by.
+    /// Times one op. Dispatches on the op class once, because the host's branch predictor handles repeated
+    /// class tests poorly.
     #[inline(always)]
     pub(crate) fn step<M: CoreMemory, O: Observer>(&mut self, op: &Op, memory: &mut M, observer: &mut O) {
         let state = &mut self.state;
@@ -142,7 +144,7 @@ impl InOrder {
         match op.class {
             OpClass::Load => {
                 let mut wait = Wait::new(state.common.order.load, Cause::Store);
-                wait.also(state.common.loads.free_from(), Cause::L2);
+                wait.extend(state.common.loads.free_from(), Cause::L2);
                 let issued = self.issue(op, &fetched, wait);
                 let executed = self.load(op, issued.at, memory);
                 let commit = self.retire(op, &fetched, &issued, &executed);
@@ -177,7 +179,7 @@ impl InOrder {
         }
     }
 
-    /// Prices an atomic, a fence or a serialising op.
+    /// Times an atomic, a fence or a serialising op.
     fn special<M: CoreMemory, O: Observer>(
         &mut self,
         op: &Op,
@@ -205,7 +207,7 @@ impl InOrder {
         observer.op(op, &stages(fetched, &issued, &executed, commit));
     }
 
-    /// Executes what does not access memory.
+    /// Executes an op that does not access memory.
     #[inline(always)]
     fn execute(&mut self, op: &Op, issued: u64) -> Executed {
         let takes = self.units.latency(op.class);
@@ -214,7 +216,7 @@ impl InOrder {
         Executed { complete, commit: 0, cause, level: None }
     }
 
-    /// Finds the issue cycle; `wait` is what only this class waits for.
+    /// Finds the issue cycle; `wait` is a wait specific to the op's class.
     #[inline(always)]
     fn issue(&mut self, op: &Op, fetched: &Fetched, wait: Wait) -> Issued {
         let state = &mut self.state;
@@ -225,9 +227,9 @@ impl InOrder {
         let mut wait = Wait(operands.max(state.floors.issue).max(room).max(wait.0));
         let from = fetched.ready.max(wait.until()).max(state.issued);
         let at = self.units.issue(op.class, from, state.issued);
-        // A unit that is taken for longer than anything else was waited for is what the slots stay empty for.
+        // A unit that stays busy longer than any other wait is the cause of the empty slots.
         if at - from > wait.until().saturating_sub(fetched.ready.max(state.issued)) {
-            wait.also(at, Cause::of_unit(op.class, 1, 0));
+            wait.extend(at, Cause::of_unit(op.class, 1, 0));
         }
         state.issued = at;
         state.common.front.dispatched(at);
@@ -247,7 +249,7 @@ impl InOrder {
         at
     }
 
-    /// Nothing issues before `until`.
+    /// Blocks issue until `until`.
     fn hold(&mut self, until: u64, cause: Cause) {
         let floors = &mut self.state.floors;
         floors.issue = floors.issue.max(Wait::new(until, cause).0);
@@ -282,7 +284,7 @@ impl InOrder {
         }
     }
 
-    /// Requests for cycles that were forgotten.
+    /// Requests for cycles that the booking tables have dropped.
     pub(crate) fn late(&self) -> u64 {
         self.units.late()
     }
@@ -303,12 +305,12 @@ impl crate::common::State for State {
         &self.common
     }
 
-    fn parts(&self, fresh: &State) -> Vec<(&'static str, bool)> {
-        let fits = match (&self.window, &fresh.window) {
-            (Some(window), Some(fresh)) => window.fits(fresh),
+    fn part_checks(&self, fresh: &State) -> Vec<(&'static str, bool)> {
+        let is_compatible = match (&self.window, &fresh.window) {
+            (Some(window), Some(fresh)) => window.is_compatible(fresh),
             (window, fresh) => window.is_none() && fresh.is_none(),
         };
-        vec![("window", fits)]
+        vec![("window", is_compatible)]
     }
 }
 

@@ -1,11 +1,12 @@
-//! Loads, stores, prefetches, atomics, fences and accesses to devices of the out-of-order core.
+//! Loads, stores, prefetches, atomics, fences and device accesses of the out-of-order core.
 //!
-//! A load goes to the cache or is answered by the youngest older store that overlaps it, if that has all its bytes; if it
-//! has only some, the load waits until the cache has them. A load that went ahead of a store which turns out to overlap it
-//! is dispatched again, with all behind it. An atomic executes at the head of the window when all older stores have been
-//! written; as a fence's, its flags may say that loads and stores behind it wait for it (acquire). Fences do not stop the window: what
-//! their successor set names waits until what their predecessor set names is done. Loads may overtake loads (RVWMO; the
-//! same-address rule costs nothing here, since values are those of program order).
+//! A load is served by the cache, or by the youngest older overlapping store if that covers all its bytes. If
+//! the store covers only some, the load waits until the store is written to the cache. A load that passed a
+//! store which turns out to overlap (memory-order violation) is dispatched again, with all younger ops. An
+//! atomic executes at the head of the window after all older stores are written; with acquire semantics it
+//! delays younger loads and stores, as a fence does. Fences do not stall the window: accesses in their
+//! successor set wait until those in their predecessor set are done. Loads may pass loads (RVWMO; the
+//! same-address rule costs nothing here, because values come from program order).
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level};
 use doorbell_sim::op::{Op, OpClass};
@@ -20,7 +21,7 @@ use crate::stats::Cause;
 use crate::stores::Span;
 
 impl OutOfOrder {
-    /// Prices a load.
+    /// Times a load.
     #[inline(always)]
     pub(super) fn load<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
@@ -50,7 +51,7 @@ impl OutOfOrder {
         observer.op(op, &Stages { replayed, ..stages(&fetched, dispatched.at, &executed, commit) });
     }
 
-    /// Executes a load, or says when the clash with an older store is found.
+    /// Executes a load, or returns the cycle in which a violation with an older store is detected.
     #[inline(always)]
     fn execute_load<const THREADS: bool, M: CoreMemory>(
         &mut self,
@@ -64,7 +65,7 @@ impl OutOfOrder {
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.load(op.pc) {
                 0 => 0,
-                number => state.common.stores.known(number),
+                number => state.common.stores.address_known(number),
             },
             MemoryDependence::Wait => state.common.stores.all_known(),
             MemoryDependence::Perfect => {
@@ -76,15 +77,15 @@ impl OutOfOrder {
         let issue = self.issue::<THREADS>(OpClass::Load, ready, dispatched);
         let state = &mut self.state;
         let address = issue + state.common.address_cycles;
-        let asked =
+        let translated =
             state.common.mmu.translate(Side::Data, op.virt, address, memory, &mut state.common.counts);
         let access = CoreAccess { kind: AccessKind::Load, addr: op.phys, pc: op.pc };
-        let (data, level) = match state.common.stores.youngest(span, asked) {
+        let (data, level) = match state.common.stores.youngest(span, translated) {
             None => {
-                let served = memory.access(asked, access);
+                let served = memory.access(translated, access);
                 (served.at, served.level)
             }
-            Some(store) if store.known > asked => {
+            Some(store) if store.known > translated => {
                 let (found, store_pc) = (store.known, store.pc);
                 state.sets.clash(op.pc, store_pc);
                 state.common.counts.replays += 1;
@@ -92,7 +93,7 @@ impl OutOfOrder {
             }
             Some(store) if store.covers(span) => {
                 state.common.counts.forwards += 1;
-                (asked.max(store.data) + state.common.forward_cycles, Level::L1)
+                (translated.max(store.data) + state.common.forward_cycles, Level::L1)
             }
             Some(store) => {
                 let written = store.drained;
@@ -101,11 +102,11 @@ impl OutOfOrder {
                 (served.at, served.level)
             }
         };
-        let data = data.max(asked + 1);
-        state.common.counts.load(level, data - asked);
+        let data = data.max(translated + 1);
+        state.common.counts.load(level, data - translated);
         let cause = if fenced {
             Cause::Store
-        } else if asked - address > data - asked {
+        } else if translated - address > data - translated {
             Cause::Dtlb
         } else {
             Cause::of(level)
@@ -115,7 +116,8 @@ impl OutOfOrder {
         Ok(Executed { issue, complete, leaves: issue + 1, cause, level: Some(level) })
     }
 
-    /// Prices a store. Address and data go their own ways; the issue queue keeps it until both are there.
+    /// Times a store. Address and data issue independently; the issue-queue entry is held until both are
+    /// available.
     #[inline(always)]
     pub(super) fn store<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
@@ -134,7 +136,7 @@ impl OutOfOrder {
         let waits = match state.dependence {
             MemoryDependence::StoreSets => match state.sets.store(op.pc, number) {
                 0 => 0,
-                before => state.common.stores.known(before),
+                before => state.common.stores.address_known(before),
             },
             _ => 0,
         };
@@ -155,10 +157,11 @@ impl OutOfOrder {
         observer.op(op, &Stages { written, ..stages(fetched, dispatched.at, &executed, commit) });
     }
 
-    /// Prices a software prefetch. It goes a load's way, through load queue and port, walks page tables where the TLBs miss, and
-    /// commits when the first-level cache has looked, whether the line is there or not (Intel 64 and IA-32 Architectures
-    /// Optimization Reference Manual, "Hardware Instruction Fetching and Software Prefetching"; gem5's cache answers a software
-    /// prefetch after its look-up, too). Older stores and fences do not hold it up: nothing depends on what it brings.
+    /// Times a software prefetch. It uses a load-queue entry and a load port like a load, walks page tables
+    /// on a TLB miss, and commits after the first-level look-up, hit or miss (Intel 64 and IA-32
+    /// Architectures Optimization Reference Manual, "Hardware Instruction Fetching and Software Prefetching";
+    /// gem5's cache also answers a software prefetch after its look-up). Older stores and fences do not delay
+    /// it: nothing depends on its data.
     #[inline(never)]
     pub(super) fn prefetch<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
@@ -171,9 +174,9 @@ impl OutOfOrder {
         let earliest = dispatched.at + 1;
         let issue = self.issue::<THREADS>(OpClass::Prefetch, earliest.max(self.operands(op)), dispatched.at);
         let address = issue + self.state.common.address_cycles;
-        let asked = self.translate(op, address, memory);
-        let prefetched = self.state.common.prefetch(op, asked, memory);
-        let cause = if asked - address > prefetched.at - asked { Cause::Dtlb } else { Cause::L1 };
+        let translated = self.translate(op, address, memory);
+        let prefetched = self.state.common.prefetch(op, translated, memory);
+        let cause = if translated - address > prefetched.at - translated { Cause::Dtlb } else { Cause::L1 };
         let complete = prefetched.at;
         let executed = Executed { issue, complete, leaves: issue + 1, cause, level: prefetched.level };
         let commit = self.retire::<THREADS>(op, &fetched, &dispatched, &executed);
@@ -194,37 +197,37 @@ impl OutOfOrder {
         let written = state.common.atomic_floor();
         let issue = self.issue::<THREADS>(OpClass::Atomic, head.max(written), dispatched);
         let address = issue + self.state.common.address_cycles;
-        let asked = self.translate(op, address, memory);
+        let translated = self.translate(op, address, memory);
         let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
-        let served = memory.access(asked, CoreAccess { kind, addr: op.phys, pc: op.pc });
-        let data = served.at.max(asked + 1);
-        let cause = if written > head && written - head > data - asked {
+        let served = memory.access(translated, CoreAccess { kind, addr: op.phys, pc: op.pc });
+        let data = served.at.max(translated + 1);
+        let cause = if written > head && written - head > data - translated {
             Cause::Store
-        } else if asked - address > data - asked {
+        } else if translated - address > data - translated {
             Cause::Dtlb
         } else {
             Cause::of(served.level)
         };
         let complete = self.result(op, data);
-        self.state.common.atomic_done(op, dispatched, asked, complete);
+        self.state.common.atomic_done(op, dispatched, translated, complete);
         Executed { issue, complete, leaves: issue + 1, cause, level: Some(served.level) }
     }
 
-    /// A fence needs no unit: it says what waits for what.
+    /// Executes a fence. It needs no unit; it only sets the order of memory accesses.
     pub(super) fn fence(&mut self, op: &Op, dispatched: u64) -> Executed {
         self.state.common.fence(op);
         let complete = dispatched + 1;
         Executed { issue: complete, complete, leaves: 0, cause: Cause::Execute, level: None }
     }
 
-    /// When the address of an access, known at `at`, is translated.
+    /// The cycle in which an address that is known at `at` is translated.
     #[inline(always)]
     pub(super) fn translate<M: CoreMemory>(&mut self, op: &Op, at: u64, memory: &mut M) -> u64 {
         let state = &mut self.state;
         state.common.mmu.translate(Side::Data, op.virt, at, memory, &mut state.common.counts)
     }
 
-    /// An access to a device comes to the head of the window and leaves the core.
+    /// Starts a device access: it reaches the head of the window and leaves the core.
     pub(crate) fn begin_device<M: CoreMemory>(&mut self, op: &Op, memory: &mut M) -> DeviceAccess {
         match self.has_turn() {
             true => self.begin_device_of::<true, M>(op, memory),
@@ -249,27 +252,27 @@ impl OutOfOrder {
         let head = (state.common.commit.last() + 1).max(fence).max(state.floors.device);
         let ready = (dispatched.at + 1).max(head).max(self.operands(op));
         let issue = self.issue::<THREADS>(op.class, ready, dispatched.at);
-        let begun = self.translate(op, issue + self.state.common.address_cycles, memory);
-        DeviceAccess { fetched, dispatched, begun }
+        let sent = self.translate(op, issue + self.state.common.address_cycles, memory);
+        DeviceAccess { fetched, dispatched, begun: sent }
     }
 
-    /// When the access leaves the core.
-    pub(crate) fn begun(access: &DeviceAccess) -> u64 {
+    /// The cycle in which the access leaves the core.
+    pub(crate) fn sent_at(access: &DeviceAccess) -> u64 {
         access.begun
     }
 
-    /// See `Core::end_device`.
+    /// Completes the device access; see `Core::end_device`.
     pub(crate) fn end_device<O: Observer>(
         &mut self,
         op: &Op,
         access: DeviceAccess,
-        [done, told]: [u64; 2],
+        [done, acknowledged]: [u64; 2],
         observer: &mut O,
     ) {
         let done = done.max(access.begun);
         let complete = self.result(op, done);
         self.state.floors.device = complete;
-        self.state.common.device_done(op, access.dispatched.at, [access.begun, complete, told]);
+        self.state.common.device_done(op, access.dispatched.at, [access.begun, complete, acknowledged]);
         let issue = access.begun;
         let executed = Executed { issue, complete, leaves: issue + 1, cause: Cause::Device, level: None };
         let commit = match self.has_turn() {

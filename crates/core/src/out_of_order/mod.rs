@@ -1,10 +1,10 @@
 //! The out-of-order core.
 //!
-//! No cycle is stepped through. Each op, in program order, gets the cycles in which it is fetched, dispatched, issued,
-//! complete and committed from the resources that it needs: those released in program order (reorder buffer, load and
-//! store queue, registers) remember when the op so many places ahead gave its entry back; the issue queue is a
-//! [`Wheel`](crate::wheel) of releases; issue ports, units and write-back ports are counted per cycle
-//! ([`units`](crate::units)). An entry given back in one cycle can be taken in the next.
+//! The model does not step cycle by cycle. It assigns each op, in program order, its fetch, dispatch, issue,
+//! complete and commit cycles from the resources that the op needs. Resources released in program order
+//! (reorder buffer, load and store queue, registers) record when the op N places earlier released its entry.
+//! The issue queue is a [`Wheel`](crate::wheel) of release times. Issue ports, units and write-back ports are
+//! counted per cycle ([`units`](crate::units)). An entry released in one cycle can be allocated in the next.
 //!
 //! | Cycle | Not before |
 //! |---|---|
@@ -13,8 +13,9 @@
 //! | complete | issue + latency; a write-back slot |
 //! | commit | complete + `commit_cycles`; older ops have committed; commit width |
 //!
-//! Not modelled: wrong paths (a mispredicted branch costs time, not pollution), replays of ops that were issued in the hope of
-//! a hit, the first of the two executions of a load that clashes, bank conflicts.
+//! Not modelled: wrong-path execution (a misprediction costs time but does not pollute caches), replay of ops
+//! issued speculatively on an expected hit, the first execution of a load that violates memory order, bank
+//! conflicts.
 
 mod memory;
 mod window;
@@ -35,19 +36,19 @@ use crate::units::Units;
 use crate::wheel::Wheel;
 use window::Window;
 
-/// Cycles from dispatch to completion at least: issue, complete.
+/// Minimum cycles from dispatch to completion: issue, complete.
 const EXECUTION: u64 = 2;
-/// Threads of a core that has more than one.
+/// Threads of an SMT core.
 const THREADS: u32 = 2;
 
-/// See the module.
+/// The out-of-order pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct OutOfOrder {
     units: Units,
     state: State,
 }
 
-/// All that is saved as it is.
+/// The state that is saved as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
     common: Common,
@@ -60,44 +61,44 @@ pub(crate) struct State {
     floors: Floors,
     dependence: MemoryDependence,
     commit_cycles: u64,
-    /// Of a thread: in how many parts what threads part is now; 0 if there are no threads.
+    /// SMT: number of partitions of the partitioned resources now, 1 or 2; 0 without SMT.
     parts: u32,
 }
 
-/// What serialising ops and accesses to devices impose on what follows.
+/// Earliest cycles for younger ops, imposed by serialising ops and device accesses.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Floors {
-    /// Nothing is dispatched before (serialising ops).
+    /// The earliest dispatch cycle (serialising ops).
     #[serde(deserialize_with = "crate::saved::cycle")]
     dispatch: u64,
-    /// When the last access to a device is complete.
+    /// Completion cycle of the last device access.
     #[serde(deserialize_with = "crate::saved::cycle")]
     device: u64,
 }
 
-/// What is saved.
+/// Saved state.
 pub(crate) type OutOfOrderState = Saved<State>;
 
-/// An op that has been dispatched.
+/// A dispatched op.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Dispatched {
     at: u64,
-    /// What is to blame for a delay behind the front end, if not the oldest op.
+    /// Cause of a back-end delay, if other than the oldest op.
     back: Option<Cause>,
 }
 
-/// An op that has been executed.
+/// An executed op.
 #[derive(Clone, Copy, Debug)]
 struct Executed {
     issue: u64,
     complete: u64,
-    /// From when on its entry in the issue queue is free; 0 if it had none.
+    /// The cycle from which its issue-queue entry is free; 0 if it had none.
     leaves: u64,
     cause: Cause,
     level: Option<Level>,
 }
 
-/// A device access that has begun.
+/// A device access that was started and has not completed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct DeviceAccess {
     fetched: Fetched,
@@ -123,13 +124,14 @@ impl OutOfOrder {
         OutOfOrder { units: Units::new(config), state }
     }
 
-    /// Whether it is one of a core's threads, whose turn it is: what prices its ops is then made for `THREADS`, and looks at nothing of
-    /// that otherwise.
+    /// Whether this is the active thread of an SMT core. Its ops are timed by code compiled for `THREADS`;
+    /// without SMT that code is absent.
     pub(crate) fn has_turn(&self) -> bool {
         self.state.common.shared.is_some()
     }
 
-    /// Prices one op. What differs between classes is decided once: the host's own branch predictor has little to go by.
+    /// Times one op. Dispatches on the op class once, because the host's branch predictor handles repeated
+    /// class tests poorly.
     #[inline(always)]
     pub(crate) fn step<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
@@ -170,7 +172,7 @@ impl OutOfOrder {
         }
     }
 
-    /// Prices an atomic, a fence or a serialising op.
+    /// Times an atomic, a fence or a serialising op.
     #[inline(never)]
     fn special<const THREADS: bool, M: CoreMemory, O: Observer>(
         &mut self,
@@ -199,7 +201,8 @@ impl OutOfOrder {
         observer.op(op, &stages(&fetched, dispatched.at, &executed, commit));
     }
 
-    /// Finds the dispatch cycle. What else the op needs is free from `room` on; if not, `back` is to blame, or the oldest op.
+    /// Finds the dispatch cycle. Other resources of the op are free from `room` on; a delay by them is
+    /// charged to `back`, or to the oldest op if none.
     #[inline(always)]
     fn dispatch<const THREADS: bool>(
         &mut self,
@@ -213,7 +216,7 @@ impl OutOfOrder {
         let (mut room, mut back) = if room > own { (room, back) } else { (own, None) };
         if op.destination != 0
             && let registers = &state.registers_free[file(op.destination)]
-            && (THREADS || state.window.may_outlast(registers))
+            && (THREADS || state.window.is_larger_than(registers))
         {
             room = room.max(registers.free_from());
         }
@@ -227,13 +230,13 @@ impl OutOfOrder {
         };
         state.dispatch.take_at(at);
         state.common.front.dispatched(at);
-        // The issue queue may be what is full after all; then the oldest op tells why.
+        // If the issue queue was the bottleneck, the delay is charged to the oldest op.
         let back = if at > room { None } else { back };
-        state.common.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.waiting(cycle));
+        state.common.accounts.dispatch(at, || fetched.bubble(back), |cycle| state.window.oldest_cause(cycle));
         Dispatched { at, back }
     }
 
-    /// Issues an op, dispatched in a cycle, in the first one from `ready` on that has all it needs.
+    /// Issues an op in the first cycle from `ready` on in which all its resources are free.
     #[inline(always)]
     fn issue<const THREADS: bool>(&mut self, class: OpClass, ready: u64, dispatched: u64) -> u64 {
         let floor = match &self.state.common.shared {
@@ -243,7 +246,7 @@ impl OutOfOrder {
         self.units.issue(class, ready, floor)
     }
 
-    /// When an op's operands are there.
+    /// The cycle in which an op's operands are available.
     #[inline(always)]
     fn operands(&self, op: &Op) -> u64 {
         let registers = &self.state.common.registers.0;
@@ -251,7 +254,7 @@ impl OutOfOrder {
         a.max(b).max(c)
     }
 
-    /// Executes what does not access memory.
+    /// Executes an op that does not access memory.
     #[inline(always)]
     fn execute<const THREADS: bool>(&mut self, op: &Op, dispatched: u64) -> Executed {
         let ready = (dispatched + 1).max(self.operands(op));
@@ -272,7 +275,7 @@ impl OutOfOrder {
         at
     }
 
-    /// Commits an op and gives its entries back.
+    /// Commits an op and releases its entries.
     #[inline(always)]
     fn retire<const THREADS: bool>(
         &mut self,
@@ -286,7 +289,7 @@ impl OutOfOrder {
         let Common { commit, shared, .. } = &mut state.common;
         let earliest = executed.complete + state.commit_cycles;
         let commit = commit.take_of::<THREADS>(Stage::Commit, shared.as_deref_mut(), earliest);
-        // What has been complete for long only waits for its turn.
+        // An op that completed before the last commit was only waiting for commit bandwidth.
         let cause = if executed.complete >= before { executed.cause } else { Cause::Execute };
         let tail = EXECUTION + state.commit_cycles;
         state.common.accounts.commit(commit, dispatched.at, tail, || fetched.bubble(dispatched.back), cause);
@@ -300,7 +303,7 @@ impl OutOfOrder {
         }
         if op.destination != 0
             && let registers = &mut state.registers_free[file(op.destination)]
-            && (THREADS || state.window.may_outlast(registers))
+            && (THREADS || state.window.is_larger_than(registers))
         {
             registers.push(commit + 1);
         }
@@ -324,12 +327,12 @@ impl OutOfOrder {
         }
     }
 
-    /// Requests for cycles that were forgotten, which are not in the counts yet.
+    /// Late bookings that are not yet in the counters.
     pub(crate) fn late(&self) -> u64 {
         self.units.late() + self.state.common.shared.as_ref().map_or(0, |shared| shared.late())
     }
 
-    /// What threads share goes to the other's side, and the other way. What the other has counted stays with it.
+    /// Swaps the shared structures with the other thread. Counts of the other thread stay with it.
     pub(crate) fn exchange(&mut self, other: &mut OutOfOrder) {
         let Common { counts, shared, .. } = &mut other.state.common;
         counts.late_bookings +=
@@ -338,22 +341,22 @@ impl OutOfOrder {
         self.state.common.exchange(&mut other.state.common);
     }
 
-    /// One of a core's threads, in sole possession of all that they part between them.
+    /// One SMT thread, initially owning all partitioned resources.
     pub(crate) fn of_thread(config: &PipelineConfig, thread: usize) -> OutOfOrder {
         let OutOfOrder { units, mut state, .. } = OutOfOrder::new(config);
         state.common = state.common.of_thread(thread);
-        state.part(config, 1);
+        state.partition(config, 1);
         OutOfOrder { units, state }
     }
 
-    /// A thread has all that threads part between them, or its half.
-    pub(crate) fn part(&mut self, config: &PipelineConfig, parts: u32) {
+    /// Gives the thread all of the partitioned resources (1) or half of them (2).
+    pub(crate) fn partition(&mut self, config: &PipelineConfig, parts: u32) {
         if parts != self.state.parts {
-            self.state.part(config, parts);
+            self.state.partition(config, parts);
         }
     }
 
-    /// No op is dispatched before the slots that have been given away in its sleep are over.
+    /// Blocks dispatch until after the slots that were given to the sibling while this thread slept.
     pub(crate) fn wake(&mut self) {
         let open = self.state.common.accounts.open;
         if open > self.state.dispatch.last() {
@@ -374,25 +377,25 @@ impl OutOfOrder {
             thread.map_or_else(|| OutOfOrder::new(config), |thread| OutOfOrder::of_thread(config, thread));
         let parts = saved.state.parts;
         if thread.is_some() != (1..=THREADS).contains(&parts) {
-            return Err("the parts that threads share are of another core".into());
+            return Err("the saved SMT partitioning belongs to another core configuration".into());
         }
         if parts > 1 {
-            saved.state.part(config, 1);
+            saved.state.partition(config, 1);
         }
         saved.restore(&mut core.units, &mut core.state)?;
         if parts > 1 {
-            core.state.part(config, parts);
+            core.state.partition(config, parts);
         }
         Ok(core)
     }
 }
 
 impl State {
-    /// A thread has all that threads part between them, or its half.
-    fn part(&mut self, config: &PipelineConfig, parts: u32) {
+    /// Gives the thread all of the partitioned resources (1) or half of them (2).
+    fn partition(&mut self, config: &PipelineConfig, parts: u32) {
         self.parts = parts;
         self.window.resize(config.rob / parts);
-        self.common.front.part(parts);
+        self.common.front.partition(parts);
         self.common.loads.resize(config.lq / parts);
         self.common.stores.resize(config.sq / parts, config.drains_in_flight.div_ceil(parts));
         for (ring, registers) in
@@ -408,20 +411,23 @@ impl crate::common::State for State {
         &self.common
     }
 
-    fn parts(&self, fresh: &State) -> Vec<(&'static str, bool)> {
+    fn part_checks(&self, fresh: &State) -> Vec<(&'static str, bool)> {
         vec![
-            ("reorder buffer", self.window.fits(&fresh.window)),
-            ("registers", (0..2).all(|file| self.registers_free[file].fits(&fresh.registers_free[file]))),
-            ("issue queue", self.queue.fits(&fresh.queue)),
-            ("store sets", self.sets.fits(&fresh.sets)),
-            ("dispatch widths", self.dispatch.fits(&fresh.dispatch)),
-            ("ways of memory dependence", self.dependence == fresh.dependence),
+            ("reorder buffer", self.window.is_compatible(&fresh.window)),
+            (
+                "registers",
+                (0..2).all(|file| self.registers_free[file].is_compatible(&fresh.registers_free[file])),
+            ),
+            ("issue queue", self.queue.is_compatible(&fresh.queue)),
+            ("store sets", self.sets.is_compatible(&fresh.sets)),
+            ("dispatch widths", self.dispatch.is_compatible(&fresh.dispatch)),
+            ("memory-dependence policy", self.dependence == fresh.dependence),
             ("cycles to commit", self.commit_cycles == fresh.commit_cycles),
         ]
     }
 }
 
-/// Which file a register is of: 0 integer (and flags), 1 floating-point.
+/// The register file of a register: 0 integer (and flags), 1 floating-point.
 #[inline(always)]
 fn file(register: u8) -> usize {
     usize::from((32..64).contains(&register))

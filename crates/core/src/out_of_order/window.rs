@@ -1,4 +1,4 @@
-//! The reorder buffer: commit cycles of the last ops, and what each waited for, so that a stalled dispatch can be explained.
+//! The reorder buffer: commit cycles and stall causes of the last ops, to attribute dispatch stalls.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use crate::ring::Ring;
 use crate::saved::cycle;
 use crate::stats::Cause;
 
-/// See the module.
+/// The reorder buffer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     #[serde(deserialize_with = "cycles")]
     commits: Modulo<u64>,
     causes: Modulo<Cause>,
-    /// The number of the next op; numbers begin at `size`.
+    /// Number of the next op; numbers start at `size`.
     #[serde(deserialize_with = "cycle")]
     next: u64,
     size: u64,
-    /// The oldest op that may still be of interest.
+    /// The oldest op that may still be in flight.
     #[serde(deserialize_with = "cycle")]
     oldest: u64,
 }
@@ -34,22 +34,22 @@ impl Window {
         }
     }
 
-    /// From when on there is an entry for the next op.
+    /// The cycle from which the next op has an entry.
     #[inline(always)]
     pub(super) fn free_from(&self) -> u64 {
         let before = *self.commits.get(self.next - self.size);
-        // Entries never used are free from the beginning.
+        // Entries never used are free from cycle 0.
         before + u64::from(before != 0)
     }
 
-    /// Whether entries can be left when these, given back at commit as well, are not: if they are as many, an op that has an entry has
-    /// one of these too.
+    /// Whether this buffer is larger than a resource that is also released at commit. If not, an op that has
+    /// an entry here also has one there.
     #[inline(always)]
-    pub(super) fn may_outlast(&self, others: &Ring) -> bool {
+    pub(super) fn is_larger_than(&self, others: &Ring) -> bool {
         others.size() < self.size
     }
 
-    /// The next op takes an entry until it commits.
+    /// Allocates the next op's entry until its commit.
     #[inline(always)]
     pub(super) fn push(&mut self, commit: u64, cause: Cause) {
         self.commits.set(self.next, commit);
@@ -57,9 +57,10 @@ impl Window {
         self.next += 1;
     }
 
-    /// What the oldest op in flight in a cycle waits for, and until when. Cycles never decrease.
+    /// The stall cause of the oldest op in flight in `cycle`, and until when it applies. Cycles never
+    /// decrease.
     #[inline]
-    pub(super) fn waiting(&mut self, cycle: u64) -> (Cause, u64) {
+    pub(super) fn oldest_cause(&mut self, cycle: u64) -> (Cause, u64) {
         self.oldest = self.oldest.max(self.next - self.size);
         while self.oldest < self.next {
             let commit = *self.commits.get(self.oldest);
@@ -71,13 +72,13 @@ impl Window {
         (Cause::Execute, u64::MAX)
     }
 
-    /// Has so many entries from now on, at most as many as at first.
+    /// Changes the number of entries, up to the initial number.
     pub(super) fn resize(&mut self, size: u32) {
         self.size = u64::from(size);
     }
 
-    /// Whether a saved one is one of this kind and agrees with itself.
-    pub(super) fn fits(&self, fresh: &Window) -> bool {
+    /// Whether saved state is consistent and matches this configuration.
+    pub(super) fn is_compatible(&self, fresh: &Window) -> bool {
         self.commits.all().len() == fresh.commits.all().len()
             && self.causes.all().len() == fresh.causes.all().len()
             && self.size == fresh.size

@@ -1,5 +1,5 @@
-//! Memories and streams of ops that tests share.
-#![allow(dead_code, reason = "each test uses some of it")]
+//! Memories and op streams shared by the tests.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use doorbell_core::{Core, PipelineConfig, Stages};
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};
@@ -7,17 +7,17 @@ use doorbell_sim::op::{Op, OpClass};
 use doorbell_sim::ports::PhysAddr;
 use doorbell_sim::rng::Rng;
 
-/// A memory that answers by address alone. Lines of the first 64 KiB hit in 2 cycles (instructions: 1), others take what
-/// their address says.
+/// A memory whose latency depends on the address only. Lines of the first 64 KiB hit in 2 cycles
+/// (instructions: 1), others have the latency in [`latency`](Simple::latency).
 #[derive(Clone, Default)]
 pub struct Simple {
-    /// Cycles of lines from 64 KiB on; 0 for a mixture.
+    /// Latency of lines from 64 KiB on; 0 for a mixture.
     pub far: u64,
     /// Whether all instructions hit.
     pub warm_code: bool,
-    /// Every access, if asked for.
+    /// All accesses, if logging is on.
     pub log: Option<Vec<(u64, CoreAccess)>>,
-    /// What a walk finds.
+    /// The result of every page walk.
     pub walk: Walk,
 }
 
@@ -26,7 +26,7 @@ impl Simple {
         Simple { far, warm_code: true, ..Simple::default() }
     }
 
-    /// Cycles until a prefetch knows whether its line is there.
+    /// Latency of a prefetch's cache look-up.
     pub fn look_up(&self) -> u64 {
         2
     }
@@ -70,7 +70,7 @@ impl CoreMemory for Simple {
     }
 }
 
-/// A program under construction: ops one behind another.
+/// A program under construction: consecutive ops.
 pub struct Program {
     pub ops: Vec<Op>,
     pub pc: u64,
@@ -112,7 +112,7 @@ impl Program {
         op
     }
 
-    /// A branch; the program goes on where it leads.
+    /// Appends a branch; the program continues at its target if taken.
     pub fn branch(&mut self, class: OpClass, source: u8, taken: bool, target: u64) -> &mut Op {
         self.op(class, 0, [source, 0, 0]);
         if taken {
@@ -123,14 +123,14 @@ impl Program {
         op
     }
 
-    /// A fence: loads before, stores before, loads after, stores after.
+    /// Appends a fence: loads before, stores before, loads after, stores after.
     pub fn fence(&mut self, set: [bool; 4]) {
         let bits = set.iter().enumerate().map(|(bit, on)| u8::from(*on) << bit).sum::<u8>();
         self.op(OpClass::Fence, 0, [0; 3]).flags = bits << Op::FENCE_SHIFT;
     }
 }
 
-/// Executes ops and returns when each passed the stages.
+/// Executes ops and returns the cycles of their stages.
 pub fn watch(core: &mut Core, ops: &[Op], memory: &mut Simple) -> Vec<Stages> {
     let mut seen = Vec::new();
     core.execute_observed(ops, memory, &mut |_: &Op, stages: &Stages| seen.push(*stages));
@@ -142,13 +142,13 @@ pub fn run(config: &PipelineConfig, ops: &[Op], memory: &mut Simple) -> Vec<Stag
     watch(&mut Core::new(config), ops, memory)
 }
 
-/// The first block of what is left of a program.
+/// The first block of the rest of a program.
 pub fn block(rest: &[Op]) -> &[Op] {
     let branch = rest.iter().take(32).position(|op| op.class.is_branch());
     &rest[..branch.map_or(rest.len().min(32), |branch| branch + 1)]
 }
 
-/// It is this thread's turn, of two.
+/// Activates this thread, of two.
 pub fn turn(threads: &mut [Core; 2], thread: usize, sibling_sleeps: bool) -> &mut Core {
     let [first, second] = threads;
     let (own, sibling) = if thread == 0 { (first, second) } else { (second, first) };
@@ -156,7 +156,7 @@ pub fn turn(threads: &mut [Core; 2], thread: usize, sibling_sleeps: bool) -> &mu
     own
 }
 
-/// Feeds two programs block by block to two threads, in turns as a machine does, until one of them is over.
+/// Feeds two programs block by block to two threads, alternating as the machine does, until one ends.
 pub fn feed(threads: &mut [Core; 2], programs: [&[Op]; 2], memory: &mut Simple) -> [Vec<Stages>; 2] {
     let mut seen = [Vec::new(), Vec::new()];
     loop {
@@ -169,12 +169,12 @@ pub fn feed(threads: &mut [Core; 2], programs: [&[Op]; 2], memory: &mut Simple) 
     }
 }
 
-/// The slots and cycles of a core sum as they must.
+/// Checks that the slots and cycles of a core sum correctly.
 pub fn assert_books_balance(core: &Core) {
     assert_books_balance_but(core, 0);
 }
 
-/// The same of a core of whose cycles so many were not timed.
+/// Like [`assert_books_balance`], for a core with `untimed` cycles that were not timed.
 pub fn assert_books_balance_but(core: &Core, untimed: u64) {
     let stats = core.stats();
     let levels = stats.books.top_down();
@@ -189,7 +189,7 @@ pub fn assert_books_balance_but(core: &Core, untimed: u64) {
     assert!(stats.books.slot_cycles <= stats.books.cycles);
 }
 
-/// A random program: loops in a little code, few registers, accesses that overlap.
+/// A random program: loops in little code, few registers, overlapping accesses.
 pub fn random_ops(rng: &mut Rng, count: usize, devices: bool) -> Vec<Op> {
     let mut program = Program::new();
     while program.ops.len() < count {
@@ -240,7 +240,7 @@ pub fn random_ops(rng: &mut Rng, count: usize, devices: bool) -> Vec<Op> {
     program.ops
 }
 
-/// A random legal configuration, small enough that its limits are met.
+/// A random valid configuration, small enough that its limits are reached.
 pub fn random_config(rng: &mut Rng) -> PipelineConfig {
     let mut config = PipelineConfig::default();
     let mut upto = |high: u64| 1 + rng.below(high) as u32;

@@ -1,6 +1,6 @@
-//! The cores once more, slowly and plainly: a state machine that goes from cycle to cycle and asks every op in flight what
-//! it can do. It shares no code with the model that it checks but the vocabulary and the configuration;
-//! how each branch was predicted is handed to it.
+//! Reference model of the cores: a state machine that steps cycle by cycle and checks every op in flight. It
+//! shares no code with the model under test except the vocabulary and the configuration; branch predictions
+//! are an input.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use doorbell_sim::op::{Op, OpClass};
 
 use crate::common::Simple;
 
-/// When an op did what.
+/// The cycles of an op's events.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     arrived: Option<u64>,
@@ -22,16 +22,17 @@ pub struct Life {
     finish: Option<u64>,
     pub complete: Option<u64>,
     pub commit: Option<u64>,
-    /// Of stores.
+    /// Stores only.
     data: Option<u64>,
-    known: Option<u64>,
+    address_known: Option<u64>,
     pub written: Option<u64>,
-    /// Of loads: the store that answers or must be written first, and when it was asked.
+    /// Loads only: the store that forwards (true) or must be written first (false), and when it was looked
+    /// up.
     source: Option<(usize, bool)>,
-    asked: Option<u64>,
+    requested: Option<u64>,
 }
 
-/// What one cycle fetches.
+/// A fetch group.
 struct Group {
     last_cycle: u64,
     left: u32,
@@ -39,7 +40,7 @@ struct Group {
     arrived: u64,
 }
 
-/// What is left of what a core has in one cycle, by both threads if it has two.
+/// Remaining capacity of a core in one cycle, shared by both threads if it has two.
 struct Left {
     fetch: u32,
     decode: u32,
@@ -69,14 +70,14 @@ impl Left {
     }
 }
 
-/// What two threads of a core part between them.
+/// Partitioned resources of one SMT thread.
 struct Share {
     rob: u32,
     lq: u32,
     sq: u32,
     drains: u32,
     registers: [u32; 2],
-    /// Free places of the fetch queue that it takes to begin a group.
+    /// Free fetch-queue entries required to start a group.
     places: u32,
 }
 
@@ -111,7 +112,7 @@ pub struct Machine<'a> {
     predictions: &'a [Prediction],
     memory: &'a Simple,
     pub lives: Vec<Life>,
-    /// For each op and source, which op produces it.
+    /// For each op and source, the op that produces it.
     producers: Vec<[Option<usize>; 3]>,
     next_fetch: usize,
     next_decode: usize,
@@ -119,17 +120,17 @@ pub struct Machine<'a> {
     next_dispatch: usize,
     next_commit: usize,
     group: Group,
-    /// Stores to be written: the next, the ends of those under way, the last one's line and end.
+    /// Stores to be written: the next one, the ends of those in flight, the last one's line and end.
     next_store: usize,
     ends: Vec<u64>,
     next_end: usize,
     last_write: (u64, u64),
 }
 
-/// Units that are not pipelined: which, from when, until when.
+/// Busy non-pipelined units: name, start, end.
 type Busy = Vec<(&'static str, u64, u64)>;
 
-/// Past or present.
+/// Whether the event happened in this cycle or earlier.
 fn by(event: Option<u64>, cycle: u64) -> bool {
     event.is_some_and(|at| at <= cycle)
 }
@@ -138,12 +139,12 @@ fn before(event: Option<u64>, cycle: u64) -> bool {
     event.is_some_and(|at| at < cycle)
 }
 
-/// What stands in the load queue.
+/// Whether the op occupies a load-queue entry.
 fn takes_load_entry(op: &Op) -> bool {
     matches!(op.class, OpClass::Load | OpClass::Prefetch)
 }
 
-/// What a prefetch takes from its address on.
+/// Latency of a prefetch from its address on.
 fn look_up(class: OpClass, memory: &Simple) -> u64 {
     if class == OpClass::Prefetch { memory.look_up() } else { 0 }
 }
@@ -208,7 +209,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs until all is complete, committed and written.
+    /// Runs until all ops are complete, committed and written.
     pub fn run(&mut self) {
         let mut busy = Busy::new();
         for cycle in 1.. {
@@ -236,7 +237,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether all is complete, committed and written.
+    /// Whether all ops are complete, committed and written.
     fn is_over(&self) -> bool {
         let over = self.next_commit == self.ops.len() && self.next_store == self.ops.len();
         over && self.lives.iter().all(|life| life.complete.is_some())
@@ -251,7 +252,7 @@ impl<'a> Machine<'a> {
                     by(life.complete.map(|at| at + u64::from(self.config.commit_cycles)), cycle)
                 }
                 OpClass::Store | OpClass::Atomic => before(life.complete, cycle),
-                OpClass::Load => before(life.asked, cycle) && cycle >= life.issue.unwrap() + 2,
+                OpClass::Load => before(life.requested, cycle) && cycle >= life.issue.unwrap() + 2,
                 _ => by(life.issue.map(|issue| issue + 2), cycle),
             };
             if !ready {
@@ -263,7 +264,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Writes a result if it is there. The oldest come first.
+    /// Writes back a result if it is available. Called for the oldest op first.
     fn write_back(&mut self, index: usize, cycle: u64, left: &mut Left) {
         let life = &mut self.lives[index];
         if life.complete.is_some() || !by(life.finish, cycle) {
@@ -283,12 +284,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether an operand is there.
-    fn there(&self, index: usize, source: usize, cycle: u64) -> bool {
+    /// Whether an operand is available.
+    fn is_ready(&self, index: usize, source: usize, cycle: u64) -> bool {
         self.producers[index][source].is_none_or(|producer| by(self.lives[producer].complete, cycle))
     }
 
-    /// Whether the fences (and atomics) before an op that name it in their successor sets let it pass.
+    /// Whether the older fences and atomics whose successor set covers this op let it pass.
     fn fences_pass(&self, index: usize, cycle: u64, loads: bool, stores: bool) -> bool {
         (0..index).all(|fence| {
             let op = &self.ops[fence];
@@ -316,21 +317,21 @@ impl<'a> Machine<'a> {
             return false;
         }
         if op.class == OpClass::Store {
-            return self.there(index, 0, cycle);
+            return self.is_ready(index, 0, cycle);
         }
-        if !(0..3).all(|source| self.there(index, source, cycle)) {
+        if !(0..3).all(|source| self.is_ready(index, source, cycle)) {
             return false;
         }
         match op.class {
             OpClass::Load => {
                 let mut older = (0..index).rev().filter(|older| is_store(&self.ops[*older]));
-                let known = match self.config.memory_dependence {
-                    MemoryDependence::Wait => older.all(|store| by(self.lives[store].known, cycle)),
+                let address_known = match self.config.memory_dependence {
+                    MemoryDependence::Wait => older.all(|store| by(self.lives[store].address_known, cycle)),
                     _ => older
                         .find(|store| overlap(&self.ops[*store], op))
-                        .is_none_or(|store| by(self.lives[store].known, cycle)),
+                        .is_none_or(|store| by(self.lives[store].address_known, cycle)),
                 };
-                known && self.fences_pass(index, cycle, true, false)
+                address_known && self.fences_pass(index, cycle, true, false)
             }
             OpClass::Atomic => {
                 let written = (0..index)
@@ -343,14 +344,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Issues an op if it can. The oldest come first.
+    /// Issues an op if it can. Called for the oldest op first.
     fn issue(&mut self, index: usize, cycle: u64, left: &mut Left, busy: &mut Busy) {
         let op = &self.ops[index];
         if op.class == OpClass::Store {
-            let there = before(self.lives[index].dispatch, cycle)
-                && self.there(index, 1, cycle)
-                && self.there(index, 2, cycle);
-            if there && self.lives[index].data.is_none() {
+            let ready = before(self.lives[index].dispatch, cycle)
+                && self.is_ready(index, 1, cycle)
+                && self.is_ready(index, 2, cycle);
+            if ready && self.lives[index].data.is_none() {
                 self.lives[index].data = Some(cycle);
                 self.finish_store(index);
             }
@@ -369,18 +370,18 @@ impl<'a> Machine<'a> {
         match op.class {
             OpClass::Load => {}
             OpClass::Store => {
-                life.known = Some(cycle + latency);
+                life.address_known = Some(cycle + latency);
                 self.finish_store(index);
             }
             _ => self.execute(index, cycle + latency),
         }
     }
 
-    /// An op that is neither load nor store has done what its unit does at `done`.
+    /// Executes an op other than a load or store whose unit finishes at `done`.
     fn execute(&mut self, index: usize, done: u64) {
         let (op, life) = (&self.ops[index], &mut self.lives[index]);
         if op.class == OpClass::Atomic {
-            life.known = Some(done);
+            life.address_known = Some(done);
             let kind = if op.flags & Op::WRITES != 0 { AccessKind::Store } else { AccessKind::Load };
             life.finish = Some(done + self.memory.latency(kind, op.phys.0).0);
             return;
@@ -391,7 +392,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// In program order, up to the first op that cannot.
+    /// Issues in program order, up to the first op that cannot issue.
     fn issue_in_order(&mut self, cycle: u64, busy: &mut Busy) {
         let mut used: BTreeMap<&str, u32> = BTreeMap::new();
         busy.retain(|busy| busy.2 > cycle);
@@ -414,11 +415,11 @@ impl<'a> Machine<'a> {
             life.dispatch = Some(cycle);
             life.issue = Some(cycle);
             match op.class {
-                OpClass::Load => life.asked = Some(cycle + latency),
+                OpClass::Load => life.requested = Some(cycle + latency),
                 OpClass::Store => {
-                    life.known = Some(cycle + latency);
-                    life.data = life.known;
-                    life.complete = life.known;
+                    life.address_known = Some(cycle + latency);
+                    life.data = life.address_known;
+                    life.complete = life.address_known;
                 }
                 _ => self.execute(index, cycle + latency),
             }
@@ -438,7 +439,11 @@ impl<'a> Machine<'a> {
         });
         let window = self.config.in_order_window as usize;
         let room = window == 0 || (0..(index + 1).saturating_sub(window)).all(complete);
-        if !arrived || !overwrites || held || !room || !(0..3).all(|source| self.there(index, source, cycle))
+        if !arrived
+            || !overwrites
+            || held
+            || !room
+            || !(0..3).all(|source| self.is_ready(index, source, cycle))
         {
             return false;
         }
@@ -463,12 +468,12 @@ impl<'a> Machine<'a> {
 
     fn finish_store(&mut self, index: usize) {
         let life = &mut self.lives[index];
-        if let (Some(known), Some(data)) = (life.known, life.data) {
-            life.complete = Some(known.max(data));
+        if let (Some(address_known), Some(data)) = (life.address_known, life.data) {
+            life.complete = Some(address_known.max(data));
         }
     }
 
-    /// Loads that have issued look for older stores, wait for them, and go to the cache.
+    /// Advances issued loads: look up older stores, wait for them, access the cache.
     fn proceed_loads(&mut self, cycle: u64) {
         for index in 0..self.next_dispatch {
             let op = &self.ops[index];
@@ -476,20 +481,20 @@ impl<'a> Machine<'a> {
             if op.class != OpClass::Load || life.finish.is_some() {
                 continue;
             }
-            let asked = life.issue.map(|issue| issue + u64::from(self.config.address_cycles));
-            if asked == Some(cycle) {
+            let requested = life.issue.map(|issue| issue + u64::from(self.config.address_cycles));
+            if requested == Some(cycle) {
                 let store = (0..index)
                     .rev()
                     .find(|older| is_store(&self.ops[*older]) && overlap(&self.ops[*older], op));
                 let store = store.filter(|store| !by(self.lives[*store].written, cycle));
                 let covers = |store: usize| {
-                    let (has, wants) = (bytes(&self.ops[store]), bytes(op));
-                    has.start <= wants.start && wants.end <= has.end
+                    let (has, needs) = (bytes(&self.ops[store]), bytes(op));
+                    has.start <= needs.start && needs.end <= has.end
                 };
                 self.lives[index].source = store.map(|store| (store, covers(store)));
-                self.lives[index].asked = asked;
+                self.lives[index].requested = requested;
             }
-            if !by(self.lives[index].asked, cycle) {
+            if !by(self.lives[index].requested, cycle) {
                 continue;
             }
             let access = cycle + self.memory.latency(AccessKind::Load, op.phys.0).0;
@@ -504,7 +509,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Dispatches what has room beside the other thread's entries of the issue queue.
+    /// Dispatches ops; the other thread occupies `others` entries of the issue queue.
     fn dispatch(&mut self, cycle: u64, left: &mut Left, others: usize) {
         while left.dispatch > 0 {
             let index = self.next_dispatch;
@@ -525,7 +530,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Entries of the issue queue that are taken.
+    /// Number of occupied issue-queue entries.
     fn queued(&self, cycle: u64) -> usize {
         let waiting = |older: &usize| {
             let life = &self.lives[*older];
@@ -559,15 +564,15 @@ impl<'a> Machine<'a> {
         self.has_registers(index, cycle)
     }
 
-    /// Whether there is an entry for a store.
+    /// Whether a store-queue entry is free.
     fn store_room(&self, index: usize, cycle: u64) -> bool {
-        // Entries are released in order: all from the first store on that is not written.
+        // Entries are released in order: the oldest unwritten store holds all younger ones.
         let mut stores = (0..index).filter(|older| is_store(&self.ops[*older]));
         let first = stores.by_ref().find(|store| !by(self.lives[*store].written, cycle));
         first.is_none() || 1 + stores.count() < self.share.sq as usize
     }
 
-    /// Whether there is a physical register, and no serialising op in the way.
+    /// Whether a physical register is free and no serialising op blocks dispatch.
     fn has_registers(&self, index: usize, cycle: u64) -> bool {
         let op = &self.ops[index];
         let older = || 0..index;
@@ -609,7 +614,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Fetches a group, or begins none where none is left to begin.
+    /// Fetches a group, or joins the current one.
     fn fetch(&mut self, cycle: u64, left: &mut Left) {
         while let Some(op) = self.ops.get(self.next_fetch) {
             let index = self.next_fetch;
@@ -640,7 +645,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether fetch has found its way after a branch.
+    /// Whether the fetch address after a branch is address_known.
     fn may_begin(&self, after: Option<usize>, prediction: Prediction, cycle: u64) -> bool {
         let Some(branch) = after else { return true };
         let life = &self.lives[branch];
@@ -703,8 +708,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Two threads of a core. Of a cycle's slots of each stage the threads take in turns the first; units go to the op that was dispatched
-/// first, the fetch of a group to the thread that did not fetch last.
+/// Two SMT threads. Priority for each stage's slots alternates per cycle; units go to the op dispatched
+/// first; fetch goes to the thread that did not fetch last.
 pub struct Pair<'a> {
     pub threads: [Machine<'a>; 2],
     fetched_last: usize,
@@ -723,7 +728,7 @@ impl<'a> Pair<'a> {
         Pair { threads: [thread(0), thread(1)], fetched_last: 1 }
     }
 
-    /// Runs until one thread has committed so many of its ops: from then on it would be alone.
+    /// Runs until one thread has committed this number of ops; after that the other would run alone.
     pub fn run_until(&mut self, committed: usize) {
         let mut busy = Busy::new();
         for cycle in 1.. {
@@ -758,7 +763,7 @@ impl<'a> Pair<'a> {
             self.threads[thread].rename(cycle, &mut left);
             self.threads[thread].decode(cycle, &mut left);
             if straight {
-                // Decoders that take all that a group can have never hold anything up.
+                // Decoders as wide as a fetch group never stall.
                 (left.rename, left.decode) = (config.rename_width, config.decode_width);
             }
         }
@@ -772,7 +777,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What is in flight, in the order of dispatch.
+    /// Ops in flight of both threads, in dispatch order.
     fn by_age(&self, turns: [usize; 2]) -> Vec<(usize, usize)> {
         let mut ops: Vec<_> = turns
             .iter()
@@ -789,7 +794,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The unit, how many there are, and the latency (of accesses: to the cache).
+/// The unit name, the number of units, and the latency (memory accesses: up to the cache).
 fn unit(class: OpClass, config: &PipelineConfig) -> (&'static str, u32, u64) {
     let units = &config.units;
     let (name, count, latency) = match class {

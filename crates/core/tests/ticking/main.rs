@@ -1,5 +1,5 @@
-//! The cores beside a machine that goes from cycle to cycle: every op is dispatched, issued, complete, committed and written in
-//! the same cycle on both.
+//! Compares the cores with a cycle-by-cycle reference model: every op is dispatched, issued, complete,
+//! committed and written in the same cycle in both.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,8 +12,8 @@ use doorbell_sim::op::OpClass;
 use doorbell_sim::rng::Rng;
 use machine::Machine;
 
-/// A machine whose units are all pipelined, and whose loads never go ahead wrongly: there both must agree to the cycle.
-fn exact(rng: &mut Rng) -> PipelineConfig {
+/// A configuration for which both models agree to the cycle: pipelined units, and no speculative loads.
+fn exact_config(rng: &mut Rng) -> PipelineConfig {
     let mut config = random_config(rng);
     config.units.divide_interval = 1;
     config.units.float_divide_interval = 1;
@@ -23,14 +23,14 @@ fn exact(rng: &mut Rng) -> PipelineConfig {
     config
 }
 
-/// Compares many random programs on machines of one kind.
+/// Compares many random programs on cores of one kind.
 fn compare(kind: CoreKind, cases: u64) {
     let mut longest = 0;
     for case in 0..cases {
         let mut rng = Rng::stream(case, "ticking");
-        let mut config = PipelineConfig { kind, ..exact(&mut rng) };
+        let mut config = PipelineConfig { kind, ..exact_config(&mut rng) };
         if kind == CoreKind::InOrder {
-            // In program order nothing can be reserved ahead.
+            // In-order cores never reserve a unit ahead.
             config.units.divide_interval = 1 + rng.below(30) as u32;
             config.units.float_divide_interval = 1 + rng.below(12) as u32;
         }
@@ -50,26 +50,27 @@ fn compare(kind: CoreKind, cases: u64) {
         }
         longest = longest.max(fast.last().unwrap().commit);
     }
-    assert!(longest > 2_000, "the programs were too short to tell: {longest}");
+    assert!(longest > 2_000, "the programs were too short for a meaningful test: {longest}");
 }
 
 #[test]
-fn out_of_order_both_agree_on_every_stage_of_every_op() {
+fn out_of_order_core_matches_the_reference_model_to_the_cycle() {
     compare(CoreKind::OutOfOrder, 300);
 }
 
 #[test]
-fn in_order_both_agree_on_every_stage_of_every_op() {
+fn in_order_core_matches_the_reference_model_to_the_cycle() {
     compare(CoreKind::InOrder, 300);
 }
 
 #[test]
-fn dividers_reserved_ahead_cost_little() {
-    // Hardware starts a younger division that is ready; the model keeps the divider for an older one that will be.
+fn reserving_dividers_ahead_costs_little() {
+    // Hardware starts a ready younger division; the model reserves the divider for an older one that is not
+    // ready yet.
     let (mut of_fast, mut of_slow) = (0, 0);
     for case in 0..60u64 {
         let mut rng = Rng::stream(case, "dividers");
-        let mut config = exact(&mut rng);
+        let mut config = exact_config(&mut rng);
         config.units.divide_interval = config.units.divide_cycles;
         config.units.float_divide_interval = 12;
         let mut memory = Simple::default();

@@ -1,15 +1,15 @@
-//! Two threads of a core beside two that go from cycle to cycle.
+//! Compares two SMT threads with the cycle-by-cycle reference model.
 
 use doorbell_core::{Core, PipelineConfig};
 use doorbell_sim::rng::Rng;
 
 use crate::common::{Simple, feed, random_ops};
-use crate::exact;
+use crate::exact_config;
 use crate::machine::Pair;
 
-/// A machine as for one thread, but of sizes that can be parted and shared.
+/// A configuration as for one thread, but with sizes that can be partitioned and shared.
 fn random_config(rng: &mut Rng) -> PipelineConfig {
-    let mut config = exact(rng);
+    let mut config = exact_config(rng);
     for size in [&mut config.rob, &mut config.lq, &mut config.sq] {
         *size = (*size * 2).max(4);
     }
@@ -20,7 +20,7 @@ fn random_config(rng: &mut Rng) -> PipelineConfig {
 }
 
 #[test]
-fn each_thread_comes_as_far_as_beside_a_core_that_ticks() {
+fn each_threads_progress_matches_the_reference_model() {
     const OPS: usize = 600;
     let mut errors = Vec::new();
     for case in 0..150 {
@@ -36,7 +36,7 @@ fn each_thread_comes_as_far_as_beside_a_core_that_ticks() {
         let mut slow = Pair::new(&config, common, [&predictions[0], &predictions[1]], &memory);
         slow.run_until(common[0].len().min(common[1].len()) * 9 / 10);
         for (thread, fast) in fast.iter().enumerate() {
-            // When the last op that both have committed was so.
+            // Commit cycle of the last op that both have committed.
             let lives = &slow.threads[thread].lives;
             let last = lives.iter().take_while(|life| life.commit.is_some()).count() - 1;
             let ends = (fast[last].commit as f64, lives[last].commit.unwrap() as f64);
@@ -45,6 +45,6 @@ fn each_thread_comes_as_far_as_beside_a_core_that_ticks() {
     }
     errors.sort_by(|one, other| one.0.abs().total_cmp(&other.0.abs()));
     let of = |percent: usize| errors[(errors.len() - 1) * percent / 100].0.abs();
-    println!("apart by {:.4} (median), {:.4} (99 of 100), {:?}", of(50), of(99), errors.last());
+    println!("relative difference {:.4} (median), {:.4} (99 of 100), {:?}", of(50), of(99), errors.last());
     assert!(of(50) < 0.005 && of(99) < 0.04 && of(100) < 0.05, "{:?}", errors.last());
 }

@@ -1,4 +1,4 @@
-//! A debugger's side of the protocol, and instructions for it to debug.
+//! A protocol client for tests, and instruction encodings for its guest programs.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 use gdbstub::conn::Connection;
 
-/// Where RAM begins.
+/// Start of RAM.
 pub const BASE: u64 = 0x8000_0000;
-/// A guest that runs longer than this without stopping hangs.
+/// Limit of instructions without a stop, to detect hangs.
 const INSTRUCTIONS_MAX: u64 = 1_000_000;
 
 /// Instructions, encoded by the unprivileged manual's formats.
@@ -83,7 +83,7 @@ impl Wire for Pipe {
     }
 }
 
-/// A debugger with its guest.
+/// A client with its guest.
 pub struct Client {
     pub debuggee: Debuggee,
     session: Session<Pipe>,
@@ -116,7 +116,7 @@ impl Client {
         self.bytes.borrow_mut().to_stub.extend(format!("${packet}#{sum:02x}").bytes());
     }
 
-    /// Sends a packet and runs the guest, if it may run, until the answer is there.
+    /// Sends a packet and runs the guest, if it may run, until the answer arrives.
     pub fn ask(&mut self, packet: &str) -> String {
         self.say(packet);
         self.answer()
@@ -144,20 +144,20 @@ impl Client {
         }
     }
 
-    /// Lets the guest go on for some instructions without a stop.
-    pub fn go_for(&mut self, instructions: u64) {
-        self.go_with("vCont;c", instructions);
+    /// Lets the guest run for some instructions without a stop.
+    pub fn run_for(&mut self, instructions: u64) {
+        self.run_with("vCont;c", instructions);
     }
 
-    /// Lets the guest go on by this packet, without a stop.
-    pub fn go_with(&mut self, packet: &str, instructions: u64) {
+    /// Resumes the guest with this packet and lets it run without a stop.
+    pub fn run_with(&mut self, packet: &str, instructions: u64) {
         self.say(packet);
         assert_eq!(self.session.poll(&mut self.debuggee).unwrap(), SessionState::Running);
         self.run_slice(instructions);
         assert_eq!(self.take_answer(), None);
     }
 
-    /// What Ctrl-C does.
+    /// Sends Ctrl-C.
     pub fn interrupt(&mut self) -> String {
         self.bytes.borrow_mut().to_stub.push_back(3);
         let before = self.debuggee.machine.instructions();
@@ -175,7 +175,7 @@ impl Client {
         self.bytes.borrow_mut().closed = true;
     }
 
-    /// Lets the stub take what was said, whatever it makes of it.
+    /// Lets the stub process the packets sent so far, and ignores errors.
     pub fn serve(&mut self) {
         let _ = self.session.poll(&mut self.debuggee);
     }
@@ -188,7 +188,7 @@ impl Client {
         self.session.poll(&mut self.debuggee).unwrap() == SessionState::Killed
     }
 
-    /// The next packet that has come, its checksum checked, repetitions expanded.
+    /// The next received packet, with its checksum verified and run-length encoding expanded.
     fn take_answer(&mut self) -> Option<String> {
         let mut bytes = self.bytes.borrow_mut();
         let from = &mut bytes.from_stub;
@@ -199,7 +199,7 @@ impl Client {
             return None;
         }
         assert_eq!(from.pop_front(), Some(b'$'));
-        let end = from.iter().position(|byte| *byte == b'#').expect("packets come whole");
+        let end = from.iter().position(|byte| *byte == b'#').expect("packets arrive complete");
         let packet: Vec<u8> = from.drain(..end).collect();
         let trailer: Vec<u8> = from.drain(..3).collect();
         let sum = packet.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));

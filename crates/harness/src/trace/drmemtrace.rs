@@ -1,5 +1,6 @@
-//! Traces of DynamoRIO's format that nobody recorded: records of any type with any values, sound ones among them, packed in one of three ways,
-//! with bytes changed, or cut off. What is not refused is a trace of ours that is whole.
+//! Random traces in DynamoRIO's format: records of any type with any values, including valid ones, in one of
+//! three encodings, possibly with changed bytes or truncated. A trace that is not refused must convert to a
+//! valid Doorbell trace.
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -14,10 +15,10 @@ use crate::watchdog::Watchdog;
 
 const RECORDS_MAX: u64 = 60;
 const CHANGES_MAX: u64 = 3;
-const MEMORY: &str = "memory takes anything";
-/// Instruction sets of files, and none.
+const MEMORY: &str = "writing to memory does not fail";
+/// File types for several instruction sets, and none.
 const TYPES: [u64; 6] = [0x240, 0x240, 0x208, 0x200, 0x2_0200, 0];
-/// Types of records, those that programs have first.
+/// Record types; those of programs come first.
 const KINDS: [u16; 20] = [47, 10, 0, 1, 28, 48, 49, 29, 16, 12, 13, 22, 24, 15, 14, 9, 46, 23, 27, 255];
 
 fn record(kind: u16, size: u16, value: u64, to: &mut Vec<u8>) {
@@ -26,7 +27,7 @@ fn record(kind: u16, size: u16, value: u64, to: &mut Vec<u8>) {
     to.extend(value.to_le_bytes());
 }
 
-/// What some bytes stand for, as records.
+/// Builds records from the input.
 fn records(input: &mut Input<'_>) -> Vec<u8> {
     let mut all = Vec::new();
     record(25, 0, 1 + u64::from(input.u8() % 8), &mut all);
@@ -48,7 +49,7 @@ fn records(input: &mut Input<'_>) -> Vec<u8> {
     all
 }
 
-fn packed(input: &mut Input<'_>, plain: &[u8]) -> Vec<u8> {
+fn encode(input: &mut Input<'_>, plain: &[u8]) -> Vec<u8> {
     match input.u8() % 3 {
         0 => plain.to_vec(),
         1 => {
@@ -68,17 +69,17 @@ fn packed(input: &mut Input<'_>, plain: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Runs the case that some bytes stand for.
+/// Runs the case for the input bytes.
 pub fn run(bytes: &[u8]) {
     let _watchdog = Watchdog::start();
-    let folder = tempfile::tempdir().expect("the host makes a folder");
+    let folder = tempfile::tempdir().expect("the host can create a folder");
     convert(&mut Input::new(bytes), folder.path());
 }
 
-/// Makes one into a trace of ours, in this folder.
+/// Converts a random trace to a Doorbell trace in this folder.
 pub(super) fn convert(input: &mut Input<'_>, folder: &Path) {
     let plain = records(input);
-    let mut file = packed(input, &plain);
+    let mut file = encode(input, &plain);
     for _ in 0..input.below(CHANGES_MAX) {
         let at = input.below(file.len() as u64) as usize;
         file[at] = input.u8();
@@ -90,13 +91,13 @@ pub(super) fn convert(input: &mut Input<'_>, folder: &Path) {
     fs::write(&from, file).expect("the host writes a small file");
     let _ = doorbell_drmemtrace::is_of_drmemtrace(&from);
     match doorbell_drmemtrace::convert(&from, &to) {
-        Ok(made) => {
-            let opened = TraceFile::open(&to).expect("what was made can be opened");
-            assert_eq!(opened.check().expect("what was made is whole"), made.counts);
+        Ok(converted) => {
+            let opened = TraceFile::open(&to).expect("a converted trace can be opened");
+            assert_eq!(opened.check().expect("a converted trace is valid"), converted.counts);
         }
         Err(error) => {
             assert!(error.to_string().contains("other.trace"), "{error}");
-            assert!(!to.exists(), "something half-written was left");
+            assert!(!to.exists(), "a partial file was left");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What stands in an inode and in a directory's blocks.
+//! Encoding of inodes and directory blocks.
 
 use super::layout::{BLOCK_BYTES, INODE_BYTES};
 
-/// What an inode is, with its number in directories and its bits in the mode.
+/// The type of an inode, with its code in directories and its bits in the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -31,10 +31,10 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Inode {
     mode: u16,
-    /// Names that lead to it.
+    /// Number of directory entries that refer to it.
     pub links: u16,
     pub bytes: u64,
-    /// Blocks that belong to it, those of pointers too.
+    /// Its blocks, including blocks of pointers.
     pub blocks: u64,
     pub pointers: [u32; 15],
 }
@@ -44,7 +44,7 @@ impl Inode {
         Inode { mode: kind.in_mode() | mode, links: 1, bytes, blocks: 0, pointers: [0; 15] }
     }
 
-    /// A link whose target stands where other inodes have their pointers.
+    /// A link whose target is stored in place of the block pointers.
     pub fn short_link(target: &[u8]) -> Inode {
         let mut inode = Inode::new(Kind::Link, 0o777, target.len() as u64);
         for (index, piece) in target.chunks(4).enumerate() {
@@ -55,7 +55,7 @@ impl Inode {
         inode
     }
 
-    /// The inode as it stands in the table; owner, group and all times are zero.
+    /// Encodes the inode as in the inode table; owner, group and all times are zero.
     pub fn to_bytes(&self) -> [u8; INODE_BYTES as usize] {
         let mut bytes = [0; INODE_BYTES as usize];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -71,17 +71,18 @@ impl Inode {
     }
 }
 
-/// A name's length in a directory: eight bytes before it, and up to a multiple of four.
+/// Size of a directory entry: eight bytes and the name, rounded up to a multiple of four.
 fn entry_bytes(name: &str) -> usize {
     (8 + name.len()).next_multiple_of(4)
 }
 
-/// How many blocks a directory takes.
+/// Number of blocks of a directory.
 pub(super) fn directory_block_count(entries: &[(u32, Kind, &str)]) -> u64 {
     directory_blocks(entries).len() as u64
 }
 
-/// A directory's blocks. No entry crosses from one to the next; the last of a block reaches to its end.
+/// Encodes a directory's blocks. No entry crosses a block boundary; the last one in a block extends to its
+/// end.
 pub(super) fn directory_blocks(entries: &[(u32, Kind, &str)]) -> Vec<Vec<u8>> {
     let whole = BLOCK_BYTES as usize;
     let mut blocks: Vec<Vec<u8>> = Vec::new();

@@ -1,5 +1,5 @@
-//! Where everything lies: groups of blocks, each with bitmaps and a piece of the inode table, some with a copy of the
-//! superblock and the group descriptors.
+//! Positions of the file system's parts: groups of blocks, each with bitmaps and a part of the inode table,
+//! some with a copy of the superblock and the group descriptors.
 
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: u64 = 4096;
@@ -7,10 +7,10 @@ pub(super) const BLOCK_BYTES: u64 = 4096;
 pub(super) const INODE_BYTES: u64 = 256;
 /// Pointers in a block.
 pub(super) const POINTERS: u64 = BLOCK_BYTES / 4;
-/// For files to come, an inode for every so many bytes that are free.
+/// Free bytes per spare inode, for files that the guest creates.
 pub(super) const BYTES_PER_FREE_INODE: u64 = 16 << 10;
 
-/// As many as a bitmap of one block has bits.
+/// The number of bits in a bitmap of one block.
 const BLOCKS_PER_GROUP: u64 = 8 * BLOCK_BYTES;
 const INODES_PER_BLOCK: u64 = BLOCK_BYTES / INODE_BYTES;
 const DESCRIPTOR_BYTES: u64 = 32;
@@ -18,7 +18,7 @@ const SUPERBLOCK_AT: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
 /// 1 TiB; far below what 32-bit block numbers hold.
 const GROUPS_MAX: u64 = 8192;
-/// Blocks for data that the last group has at least, so that it is worth its tables.
+/// Least number of data blocks in the last group, so that its tables are worthwhile.
 const LAST_GROUP_DATA_MIN: u64 = 64;
 
 const MAGIC: u16 = 0xef53;
@@ -27,7 +27,7 @@ const INCOMPAT_FILE_TYPES: u32 = 2;
 const RO_COMPAT_SPARSE_COPIES: u32 = 1;
 const RO_COMPAT_LARGE_FILES: u32 = 2;
 
-/// The places of a file system's parts.
+/// Positions of a file system's parts.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     groups: u64,
@@ -35,7 +35,7 @@ pub(super) struct Layout {
     inodes_per_group: u64,
 }
 
-/// Copies of the superblock stand in the groups 0 and 1 and in those whose number is a power of 3, 5 or 7.
+/// Groups 0 and 1, and those whose number is a power of 3, 5 or 7, have copies of the superblock.
 fn has_superblock(group: u64) -> bool {
     let is_power_of = |base: u64| {
         let mut power = base;
@@ -48,7 +48,7 @@ fn has_superblock(group: u64) -> bool {
 }
 
 impl Layout {
-    /// The smallest layout with so many blocks for data and so many inodes.
+    /// The smallest layout with the given numbers of data blocks and inodes.
     pub fn plan(data_blocks: u64, inodes: u64) -> Result<Layout, String> {
         for groups in 1..=GROUPS_MAX {
             let per_group = inodes.div_ceil(groups).next_multiple_of(INODES_PER_BLOCK);
@@ -70,12 +70,12 @@ impl Layout {
         Err(format!("{data_blocks} blocks of 4 KiB and {inodes} inodes are too much for one disk"))
     }
 
-    /// All blocks.
+    /// Total number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub fn groups(&self) -> u64 {
         self.groups
     }
@@ -84,7 +84,7 @@ impl Layout {
         (self.groups * DESCRIPTOR_BYTES).div_ceil(BLOCK_BYTES)
     }
 
-    /// Superblock and group descriptors, where a group has them.
+    /// Blocks of the superblock and group descriptors, where a group has them.
     fn copies_blocks(&self, group: u64) -> u64 {
         if has_superblock(group) { 1 + self.descriptor_blocks() } else { 0 }
     }
@@ -93,7 +93,7 @@ impl Layout {
         self.inodes_per_group / INODES_PER_BLOCK
     }
 
-    /// What a group has before its blocks for data.
+    /// Blocks before a group's data blocks.
     fn tables_blocks(&self, group: u64) -> u64 {
         self.copies_blocks(group) + 2 + self.inode_table_blocks()
     }
@@ -110,7 +110,7 @@ impl Layout {
         group * BLOCKS_PER_GROUP + self.copies_blocks(group)
     }
 
-    /// The number of the n-th block for data.
+    /// The number of the n-th data block.
     pub fn data_block(&self, mut index: u64) -> u64 {
         for group in 0..self.groups {
             let here = self.group_data(group);
@@ -119,22 +119,22 @@ impl Layout {
             }
             index -= here;
         }
-        unreachable!("the layout was planned for all blocks that are taken")
+        unreachable!("the layout was planned for all data blocks")
     }
 
-    /// The group in whose table an inode stands.
+    /// The group whose table contains an inode.
     pub fn group_of_inode(&self, number: u32) -> u64 {
         (u64::from(number) - 1) / self.inodes_per_group
     }
 
-    /// Where an inode stands, in bytes.
+    /// Byte offset of an inode.
     pub fn inode_at(&self, number: u32) -> u64 {
         let table = self.block_bitmap(self.group_of_inode(number)) + 2;
         table * BLOCK_BYTES + (u64::from(number) - 1) % self.inodes_per_group * INODE_BYTES
     }
 
-    /// Superblocks, group descriptors and bitmaps, each with its place in bytes, when the first `taken` blocks for data and
-    /// the inodes up to `last_inode` are in use.
+    /// Superblocks, group descriptors and bitmaps, each with its byte offset, when the first `taken` data
+    /// blocks and the inodes up to `last_inode` are in use.
     pub fn metadata(
         &self,
         taken: u64,
@@ -186,7 +186,7 @@ impl Layout {
             (32, BLOCKS_PER_GROUP as u32),
             (36, BLOCKS_PER_GROUP as u32),
             (40, self.inodes_per_group as u32),
-            (76, 1), // revision with the fields from here on
+            (76, 1), // revision 1, which has the fields from here on
             (84, FIRST_FREE_INODE),
             (96, INCOMPAT_FILE_TYPES),
             (100, RO_COMPAT_SPARSE_COPIES | RO_COMPAT_LARGE_FILES),
@@ -194,7 +194,7 @@ impl Layout {
         for (at, word) in words {
             put(at, &u32::to_le_bytes(word));
         }
-        // No check after so many mounts; clean; go on after errors.
+        // No check after a number of mounts; state: clean; on errors: continue.
         for (at, half) in
             [(54, 0xffff), (56, MAGIC), (58, 1), (60, 1), (88, INODE_BYTES as u16), (90, group as u16)]
         {
@@ -206,7 +206,7 @@ impl Layout {
     }
 }
 
-/// A bitmap whose first `used` bits are set, and those from `count` on, which stand for nothing.
+/// A bitmap with the first `used` bits set, and those from `count` on, which are beyond the end.
 fn map_of(used: u64, count: u64) -> Vec<u8> {
     let mut map = vec![0u8; BLOCK_BYTES as usize];
     for bit in (0..used).chain(count..8 * BLOCK_BYTES) {

@@ -1,12 +1,14 @@
-//! A writer of ext2 file systems, which Linux's ext4 driver mounts. The same entries give the same bytes, whoever writes
-//! them and with whichever tools: everything belongs to root, time stamps are zero, places follow from the order of
-//! paths. e2fsck and debugfs are its check.
+//! A writer of ext2 file systems, which Linux's ext4 driver mounts. The same entries always give the same
+//! bytes: everything belongs to root, time stamps are zero, and block numbers follow from the order of paths.
+//! The tests check it with e2fsck and debugfs.
 //!
-//! Document: "The Second Extended File System" (Dave Poirier), and the kernel's Documentation/filesystems/ext4 for the fields
-//! that both share. Revision 1 with blocks of 4 KiB, inodes of 256 bytes, file types in directories and sparse copies of the
-//! superblock. No journal: a disk of the simulator's is always consistent. Hard links and devices are not written.
+//! Document: "The Second Extended File System" (Dave Poirier), and the kernel's
+//! Documentation/filesystems/ext4 for the fields that both share. Revision 1 with blocks of 4 KiB, inodes of
+//! 256 bytes, file types in directories and sparse copies of the superblock. There is no journal, because the
+//! simulator's disks are always consistent. Hard links and devices are not written.
 //!
-//! [`layout`] says where everything lies, [`inode`] what stands in inodes and directories, this file brings it to disk.
+//! [`layout`] computes block positions, [`inode`] encodes inodes and directories, and this file writes them
+//! to disk.
 
 mod inode;
 mod layout;
@@ -20,24 +22,24 @@ use std::path::{Path, PathBuf};
 use inode::{Inode, Kind, directory_block_count, directory_blocks};
 use layout::{BLOCK_BYTES, Layout, POINTERS};
 
-/// The first inode that is not reserved; it belongs to lost+found, which e2fsck wants to see.
+/// The first inode that is not reserved. It is lost+found's, which e2fsck expects to exist.
 const LOST_FOUND: u32 = 11;
 const LOST_FOUND_NAME: &str = "lost+found";
 const ROOT: u32 = 2;
 const DIRECT: u64 = 12;
-/// Beyond it a triply indirect block would be needed.
+/// A larger file would need a triply indirect block.
 const FILE_BLOCKS_MAX: u64 = DIRECT + POINTERS + POINTERS * POINTERS;
-/// A target shorter than this stands in the inode itself.
+/// A link target shorter than this is stored in the inode itself.
 const SHORT_LINK: usize = 60;
 
-/// Where a file's contents come from.
+/// Source of a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Bytes(Vec<u8>),
     Host { path: PathBuf, bytes: u64 },
 }
 
-/// What stands at a path.
+/// A directory, file or link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Directory { mode: u16 },
@@ -45,7 +47,7 @@ pub(crate) enum Entry {
     Link { target: String },
 }
 
-/// A file system to be written. Parent directories come into being with what is put in them.
+/// A file system to be written. Parent directories are created with their first entry.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSystem {
     entries: BTreeMap<String, Entry>,
@@ -69,7 +71,7 @@ impl Source {
 }
 
 impl Entry {
-    /// How many blocks its contents take, and how many blocks of pointers to them.
+    /// Blocks of its contents, and blocks of pointers to them.
     fn blocks(&self, directory_blocks: u64) -> (u64, u64) {
         let data = match self {
             Entry::Directory { .. } => directory_blocks,
@@ -93,8 +95,8 @@ impl FileSystem {
         Self { entries: BTreeMap::from([(String::new(), Entry::Directory { mode: 0o755 }), lost_found]) }
     }
 
-    /// Puts an entry at a relative path, in the place of one of the same kind. A directory and something else at one path
-    /// are a mistake.
+    /// Puts an entry at a relative path, or replaces one of the same kind. A directory cannot replace
+    /// anything else, nor the reverse.
     pub(crate) fn put(&mut self, path: &str, entry: Entry) -> Result<(), String> {
         for (slash, _) in path.match_indices('/') {
             let above = &path[..slash];
@@ -113,7 +115,7 @@ impl FileSystem {
         let is_directory = |entry: &Entry| matches!(entry, Entry::Directory { .. });
         match self.entries.get(path) {
             Some(present) if is_directory(present) != is_directory(&entry) => {
-                Err(format!("two different things at \"{path}\""))
+                Err(format!("both a directory and something else at \"{path}\""))
             }
             // A package's directory keeps its mode when the recipe names it as well.
             Some(present) if is_directory(present) => Ok(()),
@@ -124,7 +126,7 @@ impl FileSystem {
         }
     }
 
-    /// Writes the file system, with `free_bytes` to spare, and its UUID from `id`.
+    /// Writes the file system, with `free_bytes` of free space and `id` as its UUID.
     pub(crate) fn write(&self, out: &Path, free_bytes: u64, id: [u8; 16]) -> Result<(), String> {
         let numbers = self.numbers();
         let children = self.children(&numbers);
@@ -165,7 +167,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// The inode of each path: the root's and lost+found's are fixed, the others follow in the order of paths.
+    /// Assigns an inode to each path: the root's and lost+found's are fixed, the others follow in the order
+    /// of paths.
     fn numbers(&self) -> BTreeMap<&str, u32> {
         let mut next = LOST_FOUND + 1;
         let number = |path: &str| match path {
@@ -181,7 +184,7 @@ impl FileSystem {
         paths.into_iter().zip(numbers).collect()
     }
 
-    /// For each directory what is in it, with itself and its parent first.
+    /// The entries of each directory; the first two are itself and its parent.
     fn children<'a>(
         &'a self,
         numbers: &BTreeMap<&'a str, u32>,
@@ -210,7 +213,7 @@ impl FileSystem {
 struct Writer<'a> {
     file: &'a File,
     layout: &'a Layout,
-    /// How many of the blocks for data are in use, in their order.
+    /// Number of data blocks in use; they are allocated in order.
     taken: u64,
 }
 
@@ -225,7 +228,7 @@ impl Writer<'_> {
         written.map_err(|error| format!("cannot write the disk: {error}"))
     }
 
-    /// Writes an entry's contents and makes its inode.
+    /// Writes an entry's contents and returns its inode.
     fn entry(&mut self, path: &str, entry: &Entry, children: &[(u32, Kind, &str)]) -> Result<Inode, String> {
         match entry {
             Entry::Directory { mode } => {
@@ -235,7 +238,7 @@ impl Writer<'_> {
                 inode.links = below as u16 + 2;
                 let mut blocks = blocks.into_iter();
                 self.contents(&mut inode, |buffer| {
-                    buffer.copy_from_slice(&blocks.next().expect("as many as were counted"));
+                    buffer.copy_from_slice(&blocks.next().expect("one block per counted block"));
                     Ok(())
                 })?;
                 Ok(inode)
@@ -274,7 +277,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the inode's blocks, which `next` fills one after the other, and the blocks of pointers to them.
+    /// Writes the inode's data blocks, filled by `next` in order, and the blocks of pointers to them.
     fn contents(
         &mut self,
         inode: &mut Inode,

@@ -1,4 +1,4 @@
-//! File systems read back by e2fsprogs, which knows nothing of the writer.
+//! File systems read back by e2fsprogs, an independent implementation.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn file(content: Vec<u8>) -> Entry {
     Entry::File { mode: 0o644, source: Source::Bytes(content) }
 }
 
-/// Bytes of which no two blocks are alike.
+/// A pattern that differs in every block.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at / 7 + at / 4096 * 13) as u8).collect()
 }
@@ -33,7 +33,7 @@ fn check(image: &Path) {
     assert!(clean && printed.contains("Pass 5") && !printed.contains("Fix"), "{printed}");
 }
 
-/// A file's contents as debugfs finds them.
+/// A file's contents as debugfs reads them.
 fn dump(image: &Path, path: &str) -> Vec<u8> {
     let out = tempfile::NamedTempFile::new().unwrap();
     let command = format!("dump /{path} {}", out.path().display());
@@ -55,7 +55,7 @@ fn sample() -> FileSystem {
 }
 
 #[test]
-fn e2fsck_finds_nothing_wrong_and_debugfs_finds_every_file_link_and_mode() {
+fn e2fsck_accepts_the_file_system_and_debugfs_reads_files_links_and_modes() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk");
     sample().write(&image, 1 << 20, ID).unwrap();
@@ -71,7 +71,7 @@ fn e2fsck_finds_nothing_wrong_and_debugfs_finds_every_file_link_and_mode() {
 }
 
 #[test]
-fn sizes_around_every_kind_of_pointer_block_come_back_whole() {
+fn files_around_each_indirection_limit_read_back_whole() {
     let dir = tempfile::tempdir().unwrap();
     let (image, big) = (dir.path().join("disk"), dir.path().join("big"));
     let block = BLOCK_BYTES as usize;
@@ -93,7 +93,7 @@ fn sizes_around_every_kind_of_pointer_block_come_back_whole() {
 }
 
 #[test]
-fn several_groups_and_large_directories_are_sound() {
+fn several_groups_and_large_directories_pass_e2fsck() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk");
     let mut system = FileSystem::new();
@@ -101,7 +101,7 @@ fn several_groups_and_large_directories_are_sound() {
         let name = format!("many/a file with a name that fills blocks, number {number}");
         system.put(&name, file(vec![number as u8; 1 + number % 3])).unwrap();
     }
-    // Four groups with copies and one without, most of them free.
+    // Five groups, three of them (0, 1, 3) with copies of the superblock; most blocks are free.
     system.write(&image, 600 << 20, ID).unwrap();
     check(&image);
     assert_eq!(dump(&image, "\"many/a file with a name that fills blocks, number 2999\""), [0xb7; 3]);

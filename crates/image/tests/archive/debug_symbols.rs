@@ -1,4 +1,5 @@
-//! Debugging symbols of an image's programs, from an archive of their own: fetched once, verified, and refused with words that help.
+//! Debugging symbols of an image's programs from a separate archive: fetched once, verified, and refused with
+//! a helpful message.
 
 use std::fs;
 
@@ -12,17 +13,17 @@ fn programs(all: &[(&str, &str)]) -> ByBuildId {
     all.iter().map(|(id, path)| ((*id).to_owned(), (*path).to_owned())).collect()
 }
 
-/// Fetches the symbols of the tool and of another program, and what was said.
+/// Fetches the symbols of the tool and of another program; returns the progress messages, too.
 fn fetch(world: &World, options: &BuildOptions) -> (Result<DebugSymbols, ImageError>, String) {
     let image = world.build(&world.options()).unwrap();
     let options = BuildOptions { out_dir: world.path("symbols"), ..options.clone() };
-    let mut said = String::new();
+    let mut messages = String::new();
     let wanted = programs(&[(TOOL, "usr/bin/tool"), ("ef01", "usr/bin/own")]);
-    let found = fetch_debug_symbols(&image, &wanted, &options, &mut |line| said += &format!("{line}\n"));
-    (found, said)
+    let found = fetch_debug_symbols(&image, &wanted, &options, &mut |line| messages += &format!("{line}\n"));
+    (found, messages)
 }
 
-/// An archive that has symbols of the tool and of a library.
+/// An archive with symbols of the tool and of a library.
 fn with_symbols() -> World {
     let world = World::new();
     world.publish_debug(&[
@@ -33,22 +34,23 @@ fn with_symbols() -> World {
 }
 
 #[test]
-fn symbols_are_fetched_once_and_what_has_none_is_told() {
+fn symbols_are_fetched_once_and_programs_without_are_reported() {
     let world = with_symbols();
-    let (found, said) = fetch(&world, &world.options());
+    let (found, messages) = fetch(&world, &world.options());
     let found = found.unwrap();
     let file = |id: &str| found.folder.join(format!(".build-id/{}/{}.debug", &id[..2], &id[2..]));
     assert_eq!(fs::read(file(TOOL)).unwrap(), b"of the tool");
-    assert!(!file(LIBRARY).exists(), "what the image does not have is left out");
+    assert!(!file(LIBRARY).exists(), "symbols of files that the image lacks are not kept");
     assert!(
-        said.contains("getting 1 packages") && said.contains("no debugging symbols for 1 of 2 programs"),
-        "{said}"
+        messages.contains("getting 1 packages")
+            && messages.contains("no debugging symbols for 1 of 2 programs"),
+        "{messages}"
     );
-    // Whatever becomes of the archive, they are there.
+    // They stay available without the archive.
     fs::remove_dir_all(world.path("mirror")).unwrap();
-    let (again, said) = fetch(&world, &BuildOptions { offline: true, ..world.options() });
+    let (again, messages) = fetch(&world, &BuildOptions { offline: true, ..world.options() });
     let lacking = "no debugging symbols for 1 of 2 programs and libraries: own\n";
-    assert_eq!((again.unwrap().folder, said.as_str()), (found.folder.clone(), lacking));
+    assert_eq!((again.unwrap().folder, messages.as_str()), (found.folder.clone(), lacking));
     let names: Vec<_> =
         fs::read_dir(world.path("symbols")).unwrap().flatten().map(|entry| entry.file_name()).collect();
     let visible = names.iter().filter(|name| !name.to_string_lossy().starts_with('.')).count();
@@ -56,7 +58,7 @@ fn symbols_are_fetched_once_and_what_has_none_is_told() {
 }
 
 #[test]
-fn without_such_an_archive_it_is_said_how_to_name_one() {
+fn without_a_debug_archive_the_error_explains_how_to_name_one() {
     let world = World::new();
     let (found, _) = fetch(&world, &world.options());
     let error = found.unwrap_err().to_string();
@@ -64,7 +66,7 @@ fn without_such_an_archive_it_is_said_how_to_name_one() {
     for word in words.into_iter().chain(["without --debug-symbols", "apt-get update failed"]) {
         assert!(error.contains(word), "{word}: {error}");
     }
-    assert!(!error.contains("DOORBELL_DEBIAN_MIRROR"), "that is the mirror of packages: {error}");
+    assert!(!error.contains("DOORBELL_DEBIAN_MIRROR"), "that names the packages' mirror: {error}");
     let none = BuildOptions { debug_mirror: Some("none".into()), ..world.options() };
     let error = fetch(&world, &none).0.unwrap_err().to_string();
     assert!(error.contains("none of") || error.contains("any of the 2 stripped programs"), "{error}");
@@ -82,7 +84,7 @@ fn without_such_an_archive_it_is_said_how_to_name_one() {
 }
 
 #[test]
-fn symbols_that_were_tampered_with_are_refused() {
+fn modified_symbols_are_refused() {
     let world = with_symbols();
     let index = world.path("mirror/debian-debug/dists/testing-suite-debug/main/binary-riscv64/Packages");
     let honest = fs::read_to_string(&index).unwrap();

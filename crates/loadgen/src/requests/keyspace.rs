@@ -1,5 +1,5 @@
-//! What a memcached is filled with and asked for: how many keys, how long they and their values are, and which are asked for
-//! how often. All of it is a function of a key's number and the run's seed, so that nothing has to be remembered.
+//! Contents and access pattern of a memcached server: number of keys, key and value lengths, and key
+//! popularity. All are functions of the key's number and the run's seed, so nothing has to be stored.
 //!
 //! | Lengths | Keys | Values | From |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | `zipf` | Zipf's law over a range | the same | "Userspace Networking in gem5" (ISPASS 2024): 10 to 100 bytes, skew 0.5 |
 //! | `etc` | generalised extreme value (30.7984, 8.20449, 0.078688), at least 8 | generalised Pareto (15, 214.476, 0.348238), at most 1024 | Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value Store" (SIGMETRICS 2012) |
 //!
-//! An answer has to fit one datagram, which cuts the 6 % of ETC's values that are longer than 1024 bytes.
+//! A reply must fit one datagram, which truncates the 6 % of ETC's values that are longer than 1024 bytes.
 
 use doorbell_sim::Bytes;
 use schemars::JsonSchema;
@@ -16,65 +16,67 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::frame::{fill, hash};
 use crate::streams::{Decimal, Zipf};
 
-/// What is stored and asked for, as configuration files write it.
+/// Keys, values and access pattern of memcached requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemcachedConfig {
-    /// How many keys there are, from 1 to 10,000,000; to 1,048,576 where their popularity is by Zipf's law.
+    /// Number of keys, 1 to 10,000,000; up to 1,048,576 with Zipf popularity.
     pub keys: u32,
-    /// Bytes of each key where lengths are fixed, 8B to 250B.
+    /// Bytes of each key with fixed lengths, 8B to 250B.
     pub key: Bytes,
-    /// Bytes of each value where lengths are fixed, 1B to 1024B: an answer has to fit one datagram.
+    /// Bytes of each value with fixed lengths, 1B to 1024B: a reply must fit one datagram.
     pub value: Bytes,
-    /// How long keys and values are.
+    /// Distribution of key and value lengths.
     pub lengths: Lengths,
-    /// Which keys requests are about.
+    /// Popularity of the keys.
     pub popularity: Popularity,
-    /// The share of requests that store a key again, with its value, instead of asking for it: 0 to 1.
+    /// Share of requests that set a key to its value again instead of getting it, 0 to 1.
     pub sets: Decimal,
-    /// How many clients ask in turn, 1 to 1024, each from a UDP port of its own (`source_port` and those after it).
+    /// Number of clients that send in turn, 1 to 1024, each from its own UDP port (`source_port` and
+    /// following).
     pub clients: u16,
-    /// How many servers share the keys, 1 to 16: key N is asked of the UDP port `destination_port` and N modulo so many.
+    /// Number of servers that share the keys, 1 to 16: key N is on UDP port `destination_port` + N modulo
+    /// `shards`.
     #[serde(skip_serializing_if = "is_one")]
     pub shards: u16,
 }
 
-/// Configurations from before there were several keep their hash.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+/// Keeps the hash of configurations from before this key existed.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_one(shards: &u16) -> bool {
     *shards == 1
 }
 
-/// How long keys and values are.
+/// Distribution of key and value lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Lengths {
-    /// As `key` and `value` say.
+    /// Fixed lengths: `key` and `value`.
     #[default]
     Fixed,
-    /// By Zipf's law, the shortest most often.
+    /// Zipf's law, the shortest length most often.
     Zipf {
-        /// The shortest, at least 8B.
+        /// Minimum length, at least 8B.
         from: Bytes,
-        /// The longest, at most 250B.
+        /// Maximum length, at most 250B.
         to: Bytes,
-        /// The exponent, 0 to 10.
+        /// Exponent, 0 to 10.
         skew: Decimal,
     },
-    /// As in Facebook's ETC pool.
+    /// The distributions of Facebook's ETC pool.
     Etc,
 }
 
-/// Which keys requests are about.
+/// Popularity of the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Popularity {
-    /// Any, all equally likely.
+    /// All keys equally popular.
     #[default]
     Uniform,
-    /// By Zipf's law.
+    /// Zipf's law, the first key most often.
     Zipf {
-        /// The exponent, 0 to 10.
+        /// Exponent, 0 to 10.
         skew: Decimal,
     },
 }
@@ -94,7 +96,7 @@ impl Default for MemcachedConfig {
     }
 }
 
-/// How it is written in saved states: whole, where a configuration leaves out what is as by default.
+/// Encoding in saved states: complete, whereas configuration text omits defaults.
 pub(crate) mod saved {
     use super::*;
 
@@ -121,7 +123,7 @@ pub(crate) mod saved {
 
 const KEYS_MAX: u32 = 10_000_000;
 const ZIPF_KEYS_MAX: u32 = 1 << 20;
-/// A generator's number and a key's, seven letters, and one that tells them from a filler.
+/// Generator number and key number take seven characters, plus one of filler.
 const KEY_MIN: u64 = 8;
 /// memcached's own limit.
 const KEY_MAX: u64 = 250;
@@ -130,15 +132,15 @@ const CLIENTS_MAX: u16 = 1024;
 const SHARDS_MAX: u16 = 16;
 const SKEW_MAX: Decimal = Decimal(10_000_000);
 
-/// Make different random numbers of a key's.
-const KEY_LENGTH: u64 = 0x1f83_d9ab_fb41_bd6b;
-const VALUE_LENGTH: u64 = 0x5be0_cd19_137e_2179;
-const STORES: u64 = 0x510e_527f_ade6_82d1;
-/// Points at which a law's mean is taken.
+/// Salts that derive independent random numbers from a key's.
+const KEY_LENGTH_SALT: u64 = 0x1f83_d9ab_fb41_bd6b;
+const VALUE_LENGTH_SALT: u64 = 0x5be0_cd19_137e_2179;
+const SET_SALT: u64 = 0x510e_527f_ade6_82d1;
+/// Number of sample points for the mean of a distribution.
 const MEAN_POINTS: u64 = 4096;
 
 impl MemcachedConfig {
-    /// What is wrong, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(&self) -> Option<String> {
         let ranges = [
             ("keys", u64::from(self.keys), 1, u64::from(KEYS_MAX)),
@@ -159,8 +161,8 @@ impl MemcachedConfig {
             && (from.0 < KEY_MIN || to < from || to.0 > KEY_MAX || skew > SKEW_MAX)
         {
             return Some(format!(
-                "lengths = zipf from \"{from}\" to \"{to}\" with skew = {skew} is out of range; they must be from \"8B\" to \
-                 \"250B\" and 0 to 10"
+                "lengths = zipf from \"{from}\" to \"{to}\" with skew = {skew} is out of range; lengths must be from \"8B\" to \
+                 \"250B\" and skew from 0 to 10"
             ));
         }
         match self.popularity {
@@ -168,7 +170,7 @@ impl MemcachedConfig {
                 Some(format!("popularity = zipf with skew = {skew} is out of range; it must be from 0 to 10"))
             }
             Popularity::Zipf { .. } if self.keys > ZIPF_KEYS_MAX => Some(format!(
-                "keys = {} is too many for popularity by Zipf's law; it must be at most {ZIPF_KEYS_MAX}",
+                "keys = {} is too large for Zipf popularity; the maximum is {ZIPF_KEYS_MAX}",
                 self.keys
             )),
             _ => None,
@@ -194,7 +196,7 @@ enum LengthLaw {
     Etc,
 }
 
-/// From 0 to 1, neither of them.
+/// A uniform number between 0 and 1, both excluded.
 fn unit(random: u64) -> f64 {
     ((random >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
@@ -235,7 +237,7 @@ impl LengthLaw {
     }
 }
 
-/// One generator's keys. Generators of one machine share a server, so each has its own.
+/// Keys of one generator. Generators of a machine share a server, so their keys must differ.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyspace {
     keys: u64,
@@ -264,8 +266,8 @@ impl Keyspace {
         self.keys
     }
 
-    /// Which key request `sequence` is about.
-    pub fn asked(&self, sequence: u64) -> u64 {
+    /// Key number of request `sequence`.
+    pub fn key_of_request(&self, sequence: u64) -> u64 {
         let random = hash(self.seed ^ sequence);
         match &self.popular {
             None => random % self.keys,
@@ -273,16 +275,16 @@ impl Keyspace {
         }
     }
 
-    /// Whether request `sequence` stores its key again.
-    pub fn stores(&self, sequence: u64) -> bool {
-        self.sets > 0 && hash(self.seed ^ STORES ^ hash(sequence)) <= self.sets
+    /// Whether request `sequence` of a get stream sets its key instead.
+    pub fn is_set(&self, sequence: u64) -> bool {
+        self.sets > 0 && hash(self.seed ^ SET_SALT ^ hash(sequence)) <= self.sets
     }
 
-    /// Appends a key: the generator's number and the key's in letters and digits, then a filler.
+    /// Appends a key: generator number and key number in base 36, then filler.
     pub fn put_key(&self, index: u64, text: &mut Vec<u8>) {
         const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
         let digit = |number: u64, place: u32| DIGITS[(number / 36u64.pow(place) % 36) as usize];
-        let end = text.len() + self.lengths.key(hash(self.seed ^ KEY_LENGTH ^ hash(index))) as usize;
+        let end = text.len() + self.lengths.key(hash(self.seed ^ KEY_LENGTH_SALT ^ hash(index))) as usize;
         text.extend([1, 0].map(|place| digit(u64::from(self.stream), place)));
         text.extend([4, 3, 2, 1, 0].map(|place| digit(index, place)));
         text.resize(end, b'-');
@@ -290,10 +292,10 @@ impl Keyspace {
 
     /// Bytes of a key's value.
     pub fn value_len(&self, index: u64) -> usize {
-        self.lengths.value(hash(self.seed ^ VALUE_LENGTH ^ hash(index))) as usize
+        self.lengths.value(hash(self.seed ^ VALUE_LENGTH_SALT ^ hash(index))) as usize
     }
 
-    /// Appends a key's value: letters, so that a capture can be read.
+    /// Appends a key's value, in letters for readable captures.
     pub fn put_value(&self, index: u64, text: &mut Vec<u8>) {
         let from = text.len();
         text.resize(from + self.value_len(index), 0);

@@ -16,7 +16,7 @@ fn key(space: &Keyspace, index: u64) -> String {
 }
 
 #[test]
-fn keys_differ_and_have_their_lengths() {
+fn keys_are_unique_and_have_valid_lengths() {
     for text in [
         "",
         "key = \"8B\"",
@@ -32,7 +32,7 @@ fn keys_differ_and_have_their_lengths() {
 }
 
 #[test]
-fn the_paper_s_lengths_follow_zipf_s_law() {
+fn zipf_lengths_follow_zipfs_law() {
     let space = space("lengths = { zipf = { from = \"10B\", to = \"100B\", skew = 0.5 } }");
     let count = 200_000u64;
     let weights: Vec<f64> = (1..=91).map(|rank| (rank as f64).powf(-0.5)).collect();
@@ -48,43 +48,43 @@ fn the_paper_s_lengths_follow_zipf_s_law() {
 }
 
 #[test]
-fn etc_s_lengths_follow_their_closed_forms() {
+fn etc_lengths_follow_their_closed_forms() {
     let law = LengthLaw::Etc;
     let count = 20_000u64;
     let uniform = |index: u64| hash(index ^ 0x77);
     let extreme = |x: f64| (-(1.0 + 0.078688 * (x - 30.7984) / 8.20449).powf(-1.0 / 0.078688)).exp();
     let pareto = |x: f64| 1.0 - (1.0 + 0.348238 * (x - 15.0) / 214.476).powf(-1.0 / 0.348238);
-    // A length was rounded: it is spread over what it stands for.
+    // Lengths are rounded, so spread each over its rounding interval.
     let spread = |length: u64, index: u64| length as f64 - 0.5 + unit(hash(index));
     let mut keys: Vec<f64> = (0..count).map(|index| spread(law.key(uniform(index)), index)).collect();
     assert!(ks_distance(&mut keys, &extreme) < 1.5 * ks_critical(count));
-    // Longer values are cut.
+    // Longer values are truncated.
     let lengths = (0..count).map(|index| (law.value(uniform(index)), index)).filter(|length| length.0 < 1024);
     let mut values: Vec<f64> = lengths.map(|(length, index)| spread(length, index)).collect();
     let share = values.len() as f64 / count as f64;
-    assert!((share - pareto(1_023.5)).abs() < 0.01, "{share} are not cut");
+    assert!((share - pareto(1_023.5)).abs() < 0.01, "{share} are not truncated");
     let critical = 1.5 * ks_critical(values.len() as u64);
     assert!(ks_distance(&mut values, &|x| pareto(x) / pareto(1_023.5)) < critical);
 }
 
 #[test]
-fn popular_keys_and_stores_come_as_often_as_they_should() {
+fn popularity_and_set_share_match_the_configuration() {
     let space = space("keys = 100\nsets = 0.2\npopularity = { zipf = { skew = 0.99 } }");
     let count = 100_000u64;
     let weights: Vec<f64> = (1..=100).map(|rank| (rank as f64).powf(-0.99)).collect();
     let expected: Vec<f64> = weights.iter().map(|w| w / weights.iter().sum::<f64>() * count as f64).collect();
     let mut counts = vec![0; 100];
-    (0..count).for_each(|sequence| counts[space.asked(sequence) as usize] += 1);
+    (0..count).for_each(|sequence| counts[space.key_of_request(sequence) as usize] += 1);
     assert!(chi_square_excess(&counts, &expected) < 4.0);
-    let stores = (0..count).filter(|sequence| space.stores(*sequence)).count() as f64;
+    let stores = (0..count).filter(|sequence| space.is_set(*sequence)).count() as f64;
     assert!((stores - 20_000.0).abs() < 5.0 * (count as f64 * 0.2 * 0.8).sqrt(), "{stores}");
     let always = self::space("sets = 1");
-    assert!((0..1_000).all(|sequence| always.stores(sequence)));
-    assert!((0..1_000).all(|sequence| !self::space("").stores(sequence)));
+    assert!((0..1_000).all(|sequence| always.is_set(sequence)));
+    assert!((0..1_000).all(|sequence| !self::space("").is_set(sequence)));
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn errors_name_out_of_range_values() {
     for (text, part) in [
         ("keys = 0", "keys"),
         ("key = \"7B\"", "key = 7"),
@@ -105,7 +105,7 @@ fn what_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn one_server_is_written_as_before_there_were_several_and_all_are_saved() {
+fn single_shard_is_omitted_from_text_but_saved() {
     use crate::TrafficConfig;
     for (text, shards) in [("clients = 1024", 1), ("clients = 1024\nshards = 4", 4)] {
         let memcached: MemcachedConfig = toml::from_str(text).unwrap();

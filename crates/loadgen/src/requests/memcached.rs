@@ -1,13 +1,16 @@
-//! memcached's text protocol over UDP: `set` and `get` of one key in one datagram, with the frame header that
-//! memcached's protocol.txt ("UDP protocol") puts before both directions' text.
+//! memcached's text protocol over UDP: `set` and `get` of one key per datagram, with the frame header of
+//! memcached's protocol.txt ("UDP protocol") before the text in both directions.
 //!
-//! Which keys there are and what their values are is `keyspace`'s: what a `get` must return is known without keeping it, and a
-//! stream of as many `set`s as there are keys stores them all. Among `get`s some requests may store their key again, with the same
-//! value. The request id has 16 bits; with the client's port it names the request among the
-//! last 65,536 of each client. An answer is right if it is exactly the text that was expected: a miss or an error of the
-//! server counts as corrupt, with another length.
+//! Keys and values come from `keyspace`, so the expected reply of a `get` is known without storing it. A
+//! stream of as many `set`s as there are keys stores all of them. In a `get` stream, some requests may set
+//! their key again, to the same value.
 //!
-//! Not modelled: values that need several datagrams, several keys in a request, the binary and the meta protocol.
+//! The request ID has 16 bits; together with the client's port it identifies one of the last 65,536 requests
+//! of each client. A reply is correct only if its text is exactly as expected: a miss or server error counts
+//! as corrupt, with a different length.
+//!
+//! Not modelled: values that need several datagrams, several keys per request, the binary and the meta
+//! protocol.
 
 use std::io::Write;
 
@@ -25,17 +28,17 @@ const UDP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
 const HEADER_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
 const TEXT_AT: usize = HEADER_AT + MemcachedUdpRepr::HEADER_BYTES;
 const TTL: u8 = 64;
-/// Request ids of one client before they begin again.
+/// Number of request IDs per client before they wrap around.
 const IDS: u64 = 1 << 16;
 
-/// What a stream of requests does.
+/// Kind of requests in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Set,
     Get,
 }
 
-/// Makes requests and checks answers.
+/// Builds requests and checks replies.
 #[derive(Clone, Debug)]
 pub(crate) struct Memcached {
     operation: Operation,
@@ -43,7 +46,7 @@ pub(crate) struct Memcached {
     keyspace: Keyspace,
 }
 
-/// Mean bytes of the frames of a kind of request, without FCS.
+/// Mean bytes of request frames, without FCS.
 pub(crate) fn request_len(config: &MemcachedConfig, operation: Operation) -> usize {
     let (key, value) = config.mean_lengths();
     let get = "get \r\n".len() as u64 + key;
@@ -61,15 +64,15 @@ impl Memcached {
         Memcached { operation, traffic: traffic.clone(), keyspace }
     }
 
-    /// What request `sequence` does, and to which key.
+    /// Operation and key number of request `sequence`.
     fn request(&self, sequence: u64) -> (Operation, u64) {
         match self.operation {
-            // Any run of as many requests as keys sets each once.
+            // Any sequence of as many requests as keys sets each key once.
             Operation::Set => (Operation::Set, sequence % self.keyspace.keys()),
-            Operation::Get if self.keyspace.stores(sequence) => {
-                (Operation::Set, self.keyspace.asked(sequence))
+            Operation::Get if self.keyspace.is_set(sequence) => {
+                (Operation::Set, self.keyspace.key_of_request(sequence))
             }
-            Operation::Get => (Operation::Get, self.keyspace.asked(sequence)),
+            Operation::Get => (Operation::Get, self.keyspace.key_of_request(sequence)),
         }
     }
 
@@ -78,7 +81,8 @@ impl Memcached {
         text.extend_from_slice(if operation == Operation::Set { b"set " } else { b"get " });
         self.keyspace.put_key(index, text);
         if operation == Operation::Set {
-            write!(text, " 0 0 {}\r\n", self.keyspace.value_len(index)).expect("a vector takes any text");
+            write!(text, " 0 0 {}\r\n", self.keyspace.value_len(index))
+                .expect("writing to a vector does not fail");
             self.keyspace.put_value(index, text);
         }
         text.extend_from_slice(b"\r\n");
@@ -91,18 +95,18 @@ impl Memcached {
         }
         text.extend_from_slice(b"VALUE ");
         self.keyspace.put_key(index, text);
-        write!(text, " 0 {}\r\n", self.keyspace.value_len(index)).expect("a vector takes any text");
+        write!(text, " 0 {}\r\n", self.keyspace.value_len(index)).expect("writing to a vector does not fail");
         self.keyspace.put_value(index, text);
         text.extend_from_slice(b"\r\nEND\r\n");
     }
 
-    /// The client's number and the request id.
+    /// Client number and request ID.
     fn client_and_id(&self, sequence: u64) -> (u16, u16) {
         let clients = u64::from(self.traffic.memcached.clients);
         ((sequence % clients) as u16, (sequence / clients % IDS) as u16)
     }
 
-    /// The port of the server that has a key.
+    /// UDP port of the server that has a key.
     fn server_port(&self, index: u64) -> u16 {
         let shard = index % u64::from(self.traffic.memcached.shards);
         self.traffic.destination_port.wrapping_add(shard as u16)
@@ -141,13 +145,13 @@ impl Memcached {
             .and_then(|()| ip.emit(&mut bytes[ETHERNET_BYTES..]))
             .and_then(|()| udp.emit(&mut bytes[UDP_AT..]))
             .and_then(|()| header.emit(&mut bytes[HEADER_AT..]))
-            .expect("room was made for the headers");
+            .expect("the buffer has room for the headers");
         let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, Ipv4Repr::UDP, udp_len);
         let checksum = checksum_field(sum.plus(&bytes[UDP_AT..]));
         bytes[UDP_AT + UdpRepr::CHECKSUM_AT..HEADER_AT].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// The request that a frame from the server answers, `next` being the next request's number.
+    /// The request that a server's frame answers; `next` is the number of the next request.
     pub(crate) fn read(&self, next: u64, frame: &[u8]) -> Option<u64> {
         let ethernet = Ethernet::new_checked(frame).ok()?;
         let ip = Ipv4::new_checked(ethernet.payload()).ok()?;
@@ -165,7 +169,7 @@ impl Memcached {
         let clients = u64::from(self.traffic.memcached.clients);
         let period = clients * IDS;
         let place = u64::from(header.request_id()) * clients + u64::from(client);
-        // The last request with this client and id, or one that was never sent.
+        // The latest request with this client and ID, or a number that was never sent.
         let back = (next + period - 1 - place) % period + 1;
         Some(next.checked_sub(back).unwrap_or(u64::MAX))
     }

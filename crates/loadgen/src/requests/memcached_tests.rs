@@ -29,7 +29,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     Sum::new().plus(bytes).finish()
 }
 
-/// What an ARP request for the server gets.
+/// The reply to an ARP request for the server.
 fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
     (request[12..14] == [8, 6] && request[38..42] == SERVER_IP).then(|| {
         let mut reply = request.to_vec();
@@ -43,7 +43,7 @@ fn arp_reply(request: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// A server as simple as it can be, which forgets everything: it answers a `get` with what a `set` of that key says.
+/// A stateless server: it answers a `get` with the value that a `set` of that key would store.
 fn answer(request: &[u8]) -> Vec<u8> {
     answer_of(&traffic(Kind::MemcachedGet).memcached, request)
 }
@@ -93,7 +93,7 @@ fn serve(_: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     vec![(PROCESSING, Frame::new(answer(&frame.bytes)))]
 }
 
-/// Loses every 50th frame and answers every 40th late; an ARP request is the first.
+/// Drops every 50th frame and answers every 40th late; the first is an ARP request.
 fn serve_badly(n: u64, frame: Frame) -> Vec<(Ps, Frame)> {
     match n {
         _ if n.is_multiple_of(50) => Vec::new(),
@@ -108,7 +108,7 @@ fn bench(traffic: TrafficConfig, machine: crate::testbench::Machine) -> Bench {
 }
 
 #[test]
-fn sets_store_each_key_once_and_gets_find_what_they_stored() {
+fn sets_store_each_key_once_and_gets_return_it() {
     for kind in [Kind::MemcachedSet, Kind::MemcachedGet] {
         let mut bench = bench(TrafficConfig { frames: Some(50), ..traffic(kind) }, serve);
         bench.tap = Some(Vec::new());
@@ -138,7 +138,7 @@ fn sets_store_each_key_once_and_gets_find_what_they_stored() {
     }
 }
 
-/// Facebook's lengths, and every third request stores.
+/// Facebook's lengths, and every third request sets its key.
 fn mixed() -> MemcachedConfig {
     let text =
         "keys = 50\nlengths = \"etc\"\npopularity = { zipf = { skew = 0.9 } }\nsets = 0.333333\nclients = 5";
@@ -146,7 +146,7 @@ fn mixed() -> MemcachedConfig {
 }
 
 #[test]
-fn gets_and_sets_of_many_lengths_are_answered_and_each_frame_has_its_own_volume() {
+fn mixed_requests_of_varying_length_count_their_own_bytes() {
     let traffic = TrafficConfig { memcached: mixed(), frames: Some(3_000), ..traffic(Kind::MemcachedGet) };
     let mut bench =
         bench(traffic, |_, frame| vec![(PROCESSING, Frame::new(answer_of(&mixed(), &frame.bytes)))]);
@@ -161,8 +161,8 @@ fn gets_and_sets_of_many_lengths_are_answered_and_each_frame_has_its_own_volume(
     let sets = requests().filter(|bytes| bytes[50..].starts_with(b"set ")).count();
     assert!((850..1_150).contains(&sets), "{sets} sets");
     let ports: std::collections::BTreeSet<&[u8]> = requests().map(|bytes| &bytes[34..36]).collect();
-    assert_eq!(ports.len(), 5, "a port a client");
-    // The volume is what was sent, with FCS; the mean that rates refer to is near it.
+    assert_eq!(ports.len(), 5, "one port per client");
+    // The volume is the bytes sent, with FCS; the configured mean length is close to it.
     let sent: u64 = requests().map(|bytes| bytes.len() as u64 + 4).sum();
     let (offered, ..) = bench.generator.measurement().unwrap().volumes();
     assert_eq!(offered.bytes_l2, sent);
@@ -171,7 +171,7 @@ fn gets_and_sets_of_many_lengths_are_answered_and_each_frame_has_its_own_volume(
 }
 
 #[test]
-fn each_key_is_asked_of_one_of_several_servers_whose_answers_from_another_port_are_wrong() {
+fn each_key_belongs_to_one_shard_and_replies_from_other_ports_are_corrupt() {
     let sharded = MemcachedConfig { shards: 3, ..traffic(Kind::MemcachedGet).memcached };
     let traffic = TrafficConfig { memcached: sharded, frames: Some(300), ..traffic(Kind::MemcachedGet) };
     let run = |machine: crate::testbench::Machine| {
@@ -185,16 +185,16 @@ fn each_key_is_asked_of_one_of_several_servers_whose_answers_from_another_port_a
     let mut right = run(serve);
     assert_eq!((right.generator.stats().returned, right.generator.stats().corrupt), (300, 0));
     let frames = right.tap.take().unwrap();
-    let asked: std::collections::BTreeSet<(&[u8], u16)> = frames[1..]
+    let keys_by_port: std::collections::BTreeSet<(&[u8], u16)> = frames[1..]
         .iter()
         .map(|(_, frame)| (&frame.bytes[54..70], u16::from_be_bytes([frame.bytes[36], frame.bytes[37]])))
         .collect();
-    let of = |port| asked.iter().filter(|(_, asked)| *asked == port).count();
+    let of = |port| keys_by_port.iter().filter(|(_, keys_by_port)| *keys_by_port == port).count();
     assert_eq!([11211, 11212, 11213].map(of), [17, 17, 16], "50 keys, each at one port");
     let moved = run(|_, frame| {
         let mut bytes = answer(&frame.bytes);
         if bytes[12..14] == [8, 0] {
-            // Another server's port, and no checksum that would tell.
+            // Another server's port, with the UDP checksum disabled.
             bytes[35] = if bytes[35] == 0xcb { 0xcc } else { 0xcb };
         }
         vec![(PROCESSING, Frame::new(bytes))]
@@ -203,8 +203,8 @@ fn each_key_is_asked_of_one_of_several_servers_whose_answers_from_another_port_a
 }
 
 #[test]
-fn no_more_are_outstanding_than_may_be_and_the_wait_counts_as_latency() {
-    // Each takes 5 µs and more; one a microsecond is due, and four may be on their way.
+fn outstanding_limit_holds_and_waiting_counts_as_latency() {
+    // Each takes at least 5 µs, one is due per microsecond, and four may be in flight.
     let mut bench = bench(TrafficConfig { frames: Some(100), ..traffic(Kind::MemcachedGet) }, serve);
     bench.generator.begin_window(Ps::ZERO);
     bench.start();
@@ -215,12 +215,12 @@ fn no_more_are_outstanding_than_may_be_and_the_wait_counts_as_latency() {
     assert_eq!((summary.frames_offered, summary.frames_delivered), (100, 100));
     let (due, sent) = (summary.latency_ns.unwrap(), summary.latency_from_actual_ns.unwrap());
     assert!((5_000.0..5_400.0).contains(&sent.max), "{sent:?}");
-    // They go in groups of four, a microsecond apart. The last of the 25th group was due after 99 µs.
+    // They leave in groups of four, one microsecond apart. The last of the 25th group was due at 99 µs.
     assert!((3_000.0 + 25.0 * sent.mean - 99_000.0 - due.max).abs() < 1.0, "{due:?} {sent:?}");
 }
 
 #[test]
-fn what_is_lost_is_given_up_in_time_and_what_comes_later_is_late() {
+fn lost_requests_time_out_and_later_replies_are_late() {
     let traffic = TrafficConfig {
         frames: Some(1_000),
         timeout: Ps::from_us(100),
@@ -232,12 +232,12 @@ fn what_is_lost_is_given_up_in_time_and_what_comes_later_is_late() {
     bench.start();
     bench.run();
     let stats = bench.generator.stats().clone();
-    // Frames 0 to 1001 reached the server: an ARP request that was lost, its repetition, and 1000 requests.
+    // The server received frames 0 to 1001: a lost ARP request, its retry, and 1000 requests.
     assert_eq!((stats.arp_asked, stats.arp_replies, stats.sent), (2, 1, 1_000));
     assert_eq!(
         stats.timed_out,
         20 + 25 - 5,
-        "of the numbers up to 1001, 20 lost besides the first, and 20 late ones"
+        "of the numbers up to 1001, 20 requests are lost and 20 are late"
     );
     assert_eq!((stats.late, stats.returned, stats.corrupt), (20, 960, 0));
     let summary = bench.generator.summary(bench.queue.now()).unwrap();
@@ -246,7 +246,7 @@ fn what_is_lost_is_given_up_in_time_and_what_comes_later_is_late() {
 }
 
 #[test]
-fn a_checkpoint_while_requests_wait_changes_nothing() {
+fn checkpoint_with_waiting_requests_changes_nothing() {
     let traffic =
         TrafficConfig { frames: Some(300), timeout: Ps::from_us(50), ..traffic(Kind::MemcachedGet) };
     for at in [500, 40_000, 10_030_000, 10_100_000] {
@@ -265,16 +265,16 @@ fn a_checkpoint_while_requests_wait_changes_nothing() {
 }
 
 #[test]
-fn an_answer_with_anything_changed_is_corrupt() {
+fn changed_reply_is_corrupt() {
     let traffic = TrafficConfig { destination: MacAddr(SERVER_MAC), ..traffic(Kind::MemcachedGet) };
     let maker = Memcached::new(&traffic, Operation::Get, 0, crate::frame::FrameMaker::key(1, 0));
     let mut request = Vec::new();
     maker.make(7, &mut request);
     let good = answer(&request);
     assert_eq!((maker.read(8, &good), maker.check(7, &good)), (Some(7), Ok(())));
-    // Seven is client 1's request 2; without that request sent, nothing is named.
+    // Seven is client 1's request 2; if that was not sent, no request matches.
     assert_eq!(maker.read(7, &good), Some(u64::MAX), "never sent");
-    assert_eq!(maker.read(8 + 3 * 65_536, &good), Some(7 + 3 * 65_536), "the last with that id");
+    assert_eq!(maker.read(8 + 3 * 65_536, &good), Some(7 + 3 * 65_536), "the latest with that ID");
     for (at, expected) in [
         (0, Mismatch::Addresses),
         (6, Mismatch::Addresses),

@@ -1,14 +1,15 @@
-//! Traffic that asks and is answered. A *protocol* here makes the nth request, tells which request a frame answers,
-//! and checks the answer byte by byte; sending, waiting and accounting are the generator's, the same for all.
+//! Request-reply traffic. A *protocol* builds the nth request, finds the request that a frame answers, and
+//! checks the reply byte by byte. Sending, waiting and accounting are common code in the generator.
 //!
-//! A new protocol is a file here, a variant of [`Kind`](crate::config::Kind) and one of `Source` (`streams/source.rs`).
+//! A new protocol needs a file here, a variant of [`Kind`](crate::config::Kind) and one of `Source`
+//! (`streams/source.rs`).
 
+mod arp;
 pub(crate) mod keyspace;
 mod memcached;
-mod neighbour;
 mod ping;
 
+pub(crate) use arp::{arp_request, station_in_reply};
 pub use keyspace::{Lengths, MemcachedConfig, Popularity};
 pub(crate) use memcached::{Memcached, Operation, request_len};
-pub(crate) use neighbour::{reply_from, request_for};
 pub(crate) use ping::Ping;

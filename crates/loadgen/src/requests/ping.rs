@@ -1,6 +1,7 @@
-//! ICMP echo (RFC 792, "Echo or Echo Reply Message"). The identifier is the generator's number, the sequence number
-//! the lower half of the request's; the data are a test frame's signature and fill, so that an answer names its request
-//! in full. Checked in an answer are addresses, checksums, and that the message is the request's with another type.
+//! ICMP echo (RFC 792, "Echo or Echo Reply Message"). The identifier is the generator's number, and the
+//! sequence number the low 16 bits of the request's. The data is a test frame's signature and fill, so that a
+//! reply fully identifies its request. A reply is checked for addresses, checksums, and the request's message
+//! with the reply type.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +16,7 @@ const ECHO: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 const TTL: u8 = 64;
 
-/// Makes echo requests and checks replies.
+/// Builds echo requests and checks replies.
 #[derive(Clone, Debug)]
 pub(crate) struct Ping {
     headers: [u8; ICMP_AT],
@@ -64,7 +65,7 @@ impl Ping {
         self.message(ECHO, sequence, &mut bytes[ICMP_AT..]);
     }
 
-    /// The ICMP message of this type about request `sequence`.
+    /// Writes the ICMP message of type `kind` for request `sequence`.
     fn message(&self, kind: u8, sequence: u64, message: &mut [u8]) {
         const SIGNATURE_AT: usize = PAYLOAD_AT - ICMP_AT;
         const DATA_AT: usize = FILL_AT - ICMP_AT;

@@ -32,7 +32,7 @@ fn bench(traffic: TrafficConfig) -> Bench {
 }
 
 #[test]
-fn every_echo_of_any_size_comes_back_and_its_time_is_that_of_the_links_and_the_machine() {
+fn echo_of_any_size_returns_with_the_latency_of_links_and_machine() {
     for size in [64, 65, 100, 1518] {
         let mut bench = bench(traffic(size));
         bench.generator.begin_window(Ps::ZERO);
@@ -57,7 +57,7 @@ fn every_echo_of_any_size_comes_back_and_its_time_is_that_of_the_links_and_the_m
 }
 
 #[test]
-fn an_answer_with_anything_changed_is_corrupt() {
+fn changed_reply_is_corrupt() {
     let traffic = TrafficConfig { destination: MacAddr([2, 0, 0, 0, 0, 2]), ..traffic(100) };
     let ping = Ping::new(&traffic, 3, 77);
     let mut request = Vec::new();
@@ -87,7 +87,7 @@ fn an_answer_with_anything_changed_is_corrupt() {
 }
 
 #[test]
-fn the_question_is_repeated_until_somebody_answers() {
+fn arp_request_is_repeated_until_answered() {
     let mut bench = bench(traffic(64));
     bench.machine = |n, frame| if n < 3 { Vec::new() } else { respond(n, frame) };
     bench.start();

@@ -1,9 +1,10 @@
-//! Arrival processes: how a stream's frames are spread over time, apart from how fast they are on the whole.
+//! Arrival processes: the distribution of a stream's frames over time, independent of its rate.
 //!
-//! A process yields gaps whose mean is one, in units of frames; the stream's rate, constant or rising, makes times of
-//! them (`clock`). So every process keeps its rate in the long run, and a ramp goes with any process. The nth gap is a
-//! function of a hash of n: the inverse of the distribution where there is one in closed form, and Box and Muller's
-//! transform for the normal distribution, over `libm`, whose results are the same on every platform.
+//! A process yields gaps with a mean of one frame; the stream's rate, constant or ramped, converts them to
+//! times (`clock`). Every process therefore keeps its rate in the long run and can be combined with a ramp.
+//! The nth gap is a function of a hash of n. It uses the inverse of the distribution function if that has a
+//! closed form, and the Box-Muller transform for the normal distribution. `libm` gives the same results on
+//! every platform.
 
 use doorbell_sim::Ps;
 use schemars::JsonSchema;
@@ -12,95 +13,96 @@ use serde::{Deserialize, Serialize};
 use super::decimal::Decimal;
 use crate::frame::hash;
 
-/// How the distances between events are distributed about their mean.
+/// Distribution of intervals about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Spacing {
-    /// All alike.
+    /// Constant.
     #[default]
     Constant,
-    /// Exponentially, as between the events of a Poisson process.
+    /// Exponential, as in a Poisson process.
     #[serde(alias = "exponential")]
     Poisson,
-    /// Evenly, from (1 − spread) to (1 + spread) times the mean.
+    /// Uniform, from (1 − spread) to (1 + spread) times the mean.
     Uniform {
-        /// From 0 to 1.
+        /// Relative spread, 0 to 1.
         spread: Decimal,
     },
-    /// Log-normally.
+    /// Log-normal.
     Lognormal {
-        /// The standard deviation of the logarithm, above 0 to 5.
+        /// Standard deviation of the logarithm, above 0 to 5.
         sigma: Decimal,
     },
-    /// By Pareto's law, with a heavy tail.
+    /// Pareto (heavy tail).
     Pareto {
-        /// The exponent of the tail, 1.05 to 100; the variance is infinite at 2 and below.
+        /// Exponent of the tail, 1.05 to 100; the variance is infinite at 2 and below.
         shape: Decimal,
     },
 }
 
-/// When a stream's frames are due.
+/// Arrival process of a stream's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// Constant intervals.
     Constant,
-    /// Each frame somewhere, evenly, in a time of its own: these times are equal, and follow each other without a gap. So the rate is
-    /// as exact as a constant one, and no program's pace can fall into step with the frames.
+    /// Time is divided into equal slots, one per frame; each frame is due at a uniformly random time in its
+    /// slot. The rate is as exact as with constant intervals, and polling loops cannot synchronise with the
+    /// frames.
     #[default]
     Jitter,
     /// A Poisson process.
     #[serde(alias = "exponential")]
     Poisson,
-    /// Evenly, from (1 − spread) to (1 + spread) times the mean.
+    /// Uniform intervals, from (1 − spread) to (1 + spread) times the mean.
     Uniform {
-        /// From 0 to 1.
+        /// Relative spread, 0 to 1.
         spread: Decimal,
     },
-    /// Log-normally.
+    /// Log-normal intervals.
     Lognormal {
-        /// The standard deviation of the logarithm, above 0 to 5.
+        /// Standard deviation of the logarithm, above 0 to 5.
         sigma: Decimal,
     },
-    /// By Pareto's law, with a heavy tail.
+    /// Pareto intervals (heavy tail).
     Pareto {
-        /// The exponent of the tail, 1.05 to 100.
+        /// Exponent of the tail, 1.05 to 100.
         shape: Decimal,
     },
-    /// Sends for a while, then is silent for a while. The rate is the mean over both.
+    /// Alternating on-periods and off-periods. The rate is the mean over both.
     OnOff {
-        /// The mean length of a time of sending.
+        /// Mean length of an on-period.
         on: Ps,
-        /// The mean length of a silence.
+        /// Mean length of an off-period.
         off: Ps,
-        /// How the lengths are distributed about their means.
+        /// Distribution of both lengths.
         #[serde(default)]
         lengths: Spacing,
-        /// How the frames are spread within a time of sending.
+        /// Distribution of the frame intervals in an on-period.
         #[serde(default)]
         gaps: Spacing,
     },
-    /// Frames in bursts. The rate is the mean, so a burst begins each `frames` / rate.
+    /// Frames in bursts. The rate is the mean, so on average a burst begins every `frames` / rate.
     Bursts {
-        /// Frames of a burst, 2 to 1048576.
+        /// Frames per burst, 2 to 1048576.
         frames: u32,
-        /// From the first bit of a frame to that of the next one in the burst. Without it, as fast as the line carries them.
+        /// Time between the first bits of consecutive frames in a burst; line rate if not set.
         #[serde(default)]
         gap: Option<Ps>,
-        /// How the distances between the beginnings of bursts are distributed about their mean.
+        /// Distribution of the intervals between the starts of bursts.
         #[serde(default)]
         spacing: Spacing,
     },
 }
 
-/// A gap of one, in the fixed point of gaps and positions.
+/// A gap of one frame in fixed point, as used for gaps and positions.
 pub(crate) const ONE: u128 = 1 << FRACTION_BITS;
 pub(crate) const FRACTION_BITS: u32 = 40;
-/// Makes a second random number of a first.
+/// Derives a second random number from the first.
 const SECOND: u64 = 0x6a09_e667_f3bc_c909;
 
 impl Spacing {
-    /// Why no such distribution can be had, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(self) -> Option<String> {
         let out = |key: &str, value: Decimal, from: &str, to: &str| {
             Some(format!("{key} = {value} is out of range; it must be from {from} to {to}"))
@@ -117,7 +119,7 @@ impl Spacing {
         }
     }
 
-    /// The gap that a random number stands for: mean one, as fixed point with [`FRACTION_BITS`] bits of fraction.
+    /// The gap for a random number: mean one, in fixed point with [`FRACTION_BITS`] fraction bits.
     pub(crate) fn gap(self, random: u64) -> u128 {
         let gap = match self {
             Spacing::Constant => return ONE,
@@ -136,22 +138,22 @@ impl Spacing {
     }
 }
 
-/// A number above 0 and up to 1.
+/// A uniform number above 0, up to 1.
 fn unit(random: u64) -> f64 {
     ((random >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// A number of the standard normal distribution.
+/// A standard normal number.
 fn normal(random: u64) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(unit(random)));
     radius * libm::cos(std::f64::consts::TAU * unit(hash(random ^ SECOND)))
 }
 
 impl Arrivals {
-    /// How the events that a stream's positions count are spread: frames, or the beginnings of bursts.
+    /// Distribution of the gaps between the events that positions count: frames or burst starts.
     pub(crate) fn spacing(self) -> Spacing {
         match self {
-            // Jitter is no matter of gaps: it is of places about equal distances.
+            // Jitter has constant gaps and random offsets.
             Arrivals::Constant | Arrivals::Jitter => Spacing::Constant,
             Arrivals::Poisson => Spacing::Poisson,
             Arrivals::Uniform { spread } => Spacing::Uniform { spread },
@@ -162,17 +164,17 @@ impl Arrivals {
         }
     }
 
-    /// Why there can be no such process, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(self) -> Option<String> {
         let own = match self {
             Arrivals::OnOff { on: Ps(0), .. } => Some("on is zero; nothing would be sent".to_owned()),
             Arrivals::OnOff { on, off, lengths, .. } => {
                 let too_long = on.0.saturating_add(off.0) > 1_000 * Ps::PER_SECOND;
-                let long = too_long.then(|| "on and off are more than \"1000s\" together".to_owned());
+                let long = too_long.then(|| "on and off together exceed \"1000s\"".to_owned());
                 long.or_else(|| lengths.problem().map(|problem| format!("lengths: {problem}")))
             }
             Arrivals::Bursts { frames, .. } if !(2..=1 << 20).contains(&frames) => {
-                Some(format!("frames = {frames} is out of range; a burst has from 2 to 1048576"))
+                Some(format!("frames = {frames} is out of range; it must be from 2 to 1048576"))
             }
             _ => None,
         };

@@ -1,6 +1,6 @@
 use super::*;
 use crate::rate::{Pacing, Rate};
-use crate::streams::clock::{Clock, Course};
+use crate::streams::clock::{Clock, RateProfile};
 use crate::testdist::{ks_critical, ks_distance};
 use doorbell_wire::LinkConfig;
 
@@ -11,7 +11,7 @@ fn gaps(spacing: Spacing) -> Vec<f64> {
     (0..SAMPLES).map(|n| spacing.gap(hash(n ^ KEY)) as f64 / ONE as f64).collect()
 }
 
-/// The normal distribution's integral, by Abramowitz and Stegun 7.1.26: good to 1.5e-7.
+/// The normal distribution function, by Abramowitz and Stegun 7.1.26; error below 1.5e-7.
 fn normal_cdf(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
@@ -23,7 +23,7 @@ fn normal_cdf(z: f64) -> f64 {
 
 type Cdf = Box<dyn Fn(f64) -> f64>;
 
-/// Each spacing with its distribution in closed form.
+/// Each spacing with the closed form of its distribution.
 fn closed_forms() -> Vec<(Spacing, Cdf)> {
     let (half, sigma, shape) = (Decimal(500_000), Decimal(1_200_000), Decimal(2_500_000));
     vec![
@@ -36,18 +36,18 @@ fn closed_forms() -> Vec<(Spacing, Cdf)> {
 }
 
 #[test]
-fn gaps_are_distributed_as_their_closed_forms_say() {
+fn gaps_match_the_closed_forms_of_their_distributions() {
     for (spacing, cdf) in closed_forms() {
         let distance = ks_distance(&mut gaps(spacing), &cdf);
         assert!(distance < ks_critical(SAMPLES), "{spacing:?}: {distance}");
-        // The test is sharp enough to tell a mean of 1.01 from one of 1.
+        // The test is sharp: a distribution scaled by 2 % is rejected.
         let wrong = ks_distance(&mut gaps(spacing), &|x: f64| cdf(x * 0.98));
         assert!(wrong > ks_critical(SAMPLES), "{spacing:?}: {wrong}");
     }
 }
 
 #[test]
-fn every_spacing_has_the_mean_one() {
+fn every_spacing_has_mean_one() {
     for (spacing, deviation) in [
         (Spacing::Constant, 0.0),
         (Spacing::Poisson, 1.0),
@@ -59,7 +59,7 @@ fn every_spacing_has_the_mean_one() {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         assert!((mean - 1.0).abs() <= 4.0 * deviation / (SAMPLES as f64).sqrt(), "{spacing:?}: {mean}");
         let variance = gaps.iter().map(|gap| (gap - 1.0) * (gap - 1.0)).sum::<f64>() / gaps.len() as f64;
-        // The variance of Pareto's tail is not to be had from a sample.
+        // The variance of a heavy-tailed Pareto sample does not converge.
         if !matches!(spacing, Spacing::Pareto { .. }) && deviation < 1.1 {
             assert!((variance.sqrt() - deviation).abs() < 0.02, "{spacing:?}: {}", variance.sqrt());
         }
@@ -67,14 +67,14 @@ fn every_spacing_has_the_mean_one() {
 }
 
 #[test]
-fn gaps_of_neighbouring_frames_do_not_depend_on_each_other() {
+fn consecutive_gaps_are_uncorrelated() {
     let gaps = gaps(Spacing::Poisson);
     let product: f64 = gaps.windows(2).map(|pair| (pair[0] - 1.0) * (pair[1] - 1.0)).sum();
     assert!((product / SAMPLES as f64).abs() < 4.0 / (SAMPLES as f64).sqrt(), "{product}");
 }
 
 #[test]
-fn gaps_are_golden() {
+fn gaps_match_golden_values() {
     let first = |spacing: Spacing| [1u64, 2, u64::MAX].map(|n| spacing.gap(hash(n)));
     let golden = [
         (Spacing::Constant, [1099511627776; 3]),
@@ -88,7 +88,7 @@ fn gaps_are_golden() {
     }
 }
 
-/// Worked out in Python, by the formulas of each distribution.
+/// Computed in Python by the formulas of each distribution.
 const GOLDEN: [[u128; 3]; 4] = [
     [1192108760667, 167524961604, 382310754034],
     [1010542775944, 1296696101789, 1212928425593],
@@ -97,7 +97,7 @@ const GOLDEN: [[u128; 3]; 4] = [
 ];
 
 #[test]
-fn no_random_number_makes_a_gap_that_is_none() {
+fn every_random_number_yields_a_finite_gap() {
     for (spacing, _) in closed_forms() {
         for random in [0, 1, (1 << 11) - 1, 1 << 11, u64::MAX - 1, u64::MAX] {
             let gap = spacing.gap(random);
@@ -107,20 +107,20 @@ fn no_random_number_makes_a_gap_that_is_none() {
 }
 
 #[test]
-fn with_jitter_each_frame_is_in_a_time_of_its_own_and_anywhere_in_it() {
+fn jittered_frames_are_uniform_within_their_slots() {
     let link = LinkConfig::default();
     let pacing = Pacing::new(Ps::ZERO, Rate::Frames(1_000_000), 60, &link);
-    let course = Course { begin: pacing, ramp: None, stamps: None };
-    let mut clock = Clock::new(course, Arrivals::Jitter, KEY, (None, None), link.rate.0);
+    let profile = RateProfile { begin: pacing, ramp: None, stamps: None };
+    let mut clock = Clock::new(profile, Arrivals::Jitter, KEY, (None, None), link.rate.0);
     clock.begin(Ps::ZERO);
     let mut places = Vec::new();
     for number in 0..100_000 {
         let place = clock.state.due.0 - number * 1_000_000;
-        assert!(place < 1_000_000, "frame {number} is due {} ps after its time began", place);
+        assert!(place < 1_000_000, "frame {number} is due {} ps after the start of its slot", place);
         places.push(place as f64 / 1e6);
         clock.advance(84);
     }
-    // Evenly: a mean of a half, and a variance of a twelfth; and the next one's place does not depend on it.
+    // Uniform: mean 1/2, variance 1/12; and consecutive offsets are uncorrelated.
     let mean = places.iter().sum::<f64>() / 1e5;
     let of = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
         pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / 1e5

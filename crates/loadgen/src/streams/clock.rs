@@ -1,9 +1,10 @@
-//! When a stream's next frame is due.
+//! Due times of a stream.
 //!
-//! A stream has a *position*: how many frames, on average, are due by then. A position grows by a gap with each frame
-//! (`arrivals`), and a *course* makes a time of it: exactly, by the fraction that the period is, while the rate is
-//! constant; along a ramp by the inverse of the area under it; by the stamps of a capture as they are. Silences are put in between, and the frames of a burst
-//! behind its beginning. Nothing rounded is ever added up but gaps of 2^-40 frames, so no stream drifts from its rate.
+//! A stream has a *position*: the average number of frames due so far. It advances by a gap per frame
+//! (`arrivals`). A *rate profile* converts positions to times. At a constant rate, it uses the exact
+//! fractional period; on a ramp, the inverse of the area under the rate; for a capture, its timestamps.
+//! Off-periods and the frames of a burst are added after that. Only gaps with a resolution of 2^-40 frames
+//! are accumulated, so no stream drifts from its rate.
 
 use std::sync::Arc;
 
@@ -15,25 +16,25 @@ use super::replay::Replay;
 use crate::frame::hash;
 use crate::rate::Pacing;
 
-/// The way from positions to times since the stream's start.
+/// Conversion from positions to times since the stream's start.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
-    /// The rate at first, or for good; or how fast the clock of the stamps goes.
+pub(crate) struct RateProfile {
+    /// The initial or constant rate; for a capture, the scaling of its timestamps.
     pub(crate) begin: Pacing,
-    pub(crate) ramp: Option<RampCourse>,
-    /// A capture whose stamps say it.
+    pub(crate) ramp: Option<RampProfile>,
+    /// A capture whose timestamps determine the times.
     pub(crate) stamps: Option<Arc<Replay>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RampCourse {
+pub(crate) struct RampProfile {
     pub(crate) over: Ps,
-    /// The rate from then on.
+    /// The rate after the ramp.
     pub(crate) after: Pacing,
 }
 
-impl Course {
-    /// The time of a position; none if no run reaches it.
+impl RateProfile {
+    /// The time of a position; none if out of range.
     fn time(&self, position: u128) -> Option<u64> {
         if let Some(replay) = &self.stamps {
             let index = u64::try_from(position >> FRACTION_BITS).ok()?;
@@ -47,7 +48,7 @@ impl Course {
         if position >= at_end {
             return steady(&ramp.after, position - at_end)?.checked_add(ramp.over.0);
         }
-        // By the time t, a·t + (b − a)·t²/(2·over) frames are due.
+        // At time t, a·t + (b − a)·t²/(2·over) frames are due.
         let frames = position as f64 / ONE as f64;
         let root = (a * a + 2.0 * (b - a) * frames / over).max(0.0).sqrt();
         Some(((2.0 * frames / (a + root)) as u64).min(ramp.over.0))
@@ -58,68 +59,69 @@ fn steady(pacing: &Pacing, position: u128) -> Option<u64> {
     pacing.offset(position >> FRACTION_BITS, (position & (ONE - 1)) as u64)
 }
 
-/// What a snapshot keeps of a [`Clock`].
+/// Saved state of a [`Clock`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClockState {
     start: Ps,
-    /// The next frame's number in the stream, position and time.
+    /// Index, position and due time of the next frame.
     pub(crate) index: u64,
     position: u128,
     pub(crate) due: Ps,
     /// Bytes on the line since the burst began.
     burst: u64,
-    /// Which time of sending it is, when it ends (by the time of sending), and the silences before it.
+    /// Number of the on-period, its end (in accumulated on-time), and the accumulated off-time before it.
     turn: u64,
     on_end: u64,
     silence: u64,
 }
 
-/// Tells when a stream's frames are due, one after the other.
+/// Computes the due times of a stream's frames one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    course: Course,
+    profile: RateProfile,
     arrivals: Arrivals,
-    /// Decides the gaps.
+    /// Key of the random gaps.
     key: u64,
     frames: u64,
     duration: Ps,
-    /// Bits a second of the line.
+    /// Line rate in bits per second.
     line: u64,
     pub(crate) state: ClockState,
 }
 
-/// So many silences between two frames are drawn one by one; more are passed at their mean.
-const TURNS_MAX: u32 = 1_000;
-/// Random numbers for the lengths of times of sending, and of silences, beside those for gaps.
+/// Maximum number of off-periods between two frames that are drawn individually; further ones take their mean
+/// length.
+const OFF_PERIODS_MAX: u32 = 1_000;
+/// Salts of the random lengths of on-periods and off-periods, distinct from those of gaps.
 const ON_LENGTHS: u64 = 0x4f4e;
 const OFF_LENGTHS: u64 = 0x4f46_4600;
 
 impl Clock {
     pub(crate) fn new(
-        course: Course,
+        profile: RateProfile,
         arrivals: Arrivals,
         key: u64,
         (frames, duration): (Option<u64>, Option<Ps>),
         line: u64,
     ) -> Clock {
         let (frames, duration) = (frames.unwrap_or(u64::MAX), duration.unwrap_or(Ps::MAX));
-        Clock { course, arrivals, key, frames, duration, line, state: ClockState::default() }
+        Clock { profile, arrivals, key, frames, duration, line, state: ClockState::default() }
     }
 
-    /// Begins with the first frame.
+    /// Starts with the first frame.
     pub(crate) fn begin(&mut self, start: Ps) {
         self.state = ClockState { start, ..ClockState::default() };
         if let Arrivals::OnOff { on, lengths, .. } = self.arrivals {
             self.state.on_end = self.length(on, lengths, ON_LENGTHS);
         }
-        // A frame that comes at random is not sure to come at the start.
+        // With random gaps, the first frame is not due exactly at the start.
         if self.arrivals == Arrivals::Jitter || self.arrivals.spacing() != Spacing::Constant {
             self.step();
         }
         self.state.due = self.next_due();
     }
 
-    /// Goes on to the next frame; the one that was due takes so many bytes of the line.
+    /// Advances to the next frame; the due one takes `wire_bytes` bytes on the line.
     pub(crate) fn advance(&mut self, wire_bytes: u64) {
         self.state.index += 1;
         self.state.burst = self.state.burst.saturating_add(wire_bytes);
@@ -130,7 +132,7 @@ impl Clock {
         self.state.due = self.next_due().max(self.state.due);
     }
 
-    /// Moves the position by a gap.
+    /// Advances the position by a gap.
     fn step(&mut self) {
         if self.arrivals == Arrivals::Jitter {
             let random = hash(self.key ^ self.state.index) >> (u64::BITS - FRACTION_BITS);
@@ -155,12 +157,12 @@ impl Clock {
     }
 
     fn since_start(&mut self) -> Option<u64> {
-        let time = self.course.time(self.state.position)?;
+        let time = self.profile.time(self.state.position)?;
         match self.arrivals {
             Arrivals::OnOff { on, off, lengths, .. } => {
                 let cycle = u128::from(on.0) + u128::from(off.0);
                 let sending = u64::try_from(u128::from(time) * u128::from(on.0) / cycle).ok()?;
-                self.with_silences(sending, on, off, lengths)
+                self.with_off_periods(sending, on, off, lengths)
             }
             Arrivals::Bursts { frames, gap, .. } => {
                 let in_burst = self.state.index % u64::from(frames);
@@ -177,12 +179,12 @@ impl Clock {
         }
     }
 
-    /// The time when so long was sent, silences included.
-    fn with_silences(&mut self, sending: u64, on: Ps, off: Ps, lengths: Spacing) -> Option<u64> {
+    /// The time at which `sending` of on-time has passed, including off-periods.
+    fn with_off_periods(&mut self, sending: u64, on: Ps, off: Ps, lengths: Spacing) -> Option<u64> {
         if lengths == Spacing::Constant {
             return (sending / on.0).checked_mul(off.0)?.checked_add(sending);
         }
-        for _ in 0..TURNS_MAX {
+        for _ in 0..OFF_PERIODS_MAX {
             if sending < self.state.on_end {
                 return sending.checked_add(self.state.silence);
             }
@@ -198,7 +200,7 @@ impl Clock {
         sending.checked_add(self.state.silence)
     }
 
-    /// How long this turn's time of sending, or the silence after it, is.
+    /// Length of the current on-period or of the off-period after it.
     fn length(&self, mean: Ps, lengths: Spacing, which: u64) -> u64 {
         let gap = lengths.gap(hash(hash(self.key ^ which) ^ self.state.turn));
         u64::try_from(gap.saturating_mul(u128::from(mean.0)) >> FRACTION_BITS).unwrap_or(u64::MAX)

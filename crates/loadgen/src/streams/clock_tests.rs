@@ -11,9 +11,9 @@ fn pacing(rate: &str) -> Pacing {
 }
 
 fn clock(rate: &str, arrivals: Arrivals) -> Clock {
-    let course = Course { begin: pacing(rate), ramp: None, stamps: None };
+    let profile = RateProfile { begin: pacing(rate), ramp: None, stamps: None };
     let mut clock =
-        Clock::new(course, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
+        Clock::new(profile, arrivals, 0x0123_4567_89ab_cdef, (None, None), LinkConfig::default().rate.0);
     clock.begin(Ps::ZERO);
     clock
 }
@@ -29,7 +29,7 @@ fn dues(mut clock: Clock, frames: usize) -> Vec<Ps> {
 }
 
 #[test]
-fn constant_arrivals_are_exact_to_the_bit() {
+fn constant_arrivals_are_exact() {
     for rate in ["3Mpps", "100%", "7.3Gbps", "33.333333%"] {
         let expected = pacing(rate);
         for (n, due) in dues(clock(rate, Arrivals::Constant), 100_000).into_iter().enumerate() {
@@ -44,14 +44,14 @@ fn poisson_arrivals_are_a_poisson_process() {
     let mut gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64 / 500_000.0).collect();
     let distance = ks_distance(&mut gaps, &|x: f64| 1.0 - (-x).exp());
     assert!(distance < ks_critical(99_999), "{distance}");
-    // As many in a window as in any other, with the variance of their mean: 100 windows of 400 µs.
+    // Equal counts in all windows, with the variance of a Poisson process: 100 windows of 400 µs.
     let in_window = |window: u64| {
         let from = Ps::from_us(400 * window);
         times.iter().filter(|due| **due >= from && **due < from + Ps::from_us(400)).count() as f64
     };
     let counts: Vec<f64> = (0..100).map(in_window).collect();
     let variance = counts.iter().map(|count| (count - 800.0).powi(2)).sum::<f64>() / 100.0;
-    assert!((450.0..1250.0).contains(&variance), "{variance} for 800");
+    assert!((450.0..1250.0).contains(&variance), "variance {variance}, mean 800");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn every_process_keeps_its_rate_in_the_long_run() {
         (Arrivals::Lognormal { sigma: Decimal(500_000) }, 0.6),
         (Arrivals::Pareto { shape: Decimal(3_000_000) }, 0.6),
         (Arrivals::OnOff { on, off, lengths: Spacing::Constant, gaps: Spacing::Poisson }, 1.0),
-        // Cycles of 40 frames, whose lengths vary as their means.
+        // Cycles of 40 frames; the standard deviation of their lengths equals the mean.
         (Arrivals::OnOff { on, off, lengths: Spacing::Poisson, gaps: Spacing::Constant }, 12.0),
         (Arrivals::Bursts { frames: 32, gap: None, spacing: Spacing::Constant }, 0.1),
         (Arrivals::Bursts { frames: 32, gap: Some(Ps(7_000)), spacing: Spacing::Poisson }, 6.0),
@@ -76,7 +76,7 @@ fn every_process_keeps_its_rate_in_the_long_run() {
 }
 
 #[test]
-fn fixed_silences_are_where_they_must_be() {
+fn constant_off_periods_are_exact() {
     // A quarter of the time at four times the rate: 4 Mpps for 10 µs, then nothing for 30 µs.
     let arrivals = Arrivals::OnOff {
         on: Ps::from_us(10),
@@ -90,11 +90,11 @@ fn fixed_silences_are_where_they_must_be() {
 }
 
 #[test]
-fn random_silences_have_their_distribution() {
+fn random_off_periods_have_their_distribution() {
     let (on, off) = (Ps::from_us(50), Ps::from_us(100));
     let arrivals = Arrivals::OnOff { on, off, lengths: Spacing::Poisson, gaps: Spacing::Constant };
     let times = dues(clock("10Mpps", arrivals), 3_000_000);
-    // Frames are 33.3 ns apart while sending, so longer gaps are a silence and less than that.
+    // Frames are 33.3 ns apart in an on-period, so a longer gap is an off-period plus less than that.
     let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64 / 1e6);
     let mut silences: Vec<f64> = gaps.filter(|gap| *gap > 1.0).map(|gap| gap - 1.0).collect();
     let count = silences.len() as u64;
@@ -104,7 +104,7 @@ fn random_silences_have_their_distribution() {
 }
 
 #[test]
-fn very_many_silences_between_two_frames_cost_little_and_keep_the_rate() {
+fn many_off_periods_between_two_frames_are_cheap_and_keep_the_rate() {
     let tiny = Ps(1_000);
     let arrivals =
         Arrivals::OnOff { on: tiny, off: tiny, lengths: Spacing::Poisson, gaps: Spacing::Constant };
@@ -113,26 +113,26 @@ fn very_many_silences_between_two_frames_cost_little_and_keep_the_rate() {
 }
 
 #[test]
-fn bursts_begin_in_time_and_go_on_as_the_line_carries_them_or_as_they_are_told() {
+fn bursts_start_on_time_and_continue_at_line_rate_or_the_set_gap() {
     let bursts = |gap| Arrivals::Bursts { frames: 3, gap, spacing: Spacing::Constant };
     let at_line_rate = dues(clock("1Mpps", bursts(None)), 6);
     assert_eq!(at_line_rate, [0, 6_720, 13_440, 3_000_000, 3_006_720, 3_013_440].map(Ps));
     let apart = dues(clock("1Mpps", bursts(Some(Ps::from_ns(50)))), 4);
     assert_eq!(apart, [0, 50_000, 100_000, 3_000_000].map(Ps));
-    // A burst that is longer than the distance between two: no frame is due before the one ahead of it.
+    // A burst longer than the burst interval: no frame is due before its predecessor.
     let long = dues(clock("1Mpps", bursts(Some(Ps::from_us(2)))), 5);
     assert_eq!(long, [0, 2, 4, 4, 5].map(Ps::from_us));
 }
 
 #[test]
-fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
+fn ramp_matches_the_integral_of_the_rate_and_ends_exactly() {
     let ramp = |from: &str, to: &str| {
-        let course = Course {
+        let profile = RateProfile {
             begin: pacing(from),
-            ramp: Some(RampCourse { over: Ps::from_ms(1), after: pacing(to) }),
+            ramp: Some(RampProfile { over: Ps::from_ms(1), after: pacing(to) }),
             stamps: None,
         };
-        let mut clock = Clock::new(course, Arrivals::Constant, 1, (None, None), 1);
+        let mut clock = Clock::new(profile, Arrivals::Constant, 1, (None, None), 1);
         clock.begin(Ps::ZERO);
         clock
     };
@@ -154,12 +154,12 @@ fn a_ramp_is_the_inverse_of_the_area_under_it_and_ends_exactly() {
 }
 
 #[test]
-fn a_stream_ends_after_its_frames_or_its_time() {
-    let course = Course { begin: pacing("1Mpps"), ramp: None, stamps: None };
+fn stream_ends_after_its_frames_or_duration() {
+    let profile = RateProfile { begin: pacing("1Mpps"), ramp: None, stamps: None };
     for (ends, sent) in
         [((Some(5), None), 5), ((None, Some(Ps::from_us(7))), 7), ((Some(9), Some(Ps::from_us(3))), 3)]
     {
-        let mut clock = Clock::new(course.clone(), Arrivals::Constant, 1, ends, 1);
+        let mut clock = Clock::new(profile.clone(), Arrivals::Constant, 1, ends, 1);
         clock.begin(Ps::from_us(10));
         let times = dues(clock, 20);
         assert_eq!(times.iter().filter(|due| **due != Ps::MAX).count(), sent);
@@ -189,15 +189,15 @@ fn any_arrivals() -> impl Strategy<Value = Arrivals> {
 
 proptest! {
     #[test]
-    fn no_frame_is_due_before_the_one_ahead_and_a_saved_clock_goes_on(
+    fn due_times_are_monotonic_and_a_saved_clock_continues(
         arrivals in any_arrivals(),
         rate in prop_oneof![Just("1pps"), Just("1Mpps"), Just("100%"), Just("1Gpps"), Just("0.000001%")],
         to in prop_oneof![Just(None), Just(Some("1pps")), Just(Some("3Mpps"))],
         save_at in 0usize..50,
     ) {
-        let ramp = to.map(|to| RampCourse { over: Ps::from_us(300), after: pacing(to) });
-        let course = Course { begin: pacing(rate), ramp, stamps: None };
-        let new = || Clock::new(course.clone(), arrivals, 7, (None, None), 100_000_000_000);
+        let ramp = to.map(|to| RampProfile { over: Ps::from_us(300), after: pacing(to) });
+        let profile = RateProfile { begin: pacing(rate), ramp, stamps: None };
+        let new = || Clock::new(profile.clone(), arrivals, 7, (None, None), 100_000_000_000);
         let mut clock = new();
         clock.begin(Ps::from_ns(5));
         let mut before = Ps::ZERO;
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_that_someone_changed_makes_no_clock_panic(
+    fn manipulated_clock_state_does_not_panic(
         bytes in prop::collection::vec(any::<u8>(), 40..100), arrivals in any_arrivals(),
     ) {
         let Ok(state) = postcard::from_bytes::<ClockState>(&bytes) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A stream, as configuration files write it.
+//! Configuration of a stream.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -16,67 +16,68 @@ use crate::config::{Returned, TrafficConfig};
 use crate::frame::{ETHERNET_BYTES, FCS_BYTES, Signature};
 use crate::rate::Rate;
 
-/// One of several streams of test frames. What is not said of it is as the traffic around it says.
+/// One of several streams of test frames. Settings left out are taken from the traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StreamConfig {
-    /// Its name in results; without one, "stream0" for the first and so on.
+    /// Name in results; "stream0" for the first, and so on, if not set.
     pub name: Option<String>,
-    /// How fast. Percent and bits a second refer to the mean size of the stream's frames.
+    /// Transmit rate. Percent and bits per second refer to the mean frame size of the stream.
     pub rate: Rate,
-    /// The rate changes steadily from `rate` to another one, and then stays there.
+    /// Linear change from `rate` to another rate, which then stays.
     pub ramp: Option<Ramp>,
-    /// How frames are spread over time; without it, as the traffic's are.
+    /// Arrival process; the traffic's if not set.
     pub arrivals: Option<Arrivals>,
-    /// Bytes of the frames with FCS: what the headers and the signature need to 16 KiB.
+    /// Bytes of the frames with FCS: from the size of headers and signature up to 16 KiB.
     pub size: Sizes,
-    /// Which size comes when.
+    /// Order of the sizes.
     pub size_order: SizeOrder,
-    /// At most two tags, the outer one first: of two, it is a service tag (802.1ad).
+    /// VLAN tags, at most two, outer first; the outer of two is a service tag (802.1ad).
     pub vlans: Vec<Vlan>,
-    /// What is behind the Ethernet header. Where addresses are given, they say it themselves.
+    /// Network layer; determined by the addresses if not set.
     pub network: Option<Network>,
-    /// What is behind the IP header.
+    /// Transport layer.
     pub transport: Transport,
-    /// The differentiated services code point, 0 to 63.
+    /// Differentiated services code point, 0 to 63.
     pub dscp: u8,
-    /// How many routers may forward a packet: time to live or hop limit, 2 to 255.
+    /// Time to live or hop limit, 2 to 255.
     pub ttl: u8,
-    /// The sender; without it, the generator's own address.
+    /// Source MAC address; the generator's if not set.
     pub source: Option<MacAddr>,
-    /// The station that the frames are for; without it, the generator's NIC.
+    /// Destination MAC address; that of the generator's NIC if not set.
     pub destination: Option<MacAddr>,
-    /// The packets' sender; without it, the traffic's or for IPv6 2001:2::1, of the range for such tests (RFC 5180, section 8).
+    /// Source IP address; if not set, the traffic's, or for IPv6 2001:2::1 from the benchmarking range (RFC
+    /// 5180, section 8).
     pub source_ip: Option<IpAddr>,
-    /// The packets' receiver; without it, the traffic's or for IPv6 2001:2:0:1::1.
+    /// Destination IP address; if not set, the traffic's, or for IPv6 2001:2:0:1::1.
     pub destination_ip: Option<IpAddr>,
-    /// The sender's port, 0 to 65535; without it, the traffic's.
+    /// Source port, 0 to 65535; the traffic's if not set.
     pub source_port: Option<u16>,
-    /// The receiver's port, 0 to 65535; without it, the traffic's.
+    /// Destination port, 0 to 65535; the traffic's if not set.
     pub destination_port: Option<u16>,
-    /// Fields that change from frame to frame, and so make flows.
+    /// Fields that vary from frame to frame; they define the stream's flows.
     pub sweeps: Vec<SweepConfig>,
-    /// From the start of the traffic to the start of the stream.
+    /// Time from the start of the traffic to the start of the stream.
     pub start_after: Ps,
-    /// No frame is due so long after the stream's start, or later.
+    /// Time after the stream's start from which no frame is sent.
     pub duration: Option<Ps>,
-    /// No more frames than so many, at least 1.
+    /// Maximum number of frames, at least 1.
     pub frames: Option<u64>,
-    /// What the machine does to the frames; without it, the traffic's.
+    /// Expected change of returned frames; the traffic's if not set.
     pub returned: Option<Returned>,
-    /// Sends the packets of this file (pcap or pcapng, plain or as .gz or .zst) instead of frames of its own.
+    /// Capture file (pcap or pcapng, plain, .gz or .zst) whose packets are sent instead of generated frames.
     pub capture: Option<PathBuf>,
-    /// How the capture is sent.
+    /// Replay settings of the capture.
     pub replay: Option<ReplayConfig>,
 }
 
-/// A rate that changes.
+/// A linear rate change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ramp {
-    /// To which rate.
+    /// Final rate.
     pub to: Rate,
-    /// In which time from the stream's start, 1ns to 1000s.
+    /// Duration from the stream's start, 1ns to 1000s.
     pub over: Ps,
 }
 
@@ -84,36 +85,36 @@ pub struct Ramp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vlan {
-    /// The VLAN's number, 0 to 4094.
+    /// VLAN ID, 0 to 4094.
     pub id: u16,
-    /// The priority, 0 to 7.
+    /// Priority, 0 to 7.
     #[serde(default)]
     pub priority: u8,
 }
 
-/// What carries packets.
+/// Network layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// IPv4 without options, not to be fragmented.
+    /// IPv4 without options, with DF set.
     #[default]
     Ipv4,
     /// IPv6 without extension headers.
     Ipv6,
 }
 
-/// What carries the payload.
+/// Transport layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     #[default]
     Udp,
-    /// Segments with ACK set, each with the frame's number in the stream as its sequence number. There is no connection.
+    /// TCP segments with ACK set and the frame's index as sequence number. There is no connection.
     Tcp,
 }
 
-/// A stream's packets' addresses, both of one kind.
+/// A stream's IP addresses, both of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addresses {
     V4(std::net::Ipv4Addr, std::net::Ipv4Addr),
@@ -160,12 +161,12 @@ impl Default for StreamConfig {
 }
 
 impl StreamConfig {
-    /// The one stream that traffic without streams is.
-    pub fn of(traffic: &TrafficConfig) -> StreamConfig {
+    /// The single stream of traffic without configured streams.
+    pub fn from_traffic(traffic: &TrafficConfig) -> StreamConfig {
         StreamConfig { rate: traffic.rate, size: Sizes::one(traffic.frame_size), ..StreamConfig::default() }
     }
 
-    /// Its name as the stream with this place.
+    /// Its name as stream number `place`.
     pub fn name(&self, place: usize) -> String {
         self.name.clone().unwrap_or_else(|| format!("stream{place}"))
     }
@@ -203,8 +204,8 @@ impl StreamConfig {
         }
     }
 
-    /// Where the IP header, the transport's header and the payload begin.
-    pub(crate) fn places(&self) -> [usize; 3] {
+    /// Offsets of the IP header, the transport header and the payload.
+    pub(crate) fn header_offsets(&self) -> [usize; 3] {
         let ip = ETHERNET_BYTES + TAG_BYTES * self.vlans.len();
         let transport = ip
             + match self.network() {
@@ -219,27 +220,25 @@ impl StreamConfig {
         [ip, transport, payload]
     }
 
-    /// The smallest frame with these headers and a signature.
+    /// The smallest frame size with these headers and a signature.
     pub fn size_min(&self) -> Bytes {
-        let [.., payload] = self.places();
+        let [.., payload] = self.header_offsets();
         Bytes((payload + Signature::BYTES + FCS_BYTES).max(doorbell_sim::Frame::MIN_BYTES_WITH_FCS) as u64)
     }
 
-    /// How many flows the sweeps make.
+    /// Number of flows that the sweeps define.
     pub fn flows(&self) -> u64 {
         self.sweeps.iter().fold(1, |flows, sweep| flows.saturating_mul(sweep.count))
     }
 
-    /// Why there can be no such stream, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(&self) -> Option<String> {
         match self.capture {
             Some(_) => self.replay_problem(),
-            None if self.replay.is_some() => {
-                Some("replay is of a capture; name its file with capture".into())
-            }
+            None if self.replay.is_some() => Some("replay needs a capture file; set capture".into()),
             None => self.headers_problem().or_else(|| self.sizes_problem()),
         }
-        .or_else(|| self.course_problem())
+        .or_else(|| self.rate_problem())
     }
 
     fn headers_problem(&self) -> Option<String> {
@@ -259,7 +258,7 @@ impl StreamConfig {
             );
         }
         if self.source.is_some_and(MacAddr::is_group) {
-            return Some("source is a group address; a sender's first byte is even".into());
+            return Some("source is a group address; use an address whose first byte is even".into());
         }
         if self.dscp > 63 {
             return Some(format!("dscp = {} is out of range; it must be from 0 to 63", self.dscp));
@@ -274,7 +273,7 @@ impl StreamConfig {
                 return at(problem);
             }
             if self.sweeps[..place].iter().any(|other| other.field == sweep.field) {
-                return at("field is swept already; a field has one sweep".into());
+                return at("field has another sweep; remove one".into());
             }
             if sweep.field == Field::Vlan {
                 let Some(tag) = self.vlans.last() else {
@@ -283,24 +282,24 @@ impl StreamConfig {
                 if u64::from(tag.id) + (sweep.count - 1) * sweep.step > VLAN_ID_MAX
                     || sweep.order == super::sweep::Order::Decrement
                 {
-                    return at("the VLAN's numbers must go upwards from its own and not beyond 4094".into());
+                    return at("VLAN IDs must increment from the tag's own ID up to at most 4094".into());
                 }
             }
         }
         None
     }
 
-    /// By what a capture's packets are due; none if there is no capture.
+    /// The timing of a capture; none without a capture.
     pub(crate) fn timing(&self) -> Option<Timing> {
         self.capture
             .as_ref()
             .map(|_| self.replay.as_ref().map_or_else(Timing::default, |replay| replay.timing))
     }
 
-    /// What says how frames are made means nothing to packets of a capture.
+    /// Settings of generated frames do not apply to a capture.
     fn replay_problem(&self) -> Option<String> {
         let frames = StreamConfig::default();
-        let of_frames = [
+        let frame_keys = [
             ("size", self.size != frames.size || self.size_order != frames.size_order),
             ("vlans", !self.vlans.is_empty()),
             ("network", self.network.is_some()),
@@ -314,19 +313,19 @@ impl StreamConfig {
             ),
             ("sweeps", !self.sweeps.is_empty()),
         ];
-        if let Some((key, _)) = of_frames.into_iter().find(|(_, given)| *given) {
+        if let Some((key, _)) = frame_keys.into_iter().find(|(_, given)| *given) {
             return Some(format!(
-                "{key} is of frames that are made; packets of a capture have their own (see replay)"
+                "{key} applies to generated frames only; remove it, or see replay for captures"
             ));
         }
         if self.timing() == Some(Timing::Stamps) && (self.ramp.is_some() || self.arrivals.is_some()) {
             return Some(
-                "arrivals and ramp need replay = { timing = \"rate\" }; by its stamps, a capture has its own"
+                "arrivals and ramp need replay = { timing = \"rate\" }; with timing = \"stamps\" the capture determines them"
                     .into(),
             );
         }
         if self.source.is_some_and(MacAddr::is_group) {
-            return Some("source is a group address; a sender's first byte is even".into());
+            return Some("source is a group address; use an address whose first byte is even".into());
         }
         self.replay.as_ref().and_then(ReplayConfig::problem)
     }
@@ -343,23 +342,26 @@ impl StreamConfig {
         Some(format!("size: \"{large}\" is too large; a frame has at most \"16KiB\" (with FCS)"))
     }
 
-    fn course_problem(&self) -> Option<String> {
+    fn rate_problem(&self) -> Option<String> {
         if let Some(ramp) = &self.ramp {
             if !(Ps(1_000)..=RAMP_MAX).contains(&ramp.over) {
                 return Some("ramp.over is out of range; it must be from \"1ns\" to \"1000s\"".into());
             }
             if matches!(ramp.to, Rate::Times(_)) {
                 return Some(format!(
-                    "ramp.to = \"{}\" is no rate of its own; give it as \"5Mpps\"",
+                    "ramp.to = \"{}\" needs a base rate; give an absolute rate such as \"5Mpps\"",
                     ramp.to
                 ));
             }
         }
         if matches!(self.rate, Rate::Times(_)) {
-            return Some(format!("rate = \"{}\" is no rate of its own; give it as \"5Mpps\"", self.rate));
+            return Some(format!(
+                "rate = \"{}\" needs a base rate; give an absolute rate such as \"5Mpps\"",
+                self.rate
+            ));
         }
         if self.frames == Some(0) || self.duration == Some(Ps::ZERO) {
-            return Some("frames or duration is zero, so that nothing would be sent; leave it out".into());
+            return Some("frames or duration is zero, so nothing would be sent; remove it".into());
         }
         let arrivals = self.arrivals.and_then(Arrivals::problem);
         arrivals.map(|problem| format!("arrivals: {problem}"))

@@ -49,7 +49,7 @@ const EVERYTHING: &str = r#"
 "#;
 
 #[test]
-fn a_stream_with_everything_reads_prints_and_is_saved() {
+fn full_stream_configuration_round_trips() {
     let traffic = traffic(EVERYTHING);
     assert_eq!(traffic.validate(), Ok(()));
     let config = LoadGenConfig { traffic, ..LoadGenConfig::default() };
@@ -63,7 +63,7 @@ fn a_stream_with_everything_reads_prints_and_is_saved() {
 }
 
 #[test]
-fn the_smallest_frame_follows_from_the_headers() {
+fn minimum_frame_size_follows_from_the_headers() {
     for (headers, least) in [
         ("", 64),
         ("vlans = [{ id = 1 }]", 66),
@@ -84,7 +84,7 @@ fn the_smallest_frame_follows_from_the_headers() {
 }
 
 #[test]
-fn what_is_wrong_with_a_stream_is_said_with_its_place_and_key() {
+fn stream_errors_name_index_and_key() {
     for (text, parts) in [
         ("size = \"7x64B,1x20KiB\"", "streams[1].size: \"20KiB\" is too large"),
         ("vlans = [{ id = 1 }, { id = 2 }, { id = 3 }]", "vlans has 3 tags"),
@@ -112,14 +112,14 @@ fn what_is_wrong_with_a_stream_is_said_with_its_place_and_key() {
         ("sweeps = [{ field = \"source-port\", count = 0 }]", "sweeps[0]: count is zero"),
         (
             "sweeps = [{ field = \"source-port\", count = 2 }, { field = \"source-port\", count = 2 }]",
-            "sweeps[1]: field is swept already",
+            "sweeps[1]: field has another sweep",
         ),
         ("sweeps = [{ field = \"vlan\", count = 2 }]", "needs a tag"),
         (
             "size = \"66B\"\nvlans = [{ id = 4000 }]\nsweeps = [{ field = \"vlan\", count = 96 }]",
-            "beyond 4094",
+            "at most 4094",
         ),
-        ("name = \"stream0\"", "another stream's"),
+        ("name = \"stream0\"", "used by another stream"),
     ] {
         let error = problem(&format!("[[streams]]\n[[streams]]\n{text}"));
         assert!(error.starts_with("streams[1].") && error.contains(parts), "{error}");
@@ -127,21 +127,23 @@ fn what_is_wrong_with_a_stream_is_said_with_its_place_and_key() {
 }
 
 #[test]
-fn streams_and_what_does_not_go_with_them_are_told_apart() {
+fn settings_in_conflict_with_streams_are_refused() {
     for (text, part) in [
-        ("total = \"5Mpps\"", "total = \"5Mpps\" is for streams"),
-        ("rate = \"2x\"", "rate = \"2x\" is no rate of its own"),
+        ("total = \"5Mpps\"", "total = \"5Mpps\" needs streams"),
+        ("rate = \"2x\"", "rate = \"2x\" needs a base rate"),
         ("kind = \"ping\"\n[[streams]]", "kind must be \"frames\""),
     ] {
         let error = problem(text);
         assert!(error.contains(part), "{error}");
     }
     let many = TrafficConfig { streams: vec![StreamConfig::default(); 65], ..TrafficConfig::default() };
-    assert!(matches!(many.validate(), Err(ConfigError::Streams(problem)) if problem.contains("at most 64")));
+    assert!(
+        matches!(many.validate(), Err(ConfigError::Streams(problem)) if problem.contains("maximum is 64"))
+    );
 }
 
 #[test]
-fn unknown_keys_and_values_of_streams_are_named() {
+fn errors_name_unknown_keys_and_values_of_streams() {
     for (text, parts) in [
         ("[[streams]]\nspeed = \"1Mpps\"", ["speed", "rate"]),
         ("[[streams]]\narrivals = \"poison\"", ["poison", "poisson"]),

@@ -1,4 +1,4 @@
-//! A number with six decimals, exact: what configurations can compare, hash and save.
+//! An exact number with six decimals, which configurations can compare, hash and save.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Millionths.
+/// A number in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decimal(pub u64);
 
@@ -14,7 +14,7 @@ impl Decimal {
     /// One.
     pub const ONE: Decimal = Decimal(Self::SCALE);
     const SCALE: u64 = 1_000_000;
-    /// Larger numbers stand nowhere in a configuration.
+    /// Maximum value in a configuration.
     const MAX: f64 = 1e12;
 
     /// The number.
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn six_decimals_are_kept_and_whole_numbers_need_none() {
+    fn decimals_round_trip_with_six_digits() {
         for (text, millionths) in
             [("x = 1.5", 1_500_000), ("x = 0.000001", 1), ("x = 2", 2_000_000), ("x = 0.1", 100_000)]
         {

@@ -1,10 +1,10 @@
-//! When frames of a stream are due that somebody else makes, such as those of a trace that is played at a rate.
+//! Due times of frames that another component builds, such as those of a trace replayed at a rate.
 
 use doorbell_sim::Ps;
 use doorbell_wire::LinkConfig;
 
 use super::arrivals::Arrivals;
-use super::clock::{Clock, Course};
+use super::clock::{Clock, RateProfile};
 use crate::frame::hash;
 use crate::rate::{Pacing, Rate};
 
@@ -13,7 +13,8 @@ use crate::rate::{Pacing, Rate};
 pub struct DueTimes(Clock);
 
 impl DueTimes {
-    /// Of frames of `frame_len` bytes (without FCS) on the mean, from `begin` on. `key` decides what is random.
+    /// For frames with a mean length of `frame_len` bytes (without FCS), from `begin` on. `key` seeds all
+    /// randomness.
     pub fn new(
         rate: Rate,
         arrivals: Arrivals,
@@ -22,23 +23,26 @@ impl DueTimes {
         link: &LinkConfig,
     ) -> Result<DueTimes, String> {
         if matches!(rate, Rate::Times(_)) {
-            return Err(format!("\"{rate}\" is no rate by itself; say such as 5Mpps, 10Gbps or 40%"));
+            return Err(format!(
+                "\"{rate}\" needs a base rate; give an absolute rate such as 5Mpps, 10Gbps or 40%"
+            ));
         }
         if let Some(problem) = arrivals.problem() {
             return Err(problem);
         }
-        let course = Course { begin: Pacing::new(Ps::ZERO, rate, frame_len, link), ramp: None, stamps: None };
-        let mut clock = Clock::new(course, arrivals, hash(key), (None, None), link.rate.0);
+        let profile =
+            RateProfile { begin: Pacing::new(Ps::ZERO, rate, frame_len, link), ramp: None, stamps: None };
+        let mut clock = Clock::new(profile, arrivals, hash(key), (None, None), link.rate.0);
         clock.begin(begin);
         Ok(DueTimes(clock))
     }
 
-    /// When the next frame is due; [`Ps::MAX`] if no run comes to that.
+    /// Due time of the next frame; [`Ps::MAX`] if out of range.
     pub fn next_due(&self) -> Ps {
         self.0.state.due
     }
 
-    /// The frame that was due takes so many bytes of the line; the one after it is the next one then.
+    /// Advances past the due frame, which takes `wire_bytes` bytes on the line.
     pub fn advance(&mut self, wire_bytes: u64) {
         self.0.advance(wire_bytes);
     }
@@ -49,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_due_at_the_rate_and_as_the_process_has_it() {
+    fn due_times_follow_rate_and_arrival_process() {
         let link = LinkConfig::default();
         let times = |arrivals, key| {
             let mut due = DueTimes::new("2Mpps".parse().unwrap(), arrivals, (60, Ps(7)), key, &link).unwrap();
@@ -70,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn relative_rate_is_refused() {
         let refused =
             DueTimes::new(Rate::Times(2_000_000), Arrivals::Constant, (60, Ps(0)), 1, &LinkConfig::default());
         assert!(refused.unwrap_err().contains("5Mpps"));

@@ -1,11 +1,11 @@
-//! The rates of several streams together: how each one's follows from the total, and the mean of all their frames.
+//! The total rate of several streams: each stream's share, and the mean over all frames.
 
 use std::sync::Arc;
 
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 
-use super::clock::{Course, RampCourse};
+use super::clock::{RampProfile, RateProfile};
 use super::config::StreamConfig;
 use super::replay::Replay;
 use super::replay_config::Timing;
@@ -13,9 +13,9 @@ use crate::config::TrafficConfig;
 use crate::rate::{Pacing, Rate};
 use crate::volume::Volume;
 
-/// What a stream sends, as far as its rate goes.
+/// The frames of a stream, as far as its rate depends on them.
 pub(crate) struct Shape {
-    /// The lengths of a round of frames without FCS.
+    /// Frame lengths of a round, without FCS.
     round: Vec<usize>,
     replay: Option<Arc<Replay>>,
 }
@@ -29,15 +29,15 @@ impl Shape {
         Shape { round, replay }
     }
 
-    /// The stream's own course.
-    fn course(&self, stream: &StreamConfig, link: &LinkConfig) -> Course {
+    /// The stream's configured rate profile.
+    fn profile(&self, stream: &StreamConfig, link: &LinkConfig) -> RateProfile {
         if stream.timing() == Some(Timing::Stamps) {
             let speed = stream.replay.clone().unwrap_or_default().speed;
-            return Course { begin: Pacing::of_clock(speed.0), ramp: None, stamps: self.replay.clone() };
+            return RateProfile { begin: Pacing::of_clock(speed.0), ramp: None, stamps: self.replay.clone() };
         }
         let pacing = |rate| Pacing::of_round(Ps::ZERO, rate, &self.round, link);
-        let ramp = stream.ramp.map(|ramp| RampCourse { over: ramp.over, after: pacing(ramp.to) });
-        Course { begin: pacing(stream.rate), ramp, stamps: None }
+        let ramp = stream.ramp.map(|ramp| RampProfile { over: ramp.over, after: pacing(ramp.to) });
+        RateProfile { begin: pacing(stream.rate), ramp, stamps: None }
     }
 
     /// The volume of a round.
@@ -48,13 +48,13 @@ impl Shape {
     }
 }
 
-impl Course {
-    fn faster(&mut self, by: impl Fn(Pacing) -> Pacing) {
+impl RateProfile {
+    fn scale_rates(&mut self, by: impl Fn(Pacing) -> Pacing) {
         self.begin = by(self.begin);
         self.ramp.iter_mut().for_each(|ramp| ramp.after = by(ramp.after));
     }
 
-    /// Frames a second at first.
+    /// Initial frames per second.
     fn frames_per_second(&self) -> f64 {
         match &self.stamps {
             None => self.begin.frames_per_second(),
@@ -66,42 +66,42 @@ impl Course {
     }
 }
 
-/// The courses of validated streams: their own rates, or those that sum to the traffic's `total`.
-pub(crate) fn courses(traffic: &TrafficConfig, shapes: &[Shape], link: &LinkConfig) -> Vec<Course> {
-    let own = traffic.streams.iter().zip(shapes).map(|(stream, shape)| shape.course(stream, link));
-    let mut courses: Vec<Course> = own.collect();
-    match (traffic.total, courses.as_mut_slice()) {
+/// Rate profiles of validated streams: their own, or scaled to the traffic's `total`.
+pub(crate) fn profiles(traffic: &TrafficConfig, shapes: &[Shape], link: &LinkConfig) -> Vec<RateProfile> {
+    let own = traffic.streams.iter().zip(shapes).map(|(stream, shape)| shape.profile(stream, link));
+    let mut profiles: Vec<RateProfile> = own.collect();
+    match (traffic.total, profiles.as_mut_slice()) {
         (None, _) => {}
         (Some(Rate::Times(times)), all) => {
-            all.iter_mut().for_each(|course| course.faster(|own| own.times(times)))
+            all.iter_mut().for_each(|profile| profile.scale_rates(|own| own.scaled_by_millionths(times)))
         }
-        // Exactly, where nothing has to be shared out.
+        // A single stream without ramp or timestamps takes the total exactly.
         (Some(total), [only]) if only.ramp.is_none() && only.stamps.is_none() => {
             only.begin = Pacing::of_round(Ps::ZERO, total, &shapes[0].round, link);
         }
         (Some(total), all) => {
             let mix = Mix::of(shapes, all, link);
-            let factor = mix.frames_a_second(total, link) / mix.rate;
-            all.iter_mut().for_each(|course| course.faster(|own| own.faster(factor)));
+            let factor = mix.frames_per_second_at(total, link) / mix.rate;
+            all.iter_mut().for_each(|profile| profile.scale_rates(|own| own.scaled(factor)));
         }
     }
-    courses
+    profiles
 }
 
-/// All streams' frames together.
+/// All streams together.
 pub(crate) struct Mix {
-    /// Frames a second.
+    /// Frames per second.
     rate: f64,
-    /// Mean bits of a frame at both layers.
+    /// Mean bits per frame at layer 2 and layer 1.
     pub(crate) bits_l2: f64,
     bits_l1: f64,
 }
 
 impl Mix {
-    pub(crate) fn of(shapes: &[Shape], courses: &[Course], link: &LinkConfig) -> Mix {
+    pub(crate) fn of(shapes: &[Shape], profiles: &[RateProfile], link: &LinkConfig) -> Mix {
         let mut mix = Mix { rate: 0.0, bits_l2: 0.0, bits_l1: 0.0 };
-        for (shape, course) in shapes.iter().zip(courses) {
-            let (rate, sum) = (course.frames_per_second(), shape.volume(link));
+        for (shape, profile) in shapes.iter().zip(profiles) {
+            let (rate, sum) = (profile.frames_per_second(), shape.volume(link));
             mix.rate += rate;
             mix.bits_l2 += rate * 8.0 * sum.bytes_l2 as f64 / sum.frames as f64;
             mix.bits_l1 += rate * 8.0 * sum.bytes_l1 as f64 / sum.frames as f64;
@@ -109,8 +109,8 @@ impl Mix {
         Mix { bits_l2: mix.bits_l2 / mix.rate, bits_l1: mix.bits_l1 / mix.rate, ..mix }
     }
 
-    /// The frame rate that a rate of the mix is.
-    fn frames_a_second(&self, rate: Rate, link: &LinkConfig) -> f64 {
+    /// Converts a rate of the mix to frames per second.
+    fn frames_per_second_at(&self, rate: Rate, link: &LinkConfig) -> f64 {
         match rate {
             Rate::Frames(frames) => frames as f64,
             Rate::BitsL2(bits) => bits.0 as f64 / self.bits_l2,

@@ -1,22 +1,23 @@
-//! What a generator sends: one stream or several at one port. Each has a rate, an arrival process, frame sizes and headers of its own; they
-//! are merged by when their frames are due (of several at once, the first stream's comes first), and the link
-//! serialises them. A frame is known by its number among all of the generator's, which is in its signature; its stream and
-//! its number there, from which it can be made again, are kept while it is on its way (`in_flight`). Traffic that names no
-//! streams is one, of test frames or of requests, without a book of its own.
+//! The streams that a generator sends at one port.
 //!
-//! | File | What lives there |
+//! Each stream has its own rate, arrival process, frame sizes and headers. Streams are merged by due time (on
+//! a tie, the earlier stream in the list comes first), and the link serialises them. The signature carries a
+//! frame's number in the generator; its stream and index, from which it can be rebuilt, are kept while it is
+//! in flight (`in_flight`). Traffic without configured streams is a single stream of test frames or requests,
+//! without per-stream results.
+//!
+//! | File | Contents |
 //! |---|---|
-//! | `config` | a stream as files write it |
-//! | `arrivals`, `clock` | when its frames are due |
-//! | `sizes`, `sweep` | how large they are, and how their headers change |
-//! | `replay`, `replay_config`, `packet` | a capture as a stream, how it is sent, and its packets' addresses |
-//! | `source` | where its frames come from, and what checks them |
-//! | `due` | the same for frames that somebody else makes |
-//! | `mix` | the rates of all streams together |
-//! | `books` | what became of them, by stream and by flow |
+//! | `config` | a stream's configuration |
+//! | `arrivals`, `clock` | due times |
+//! | `sizes`, `sweep` | frame sizes, and header fields that vary |
+//! | `replay`, `replay_config`, `packet` | a capture as a stream, its configuration, and address rewriting |
+//! | `source` | generation and checking of frames |
+//! | `due` | due times of frames that another component builds |
+//! | `mix` | the total rate of all streams |
+//! | `results` | results per stream and per flow |
 
 mod arrivals;
-mod books;
 mod clock;
 mod config;
 mod decimal;
@@ -25,6 +26,7 @@ mod mix;
 mod packet;
 mod replay;
 mod replay_config;
+mod results;
 mod sizes;
 mod source;
 mod sweep;
@@ -36,18 +38,18 @@ use doorbell_wire::{LinkConfig, MacAddr};
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Spacing};
-pub(crate) use books::BookState;
-pub use books::{FlowBook, FlowSummary, StreamBook, StreamSummary};
-use clock::{Clock, ClockState, Course};
+use clock::{Clock, ClockState, RateProfile};
 pub(crate) use config::Addresses;
 pub use config::{Network, Ramp, StreamConfig, Transport, Vlan};
 pub use decimal::Decimal;
 pub use due::DueTimes;
-use mix::{Mix, Shape, courses};
+use mix::{Mix, Shape, profiles};
 pub use packet::{Net, NetError};
 pub use replay::ReplayStats;
-use replay::{OnTheirWay, Replay};
+use replay::{CapturedInFlight, Replay};
 pub use replay_config::{EthernetHeader, Filter, Protocol, ReplayConfig, Stations, Timing, Truncated};
+pub(crate) use results::StreamResultsState;
+pub use results::{FlowCounts, FlowSummary, StreamResults, StreamSummary};
 pub use sizes::{SizeOrder, Sizes, SizesError};
 use source::Source;
 pub use sweep::{Field, Order, SweepConfig};
@@ -58,12 +60,12 @@ use crate::frame::{FCS_BYTES, FrameMaker, Mismatch, Signature, hash};
 use crate::in_flight::InFlight;
 use crate::rate::Pacing;
 
-/// Streams of a generator at most.
+/// Maximum number of streams per generator.
 pub(crate) const STREAMS_MAX: usize = 64;
-/// Flows of a generator that have books of their own at most.
+/// Maximum number of flows per generator with results of their own.
 pub(crate) const FLOWS_MAX: u64 = 1 << 16;
 
-/// Which frame of which stream.
+/// Stream and index of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) stream: usize,
@@ -71,7 +73,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Both in one number, small while the index is.
+    /// Both in one number, which is small for a small index.
     pub(crate) fn packed(self) -> u64 {
         self.index * STREAMS_MAX as u64 + self.stream as u64
     }
@@ -82,18 +84,19 @@ impl Origin {
     }
 }
 
-/// A stream that is being sent.
+/// A stream being sent.
 #[derive(Clone, Debug)]
 struct Lane {
     source: Source,
     clock: Clock,
     start_after: Ps,
-    /// One more than the highest number that came back; and of each flow, if they are kept.
+    /// Highest returned index plus one; and the same per flow, if flows are tracked.
     returned_below: u64,
     flows_returned_below: Vec<u64>,
 }
 
-/// What a snapshot keeps of a stream. A capture is only named, in the traffic: its file must be there again, and the same.
+/// Saved state of a stream. A capture is only referenced by the traffic; its file must exist on restore,
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneState {
     clock: ClockState,
@@ -103,15 +106,15 @@ pub(crate) struct LaneState {
 }
 
 impl Lane {
-    /// The one stream that traffic without streams is. What ends it is what ends the traffic.
-    fn of(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Lane {
+    /// The single stream of traffic without configured streams. The traffic's limits end it.
+    fn from_traffic(traffic: &TrafficConfig, generator: u32, key: u64, link: &LinkConfig) -> Lane {
         let begin = Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), link);
-        let course = Course { begin, ramp: None, stamps: None };
+        let profile = RateProfile { begin, ramp: None, stamps: None };
         Lane {
-            source: Source::of(traffic, generator, key),
-            // Due as the frames of a first stream are.
+            source: Source::from_traffic(traffic, generator, key),
+            // Same due times as the first configured stream would have.
             clock: Clock::new(
-                course,
+                profile,
                 traffic.arrivals,
                 clock_key(stream_key(key, 1)),
                 (None, None),
@@ -124,17 +127,17 @@ impl Lane {
     }
 }
 
-/// The key of all that is random of a stream, by its place from 1.
+/// Key of all randomness of a stream; `place` counts from 1.
 fn stream_key(key: u64, place: u64) -> u64 {
     hash(key ^ hash(place))
 }
 
-/// The key of a stream's arrivals.
+/// Key of a stream's arrivals.
 fn clock_key(stream_key: u64) -> u64 {
     hash(stream_key ^ 1)
 }
 
-/// The lanes of the traffic's streams, and the mean size of all their frames with FCS.
+/// Sets up the traffic's streams; also returns the mean frame size with FCS.
 fn lanes(
     traffic: &TrafficConfig,
     generator: u32,
@@ -151,19 +154,19 @@ fn lanes(
     let replays = traffic.streams.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     let shapes = traffic.streams.iter().zip(&replays);
     let shapes: Vec<Shape> = shapes.map(|(stream, replay)| Shape::new(stream, replay.clone())).collect();
-    let courses = courses(traffic, &shapes, link);
-    let mean_size = Bytes((Mix::of(&shapes, &courses, link).bits_l2 / 8.0).round() as u64);
+    let profiles = profiles(traffic, &shapes, link);
+    let mean_size = Bytes((Mix::of(&shapes, &profiles, link).bits_l2 / 8.0).round() as u64);
     let parts =
-        traffic.streams.iter().zip(courses).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
+        traffic.streams.iter().zip(profiles).zip(replays).zip(flows_kept(&traffic.streams)).zip(1u64..);
     let lane =
-        |((((stream, course), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
+        |((((stream, profile), replay), flows), place): ((((&StreamConfig, _), Option<_>), u64), u64)| {
             let own_key = stream_key(key, place);
             let ends = (frames_at_most(stream, replay.as_deref()), stream.duration);
             let made = || FrameMaker::of_stream(traffic, stream, generator, key, own_key);
             Lane {
-                source: replay.map_or_else(|| Source::Made(made()), Source::Replay),
+                source: replay.map_or_else(|| Source::Generated(made()), Source::Replay),
                 clock: Clock::new(
-                    course,
+                    profile,
                     stream.arrivals.unwrap_or(traffic.arrivals),
                     clock_key(own_key),
                     ends,
@@ -181,16 +184,16 @@ fn lanes(
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     lanes: Vec<Lane>,
-    /// Which stream's frame is due first.
+    /// The stream whose frame is due first.
     next: usize,
-    on_their_way: OnTheirWay,
+    captured_in_flight: CapturedInFlight,
     mean_size: Bytes,
     link: LinkConfig,
     key: u64,
 }
 
 impl Streams {
-    /// The streams of validated traffic; their captures are read. `key` decides what is random.
+    /// Sets up the streams of validated traffic and reads their captures. `key` seeds all randomness.
     pub(crate) fn new(
         traffic: &TrafficConfig,
         generator: u32,
@@ -199,24 +202,24 @@ impl Streams {
     ) -> Result<Streams, ConfigError> {
         let (lanes, mean_size) = if traffic.streams.is_empty() {
             let mean_size = Bytes((traffic.frame_len() + FCS_BYTES) as u64);
-            (vec![Lane::of(traffic, generator, key, link)], mean_size)
+            (vec![Lane::from_traffic(traffic, generator, key, link)], mean_size)
         } else {
             lanes(traffic, generator, key, link)?
         };
-        let on_their_way = OnTheirWay::new(lanes.iter().filter_map(|lane| lane.source.replay()));
-        Ok(Streams { lanes, next: 0, on_their_way, mean_size, link: link.clone(), key })
+        let captured_in_flight = CapturedInFlight::new(lanes.iter().filter_map(|lane| lane.source.replay()));
+        Ok(Streams { lanes, next: 0, captured_in_flight, mean_size, link: link.clone(), key })
     }
 
     pub(crate) fn stored_key(&self) -> u64 {
         self.key
     }
 
-    /// The mean size of all streams' frames with FCS, to the byte.
+    /// The rounded mean frame size of all streams, with FCS.
     pub(crate) fn mean_size(&self) -> Bytes {
         self.mean_size
     }
 
-    /// Begins at this time.
+    /// Starts all streams; `first` is the traffic's start.
     pub(crate) fn begin(&mut self, first: Ps) {
         self.lanes.iter_mut().for_each(|lane| lane.clock.begin(first.saturating_add(lane.start_after)));
         self.find_next();
@@ -227,39 +230,40 @@ impl Streams {
         self.next = dues.enumerate().min_by_key(|(place, due)| (*due, *place)).map_or(0, |(place, _)| place);
     }
 
-    /// When the next frame of any stream is due; [`Ps::MAX`] if there is none.
+    /// Due time of the next frame of any stream; [`Ps::MAX`] if there is none.
     pub(crate) fn next_due(&self) -> Ps {
         self.lanes[self.next].clock.state.due
     }
 
-    /// When the nth of the frames to come is due, from 0.
+    /// Due time of the nth next frame, counted from 0.
     pub(crate) fn due_after(&self, frames: u64) -> Ps {
-        self.ahead(frames).0.next_due()
+        self.advanced_by(frames).0.next_due()
     }
 
-    /// How many frames are still to come, as far as there are no more than `most`.
+    /// Number of frames left, at most `most`.
     pub(crate) fn to_come(&self, most: u64) -> u64 {
-        self.ahead(most).1
+        self.advanced_by(most).1
     }
 
-    /// The streams when so many frames more have gone, or all if there are fewer; and how many that is.
-    fn ahead(&self, frames: u64) -> (Streams, u64) {
-        let (mut ahead, mut gone) = (self.clone(), 0);
-        while gone < frames && ahead.next_due() != Ps::MAX {
+    /// The streams advanced by `frames` frames, or to the end if fewer are left; and the number of frames
+    /// advanced.
+    fn advanced_by(&self, frames: u64) -> (Streams, u64) {
+        let (mut ahead, mut advanced) = (self.clone(), 0);
+        while advanced < frames && ahead.next_due() != Ps::MAX {
             let origin = ahead.next_frame();
             let frame_len = ahead.lane(origin).source.frame_len(origin.index);
             ahead.advance(frame_len.map_or(0, |frame_len| self.link.wire_bytes(frame_len)));
-            gone += 1;
+            advanced += 1;
         }
-        (ahead, gone)
+        (ahead, advanced)
     }
 
-    /// The frame that is due next.
+    /// The next due frame.
     pub(crate) fn next_frame(&self) -> Origin {
         Origin { stream: self.next, index: self.lanes[self.next].clock.state.index }
     }
 
-    /// The frame that was due takes so many bytes of the line; the one after it is the next one then.
+    /// Advances past the due frame, which takes `wire_bytes` bytes on the line.
     pub(crate) fn advance(&mut self, wire_bytes: u64) {
         self.lanes[self.next].clock.advance(wire_bytes);
         if self.lanes.len() > 1 {
@@ -267,30 +271,30 @@ impl Streams {
         }
     }
 
-    /// Whether frames are of more streams than one.
+    /// Whether there is more than one stream.
     pub(crate) fn are_several(&self) -> bool {
         self.lanes.len() > 1
     }
 
-    /// How many streams there are, at least one.
+    /// Number of streams, at least one.
     pub(crate) fn count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Writes a frame, number `sequence` of the generator's, into `bytes`.
+    /// Writes the frame with generator number `sequence` into `bytes`.
     pub(crate) fn make(&self, sequence: u64, origin: Origin, bytes: &mut Vec<u8>) {
         self.lane(origin).source.make(sequence, origin.index, bytes);
     }
 
-    /// Whose frame this is: the generator, and the number of the request that it is or answers. `next` is the number
-    /// of the next request of this one, `generator`.
+    /// The generator and number of a frame, or of the request that it answers. `next` is the number of the
+    /// next request of this generator, `generator`.
     pub(crate) fn read(&self, generator: u32, next: u64, frame: &[u8]) -> Option<Signature> {
         let answered = || self.lanes.iter().find_map(|lane| lane.source.read(next, frame));
         Signature::read(frame)
             .or_else(|| answered().map(|sequence| Signature { stream: generator, sequence }))
     }
 
-    /// Compares what came back, or answers, and arrived at `station`, with what is expected for what was sent.
+    /// Compares a returned frame or reply that arrived at `station` with the expected one.
     pub(crate) fn check(
         &mut self,
         sequence: u64,
@@ -305,16 +309,16 @@ impl Streams {
         &self.lanes[origin.stream]
     }
 
-    /// Notes that a frame is sent under this number. `is_awaited` says of which numbers frames are on their way.
+    /// Records that a frame is sent with this number. `is_awaited` returns whether a number is in flight.
     pub(crate) fn sent(&mut self, origin: Origin, sequence: u64, is_awaited: impl Fn(u64) -> bool) {
         if let Source::Replay(replay) = &self.lanes[origin.stream].source {
-            self.on_their_way.sent(replay, origin.index, sequence, is_awaited);
+            self.captured_in_flight.sent(replay, origin.index, sequence, is_awaited);
         }
     }
 
-    /// Which packet of a capture a frame is that arrived, and whether it can be no other.
+    /// Matches an arrived frame to a captured packet in flight; also returns whether the match is unique.
     pub(crate) fn recognise(&mut self, frame: &[u8], in_flight: &InFlight) -> Option<(u64, bool)> {
-        let candidates = self.on_their_way.candidates(frame, |sequence| in_flight.is_awaited(sequence));
+        let candidates = self.captured_in_flight.candidates(frame, |sequence| in_flight.is_awaited(sequence));
         let is_ahead = |sequence: &&u64| {
             let origin = in_flight.origin(**sequence);
             origin.index >= self.lanes[origin.stream].returned_below
@@ -327,18 +331,18 @@ impl Streams {
         }
     }
 
-    /// The flow of a frame, if its stream's flows are kept.
+    /// The flow of a frame, if its stream's flows are tracked.
     pub(crate) fn flow(&self, origin: Origin) -> Option<usize> {
         let lane = self.lane(origin);
         match &lane.source {
-            Source::Made(maker) if !lane.flows_returned_below.is_empty() => {
+            Source::Generated(maker) if !lane.flows_returned_below.is_empty() => {
                 Some(maker.flow(origin.index) as usize)
             }
             _ => None,
         }
     }
 
-    /// Notes that a frame is back, and says whether it came behind a later one of its stream, and of its flow.
+    /// Records a returned frame; returns whether it came after a later frame of its stream, and of its flow.
     pub(crate) fn returned(&mut self, origin: Origin) -> (bool, bool) {
         let flow = self.flow(origin);
         let lane = &mut self.lanes[origin.stream];
@@ -351,11 +355,11 @@ impl Streams {
         (in_stream, flow.is_some_and(|flow| is_behind(&mut lane.flows_returned_below[flow])))
     }
 
-    /// An empty book for each stream, of a window that begins now.
-    pub(crate) fn books(&self, begin: Ps, traffic: &TrafficConfig) -> Vec<StreamBook> {
+    /// Empty results for each stream, for a window that begins now.
+    pub(crate) fn empty_results(&self, begin: Ps, traffic: &TrafficConfig) -> Vec<StreamResults> {
         let book = |(place, (lane, stream)): (usize, (&Lane, &StreamConfig))| {
             let replay = lane.source.replay().map(|replay| {
-                // Without an end, all of it once.
+                // Without a limit, one pass.
                 let planned = frames_at_most(stream, Some(replay)).unwrap_or(replay.count());
                 let sent_before = lane.clock.state.index;
                 ReplayStats {
@@ -364,7 +368,7 @@ impl Streams {
                     ..replay.stats.clone()
                 }
             });
-            StreamBook::new(begin, stream.name(place), lane.flows_returned_below.len(), replay)
+            StreamResults::new(begin, stream.name(place), lane.flows_returned_below.len(), replay)
         };
         self.lanes.iter().zip(&traffic.streams).enumerate().map(book).collect()
     }
@@ -379,21 +383,22 @@ impl Streams {
         lanes.collect()
     }
 
-    /// Takes up what was saved, and what is on its way of it, unless no streams can have been so.
+    /// Restores a saved state and the matching of captured packets in flight; fails if the state is
+    /// inconsistent.
     pub(crate) fn restore(
         &mut self,
         states: Vec<LaneState>,
         in_flight: &InFlight,
     ) -> Result<(), &'static str> {
-        const OTHERS: &str = "its streams are others";
+        const DIFFERENT: &str = "its streams differ from the traffic's";
         if states.len() != self.lanes.len() {
-            return Err(OTHERS);
+            return Err(DIFFERENT);
         }
         for (lane, state) in self.lanes.iter_mut().zip(states) {
             if state.flows_returned_below.len() != lane.flows_returned_below.len()
                 || state.clock.index > INDEX_MAX
             {
-                return Err(OTHERS);
+                return Err(DIFFERENT);
             }
             if state.capture != lane.source.replay().map(|replay| replay.hash) {
                 return Err("the capture of a stream has changed since it was saved");
@@ -410,10 +415,11 @@ impl Streams {
     }
 }
 
-/// No stream sends more.
+/// Maximum frame index of a stream.
 const INDEX_MAX: u64 = 1 << 56;
 
-/// How many flows of each stream have books, none of a stream whose flows would be too many beside those before it.
+/// Number of tracked flows per stream; zero if the stream's flows would exceed what earlier streams left of
+/// the limit.
 fn flows_kept(streams: &[StreamConfig]) -> Vec<u64> {
     let mut left = FLOWS_MAX;
     let mut kept = |stream: &StreamConfig| match stream.flows() {
@@ -426,7 +432,7 @@ fn flows_kept(streams: &[StreamConfig]) -> Vec<u64> {
     streams.iter().map(&mut kept).collect()
 }
 
-/// How many frames a stream sends, if that is what ends it.
+/// Maximum number of frames that a stream sends, if limited.
 fn frames_at_most(stream: &StreamConfig, replay: Option<&Replay>) -> Option<u64> {
     let times = stream.replay.as_ref().map_or(1, |replay| replay.times);
     let of_capture = replay.filter(|_| times > 0).map(|replay| replay.count().saturating_mul(times));

@@ -1,5 +1,6 @@
-//! What a captured packet is, as far as filters and the rewriting of addresses need to know: it is looked at, not checked, as
-//! captures hold whatever there was. Tags, IPv4 with options, IPv6 with extension headers, and ARP are stepped through.
+//! Header layout of a captured packet, for filters and address rewriting. Packets are parsed but not
+//! validated, because captures may contain anything. VLAN tags, IPv4 options, IPv6 extension headers and ARP
+//! are handled.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +19,7 @@ const DESTINATION_OPTIONS: u8 = 60;
 const ICMP_V6: u8 = 58;
 const DCCP: u8 = 33;
 const UDP_LITE: u8 = 136;
-/// Where the addresses of IPv4 stand in ARP, behind those of Ethernet.
+/// Offsets of the IPv4 addresses in an ARP packet, after its Ethernet addresses.
 const ARP_ADDRESSES: [usize; 2] = [14, 24];
 const ARP_BYTES: usize = 28;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -30,10 +31,10 @@ pub struct Net {
     bits: u8,
 }
 
-/// Text that is no network.
+/// Error in a text that should be a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no network; expected an address with a prefix such as \"10.1.0.0/16\" or \"2001:2::/48\", or an address"
+    "\"{0}\" is not a network; expected an address with a prefix such as \"10.1.0.0/16\" or \"2001:2::/48\", or an address"
 )]
 pub struct NetError(String);
 
@@ -49,18 +50,18 @@ impl Net {
         value(self.address) & self.mask()
     }
 
-    /// Whether the address is one of the network's.
+    /// Whether the address is in the network.
     pub(crate) fn has(self, address: &[u8]) -> bool {
-        self.fits(address) && number(address) & self.mask() == self.network()
+        self.has_version_of(address) && number(address) & self.mask() == self.network()
     }
 
-    fn fits(self, address: &[u8]) -> bool {
+    fn has_version_of(self, address: &[u8]) -> bool {
         address.len() == if self.address.is_ipv6() { 16 } else { 4 }
     }
 
-    /// Moves an address of the same version into the network, where it keeps its host's part.
-    fn moved(self, address: &[u8]) -> Option<u128> {
-        self.fits(address).then(|| self.network() | (number(address) & !self.mask()))
+    /// Maps an address of the same version into the network, keeping its host part.
+    fn remap(self, address: &[u8]) -> Option<u128> {
+        self.has_version_of(address).then(|| self.network() | (number(address) & !self.mask()))
     }
 }
 
@@ -93,7 +94,7 @@ impl fmt::Display for Net {
     }
 }
 
-doorbell_sim::spelt_as_text!(Net, "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", &[]);
+doorbell_sim::text_schema!(Net, "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", &[]);
 
 impl Serialize for Net {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -107,16 +108,16 @@ impl<'de> Deserialize<'de> for Net {
     }
 }
 
-/// Where what stands in a packet.
+/// Offsets of a packet's headers and fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The type behind all tags, and where what it announces begins.
+    /// EtherType after all tags, and the offset of its packet.
     pub(crate) ethertype: u16,
     pub(crate) network_at: usize,
-    /// Where the source's and the destination's addresses stand, and how many bytes each has; zero if there are none.
+    /// Offsets of the source and destination address, and their length; zero if there are none.
     addresses: [usize; 2],
     pub(crate) address_bytes: usize,
-    /// The transport's protocol, and where its header begins, if this piece of the packet has it.
+    /// Transport protocol, and the offset of its header if this fragment contains it.
     pub(crate) protocol: Option<u8>,
     transport_at: Option<usize>,
 }
@@ -126,7 +127,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Layout {
-    pub(crate) fn of(bytes: &[u8]) -> Layout {
+    pub(crate) fn parse(bytes: &[u8]) -> Layout {
         let mut at = ADDRESS_BYTES;
         let is_tag = |kind: u16| [EtherType::VLAN.0, EtherType::SERVICE_VLAN.0].contains(&kind);
         while u16_at(bytes, at).is_some_and(is_tag) {
@@ -181,19 +182,19 @@ impl Layout {
         }
     }
 
-    /// The sender's and the receiver's IP addresses, empty if there are none.
+    /// Source and destination IP address; empty if there are none.
     pub(crate) fn ip_addresses<'a>(&self, bytes: &'a [u8]) -> [&'a [u8]; 2] {
         self.addresses.map(|at| bytes.get(at..at + self.address_bytes).unwrap_or_default())
     }
 
-    /// The ports of TCP, UDP and their likes.
+    /// Ports of TCP, UDP and similar protocols.
     pub(crate) fn ports(&self, bytes: &[u8]) -> Option<[u16; 2]> {
         let has_ports = [TcpRepr::PROTOCOL, Ipv4Repr::UDP, UDP_LITE, DCCP].contains(&self.protocol?);
         let at = self.transport_at.filter(|_| has_ports)?;
         Some([u16_at(bytes, at)?, u16_at(bytes, at + 2)?])
     }
 
-    /// Where a checksum stands that covers the addresses, in the transport's header.
+    /// Offset of the transport checksum, if it covers the addresses.
     fn checksum_at(&self) -> Option<usize> {
         let offset = match self.protocol? {
             TcpRepr::PROTOCOL => TcpRepr::CHECKSUM_AT,
@@ -204,21 +205,21 @@ impl Layout {
         Some(self.transport_at? + offset)
     }
 
-    /// Moves the IP addresses into other networks and mends the checksums that cover them (RFC 1624): what was right stays
-    /// right, what was wrong stays wrong.
+    /// Maps the IP addresses into other networks and updates the checksums that cover them incrementally (RFC
+    /// 1624). Correct checksums stay correct, wrong ones stay wrong.
     pub(crate) fn rewrite(&self, nets: [Option<Net>; 2], bytes: &mut [u8]) {
         for (at, net) in self.addresses.into_iter().zip(nets) {
             let Some(old) = bytes.get(at..at + self.address_bytes).map(<[u8]>::to_vec) else { continue };
-            let Some(new) = net.and_then(|net| net.moved(&old)) else { continue };
+            let Some(new) = net.and_then(|net| net.remap(&old)) else { continue };
             let new = &new.to_be_bytes()[16 - self.address_bytes..];
             bytes[at..at + self.address_bytes].copy_from_slice(new);
             if self.ethertype == EtherType::IPV4.0 {
-                mend(bytes, self.network_at + Ipv4Repr::CHECKSUM_AT, &old, new);
+                update_checksum(bytes, self.network_at + Ipv4Repr::CHECKSUM_AT, &old, new);
             }
             let Some(checksum_at) = self.checksum_at() else { continue };
-            // UDP's zero says that there is none.
+            // A UDP checksum of zero means none.
             if self.protocol != Some(Ipv4Repr::UDP) || u16_at(bytes, checksum_at) != Some(0) {
-                mend(bytes, checksum_at, &old, new);
+                update_checksum(bytes, checksum_at, &old, new);
                 if self.protocol == Some(Ipv4Repr::UDP) && u16_at(bytes, checksum_at) == Some(0) {
                     bytes[checksum_at..checksum_at + 2].fill(0xff);
                 }
@@ -227,18 +228,19 @@ impl Layout {
     }
 }
 
-/// Mends a checksum over bytes that were `old` and are `new`, if it is there.
-fn mend(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
+/// Updates a checksum for a change of bytes from `old` to `new`, if the packet contains the checksum.
+fn update_checksum(bytes: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
     let Some(checksum) = u16_at(bytes, at) else { return };
     let inverted: Vec<u8> = old.iter().map(|byte| !byte).collect();
     let sum = Sum::new().plus_u16(!checksum).plus(&inverted).plus(new).finish();
     bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// What a router leaves of a packet as it was: all behind the addresses but the hops and IPv4's checksum over them.
-pub(crate) fn without_hops(bytes: &[u8]) -> Vec<u8> {
+/// The bytes that a router preserves: all after the MAC addresses, with TTL or hop limit and the IPv4
+/// checksum zeroed.
+pub(crate) fn router_invariant_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut rest = bytes.to_vec();
-    let layout = Layout::of(bytes);
+    let layout = Layout::parse(bytes);
     let fields: &[usize] = match EtherType(layout.ethertype) {
         EtherType::IPV4 => &[Ipv4Repr::TTL_AT, Ipv4Repr::CHECKSUM_AT, Ipv4Repr::CHECKSUM_AT + 1],
         EtherType::IPV6 => &[7],

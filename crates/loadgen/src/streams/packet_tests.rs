@@ -6,7 +6,7 @@ fn net(text: &str) -> Net {
 }
 
 #[test]
-fn networks_are_read_printed_and_told_from_other_text() {
+fn networks_round_trip_and_invalid_text_is_refused() {
     for (text, shown) in [
         ("10.1.0.0/16", "10.1.0.0/16"),
         ("10.1.2.3", "10.1.2.3/32"),
@@ -21,11 +21,11 @@ fn networks_are_read_printed_and_told_from_other_text() {
     }
     assert!(net("10.1.0.0/16").has(&[10, 1, 200, 3]) && !net("10.1.0.0/16").has(&[10, 2, 0, 3]));
     assert!(net("0.0.0.0/0").has(&[1, 2, 3, 4]) && !net("0.0.0.0/0").has(&[0; 16]));
-    assert_eq!(net("192.168.5.0/24").moved(&[10, 1, 2, 3]), Some(0xc0a8_0503));
-    assert_eq!(net("192.168.5.9").moved(&[10, 1, 2, 3]), Some(0xc0a8_0509));
+    assert_eq!(net("192.168.5.0/24").remap(&[10, 1, 2, 3]), Some(0xc0a8_0503));
+    assert_eq!(net("192.168.5.9").remap(&[10, 1, 2, 3]), Some(0xc0a8_0509));
 }
 
-/// RFC 1071 word by word; zero if a checksum among the bytes is right.
+/// RFC 1071 word by word; zero if a checksum among the bytes is correct.
 fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
     let sum = words.sum::<u32>();
@@ -33,7 +33,8 @@ fn sum(bytes: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// A packet with right checksums: tags, IPv4 with options or IPv6 with an extension header, and a transport.
+/// A packet with correct checksums: tags, IPv4 with options or IPv6 with an extension header, and a
+/// transport.
 fn packet(is_v6: bool, protocol: u8, tags: usize, data: &[u8]) -> (Vec<u8>, usize, usize) {
     let mut bytes = vec![2; 12];
     for tag in 0..tags {
@@ -70,7 +71,7 @@ fn packet(is_v6: bool, protocol: u8, tags: usize, data: &[u8]) -> (Vec<u8>, usiz
         bytes.extend(header);
     }
     let with_pseudo = [pseudo, transport.clone()].concat();
-    // ICMP before version 6 covers no addresses.
+    // ICMPv4 checksums do not cover addresses.
     let covered = if protocol == 1 { &transport } else { &with_pseudo };
     let checksum = sum(covered);
     let checksum = if checksum == 0 && protocol == 17 { 0xffff } else { checksum };
@@ -90,7 +91,7 @@ fn checksums_are_right(bytes: &[u8], is_v6: bool, protocol: u8, ip_at: usize, tr
 
 proptest! {
     #[test]
-    fn moved_addresses_keep_their_hosts_and_right_checksums_stay_right(
+    fn rewriting_keeps_host_parts_and_checksum_correctness(
         is_v6: bool, protocol in prop::sample::select(vec![6u8, 17, 1]), tags in 0usize..3,
         data in prop::collection::vec(any::<u8>(), 0..50), bits in 0u8..=32, address: u32, wrong: bool,
     ) {
@@ -104,7 +105,7 @@ proptest! {
         let text = if is_v6 { format!("2001:db8:{:x}:{:x}::/{}", address >> 16, address & 0xffff, bits + 32) } else {
             format!("{}/{bits}", std::net::Ipv4Addr::from_bits(address))
         };
-        let layout = Layout::of(&bytes);
+        let layout = Layout::parse(&bytes);
         prop_assert_eq!((layout.network_at, layout.transport_at), (ip_at, Some(transport_at)));
         layout.rewrite([Some(net(&text)), None], &mut bytes);
         prop_assert_eq!(checksums_are_right(&bytes, is_v6, protocol, ip_at, transport_at), !wrong);
@@ -121,43 +122,43 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0usize..5, at in 0usize..3) {
+    fn any_bytes_are_handled_without_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120), kind in 0usize..5, at in 0usize..3) {
         let kinds: [&[u8]; 5] = [&[8, 0, 0x45], &[0x86, 0xdd, 0x60], &[8, 6, 0, 1, 8, 0, 6, 4], &[0x81, 0], &[]];
         let at = 12 + 4 * at;
         if bytes.len() > at + 8 {
             bytes[12..at].chunks_mut(4).for_each(|tag| tag[..2].copy_from_slice(&[0x81, 0]));
             bytes[at..at + kinds[kind].len()].copy_from_slice(kinds[kind]);
         }
-        let layout = Layout::of(&bytes);
+        let layout = Layout::parse(&bytes);
         let ports = layout.ports(&bytes);
-        without_hops(&bytes);
+        router_invariant_bytes(&bytes);
         layout.rewrite([Some(net("10.0.0.0/8")), Some(net("2001::/16"))], &mut bytes);
-        // Other addresses, the same ports.
+        // Addresses differ, ports do not.
         prop_assert_eq!(layout.ports(&bytes), ports);
     }
 }
 
 #[test]
-fn a_datagram_without_a_checksum_keeps_none_and_fragments_have_no_transport() {
+fn zero_udp_checksum_is_kept_and_fragments_have_no_transport() {
     let (mut bytes, ip_at, transport_at) = packet(false, 17, 0, &[1, 2, 3]);
     bytes[transport_at + 6..transport_at + 8].fill(0);
-    Layout::of(&bytes).rewrite([Some(net("10.0.0.0/8")); 2], &mut bytes);
+    Layout::parse(&bytes).rewrite([Some(net("10.0.0.0/8")); 2], &mut bytes);
     assert_eq!(bytes[transport_at + 6..transport_at + 8], [0, 0]);
     assert_eq!(sum(&bytes[ip_at..ip_at + 24]), 0);
-    // A later piece: what stands there is no header.
+    // A later fragment has no transport header.
     bytes[ip_at + 7] = 9;
     let before = bytes.clone();
-    assert_eq!(Layout::of(&bytes).ports(&bytes), None);
-    Layout::of(&bytes).rewrite([Some(net("11.0.0.0/8")); 2], &mut bytes);
+    assert_eq!(Layout::parse(&bytes).ports(&bytes), None);
+    Layout::parse(&bytes).rewrite([Some(net("11.0.0.0/8")); 2], &mut bytes);
     assert_eq!(bytes[transport_at..], before[transport_at..]);
 }
 
 #[test]
-fn arp_has_addresses_too() {
+fn arp_addresses_are_rewritten() {
     let mut bytes = vec![2; 12];
     bytes.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     bytes.extend([[2; 6].as_slice(), &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat());
-    let layout = Layout::of(&bytes);
+    let layout = Layout::parse(&bytes);
     layout.rewrite([Some(net("192.168.0.0/16")), Some(net("10.9.9.9"))], &mut bytes);
     assert_eq!(layout.ip_addresses(&bytes), [[192, 168, 0, 1].as_slice(), &[10, 9, 9, 9]]);
 }

@@ -1,10 +1,11 @@
-//! A capture as a stream: its packets are read once, filtered, cut or padded and their addresses rewritten; then they are sent
-//! with their own bytes, by the capture's stamps or as an arrival process says, once or again and again.
+//! A capture as a stream. Its packets are read once, filtered, truncated or padded, and their addresses
+//! rewritten. They are then sent unchanged, at the capture's timestamps or by an arrival process, once or
+//! repeatedly.
 //!
-//! Such a packet has no signature. It is recognised when it comes back by its content behind the MAC addresses, all of it,
-//! among those on their way; so one that was changed is not recognised, and is foreign. Of several alike on their way, those
-//! sent after the last one that came back come first, the oldest of them; its latency counts only if there was no other
-//! that it could have been.
+//! These packets have no signature. When it returns, it is matched to the packets in flight by a hash of all
+//! bytes after the MAC addresses, so a modified packet is not matched and counts as foreign. Among identical
+//! packets in flight, the oldest one sent after the last returned one is chosen; its latency counts only if
+//! the match was unique.
 
 pub use doorbell_results::ReplayStats;
 use std::collections::{HashMap, VecDeque};
@@ -12,34 +13,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use doorbell_sim::{Frame, Ps};
-use doorbell_wire::{Capture, LinkConfig, MacAddr, MadeHeader};
+use doorbell_wire::{Capture, LinkConfig, MacAddr, SyntheticHeader};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::config::StreamConfig;
-use super::packet::{Layout, without_hops};
+use super::packet::{Layout, router_invariant_bytes};
 use super::replay_config::{ReplayConfig, Stations, Truncated};
 use crate::config::{Returned, TrafficConfig};
 use crate::frame::{ADDRESS_BYTES, FCS_BYTES, Mismatch};
 
-/// A packet as it is sent.
+/// A packet as sent.
 #[derive(Debug)]
 struct Packet {
     bytes: Vec<u8>,
-    /// When, from the first one, in picoseconds.
+    /// Time since the first packet, in picoseconds.
     at: u64,
-    /// A hash of what of it must come back.
+    /// Hash of the bytes that must return unchanged.
     content: u64,
 }
 
-/// A capture as it is sent.
+/// A capture as sent.
 #[derive(Debug)]
 pub(crate) struct Replay {
     packets: Vec<Packet>,
-    /// How long one time lasts.
+    /// Duration of one pass.
     span: u64,
     pub(crate) stats: ReplayStats,
     returned: Returned,
-    /// Of all that is sent and when.
+    /// Hash of all packets and times.
     pub(crate) hash: u64,
 }
 
@@ -53,19 +54,19 @@ impl Replay {
     ) -> Result<Replay, String> {
         let (capture, _) = Capture::read(path).map_err(|error| error.to_string())?;
         let returned = stream.returned.unwrap_or(traffic.returned);
-        let replay = Replay::of(capture, stream, traffic, link, returned);
+        let replay = Replay::from_capture(capture, stream, traffic, link, returned);
         if replay.packets.is_empty() {
             let ReplayStats { filtered, oversize, truncated, other_links, .. } = replay.stats;
             return Err(format!(
-                "{} has no packet to send: {filtered} are left out by replay.only, {oversize} too large, {truncated} \
-                 truncated, {other_links} of links other than Ethernet, Linux cooked, raw IP and BSD loopback",
+                "{} has no packet to send: {filtered} excluded by replay.only, {oversize} too large, {truncated} \
+                 truncated, {other_links} of link types other than Ethernet, Linux cooked, raw IP and BSD loopback",
                 path.display()
             ));
         }
         Ok(replay)
     }
 
-    fn of(
+    fn from_capture(
         capture: Capture,
         stream: &StreamConfig,
         traffic: &TrafficConfig,
@@ -87,15 +88,16 @@ impl Replay {
         );
         let (mut packets, mut first, mut last) = (Vec::new(), None, 0u128);
         for packet in capture.packets {
-            let (at, made_header) = (packet.at, packet.made_header);
-            let Some(mut bytes) = shaped(packet.bytes, packet.original_len, &config, &mut stats) else {
+            let (at, synthetic_header) = (packet.at, packet.synthetic_header);
+            let Some(mut bytes) = resize_packet(packet.bytes, packet.original_len, &config, &mut stats)
+            else {
                 continue;
             };
-            if let Some(made) = made_header {
+            if let Some(made) = synthetic_header {
                 put_header(&mut bytes, made, &config, traffic);
             }
-            let Some(bytes) = addressed(bytes, stations, &config, &mut stats) else { continue };
-            stats.header_made += u64::from(made_header.is_some());
+            let Some(bytes) = filter_and_rewrite(bytes, stations, &config, &mut stats) else { continue };
+            stats.header_made += u64::from(synthetic_header.is_some());
             stats.backward += u64::from(at < last);
             last = last.max(at);
             let since = last - *first.get_or_insert(last);
@@ -120,18 +122,18 @@ impl Replay {
         }
     }
 
-    /// How many packets one time has.
+    /// Number of packets per pass.
     pub(crate) fn count(&self) -> u64 {
         self.packets.len() as u64
     }
 
-    /// When packet `index` is due by the stamps, again and again; none if no run lasts so long.
+    /// Due time of packet `index` by the timestamps, over repeated passes; none if out of range.
     pub(crate) fn stamp(&self, index: u64) -> Option<u64> {
         let (times, place) = (index / self.count(), index % self.count());
         self.span.checked_mul(times)?.checked_add(self.packets[place as usize].at)
     }
 
-    /// How long one time lasts by the stamps.
+    /// Duration of one pass by the timestamps.
     pub(crate) fn span(&self) -> Ps {
         Ps(self.span)
     }
@@ -154,7 +156,7 @@ impl Replay {
         bytes.extend_from_slice(&self.packet(index).bytes);
     }
 
-    /// Compares what came back with what was sent.
+    /// Compares a returned packet with the one sent.
     pub(crate) fn check(&self, index: u64, bytes: &[u8], station: MacAddr) -> Result<(), Mismatch> {
         let sent = &self.packet(index).bytes;
         if bytes.len() != sent.len() {
@@ -164,31 +166,31 @@ impl Replay {
             return Err(Mismatch::Addresses);
         }
         let same = match self.returned {
-            Returned::Routed => without_hops(bytes) == without_hops(sent),
+            Returned::Routed => router_invariant_bytes(bytes) == router_invariant_bytes(sent),
             _ => bytes[ADDRESS_BYTES..] == sent[ADDRESS_BYTES..],
         };
         if same { Ok(()) } else { Err(Mismatch::Payload) }
     }
 }
 
-/// Fills in the addresses of a header that the packet was recorded without.
-fn put_header(bytes: &mut [u8], made: MadeHeader, config: &ReplayConfig, traffic: &TrafficConfig) {
+/// Sets the addresses of the Ethernet header of a packet captured without one.
+fn put_header(bytes: &mut [u8], made: SyntheticHeader, config: &ReplayConfig, traffic: &TrafficConfig) {
     let destination = config.ethernet.destination.unwrap_or(traffic.destination);
     let source = config.ethernet.source.or(made.sender).unwrap_or(traffic.source);
     bytes[..6].copy_from_slice(&destination.0);
     bytes[6..ADDRESS_BYTES].copy_from_slice(&source.0);
 }
 
-/// A hash of what of a packet must come back as it was.
+/// Hash of the bytes of a packet that must return unchanged.
 fn content(bytes: &[u8], returned: Returned) -> u64 {
     match returned {
-        Returned::Routed => xxh3_64(&without_hops(bytes)),
+        Returned::Routed => xxh3_64(&router_invariant_bytes(bytes)),
         _ => xxh3_64(bytes.get(ADDRESS_BYTES..).unwrap_or_default()),
     }
 }
 
-/// The packet with the size that it is sent with, unless it is left out.
-fn shaped(
+/// Pads the packet to the size to be sent; none if it is skipped.
+fn resize_packet(
     mut bytes: Vec<u8>,
     original_len: u64,
     config: &ReplayConfig,
@@ -211,14 +213,14 @@ fn shaped(
     Some(bytes)
 }
 
-/// The packet with the addresses that it is sent with, unless the filter leaves it out.
-fn addressed(
+/// Rewrites the packet's addresses; none if the filter excludes it.
+fn filter_and_rewrite(
     mut bytes: Vec<u8>,
     (destination, source): (Option<MacAddr>, Option<MacAddr>),
     config: &ReplayConfig,
     stats: &mut ReplayStats,
 ) -> Option<Vec<u8>> {
-    let layout = Layout::of(&bytes);
+    let layout = Layout::parse(&bytes);
     if !config.only.admits(&layout, &bytes) {
         stats.filtered += 1;
         return None;
@@ -229,19 +231,19 @@ fn addressed(
     Some(bytes)
 }
 
-/// The packets of captures that are on their way, by content. Nothing here is saved: it follows from what is in flight.
+/// Captured packets in flight, by content. Not saved, because it follows from the frames in flight.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OnTheirWay {
-    /// Which list a content has. Only looked up, never walked through.
+pub(crate) struct CapturedInFlight {
+    /// Index into `sent` per content hash. Only looked up, never iterated.
     lists: Arc<HashMap<u64, usize>>,
-    /// How returned packets of each list are looked at.
+    /// The hash variants to try for an arrived frame.
     modes: Vec<Returned>,
-    /// The sequence numbers of those on their way, in order; those that came back or were given up may be among them.
+    /// Sequence numbers in flight, in order; may include returned or given-up ones.
     sent: Vec<VecDeque<u64>>,
 }
 
-impl OnTheirWay {
-    pub(crate) fn new<'a>(replays: impl Iterator<Item = &'a Replay>) -> OnTheirWay {
+impl CapturedInFlight {
+    pub(crate) fn new<'a>(replays: impl Iterator<Item = &'a Replay>) -> CapturedInFlight {
         let (mut lists, mut modes) = (HashMap::new(), Vec::new());
         for replay in replays {
             for packet in &replay.packets {
@@ -252,10 +254,10 @@ impl OnTheirWay {
                 modes.push(replay.returned);
             }
         }
-        OnTheirWay { sent: vec![VecDeque::new(); lists.len()], lists: Arc::new(lists), modes }
+        CapturedInFlight { sent: vec![VecDeque::new(); lists.len()], lists: Arc::new(lists), modes }
     }
 
-    /// Notes that a packet is sent. Those before it that are not awaited any more are forgotten.
+    /// Records that a packet is sent, and drops earlier ones that are no longer in flight.
     pub(crate) fn sent(
         &mut self,
         replay: &Replay,
@@ -271,7 +273,8 @@ impl OnTheirWay {
         sent.push_back(sequence);
     }
 
-    /// The frames that a frame may be, in order. `is_awaited` says which are still on their way; others are forgotten.
+    /// The frames in flight with this content, in order. `is_awaited` returns whether a number is in flight;
+    /// others are dropped.
     pub(crate) fn candidates(&mut self, frame: &[u8], is_awaited: impl Fn(u64) -> bool) -> &[u64] {
         let lists = self.modes.iter().filter_map(|mode| self.lists.get(&content(frame, *mode)));
         let found = lists.copied().find(|list| {

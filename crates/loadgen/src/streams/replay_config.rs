@@ -1,4 +1,4 @@
-//! How a capture is sent, as configuration files write it, and which of its packets are.
+//! Configuration of a capture replay, and packet selection.
 
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::{EtherType, MacAddr};
@@ -9,29 +9,29 @@ use super::config::{FRAME_SIZE_MAX, Network};
 use super::decimal::Decimal;
 use super::packet::{Layout, Net};
 
-/// How a capture is sent, as configuration files write it.
+/// Replay settings of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
-    /// By what packets are due.
+    /// Source of the packets' due times.
     pub timing: Timing,
-    /// So many times as fast as the stamps say, 0.000001 to 1000000.
+    /// Speed relative to the timestamps, 0.000001 to 1000000.
     pub speed: Decimal,
-    /// How many times the capture is sent; 0 goes on until something else ends the stream.
+    /// Number of passes over the capture; 0 repeats it until another limit ends the stream.
     pub times: u64,
-    /// Whose MAC addresses packets have, where the stream has none of its own.
+    /// Source of the MAC addresses, unless the stream sets its own.
     pub stations: Stations,
-    /// Move the senders' IP addresses into this network; checksums are mended.
+    /// Maps source IP addresses into this network; checksums are updated.
     pub source_net: Option<Net>,
-    /// Move the receivers' IP addresses into this network.
+    /// Maps destination IP addresses into this network; checksums are updated.
     pub destination_net: Option<Net>,
-    /// The Ethernet header of packets that were recorded without one.
+    /// Ethernet header of packets that were captured without one.
     pub ethernet: EthernetHeader,
-    /// What becomes of packets of which not all bytes were captured.
+    /// Handling of truncated packets.
     pub truncated: Truncated,
-    /// Leave out packets with more bytes, FCS included, 64 B to 16 KiB.
+    /// Skips packets with more bytes, FCS included, 64 B to 16 KiB.
     pub largest: Bytes,
-    /// Send only packets of which all that is given here is true.
+    /// Sends only packets that match all conditions given here.
     pub only: Filter,
 }
 
@@ -52,66 +52,67 @@ impl Default for ReplayConfig {
     }
 }
 
-/// By what packets are due.
+/// Source of the packets' due times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
-    /// The capture's stamps.
+    /// The capture's timestamps.
     #[default]
     Stamps,
     /// The stream's `rate` and `arrivals`.
     Rate,
 }
 
-/// Whose MAC addresses.
+/// Source of the MAC addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stations {
-    /// The capture's.
+    /// The capture.
     #[default]
     Capture,
-    /// From the generator to its NIC.
+    /// The traffic: from the generator to its NIC.
     Traffic,
 }
 
-/// The Ethernet header of packets of links that have none. `source`, `destination` and `stations` of the stream go before.
+/// Ethernet header of packets from link types without one. `source`, `destination` and `stations` of the
+/// stream take precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EthernetHeader {
-    /// The sender; without it, the sender that a Linux cooked capture names, or else the generator.
+    /// Source address; if not set, the sender recorded in a Linux cooked capture, otherwise the generator.
     pub source: Option<MacAddr>,
-    /// The receiver; without it, the generator's NIC.
+    /// Destination address; the generator's NIC if not set.
     pub destination: Option<MacAddr>,
 }
 
-/// What becomes of packets of which not all bytes were captured.
+/// Handling of truncated packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncated {
-    /// Zeros stand for what is missing, so that they have their size.
+    /// Pad them with zeros to their original size.
     #[default]
     Pad,
-    /// They are sent as short as they are.
+    /// Send only the captured bytes.
     Cut,
-    /// They are left out.
+    /// Skip them.
     Skip,
 }
 
-/// Which packets are sent.
+/// Selection of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// Of this version of IP.
+    /// IP version.
     pub network: Option<Network>,
-    /// Of this protocol behind IP.
+    /// IP protocol.
     pub protocol: Option<Protocol>,
-    /// With this port at either end, 0 to 65535.
+    /// Source or destination port, 0 to 65535.
     pub port: Option<u16>,
-    /// With an address in this network at either end.
+    /// Network that contains the source or destination address.
     pub net: Option<Net>,
 }
 
-/// A protocol behind IP.
+/// An IP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -119,7 +120,7 @@ pub enum Protocol {
     Tcp,
     /// UDP.
     Udp,
-    /// ICMP, of either version.
+    /// ICMP or ICMPv6.
     Icmp,
 }
 
@@ -143,7 +144,7 @@ impl Filter {
 }
 
 impl ReplayConfig {
-    /// Why a capture cannot be sent so, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(&self) -> Option<String> {
         if !(Decimal(1)..=Decimal(1_000_000_000_000)).contains(&self.speed) {
             return Some(format!(
@@ -159,12 +160,13 @@ impl ReplayConfig {
         }
         if self.ethernet.source.is_some_and(MacAddr::is_group) {
             return Some(
-                "replay.ethernet.source is a group address; a sender's first byte is even".to_owned(),
+                "replay.ethernet.source is a group address; use an address whose first byte is even"
+                    .to_owned(),
             );
         }
         if self.timing == Timing::Rate && self.speed != Decimal::ONE {
             return Some(
-                "replay.speed is of the capture's stamps; with timing = \"rate\" set rate".to_owned(),
+                "replay.speed needs timing = \"stamps\"; with timing = \"rate\", set rate".to_owned(),
             );
         }
         None

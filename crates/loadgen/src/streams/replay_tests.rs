@@ -6,16 +6,16 @@ use doorbell_wire::PcapFile;
 use doorbell_wire::pcap::WHOLE_FRAMES;
 use std::path::PathBuf;
 
-struct Here(tempfile::TempDir);
+struct CaptureDir(tempfile::TempDir);
 
-impl Here {
+impl CaptureDir {
     /// A capture of packets at these times in nanoseconds.
-    fn with(packets: &[(u64, Vec<u8>)]) -> Here {
-        let here = Here(tempfile::tempdir().unwrap());
-        let mut file = PcapFile::create(&here.path(), WHOLE_FRAMES).unwrap();
+    fn with(packets: &[(u64, Vec<u8>)]) -> CaptureDir {
+        let dir = CaptureDir(tempfile::tempdir().unwrap());
+        let mut file = PcapFile::create(&dir.path(), WHOLE_FRAMES).unwrap();
         packets.iter().for_each(|(at, bytes)| file.record(Ps::from_ns(*at), &Frame::new(bytes.clone())));
         file.finish().unwrap();
-        here
+        dir
     }
 
     fn path(&self) -> PathBuf {
@@ -42,7 +42,7 @@ impl Here {
     }
 }
 
-/// A UDP packet that no other number has.
+/// A UDP packet whose contents are unique to its number.
 fn udp(number: u16, payload: usize) -> Vec<u8> {
     let mut bytes = vec![0x52, 0x54, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
     let mut header = vec![0x45, 0];
@@ -67,11 +67,11 @@ fn ten() -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn packets_are_sent_as_they_are_when_their_stamps_say_and_are_known_when_they_are_back() {
+fn packets_are_sent_unchanged_at_their_timestamps_and_matched_on_return() {
     let packets = ten();
-    let here = Here::with(&packets);
+    let dir = CaptureDir::with(&packets);
     for (speed, factor) in [("1", 1), ("0.5", 2)] {
-        let bench = here.bench(&format!("replay = {{ speed = {speed} }}\nreturned = \"macswap\""), swap);
+        let bench = dir.bench(&format!("replay = {{ speed = {speed} }}\nreturned = \"macswap\""), swap);
         let expected: Vec<(u64, Vec<u8>)> =
             packets.iter().map(|(at, bytes)| ((at - 1_000) * factor * 1_000, bytes.clone())).collect();
         assert_eq!(sent(&bench), expected);
@@ -79,7 +79,7 @@ fn packets_are_sent_as_they_are_when_their_stamps_say_and_are_known_when_they_ar
         assert_eq!((summary.frames_delivered, summary.frames_reordered, summary.frames_foreign), (10, 0, 0));
         let latency = summary.streams[0].latency_ns.unwrap();
         assert_eq!(latency.frames, 10);
-        // Two ways of the first packet's 72 bytes and 4 more, 80 ps each, and 2 µs.
+        // Twice the first packet's 72 bytes and 12 more at 0.08 ns each, and twice 2 µs.
         assert!((latency.min - 2.0 * (2_000.0 + 84.0 * 0.08)).abs() < 1.0, "{}", latency.min);
         let stats = summary.streams[0].replay.clone().unwrap();
         assert_eq!(stats, ReplayStats { packets: 10, length_ns: 6_381, ..ReplayStats::default() });
@@ -87,28 +87,28 @@ fn packets_are_sent_as_they_are_when_their_stamps_say_and_are_known_when_they_ar
 }
 
 #[test]
-fn a_capture_is_sent_several_times_for_a_time_and_at_a_rate() {
-    let here = Here::with(&ten());
-    let bench = here.bench("replay = { times = 3 }", swap);
+fn capture_is_repeated_limited_and_sent_at_a_rate() {
+    let dir = CaptureDir::with(&ten());
+    let bench = dir.bench("replay = { times = 3 }", swap);
     let times: Vec<u64> = sent(&bench).iter().map(|(at, _)| *at).collect();
-    // 6381 ns and their mean distance more: 709.
+    // 6381 ns plus the mean interval of 709 ns.
     assert_eq!(
         (times.len(), times[10], times[20] - times[10], times[19] - times[10]),
         (30, 7_090_000, 7_090_000, 6_381_000)
     );
-    let bench = here.bench("replay = { times = 0 }\nduration = \"100us\"", swap);
-    assert_eq!(bench.generator.stats().sent, 142, "14 times, and 2 of the 15th");
-    let bench = here
+    let bench = dir.bench("replay = { times = 0 }\nduration = \"100us\"", swap);
+    assert_eq!(bench.generator.stats().sent, 142, "14 passes, and 2 packets of the 15th");
+    let bench = dir
         .bench("rate = \"5Mpps\"\narrivals = \"constant\"\nreplay = { timing = \"rate\", times = 2 }", swap);
     let times: Vec<u64> = sent(&bench).iter().map(|(at, _)| *at).collect();
     assert_eq!(times, (0..20).map(|n| n * 200_000).collect::<Vec<_>>());
-    let bench = here.bench(
+    let bench = dir.bench(
         "frames = 500\nrate = \"10%\"\narrivals = \"poisson\"\nreplay = { timing = \"rate\", times = 0 }",
         swap,
     );
     assert_eq!(bench.generator.stats().returned, 500);
-    // A total makes the clock of the stamps go faster: ten packets in 7.09 µs are 1.41 Mpps.
-    let traffic = here.traffic("", "total = \"14.104372Mpps\"");
+    // A total scales the timestamps: ten packets in 7.09 µs are 1.41 Mpps.
+    let traffic = dir.traffic("", "total = \"14.104372Mpps\"");
     let mut bench = Bench::new(LinkConfig::default(), traffic, swap);
     bench.tap = Some(Vec::new());
     bench.start();
@@ -118,13 +118,13 @@ fn a_capture_is_sent_several_times_for_a_time_and_at_a_rate() {
 }
 
 #[test]
-fn what_the_capture_has_that_a_wire_has_not_is_counted() {
+fn packets_that_cannot_be_sent_unchanged_are_counted() {
     let mut packets = ten();
     packets[3].0 = 50;
     packets.push((9_000, udp(77, 1_600)));
     packets.push((9_100, vec![1; 20]));
-    let here = Here::with(&packets);
-    let bench = here.bench("replay = { largest = \"1518B\" }", swap);
+    let dir = CaptureDir::with(&packets);
+    let bench = dir.bench("replay = { largest = \"1518B\" }", swap);
     let stats = bench.generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
     assert_eq!(
         stats,
@@ -138,18 +138,18 @@ fn what_the_capture_has_that_a_wire_has_not_is_counted() {
         }
     );
     let sent = sent(&bench);
-    assert!((1..10_000).contains(&(sent[3].0 - sent[2].0)), "as soon as the one before has left");
+    assert!((1..10_000).contains(&(sent[3].0 - sent[2].0)), "as soon as the previous one has left");
     assert_eq!(sent[10].1.len(), 60);
-    // Cut in the middle of a packet, and captured only in part.
-    let whole = std::fs::read(here.path()).unwrap();
-    std::fs::write(here.path(), &whole[..whole.len() - 5]).unwrap();
-    let stats = here.bench("", swap).generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
+    // A file truncated in a packet, and a packet captured only in part.
+    let whole = std::fs::read(dir.path()).unwrap();
+    std::fs::write(dir.path(), &whole[..whole.len() - 5]).unwrap();
+    let stats = dir.bench("", swap).generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
     assert_eq!((stats.packets, stats.incomplete), (11, 1));
     let mut short = whole.clone();
     short[24 + 12..24 + 16].copy_from_slice(&100u32.to_le_bytes());
-    std::fs::write(here.path(), &short).unwrap();
+    std::fs::write(dir.path(), &short).unwrap();
     for (truncated, first) in [("pad", 100), ("cut", 72), ("skip", 73)] {
-        let bench = here.bench(&format!("replay = {{ truncated = \"{truncated}\" }}"), swap);
+        let bench = dir.bench(&format!("replay = {{ truncated = \"{truncated}\" }}"), swap);
         assert_eq!(bench.tap.as_ref().unwrap()[0].1.bytes.len(), first, "{truncated}");
         let stats = bench.generator.summary(Ps::ZERO).unwrap().streams[0].replay.clone().unwrap();
         assert_eq!(stats.truncated, 1);
@@ -158,7 +158,7 @@ fn what_the_capture_has_that_a_wire_has_not_is_counted() {
 
 #[test]
 fn packets_without_an_ethernet_header_get_one() {
-    let here = Here(tempfile::tempdir().unwrap());
+    let dir = CaptureDir(tempfile::tempdir().unwrap());
     let mac = [2, 0, 0, 0, 0, 0x77];
     let put = |link: u32, head: &[u8]| {
         let words = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, link];
@@ -169,7 +169,7 @@ fn packets_without_an_ethernet_header_get_one() {
             file.extend(words.iter().flat_map(|word: &u32| word.to_le_bytes()));
             file.extend(packet);
         }
-        std::fs::write(here.path(), file).unwrap();
+        std::fs::write(dir.path(), file).unwrap();
     };
     let (nic, generator) = ([0x52, 0x54, 0, 0x12, 0x34, 0x56], TrafficConfig::default().source.0);
     let cooked = [&[0, 0, 0, 1, 0, 6][..], &mac, &[0, 0, 8, 0]].concat();
@@ -184,7 +184,7 @@ fn packets_without_an_ethernet_header_get_one() {
         (0, &[2, 0, 0, 0], &format!("{of_stream}{own}"), [2, 0, 0, 0, 0, 0x44], [2, 0, 0, 0, 0, 0x55]),
     ] {
         put(link, head);
-        let bench = here.bench(stream, swap);
+        let bench = dir.bench(stream, swap);
         let frames =
             [udp(1, 40), udp(2, 40)].map(|packet| [&destination[..], &source, &packet[12..]].concat());
         let sent: Vec<Vec<u8>> = sent(&bench).into_iter().map(|(_, bytes)| bytes).collect();
@@ -197,9 +197,9 @@ fn packets_without_an_ethernet_header_get_one() {
 
 #[test]
 fn packets_before_and_after_the_window_are_counted() {
-    let here = Here::with(&ten());
+    let dir = CaptureDir::with(&ten());
     let count = |stream: &str, from: u64, to: u64| {
-        let mut bench = Bench::new(LinkConfig::default(), here.traffic(stream, ""), swap);
+        let mut bench = Bench::new(LinkConfig::default(), dir.traffic(stream, ""), swap);
         if from > 0 {
             bench.start();
             bench.run_until(Ps::from_ns(from));
@@ -213,7 +213,7 @@ fn packets_before_and_after_the_window_are_counted() {
         let saved = bench.generator.save();
         let stream = bench.generator.summary(Ps::ZERO).unwrap().streams[0].clone();
         let replay = stream.replay.unwrap();
-        // Saved and restored, it is the same.
+        // The state round-trips through a snapshot.
         let mut snapshot = doorbell_sim::snapshot::Snapshot::new();
         snapshot.put("loadgen", crate::LoadGenState::VERSION, &saved);
         assert_eq!(
@@ -227,30 +227,30 @@ fn packets_before_and_after_the_window_are_counted() {
     assert_eq!(count("", 0, 100_000), (0, 10, 0));
     assert_eq!(count("replay = { times = 3 }", 1_000, 1_500), (2, 1, 27));
     assert_eq!(count("frames = 5", 1_000, 1_500), (2, 1, 2));
-    assert_eq!(count("replay = { times = 0 }", 1_000, 1_500), (2, 1, 7), "of the first time");
+    assert_eq!(count("replay = { times = 0 }", 1_000, 1_500), (2, 1, 7), "of the first pass");
     assert_eq!(count("replay = { times = 0 }", 8_000, 9_000).2, 0);
-    // Longer than any run: the second packet is five years after the first.
-    let here = Here::with(&[(0, udp(1, 40)), (0, udp(2, 40))]);
-    let mut file = std::fs::read(here.path()).unwrap();
+    // Out of range: the second packet is five years after the first.
+    let dir = CaptureDir::with(&[(0, udp(1, 40)), (0, udp(2, 40))]);
+    let mut file = std::fs::read(dir.path()).unwrap();
     let second = 24 + 16 + udp(1, 40).len();
     file[second..second + 4].copy_from_slice(&157_680_000u32.to_le_bytes());
-    std::fs::write(here.path(), file).unwrap();
-    let bench = here.bench("", swap);
+    std::fs::write(dir.path(), file).unwrap();
+    let bench = dir.bench("", swap);
     let stream = bench.generator.summary(Ps::ZERO).unwrap().streams[0].clone();
     let replay = stream.replay.unwrap();
     assert_eq!((stream.frames_offered, replay.not_sent, replay.length_ns), (1, 1, 157_680_000_000_000_000));
 }
 
 #[test]
-fn packets_are_filtered_and_get_other_addresses() {
+fn packets_are_filtered_and_their_addresses_rewritten() {
     let mut packets = ten();
     packets[4].1[14 + 9] = 6;
     packets[5].1[14 + 20 + 3] = 80;
     packets[6].1[14 + 12] = 11;
     packets[7].1[12..14].copy_from_slice(&[0x86, 0xdd]);
-    let here = Here::with(&packets);
+    let dir = CaptureDir::with(&packets);
     let numbers = |only: &str| -> Vec<u8> {
-        let bench = here.bench(&format!("replay = {{ only = {{ {only} }} }}"), swap);
+        let bench = dir.bench(&format!("replay = {{ only = {{ {only} }} }}"), swap);
         sent(&bench).iter().map(|(_, bytes)| bytes[19]).collect()
     };
     assert_eq!(numbers("protocol = \"tcp\""), [4]);
@@ -260,7 +260,7 @@ fn packets_are_filtered_and_get_other_addresses() {
         numbers("network = \"ipv4\", protocol = \"udp\", port = 53, net = \"10.0.0.1\""),
         [0, 1, 2, 3, 8, 9]
     );
-    let bench = here.bench(
+    let bench = dir.bench(
         "source = \"02:00:00:00:00:33\"\nreplay = { stations = \"traffic\", source_net = \"172.16.0.0/12\", only = { net = \"10.0.0.1\" } }",
         swap,
     );
@@ -272,27 +272,28 @@ fn packets_are_filtered_and_get_other_addresses() {
 }
 
 #[test]
-fn of_packets_alike_only_those_that_can_be_no_other_have_a_latency() {
-    // The same packet every microsecond, with a round trip of four: four are on their way at a time.
-    let here = Here::with(&[(0, udp(1, 40)), (1_000, udp(1, 40))]);
-    let bench = here.bench("replay = { times = 10 }", swap);
+fn identical_packets_have_a_latency_only_if_the_match_is_unique() {
+    // The same packet every microsecond, with a round trip of four microseconds: four are in flight at a
+    // time.
+    let dir = CaptureDir::with(&[(0, udp(1, 40)), (1_000, udp(1, 40))]);
+    let bench = dir.bench("replay = { times = 10 }", swap);
     let summary = bench.generator.summary(Ps::ZERO).unwrap();
     assert_eq!((summary.frames_delivered, summary.frames_foreign), (20, 0));
-    assert_eq!(summary.latency_ns.unwrap().frames, 1, "the last one, when no other is on its way");
-    // Two kinds in turn, one of each kind on its way at a time; the machine loses the third of the first kind.
-    let here = Here::with(&[(0, udp(1, 40)), (3_000, udp(2, 40))]);
+    assert_eq!(summary.latency_ns.unwrap().frames, 1, "the last one, when no other is in flight");
+    // Two packets in turn, one of each in flight at a time; the machine drops the third of the first packet.
+    let dir = CaptureDir::with(&[(0, udp(1, 40)), (3_000, udp(2, 40))]);
     let bench =
-        here.bench("replay = { times = 10 }", |n, frame| if n == 4 { Vec::new() } else { swap(n, frame) });
+        dir.bench("replay = { times = 10 }", |n, frame| if n == 4 { Vec::new() } else { swap(n, frame) });
     let summary = bench.generator.summary(Ps::ZERO).unwrap();
     let latency = summary.latency_ns.unwrap();
     assert_eq!((summary.frames_delivered, summary.frames_lost, latency.frames), (19, 1, 19));
-    assert!(latency.max < 4_100.0, "the lost one's time is nobody's: {}", latency.max);
+    assert!(latency.max < 4_100.0, "the lost packet's send time is not used: {}", latency.max);
 }
 
 #[test]
-fn a_packet_that_was_changed_is_foreign_and_one_with_wrong_stations_is_corrupt() {
-    let here = Here::with(&ten());
-    let bench = here.bench("returned = \"io\"", |n, mut frame| {
+fn changed_packet_is_foreign_and_wrong_mac_addresses_are_corrupt() {
+    let dir = CaptureDir::with(&ten());
+    let bench = dir.bench("returned = \"io\"", |n, mut frame| {
         match n {
             2 => frame.bytes[40] ^= 1,
             3 => frame.bytes[..12].rotate_left(6),
@@ -306,9 +307,9 @@ fn a_packet_that_was_changed_is_foreign_and_one_with_wrong_stations_is_corrupt()
 }
 
 #[test]
-fn a_routed_packet_is_known_without_its_hops() {
-    let here = Here::with(&ten());
-    let bench = here.bench("returned = \"routed\"", |_, mut frame| {
+fn routed_packet_is_matched_despite_its_ttl() {
+    let dir = CaptureDir::with(&ten());
+    let bench = dir.bench("returned = \"routed\"", |_, mut frame| {
         frame.bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         frame.bytes[6..12].copy_from_slice(&[0x52, 0x54, 0, 0, 0, 1]);
         frame.bytes[22] -= 1;
@@ -319,7 +320,7 @@ fn a_routed_packet_is_known_without_its_hops() {
 }
 
 #[test]
-fn a_capture_of_the_generators_own_frames_is_known_by_content_not_by_signature() {
+fn capture_of_own_frames_is_matched_by_content_not_signature() {
     let own = Bench::new(
         LinkConfig::default(),
         TrafficConfig { frames: Some(20), ..TrafficConfig::default() },
@@ -330,18 +331,18 @@ fn a_capture_of_the_generators_own_frames_is_known_by_content_not_by_signature()
     own.run();
     let packets: Vec<(u64, Vec<u8>)> =
         own.tap.unwrap().into_iter().map(|(at, frame)| (at.0 / 1_000, frame.bytes)).collect();
-    let here = Here::with(&packets);
-    let bench = here.bench("replay = { times = 2 }", swap);
+    let dir = CaptureDir::with(&packets);
+    let bench = dir.bench("replay = { times = 2 }", swap);
     let stats = bench.generator.stats();
     assert_eq!((stats.returned, stats.duplicates, stats.never_sent, stats.corrupt), (40, 0, 0, 0));
 }
 
 #[test]
-fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_file() {
-    let here = Here::with(&ten());
+fn restored_replay_continues_as_the_original_and_needs_the_same_file() {
+    let dir = CaptureDir::with(&ten());
     let stream =
         "replay = { times = 20 }\nreturned = \"macswap\"\n[[streams]]\nrate = \"2Mpps\"\nframes = 300";
-    let traffic = here.traffic(stream, "");
+    let traffic = dir.traffic(stream, "");
     for steps in [0, 1, 7, 100, 333, 900] {
         let mut bench =
             Bench::new(LinkConfig { frame_loss: 0.05, ..LinkConfig::default() }, traffic.clone(), swap);
@@ -359,7 +360,7 @@ fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_fi
         assert_eq!(copy.generator.save(), bench.generator.save());
         assert_eq!(bench.generator.stats().sent, 500);
     }
-    // Before the traffic has begun, no file is needed.
+    // Before the traffic has started, no file is needed.
     let mut idle = LoadGen::new(0, 9, &LoadGenConfig::default(), &LinkConfig::default()).unwrap();
     idle.set_traffic(traffic.clone()).unwrap();
     assert_eq!(idle.save().traffic().streams, []);
@@ -367,16 +368,16 @@ fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_fi
     bench.start();
     bench.run_until(Ps::from_us(3));
     let state = bench.generator.save();
-    let other = Here::with(&ten()[1..]);
-    std::fs::copy(other.path(), here.path()).unwrap();
+    let other = CaptureDir::with(&ten()[1..]);
+    std::fs::copy(other.path(), dir.path()).unwrap();
     let mut fresh = LoadGen::new(0, 9, &LoadGenConfig::default(), bench.there.config()).unwrap();
     let error = fresh.restore(state.clone()).unwrap_err().to_string();
     assert!(error.contains("capture of a stream has changed"), "{error}");
-    std::fs::remove_file(here.path()).unwrap();
+    std::fs::remove_file(dir.path()).unwrap();
     let error = fresh.restore(state).unwrap_err().to_string();
     assert!(error.contains("streams[0].capture: cannot read"), "{error}");
     assert!(matches!(fresh.set_traffic(traffic), Err(ConfigError::Stream(0, _))));
-    // The same traffic again cannot begin without it; what runs is not disturbed.
+    // The traffic cannot start again without the file; the current run is not disturbed.
     bench.run();
     let sent = bench.generator.stats().sent;
     bench.start();
@@ -385,12 +386,12 @@ fn a_replay_restored_in_the_middle_goes_on_as_the_original_and_needs_the_same_fi
 }
 
 #[test]
-fn captures_and_what_does_not_go_with_them_are_refused_by_key() {
+fn settings_in_conflict_with_a_capture_are_refused_by_key() {
     for (stream, part) in [
-        ("size = \"128B\"", "size is of frames that are made"),
-        ("vlans = [{ id = 1 }]", "vlans is of frames"),
-        ("source_ip = \"10.0.0.1\"", "source_ip or destination_ip is of frames"),
-        ("sweeps = [{ field = \"source-port\", count = 2 }]", "sweeps is of frames"),
+        ("size = \"128B\"", "size applies to generated frames"),
+        ("vlans = [{ id = 1 }]", "vlans applies to generated frames"),
+        ("source_ip = \"10.0.0.1\"", "source_ip or destination_ip applies to generated frames"),
+        ("sweeps = [{ field = \"source-port\", count = 2 }]", "sweeps applies to generated frames"),
         ("arrivals = \"poisson\"", "timing = \"rate\""),
         ("source = \"01:00:00:00:00:01\"", "source is a group address"),
         (
@@ -398,7 +399,7 @@ fn captures_and_what_does_not_go_with_them_are_refused_by_key() {
             "replay.ethernet.source is a group address",
         ),
         ("replay = { speed = 0 }", "replay.speed = 0"),
-        ("replay = { speed = 2, timing = \"rate\" }", "replay.speed is of the capture's stamps"),
+        ("replay = { speed = 2, timing = \"rate\" }", "replay.speed needs timing"),
         ("replay = { largest = \"20KiB\" }", "replay.largest = \"20KiB\""),
         ("arrivals = { pareto = { shape = 1 } }\nreplay = { timing = \"rate\" }", "arrivals: shape = 1"),
     ] {
@@ -408,10 +409,10 @@ fn captures_and_what_does_not_go_with_them_are_refused_by_key() {
         assert!(error.starts_with("streams[0].") && error.contains(part), "{error}");
     }
     let traffic: TrafficConfig = toml::from_str("[[streams]]\nreplay = { times = 2 }").unwrap();
-    assert!(traffic.validate().unwrap_err().to_string().contains("replay is of a capture"));
-    let here = Here::with(&ten());
-    let traffic = here.traffic("replay = { only = { port = 9999 } }", "");
+    assert!(traffic.validate().unwrap_err().to_string().contains("replay needs a capture file"));
+    let dir = CaptureDir::with(&ten());
+    let traffic = dir.traffic("replay = { only = { port = 9999 } }", "");
     let config = LoadGenConfig { traffic, ..LoadGenConfig::default() };
     let error = LoadGen::new(0, 1, &config, &LinkConfig::default()).unwrap_err().to_string();
-    assert!(error.contains("no packet to send: 10 are left out"), "{error}");
+    assert!(error.contains("no packet to send: 10 excluded"), "{error}");
 }

@@ -1,6 +1,7 @@
-//! Frame sizes: one, several with weights, or a sequence by RFC 6985 ("IMIX Genome", section 3), whose letters stand for
-//! sizes. Sizes repeat in rounds, so that every round has each size as often as its weight says; in a round of
-//! weighted sizes they are spread as evenly as they can be. Or each frame's is drawn by the weights.
+//! Frame sizes: one size, several with weights, or a sequence of size letters by RFC 6985 ("IMIX Genome",
+//! section 3). Sizes repeat in rounds; each round contains each size as often as its weight. Weighted sizes
+//! are spread as evenly as possible within a round. Alternatively, each frame's size is drawn at random by
+//! weight.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,31 +12,31 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the sizes of a stream's frames are, with FCS. Written as text, or the parts of the text as a list.
+/// Frame sizes of a stream, with FCS. Written as text, or as a list of the parts of that text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// A weight and a size each.
+    /// Weight and size pairs.
     parts: Vec<(u32, Bytes)>,
-    /// The parts follow each other as they stand (a genome); they are not weights.
+    /// The parts are a sequence (a genome), and the weights are repetitions.
     in_sequence: bool,
 }
 
-/// Which size comes when.
+/// Order of the sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeOrder {
-    /// In rounds that have each size as often as its weight.
+    /// In rounds that contain each size as often as its weight.
     #[default]
     Rounds,
-    /// At random, by the weights.
+    /// Random, by weight.
     Random,
 }
 
-/// Frames of a round at most.
+/// Maximum number of frames per round.
 const ROUND_MAX: u64 = 4096;
-/// 40, 576 and 1500 bytes of IP in seven, four and one of twelve frames.
+/// IP packets of 40, 576 and 1500 bytes in seven, four and one of twelve frames.
 const IMIX: [(u32, u64); 3] = [(7, 64), (4, 594), (1, 1518)];
-/// The letters of RFC 6985, table 1; `z` is the MTU, which whoever uses it has to say.
+/// The letters of RFC 6985, table 1; `z` is the MTU, which the user must define.
 const LETTERS: [(char, u64); 10] = [
     ('a', 64),
     ('b', 128),
@@ -52,7 +53,7 @@ const GENOME: &str = "genome:";
 const EXPECTED: &str = "a frame size such as \"64B\", sizes with weights such as \"7x64B,4x594B,1x1518B\" or a list of them, \
                         \"imix\", or a genome such as \"genome:aaafg\"";
 
-/// Why text says no sizes.
+/// Error in a text of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" {problem}; expected {EXPECTED}")]
 pub struct SizesError {
@@ -66,12 +67,12 @@ impl Sizes {
         Sizes { parts: vec![(1, size)], in_sequence: false }
     }
 
-    /// The sizes, each with how many frames of a round have it, in the order in which they were written.
+    /// The sizes with their number of frames per round, as written.
     pub fn parts(&self) -> &[(u32, Bytes)] {
         &self.parts
     }
 
-    /// The sizes of a round's frames, in order.
+    /// The frame sizes of a round, in order.
     pub(crate) fn round(&self) -> Vec<Bytes> {
         if self.in_sequence {
             return self
@@ -80,15 +81,16 @@ impl Sizes {
                 .flat_map(|(times, size)| std::iter::repeat_n(*size, *times as usize))
                 .collect();
         }
-        // Each part earns its weight with every frame; who has most sends, and pays a frame of all.
+        // Credit scheduling: each part gains its weight per frame; the part with the most credit sends and
+        // pays the total weight.
         let total: i64 = self.parts.iter().map(|(weight, _)| i64::from(*weight)).sum();
-        let mut earned = vec![0i64; self.parts.len()];
+        let mut credit = vec![0i64; self.parts.len()];
         let mut round = Vec::with_capacity(total as usize);
         for _ in 0..total {
-            earned.iter_mut().zip(&self.parts).for_each(|(sum, (weight, _))| *sum += i64::from(*weight));
-            let most = *earned.iter().max().expect("there is a size");
-            let next = earned.iter().position(|sum| *sum == most).expect("the most is one of them");
-            earned[next] -= total;
+            credit.iter_mut().zip(&self.parts).for_each(|(sum, (weight, _))| *sum += i64::from(*weight));
+            let most = *credit.iter().max().expect("there is at least one size");
+            let next = credit.iter().position(|sum| *sum == most).expect("the maximum is one of them");
+            credit[next] -= total;
             round.push(self.parts[next].1);
         }
         round
@@ -98,9 +100,9 @@ impl Sizes {
         let frames: u64 = self.parts.iter().map(|(weight, _)| u64::from(*weight)).sum();
         let fail = |problem: &str| Err(SizesError { text: text.to_owned(), problem: problem.to_owned() });
         match () {
-            () if self.parts.is_empty() => fail("names no size"),
+            () if self.parts.is_empty() => fail("contains no size"),
             () if self.parts.iter().any(|(weight, _)| *weight == 0) => fail("has a weight of zero"),
-            () if frames > ROUND_MAX => fail("makes a round of more than 4096 frames"),
+            () if frames > ROUND_MAX => fail("has a round of more than 4096 frames"),
             () => Ok(self),
         }
     }
@@ -111,7 +113,7 @@ impl Sizes {
                 Some((weight, size)) => (weight.trim().parse().ok(), size),
                 None => (Some(1), part),
             };
-            let weight = weight.ok_or_else(|| "has a weight that is no whole number".to_owned())?;
+            let weight = weight.ok_or_else(|| "has a weight that is not a whole number".to_owned())?;
             let size = size.parse::<Bytes>().map_err(|error| error.problem)?;
             Ok::<_, String>((weight, size))
         };
@@ -119,7 +121,7 @@ impl Sizes {
         Ok(Sizes { parts, in_sequence: false })
     }
 
-    /// Letters, each perhaps with a number of repetitions before it; then the sizes of letters of the user's own.
+    /// Parses letters with optional repetition counts, then definitions of user letters.
     fn genome(text: &str) -> Result<Sizes, String> {
         let mut pieces = text.split(',').map(str::trim);
         let sequence = pieces.next().unwrap_or_default();
@@ -132,7 +134,7 @@ impl Sizes {
                 (Some(letter), None) if letter == 'z' || letter.is_ascii_uppercase() => {
                     letters.push((letter, size.parse::<Bytes>().map_err(|error| error.problem)?.0));
                 }
-                _ => return Err("defines what is no capital letter and not z".to_owned()),
+                _ => return Err("defines a name other than a capital letter or z".to_owned()),
             }
         }
         let (mut parts, mut number) = (Vec::new(), String::new());
@@ -141,16 +143,19 @@ impl Sizes {
                 number.push(letter);
                 continue;
             }
-            let known = letters.iter().find(|(known, _)| *known == letter);
+            let known = letters.iter().find(|(defined, _)| *defined == letter);
             let (_, size) = known.ok_or_else(|| {
-                format!("has the letter \"{letter}\", which is not defined (a to j are; write z=9216B or A=1020B behind a comma)")
+                format!("has the letter \"{letter}\", which is not defined (a to j are; append a definition such as ,z=9216B or ,A=1020B)")
             })?;
             let times = if number.is_empty() { Ok(1) } else { number.parse() };
-            parts.push((times.map_err(|_| "has too large a number".to_owned())?, Bytes(*size)));
+            parts.push((
+                times.map_err(|_| "has a repetition count that is too large".to_owned())?,
+                Bytes(*size),
+            ));
             number.clear();
         }
         if !number.is_empty() {
-            return Err("ends with a number".to_owned());
+            return Err("ends with a repetition count".to_owned());
         }
         Ok(Sizes { parts, in_sequence: true })
     }
@@ -178,7 +183,7 @@ impl FromStr for Sizes {
     }
 }
 
-/// As it parses. A genome's sizes are written out as letters of their own, which a genome may define.
+/// Formats sizes as parsed. Sizes of a genome without a standard letter are written as user letters.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.in_sequence {
@@ -204,22 +209,22 @@ impl Sizes {
             if *times > 1 {
                 write!(f, "{times}")?;
             }
-            let known = LETTERS.iter().find(|(_, known)| *known == size.0);
+            let known = LETTERS.iter().find(|(_, standard)| *standard == size.0);
             let letter = known.map(|(letter, _)| *letter).unwrap_or_else(|| {
-                let place = own.iter().position(|known| known == size).unwrap_or_else(|| {
+                let place = own.iter().position(|other| other == size).unwrap_or_else(|| {
                     own.push(*size);
                     own.len() - 1
                 });
-                own_letter(place)
+                user_letter(place)
             });
             write!(f, "{letter}")?;
         }
-        own.iter().enumerate().try_for_each(|(place, size)| write!(f, ",{}={size}", own_letter(place)))
+        own.iter().enumerate().try_for_each(|(place, size)| write!(f, ",{}={size}", user_letter(place)))
     }
 }
 
-/// The letters that a genome may define: 26 capitals and z, as many as can have been read.
-fn own_letter(place: usize) -> char {
+/// User letters of a genome: the 26 capitals and z, as many as the parser accepts.
+fn user_letter(place: usize) -> char {
     u8::try_from(place).ok().filter(|place| *place < 26).map_or('z', |place| char::from(b'A' + place))
 }
 
@@ -294,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn genomes_are_read_letter_by_letter() {
-        // The sequence of RFC 6985, section 3, and letters of the user's own as in its section 4.
+    fn genomes_are_parsed_letter_by_letter() {
+        // The sequence of RFC 6985, section 3, and user letters as in its section 4.
         assert_eq!(round("genome:aaafg"), [64, 64, 64, 1280, 1518]);
         assert_eq!(round("genome:hij"), [2112, 9000, 16_000]);
         assert_eq!(round("genome:2aAz,A=1020B,z=9216B"), [64, 64, 1020, 9216]);
@@ -303,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_sizes_is_said_with_examples() {
+    fn errors_name_the_problem_with_examples() {
         for (text, part) in [
             ("", "no number"),
             ("64", "no unit"),
@@ -315,7 +320,7 @@ mod tests {
             ("genome:aaz", "\"z\""),
             ("genome:az,z", "without a size"),
             ("genome:a,ab=64B", "capital"),
-            ("genome:a2", "ends with a number"),
+            ("genome:a2", "ends with a repetition"),
             ("genome:99999999999a", "too large"),
         ] {
             let error = text.parse::<Sizes>().unwrap_err().to_string();
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_as_good_as_text() {
+    fn list_is_equivalent_to_text() {
         let list: Table = toml::from_str("size = [\"7x64B\", \"4x594B\", \"1x1518B\"]").unwrap();
         assert_eq!(list.size, sizes("imix"));
         let error = toml::from_str::<Table>("size = 64").unwrap_err().to_string();
@@ -338,7 +343,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_read_as_they_print(parts in prop::collection::vec((1u32..100, 64u64..16_384), 1..20), in_sequence: bool) {
+        fn sizes_round_trip_through_text(parts in prop::collection::vec((1u32..100, 64u64..16_384), 1..20), in_sequence: bool) {
             let parts = parts.into_iter().map(|(weight, size)| (weight, Bytes(size))).collect();
             let sizes = Sizes { parts, in_sequence };
             prop_assert_eq!(&sizes.to_string().parse::<Sizes>().unwrap(), &sizes);

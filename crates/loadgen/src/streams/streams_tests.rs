@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Arrivals are constant unless a stream says otherwise.
+/// Arrivals are constant unless set per stream.
 fn traffic(text: &str) -> TrafficConfig {
     let text = format!("arrivals = \"constant\"\n{text}");
     let traffic: TrafficConfig = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
@@ -40,11 +40,11 @@ fn frames(bench: &Bench) -> impl Iterator<Item = (Ps, &[u8])> {
 }
 
 #[test]
-fn frames_to_come_are_those_of_all_streams_until_the_traffic_has_had_its_number() {
+fn frames_to_come_sums_streams_up_to_the_traffic_limit() {
     let two = "[[streams]]\nframes = 3\n[[streams]]\nframes = 4\nsource_port = 2";
     for (frames, to_come) in [("", 7), ("frames = 5\n", 5)] {
         let mut bench = Bench::new(link("100Gbps"), traffic(&format!("{frames}{two}")), swap);
-        assert_eq!(bench.generator.frames_to_come(100), 0, "it has not begun");
+        assert_eq!(bench.generator.frames_to_come(100), 0, "not started");
         bench.start();
         assert_eq!(bench.generator.frames_to_come(100), to_come);
         assert_eq!(bench.generator.frames_to_come(2), 2);
@@ -54,7 +54,7 @@ fn frames_to_come_are_those_of_all_streams_until_the_traffic_has_had_its_number(
 }
 
 #[test]
-fn streams_are_merged_by_when_their_frames_are_due() {
+fn streams_are_merged_by_due_time() {
     let bench = sent(
         link("100Gbps"),
         traffic(
@@ -64,22 +64,24 @@ fn streams_are_merged_by_when_their_frames_are_due() {
     );
     let port = |frame: &[u8]| u16::from_be_bytes([frame[34], frame[35]]);
     let found: Vec<(u64, u16)> = frames(&bench).map(|(at, frame)| (at.0 / 1_000, port(frame))).collect();
-    // Of two at once the first stream's goes first, the other as soon as the link is free: 6.72 ns later.
+    // On a tie the first stream's frame leaves first, the other when the link is free, 6.72 ns later.
     let expected =
         [(0, 1), (6, 2), (1_000, 1), (1_500, 3), (2_000, 1), (2_006, 2), (2_500, 3), (3_000, 1), (4_000, 1)];
     assert_eq!(found, expected);
     let summary = bench.generator.summary(Ps::ZERO).unwrap();
     assert_eq!(summary.streams.iter().map(|stream| stream.frames_offered).collect::<Vec<_>>(), [5, 2, 2]);
-    // The second stream's frames were due with the first one's: the wait for the link is theirs.
+    // The second stream's frames were due at the same times as the first one's, so the link wait counts as
+    // their latency.
     let latency = |stream: usize| summary.streams[stream].latency_ns.unwrap().min;
     assert!((latency(1) - latency(0) - 6.72).abs() < 1e-9);
 }
 
 #[test]
-fn rates_in_bits_and_percent_refer_to_the_mean_size_and_are_exact() {
+fn bit_and_percent_rates_use_the_mean_size_exactly() {
     let bench =
         sent(link("10Gbps"), traffic("frames = 12001\n[[streams]]\nrate = \"100%\"\nsize = \"imix\""));
-    // A round of twelve frames takes as long as its bytes on the line, once the large ones have made a queue.
+    // A round of twelve frames takes the time of its bytes on the line, once the large frames have built a
+    // queue.
     let round: u64 = 7 * 84 + 4 * 614 + 1538;
     let times: Vec<Ps> = frames(&bench).map(|(at, _)| at).collect();
     for (n, at) in times.iter().enumerate().skip(24).step_by(12) {
@@ -94,7 +96,7 @@ fn rates_in_bits_and_percent_refer_to_the_mean_size_and_are_exact() {
 }
 
 #[test]
-fn a_total_changes_all_rates_in_proportion() {
+fn total_rate_scales_all_streams_in_proportion() {
     let streams = "[[streams]]\nrate = \"1Mpps\"\n[[streams]]\nrate = \"3Mpps\"\nsize = \"128B\"\n\
                    [[streams]]\nrate = \"2Mpps\"\nsize = \"256B\"\nramp = { to = \"4Mpps\", over = \"10ns\" }";
     let plain = traffic(streams);
@@ -108,7 +110,7 @@ fn a_total_changes_all_rates_in_proportion() {
         ("1x", [1_000, 3_000, 4_000]),
         ("0.5x", [500, 1_500, 2_000]),
         ("600kpps", [100, 300, 400]),
-        // The mix's mean at first: (64 + 3 · 128 + 2 · 256) / 6 = 160 bytes, 180 on the line.
+        // The initial mean of the mix: (64 + 3 · 128 + 2 · 256) / 6 = 160 bytes, 180 on the line.
         ("768Mbps", [100, 300, 400]),
         ("8.64Gbps-l1", [1_000, 3_000, 4_000]),
         ("4.32%", [500, 1_500, 2_000]),
@@ -119,10 +121,10 @@ fn a_total_changes_all_rates_in_proportion() {
     }
     let config = LoadGenConfig { traffic: plain.clone(), ..LoadGenConfig::default() };
     assert_eq!(LoadGen::new(0, 1, &config, &link("100Gbps")).unwrap().mean_frame_size(), Bytes(160));
-    assert_eq!(plain.rate_asked().to_string(), "1x");
+    assert_eq!(plain.requested_rate().to_string(), "1x");
 }
 
-/// All the combinations of headers that streams can have, with their smallest frame.
+/// All header combinations of streams, each with its smallest frame.
 fn all_headers() -> Vec<(String, StreamConfig)> {
     let vlans = |count: u16| (0..count).map(|n| Vlan { id: 100 + n, priority: 5 }).collect::<Vec<_>>();
     let mut all = Vec::new();
@@ -145,7 +147,7 @@ fn all_headers() -> Vec<(String, StreamConfig)> {
     all
 }
 
-fn everything_swept(stream: &StreamConfig) -> StreamConfig {
+fn sweep_all_fields(stream: &StreamConfig) -> StreamConfig {
     let mut fields = vec![
         Field::SourceMac,
         Field::DestinationMac,
@@ -159,7 +161,7 @@ fn everything_swept(stream: &StreamConfig) -> StreamConfig {
     StreamConfig { sweeps: fields.into_iter().zip(5..).map(sweep).collect(), ..stream.clone() }
 }
 
-/// Checks every field and checksum of a frame by the views of the wire, which know nothing of how it was made.
+/// Checks every field and checksum of a frame with the wire views, independent of the frame builder.
 fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
     let swept = |place: usize| index % (5 + place as u64) * 3;
     let low =
@@ -210,19 +212,19 @@ fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
         (tcp.source_port(), tcp.destination_port(), 6)
     };
     assert_eq!((u64::from(source), u64::from(destination)), (50_001 + swept(4), 50_000 + swept(5)));
-    // RFC 1071 as it is written, over RFC 768's and RFC 8200's pseudo-header.
+    // RFC 1071 literally, over the pseudo-header of RFC 768 or RFC 8200.
     let mut summed =
         [pseudo_header, vec![0, protocol], (transport.len() as u16).to_be_bytes().to_vec(), transport]
             .concat();
     summed.resize(summed.len().next_multiple_of(2), 0);
     let sum = summed.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1])).sum::<u64>();
-    assert_eq!(sum % 0xffff, 0, "a right checksum makes the sum zero");
+    assert_eq!(sum % 0xffff, 0, "a correct checksum makes the sum zero");
 }
 
 #[test]
-fn every_combination_of_headers_is_right_in_every_field_and_its_signature_is_found() {
+fn all_header_combinations_have_correct_fields_and_signature() {
     for (name, stream) in all_headers() {
-        let streams = vec![everything_swept(&stream)];
+        let streams = vec![sweep_all_fields(&stream)];
         let bench =
             sent(link("100Gbps"), TrafficConfig { frames: Some(300), streams, ..TrafficConfig::default() });
         for (index, (_, frame)) in (0..).zip(frames(&bench)) {
@@ -235,9 +237,9 @@ fn every_combination_of_headers_is_right_in_every_field_and_its_signature_is_fou
 }
 
 #[test]
-fn a_returned_frame_is_compared_with_what_its_stream_sent() {
+fn returned_frame_is_compared_with_its_streams_frame() {
     for (name, stream) in all_headers() {
-        let stream = StreamConfig { returned: Some(Returned::AsSent), ..everything_swept(&stream) };
+        let stream = StreamConfig { returned: Some(Returned::AsSent), ..sweep_all_fields(&stream) };
         let config =
             TrafficConfig { frames: Some(80), streams: vec![stream.clone()], ..TrafficConfig::default() };
         let mut bench = Bench::new(link("100Gbps"), config, |_, _| Vec::new());
@@ -245,12 +247,12 @@ fn a_returned_frame_is_compared_with_what_its_stream_sent() {
         bench.start();
         bench.run();
         let now = bench.queue.now();
-        let [.., payload_at] = stream.places();
+        let [.., payload_at] = stream.header_offsets();
         for (at, (_, frame)) in bench.tap.take().unwrap().into_iter().enumerate() {
             let mut changed = frame.clone();
             let arrival = match changed.bytes.get_mut(at) {
                 None => bench.arrive(now, &frame),
-                // The signature's own bytes say whose frame it is.
+                // The signature's bytes identify the frame.
                 Some(_) if (payload_at..payload_at + 16).contains(&at) => continue,
                 Some(byte) => {
                     *byte ^= 0x40;
@@ -269,7 +271,7 @@ fn a_returned_frame_is_compared_with_what_its_stream_sent() {
 }
 
 #[test]
-fn a_routed_frame_has_one_hop_less_whatever_its_headers() {
+fn routed_frames_of_all_header_combinations_are_accepted() {
     for (name, stream) in all_headers() {
         let stream = StreamConfig { returned: Some(Returned::Routed), ..stream };
         let config =
@@ -283,7 +285,7 @@ fn a_routed_frame_has_one_hop_less_whatever_its_headers() {
             let ip = ip.unwrap() + 2;
             if frame.bytes[ip] >> 4 == 4 {
                 frame.bytes[ip + 8] -= 1;
-                // RFC 1624: the checksum rises by what the field lost.
+                // RFC 1624: the checksum increases by the decrement of the field.
                 frame.bytes[ip + 10] += 1;
             } else {
                 frame.bytes[ip + 7] -= 1;
@@ -297,8 +299,9 @@ fn a_routed_frame_has_one_hop_less_whatever_its_headers() {
 }
 
 #[test]
-fn flows_have_books_of_their_own() {
-    // Ten flows in turn; the machine loses every frame of the fourth and swaps two neighbours of the first.
+fn flows_have_results_of_their_own() {
+    // Ten flows in turn; the machine drops every frame of the fourth and swaps two adjacent frames of the
+    // first.
     let config = traffic(
         "frames = 1000\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 10 }]\n[[streams]]\nrate = \"1pps\"",
     );
@@ -332,10 +335,10 @@ fn flows_have_books_of_their_own() {
 }
 
 #[test]
-fn a_flows_headers_are_those_of_its_frames() {
+fn flow_headers_match_the_frames_of_the_flow() {
     for (name, stream) in all_headers() {
         let config = TrafficConfig {
-            streams: vec![everything_swept(&stream)],
+            streams: vec![sweep_all_fields(&stream)],
             frames: Some(200),
             ..TrafficConfig::default()
         };
@@ -345,7 +348,7 @@ fn a_flows_headers_are_those_of_its_frames() {
         for (index, (_, frame)) in (0..).zip(frames(&bench)) {
             let flow = headers.flow(variations.flow(index));
             assert_eq!(flow.macs.map(|mac| mac.0).concat(), [&frame[6..12], &frame[..6]].concat(), "{name}");
-            let [ip_at, transport_at, _] = stream.places();
+            let [ip_at, transport_at, _] = stream.header_offsets();
             let addresses: Vec<u8> = match flow.addresses {
                 [IpAddr::V4(from), IpAddr::V4(to)] => [from.octets(), to.octets()].concat(),
                 [IpAddr::V6(from), IpAddr::V6(to)] => [from.octets(), to.octets()].concat(),
@@ -364,7 +367,7 @@ fn a_flows_headers_are_those_of_its_frames() {
 }
 
 #[test]
-fn flows_beyond_what_is_kept_have_no_books() {
+fn flows_beyond_the_limit_have_no_results() {
     let swept = |count| StreamConfig {
         sweeps: vec![SweepConfig::upwards(Field::SourceIp, count)],
         ..StreamConfig::default()
@@ -377,7 +380,7 @@ fn flows_beyond_what_is_kept_have_no_books() {
 }
 
 #[test]
-fn frames_of_streams_are_golden() {
+fn frames_of_streams_match_golden_hash() {
     let config = traffic(GOLDEN_TRAFFIC);
     let bench = sent(link("10Gbps"), config);
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -416,8 +419,8 @@ const GOLDEN_TRAFFIC: &str = r#"
     arrivals = { bursts = { frames = 7, spacing = { uniform = { spread = 0.3 } } } }
 "#;
 
-/// Returns, loses, delays, doubles or spoils, as a number drawn from the frame's place says.
-fn unruly(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
+/// Returns, drops, delays, duplicates or corrupts a frame by a hash of its number.
+fn faulty(n: u64, mut frame: Frame) -> Vec<(Ps, Frame)> {
     let dice = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let delay = Ps(dice % 977 * 10_000);
     match dice % 9 {
@@ -437,13 +440,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn streams_restored_in_mid_traffic_go_on_as_the_original(
+    fn restored_streams_continue_as_the_original(
         steps in 0usize..9_000, window in 0usize..4_000, percent in 1u64..200, tracked in prop::sample::select(vec![1024u32, 4096]),
     ) {
         let total = format!("{percent}%").parse().unwrap();
         let config = TrafficConfig { returned: Returned::AsSent, ..traffic(GOLDEN_TRAFFIC).at_rate(total) };
         let config = LoadGenConfig { tracked_frames: tracked, traffic: config, ..LoadGenConfig::default() };
-        let mut bench = Bench::with_config(LinkConfig { frame_loss: 0.02, ..link("10Gbps") }, config, unruly);
+        let mut bench = Bench::with_config(LinkConfig { frame_loss: 0.02, ..link("10Gbps") }, config, faulty);
         bench.start();
         for step in 0..steps {
             if step == window {
@@ -484,10 +487,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_state_that_someone_changed_is_refused_or_goes_on_without_a_panic(
+    fn manipulated_state_is_refused_or_runs_without_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), steps in 0usize..1_500,
     ) {
-        let mut bench = Bench::new(link("10Gbps"), traffic(GOLDEN_TRAFFIC), unruly);
+        let mut bench = Bench::new(link("10Gbps"), traffic(GOLDEN_TRAFFIC), faulty);
         bench.generator.begin_window(Ps::ZERO);
         bench.start();
         (0..steps).for_each(|_| _ = bench.step(Ps::MAX));
@@ -505,7 +508,7 @@ proptest! {
 }
 
 #[test]
-fn a_window_across_a_change_of_streams_keeps_its_books() {
+fn window_across_a_change_of_streams_stays_consistent() {
     let two =
         traffic("frames = 10\n[[streams]]\n[[streams]]\nsweeps = [{ field = \"source-port\", count = 3 }]");
     let three = traffic(
@@ -526,7 +529,7 @@ fn a_window_across_a_change_of_streams_keeps_its_books() {
 }
 
 #[test]
-fn stations_of_streams_are_those_of_the_traffic_unless_they_have_their_own() {
+fn streams_use_the_traffics_mac_addresses_unless_set() {
     let config = TrafficConfig {
         destination: MacAddr([0x52, 0x54, 0, 0, 0, 9]),
         ..traffic("frames = 2\n[[streams]]\n[[streams]]\ndestination = \"52:54:00:00:00:07\"")
@@ -540,11 +543,11 @@ fn stations_of_streams_are_those_of_the_traffic_unless_they_have_their_own() {
 }
 
 #[test]
-fn traffic_without_streams_is_the_one_stream_that_says_the_same() {
+fn traffic_without_streams_equals_one_equivalent_stream() {
     for rate in ["7Mpps", "33.3%", "1300%", "3Gbps-l1"] {
         let plain =
             TrafficConfig { rate: rate.parse().unwrap(), frames: Some(500), ..TrafficConfig::default() };
-        let stream = StreamConfig::of(&plain);
+        let stream = StreamConfig::from_traffic(&plain);
         let one = TrafficConfig { streams: vec![stream], ..plain.clone() };
         let [plain, one] = [plain, one].map(|traffic| sent(link("10Gbps"), traffic));
         assert!(frames(&plain).eq(frames(&one)), "{rate}");

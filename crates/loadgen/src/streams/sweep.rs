@@ -1,8 +1,8 @@
-//! Field sweeps: a header field that changes from frame to frame, and so makes flows of a stream. A field's nth value
-//! is a function of n (and, where it is random, of a hash of n).
+//! Field sweeps: a header field that varies from frame to frame and so defines flows. The nth value is a
+//! function of n or, for random orders, of a hash of n.
 //!
-//! Zipf's law (value k, counted from 1, as often as 1/k^skew) is drawn by Walker's and Vose's alias method, from one
-//! random number and one look-up; the table is made once, over `libm`.
+//! Zipf's law (value k, counted from 1, has a probability proportional to 1/k^skew) uses the alias method of
+//! Walker and Vose: one random number and one look-up per draw. The table is computed once, with `libm`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,28 +10,28 @@ use serde::{Deserialize, Serialize};
 use super::decimal::Decimal;
 use crate::frame::hash;
 
-/// A header field that changes.
+/// A header field that varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
-    /// The sender's MAC address: its lower three bytes.
+    /// Source MAC address: its lower three bytes.
     SourceMac,
-    /// The receiver's MAC address: its lower three bytes.
+    /// Destination MAC address: its lower three bytes.
     DestinationMac,
-    /// The sender's IP address: all of an IPv4 address, the lower eight bytes of an IPv6 address.
+    /// Source IP address: all of an IPv4 address, the lower eight bytes of an IPv6 address.
     SourceIp,
-    /// The receiver's IP address.
+    /// Destination IP address: as for the source.
     DestinationIp,
     /// The source port.
     SourcePort,
     /// The destination port.
     DestinationPort,
-    /// The number of the innermost VLAN.
+    /// ID of the innermost VLAN.
     Vlan,
 }
 
 impl Field {
-    /// How many values the field can have.
+    /// Number of values of the field.
     pub(crate) fn capacity(self, is_ipv6: bool) -> u64 {
         match self {
             Field::SourceMac | Field::DestinationMac => 1 << 24,
@@ -43,39 +43,39 @@ impl Field {
     }
 }
 
-/// In which order a field takes its values.
+/// Order of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Order {
-    /// Upwards from the stream's own value, and again from there.
+    /// Ascending from the stream's own value, then again from there.
     #[default]
     Increment,
-    /// Downwards from the stream's own value, and again from there.
+    /// Descending from the stream's own value, then again from there.
     Decrement,
-    /// Any of them, all equally likely.
+    /// Random, all values equally likely.
     Random,
-    /// Any of them, the first most often.
+    /// Random by Zipf's law, the first value most often.
     Zipf {
-        /// The exponent, 0 to 10: the kth value comes as often as 1/k^skew.
+        /// Exponent, 0 to 10: the kth value has a probability proportional to 1/k^skew.
         skew: Decimal,
     },
 }
 
-/// How a field changes, as configuration files write it.
+/// Configuration of a varying field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SweepConfig {
-    /// Which field.
+    /// The field.
     pub field: Field,
-    /// How many values it takes, at least 1, the stream's own among them.
+    /// Number of values including the stream's own, at least 1.
     pub count: u64,
-    /// The distance between two values, at least 1.
+    /// Difference between consecutive values, at least 1.
     #[serde(default = "one")]
     pub step: u64,
-    /// In which order.
+    /// Order of the values.
     #[serde(default)]
     pub order: Order,
-    /// For how many frames it keeps a value, at least 1.
+    /// Number of consecutive frames with one value, at least 1.
     #[serde(default = "one")]
     pub every: u64,
 }
@@ -84,17 +84,17 @@ fn one() -> u64 {
     1
 }
 
-/// A table of this size takes some 16 MiB.
+/// A table of this size takes about 16 MiB.
 const ZIPF_COUNT_MAX: u64 = 1 << 20;
 const SKEW_MAX: Decimal = Decimal(10_000_000);
 
 impl SweepConfig {
-    /// A sweep upwards by one.
+    /// An ascending sweep with step one.
     pub fn upwards(field: Field, count: u64) -> SweepConfig {
         SweepConfig { field, count, step: 1, order: Order::Increment, every: 1 }
     }
 
-    /// Why there can be no such sweep, with the key to blame.
+    /// The first error in the configuration, with its key.
     pub(crate) fn problem(&self, is_ipv6: bool) -> Option<String> {
         let most = self.field.capacity(is_ipv6);
         let zero = [("count", self.count), ("step", self.step), ("every", self.every)];
@@ -103,7 +103,7 @@ impl SweepConfig {
         }
         if (self.count - 1).checked_mul(self.step).is_none_or(|span| span >= most) {
             return Some(format!(
-                "count = {} with step = {} passes the field's {most} values; use fewer or smaller steps",
+                "count = {} with step = {} exceeds the field's {most} values; reduce count or step",
                 self.count, self.step
             ));
         }
@@ -112,7 +112,7 @@ impl SweepConfig {
                 Some(format!("skew = {skew} is out of range; it must be from 0 to 10"))
             }
             Order::Zipf { .. } if self.count > ZIPF_COUNT_MAX => Some(format!(
-                "count = {} is too many for Zipf's law; it must be at most {ZIPF_COUNT_MAX}",
+                "count = {} is too large for Zipf's law; the maximum is {ZIPF_COUNT_MAX}",
                 self.count
             )),
             _ => None,
@@ -137,7 +137,7 @@ impl Sweep {
         Sweep { config, key, zipf }
     }
 
-    /// Which of the values, from 0, the stream's frame `index` has.
+    /// Value number, from 0, of the stream's frame `index`.
     pub(crate) fn choice(&self, index: u64) -> u64 {
         let turn = if self.config.every == 1 { index } else { index / self.config.every };
         match (self.config.order, &self.zipf) {
@@ -147,30 +147,30 @@ impl Sweep {
         }
     }
 
-    /// By how much the choice differs from the stream's own value, in two's complement.
+    /// Difference of the choice from the stream's own value, in two's complement.
     pub(crate) fn distance(&self, choice: u64) -> u64 {
         let distance = choice.wrapping_mul(self.config.step);
         if self.config.order == Order::Decrement { distance.wrapping_neg() } else { distance }
     }
 }
 
-/// A number below `bound`, and 64 bits of where in its share the random number lies.
+/// A number below `bound`, and 64 bits of the position within its share.
 fn below(bound: u64, random: u64) -> (u64, u64) {
     let product = u128::from(random) * u128::from(bound);
     ((product >> 64) as u64, product as u64)
 }
 
-/// Draws by Zipf's law.
+/// Sampler for Zipf's law.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
-    /// Of each column: up to which part of 2^64 it stands for itself, and whom the rest stands for.
+    /// Per column: the threshold (in 2^-64) up to which it yields itself, and the alternative above it.
     columns: Vec<(u64, u32)>,
 }
 
 impl Zipf {
     pub(crate) fn new(count: u64, skew: f64) -> Zipf {
         let weights: Vec<f64> = (1..=count).map(|k| libm::pow(k as f64, -skew)).collect();
-        // The smallest are added first, so that little is lost.
+        // Smallest first, to minimise rounding errors.
         let sum: f64 = weights.iter().rev().sum();
         let mut shares: Vec<f64> = weights.iter().map(|weight| weight / sum * count as f64).collect();
         let mut columns = vec![(u64::MAX, 0); count as usize];
@@ -184,7 +184,7 @@ impl Zipf {
                 small.push(rich);
             }
         }
-        // What is left has a share of one but for rounding, and stands for itself.
+        // Remaining columns have a share of one, except for rounding, and yield themselves.
         Zipf { columns }
     }
 

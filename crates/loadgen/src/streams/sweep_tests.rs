@@ -12,7 +12,7 @@ fn counts(sweep: &Sweep, frames: u64) -> Vec<u64> {
 }
 
 #[test]
-fn increments_and_decrements_go_round() {
+fn increments_and_decrements_wrap_around() {
     let upwards = sweep(Order::Increment, 3);
     assert_eq!([0, 1, 2, 3, 4].map(|index| upwards.choice(index)), [0, 1, 2, 0, 1]);
     let config = SweepConfig { step: 10, every: 2, ..SweepConfig::upwards(Field::SourceIp, 3) };
@@ -29,7 +29,7 @@ fn random_values_are_equally_likely() {
 }
 
 #[test]
-fn zipf_values_follow_the_law() {
+fn zipf_values_follow_zipfs_law() {
     for (skew, count) in [(0u64, 50u64), (500_000, 91), (1_000_000, 1_000), (2_000_000, 40)] {
         let zipf = sweep(Order::Zipf { skew: Decimal(skew) }, count);
         let weights: Vec<f64> = (1..=count).map(|k| (k as f64).powf(-(skew as f64) / 1e6)).collect();
@@ -37,7 +37,7 @@ fn zipf_values_follow_the_law() {
         let expected: Vec<f64> = weights.iter().map(|weight| weight / sum * 1e6).collect();
         let excess = chi_square_excess(&counts(&zipf, 1_000_000), &expected);
         assert!(excess.abs() < 4.0, "skew {skew}: {excess}");
-        // And no other law: a skew that is 2 % off shows.
+        // The test is sharp: a skew that is 2 % off is detected.
         if skew > 0 {
             let weights: Vec<f64> =
                 (1..=count).map(|k| (k as f64).powf(-(skew as f64) * 1.02 / 1e6)).collect();
@@ -49,18 +49,18 @@ fn zipf_values_follow_the_law() {
 }
 
 #[test]
-fn choices_are_golden() {
+fn choices_match_golden_values() {
     let choices = |sweep: Sweep| [0, 1, 2, 3, 4, 5, 6, 7].map(|index| sweep.choice(index));
     assert_eq!(choices(sweep(Order::Random, 1000)), RANDOM);
     assert_eq!(choices(sweep(Order::Zipf { skew: Decimal::ONE }, 1000)), ZIPF);
 }
 
-/// Worked out in Python from this module's head.
+/// Computed in Python from the description at the top of the module.
 const RANDOM: [u64; 8] = [698, 282, 25, 158, 338, 70, 157, 830];
 const ZIPF: [u64; 8] = [7, 0, 25, 158, 0, 69, 0, 18];
 
 #[test]
-fn a_sweep_that_does_not_fit_its_field_is_refused() {
+fn sweep_that_exceeds_its_field_is_refused() {
     let upwards = |field, count, step| SweepConfig { step, ..SweepConfig::upwards(field, count) };
     for (config, part) in [
         (upwards(Field::SourcePort, 0, 1), "count is zero"),

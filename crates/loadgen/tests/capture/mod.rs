@@ -1,4 +1,4 @@
-//! A generator whose frames end in a capture.
+//! Test helper: a generator whose frames are written to a capture.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::WHOLE_FRAMES;
 use doorbell_wire::{Link, LinkConfig, PcapFile};
 
-/// A link whose frames end in a capture.
+/// A link whose frames are written to a capture.
 struct Captured {
     link: Link,
     capture: PcapFile,
@@ -35,7 +35,7 @@ impl Timers<Event> for Captured {
     }
 }
 
-/// Sends each traffic, one after the other, at 10 Gbps, and returns how many frames the capture has.
+/// Sends each traffic in turn at 10 Gbps; returns the number of captured frames.
 pub fn write_capture(path: &Path, traffics: &[TrafficConfig]) -> u64 {
     let link = LinkConfig { rate: "10Gbps".parse().unwrap(), ..LinkConfig::default() };
     let mut end = Captured {
@@ -47,7 +47,7 @@ pub fn write_capture(path: &Path, traffics: &[TrafficConfig]) -> u64 {
     let mut now = Ps::ZERO;
     for traffic in traffics {
         generator.set_traffic(traffic.clone()).unwrap();
-        // The link is free again by then, so each run's first frame leaves when it is due.
+        // The link is free again by then, so each run's first frame leaves at its due time.
         generator.start(now + Ps::from_us(10), &mut end);
         while let Some((at, event)) = end.wake.take() {
             now = at;

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Frame, Ps, log};
-use doorbell_wire::flows::{Carried, FlowBook};
+use doorbell_wire::flows::{Carried, FlowCounters};
 use doorbell_wire::pcap::{PcapError, PcapFile};
 use serde::{Deserialize, Serialize};
 
@@ -206,9 +206,9 @@ impl Network {
     }
 
     /// Whether links have no faults from now on.
-    pub fn spare_links(&mut self, spared: bool) {
+    pub fn disable_link_faults(&mut self, disabled: bool) {
         for (member, port) in self.senders() {
-            self.members[member].link_mut(port).spare(spared);
+            self.members[member].link_mut(port).disable_faults(disabled);
         }
     }
 
@@ -250,11 +250,11 @@ impl Network {
 
     /// The same by the ports of the link's first end that are followed.
     pub fn carried_by_port(&self, link: usize) -> BTreeMap<u16, [Carried; 2]> {
-        self.flows(link).map_or_else(BTreeMap::new, |flows| flows.of_ports)
+        self.flows(link).map_or_else(BTreeMap::new, |flows| flows.by_port)
     }
 
     /// What frames that have not changed sides yet belong to is among it.
-    fn flows(&self, link: usize) -> Option<FlowBook> {
+    fn flows(&self, link: usize) -> Option<FlowCounters> {
         let mut flows = self.fabric.flows(link)?.clone();
         for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
             self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
@@ -289,7 +289,7 @@ impl Network {
         for wire in self.fabric.wires() {
             let (member, port) = wire.from;
             if member >= self.config.nodes.len() {
-                self.members[member].link_mut(port).hear();
+                self.members[member].link_mut(port).start_hash();
             }
         }
     }
@@ -327,7 +327,7 @@ impl Network {
     /// The limit in instructions does not hold here.
     pub fn run(&mut self, limits: &Limits) -> NetworkOutcome {
         // What several threads tell would not come in order.
-        let threads = if log::is_wanted() { 1 } else { self.threads };
+        let threads = if log::any_enabled() { 1 } else { self.threads };
         self.shared(|fabric, members| {
             with_threads(threads, members, limits, |run| run_windows(fabric, members, limits, run))
         })

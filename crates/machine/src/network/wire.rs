@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
-use doorbell_wire::flows::FlowBook;
+use doorbell_wire::flows::FlowCounters;
 use doorbell_wire::pcap::{PcapError, PcapFile};
 
 use crate::network::Crossing;
@@ -60,7 +60,7 @@ pub(crate) struct Fabric {
     /// By link.
     captures: BTreeMap<usize, Capture>,
     /// By link, where they are followed.
-    flows: BTreeMap<usize, FlowBook>,
+    flows: BTreeMap<usize, FlowCounters>,
 }
 
 impl Fabric {
@@ -114,7 +114,7 @@ impl Fabric {
     }
 
     /// What TCP and UDP have sent over a link, if that is followed.
-    pub fn flows(&self, link: usize) -> Option<&FlowBook> {
+    pub fn flows(&self, link: usize) -> Option<&FlowCounters> {
         self.flows.get(&link)
     }
 

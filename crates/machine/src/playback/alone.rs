@@ -37,7 +37,7 @@ impl Player {
             {
                 return self.reached(0);
             }
-            lane.block_over(0, done, self.timing.time_of(0, stream.over()));
+            lane.end_block(0, done, self.timing.time_of(0, stream.over()));
         }
     }
 }

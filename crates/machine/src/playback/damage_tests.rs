@@ -54,7 +54,7 @@ fn said(harts: u16, plan: &Plan) -> String {
 
 fn expected(path: &Path, at: u64) -> String {
     format!(
-        "{}: the trace is damaged at byte {at}: a chunk does not fit its checksum; copy it again, or record it again",
+        "{}: the trace is damaged at byte {at}: chunk checksum mismatch; copy it again, or record it again",
         path.display()
     )
 }

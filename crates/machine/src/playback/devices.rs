@@ -7,7 +7,7 @@ use doorbell_attach::Attachment;
 use doorbell_platform::map::{self, InterruptsKind, RegionId};
 use doorbell_sim::Ps;
 use doorbell_sim::memory::PLATFORM_DEVICES;
-use doorbell_trace::system::{Description, DeviceEvent, Happening};
+use doorbell_trace::system::{Description, DeviceEvent, EventKind};
 
 use super::lane::Lane;
 use crate::config::{ConfigError, MachineConfig};
@@ -15,7 +15,7 @@ use crate::config::{ConfigError, MachineConfig};
 /// Whether a NIC did this: something with frames, or DMA.
 pub(super) fn is_of_nic(event: &DeviceEvent) -> bool {
     let moves =
-        matches!(event.what, Happening::FrameIn { .. } | Happening::FrameOut { .. } | Happening::Dma(_));
+        matches!(event.what, EventKind::FrameIn { .. } | EventKind::FrameOut { .. } | EventKind::Dma(_));
     moves && event.device < PLATFORM_DEVICES
 }
 
@@ -139,7 +139,7 @@ impl DeviceMap {
 
     /// Learns from an event.
     pub fn note(&mut self, event: &DeviceEvent) {
-        if let Happening::Register { addr, .. } = event.what {
+        if let EventKind::Register { addr, .. } = event.what {
             let part = self.part_of(event.hart.into());
             self.pages.entry((part, addr.0 >> PAGE_SHIFT)).or_insert(event.device);
         }
@@ -185,7 +185,7 @@ mod tests {
         let new = |isa: &str| DeviceMap::new(&Description { isa: isa.into(), ..Description::default() });
         let mut devices = new("x86_64");
         for (device, addr) in [(3, 0xfeb0_3818), (4, 0xfeb2_2818)] {
-            let what = Happening::Register { addr: PhysAddr(addr), size: 4, value: 1, stored: None };
+            let what = EventKind::Register { addr: PhysAddr(addr), size: 4, value: 1, stored: None };
             devices.note(&DeviceEvent { device, hart: 0, after: 0, since: Ps(0), what });
         }
         let targets =

@@ -19,7 +19,7 @@ pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigErr
         let problem = "a trace does not tell which buffers are returned; \"sent\" can be asked of it";
         return Err(ConfigError::new("memory.dca.policy.invalidate", problem));
     }
-    if config.memory.dca.tells_queues_apart() {
+    if config.memory.dca.depends_on_queue() {
         let problem =
             "a trace does not tell a device's queues apart; take \"l2\" with l2_hart, and ways of the device";
         return Err(ConfigError::new("memory.dca.queues", problem));

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{PhysAddr, Ps};
-use doorbell_trace::system::{DeviceEvent, Dma, Happening};
+use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 
 use super::PlaybackError;
 use super::devices::{DeviceMap, Ports};
@@ -224,7 +224,7 @@ impl Lane {
 
     /// A block of its hart is over, which nothing follows from.
     #[inline]
-    pub fn block_over(&mut self, hart: usize, done: u64, over: Ps) {
+    pub fn end_block(&mut self, hart: usize, done: u64, over: Ps) {
         self.progress[hart].reached(done, over);
     }
 
@@ -276,7 +276,7 @@ impl Lane {
             None => Ok(()),
         };
         let Some(mut event) = self.orders[of].read(is_sound)? else { return Ok(None) };
-        let Happening::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
+        let EventKind::Dma(dma) = &mut event.what else { return Ok(Some((event, None))) };
         dma.addr = self.place.of(dma.addr);
         if self.place.is_full() {
             return Err(PlaybackError::Memory);
@@ -363,23 +363,23 @@ impl Lane {
     pub fn count(&mut self, event: &DeviceEvent) {
         let stats = &mut self.stats;
         match event.what {
-            Happening::FrameIn { bytes } => {
+            EventKind::FrameIn { bytes } => {
                 stats.frames_offered += 1;
                 stats.frames_in += 1;
                 stats.frames_in_bytes += u64::from(bytes);
                 self.unreceived += 1;
             }
-            Happening::FrameOut { bytes } => {
+            EventKind::FrameOut { bytes } => {
                 stats.frames_out += 1;
                 stats.frames_out_bytes += u64::from(bytes);
             }
-            Happening::Dma(Dma { write: true, len, kind, offset, .. }) => {
+            EventKind::Dma(Dma { write: true, len, kind, offset, .. }) => {
                 stats.dma_written_bytes += u64::from(len);
                 self.unreceived -= i64::from(kind == DmaKind::RxData && offset == 0);
                 self.fewest_unreceived = self.fewest_unreceived.min(self.unreceived);
             }
-            Happening::Dma(Dma { len, .. }) => stats.dma_read_bytes += u64::from(len),
-            Happening::Register { .. } | Happening::Interrupt { .. } => {}
+            EventKind::Dma(Dma { len, .. }) => stats.dma_read_bytes += u64::from(len),
+            EventKind::Register { .. } | EventKind::Interrupt { .. } => {}
         }
     }
 
@@ -392,6 +392,6 @@ impl Lane {
 /// The first instruction that an event names and no hart executed: whose, which, and how many there are.
 fn contradicted(event: &DeviceEvent, executed: &[u64]) -> Option<(u16, u64, u64)> {
     let has = |hart: u16| executed.get(usize::from(hart)).copied();
-    let moment = event.moments().find(|(hart, after)| has(*hart).is_none_or(|has| *after > has));
+    let moment = event.anchors().find(|(hart, after)| has(*hart).is_none_or(|has| *after > has));
     moment.map(|(hart, after)| (hart, after, has(hart).unwrap_or(0)))
 }

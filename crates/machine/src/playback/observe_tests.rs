@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doorbell_trace::system::{Happening, TraceFile};
+use doorbell_trace::system::{EventKind, TraceFile};
 
 use super::tests::{BUFFERS, Maker, config, folder, played, polling, rate, refused, sleeping};
 use super::*;
@@ -46,7 +46,7 @@ fn each_nic_of_a_trace_has_a_port_or_it_is_said_that_there_are_too_few() {
         let path = folder.path().join(name);
         let mut maker = Maker::new(&path);
         maker.device = of[0];
-        maker.event(maker.done, 0, Happening::FrameIn { bytes: 64 });
+        maker.event(maker.done, 0, EventKind::FrameIn { bytes: 64 });
         maker.device = of[1];
         maker.poll_for(16, 3, 1, true);
         Plan::of(maker.finish(&path))
@@ -107,7 +107,7 @@ fn frames_that_no_dma_brought_to_memory_stay_unreceived() {
         maker.receive(number, 0);
         // Every other one finds no room.
         if number % 2 == 0 {
-            maker.event(maker.done, 0, Happening::FrameIn { bytes: 64 });
+            maker.event(maker.done, 0, EventKind::FrameIn { bytes: 64 });
         }
         maker.poll(number);
     }

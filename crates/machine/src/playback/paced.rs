@@ -21,7 +21,7 @@ use std::ops::Range;
 use doorbell_loadgen::Latency;
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
-use doorbell_trace::system::{DeviceEvent, Dma, Happening, Stored};
+use doorbell_trace::system::{DeviceEvent, Dma, EventKind, StoreOrigin};
 use doorbell_wire::LinkConfig;
 
 use super::arriving::Arriving;
@@ -136,20 +136,20 @@ impl Paced {
         let place = self.ports.iter().position(|port| port.device == event.device).expect("it was surveyed");
         let port = &mut self.ports[place];
         match event.what {
-            Happening::Register { .. } => {
+            EventKind::Register { .. } => {
                 let posted = ring::tail(&event.what).map(|tail| port.tail(tail));
                 self.software.push_back(Item { posted, ..Item::of(event, id) });
             }
-            Happening::FrameIn { bytes } => port.sizes.push_back(bytes),
-            Happening::FrameOut { .. } => port.tell_out(event),
-            Happening::Interrupt { raised: true } => {
+            EventKind::FrameIn { bytes } => port.sizes.push_back(bytes),
+            EventKind::FrameOut { .. } => port.tell_out(event),
+            EventKind::Interrupt { raised: true } => {
                 let DeviceEvent { hart, after, since, .. } = event;
                 let wake = self.wakes_gone + self.wakes.len() as u64;
                 self.wakes.push_back(Wake { hart, after, since, at: None });
                 port.tell_interrupt(event, wake);
             }
-            Happening::Interrupt { raised: false } => {}
-            Happening::Dma(dma) => {
+            EventKind::Interrupt { raised: false } => {}
+            EventKind::Dma(dma) => {
                 self.answers.tell(&dma);
                 if dma.kind == DmaKind::RxDescriptorWriteback {
                     let (hart, visible, number) = (event.hart, dma.visible, self.reports_told);
@@ -168,7 +168,7 @@ impl Paced {
         let software = self.software.front().and_then(|item| {
             let at = match item.event.what.stored() {
                 None => anchor(&item.event)? + item.event.since,
-                Some(Stored { hart, after }) => match self.stores.get(&(hart, after)) {
+                Some(StoreOrigin { hart, after }) => match self.stores.get(&(hart, after)) {
                     Some(arrives) => *arrives,
                     // It may be another instruction than a store to a device: then when that is over.
                     None if self.stopped => anchor(&item.event)? + item.event.since,
@@ -218,7 +218,7 @@ impl Paced {
         {
             wake.at = Some(now);
         }
-        if let Happening::FrameOut { bytes } = item.event.what {
+        if let EventKind::FrameOut { bytes } = item.event.what {
             self.leave(bytes, now);
         }
         Some((item.event, item.id))

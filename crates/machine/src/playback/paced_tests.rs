@@ -5,7 +5,7 @@ use std::path::Path;
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::stats::Stats;
-use doorbell_trace::system::Happening;
+use doorbell_trace::system::EventKind;
 
 use super::observe_tests::merged;
 use super::tests::*;
@@ -23,7 +23,7 @@ fn with_contexts(path: &Path, frames: u64) -> TraceInput {
         maker.ring(TDT, (slot + 2) % RING);
         maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 32, 0, 0);
         maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
-        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+        maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     maker.finish(path)
 }
@@ -82,7 +82,7 @@ fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
             maker.dma(DmaKind::TxData, ring(before, BUFFERS), 60, before, 0);
         }
         if number > 1 {
-            maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+            maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
         }
     }
     let trace = maker.finish(&path);
@@ -104,7 +104,7 @@ fn with_late_stores(path: &Path, told: bool) -> TraceInput {
         let Some(before) = number.checked_sub(2) else { continue };
         maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (before % RING), 16, 0, 0);
         maker.dma(DmaKind::TxData, BUFFERS + 2048 * (before % RING), 60, before, 0);
-        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+        maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     maker.finish(path)
 }
@@ -141,7 +141,7 @@ fn rings_of_several_queues_are_refused_and_their_batches_are_their_own() {
         handle(&mut maker, number);
         maker.ring(TDT + 0x100 * (number % 2), number / 2 % RING);
         maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
-        maker.event(maker.done, 0, Happening::FrameOut { bytes: 64 });
+        maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     let trace = maker.finish(&path);
     let message = refused(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps")));

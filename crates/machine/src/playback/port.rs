@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
-use doorbell_trace::system::{DeviceEvent, Dma, Happening};
+use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 use doorbell_wire::LinkConfig;
 
 use super::arriving::{Arriving, wire_time};
@@ -290,7 +290,7 @@ impl Port {
         let item = self.lines[line as usize].pop_front().expect("it is due");
         self.last[line as usize] = now;
         self.taken = item.need;
-        if let Happening::FrameOut { bytes } = item.event.what {
+        if let EventKind::FrameOut { bytes } = item.event.what {
             // The next one begins behind it.
             self.last[line as usize] = now + wire_time(&self.link, bytes);
         }

@@ -3,7 +3,7 @@
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaRequest;
 use doorbell_sim::{Op, OpSource, Ps};
-use doorbell_trace::system::{Dma, Happening};
+use doorbell_trace::system::{Dma, EventKind};
 
 use super::devices::Target;
 use super::{PlaybackError, Player};
@@ -46,7 +46,7 @@ impl Player {
         let (first, count) = (lane.first, lane.harts);
         if let Some(event) = lane.take(order, now)? {
             lane.count(&event.0);
-            if let Happening::Dma(dma) = event.0.what {
+            if let EventKind::Dma(dma) = event.0.what {
                 let done = self.dma((number, event.0.device), &dma, now);
                 self.lanes[number].done(&event, &dma, done);
             }
@@ -64,10 +64,10 @@ impl Player {
         }
         let of = self.lanes[lane].ports.of(device);
         if self.timing.mode() == Mode::Detailed {
-            self.timing.memory.device_asks(now);
+            self.timing.memory.advance_to(now);
         }
         let (attachment, memory) = (self.attachments.of(of), Some(&mut self.timing.memory));
-        attachment.come_to(now);
+        attachment.advance_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),
             false => attachment.read(now, addr, len, access, memory),

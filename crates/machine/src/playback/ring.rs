@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use doorbell_trace::system::{Dma, Happening};
+use doorbell_trace::system::{Dma, EventKind};
 
 /// Bytes of a descriptor, of all of the family.
 const DESCRIPTOR: u64 = 16;
@@ -46,8 +46,8 @@ const TAILS: [(u64, u64, u64, Way); 4] = [
 
 /// The tail that a store sets: RDT and TDT of the 82540EM (manual 317453, 13.4.29 and 13.4.44), where their successors with e1000e and
 /// igb have them, and those of the further queues that these have (82576: manual 320961, 8.10.9 and 8.12).
-pub(super) fn tail(happening: &Happening) -> Option<Tail> {
-    let Happening::Register { addr, value, .. } = happening else { return None };
+pub(super) fn tail(happening: &EventKind) -> Option<Tail> {
+    let EventKind::Register { addr, value, .. } = happening else { return None };
     let register = addr.0 % (128 << 10);
     TAILS.iter().find_map(|(first, step, rings, way)| {
         let from = register.checked_sub(*first)?;
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn tails_are_known_where_the_family_has_them() {
-        let store = |offset: u64| Happening::Register {
+        let store = |offset: u64| EventKind::Register {
             addr: PhysAddr(0xfeb0_0000 + offset),
             size: 4,
             value: 77,

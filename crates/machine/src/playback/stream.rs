@@ -292,7 +292,7 @@ impl OpSource for HartStream {
         }
         match self.step.is_some_and(|step| step.trapped) {
             true => BlockEnd::Trapped,
-            false => BlockEnd::On,
+            false => BlockEnd::Continue,
         }
     }
 

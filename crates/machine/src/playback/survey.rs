@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::DmaKind;
-use doorbell_trace::system::{DeviceEvent, Dma, Happening, TraceFile};
+use doorbell_trace::system::{DeviceEvent, Dma, EventKind, TraceFile};
 
 use super::PlaybackError;
 use super::devices::{DeviceMap, is_of_nic};
@@ -28,7 +28,7 @@ fn each(
 ) -> Result<(), PlaybackError> {
     let mut events = file.devices()?;
     while let Some(mut event) = events.next()? {
-        if let Happening::Dma(dma) = &mut event.what {
+        if let EventKind::Dma(dma) = &mut event.what {
             dma.addr = place.of(dma.addr);
         }
         note(&event);
@@ -78,13 +78,13 @@ impl DeviceSurvey {
     }
 
     /// Frames that are read to be sent, and leave.
-    fn note_sent(&mut self, what: &Happening, time: Option<Ps>) {
+    fn note_sent(&mut self, what: &EventKind, time: Option<Ps>) {
         match what {
-            Happening::Dma(dma) if dma.kind == DmaKind::TxData => {
+            EventKind::Dma(dma) if dma.kind == DmaKind::TxData => {
                 self.read += u64::from(dma.offset == 0);
                 self.reads.ask(self.read, time, dma.took);
             }
-            Happening::FrameOut { .. } => {
+            EventKind::FrameOut { .. } => {
                 self.left += 1;
                 self.reads.note_use(self.left, time);
             }
@@ -189,17 +189,17 @@ impl Survey {
         let device = self.devices.entry(event.device).or_default();
         device.told_by.insert(event.hart);
         match event.what {
-            Happening::FrameIn { bytes } => {
+            EventKind::FrameIn { bytes } => {
                 device.arrived.0 += 1;
                 device.arrived.1 += u64::from(bytes);
             }
-            Happening::FrameOut { bytes } => {
+            EventKind::FrameOut { bytes } => {
                 device.sent.0 += 1;
                 device.sent.1 += u64::from(bytes);
                 self.sent += 1;
                 self.begun_before = self.begun_before.max(self.sent.saturating_sub(self.received));
             }
-            Happening::Register { stored, .. } => {
+            EventKind::Register { stored, .. } => {
                 self.tells_stores |= stored.is_some();
                 match ring::tail(&event.what) {
                     Some(tail) if tail.way == Way::Receive => device.receive.survey_tail(tail),
@@ -210,11 +210,11 @@ impl Survey {
                     None => {}
                 }
             }
-            Happening::Dma(dma) => self.note_dma(event, &dma),
-            Happening::Interrupt { raised: true } if self.harts == 1 => {
+            EventKind::Dma(dma) => self.note_dma(event, &dma),
+            EventKind::Interrupt { raised: true } if self.harts == 1 => {
                 self.pairs.interrupt(event, self.sent)
             }
-            Happening::Interrupt { .. } => {}
+            EventKind::Interrupt { .. } => {}
         }
     }
 
@@ -252,8 +252,8 @@ impl Survey {
         }
         let time = self.pace.time(event);
         let dma = match event.what {
-            Happening::FrameOut { .. } => return device.sending.leave(),
-            Happening::Dma(dma) => dma,
+            EventKind::FrameOut { .. } => return device.sending.leave(),
+            EventKind::Dma(dma) => dma,
             _ => return,
         };
         match dma.kind {

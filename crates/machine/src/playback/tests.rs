@@ -9,7 +9,7 @@ use doorbell_sim::stats::Stats;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{
-    Description, DeviceEvent, Dma, Happening, Step, Stored, TraceFile, TraceWriter,
+    Description, DeviceEvent, Dma, EventKind, Step, StoreOrigin, TraceFile, TraceWriter,
 };
 
 use super::*;
@@ -39,7 +39,7 @@ pub(super) struct Maker {
     /// Where its frames are sent from, each in 2 KiB.
     pub sends_from: u64,
     /// Stores to registers that have not arrived; how many are under way; whether it is told which instructions made them.
-    stores: VecDeque<Happening>,
+    stores: VecDeque<EventKind>,
     pub stores_lag: usize,
     pub tells_stores: bool,
     /// Which device does what is told.
@@ -70,7 +70,7 @@ impl Maker {
         self.step(Step::default(), ops);
     }
 
-    pub fn event(&mut self, after: u64, since: u64, what: Happening) {
+    pub fn event(&mut self, after: u64, since: u64, what: EventKind) {
         let event = DeviceEvent { device: self.device, hart: 0, after, since: Ps::from_ns(since), what };
         self.writer.event(&event).unwrap();
     }
@@ -79,7 +79,7 @@ impl Maker {
         let write =
             matches!(kind, DmaKind::RxData | DmaKind::RxDescriptorWriteback | DmaKind::TxDescriptorWriteback);
         let dma = Dma { kind, write, addr: PhysAddr(addr), len, frame, offset: 0, took: Ps::ZERO, visible };
-        self.event(self.done, 0, Happening::Dma(dma));
+        self.event(self.done, 0, EventKind::Dma(dma));
     }
 
     /// A store of a tail, as the hart makes it and as the device has it: at once, or behind so many later ones.
@@ -87,8 +87,8 @@ impl Maker {
         let addr = PhysAddr(REGISTERS + register);
         let store = Op { class: OpClass::Device, phys: addr, size: 4, flags: Op::WRITES, ..int(0x900) };
         self.block(&[store]);
-        let stored = self.tells_stores.then_some(Stored { hart: 0, after: self.done });
-        self.stores.push_back(Happening::Register { addr, size: 4, value, stored });
+        let stored = self.tells_stores.then_some(StoreOrigin { hart: 0, after: self.done });
+        self.stores.push_back(EventKind::Register { addr, size: 4, value, stored });
         if self.stores.len() > self.stores_lag {
             let first = self.stores.pop_front().expect("it has some");
             self.event(self.done, 100, first);
@@ -101,7 +101,7 @@ impl Maker {
         if number.is_multiple_of(4) {
             self.dma(DmaKind::RxDescriptorFetch, RECEIVE + 16 * slot, 64, 0, 0);
         }
-        self.event(self.done, 0, Happening::FrameIn { bytes: 64 });
+        self.event(self.done, 0, EventKind::FrameIn { bytes: 64 });
         self.dma(DmaKind::RxData, BUFFERS + 2048 * slot, 60, number, self.done + later);
         self.dma(DmaKind::RxDescriptorWriteback, RECEIVE + 16 * slot, 16, 0, self.done + later);
     }
@@ -153,7 +153,7 @@ impl Maker {
             let slot = number % RING;
             self.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 16, 0, 0);
             self.dma(DmaKind::TxData, self.sends_from + 2048 * slot, 60, number, 0);
-            self.event(self.done, 0, Happening::FrameOut { bytes: 64 });
+            self.event(self.done, 0, EventKind::FrameOut { bytes: 64 });
             self.dma(DmaKind::TxDescriptorWriteback, TRANSMIT + 16 * slot, 16, 0, self.done + 1);
         }
     }
@@ -390,7 +390,7 @@ fn an_event_behind_the_last_instruction_is_a_contradiction() {
         maker.receive(0, 0);
         maker.poll(0);
         let addr = PhysAddr(REGISTERS + TDT);
-        maker.event(1000, 0, Happening::Register { addr, size: 4, value: 1, stored: None });
+        maker.event(1000, 0, EventKind::Register { addr, size: 4, value: 1, stored: None });
         maker.writer.finish().unwrap();
         let trace = TraceInput::own(TraceFile::open(&path).unwrap());
         let message = refused(&config(&[]), &Plan::of(trace).paced(pace));
@@ -404,10 +404,10 @@ pub(super) fn sleeping(path: &Path, frames: u64, sends_from: u64) -> TraceInput 
     maker.ring(RDT, RING - 1);
     for number in 0..frames {
         maker.receive(number, 0);
-        maker.event(maker.done, 2000, Happening::Interrupt { raised: true });
+        maker.event(maker.done, 2000, EventKind::Interrupt { raised: true });
         maker.step(Step { slept: Ps::from_ns(2_300), ..Step::default() }, &[int(0x200), branch(0x204, CODE)]);
         maker.poll(number);
-        maker.event(maker.done, 0, Happening::Interrupt { raised: false });
+        maker.event(maker.done, 0, EventKind::Interrupt { raised: false });
         maker.take(number);
         maker.send(number..number + 1);
     }

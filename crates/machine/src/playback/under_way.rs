@@ -98,12 +98,12 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use doorbell_sim::ports::{DmaKind, PhysAddr};
-    use doorbell_trace::system::Happening;
+    use doorbell_trace::system::EventKind;
 
     use super::*;
 
     fn event(after: u64, since: Ps) -> DeviceEvent {
-        DeviceEvent { device: 0, hart: 0, after, since, what: Happening::FrameOut { bytes: 64 } }
+        DeviceEvent { device: 0, hart: 0, after, since, what: EventKind::FrameOut { bytes: 64 } }
     }
 
     /// A device's write that took so long, and is seen by that instruction.

@@ -196,7 +196,7 @@ impl Machine {
         if self.mode() != Mode::Detailed {
             self.harts[hart].follow_events(&events);
         }
-        self.harts[hart].tell_events(&events);
+        self.harts[hart].update_events(&events);
     }
 
     /// All are told.

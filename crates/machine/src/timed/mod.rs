@@ -199,7 +199,7 @@ impl Learner for Warming<'_> {
     }
 
     #[inline]
-    fn block_over(&mut self, instructions: u64, trapped: bool) -> u64 {
+    fn end_block(&mut self, instructions: u64, trapped: bool) -> u64 {
         (self.page, self.line) = (None, None);
         // A trap takes time too, or a guest that does nothing else would stand still.
         self.pace.cycles(instructions.max(u64::from(trapped)))
@@ -299,7 +299,7 @@ impl Timing {
     pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
         self.buffers.note(request);
         each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
-            let access = access.further(offset);
+            let access = access.advanced_by(offset);
             match write {
                 true => self.memory.warm_device_write(line, bytes, access),
                 false => self.memory.warm_device_read(line, bytes, access),

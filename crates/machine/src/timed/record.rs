@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use doorbell_riscv::{Block, BlockOps, Hart, KnownBlocks, Stop};
+use doorbell_riscv::{Block, BlockDictionary, BlockOps, Hart, Stop};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 use doorbell_sim::{Allowance, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
-use doorbell_trace::system::{Again, DeviceEvent, Dma, Happening, Step, Stored, instructions};
+use doorbell_trace::system::{BlockHint, DeviceEvent, Dma, EventKind, Step, StoreOrigin, instructions};
 
 use super::Timing;
 use crate::events::Event;
@@ -25,7 +25,7 @@ pub trait Recorder: Send {
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<Again>,
+        again: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     );
@@ -57,7 +57,7 @@ impl KeptOps {
 }
 
 impl Recorder for KeptOps {
-    fn block(&mut self, _: u16, _: &Step, _: Option<Again>, ops: &[Op], _: &mut dyn FnMut(u64) -> Walk) {
+    fn block(&mut self, _: u16, _: &Step, _: Option<BlockHint>, ops: &[Op], _: &mut dyn FnMut(u64) -> Walk) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(ops);
     }
 
@@ -119,7 +119,7 @@ struct Recorded {
     over: Option<Ps>,
     fence: Option<TranslationFence>,
     /// Blocks that were told, where no timing model has their ops.
-    known: KnownBlocks,
+    known: BlockDictionary,
 }
 
 /// A recording under way.
@@ -133,7 +133,7 @@ pub(crate) struct Recording {
     /// Frames of each device so far, received and sent.
     frames: Vec<[u64; 2]>,
     /// Stores to devices that have not arrived, by register: whose they are, unless the recording did not see them leave.
-    stores: BTreeMap<u64, VecDeque<Option<Stored>>>,
+    stores: BTreeMap<u64, VecDeque<Option<StoreOrigin>>>,
 }
 
 /// A block, or an access to a device, with the time it took.
@@ -161,12 +161,12 @@ impl Recording {
     /// A store to a device leaves its hart, whose last instruction it is.
     fn leaves(&mut self, addr: PhysAddr, hart: u32) {
         let after = self.harts[hart as usize].done;
-        let stored = (after > 0).then_some(Stored { hart: hart as u16, after });
+        let stored = (after > 0).then_some(StoreOrigin { hart: hart as u16, after });
         self.stores.entry(addr.0).or_default().push_back(stored);
     }
 
     /// The first that left arrives.
-    fn arrives(&mut self, addr: PhysAddr) -> Option<Stored> {
+    fn arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
         self.stores.get_mut(&addr.0)?.pop_front()?
     }
 
@@ -211,10 +211,10 @@ impl Recording {
     /// The same, of a hart that slept before.
     fn tell_slept(&mut self, id: usize, slept: &mut Ps) {
         let Recorded { known, fence, .. } = &mut self.harts[id];
-        let Some(held) = known.held() else { return };
+        let Some(held) = known.deferred() else { return };
         let slept = std::mem::take(slept);
         let allowance = tell(self.to.as_mut(), id as u16, held, (fence, slept), &mut |_| Walk::default());
-        known.told_held(allowance);
+        known.deferred_emitted(allowance);
     }
 
     /// The hart has come to an access to a device, and waits for it; or to one that nothing answers, which is a trap.
@@ -224,7 +224,7 @@ impl Recording {
         let trapped = ops.is_empty();
         self.executed(&Executed { hart: id, ops, trapped, space, begun: at, over: at }, hart, ram);
         let allowance = self.to.allowance(id as u16);
-        self.harts[id].known.goes_on(allowance);
+        self.harts[id].known.set_allowance(allowance);
     }
 
     pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
@@ -278,12 +278,12 @@ impl Recording {
             frames.saturating_sub(1)
         });
         let took = done.saturating_sub(now);
-        let what = Happening::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
+        let what = EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
         self.happened(device, now, what, write.then_some(done));
     }
 
     /// Anything else happened at a device.
-    pub fn happened(&mut self, device: u8, now: Ps, what: Happening, visible: Option<Ps>) {
+    pub fn happened(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
         let hart = self.teller;
         let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
@@ -300,7 +300,7 @@ impl Recording {
             if visible.is_some_and(|visible| visible > now) {
                 return;
             }
-            if let Happening::Dma(dma) = &mut event.what
+            if let EventKind::Dma(dma) = &mut event.what
                 && dma.write
             {
                 dma.visible = self.harts[usize::from(event.hart)].done;
@@ -329,9 +329,9 @@ fn tell(
     let Block { trapped, space, thread, .. } = block;
     let step = Step { trapped, space, thread, fence: std::mem::replace(fence, block.fence), slept };
     match block.ops {
-        BlockOps::Known(blocks) => to.again(hart, &step, block.instructions, blocks),
+        BlockOps::Numbered(blocks) => to.again(hart, &step, block.instructions, blocks),
         BlockOps::Listed(ops) => {
-            let again = block.number.map(|shape| Again { shape, instructions: block.instructions });
+            let again = block.number.map(|shape| BlockHint { shape, instructions: block.instructions });
             to.block(hart, &step, again, ops, walk);
             to.allowance(hart)
         }
@@ -368,12 +368,12 @@ impl Machine {
     }
 
     /// The first store to this register that left arrives: whose it is.
-    pub(crate) fn recorded_store(&mut self, addr: PhysAddr) -> Option<Stored> {
+    pub(crate) fn recorded_store(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
         under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
     }
 
     /// An event at a function, for a recording.
-    pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: Happening) {
+    pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: EventKind) {
         let (timing, own) = (self.timing.as_deref_mut(), self.recording.as_deref_mut());
         if let Some(recording) = under_way(timing, own) {
             recording.happened(device, now, what, None);

@@ -173,7 +173,7 @@ impl Timing {
         let trapped = matches!(end, BlockEnd::Trapped);
         let watched = self.before_watched(id);
         let timed = &mut self.harts[id];
-        self.memory.hart_comes_to(id / self.threads, id % self.threads, timed.core.next_fetch());
+        self.memory.advance_hart(id / self.threads, id % self.threads, timed.core.next_fetch());
         if watched.is_some_and(|(_, logged)| logged) {
             self.execute_logged(id, source, world);
         } else {
@@ -216,7 +216,7 @@ impl Timing {
 
     /// A source waits for something before its next block.
     pub(crate) fn rests(&mut self, id: usize) {
-        self.memory.hart_rests(id / self.threads, id % self.threads);
+        self.memory.hart_sleeps(id / self.threads, id % self.threads);
     }
 
     /// The block that was taken last is over; or an access to a device, at which the source has stopped, leaves its core.
@@ -261,7 +261,7 @@ impl Timing {
                 let end = source.block(world, &mut self.ops);
                 learn_ops(&self.ops, |virt| source.walk(world, virt), &mut learner);
                 let (done, trapped) = (source.instructions() - before, matches!(end, BlockEnd::Trapped));
-                source.set_cycle(begun + learner.block_over(done, trapped));
+                source.set_cycle(begun + learner.end_block(done, trapped));
                 self.record(id, (source, world), Ended::Block { trapped }, begun);
                 end
             }
@@ -288,7 +288,7 @@ impl Timing {
         let watched = self.before_watched(id);
         self.turn(id);
         let (timed, core) = (&mut self.harts[id], id / self.threads);
-        self.memory.hart_comes_to(core, id % self.threads, timed.core.next_fetch());
+        self.memory.advance_hart(core, id % self.threads, timed.core.next_fetch());
         let begun =
             timed.core.begin_device(&op, &mut Around { id: core, source, world, memory: &mut self.memory });
         timed.device = Some(op);

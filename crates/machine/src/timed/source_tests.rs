@@ -247,7 +247,7 @@ impl OpSource for Replay {
         ops.extend_from_slice(&block.ops);
         self.instructions += block.instructions;
         self.fence = block.fence;
-        if block.trapped { BlockEnd::Trapped } else { BlockEnd::On }
+        if block.trapped { BlockEnd::Trapped } else { BlockEnd::Continue }
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
@@ -362,7 +362,7 @@ fn what_was_recorded_costs_what_it_cost_when_it_was_executed() {
         // A recording that is over sleeps for good, and a hart at its last block does not.
         for timing in [&mut fed, &mut executed] {
             (0..3).for_each(|id| timing.rests(id));
-            timing.memory.device_asks(END);
+            timing.memory.advance_to(END);
         }
         assert!(state(&fed) == state(&executed), "{mode:?}: the timing models are in another state");
     }

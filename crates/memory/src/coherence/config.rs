@@ -1,4 +1,4 @@
-//! How copies in private caches are found and kept coherent, as a configuration file spells it.
+//! Configuration of coherence: how copies in private caches are found and invalidated.
 
 use doorbell_sim::Bytes;
 use doorbell_sim::memory::LINE_BYTES;
@@ -9,49 +9,55 @@ use crate::config::{CacheConfig, LlcConfig, between};
 use crate::replacement::Replacement;
 use crate::ways::WAYS_MAX;
 
-/// What knows of copies in private caches.
+/// Method of finding copies in private caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoherenceKind {
-    /// A directory where several cores share memory, or where it is given `entries`; else ideal.
+    /// A directory if several cores share memory or `entries` is set; else ideal.
     #[default]
     Auto,
-    /// Everything is known at once and nothing is sent: a request that has to wait for the data of a copy waits
-    /// `interconnect.snoop_latency`, and taking copies away takes no time.
+    /// Copies are found at once and no messages are sent: a request that waits for the data of a copy takes
+    /// `interconnect.snoop_latency`, and invalidating copies takes no time.
     Ideal,
-    /// A directory at the LLC, which has owner and sharers of each line, sends snoops and waits for their answers.
+    /// A directory at the LLC that keeps the owner and sharers of each line, sends snoops and waits for
+    /// responses.
     Directory,
 }
 
-/// Where a snooped core sends its answer.
+/// Destination of a snooped core's response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answers {
-    /// To the core that asked, in one crossing: three hops from its request to the data.
+    /// The requesting core, directly: three hops from its request to the data.
     #[default]
     Direct,
-    /// To the LLC, which passes them on: four hops.
+    /// The LLC, which forwards it: four hops.
     Home,
 }
 
-/// See the module. Times are cycles of the interconnect.
+/// Coherence parameters. Times are in interconnect cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoherenceConfig {
-    /// "ideal": copies are known at once, and what waits for one waits `interconnect.snoop_latency`. "directory": requests, snoops and
-    /// their answers take the times below and `interconnect.latency` each way. "auto": a directory where several cores share memory or `entries` are given, else ideal.
+    /// "ideal": copies are found at once, and a request that waits for one takes
+    /// `interconnect.snoop_latency`. "directory": requests, snoops and responses take the times below and
+    /// `interconnect.latency` each way. "auto": a directory if several cores share memory or `entries` is
+    /// set, else ideal.
     pub kind: CoherenceKind,
-    /// Lines in private caches that the directory can have at a time, ways · `llc.slices` · a power of two, up to 16777216; 0: as many as there are. To track another one it takes the copies of the one used last longest ago away.
+    /// Lines of private caches that the directory can track, ways · `llc.slices` · a power of two, up to
+    /// 16777216; 0: unlimited. To track another line it invalidates the copies of the least recently used
+    /// one.
     pub entries: u32,
-    /// Entries of a set of the directory, 1 to 32.
+    /// Entries per set of the directory, 1 to 32.
     pub ways: u32,
-    /// Interconnect cycles from the LLC's look-up to the directory's snoops, 0 to 1000. They leave one a cycle.
+    /// Interconnect cycles from the LLC's look-up to the directory's snoops, 0 to 1000. One snoop leaves per
+    /// cycle.
     pub latency: u32,
-    /// Interconnect cycles from a snoop's arrival at a core's caches, or the arrival of the line that it waits for there, to its answer,
-    /// 0 to 1000.
+    /// Interconnect cycles from a snoop's arrival at a core's caches to its response, 0 to 1000. If the line
+    /// is still in flight to that core, they count from the line's arrival.
     pub snoop: u32,
-    /// Where the answer goes: "direct", to the core that asked, or "home", to the LLC and from there to that core. Devices get theirs
-    /// from the LLC.
+    /// Destination of the responses: "direct", the requesting core, or "home", the LLC, which forwards them
+    /// to that core. Devices get theirs from the LLC.
     pub answers: Answers,
 }
 
@@ -69,27 +75,28 @@ impl Default for CoherenceConfig {
 }
 
 impl CoherenceConfig {
-    /// Whether it says nothing: older configurations keep their hash.
+    /// Whether all values are defaults; then they are not serialized, so that older configurations keep their
+    /// hash.
     pub(crate) fn is_default(&self) -> bool {
         *self == CoherenceConfig::default()
     }
 
-    /// The kind for so many cores that share memory. There may be others, which have memory of their own.
+    /// Resolves "auto" for `cores` cores that share memory. Other cores may have their own memory.
     pub fn kind_for(&self, cores: usize) -> CoherenceKind {
         match self.kind {
             CoherenceKind::Auto if cores > 1 || self.entries > 0 => CoherenceKind::Directory,
             CoherenceKind::Auto => CoherenceKind::Ideal,
-            told => told,
+            kind => kind,
         }
     }
 
-    /// The directory's entries as those of a cache; there are some.
+    /// The directory's entries in the form of a cache; `entries` must not be 0.
     pub(crate) fn cache(&self) -> CacheConfig {
         let size = Bytes(u64::from(self.entries) * LINE_BYTES);
         CacheConfig { size, ways: self.ways, replacement: Replacement::Lru, ..CacheConfig::default() }
     }
 
-    /// Says what is wrong with the parameters of a directory beside an LLC in so many slices.
+    /// Checks the parameters of a directory for this LLC.
     pub(crate) fn validate(&self, llc: &LlcConfig) -> Result<(), String> {
         between("latency", self.latency, 0, 1000)?;
         between("snoop", self.snoop, 0, 1000)?;
@@ -98,7 +105,7 @@ impl CoherenceConfig {
         if self.entries == 0 {
             return Ok(());
         }
-        // As many sets in each of the LLC's slices, a power of two of them.
+        // Each of the LLC's slices has the same number of sets, a power of two.
         let unit = self.ways * llc.slices;
         let (sets, entries) = (self.entries / unit, self.entries);
         if entries.is_multiple_of(unit) && sets.is_power_of_two() {

@@ -1,20 +1,22 @@
 //! The directory at the LLC: which private caches have a line, and whether one of them owns it.
 //!
-//! It stands beside the LLC's tags and is asked with them. A line that one core owns (exclusive or modified: it may have written it
-//! without a word) is fetched from there; before a core may write, all other copies are taken away, one snoop a cycle, and all answers
-//! are awaited. A core that evicts a line says so, so that the directory never takes anybody for a sharer who is none. One with few
-//! `entries` takes the copies of its victims away (*back-invalidation*), as the snoop filter of a non-inclusive LLC does: Yan et al.,
-//! "Attack Directories, Not Caches" (S&P 2019), describe that of Skylake servers, 12 ways of 2048 sets beside each slice.
+//! It is looked up together with the LLC's tags. A line that one core owns (exclusive or modified: it may
+//! have been written silently) is fetched from that core. Before a core may write, all other copies are
+//! invalidated, with one snoop per cycle, and all responses are awaited. A core notifies the directory of
+//! evictions, so its sharer lists are exact. A directory with limited `entries` invalidates the copies of its
+//! victims (*back-invalidation*), as the snoop filter of a non-inclusive LLC does. Yan et al., "Attack
+//! Directories, Not Caches" (S&P 2019), describe that of Skylake servers: 12 ways of 2048 sets per slice.
 //!
-//! Requests for one line wait for each other where its newest copy is still on its way: a snoop is answered when that has come. Not
-//! modelled: room for transactions at the directory, retries, and links that snoops and acknowledgements would fill; data have theirs.
+//! Requests for a line are serialized while its newest copy is in flight: a snoop is answered when the copy
+//! has arrived. Not modelled: transaction buffers of the directory, retries, and link bandwidth of snoops and
+//! acknowledgements; data use link bandwidth.
 
 use serde::{Deserialize, Serialize};
 
 use super::Probe;
 use super::config::{Answers, CoherenceConfig, CoherenceKind};
 use super::sharers::bits;
-use super::snoops::Asker;
+use super::snoops::Requester;
 use super::stats::DirectoryStats;
 use crate::backing::MainMemory;
 use crate::config::{Inclusion, MemoryConfig};
@@ -23,10 +25,10 @@ use crate::replacement::ReplacerState;
 use crate::system::MemorySystem;
 use crate::tags::{Evicted, Flags, Tags, TagsState};
 
-/// See the module.
+/// The directory; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    /// The lines that it has, if they are limited.
+    /// Tracked lines, if their number is limited.
     tags: Option<Tags>,
     latency: u64,
     snoop: u64,
@@ -34,25 +36,25 @@ pub(crate) struct Directory {
     pub stats: DirectoryStats,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DirectoryState {
     tags: Option<(TagsState, ReplacerState)>,
     stats: DirectoryStats,
 }
 
-/// Who is asked, and for what.
+/// A snoop of private caches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Snoop {
-    /// Harts, a bit each.
+    /// Bit mask of the snooped harts.
     pub harts: u64,
-    /// The first of them sends the line, and does not only acknowledge.
+    /// Whether the first of them sends the line; otherwise all only acknowledge.
     pub line: bool,
-    pub asker: Asker,
+    pub requester: Requester,
 }
 
 impl Directory {
-    /// An empty one, if the configuration wants one for so many cores, beside an LLC of RAM from `base` on.
+    /// An empty directory, if the configuration has one for `cores` cores; RAM starts at `base`.
     pub fn new(config: &MemoryConfig, cores: usize, base: doorbell_sim::PhysAddr) -> Option<Directory> {
         let own: &CoherenceConfig = &config.coherence;
         let tags = || {
@@ -70,8 +72,8 @@ impl Directory {
         })
     }
 
-    /// Nobody has the line any more.
-    pub fn forget(&mut self, line: u32) {
+    /// Stops tracking a line that no private cache has any more.
+    pub fn untrack(&mut self, line: u32) {
         if let Some(tags) = &mut self.tags
             && let Some(slot) = tags.find(line)
         {
@@ -79,7 +81,7 @@ impl Directory {
         }
     }
 
-    /// Somebody has the line now, or will at once. Returns the line that is not tracked any more.
+    /// Tracks a line that a private cache has or is about to get. Returns the line that is no longer tracked.
     fn track(&mut self, line: u32) -> Option<u32> {
         let tags = self.tags.as_mut()?;
         if let Some(slot) = tags.find(line) {
@@ -90,8 +92,8 @@ impl Directory {
         evicted.map(|evicted| evicted.line)
     }
 
-    /// Says which line is in a private cache and not here, or here and in none; `shared` says whether somebody has a copy, `all` are
-    /// those that somebody has.
+    /// Checks that the tracked lines are exactly those in private caches. `shared` returns whether a private
+    /// cache has the line; `all` are the lines of private caches.
     pub fn check_lines(
         &self,
         shared: impl Fn(u32) -> bool,
@@ -99,7 +101,7 @@ impl Directory {
     ) -> Result<(), String> {
         let Some(tags) = &self.tags else { return Ok(()) };
         if let Some((_, stale)) = tags.iter().find(|(_, line)| !shared(*line)) {
-            return Err(format!("the directory takes line {stale} for shared, and nobody has it"));
+            return Err(format!("the directory tracks line {stale}, but no private cache has it"));
         }
         match all.find(|line| tags.find(*line).is_none()) {
             Some(line) => Err(format!("line {line} is in a private cache and not in the directory")),
@@ -111,12 +113,12 @@ impl Directory {
         DirectoryState { tags: self.tags.as_ref().map(Tags::save), stats: self.stats.clone() }
     }
 
-    /// Says what is impossible about a saved state.
+    /// Checks a saved state.
     pub fn check(&self, state: &DirectoryState, lines: u32) -> Result<(), String> {
         match (&self.tags, &state.tags) {
             (None, None) => Ok(()),
             (Some(tags), Some(saved)) => tags.check(saved, lines, 0),
-            _ => Err("a directory with entries for one without, or the other way round".to_owned()),
+            _ => Err("the saved state and the machine differ in limiting the directory's entries".to_owned()),
         }
     }
 
@@ -129,59 +131,66 @@ impl Directory {
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// The directory, which there is, asks private caches about a line that was looked up and is there at `ready` at the latest.
-    /// Returns when and where the answer is that is last at who asked: at the LLC, or as near to its stop as the LLC is.
-    pub(super) fn snoop<const TIMED: bool>(&mut self, snoop: Snoop, looked: Moment, ready: u64) -> Moment {
-        let directory = self.directory.as_mut().expect("who snoops is the directory");
+    /// Snoops private caches for a line that was looked up and is in those caches by `ready`. Returns the
+    /// time and stop from which the last response goes to the requester: the responding core's stop with
+    /// direct responses, otherwise the slice's. The way from there to the requester is not included.
+    pub(super) fn snoop<const TIMED: bool>(
+        &mut self,
+        snoop: Snoop,
+        lookup_done: Moment,
+        ready: u64,
+    ) -> Moment {
+        let directory = self.directory.as_mut().expect("only a directory sends snoops");
         directory.stats.snoops += u64::from(snoop.harts.count_ones());
         directory.stats.forwards += u64::from(snoop.line);
         if !TIMED {
-            return Moment { at: 0, ..looked };
+            return Moment { at: 0, ..lookup_done };
         }
-        let (leaves, takes) = (looked.at + directory.latency, directory.snoop);
+        let (leaves, takes) = (lookup_done.at + directory.latency, directory.snoop);
         let direct = directory.answers == Answers::Direct;
-        let to = match snoop.asker {
-            Asker::Core(hart) if direct => Some(self.core_stop(hart)),
+        let to = match snoop.requester {
+            Requester::Core(hart) if direct => Some(self.core_stop(hart)),
             _ => None,
         };
-        let mut last = looked;
+        let mut last = lookup_done;
         for (turn, hart) in (0..).zip(bits(snoop.harts)) {
             let stop = self.core_stop(hart);
-            let asked = self.request(looked.stop, stop, leaves + turn) + self.latency;
+            let snooped = self.request(lookup_done.stop, stop, leaves + turn) + self.latency;
             let line = snoop.line && turn == 0;
-            let mut at = asked.max(ready) + takes;
+            let mut at = snooped.max(ready) + takes;
             if line {
                 at = self.harts[hart].to.take_many(at, 64, self.llc.now).1;
             }
             let answer = match (to, line) {
                 (Some(_), _) => Moment { at, stop },
                 (None, true) => {
-                    Moment { at: self.carry(stop, looked.stop, at, 64).1 + self.latency, ..looked }
+                    Moment { at: self.carry(stop, lookup_done.stop, at, 64).1 + self.latency, ..lookup_done }
                 }
                 (None, false) => Moment {
-                    at: self.acknowledged(Moment { at, stop }, looked.stop) + self.latency,
-                    ..looked
+                    at: self.ack_arrival(Moment { at, stop }, lookup_done.stop) + self.latency,
+                    ..lookup_done
                 },
             };
-            last = self.later(last, answer, to.unwrap_or(looked.stop));
+            last = self.later(last, answer, to.unwrap_or(lookup_done.stop));
         }
         last
     }
 
-    /// A private cache will have the line, which was looked up at `t`. Returns when the directory has room for that.
+    /// Tracks a line, looked up at `t`, that a private cache will get. Returns when the directory has room
+    /// for it.
     pub(crate) fn track<const TIMED: bool>(&mut self, line: u32, t: u64) -> u64 {
         let Some(victim) = self.directory.as_mut().and_then(|directory| directory.track(line)) else {
             return t;
         };
-        let found = self.probe(None, victim, Probe::Take);
-        let stats = &mut self.directory.as_mut().expect("it has had a victim").stats;
+        let found = self.probe(None, victim, Probe::Invalidate);
+        let stats = &mut self.directory.as_mut().expect("the directory returned a victim").stats;
         stats.back_invalidations += 1;
         stats.back_invalidated_copies += u64::from(found.harts.count_ones());
         stats.back_invalidated_dirty += u64::from(found.dirty);
-        let looked = Moment { at: t, stop: self.home(victim) };
+        let lookup_done = Moment { at: t, stop: self.home(victim) };
         let answered = match found.dirty {
-            true => self.line_of_copy::<TIMED>(&found, true, looked, Asker::Home),
-            false => self.copies_gone::<TIMED>(&found, looked, Asker::Home),
+            true => self.fetch_copy::<TIMED>(&found, true, lookup_done, Requester::Home),
+            false => self.copies_invalidated::<TIMED>(&found, lookup_done, Requester::Home),
         }
         .at;
         if !found.dirty && self.inclusion != Inclusion::Exclusive {

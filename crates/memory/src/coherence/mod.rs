@@ -1,9 +1,9 @@
-//! Who else has a line: looking into private caches and taking copies away.
+//! Coherence: probing private caches and invalidating copies.
 //!
-//! MESI over whole private hierarchies: a hart's L2 includes its L1s and says what the hart may do with a line; its L1D may
-//! be dirty where the L2 is not. Private caches are asked exactly when they have a copy. What that costs is the `kind`'s affair: an
-//! *ideal* one knows everything at once, and a request that has to wait for a copy waits the snoop latency; a [`directory`] sends snoops
-//! and awaits answers.
+//! MESI between private hierarchies. A hart's L2 includes its L1s and holds the hart's state of a line; its
+//! L1D may be dirty where the L2 is not. Private caches are probed exactly when they have a copy. The cost
+//! depends on the `kind`. An *ideal* one finds copies at once, and a request that waits for a copy takes the
+//! snoop latency. A [`directory`] sends snoops and waits for responses.
 
 pub mod config;
 pub(crate) mod directory;
@@ -19,38 +19,38 @@ use crate::coherence::sharers::bits;
 use crate::system::{MemorySystem, Private};
 use crate::tags::Flags;
 
-/// What happens to the copies that are found.
+/// Action on the copies that a probe finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// They go.
-    Take,
-    /// They stay, readable only.
+    /// Invalidate them.
+    Invalidate,
+    /// Keep them, read-only.
     Share,
-    /// They stay as they are, and are henceforth of this class: a device reads.
-    Look(DataClass),
+    /// A device reads: keep them as they are and set their class.
+    Read(DataClass),
 }
 
-/// What was found.
+/// Result of a probe, with the state before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Somebody has, or had, a copy.
+pub(crate) struct ProbeResult {
+    /// A private cache had a copy.
     pub present: bool,
-    /// Somebody's copy is newer than what lies below.
+    /// A copy is newer than the LLC and memory.
     pub dirty: bool,
-    /// Somebody has, or had, it alone, and might have written it.
+    /// A cache had it exclusive or modified, so it may have been written.
     pub owned: bool,
-    /// Who has, or had, it: a bit a hart.
+    /// Bit mask of the harts that had it.
     pub harts: u64,
-    /// A device had put it there and nobody had used it.
+    /// A device wrote it, and it had not been used since.
     pub fresh: bool,
-    /// When the copy is there.
+    /// Arrival time of the copy.
     pub ready: Ps,
 }
 
 impl Private {
-    /// Looks for a line in one hart's caches.
-    pub fn probe(&mut self, line: u32, probe: Probe) -> Found {
-        let Some(slot) = self.l2.tags.find(line) else { return Found::default() };
+    /// Probes one hart's caches for a line.
+    pub fn probe(&mut self, line: u32, probe: Probe) -> ProbeResult {
+        let Some(slot) = self.l2.tags.find(line) else { return ProbeResult::default() };
         let flags = self.l2.tags.flags(slot);
         let mut dirty = flags.is_dirty();
         let mut ready = self.l2.tags.ready(slot).0;
@@ -59,7 +59,7 @@ impl Private {
             dirty |= self.l1d.tags.flags(slot).is_dirty();
             ready = ready.max(self.l1d.tags.ready(slot).0);
         }
-        let found = Found {
+        let found = ProbeResult {
             present: true,
             dirty,
             owned: flags.is_writable(),
@@ -67,14 +67,14 @@ impl Private {
             fresh: flags.is_fresh(),
             ready: if ready == 0 { Ps::ZERO } else { self.clock.edge(ready) },
         };
-        if probe == Probe::Take {
+        if probe == Probe::Invalidate {
             self.l2.take_away(slot);
             in_l1d.map(|slot| self.l1d.take_away(slot));
             self.l1i.take_away_line(line);
             return found;
         }
         let change = |flags: Flags| match probe {
-            Probe::Look(class) => flags.with_class(class).with_fresh(false),
+            Probe::Read(class) => flags.with_class(class).with_fresh(false),
             _ => flags.with_state(Flags::SHARED).with_fresh(false),
         };
         let in_l1i = self.l1i.tags.find(line);
@@ -89,13 +89,13 @@ impl Private {
 }
 
 impl<M> MemorySystem<M> {
-    /// Looks for a line in the private caches of all harts but `except`.
+    /// Probes the private caches of all harts except `except` for a line.
     #[inline]
-    pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> Found {
-        let mut all = Found::default();
-        // A hart that shares with nobody is looked into.
-        let who = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
-        for hart in bits(who & !except.map_or(0, |hart| 1 << hart)) {
+    pub(crate) fn probe(&mut self, except: Option<usize>, line: u32, probe: Probe) -> ProbeResult {
+        let mut all = ProbeResult::default();
+        // A single hart without sharer tracking is always probed.
+        let harts = self.sharers.as_ref().map_or(1, |sharers| sharers.of(line));
+        for hart in bits(harts & !except.map_or(0, |hart| 1 << hart)) {
             let found = self.harts[hart].probe(line, probe);
             if !found.present {
                 continue;
@@ -106,29 +106,29 @@ impl<M> MemorySystem<M> {
             all.fresh |= found.fresh;
             all.harts |= 1 << hart;
             all.ready = all.ready.max(found.ready);
-            if probe == Probe::Take {
-                self.left(hart, line);
+            if probe == Probe::Invalidate {
+                self.remove_sharer(hart, line);
             }
         }
         all
     }
 
-    /// A hart's caches have a line now.
+    /// Records that a hart's caches have a line.
     #[inline]
-    pub(crate) fn came(&mut self, hart: usize, line: u32) {
+    pub(crate) fn add_sharer(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers {
             sharers.add(line, hart);
         }
     }
 
-    /// A hart's caches have a line no more.
+    /// Records that a hart's caches no longer have a line.
     #[inline]
-    pub(crate) fn left(&mut self, hart: usize, line: u32) {
+    pub(crate) fn remove_sharer(&mut self, hart: usize, line: u32) {
         if let Some(sharers) = &mut self.sharers
             && sharers.remove(line, hart)
             && let Some(directory) = &mut self.directory
         {
-            directory.forget(line);
+            directory.untrack(line);
         }
     }
 }

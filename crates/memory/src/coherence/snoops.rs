@@ -1,59 +1,62 @@
-//! What a request waits for that finds copies in private caches: for the newest one, or for all of them to go.
+//! Wait times of a request that finds copies in private caches: for the newest copy, or for the invalidation
+//! of all.
 
-use super::Found;
+use super::ProbeResult;
 use super::directory::Snoop;
 use crate::backing::MainMemory;
 use crate::fabric::Moment;
 use crate::system::MemorySystem;
 
-/// Where answers go.
+/// Destination of snoop responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// To this hart's core.
+pub(crate) enum Requester {
+    /// This hart's core.
     Core(usize),
-    /// To the LLC: a device's request waits there, and so does the directory.
+    /// The LLC, where a device's request or the directory waits.
     Home,
 }
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// Whether a private cache has to be asked for the newest copy. A directory knows who owns a line, and not whether it was written.
+    /// Whether the newest copy has to be fetched from a private cache. A directory records a line's
+    /// owner, but not whether the owner wrote it.
     #[inline]
-    pub(crate) fn is_newer_above(&self, found: &Found) -> bool {
+    pub(crate) fn is_newer_in_private(&self, found: &ProbeResult) -> bool {
         found.dirty || found.owned && self.directory.is_some()
     }
 
-    /// When and where a private cache's copy of a line that was looked up is at hand, and if they are to be taken, all copies have gone.
-    pub(crate) fn line_of_copy<const TIMED: bool>(
+    /// When and where a private cache's copy is available after a look-up and, if `take`, all copies are
+    /// invalidated.
+    pub(crate) fn fetch_copy<const TIMED: bool>(
         &mut self,
-        found: &Found,
+        found: &ProbeResult,
         take: bool,
-        looked: Moment,
-        asker: Asker,
+        lookup_done: Moment,
+        requester: Requester,
     ) -> Moment {
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
         if self.directory.is_none() {
-            let at = if TIMED { (looked.at + self.snoop_latency).max(ready) } else { 0 };
-            return Moment { at, ..looked };
+            let at = if TIMED { (lookup_done.at + self.snoop_latency).max(ready) } else { 0 };
+            return Moment { at, ..lookup_done };
         }
-        // Of several sharers the first sends it.
+        // If there are several sharers, the first sends the line.
         let harts = if take { found.harts } else { found.harts & found.harts.wrapping_neg() };
-        self.snoop::<TIMED>(Snoop { harts, line: true, asker }, looked, ready)
+        self.snoop::<TIMED>(Snoop { harts, line: true, requester }, lookup_done, ready)
     }
 
-    /// When and where it is known that all copies in private caches have gone; `looked` where there are none.
-    pub(crate) fn copies_gone<const TIMED: bool>(
+    /// When and where the invalidation of all private copies is complete; `lookup_done` if there are none.
+    pub(crate) fn copies_invalidated<const TIMED: bool>(
         &mut self,
-        found: &Found,
-        looked: Moment,
-        asker: Asker,
+        found: &ProbeResult,
+        lookup_done: Moment,
+        requester: Requester,
     ) -> Moment {
         if !found.present {
-            return looked;
+            return lookup_done;
         }
         if self.directory.is_none() {
-            return Moment { at: if TIMED { looked.at + self.snoop_latency } else { 0 }, ..looked };
+            return Moment { at: if TIMED { lookup_done.at + self.snoop_latency } else { 0 }, ..lookup_done };
         }
         let ready = if TIMED { self.clock.edge_at_or_after(found.ready) } else { 0 };
-        self.snoop::<TIMED>(Snoop { harts: found.harts, line: false, asker }, looked, ready)
+        self.snoop::<TIMED>(Snoop { harts: found.harts, line: false, requester }, lookup_done, ready)
     }
 }

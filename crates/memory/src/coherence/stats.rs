@@ -1,11 +1,11 @@
-//! What is counted of lines that several harts use, and of a directory.
+//! Counters of lines shared by harts, and of the directory.
 
 use crate::class::DataClass;
 
 doorbell_sim::stats! {
-    /// What one core takes from others, each also split by what the lines hold.
+    /// Lines that one core takes from others, each count also split by class.
     pub struct SharingStats {
-        /// HIT: lines that came from another core's cache, which had not written them.
+        /// HIT: lines that came from another core's cache, unmodified there.
         hit,
         /// HIT of data that no device has touched.
         hit_other,
@@ -19,7 +19,7 @@ doorbell_sim::stats! {
         hit_rx_descriptor,
         /// HIT of transmit descriptors.
         hit_tx_descriptor,
-        /// HITM: lines that came from another core's cache, which had written them.
+        /// HITM: lines that came from another core's cache, modified there.
         hitm,
         /// HITM of data that no device has touched.
         hitm_other,
@@ -33,7 +33,7 @@ doorbell_sim::stats! {
         hitm_rx_descriptor,
         /// HITM of transmit descriptors.
         hitm_tx_descriptor,
-        /// Misses of lines that another core's store had taken away, of a word that others had written since.
+        /// Misses of lines that another core's store had invalidated, on a word written by others since.
         true_sharing,
         /// True sharing of data that no device has touched.
         true_sharing_other,
@@ -47,7 +47,7 @@ doorbell_sim::stats! {
         true_sharing_rx_descriptor,
         /// True sharing of transmit descriptors.
         true_sharing_tx_descriptor,
-        /// Misses of lines that another core's store had taken away, of a word that nobody else had written since.
+        /// Misses of lines that another core's store had invalidated, on a word not written by others since.
         false_sharing,
         /// False sharing of data that no device has touched.
         false_sharing_other,
@@ -61,7 +61,7 @@ doorbell_sim::stats! {
         false_sharing_rx_descriptor,
         /// False sharing of transmit descriptors.
         false_sharing_tx_descriptor,
-        /// Lines got for writing from a core that had got them so from this one.
+        /// Lines obtained for writing from a core that had obtained them for writing from this one.
         ping_pong,
         /// Ping-pong of data that no device has touched.
         ping_pong_other,
@@ -79,22 +79,23 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// What a directory does.
+    /// Counters of the directory.
     pub struct DirectoryStats {
         /// Snoops sent to private caches.
         snoops,
-        /// Of these, such as brought the line.
+        /// Snoops that returned the line.
         forwards,
-        /// Lines whose copies were taken away because the directory had no room to track them.
+        /// Lines whose copies were invalidated because the directory had no room to track them.
         back_invalidations,
-        /// Copies that were taken away so.
+        /// Copies invalidated by these back-invalidations.
         back_invalidated_copies,
-        /// Of those lines, written ones, which went to the LLC.
+        /// Back-invalidated lines that were dirty and went to the LLC.
         back_invalidated_dirty,
     }
 }
 
-/// For each kind a method that counts one of it, and one of its class; the classes' counters in the order of [`DataClass`].
+/// Generates a method per kind that counts an event of the kind and of its class, with the counters in the
+/// order of [`DataClass`].
 macro_rules! kinds {
     ($($kind:ident: $other:ident $code:ident $header:ident $payload:ident $rx:ident $tx:ident;)*) => { impl SharingStats {$(
         #[doc = concat!("Counts `", stringify!($kind), "`.")]

@@ -1,16 +1,17 @@
-//! Prefetches that software asks for.
+//! Software prefetches (prefetch instructions).
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, Level, Prefetched};
 
-use super::{LineRequest, Why};
+use super::{LineRequest, Origin};
 use crate::backing::MainMemory;
 use crate::system::MemorySystem;
 
 impl<M: MainMemory> MemorySystem<M> {
-    /// A software prefetch, by a load (of data), a store or a fetch to come. It takes a port and, where the line is missing, a miss
-    /// register of the L1; when none is free it is given up (as for lack of request buffers behind the L1: IA-32 Intel Architecture
-    /// Optimization Reference Manual 248966-013US, "The Prefetch Instructions"). Prefetchers see it as they see a load (the same
-    /// manual of Intel 64, "Hardware Instruction Fetching and Software Prefetching").
+    /// A software prefetch for a load (of data), a store or a fetch. It takes a port and, if the line is
+    /// missing, an L1 miss register. If none is free it is dropped (as for lack of request buffers behind the
+    /// L1: IA-32 Intel Architecture Optimization Reference Manual 248966-013US, "The Prefetch Instructions").
+    /// Hardware prefetchers train on it as on a load (the same manual of Intel 64, "Hardware Instruction
+    /// Fetching and Software Prefetching").
     #[inline(never)]
     pub(crate) fn prefetch<const TIMED: bool>(
         &mut self,
@@ -39,7 +40,7 @@ impl<M: MainMemory> MemorySystem<M> {
             l1.stats.software_prefetches_dropped += 1;
             return Prefetched { at, level: None };
         }
-        let request = LineRequest { hart: h, line, own, code, why: Why::Prefetch, words: 0 };
+        let request = LineRequest { hart: h, line, own, code, origin: Origin::Prefetch, words: 0 };
         let answer = self.request_for_l1::<TIMED>(request, at, found.is_some());
         self.fill_l1::<TIMED>(request, &answer, at, found.is_some());
         if self.harts[h].l1(code).prefetcher.is_on() {

@@ -1,16 +1,17 @@
-//! Direct cache access: where the lines that a device writes are put.
+//! Direct cache access: placement of the lines that a device writes.
 //!
-//! What a line may meet with is three primitives, of which policies are built: a *placement* for each TLP ([`Placement`]: the last level, an
-//! L2, memory), *masks of ways* for each device and for descriptors apart ([`WayMask`]), and *invalidation on consumption* ([`Invalidate`]):
-//! a line whose contents nobody will ask for again leaves all caches without a write-back.
+//! Policies are built of three primitives: a *placement* per TLP ([`Placement`]: the last level, an L2,
+//! memory), *way masks* per device and separately for descriptors ([`WayMask`]), and *invalidation on
+//! consumption* ([`Invalidate`]): a line whose contents will not be used again leaves all caches without a
+//! write-back.
 //!
-//! Three pieces. A [`Placement`] is *what happens* to a line: the mechanism, in `device.rs`. A [`DcaPolicy`] is *what the user
-//! asked for*, for each device and each kind of data. A [`Steering`](steering::Steering) *decides*, line by line, with what
-//! it has seen. A researcher's policy is a new [`Strategy`] with its arm in `steering.rs`; a new place is a new
-//! [`Placement`] with its arm in `device.rs`.
+//! A [`Placement`] is the mechanism for one line, implemented in `device.rs`. A [`DcaPolicy`] is the user's
+//! configuration, per device and kind of data. [`Steering`](steering::Steering) decides line by line and
+//! keeps the state of adaptive policies. To add a policy, add a [`Strategy`] with its arm in `steering.rs`;
+//! to add a destination, a [`Placement`] with its arm in `device.rs`.
 //!
-//! The default is what Intel describes as Data Direct I/O, with the ways as a register sets them: a write of a whole
-//! line updates it where it is in the LLC, or takes room in the DCA ways; reads take no room.
+//! The default is Data Direct I/O as Intel describes it; a register sets its ways. A write of a whole line
+//! updates it in the LLC if present, else allocates it in the DCA ways; reads do not allocate.
 
 mod queues;
 mod steering;
@@ -25,29 +26,29 @@ use crate::ways::WayMask;
 pub use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES};
 pub use queues::{QueueDca, QueueDirection};
 pub(crate) use steering::SteeringState;
-pub use steering::{Inbound, Seen, Steering};
+pub use steering::{Inbound, LineEvent, Steering};
 
-/// What happens to a line that a device writes.
+/// Destination of a line that a device writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Updated where it is in the LLC; otherwise room is made in these ways.
+    /// Updated in place if the LLC has it; otherwise allocated in these ways.
     Llc(WayMask),
-    /// Updated where it is in the LLC; otherwise it goes to memory.
+    /// Updated in place if the LLC has it; otherwise written to memory.
     Update,
-    /// To memory; a copy in the LLC is dropped.
+    /// Written to memory; a copy in the LLC is dropped.
     Memory,
-    /// Into this hart's L2 (and, where the LLC includes the L2s, into these ways of it).
+    /// Into this hart's L2; an inclusive LLC also allocates a copy in these ways.
     L2(usize, WayMask),
 }
 
-/// Where a kind of data is put, as configuration files spell it.
+/// Destination of a kind of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// Into the LLC: updated where it is, otherwise room is made in the DCA ways.
+    /// Into the LLC: updated in place, or else allocated in the DCA ways.
     #[default]
     Allocate,
-    /// Updated where it is in the LLC; otherwise to memory.
+    /// Updated in place if the LLC has it; otherwise to memory.
     Update,
     /// To memory.
     Memory,
@@ -58,48 +59,50 @@ pub enum Place {
     QueueL2,
 }
 
-/// Which lines of frames are dropped from all caches when they have been consumed, written to memory by nobody: Sweeper's idea
-/// (Vemmou, Cho and Daglis, MICRO 2022). There software says what it is done with, by an instruction of its own; here devices know it from
-/// what drivers do anyway. Dropping takes no time and no bandwidth.
+/// Lines of frames that are dropped from all caches after consumption, without a write-back: the idea of
+/// Sweeper (Vemmou, Cho and Daglis, MICRO 2022). There software marks consumed data with an instruction; here
+/// the device infers it from what drivers do anyway. Dropping takes no time and no bandwidth.
 ///
-/// A sent frame is dead only if software does not look at its buffer again: as a forwarder on DPDK, and unlike TCP, which may have to
-/// send it again. Guests' data are never lost: they lie in the model's memory, whatever its caches say.
+/// A transmitted frame may be dropped only if software does not read its buffer again. That holds for a DPDK
+/// forwarder but not for TCP, which may retransmit. Guest data are never lost: they are in the model's
+/// memory, not in its caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Invalidate {
-    /// None: lines stay until they make room.
+    /// None: lines stay until they are evicted.
     #[default]
     Never,
-    /// Frames' data that the device has read to send, line by line. A line that it reads from its middle on stays, as what is before may
-    /// be alive; behind a frame's end there is nothing.
+    /// Data of frames that the device has read for transmission, line by line. A line read from its middle is
+    /// kept, as the bytes before may be in use; nothing follows a frame's end.
     Sent,
-    /// Receive buffers that software gives to the device, when it has fetched their descriptors: what they held is gone by then, whoever
-    /// consumed it. Lines that only part of a buffer lies in stay.
+    /// Receive buffers that software returns to the device, when their descriptors are fetched: the old
+    /// contents have been consumed by then. Lines only partly inside a buffer are kept.
     Returned,
-    /// Both.
+    /// Both "sent" and "returned".
     Both,
 }
 
 impl Invalidate {
-    /// Whether sent frames are dropped.
+    /// Whether transmitted frames are dropped.
     pub fn drops_sent(self) -> bool {
         matches!(self, Invalidate::Sent | Invalidate::Both)
     }
 
-    /// Whether what receive buffers held is dropped when they are given back.
+    /// Whether the contents of returned receive buffers are dropped.
     pub fn drops_returned(self) -> bool {
         matches!(self, Invalidate::Returned | Invalidate::Both)
     }
 }
 
-/// Whether a policy stays as it is written, or changes by what it sees.
+/// Whether a policy is static or adaptive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Each kind of data goes where the policy says.
+    /// Each kind of data goes to its configured place.
     #[default]
     Fixed,
-    /// As fixed, but payload goes to memory for a while when too many of the lines put into the LLC leave it unused.
+    /// As "fixed", but payload goes to memory for a while when too many lines placed in the LLC leave it
+    /// unused.
     LeakAware,
 }
 
@@ -109,33 +112,34 @@ pub enum Strategy {
 pub struct DcaPolicy {
     /// Whether the device's writes may go to caches at all; otherwise all go to memory.
     pub enabled: bool,
-    /// The ways of the LLC in which room is made: "0-3", "0,5", "all".
+    /// LLC ways for allocation: "0-3", "0,5", "all".
     pub ways: WayMask,
-    /// The ways for descriptors, if they are others.
+    /// LLC ways for descriptors, if different.
     pub descriptor_ways: Option<WayMask>,
     /// Bytes of a frame that count as its header, 0 to 65536.
     pub header_bytes: u32,
-    /// Where headers go: "allocate", "update", "memory", "l2", or "queue-l2", the L2 of the queue's core: hart n's for queue n (with
-    /// fewer harts, of n modulo their number), unless `memory.dca.queues` names another.
+    /// Destination of headers: "allocate", "update", "memory", "l2", or "queue-l2", the L2 of the queue's
+    /// core. That is hart n for queue n (modulo the number of harts), unless `memory.dca.queues` names
+    /// another.
     pub headers: Place,
-    /// Where the rest of the frame goes. With "memory" the policy is header-only.
+    /// Destination of the rest of the frame. With "memory" the policy is header-only.
     pub payload: Place,
-    /// Where written-back descriptors go.
+    /// Destination of written-back descriptors.
     pub descriptors: Place,
-    /// The hart whose L2 "l2" means, 0 to 15 and one that there is.
+    /// The hart whose L2 "l2" means, 0 to 15; the machine must have it.
     pub l2_hart: u32,
-    /// Whether lines that the device reads from memory take room in the DCA ways.
+    /// Whether lines that the device reads from memory are allocated in the DCA ways.
     pub read_allocate: bool,
-    /// Whether the device's read of a line that the LLC has is a use of it for its replacement.
+    /// Whether a device's read that hits the LLC counts as a use for replacement.
     pub read_promotes: bool,
-    /// Lines of frames that leave all caches without a write-back once they have been consumed: "never", "sent", "returned" (receive
-    /// buffers that software has given to the device again) or "both".
+    /// Lines of frames that leave all caches without a write-back after consumption: "never", "sent",
+    /// "returned" (receive buffers that software has returned to the device) or "both".
     pub invalidate: Invalidate,
     /// "fixed" or "leak-aware".
     pub strategy: Strategy,
-    /// Of leak-aware: lines put into the LLC after which it decides again, 16 to 1048576.
+    /// For "leak-aware": lines placed in the LLC between decisions, 16 to 1048576.
     pub window_lines: u32,
-    /// Of leak-aware: the share of these that may leave unused, in per cent, 0 to 100.
+    /// For "leak-aware": percentage of these lines that may leave unused, 0 to 100.
     pub leak_percent: u32,
 }
 
@@ -161,7 +165,7 @@ impl Default for DcaPolicy {
     }
 }
 
-/// The policy of one device that is not the common one.
+/// A device's own policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceDca {
@@ -175,18 +179,18 @@ pub struct DeviceDca {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DcaConfig {
-    /// Of every PCI function that is not named below. A disk that is not named has no direct cache access: what a root complex does for
-    /// those behind it is not done for others.
+    /// Policy of every PCI function that `devices` does not name. A disk that is not named has no direct
+    /// cache access, as it is not behind the root complex.
     pub policy: DcaPolicy,
-    /// Devices with policies of their own.
+    /// Devices with their own policies.
     pub devices: Vec<DeviceDca>,
-    /// Policies that come into force while a measurement runs, at most 4096.
+    /// Policies that take effect during a measurement, at most 4096.
     pub schedule: Vec<DcaChange>,
-    /// Queues of devices for which some things are otherwise, whatever policy is in force.
+    /// Exceptions for single queues of devices, whatever policy is in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueDca>,
-    /// Whether a write for which the device itself asks for a core goes into that core's L2: the 82576 asks where software has set
-    /// DCA_RXCTRL and DCA_TXCTRL. True unless set.
+    /// Whether a write with a DCA hint goes into the L2 of the core that the hint names: the 82576 sends
+    /// hints if software sets DCA_RXCTRL and DCA_TXCTRL. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub hints: bool,
 }
@@ -202,24 +206,24 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// A policy that comes into force in the course of a measurement.
+/// A policy that takes effect during a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DcaChange {
-    /// From the beginning of the measurement, at most 100s.
+    /// Time from the start of the measurement, at most 100s.
     pub after: Ps,
     /// The device, 0 to 63, as above; without it, all PCI functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u8>,
-    /// The policy. What is not named is as in the default policy, not as in the one before.
+    /// The policy. Settings not given are those of the default policy, not of the previous one.
     pub policy: DcaPolicy,
 }
 
-/// The most changes of policy in a measurement.
+/// Maximum number of policy changes in a measurement.
 const CHANGES_MAX: usize = 4096;
 
 impl DcaPolicy {
-    /// Whether anything goes into a core's L2.
+    /// Whether any kind of data goes into a core's L2.
     pub(crate) fn places_in_l2(&self) -> bool {
         [self.headers, self.payload, self.descriptors].iter().any(|place| place.is_l2())
     }
@@ -229,7 +233,7 @@ impl DcaPolicy {
         DcaPolicy { enabled: false, ..DcaPolicy::default() }
     }
 
-    /// Says what is wrong with the policy on a machine with an LLC of `ways` ways and so many harts.
+    /// Checks the policy for a machine with `harts` harts and an LLC of `ways` ways.
     pub fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
         self.ways.validate("ways", ways)?;
         if let Some(mask) = self.descriptor_ways {
@@ -250,7 +254,7 @@ impl DcaPolicy {
         Ok(())
     }
 
-    /// Which part of its traffic a line of this kind and offset is.
+    /// Part of the device's traffic to which a line of this kind and offset belongs.
     #[inline]
     fn part(&self, kind: DmaKind, offset: u32) -> Part {
         match kind {
@@ -260,7 +264,7 @@ impl DcaPolicy {
         }
     }
 
-    /// Where a line goes, as the policy is written; `own` is the hart of the queue that it is for.
+    /// Placement of a line under this policy; `own` is the hart of its queue.
     #[inline]
     pub fn place(&self, kind: DmaKind, offset: u32, own: usize) -> Placement {
         let descriptor_ways = self.descriptor_ways.unwrap_or(self.ways);
@@ -273,7 +277,7 @@ impl DcaPolicy {
     }
 }
 
-/// What of a device's traffic a line is, as policies tell it apart.
+/// Part of a device's traffic, as policies distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Header,
@@ -286,7 +290,7 @@ impl Place {
         matches!(self, Place::L2 | Place::QueueL2)
     }
 
-    /// The place with these ways, where "l2" means one hart and "queue-l2" another.
+    /// The placement in these ways; "l2" means `hart` and "queue-l2" means `own`.
     #[inline]
     fn resolve(self, enabled: bool, ways: WayMask, hart: usize, own: usize) -> Placement {
         match self {
@@ -301,7 +305,7 @@ impl Place {
 }
 
 impl DcaConfig {
-    /// All policies, whenever they are in force.
+    /// All policies, including scheduled ones.
     fn all(&self) -> impl Iterator<Item = &DcaPolicy> {
         let scheduled = self.schedule.iter().map(|change| &change.policy);
         let named = self.devices.iter().map(|entry| &entry.policy);
@@ -313,20 +317,20 @@ impl DcaConfig {
         self.all().any(DcaPolicy::places_in_l2) || self.queues.iter().any(QueueDca::places_in_l2)
     }
 
-    /// Whether anything depends on the queue that a line is for.
-    pub fn tells_queues_apart(&self) -> bool {
+    /// Whether placements depend on the line's queue.
+    pub fn depends_on_queue(&self) -> bool {
         let by_queue = |policy: &DcaPolicy| {
             [policy.headers, policy.payload, policy.descriptors].contains(&Place::QueueL2)
         };
         !self.queues.is_empty() || self.all().any(by_queue)
     }
 
-    /// Whether any policy drops what returned buffers held.
+    /// Whether any policy drops the contents of returned buffers.
     pub fn drops_returned(&self) -> bool {
         self.all().any(|policy| policy.invalidate.drops_returned())
     }
 
-    /// Says what is wrong with the parameters.
+    /// Checks the parameters.
     pub fn validate(&self, ways: u32, harts: usize) -> Result<(), String> {
         self.policy.validate(ways, harts).map_err(|problem| format!("policy.{problem}"))?;
         for (index, entry) in self.devices.iter().enumerate() {
@@ -381,14 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_can_have_ways_of_their_own() {
+    fn descriptors_can_have_their_own_ways() {
         let policy = DcaPolicy { descriptor_ways: Some(WayMask(0x10)), ..DcaPolicy::default() };
         assert_eq!(policy.place(DmaKind::TxDescriptorWriteback, 0, 0), Placement::Llc(WayMask(0x10)));
         assert_eq!(policy.place(DmaKind::RxData, 0, 0), Placement::Llc(WayMask(0xf)));
     }
 
     #[test]
-    fn an_illegal_policy_is_refused_by_name() {
+    fn an_invalid_policy_is_rejected_by_name() {
         let bad = DcaPolicy { ways: WayMask(0), ..DcaPolicy::default() };
         assert!(bad.validate(16, 1).unwrap_err().starts_with("ways is empty"));
         let bad = DcaPolicy { l2_hart: 2, ..DcaPolicy::default() };
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_written_as_text() {
+    fn a_policy_is_read_from_text() {
         let text = "ways = \"2-3\"\npayload = \"memory\"\nstrategy = \"leak-aware\"\n";
         let policy: DcaPolicy = toml::from_str(text).unwrap();
         assert_eq!(

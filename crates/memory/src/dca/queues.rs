@@ -1,4 +1,4 @@
-//! What is otherwise for single queues of a device that has several: whose L2 is meant, where each kind of data goes, in which ways.
+//! Exceptions from a device's policy for single queues: target L2, placement of each kind of data, ways.
 
 use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaKind;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{DEVICES_MAX, DcaPolicy, Part, Place, Placement};
 use crate::ways::WayMask;
 
-/// Queues in a direction that are told apart.
+/// Queues per direction that can be distinguished.
 pub(super) const QUEUES_MAX: usize = 16;
 
-/// Which way a queue's frames go.
+/// Direction of a queue's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueDirection {
@@ -21,46 +21,46 @@ pub enum QueueDirection {
     Transmit,
 }
 
-/// What is otherwise for one queue. What is not named is as the device's policy says.
+/// Exceptions for one queue. Settings not given are those of the device's policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueDca {
     /// The device, 0 to 63, as above.
     #[serde(default)]
     pub device: u8,
-    /// The queue, 0 to 15 and one that the device has.
+    /// The queue, 0 to 15; the device must have it.
     pub queue: u8,
     /// "receive" or "transmit"; without it, both queues of that number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<QueueDirection>,
-    /// Where headers go.
+    /// Destination of headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Place>,
-    /// Where the rest of the frame goes.
+    /// Destination of the rest of the frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Place>,
-    /// Where written-back descriptors go, and heads that are written instead of them.
+    /// Destination of written-back descriptors, and of head write-backs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptors: Option<Place>,
-    /// The hart whose L2 both "l2" and "queue-l2" mean for this queue, 0 to 15 and one that there is.
+    /// The hart whose L2 both "l2" and "queue-l2" mean for this queue, 0 to 15; the machine must have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_hart: Option<u32>,
-    /// The ways of the LLC in which room is made.
+    /// LLC ways for allocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<WayMask>,
-    /// The ways for descriptors, if they are others.
+    /// LLC ways for descriptors, if different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptor_ways: Option<WayMask>,
 }
 
 impl QueueDca {
-    /// Whether anything of the queue goes into a core's L2 by what is said here.
+    /// Whether this entry places any data in a core's L2.
     pub(super) fn places_in_l2(&self) -> bool {
         [self.headers, self.payload, self.descriptors].into_iter().flatten().any(Place::is_l2)
     }
 
-    /// Whether an access is for this queue.
-    pub(super) fn is_of(&self, access: &DmaAccess) -> bool {
+    /// Whether an access belongs to this queue.
+    pub(super) fn matches(&self, access: &DmaAccess) -> bool {
         let receives = matches!(
             access.kind,
             DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData
@@ -70,7 +70,7 @@ impl QueueDca {
         same && self.direction.is_none_or(|own| own == direction)
     }
 
-    /// Where a line goes; `own` is the hart that the queue has without what is said here.
+    /// Placement of a line; `own` is the queue's default hart.
     pub(super) fn place(&self, policy: &DcaPolicy, access: &DmaAccess, own: usize) -> Placement {
         let part = policy.part(access.kind, access.offset);
         let place = match part {
@@ -86,7 +86,7 @@ impl QueueDca {
     fn ways(&self, policy: &DcaPolicy, part: Part) -> WayMask {
         match part {
             Part::Header | Part::Payload => self.ways.unwrap_or(policy.ways),
-            // The queue's own ways hold for all that it writes, unless it has others for descriptors.
+            // The queue's ways apply to all its writes, unless it has separate ways for descriptors.
             Part::Descriptor => {
                 let own = self.descriptor_ways.or(self.ways);
                 own.or(policy.descriptor_ways).unwrap_or(policy.ways)
@@ -94,7 +94,7 @@ impl QueueDca {
         }
     }
 
-    /// The ways in which lines that the queue's reads bring in take room.
+    /// Ways in which lines that the queue's reads bring in are allocated.
     pub(super) fn read_ways(&self, policy: &DcaPolicy) -> WayMask {
         self.ways.unwrap_or(policy.ways)
     }
@@ -113,19 +113,19 @@ impl QueueDca {
         self.descriptor_ways.map_or(Ok(()), |mask| mask.validate("descriptor_ways", ways))
     }
 
-    /// Whether both are about the same queue.
-    fn meets(&self, other: &QueueDca) -> bool {
+    /// Whether both entries cover the same queue.
+    fn overlaps(&self, other: &QueueDca) -> bool {
         let same = (self.device, self.queue) == (other.device, other.queue);
         let apart = matches!((self.direction, other.direction), (Some(a), Some(b)) if a != b);
         same && !apart
     }
 }
 
-/// Says what is wrong with a list of queues.
+/// Checks a list of queues.
 pub(super) fn validate(queues: &[QueueDca], ways: u32, harts: usize) -> Result<(), String> {
     for (index, entry) in queues.iter().enumerate() {
         entry.validate(ways, harts).map_err(|problem| format!("queues[{index}].{problem}"))?;
-        if queues[..index].iter().any(|other| other.meets(entry)) {
+        if queues[..index].iter().any(|other| other.overlaps(entry)) {
             return Err(format!("queues names queue {} of device {} twice", entry.queue, entry.device));
         }
     }
@@ -139,7 +139,8 @@ mod tests {
     use crate::dca::{DcaConfig, Inbound, Steering};
     use doorbell_sim::ports::DmaTag;
 
-    /// Where the lines of a queue's kinds go: written descriptors, a header, payload, written transmit descriptors.
+    /// Placements for a queue: written-back receive descriptor, header, payload, written-back transmit
+    /// descriptor.
     fn places(config: &DcaConfig, queue: u8, core: Option<u8>) -> [Placement; 4] {
         let mut steering = Steering::new(config, 4, true);
         let kinds = [
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_s_lines_go_to_the_hart_of_its_number() {
+    fn queue_lines_go_to_the_hart_with_the_queue_number() {
         let policy =
             DcaPolicy { headers: Place::QueueL2, descriptors: Place::QueueL2, ..DcaPolicy::default() };
         let config = DcaConfig { policy, ..DcaConfig::default() };
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_named_has_places_a_hart_and_ways_of_its_own() {
+    fn a_listed_queue_has_its_own_places_hart_and_ways() {
         let mut named = entry(2);
         (named.headers, named.l2_hart) = (Some(Place::L2), Some(3));
         (named.payload, named.ways) = (Some(Place::Allocate), Some(WayMask(0x30)));
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_s_wish_is_followed_where_there_is_such_a_hart_and_wishes_are() {
+    fn dca_hints_are_followed_if_enabled_and_the_hart_exists() {
         let on = DcaConfig::default();
         assert_eq!(places(&on, 1, Some(3)), [l2(3); 4]);
         assert_eq!(places(&on, 1, Some(4)), [SHARED; 4], "no such hart");
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_makes_no_sense_is_refused_by_name() {
+    fn an_invalid_queue_is_rejected_by_name() {
         let refused =
             |queues: Vec<QueueDca>| DcaConfig { queues, ..DcaConfig::default() }.validate(16, 2).unwrap_err();
         assert_eq!(refused(vec![entry(16)]), "queues[0].queue is 16; queues are 0 to 15");

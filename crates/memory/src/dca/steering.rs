@@ -1,7 +1,7 @@
-//! Who decides, line by line, where a device's write goes.
+//! Decides line by line where a device's write goes.
 //!
-//! To add a policy: a variant of [`Strategy`], an arm in [`Steering::place`], and, if it learns, an arm in
-//! [`Steering::saw`] and its state in [`SteeringState`], which is saved with the caches.
+//! To add a policy: a variant of [`Strategy`], an arm in [`Steering::place`], and, if it is adaptive, an arm
+//! in [`Steering::observe`] and its state in [`SteeringState`], which is saved with the caches.
 
 use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, Stra
 use crate::class::DataClass;
 use crate::ways::WayMask;
 
-/// What a policy is told of a line that is about to be written.
+/// A line about to be written, as input to a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inbound {
-    /// The device, what it writes, how far into the frame.
+    /// Device, kind of data and offset in the frame.
     pub access: DmaAccess,
-    /// The class by which it is counted.
+    /// Class under which the line is counted.
     pub class: DataClass,
     /// Whether the whole line is written.
     pub full: bool,
@@ -24,60 +24,60 @@ pub struct Inbound {
     pub in_llc: bool,
 }
 
-/// What a policy is told of afterwards.
+/// Event after a placement, as feedback to a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A written line has become contents of a cache, unused.
+pub enum LineEvent {
+    /// A written line has entered a cache, unused.
     Placed,
-    /// Such a line has left for memory before anybody used it.
+    /// A written line was evicted to memory before any use.
     Leaked,
 }
 
-/// See the module.
+/// Policies of all devices; see the module.
 #[derive(Clone, Debug)]
 pub struct Steering {
-    /// The first is everybody's who has none of its own.
+    /// The first is the default of devices without their own.
     policies: Vec<DcaPolicy>,
-    /// Which one is each device's.
+    /// Index of each device's policy.
     of_device: [u8; DEVICES_MAX],
-    learnt: Learnt,
-    /// Queues for which some things are otherwise: of the configuration, and always the same.
+    learnt: LeakWindow,
+    /// Exceptions for single queues, from the configuration; constant.
     queues: Vec<QueueDca>,
-    /// The harts for whose L2 a device may ask; none where wishes are not followed, or there are no L2s.
-    askable: usize,
-    /// The hart of each queue where nothing else is said: the queues' numbers, in turn.
-    own: [u8; QUEUES_MAX],
+    /// Number of harts that a device's DCA hint may name; 0 if hints are off or there are no L2s.
+    hint_harts: usize,
+    /// Default hart of each queue: the queue number modulo the number of harts.
+    default_hart: [u8; QUEUES_MAX],
 }
 
-/// What policies have learnt.
+/// State of the adaptive policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Learnt {
+struct LeakWindow {
     /// Lines placed in this window.
     placed: u32,
-    /// Lines leaked in it.
+    /// Lines leaked in this window.
     leaked: u32,
-    /// Payload goes to memory for so many more lines.
+    /// Number of further payload lines that go to memory.
     evading: u32,
 }
 
-/// What a snapshot keeps: policies may have changed since the beginning.
+/// Saved state; policies may have changed since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SteeringState {
     policies: Vec<DcaPolicy>,
     of_device: Vec<u8>,
-    learnt: Learnt,
+    learnt: LeakWindow,
 }
 
 impl Steering {
-    /// Decides as the configuration says, which has to be valid, on a machine with so many harts, which have L2s or not.
+    /// Steering by a valid configuration, on a machine with `harts` harts, with or without L2s.
     pub fn new(config: &DcaConfig, harts: usize, have_l2: bool) -> Steering {
         let mut steering = Steering {
             policies: Vec::new(),
             of_device: [0; DEVICES_MAX],
-            learnt: Learnt::default(),
+            learnt: LeakWindow::default(),
             queues: config.queues.clone(),
-            askable: if config.hints && have_l2 { harts } else { 0 },
-            own: std::array::from_fn(|queue| (queue % harts.max(1)) as u8),
+            hint_harts: if config.hints && have_l2 { harts } else { 0 },
+            default_hart: std::array::from_fn(|queue| (queue % harts.max(1)) as u8),
         };
         steering.set_all(config.policy.clone());
         for entry in &config.devices {
@@ -92,7 +92,7 @@ impl Steering {
         &self.policies[usize::from(self.of_device[usize::from(device) % DEVICES_MAX])]
     }
 
-    /// Gives a device another policy.
+    /// Sets a device's policy.
     pub fn set(&mut self, device: u8, policy: DcaPolicy) {
         let index = &mut self.of_device[usize::from(device) % DEVICES_MAX];
         if *index == 0 {
@@ -103,7 +103,7 @@ impl Steering {
         }
     }
 
-    /// Gives every device on PCI Express this policy, and others none.
+    /// Sets the policy of every PCI Express device and turns direct cache access off for others.
     pub fn set_all(&mut self, policy: DcaPolicy) {
         let off = DcaPolicy { enabled: false, ..policy.clone() };
         self.policies = vec![policy];
@@ -111,7 +111,7 @@ impl Steering {
         (PLATFORM_DEVICES..DEVICES_MAX as u8).for_each(|device| self.set(device, off.clone()));
     }
 
-    /// Decides where a line goes.
+    /// Decides the placement of a line.
     #[inline]
     pub fn place(&mut self, inbound: &Inbound) -> Placement {
         let policy = self.policy(inbound.access.device);
@@ -122,37 +122,37 @@ impl Steering {
         }
     }
 
-    /// Where a line goes as policy, queue and device say.
+    /// Placement by DCA hint, queue and policy.
     #[inline]
     fn place_fixed(&self, policy: &DcaPolicy, access: &DmaAccess) -> Placement {
         let queue = self.queue(access);
         if let Some(core) = access.tag.core
             && policy.enabled
-            && usize::from(core) < self.askable
+            && usize::from(core) < self.hint_harts
         {
             return Placement::L2(core.into(), queue.map_or(policy.ways, |queue| queue.read_ways(policy)));
         }
-        let own = self.own[usize::from(access.tag.queue) % QUEUES_MAX].into();
+        let own = self.default_hart[usize::from(access.tag.queue) % QUEUES_MAX].into();
         match queue {
             None => policy.place(access.kind, access.offset, own),
             Some(queue) => queue.place(policy, access, own),
         }
     }
 
-    /// What is otherwise for the queue that an access is for.
+    /// The exceptions of the queue that an access belongs to.
     #[inline]
     fn queue(&self, access: &DmaAccess) -> Option<&QueueDca> {
-        self.queues.iter().find(|queue| queue.is_of(access))
+        self.queues.iter().find(|queue| queue.matches(access))
     }
 
-    /// In which ways lines that a device's read brings in take room, if they do.
+    /// Ways in which lines that a device's read brings in are allocated, if they are.
     pub fn read_ways(&self, access: &DmaAccess) -> Option<WayMask> {
         let policy = self.policy(access.device);
         let ways = || self.queue(access).map_or(policy.ways, |queue| queue.read_ways(policy));
         (policy.enabled && policy.read_allocate).then(ways)
     }
 
-    /// Payload that would take room goes to memory while leaks are many.
+    /// Sends payload that would be allocated to memory while there are too many leaks.
     fn evade_leaks(&mut self, inbound: &Inbound, placement: Placement) -> Placement {
         let policy =
             &self.policies[usize::from(self.of_device[usize::from(inbound.access.device) % DEVICES_MAX])];
@@ -172,12 +172,12 @@ impl Steering {
         placement
     }
 
-    /// Learns what became of lines.
+    /// Records the fate of a line.
     #[inline]
-    pub fn saw(&mut self, seen: Seen) {
-        match seen {
-            Seen::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
-            Seen::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
+    pub fn observe(&mut self, event: LineEvent) {
+        match event {
+            LineEvent::Placed => self.learnt.placed = self.learnt.placed.saturating_add(1),
+            LineEvent::Leaked => self.learnt.leaked = self.learnt.leaked.saturating_add(1),
         }
     }
 
@@ -189,13 +189,13 @@ impl Steering {
         }
     }
 
-    /// Says what is impossible about a saved state.
+    /// Checks a saved state.
     pub(crate) fn check(&self, state: &SteeringState, ways: u32, harts: usize) -> Result<(), String> {
         if !(1..=DEVICES_MAX + 1).contains(&state.policies.len()) || state.of_device.len() != DEVICES_MAX {
-            return Err("policies for another number of devices".to_owned());
+            return Err("the saved state has policies for a different number of devices".to_owned());
         }
         if state.of_device.iter().any(|index| usize::from(*index) >= state.policies.len()) {
-            return Err("a device whose policy does not exist".to_owned());
+            return Err("a device of the saved state has a policy that does not exist".to_owned());
         }
         state.policies.iter().try_for_each(|policy| policy.validate(ways, harts))
     }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_can_have_a_policy_of_its_own_and_lose_it_again() {
+    fn a_device_can_have_its_own_policy_until_all_are_set() {
         let devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
         let mut steering = Steering::new(&DcaConfig { devices, ..DcaConfig::default() }, 1, true);
         let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Header, 0));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_s_device_goes_to_memory_unless_it_is_named() {
+    fn a_platform_device_writes_to_memory_unless_it_is_listed() {
         let on = DeviceDca { device: PLATFORM_DEVICES + 1, policy: DcaPolicy::default() };
         let mut steering = Steering::new(&DcaConfig { devices: vec![on], ..DcaConfig::default() }, 1, true);
         let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Payload, 0));
@@ -257,8 +257,8 @@ mod tests {
         let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() }, 1, true);
         let payload = inbound(0, DataClass::Payload, 64);
         let window = |steering: &mut Steering, leaks| {
-            (0..16).for_each(|_| steering.saw(Seen::Placed));
-            (0..leaks).for_each(|_| steering.saw(Seen::Leaked));
+            (0..16).for_each(|_| steering.observe(LineEvent::Placed));
+            (0..leaks).for_each(|_| steering.observe(LineEvent::Leaked));
             steering.place(&payload)
         };
         assert_eq!(window(&mut steering, 4), Placement::Llc(WayMask(0xf)), "a quarter is allowed");
@@ -266,6 +266,10 @@ mod tests {
         assert_eq!(steering.place(&inbound(0, DataClass::Header, 0)), Placement::Llc(WayMask(0xf)));
         assert_eq!(steering.place(&Inbound { in_llc: true, ..payload }), Placement::Llc(WayMask(0xf)));
         (0..15).for_each(|_| assert_eq!(steering.place(&payload), Placement::Memory));
-        assert_eq!(steering.place(&payload), Placement::Llc(WayMask(0xf)), "and then it is tried again");
+        assert_eq!(
+            steering.place(&payload),
+            Placement::Llc(WayMask(0xf)),
+            "the LLC is tried again after a window"
+        );
     }
 }

@@ -1,56 +1,59 @@
-//! A bank: the rows that were, are and will be open in it.
+//! A bank: its past, current and future open rows.
 //!
-//! A row that is hit again long after its last command may stay open until then, but it need not: an access to another row that is
-//! priced later and comes earlier closes it, and it is activated again in time. So a period ends with the last of its commands, and
-//! another, which *continues* it, begins with the hit. A read that is booked far ahead holds up none that is near.
+//! A row that is hit again long after its last command may stay open until then, but need not: an access to
+//! another row that is timed later and comes earlier closes it, and the row is reactivated in time for the
+//! hit. So a period ends with its last command, and the late hit starts another period, which *continues* the
+//! first. A read booked far ahead thus delays no earlier access.
 
 use serde::{Deserialize, Serialize};
 
-/// After this many more rows, those that are past are dropped.
+/// Past rows are dropped each time the number of rows reaches a multiple of this.
 const PERIODS: usize = 12;
-/// More rows are not accepted from a saved state.
+/// Limit of rows accepted from a saved state.
 const SAVED_MAX: usize = 1 << 16;
-/// A row that nothing has closed yet.
+/// No precharge is booked.
 pub(super) const OPEN: u64 = u64::MAX;
 
-/// A row from its activation to its precharge. Times are clocks.
+/// A row from its activation to its precharge. Times are in clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Period {
     pub row: u64,
     pub activated: u64,
-    /// The last column command.
+    /// Last column command.
     pub last: u64,
-    /// The bank can be precharged from then on.
+    /// Earliest precharge.
     pub ready: u64,
-    /// The precharge; [`OPEN`] while none is booked.
+    /// Booked precharge, or [`OPEN`].
     pub closed: u64,
-    /// The row of the period before it is still open: that one's precharge and this one's activation are not booked, but there is
-    /// time for both.
+    /// The row of the previous period is still open: its precharge and this activation are not booked, but
+    /// there is time for both.
     pub continues: bool,
 }
 
-/// Clocks from a precharge to the activation, and from that to a column command.
+/// Clocks from a precharge to the activation, and from the activation to a column command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reopening {
     pub rp: u64,
     pub rcd: u64,
 }
 
-/// See the module.
+/// A bank; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bank {
-    /// In the order of time, never overlapping; only the last of a refresh interval can be [`OPEN`].
+    /// In time order, without overlap; only the last one of a refresh interval can be [`OPEN`].
     periods: Vec<Period>,
-    /// Whether rows are better closed, from 0 (no) to 3 (yes): for [`PagePolicy::Adaptive`](super::PagePolicy).
-    pub tires: u8,
+    /// Saturating counter for [`PagePolicy::Adaptive`](super::PagePolicy): idle rows are closed early if it
+    /// exceeds half its maximum.
+    #[serde(rename = "tires")]
+    pub close_bias: u8,
 }
 
-/// Greatest [`Bank::tires`].
-pub(super) const TIRES_MAX: u8 = 3;
+/// Maximum of [`Bank::close_bias`].
+pub(super) const CLOSE_BIAS_MAX: u8 = 3;
 
 impl Bank {
     pub fn new() -> Bank {
-        Bank { periods: Vec::with_capacity(PERIODS + 1), tires: 1 }
+        Bank { periods: Vec::with_capacity(PERIODS + 1), close_bias: 1 }
     }
 
     #[inline]
@@ -63,15 +66,15 @@ impl Bank {
         &mut self.periods[index]
     }
 
-    /// From when on the row of a period may take column commands.
+    /// First cycle at which the row of a period can take column commands.
     #[inline]
     pub fn open_from(&self, index: usize, rcd: u64) -> u64 {
         let open = if self.periods[index].continues { index.saturating_sub(1) } else { index };
         self.periods[open].activated + rcd
     }
 
-    /// A column command in the row of a period, which can be precharged from `ready` on. Returns by how much that delays the booked
-    /// precharge, and how many periods follow.
+    /// Books a column command in the row of a period, after which the bank can be precharged from `ready` on.
+    /// Returns the delay of the booked precharge, and the number of later periods.
     pub fn hit(
         &mut self,
         mut index: usize,
@@ -125,7 +128,7 @@ impl Bank {
         self.periods.get(index + 1).is_some_and(|next| next.continues)
     }
 
-    /// The next period, which continues this one, becomes a part of it.
+    /// Merges the next period, which continues this one, into it.
     fn join(&mut self, index: usize) {
         let next = self.periods.remove(index + 1);
         let period = &mut self.periods[index];
@@ -133,15 +136,15 @@ impl Bank {
             (period.last.max(next.last), period.ready.max(next.ready), next.closed);
     }
 
-    /// The last row cannot be closed before `clocks` later than it could.
+    /// Delays the earliest precharge of the last row by `clocks`.
     pub fn delay_last(&mut self, clocks: u64) {
         if let Some(last) = self.periods.last_mut() {
             last.ready = (last.ready + clocks).min(last.closed);
         }
     }
 
-    /// Puts a period at `index`. Of those that another had followed by `past` the oldest may be given up: a device's rows, which are
-    /// booked far ahead, take away none that is near.
+    /// Inserts a period at `index`. Old periods that were followed by another one before `past` may be
+    /// dropped. A device's rows, booked far ahead, never displace near ones.
     pub fn insert(&mut self, index: usize, period: Period, past: u64) {
         self.periods.insert(index, period);
         if self.periods.len().is_multiple_of(PERIODS) {
@@ -151,7 +154,7 @@ impl Bank {
         }
     }
 
-    /// Says what is wrong with a state that was read back.
+    /// Checks a restored state.
     pub fn validate(&self) -> Result<(), String> {
         let sound = |p: &Period| {
             p.activated < p.last && p.last < p.ready && p.ready <= p.closed && p.ready <= super::CYCLE_MAX
@@ -160,7 +163,7 @@ impl Bank {
             pair[0].activated < pair[1].activated && (!pair[1].continues || pair[0].row == pair[1].row)
         };
         let in_order = self.periods.windows(2).all(follows);
-        let many = self.periods.len() > SAVED_MAX || self.tires > TIRES_MAX;
+        let many = self.periods.len() > SAVED_MAX || self.close_bias > CLOSE_BIAS_MAX;
         if many || !in_order || !self.periods.iter().all(sound) {
             return Err("a bank's rows are out of order".to_owned());
         }

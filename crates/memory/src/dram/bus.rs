@@ -1,64 +1,64 @@
-//! What the banks of a channel share: command bus, data bus, and each rank's limits on activations.
+//! Resources that the banks of a channel share: command bus, data bus, and each rank's limits on activations.
 //!
-//! All limits on the data bus (bursts, bubbles between ranks and directions) and of a rank's internal data path (tCCD, tWTR) are
-//! distances between column commands, so the calendars are of column commands.
+//! All limits of the data bus (bursts, turnaround bubbles) and of a rank's internal data path (tCCD, tWTR)
+//! are distances between column commands, so the calendars hold column commands.
 
 use super::mapping::GROUP_BITS;
 use super::slots::{Marks, Slots};
 use super::timing::{ColumnGaps, DramTiming, Relation};
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// Shared buses of a channel; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct Bus {
     pub commands: Marks,
     pub reads: Slots,
     pub writes: Slots,
-    /// Clocks by which commands that were put into holes too small for them would have pushed the others back. Those
-    /// have been promised their times; who comes next waits for it.
+    /// Delay owed, in clocks: commands were placed in gaps too short for them while later commands already
+    /// have final times. The next command pays.
     pub debt: u64,
-    /// Clocks that went to paying debts: from and to, the last ones.
+    /// Recent intervals spent on paying debts.
     pub paid: Paid,
     gaps: ColumnGaps,
 }
 
-/// Stretches in which nothing can be booked any more, by their ends.
+/// Intervals in which nothing more can be booked, ordered by end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Paid(Vec<(u64, u64)>);
 
-/// After this many more stretches, those that are past are dropped.
-const STRETCHES: usize = 16;
+/// Past intervals are dropped each time the number of intervals reaches a multiple of this.
+const TRIM_EVERY: usize = 16;
 
 impl Paid {
     #[inline]
     fn end(&self, at: u64) -> Option<u64> {
         let later = self.0.iter().rev().take_while(|(_, to)| *to > at);
-        later.filter(|(from, _)| *from <= at).last().map(|stretch| stretch.1)
+        later.filter(|(from, _)| *from <= at).last().map(|interval| interval.1)
     }
 
     fn add(&mut self, from: u64, to: u64, past: u64) {
-        let later = self.0.iter().rev().take_while(|stretch| stretch.1 > to).count();
+        let later = self.0.iter().rev().take_while(|interval| interval.1 > to).count();
         self.0.insert(self.0.len() - later, (from, to));
-        if self.0.len().is_multiple_of(STRETCHES) {
-            self.0.drain(..self.0.partition_point(|stretch| stretch.1 <= past));
+        if self.0.len().is_multiple_of(TRIM_EVERY) {
+            self.0.drain(..self.0.partition_point(|interval| interval.1 <= past));
         }
     }
 
-    /// Says what is wrong with a state that was read back.
+    /// Checks a restored state.
     pub fn validate(&self) -> Result<(), String> {
         let sound = self.0.iter().all(|(from, to)| from <= to && *to <= super::CYCLE_MAX);
-        if !sound || !self.0.is_sorted_by_key(|stretch| stretch.1) {
-            return Err("a data bus has paid impossible debts".to_owned());
+        if !sound || !self.0.is_sorted_by_key(|interval| interval.1) {
+            return Err("a data bus has invalid debt intervals in the saved state".to_owned());
         }
         Ok(())
     }
 }
 
-/// With nothing booked for so many clocks a command is the last of its run, the one that pays the run's debt.
-const RUN_ENDS: u32 = 64;
-/// A run is followed for so many windows of 128 clocks.
+/// A command followed by this many clocks without bookings is the last of its run and pays the run's debt.
+const RUN_GAP: u32 = 64;
+/// Windows of 128 clocks over which delays in a run are followed.
 const RUN_WINDOWS: u64 = 4;
-/// More is not owed: the run was over long ago.
+/// Limit of the debt: a longer run would have ended before.
 pub(super) const DEBT_MAX: u64 = 1000;
 
 #[inline]
@@ -84,17 +84,17 @@ impl Bus {
         }
     }
 
-    /// The first cycle from `from` on in which a column command to `group` can be given.
+    /// First cycle from `from` on in which a column command to `group` can be issued.
     #[inline]
     pub fn find(&self, from: u64, write: bool, group: u8) -> u64 {
         let mut at = from;
         loop {
-            let after = self.behind_earlier(at, write, group);
+            let after = self.after_earlier(at, write, group);
             if after > at {
                 at = after;
                 continue;
             }
-            if let Some(after) = self.behind_later(at, write, group) {
+            if let Some(after) = self.after_later(at, write, group) {
                 at = after;
                 continue;
             }
@@ -114,16 +114,16 @@ impl Bus {
         }
     }
 
-    /// What is left of the debt when a command comes.
+    /// Debt left when a command is issued at `at`.
     fn owed(&self, at: u64, command: (bool, u8)) -> u64 {
         self.debt.saturating_sub(self.idle_before(at, command))
     }
 
     fn is_last(&self, at: u64) -> bool {
-        (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_ENDS
+        (self.reads.after(at) | self.writes.after(at)).trailing_zeros() >= RUN_GAP
     }
 
-    /// Which command is at a booked cycle: whether it writes, and where.
+    /// The command booked at a cycle: whether it is a write, and its rank and bank group.
     fn booked(&self, at: u64) -> (bool, u8) {
         let write = self.writes.has(at);
         (write, if write { self.writes.note(at) } else { self.reads.note(at) })
@@ -133,7 +133,7 @@ impl Bus {
         self.gaps.gaps[usize::from(first.0)][usize::from(second.0)][relation(first.1, second.1)]
     }
 
-    /// For how long a command has been possible that comes only now.
+    /// Clocks before `at` for which the bus could already have taken the command.
     fn idle_before(&self, at: u64, command: (bool, u8)) -> u64 {
         let distance = u64::from((self.reads.before(at) | self.writes.before(at)).leading_zeros());
         match at.checked_sub(distance) {
@@ -144,9 +144,9 @@ impl Bus {
         }
     }
 
-    /// When the commands before `at` allow one to `group`.
+    /// First cycle at which the commands before `at` allow one to `group`.
     #[inline]
-    fn behind_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
+    fn after_earlier(&self, at: u64, write: bool, group: u8) -> u64 {
         let mut earliest = at;
         for (first_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             let reach = self.gaps.reach[usize::from(first_writes)][usize::from(write)];
@@ -168,9 +168,10 @@ impl Bus {
         earliest
     }
 
-    /// If a command to `group` at `at` would disturb one that is booked after it: when that one allows another.
+    /// If a command to `group` at `at` would be too close to a later booking: the first cycle allowed after
+    /// that booking.
     #[inline]
-    fn behind_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
+    fn after_later(&self, at: u64, write: bool, group: u8) -> Option<u64> {
         let mut behind = None;
         for (second_writes, slots) in [(false, &self.reads), (true, &self.writes)] {
             if at >= slots.last() {
@@ -198,14 +199,14 @@ impl Bus {
         behind
     }
 
-    /// Whether a command may take a hole before another that is too small for it: FR-FCFS gives the bus to whoever is
-    /// ready while the other still waits for its bank group, and the other goes behind.
+    /// Whether a command may use a gap before another one that is too short for it. FR-FCFS gives the bus to
+    /// a ready command while the other still waits for its bank group; the other is delayed.
     #[inline]
     fn squeezes(&self, write: bool, second_writes: bool, relation: usize) -> bool {
         write == second_writes && relation != Relation::SameGroup as usize
     }
 
-    /// Books a column command. Returns by how much it has delayed those behind it, summed over them.
+    /// Books a column command. Returns the total delay it causes to later commands.
     #[inline]
     pub fn book(&mut self, at: u64, write: bool, group: u8, past: u64) -> u64 {
         if self.debt > 0 && self.is_last(at) {
@@ -222,7 +223,7 @@ impl Bus {
             let late = gap.saturating_sub(distance);
             if late > 0 {
                 self.debt = (self.debt + late).min(DEBT_MAX);
-                delayed = self.delay_behind(at, late);
+                delayed = self.total_delay(at, late);
             }
         }
         self.commands.set(at);
@@ -231,8 +232,8 @@ impl Bus {
         delayed
     }
 
-    /// The sum of what those behind `at` lose if the first is `late`: each as much as the slack before it leaves.
-    fn delay_behind(&self, at: u64, mut late: u64) -> u64 {
+    /// Total delay of the commands after `at` if the first is `late`; slack between commands absorbs some.
+    fn total_delay(&self, at: u64, mut late: u64) -> u64 {
         let (mut sum, mut window_at, mut before) = (0, at, None::<u64>);
         for _ in 0..RUN_WINDOWS {
             let mut window = self.reads.after(window_at) | self.writes.after(window_at);
@@ -254,7 +255,7 @@ impl Bus {
         sum
     }
 
-    /// The first cycle from `from` on with no column command in the `quiet` cycles behind it, at most 128.
+    /// First cycle from `from` on that is followed by `quiet` cycles (at most 128) without column commands.
     pub fn quiet_from(&self, from: u64, quiet: u64) -> u64 {
         let mut at = from;
         loop {
@@ -267,7 +268,7 @@ impl Bus {
     }
 }
 
-/// A rank's activations: tRRD between any two, at most four in tFAW.
+/// Activations of a rank: tRRD between any two, at most four in tFAW.
 #[derive(Clone, Debug)]
 pub(super) struct Activations {
     pub slots: Slots,
@@ -285,7 +286,7 @@ impl Activations {
         if self.slots.note(other) == group { self.rrd_l } else { self.rrd_s }
     }
 
-    /// The first cycle from `from` on in which a row of `group` can be activated.
+    /// First cycle from `from` on in which a row of `group` can be activated.
     #[inline]
     pub fn find(&self, from: u64, group: u8, commands: &Marks) -> u64 {
         let mut at = from;
@@ -301,7 +302,7 @@ impl Activations {
         }
     }
 
-    /// `at` if an activation can be there, otherwise a later cycle before which none can.
+    /// `at` if an activation is possible there, otherwise a later cycle before which none is.
     #[inline]
     fn step(&self, at: u64, group: u8) -> u64 {
         if at >= self.slots.last() + self.faw {
@@ -340,7 +341,7 @@ impl Activations {
             }
             window &= window - 1;
         }
-        // Five in a row may not lie within the window, the new one being any of them.
+        // No five activations, including the new one, may lie within the window.
         let five = |early: Option<u64>, late: Option<u64>| match (early, late) {
             (Some(early), Some(late)) => late - early < self.faw,
             _ => false,
@@ -363,16 +364,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stretches_near_and_far_are_found_as_in_a_list_without_bounds(
+        fn debt_intervals_are_found_as_in_an_unbounded_list(
             ops in proptest::collection::vec((0u64..200, 0u64..400, 1u64..60, 0u64..600), 1..300),
         ) {
             let (mut paid, mut all, mut past) = (Paid::default(), Vec::<(u64, u64)>::new(), 0);
             for (later, ahead, length, look) in ops {
                 past += later / 8;
                 let far = if later % 8 == 0 { 10 * ahead } else { ahead };
-                let stretch = (past + far, past + far + length);
-                paid.add(stretch.0, stretch.1, past);
-                all.push(stretch);
+                let interval = (past + far, past + far + length);
+                paid.add(interval.0, interval.1, past);
+                all.push(interval);
                 let at = past + look;
                 let expected = all.iter().filter(|(from, to)| (*from..*to).contains(&at)).map(|paid| paid.1).min();
                 prop_assert_eq!(paid.end(at), expected);

@@ -1,8 +1,8 @@
-//! A channel and its controller: finds the cycles for an access's commands.
+//! A channel and its controller: finds cycles for the commands of an access.
 
 use doorbell_sim::{Clock, Ps};
 
-use super::bank::{Bank, OPEN, Period, Reopening, TIRES_MAX};
+use super::bank::{Bank, CLOSE_BIAS_MAX, OPEN, Period, Reopening};
 use super::bus::{Activations, Bus};
 use super::config::{DramConfig, PagePolicy};
 use super::mapping::{GROUP_BITS, Place};
@@ -10,58 +10,58 @@ use super::slots::CYCLES;
 use super::stats::DramStats;
 use super::timing::DramTiming;
 
-/// What an access found in its bank.
+/// State of the bank for an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Its row, open.
+pub(super) enum RowState {
+    /// The access's row is open.
     Hit,
-    /// No row.
+    /// No row is open.
     Closed,
-    /// Another row.
+    /// Another row is open.
     Conflict,
 }
 
-/// A new row for an access.
+/// Activation of a row for an access.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
-    /// Where its period stands in the bank's list.
+    /// Index of its period in the bank's list.
     index: usize,
-    /// The precharge of the row before it, if that has to be booked.
+    /// Precharge of the previous row, if it must be booked.
     precharge: Option<u64>,
-    /// The row before it is closed then (it stands before `index`).
+    /// Cycle at which the previous row, the period before `index`, is closed.
     closes_before: Option<u64>,
     activate: u64,
-    /// Its own precharge, where a later row follows; and whether that still has to be booked.
+    /// Precharge of this row, if a later row follows.
     closed: u64,
-    own_precharge: bool,
+    own_precharge: bool, // Whether `closed` must still be booked.
 }
 
-/// The commands of an access, found but not booked.
+/// The commands of an access, before they are booked.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     column: u64,
-    found: Found,
-    /// The period that is hit, or the new one.
+    found: RowState,
+    /// Index of the period that is hit.
     hit: Option<usize>,
     opening: Option<Opening>,
 }
 
-/// The commands' limits while a plan is looked for.
+/// Input of the search for a plan.
 struct Query<'a> {
     bank: &'a Bank,
     acts: &'a Activations,
     place: Place,
     write: bool,
-    /// Not before.
+    /// First cycle allowed.
     from: u64,
-    /// Between these refreshes.
+    /// The interval between two refreshes.
     interval: (u64, u64),
-    /// The column command to the precharge.
+    /// Clocks from the column command to the precharge.
     to_precharge: u64,
     idle: Option<u64>,
 }
 
-/// See the module.
+/// A channel and its controller; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     pub timing: DramTiming,
@@ -70,12 +70,13 @@ pub(super) struct Channel {
     pub banks: Vec<Bank>,
     pub ranks: Vec<Activations>,
     pub stats: DramStats,
-    /// Clocks between a rank's refreshes; each rank's come at its share of it. Without refresh beyond all times.
+    /// Clocks between refreshes of a rank, staggered over the ranks by `refresh_share`. Without refresh,
+    /// beyond all times.
     refresh_every: u64,
     refresh_share: u64,
     policy: PagePolicy,
     row_idle: u64,
-    /// The present, as far as it is known, or 0; few accesses are from before `behind` any more.
+    /// Current time, or 0 if never set; few accesses will come from before `behind`.
     pub now: u64,
     pub behind: u64,
 }
@@ -99,24 +100,25 @@ impl Channel {
         }
     }
 
-    /// The present has come to this cycle, and few accesses are from before `behind`: what is over by then may be forgotten.
-    pub fn come_to(&mut self, now: u64, behind: u64) {
+    /// Sets the current time. Few accesses will come from before `behind`, so bookings before it may be
+    /// dropped.
+    pub fn advance_to(&mut self, now: u64, behind: u64) {
         (self.now, self.behind) = (now, behind);
-        self.bus.commands.come_to(behind);
-        self.bus.reads.come_to(behind);
-        self.bus.writes.come_to(behind);
-        self.ranks.iter_mut().for_each(|rank| rank.slots.come_to(behind));
+        self.bus.commands.advance_to(behind);
+        self.bus.reads.advance_to(behind);
+        self.bus.writes.advance_to(behind);
+        self.ranks.iter_mut().for_each(|rank| rank.slots.advance_to(behind));
     }
 
-    /// Picoseconds for which a line takes the bus whose column command is at `column`.
+    /// Picoseconds for which the line with column command at `column` occupies the data bus.
     pub fn burst(&self, column: u64) -> u64 {
         (self.clock.edge(column + self.timing.burst) - self.clock.edge(column)).0
     }
 
-    /// Lines that are read and written from a moment on, and picoseconds for which lines take the bus behind it. One that goes in front of
-    /// others leaves them their column commands, as their times are promised, and delays their data: the bus moves a line at a time. That data
-    /// come some clocks after their command is left out.
-    pub fn behind(&self, at: Ps) -> ([u64; 2], u64) {
+    /// Lines read and written from `at` on, and picoseconds of data bus time after `at`. A command booked
+    /// before others does not move their column commands, since their times are final, but delays their data:
+    /// the bus moves a line at a time. The latency from command to data is ignored.
+    pub fn booked_after(&self, at: Ps) -> ([u64; 2], u64) {
         let clock = self.clock.edge_at_or_after(at);
         let [reads, writes] = [&self.bus.reads, &self.bus.writes].map(|columns| columns.booked_from(0));
         let mut lines = [0; 2];
@@ -133,18 +135,19 @@ impl Channel {
         (lines, busy)
     }
 
-    /// What was over by then may be forgotten.
+    /// Bookings before this cycle may be dropped.
     pub fn past(&self) -> u64 {
         self.behind.saturating_sub(CYCLES / 2)
     }
 
-    /// Commands from before what is remembered.
+    /// Number of commands booked for a time before the calendars.
     pub fn late(&self) -> u64 {
         let ranks = self.ranks.iter().map(|rank| rank.slots.late()).sum::<u64>();
         self.bus.commands.late() + self.bus.reads.late() + self.bus.writes.late() + ranks
     }
 
-    /// The stretch without refresh that begins at or contains `at`: its first cycle and the refresh that ends it.
+    /// The interval without refresh that contains `at`, or the next one: its first cycle and the refresh that
+    /// ends it.
     fn interval(&self, rank: usize, at: u64) -> (u64, u64) {
         let every = self.refresh_every;
         // The first refresh of rank r is at (r + 1) shares.
@@ -163,12 +166,12 @@ impl Channel {
         match self.policy {
             PagePolicy::Open => None,
             PagePolicy::Closed => Some(0),
-            PagePolicy::Adaptive => (bank.tires > TIRES_MAX / 2).then_some(self.row_idle),
+            PagePolicy::Adaptive => (bank.close_bias > CLOSE_BIAS_MAX / 2).then_some(self.row_idle),
         }
     }
 
-    /// Books an access that is wanted from cycle `from` on. Returns the cycle of its column command, and by how much it
-    /// delays accesses that have been promised their times, summed over them.
+    /// Books an access that may start at cycle `from`. Returns the cycle of its column command, and the total
+    /// delay it causes to accesses whose times are already final.
     pub fn access(&mut self, from: u64, place: Place, write: bool) -> (u64, u64) {
         let bank = &self.banks[usize::from(place.bank)];
         let mut query = Query {
@@ -192,7 +195,7 @@ impl Channel {
         }
     }
 
-    /// When the row of a period was or will be closed, as far as that is known.
+    /// When the row of a period was or will be closed, by present bookings.
     fn closes(query: &Query, period: &Period) -> u64 {
         match query.idle {
             Some(idle) if period.closed == OPEN => period.ready.max(period.last + idle),
@@ -200,12 +203,13 @@ impl Channel {
         }
     }
 
-    /// Looks for the first place in the bank's list where the access fits.
+    /// Finds the first position in the bank's list of periods where the access fits.
     fn plan(&self, query: &Query) -> Option<Plan> {
         let periods = query.bank.periods();
         let (open_from, due) = query.interval;
         let end = periods.partition_point(|period| period.activated < due);
-        // What was activated after `from` may still be preceded; what another followed by then is past.
+        // The access may precede periods activated after `from`; of the earlier periods only the last
+        // matters.
         let later = periods[..end].iter().rev().take_while(|period| period.activated > query.from).count();
         let mut index = end - later;
         let last_before = index.checked_sub(1).filter(|before| periods[*before].activated >= open_from);
@@ -224,7 +228,7 @@ impl Channel {
             if let Some(plan) = self.hit(query, index, end) {
                 return Some(plan);
             }
-            if let Some(plan) = self.open_behind(query, index, end) {
+            if let Some(plan) = self.open_after(query, index, end) {
                 return Some(plan);
             }
             index += 1;
@@ -232,7 +236,7 @@ impl Channel {
         None
     }
 
-    /// The access in the row of a period that is or will be open.
+    /// Plan of a hit in the row of a period that is or will be open.
     fn hit(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
         let period = &query.bank.periods()[index];
         if period.row != query.place.row || query.from > Self::closes(query, period) {
@@ -241,15 +245,15 @@ impl Channel {
         let from = query.from.max(query.bank.open_from(index, self.timing.rcd));
         let column = self.bus.find(from, query.write, query.place.group);
         let in_time = if index + 1 < end || period.closed != OPEN {
-            // Given before the precharge, it only delays that: FR-FCFS serves hits first.
+            // Issued before the precharge, it only delays the precharge: FR-FCFS serves hits first.
             column < period.closed
         } else {
             column < query.interval.1
         };
-        in_time.then_some(Plan { column, found: Found::Hit, hit: Some(index), opening: None })
+        in_time.then_some(Plan { column, found: RowState::Hit, hit: Some(index), opening: None })
     }
 
-    /// A row of its own, the first of the interval: the bank is precharged.
+    /// Plan of the first row after a refresh: the bank is precharged.
     fn open_before(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
         let opening = Opening {
             index,
@@ -259,11 +263,11 @@ impl Channel {
             closed: OPEN,
             own_precharge: index < end,
         };
-        self.open(query, opening, Found::Closed)
+        self.open(query, opening, RowState::Closed)
     }
 
-    /// A row of its own, behind the period at `index`.
-    fn open_behind(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
+    /// Plan of a new row after the period at `index`.
+    fn open_after(&self, query: &Query, index: usize, end: usize) -> Option<Plan> {
         let period = &query.bank.periods()[index];
         let follows = index + 1 < end;
         let closes = Self::closes(query, period);
@@ -282,18 +286,18 @@ impl Channel {
                 return None;
             }
             let precharge = self.bus.commands.first_free(earliest);
-            // A precharge that was booked for the row behind becomes the new row's.
+            // The new row takes over a precharge that was booked for the row after it.
             opening.closed = period.closed;
             opening.own_precharge = follows && period.closed == OPEN;
             opening.precharge = Some(precharge);
             opening.closes_before = Some(precharge);
             opening.activate = precharge + self.timing.rp;
         }
-        self.open(query, opening, if precharged { Found::Closed } else { Found::Conflict })
+        self.open(query, opening, if precharged { RowState::Closed } else { RowState::Conflict })
     }
 
-    /// Finds the cycles of an opening's commands and checks that they end before what follows.
-    fn open(&self, query: &Query, mut opening: Opening, found: Found) -> Option<Plan> {
+    /// Finds the cycles of an activation's commands and checks that they end before the next period.
+    fn open(&self, query: &Query, mut opening: Opening, found: RowState) -> Option<Plan> {
         let commands = &self.bus.commands;
         opening.activate = query.acts.find(opening.activate, query.place.group, commands);
         let column = self.bus.find(opening.activate + self.timing.rcd, query.write, query.place.group);
@@ -316,29 +320,30 @@ impl Channel {
         let ready = plan.column + self.timing.to_precharge(write);
         let delayed = self.bus.book(plan.column, write, place.group, past);
         match plan.found {
-            Found::Hit => self.stats.row_hits += 1,
-            Found::Closed => self.stats.row_closed += 1,
-            Found::Conflict => self.stats.row_conflicts += 1,
+            RowState::Hit => self.stats.row_hits += 1,
+            RowState::Closed => self.stats.row_closed += 1,
+            RowState::Conflict => self.stats.row_conflicts += 1,
         }
         if let Some(index) = plan.hit {
             let clocks = Reopening { rp: self.timing.rp, rcd: self.timing.rcd };
             let (late, behind) = bank.hit(index, plan.column, ready, clocks, past);
             if late > 0 {
-                // What follows has been promised its time; who comes next in this bank waits for it.
+                // The time of the next row is final; the next access to this bank waits instead.
                 bank.delay_last(late);
             }
             return delayed + late * behind as u64;
         }
         let Some(opening) = plan.opening else { return delayed };
         if self.policy == PagePolicy::Adaptive && opening.index > 0 {
-            // A row that was wanted again after it was closed should have stayed; one in the way should have gone.
+            // A closed row that is needed again should have stayed open; an idle row that conflicts should
+            // have been closed.
             let again = bank.periods()[opening.index - 1].row == place.row;
             match plan.found {
-                Found::Closed if again => bank.tires = bank.tires.saturating_sub(1),
-                Found::Conflict => {
+                RowState::Closed if again => bank.close_bias = bank.close_bias.saturating_sub(1),
+                RowState::Conflict => {
                     let before = &bank.periods()[opening.index - 1];
                     let idle = from.saturating_sub(before.last) > self.row_idle;
-                    bank.tires = (bank.tires + u8::from(idle)).min(TIRES_MAX);
+                    bank.close_bias = (bank.close_bias + u8::from(idle)).min(CLOSE_BIAS_MAX);
                 }
                 _ => {}
             }
@@ -363,7 +368,7 @@ impl Channel {
             continues: false,
         };
         if opening.index > 0 && bank.continued(opening.index - 1) {
-            // The row that would have stayed open is closed, and opened again for the hit that was booked.
+            // The row that would have stayed open is closed, and activated again for the booked hit.
             let next = bank.period_mut(opening.index);
             next.continues = false;
             self.bus.commands.set(opening.closed);
@@ -374,7 +379,7 @@ impl Channel {
         delayed
     }
 
-    /// The highest note that a calendar of this channel can have.
+    /// Largest tag in a calendar of this channel.
     pub fn notes_max(&self) -> u8 {
         ((self.ranks.len() - 1) << GROUP_BITS) as u8 | (self.timing.bank_groups - 1) as u8
     }

@@ -1,4 +1,4 @@
-//! The memory system's parameters.
+//! Configuration of memory controllers and DRAM.
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{BitsPerSec, Ps};
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 use super::mapping::Mapping;
 use super::timing::{DramStandard, DramTiming};
 
-/// When a row that nobody asks for is closed.
+/// Page policy: when a row without requests is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PagePolicy {
-    /// When another row of its bank is wanted, or at the refresh.
+    /// When its bank needs another row, or at the refresh.
     #[default]
     Open,
     /// As soon as the bank may be precharged.
     Closed,
-    /// After `row_idle`, in banks whose last rows would have been better closed.
+    /// After `row_idle`, in banks whose recent rows should have been closed earlier.
     Adaptive,
 }
 
-/// The bits of a row that the hash of the bank takes.
+/// Row bits used by the bank hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HashRows {
-    /// As many low ones as bank and bank group have.
+    /// The lowest bits, as many as bank and bank group have together.
     #[default]
     Low,
-    /// All of them, folded.
+    /// All bits, folded by XOR.
     All,
 }
 
-/// Memory of one latency and one bandwidth, as studies have it in which memory is not the subject.
+/// Memory with one latency and one bandwidth, for studies in which memory is not the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a latency and a rate, such as {latency=\"50ns\",rate=\"128Gbps\"}")]
 pub struct FlatConfig {
-    /// From the controller's port to the data at it, if nothing is in the way, at most 10us.
+    /// Latency at the controller's port without contention, at most 10us.
     pub latency: Ps,
-    /// What each channel moves, reads and writes together: 1Mbps to 100Tbps.
+    /// Bandwidth of each channel, reads and writes together: 1Mbps to 100Tbps.
     pub rate: BitsPerSec,
 }
 
 impl FlatConfig {
-    /// For which a line takes a channel.
+    /// Time for which a line occupies a channel.
     pub(super) fn line_time(&self) -> Ps {
         self.rate.time_for_bits(8 * LINE_BYTES)
     }
@@ -59,57 +59,57 @@ impl FlatConfig {
     }
 }
 
-/// Memory controllers and what hangs on them, as a configuration file spells them.
+/// Memory controllers and the memory behind them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DramConfig {
-    /// The devices: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".
+    /// DRAM standard: "ddr4-2400", "ddr4-2666", "ddr4-3200" or "ddr5-4800".
     pub standard: DramStandard,
-    /// A table of the user's own in place of the standard's.
+    /// A custom timing table instead of the standard's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<DramTiming>,
-    /// One latency and one bandwidth in place of the devices. What else counts then is `channels`, and how `mapping` and
-    /// `channel_hash` spread lines over them.
+    /// One latency and one bandwidth instead of DRAM devices. Then only `channels` and the distribution of
+    /// lines over them by `mapping` and `channel_hash` also matter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat: Option<FlatConfig>,
-    /// Channels, each with a controller: a power of two, 1 to 64.
+    /// Channels, with a controller each: a power of two, 1 to 64.
     pub channels: u64,
-    /// Ranks of a channel: a power of two, 1 to 8.
+    /// Ranks per channel: a power of two, 1 to 8.
     pub ranks: u64,
-    /// From the controller's port to the command pins. At most 1us.
+    /// Latency from the controller's port to the command pins, at most 1us.
     pub request_latency: Ps,
-    /// From the data pins to the controller's port. At most 1us.
+    /// Latency from the data pins to the controller's port, at most 1us.
     pub response_latency: Ps,
-    /// When rows are closed: "open", "closed" or "adaptive".
+    /// Page policy: "open", "closed" or "adaptive".
     pub page_policy: PagePolicy,
-    /// How long a row stays open unused under "adaptive". At most 100us.
+    /// Time for which an unused row stays open under "adaptive", at most 100us.
     pub row_idle: Ps,
-    /// The parts of an address from its highest bit to its lowest, of `row`, `rank`, `bank`, `bank_group`, `column`,
-    /// `channel`; `column:2` are two bits of it. Columns are lines of 64 bytes.
+    /// Address fields from the highest bit to the lowest: `row`, `rank`, `bank`, `bank_group`, `column`,
+    /// `channel`. `column:2` is a piece of two bits. Columns are lines of 64 bytes.
     pub mapping: String,
-    /// Bank and bank group are XORed with the row's low bits, which spreads rows that are a power of two apart.
+    /// Whether bank and bank group are XORed with row bits, which spreads rows that are a power of two apart.
     pub bank_hash: bool,
-    /// Which bits of the row `bank_hash` takes: "low" ones, as many as bank and bank group have, or "all", folded upon each other in
-    /// pieces of that many bits, as ChampSim does it.
+    /// Row bits for `bank_hash`: "low", as many low ones as bank and bank group have together, or "all",
+    /// XORed together in pieces of that many bits, as in ChampSim.
     pub bank_hash_rows: HashRows,
-    /// The channel is XORed with all address bits above it.
+    /// Whether the channel is XORed with all address bits above it.
     pub channel_hash: bool,
-    /// Reads that a channel's queue holds; more wait at the port: 1 to 256.
+    /// Capacity of a channel's read queue, 1 to 256; further reads wait at the port.
     pub read_queue: u64,
-    /// Writes that a channel's queue holds: 2 to 256.
+    /// Capacity of a channel's write queue, 2 to 256.
     pub write_queue: u64,
-    /// With so many writes waiting the channel turns to writing. From 1 to `write_queue`.
+    /// Number of waiting writes that starts a drain, from 1 to `write_queue`.
     pub write_high: u64,
-    /// It turns back when so few are left. Less than `write_high`.
+    /// Number of waiting writes at which that drain ends, less than `write_high`.
     pub write_low: u64,
-    /// With more than this many writes waiting and nothing to read it writes as well. At most `write_queue`.
+    /// An idle channel drains its writes if more than this many wait. At most `write_queue`.
     pub write_idle: u64,
-    /// Whether rows are refreshed.
+    /// Whether DRAM is refreshed.
     pub refresh: bool,
 }
 
 impl Default for DramConfig {
-    /// One channel of DDR4-2400, two ranks; lines go round channels and bank groups first.
+    /// One channel of DDR4-2400 with two ranks; lines are interleaved over channels and bank groups first.
     fn default() -> DramConfig {
         DramConfig {
             standard: DramStandard::default(),
@@ -136,18 +136,18 @@ impl Default for DramConfig {
 }
 
 impl DramConfig {
-    /// The table in force.
+    /// The timing table in use.
     pub fn timing(&self) -> DramTiming {
         self.timing.clone().unwrap_or_else(|| self.standard.timing())
     }
 
-    /// Bytes a second of all channels' pins.
+    /// Bytes per second of all channels' pins.
     pub fn bytes_per_second(&self) -> u64 {
         let channel = self.flat.map(|flat| flat.rate.0 / 8);
         channel.unwrap_or_else(|| self.timing().bytes_per_second()) * self.channels
     }
 
-    /// Says what is wrong with the parameters, naming the one and what it can be.
+    /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
         for (name, value, max) in [("channels", self.channels, 64), ("ranks", self.ranks, 8)] {
             if !value.is_power_of_two() || value > max {
@@ -175,9 +175,9 @@ impl DramConfig {
             ),
             ("write_idle", self.write_idle, 0, (self.write_queue, ", which is write_queue")),
         ] {
-            let (max, why) = max;
+            let (max, reason) = max;
             if !(min..=max).contains(&value) {
-                return Err(format!("{name} is {value}; it must be from {min} to {max}{why}"));
+                return Err(format!("{name} is {value}; it must be from {min} to {max}{reason}"));
             }
         }
         self.flat.map_or(Ok(()), |flat| flat.validate())?;

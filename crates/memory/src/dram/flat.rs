@@ -1,7 +1,7 @@
-//! Memory without rows and banks: each channel answers after one latency and moves lines one after another.
+//! Memory without rows and banks: each channel has a fixed latency and moves one line at a time.
 
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::{Ahead, Calendar, Clock, PhysAddr, Ps};
+use doorbell_sim::{Calendar, Clock, FutureBookings, PhysAddr, Ps};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,25 +9,25 @@ use super::config::FlatConfig;
 use super::stats::DramStats;
 use crate::backing::{FlatMemory, MainMemory};
 
-/// Nothing is later.
+/// Latest time accepted in a saved state.
 const LATEST: Ps = Ps(1 << 60);
 
-/// What a snapshot keeps of a channel.
+/// Saved state of a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FlatState {
     busy: Calendar,
-    ahead: [Ahead; 2],
+    ahead: [FutureBookings; 2],
 }
 
-/// See the module.
+/// Flat memory; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct Flat {
     channels: Vec<FlatMemory>,
-    /// When each channel's lines are read and written.
-    ahead: Vec<[Ahead; 2]>,
+    /// Intervals of each channel's booked reads and writes.
+    ahead: Vec<[FutureBookings; 2]>,
     latency: Ps,
     line_time: Ps,
-    /// That of the statistics.
+    /// Clock of the statistics.
     clock: Clock,
 }
 
@@ -44,9 +44,9 @@ impl Flat {
         }
     }
 
-    /// Prices a read or a write of a line on a channel.
+    /// Times a read or a write of a line on a channel.
     pub fn access(&mut self, (now, index, is_write): (Ps, usize, bool), stats: &mut DramStats) -> Ps {
-        // All addresses are alike.
+        // The address does not matter.
         let (channel, addr) = (&mut self.channels[index], PhysAddr(0));
         let done = if is_write { channel.write(now, addr) } else { channel.read(now, addr) };
         let end =
@@ -64,37 +64,42 @@ impl Flat {
         done
     }
 
-    /// Requests to a channel from before what it remembers.
+    /// Number of a channel's requests for a time before its recorded bookings.
     pub fn late(&self, channel: usize) -> u64 {
         self.channels[channel].late()
     }
 
-    /// Lines that a channel reads and writes behind a moment, of one in between its rounded part; and picoseconds for which they take it.
-    pub fn behind(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
+    /// Lines that a channel reads and writes after `at`, with a line in transfer rounded, and picoseconds of
+    /// channel time after `at`.
+    pub fn booked_after(&self, channel: usize, at: Ps) -> ([u64; 2], u64) {
         let line = self.line_time.0.max(1);
-        let busy = self.ahead[channel].each_ref().map(|ahead| ahead.behind(at));
+        let busy = self.ahead[channel].each_ref().map(|ahead| ahead.time_after(at));
         (busy.map(|busy| busy.saturating_add(line / 2) / line), busy.iter().sum())
     }
 
-    /// See [`MainMemory::come_to`].
-    pub fn come_to(&mut self, now: Ps, behind: Ps) {
-        self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_until(now));
-        self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
+    /// See [`MainMemory::advance_to`].
+    pub fn advance_to(&mut self, now: Ps, behind: Ps) {
+        self.ahead.iter_mut().flatten().for_each(|ahead| ahead.forget_ended(now));
+        self.channels.iter_mut().for_each(|channel| channel.advance_to(now, behind));
     }
 
-    /// What a snapshot keeps of each channel.
+    /// Saved state of each channel.
     pub fn save(&self) -> Vec<FlatState> {
         let channels = self.channels.iter().zip(&self.ahead);
         channels.map(|(channel, ahead)| FlatState { busy: channel.save(), ahead: ahead.clone() }).collect()
     }
 
-    /// Takes a saved state over, of as many channels.
+    /// Restores a saved state with the same number of channels.
     pub fn restore(&mut self, saved: &[FlatState]) -> Result<(), String> {
         if saved.len() != self.channels.len() {
-            return Err(format!("it is of {} flat channels, not {}", saved.len(), self.channels.len()));
+            return Err(format!(
+                "the saved state has {} flat channels, the machine has {}",
+                saved.len(),
+                self.channels.len()
+            ));
         }
         if !saved.iter().flat_map(|saved| &saved.ahead).all(|ahead| ahead.is_consistent(LATEST)) {
-            return Err("flat memory is busy for too long".to_owned());
+            return Err("the end of flat memory's busy time is out of range".to_owned());
         }
         let mut both = self.channels.iter_mut().zip(saved);
         both.try_for_each(|(channel, saved)| channel.restore(saved.busy.clone()))
@@ -118,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_takes_the_latency_and_the_lines_before_it_on_its_channel() {
+    fn a_read_takes_the_latency_and_waits_for_earlier_lines_on_its_channel() {
         let mut dram = dram();
         let at = Ps::from_us(1);
         let ns = |done: Ps| (done - at).0 / 1000;
@@ -130,7 +135,8 @@ mod tests {
         let counted: Vec<_> = dram.stats().map(|s| (s.reads, s.writes, s.bytes_read, s.row_closed)).collect();
         assert_eq!(counted, [(3, 1, 192, 0), (1, 0, 64, 0)]);
         assert_eq!(dram.config().bytes_per_second(), 12_800_000_000);
-        // The first channel reads two lines from 0 to 20 ns, writes from 20 to 30 and reads again after a microsecond.
+        // The first channel reads two lines from 0 to 20 ns, writes from 20 to 30 ns and reads again after 1
+        // µs.
         let moved = |ns: u64| {
             let stats = dram.stats_until(at + Ps::from_ns(ns)).next().unwrap();
             (stats.bytes_read, stats.bytes_written)
@@ -140,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_from_a_snapshot_as_it_was_and_from_none_of_dram() {
+    fn a_saved_state_restores_flat_memory_and_not_one_of_dram_devices() {
         let mut dram = dram();
         dram.read(Ps::from_us(1), PhysAddr(0));
         let saved = dram.save();
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_impossible_is_refused_by_name() {
+    fn invalid_parameters_are_rejected_by_name() {
         let with = |latency: Ps, rate: u64| {
             let flat = Some(FlatConfig { latency, rate: BitsPerSec(rate) });
             DramConfig { flat, ..DramConfig::default() }.validate()

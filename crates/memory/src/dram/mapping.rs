@@ -1,12 +1,13 @@
-//! Where an address lies: channel, rank, bank group, bank, row.
+//! Address mapping: from an address to channel, rank, bank group, bank and row.
 //!
-//! Each bit of the place is the XOR of some bits of the line's number, hashes included. So the place of a line is that of its number's
-//! digits, each alone, taken together by XOR; and those of all digits there can be are known in advance.
+//! Each bit of a place is the XOR of some bits of the line number, hashes included. A line's place is
+//! therefore the XOR of the places of the 6-bit digits of its number, each digit taken alone. These are
+//! precomputed.
 
 use super::config::{DramConfig, HashRows};
 use super::timing::DramTiming;
 
-/// The parts of an address, in the order of [`NAMES`].
+/// Address fields, in the order of [`NAMES`].
 const NAMES: [&str; 6] = ["row", "rank", "bank", "bank_group", "column", "channel"];
 const ROW: usize = 0;
 const RANK: usize = 1;
@@ -15,29 +16,29 @@ const GROUP: usize = 3;
 const COLUMN: usize = 4;
 const CHANNEL: usize = 5;
 
-/// A run of address bits.
+/// A run of address bits of one field.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     part: usize,
-    /// The lowest bit, in the number of the line.
+    /// Lowest bit, in the line number.
     from: u32,
     mask: u64,
-    /// Where it goes in its part.
+    /// Position in its field.
     to: u32,
 }
 
-/// Where a line lies.
+/// Location of a line in a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// The row of its bank.
+    /// Row in the bank.
     pub row: u64,
-    /// The bank of its channel, counted over all ranks and groups.
+    /// Bank in the channel, numbered over all ranks and groups.
     pub bank: u16,
-    /// Rank and bank group in one number: what distances between commands depend on.
+    /// Rank and bank group in one number; command distances depend on it.
     pub group: u8,
 }
 
-/// Bits of [`Place::group`] that are the bank group; the others are the rank.
+/// Number of bits of [`Place::group`] for the bank group; the bits above are the rank.
 pub(super) const GROUP_BITS: u32 = 3;
 
 impl Place {
@@ -46,11 +47,11 @@ impl Place {
     }
 }
 
-/// Bits of a digit of a line's number.
+/// Bits per digit of a line number.
 const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// What a digit has of a place: its row, and the rest as [`Share::place`] takes it apart.
+/// A digit's contribution to a place: the row, and the rest packed as in [`Share::place`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     row: u64,
@@ -70,15 +71,15 @@ impl Share {
     }
 }
 
-/// See the module.
+/// Address mapping; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
-    /// By a digit's place, the lowest first, and by the digit.
+    /// Indexed by the digit's position, lowest first, and by its value.
     shares: Vec<[Share; DIGITS]>,
 }
 
 impl Mapping {
-    /// Reads the configuration's order of parts.
+    /// Parses the configuration's order of fields.
     pub fn new(config: &DramConfig, timing: &DramTiming) -> Result<Mapping, String> {
         let rule = Rule::new(config, timing)?;
         let share = |from: u32, digit: usize| Share::new(rule.place((digit as u64) << from));
@@ -87,7 +88,7 @@ impl Mapping {
         Ok(Mapping { shares })
     }
 
-    /// The channel and the place in it of a line, given by its number.
+    /// Channel of a line, given by its number, and location in it.
     #[inline]
     pub fn place(&self, line: u64) -> (usize, Place) {
         let (mut rest, mut all) = (line, Share::default());
@@ -104,14 +105,14 @@ impl Mapping {
     }
 }
 
-/// How a place follows from all bits of a line's number.
+/// The mapping from all bits of a line number, which the digits' contributions are computed by.
 #[derive(Clone, Debug)]
 struct Rule {
     pieces: Vec<Piece>,
     bank_bits: u32,
     group_bits: u32,
     channel_mask: u64,
-    /// The line's bits above the channel's.
+    /// Position of the line number's bits above the channel's.
     channel_above: u32,
     channel_bits: u32,
     bank_hash: bool,
@@ -134,10 +135,10 @@ impl Rule {
         let mut pieces = Vec::new();
         let mut from = 0;
         for &(part, count) in words.iter().rev() {
-            // A part without a number takes what the numbers leave.
+            // A field without a number of bits takes the bits that its other pieces leave.
             let count = count.unwrap_or(bits[part].saturating_sub(explicit(part)));
             if count > left[part] {
-                return Err(wrong(&format!("{} has {} bits here", NAMES[part], bits[part])));
+                return Err(mapping_error(&format!("{} has {} bits", NAMES[part], bits[part])));
             }
             let to = bits[part] - left[part];
             left[part] -= count;
@@ -145,7 +146,7 @@ impl Rule {
             from += count;
         }
         if let Some(part) = (0..NAMES.len()).find(|part| left[*part] > 0) {
-            return Err(wrong(&format!(
+            return Err(mapping_error(&format!(
                 "{} of the {} bits of {} are missing",
                 left[part], bits[part], NAMES[part]
             )));
@@ -153,7 +154,7 @@ impl Rule {
         if let Some(top) = pieces.last_mut()
             && top.part == ROW
         {
-            // More memory than the devices hold is more rows.
+            // Memory beyond the devices' capacity gets additional rows.
             top.mask = u64::MAX >> top.from;
         }
         let channel_above = pieces.iter().filter(|piece| piece.part == CHANNEL).map(|piece| piece.from).max();
@@ -182,7 +183,7 @@ impl Rule {
             bank ^= row >> self.group_bits & ((1 << self.bank_bits) - 1);
         }
         if self.channel_hash && self.channel_bits > 0 {
-            // All pieces of so many bits, folded upon each other.
+            // XOR of all groups of `channel_bits` bits.
             let (mut above, mut width) = (line >> self.channel_above, self.channel_bits);
             while width < u64::BITS {
                 above ^= above >> width;
@@ -195,7 +196,7 @@ impl Rule {
         (channel as usize, place)
     }
 
-    /// The row as the hash of the bank sees it.
+    /// The row bits that are input to the bank hash.
     fn hashing(&self, row: u64) -> u64 {
         let mut width = self.bank_bits + self.group_bits;
         if self.bank_hash_rows == HashRows::Low || width == 0 {
@@ -210,28 +211,30 @@ impl Rule {
     }
 }
 
-fn wrong(problem: &str) -> String {
+fn mapping_error(problem: &str) -> String {
     format!(
-        "mapping: {problem}; it names {} from an address's highest bit to its lowest, each once or in \
+        "mapping: {problem}; it must name {} from an address's highest bit to its lowest, each once or in \
          pieces such as column:2",
         NAMES.join(", ")
     )
 }
 
-/// The parts named, each with its number of bits if that is given.
+/// The fields named in the text, each with its number of bits if given.
 fn words(text: &str) -> Result<Vec<(usize, Option<u32>)>, String> {
     let mut found: Vec<(usize, Option<u32>)> = Vec::new();
     for word in text.split_whitespace() {
         let (name, count) = word.split_once(':').map_or((word, None), |(name, count)| (name, Some(count)));
-        let part = NAMES.iter().position(|known| *known == name);
-        let part = part.ok_or_else(|| wrong(&format!("\"{name}\" is no part of an address")))?;
+        let part = NAMES.iter().position(|field| *field == name);
+        let part = part.ok_or_else(|| mapping_error(&format!("\"{name}\" is not a field of an address")))?;
         let count = match count.map(str::parse::<u32>) {
             None => None,
             Some(Ok(count)) if (1..=32).contains(&count) => Some(count),
-            Some(_) => return Err(wrong(&format!("\"{word}\" has no number of bits from 1 to 32"))),
+            Some(_) => {
+                return Err(mapping_error(&format!("\"{word}\" must have a number of bits from 1 to 32")));
+            }
         };
         if count.is_none() && found.contains(&(part, None)) {
-            return Err(wrong(&format!("{name} stands twice")));
+            return Err(mapping_error(&format!("{name} is named twice")));
         }
         found.push((part, count));
     }
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_where_the_order_says() {
+    fn fields_are_mapped_in_the_configured_order() {
         let mapping = mapping("row rank bank column:5 bank_group channel column:2", false).unwrap();
         let line = |row: u64, rank: u64, bank: u64, high: u64, group: u64, channel: u64, low: u64| {
             (((((row << 1 | rank) << 2 | bank) << 5 | high) << 2 | group) << 2 | channel) << 2 | low
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_that_of_all_bits_at_once() {
+    fn the_digit_tables_give_the_place_of_the_whole_number() {
         let mut random = doorbell_sim::rng::Rng::stream(1, "mapping");
         for text in
             ["row rank bank column:5 bank_group channel column:2", "channel bank bank_group rank row column"]
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn hashing_moves_lines_but_no_two_to_one_place() {
+    fn hashing_permutes_lines() {
         for text in ["row rank bank column bank_group channel", "channel bank bank_group rank row column"] {
             for hash in [false, true] {
                 let mapping = mapping(text, hash).unwrap();
@@ -306,10 +309,10 @@ mod tests {
         let hashed = mapping("row rank bank bank_group column channel", true).unwrap();
         let banks: std::collections::BTreeSet<u16> =
             (0..16).map(|row| hashed.place(row << 14).1.bank).collect();
-        assert_eq!(banks.len(), 16, "rows that are a bank's stride apart lie in different banks");
+        assert_eq!(banks.len(), 16, "rows a bank's stride apart map to different banks");
     }
 
-    /// Beside the words: a piece of as many bits as bank and group have, and the next, and the next.
+    /// The reference: XOR of the row's pieces that have as many bits as bank and bank group together.
     #[test]
     fn a_hash_of_all_the_rows_bits_is_the_xor_of_its_pieces() {
         let of = |rows: HashRows| {
@@ -333,19 +336,19 @@ mod tests {
             assert_eq!(place(&all, row).row, row);
             differ += u32::from(place(&all, row).bank != place(&low, row).bank);
         }
-        assert!(differ > 1_500, "most rows beyond the sixteenth lie elsewhere: {differ}");
-        // Within the lowest rows there is nothing to fold.
+        assert!(differ > 1_500, "most rows beyond the sixteenth map to another bank: {differ}");
+        // The lowest rows have only the lowest piece.
         assert!((0..16).all(|row| all.place(row << 14) == low.place(row << 14)));
     }
 
     #[test]
-    fn a_wrong_order_is_refused_with_the_reason() {
+    fn an_invalid_order_is_rejected_with_the_reason() {
         for (text, problem) in [
             ("row rank bank column bank_group", "2 of the 2 bits of channel are missing"),
-            ("row rank bank column bank_group channel planet", "\"planet\" is no part"),
-            ("row rank bank column:9 bank_group channel", "column has 7 bits here"),
-            ("row row rank bank column bank_group channel", "row stands twice"),
-            ("row rank bank column:x bank_group channel", "no number of bits"),
+            ("row rank bank column bank_group channel planet", "\"planet\" is not a field"),
+            ("row rank bank column:9 bank_group channel", "column has 7 bits"),
+            ("row row rank bank column bank_group channel", "row is named twice"),
+            ("row rank bank column:x bank_group channel", "must have a number of bits"),
             ("row rank bank column:3 bank_group channel", "4 of the 7 bits of column are missing"),
         ] {
             let error = mapping(text, true).unwrap_err();

@@ -1,24 +1,27 @@
-//! Memory controllers and the DRAM behind them.
+//! Memory controllers and DRAM.
 //!
-//! Documents: JESD79-4 (DDR4), JESD79-5 (DDR5) for commands and the least times between them (`timing`); Rixner et al., "Memory
-//! Access Scheduling" (ISCA 2000) for FR-FCFS; Zhang et al., "A Permutation-based Page Interleaving Scheme" (MICRO 2000) for bank
-//! hashing. One controller a channel. Modelled: ranks, bank groups and banks with their open rows; activate, precharge, read,
-//! write and refresh with all distances of the tables; one command a clock; data bus with its turnarounds; open, closed and
-//! adaptive pages; a write queue that forwards, merges, and is written out at a mark or when there is nothing to read; refresh of all
-//! banks of a rank, ranks in turn; address mapping. Not modelled: power-down, self-refresh, ECC scrubs, postponed or
-//! same-bank refresh, calibration, errors. [`FlatConfig`] puts one latency and one bandwidth in place of all that.
+//! Documents: JESD79-4 (DDR4), JESD79-5 (DDR5) for commands and their minimum distances (`timing`); Rixner et
+//! al., "Memory Access Scheduling" (ISCA 2000) for FR-FCFS; Zhang et al., "A Permutation-based Page
+//! Interleaving Scheme" (MICRO 2000) for bank hashing. One controller per channel. Modelled: ranks, bank
+//! groups and banks with their open rows; activate, precharge, read, write and refresh with all distances of
+//! the tables; one command per clock; data bus with turnarounds; open, closed and adaptive page policies; a
+//! write queue with forwarding and merging, drained at a high mark or when there are no reads; all-bank
+//! refresh, staggered over the ranks; address mapping. Not modelled: power-down, self-refresh, ECC scrubs,
+//! postponed or same-bank refresh, calibration, errors. [`FlatConfig`] replaces all this by one latency and
+//! one bandwidth.
 //!
-//! **Priced when asked.** A real controller keeps reads waiting and picks the oldest that hits an open row, otherwise the oldest
-//! (FR-FCFS). Here a read is told its time at once and keeps it, so its commands are booked in calendars of cycles: precharge,
-//! activation and column command each in the first cycle that the distances to *everything already booked, before and after,*
-//! allow. A younger read overtakes an older one wherever it fits in front of it: in a row that is or will be open (until the
-//! precharge that is booked for it), in a bank between two rows, in a hole of the data bus. FR-FCFS also lets a ready request push an
-//! older one back; here the older one keeps its time and the younger one pays for the delay (docs/dram.md says how). Requests may
-//! come in any order of time: those of devices tens of microseconds ahead of the present. What is some microseconds past is forgotten
-//! (`slots::CYCLES`); a request from there is served as if nothing had been booked then, and counted.
+//! **Timed at the call.** A real controller keeps reads waiting and picks the oldest row hit, otherwise the
+//! oldest read (FR-FCFS). Here a read gets its completion time at once, and the time is final. Its commands
+//! are booked in calendars of cycles: precharge, activation and column command, each in the first cycle that
+//! the distances to *all bookings before and after it* allow. A younger read overtakes an older one wherever
+//! it fits before it: in a row that is or will be open (until its booked precharge), in a bank between two
+//! rows, or in a gap on the data bus. FR-FCFS also lets a ready request delay an older one. Here the older
+//! one keeps its time, and the younger one is charged for the delay (see docs/dram.md). Requests may come in
+//! any order of time; a device's are tens of microseconds ahead. Bookings some microseconds in the past are
+//! dropped (`slots::CYCLES`). A request for that time is served as if it had no bookings, and is counted.
 //!
-//! **The error** is in `docs/dram.md`, beside a cycle-accurate simulator's curves, and held by `tests/against_fr_fcfs.rs`, a ticking
-//! FR-FCFS controller.
+//! **The error** is given in `docs/dram.md`, next to curves of a cycle-accurate simulator, and checked by
+//! `tests/against_fr_fcfs.rs`, a ticking FR-FCFS controller.
 
 mod bank;
 mod bus;
@@ -46,10 +49,10 @@ pub use state::DramState;
 pub use stats::DramStats;
 pub use timing::{DramStandard, DramTiming};
 
-/// No cycle is later: 13 hours of the fastest clock, and all sums of cycles still fit.
+/// Upper limit of cycle numbers: 13 hours of the fastest clock; sums of cycles still fit.
 pub(crate) const CYCLE_MAX: u64 = 1 << 47;
 
-/// How far ahead of the present it is decided that a channel has nothing to read.
+/// The check whether a channel is idle looks at most this many clocks ahead of the current time.
 const AHEAD: u64 = 1024;
 
 /// All memory controllers of a machine.
@@ -59,17 +62,18 @@ pub struct Dram {
     clock: Clock,
     mapping: Mapping,
     channels: Vec<Channel>,
-    /// Each channel's reads that wait, and its writes.
+    /// Each channel's read queue; its write queue is in `queues`.
     reads: Vec<InFlight>,
     queues: Vec<WriteQueue>,
-    /// A channel counts as idle if no column command is booked for so long: what just arrived has got one by then.
+    /// Clocks without a booked column command after which a channel counts as idle: enough for a request that
+    /// has just arrived to get its column command.
     quiet: u64,
-    /// What answers instead of all that, if memory is flat.
+    /// Flat memory, which replaces the devices if configured.
     flat: Option<Flat>,
 }
 
 impl Dram {
-    /// Idle memory, all rows closed. The configuration has to be valid.
+    /// Idle memory with all rows closed. The configuration must be valid.
     pub fn new(config: &DramConfig) -> Dram {
         if let Err(problem) = config.validate() {
             panic!("memory was made without validating its configuration: {problem}");
@@ -95,7 +99,7 @@ impl Dram {
         &self.config
     }
 
-    /// What each channel has done.
+    /// Counters of each channel.
     pub fn stats(&self) -> impl Iterator<Item = DramStats> {
         let queues = self.reads.iter().zip(&self.queues);
         self.channels.iter().zip(queues).enumerate().map(|(index, (channel, (reads, queue)))| {
@@ -105,13 +109,13 @@ impl Dram {
         })
     }
 
-    /// The same until a moment: what the data bus carried, without what is booked for later. A line is whole, and counts where it begins;
-    /// the time for which it takes the bus is that before the moment.
+    /// The same up to `at`, without data bus transfers booked for later. A line counts as a whole at its
+    /// start; bus time is counted up to `at`.
     pub fn stats_until(&self, at: Ps) -> impl Iterator<Item = DramStats> {
         self.stats().zip(&self.channels).enumerate().map(move |(index, (stats, channel))| {
             let ([reads, writes], busy) = match &self.flat {
-                Some(flat) => flat.behind(index, at),
-                None => channel.behind(at),
+                Some(flat) => flat.booked_after(index, at),
+                None => channel.booked_after(at),
             };
             DramStats {
                 bytes_read: stats.bytes_read.saturating_sub(reads * LINE_BYTES),
@@ -122,23 +126,23 @@ impl Dram {
         })
     }
 
-    /// The channel of the line at `addr`.
+    /// Channel of the line at `addr`.
     pub fn channel(&self, addr: PhysAddr) -> usize {
         self.mapping.place(addr.0 / LINE_BYTES).0
     }
 
-    /// See [`MainMemory::come_to`](crate::MainMemory::come_to).
-    pub fn come_to(&mut self, now: Ps, behind: Ps) {
+    /// See [`MainMemory::advance_to`](crate::MainMemory::advance_to).
+    pub fn advance_to(&mut self, now: Ps, behind: Ps) {
         if let Some(flat) = &mut self.flat {
-            return flat.come_to(now, behind);
+            return flat.advance_to(now, behind);
         }
         if let [Some(now), Some(behind)] = [now, behind].map(|at| self.arrival(at)) {
-            self.channels.iter_mut().for_each(|channel| channel.come_to(now, behind));
+            self.channels.iter_mut().for_each(|channel| channel.advance_to(now, behind));
         }
     }
 
-    /// Prices a read of the line at `addr` that comes to the controller's port at `now`: returns when the data are back
-    /// there.
+    /// Times a read of the line at `addr` that reaches the controller's port at `now`; returns when the data
+    /// are back there.
     pub fn read(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
         if let Some(flat) = &mut self.flat {
@@ -163,14 +167,16 @@ impl Dram {
             queue.hold(0, at, column, channel.past());
             channel.stats.bytes_read += LINE_BYTES;
             channel.stats.busy_ps += channel.burst(column);
-            // Who goes in front of others pays for their delay, as their times are promised: so the mean is right.
+            // A request that goes before others is charged for their delay, as their times are final; the
+            // mean stays right.
             column + channel.timing.to_data_end(false) + delayed
         };
         channel.stats.read_clocks += done - at;
         self.clock.edge(done).saturating_add(self.config.response_latency)
     }
 
-    /// Prices a write of a line that comes to the controller's port at `now`: returns when the controller has taken it.
+    /// Times a write of a line that reaches the controller's port at `now`; returns when the controller has
+    /// accepted it.
     pub fn write(&mut self, now: Ps, addr: PhysAddr) -> Ps {
         let line = addr.0 / LINE_BYTES;
         if let Some(flat) = &mut self.flat {
@@ -197,21 +203,22 @@ impl Dram {
         self.clock.edge(taken)
     }
 
-    /// The first clock edge at which the controller can act on a request. Where its cycles end there is none: nothing comes
-    /// so late but what a damaged checkpoint says, and it costs the way there and back.
+    /// First clock edge at which the controller can act on a request. `None` beyond the range of cycles: only
+    /// a damaged checkpoint has such times, and the request then takes just the two latencies.
     fn arrival(&self, now: Ps) -> Option<u64> {
         let at = self.clock.edge_at_or_after(now.saturating_add(self.config.request_latency));
         (at <= CYCLE_MAX / 2).then_some(at)
     }
 
-    /// Writes that have waited with nothing to read since before `at` are written, from that moment on.
+    /// Drains the write queue if its writes have waited since before `at` with no reads, from the time at
+    /// which the channel was idle.
     fn write_if_idle(&mut self, index: usize, at: u64) {
         let (channel, queue) = (&mut self.channels[index], &mut self.queues[index]);
         if queue.len() as u64 <= self.config.write_idle {
             return;
         }
         let Some(enough) = queue.arrival(self.config.write_idle as usize) else { return };
-        // A read that is priced far ahead says nothing about writes that will have come by then.
+        // A read timed far ahead does not know which writes will have arrived by then.
         let at = match channel.now {
             0 => at,
             now => at.min(now + AHEAD),
@@ -227,7 +234,7 @@ impl Dram {
     }
 }
 
-/// Books the first `count` writes of a queue from `from` on.
+/// Books the first `count` writes of a queue, from `from` on.
 fn drain(channel: &mut Channel, queue: &mut WriteQueue, from: u64, count: usize) {
     queue.drain(count, channel.past(), |waiting| {
         let (column, _) = channel.access(from.max(waiting.arrived), waiting.place, true);

@@ -1,10 +1,12 @@
-//! A calendar of cycles: which of the clock's cycles are booked, as a ring of bits around the present.
+//! A calendar of command cycles: a ring of bits around the current time, a bit per booked clock cycle.
 //!
-//! Commands take one cycle each and everything else follows from the distances between them, so a bit a cycle says it
-//! all, the neighbours of any cycle are a few machine words away, and bookings may be made in any order. The ring has the
-//! cycles before the *horizon*, half of [`CYCLES`] after the present. Bookings behind it (a device's are priced when it asks, tens of
-//! microseconds ahead) stand in a map and come into the ring in time. What is more than half of [`CYCLES`] past is forgotten when a later
-//! cycle takes its place. A command there is not kept, and collides with nothing; [`Marks::late`] counts these.
+//! Commands take one cycle each, and everything else follows from the distances between them. So a bit per
+//! cycle is enough, the neighbours of any cycle are a few machine words away, and bookings may be made in any
+//! order. The ring covers the cycles before the *horizon*, half of [`CYCLES`] after the current time.
+//! Bookings after it (a device's are timed when issued, tens of microseconds ahead) are in a map and move
+//! into the ring when the horizon reaches them. A cycle more than half of [`CYCLES`] in the past is dropped
+//! when a later one takes its bit. A command for such a cycle is not stored and conflicts with nothing;
+//! [`Marks::late`] counts these.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +15,10 @@ use serde::{Deserialize, Serialize};
 /// Cycles in the ring: 13.6 µs of DDR4-2400, 6.8 µs of DDR5-4800.
 pub(super) const CYCLES: u64 = 1 << 14;
 const WORDS: u64 = CYCLES / 64;
-/// How far [`Marks::before`] and [`Marks::after`] see, in cycles.
+/// Range of [`Marks::before`] and [`Marks::after`], in cycles.
 pub(super) const REACH: u64 = 128;
 
-/// 64 cycles, and in which turn of the ring.
+/// 64 cycles, tagged with the ring's turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     /// Number of the turn plus one; 0 for never.
@@ -24,13 +26,13 @@ struct Word {
     bits: u64,
 }
 
-/// Booked cycles.
+/// A set of booked cycles.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     words: Vec<Word>,
-    /// The latest cycle booked: behind it there is nothing to look for.
+    /// The latest cycle booked.
     last: u64,
-    /// From this word on, bookings are in the map.
+    /// First word of the bookings in the map.
     horizon: u64,
     far: BTreeMap<u64, u64>,
     late: u64,
@@ -42,12 +44,12 @@ impl Marks {
         Marks { words, last: 0, horizon: WORDS / 2, far: BTreeMap::new(), late: 0 }
     }
 
-    /// The present has come to this cycle.
-    pub fn come_to(&mut self, now: u64) {
-        self.see((now + CYCLES / 2) / 64);
+    /// Advances the current time to this cycle.
+    pub fn advance_to(&mut self, now: u64) {
+        self.set_horizon((now + CYCLES / 2) / 64);
     }
 
-    fn see(&mut self, horizon: u64) {
+    fn set_horizon(&mut self, horizon: u64) {
         self.horizon = self.horizon.max(horizon);
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < self.horizon) {
             let (index, bits) = next.remove_entry();
@@ -55,7 +57,7 @@ impl Marks {
         }
     }
 
-    /// Commands at cycles from before what is remembered: they are not kept.
+    /// Number of commands for cycles before the ring, which were not stored.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -76,13 +78,13 @@ impl Marks {
         }
     }
 
-    /// Whether the cycle is booked.
+    /// Whether a cycle is booked.
     #[inline]
     pub fn has(&self, cycle: u64) -> bool {
         cycle <= self.last && self.word(cycle / 64) >> (cycle % 64) & 1 != 0
     }
 
-    /// Books the cycle. What is older than the window is not kept; the answer says whether it is.
+    /// Books a cycle; returns whether it was stored. A cycle before the ring is not.
     #[inline]
     pub fn set(&mut self, cycle: u64) -> bool {
         let (index, bit) = (cycle / 64, 1 << (cycle % 64));
@@ -103,7 +105,7 @@ impl Marks {
         word.turn == turn
     }
 
-    /// The cycles that are booked from `cycle` on, in no order.
+    /// Booked cycles from `cycle` on, unordered.
     pub fn booked_from(&self, cycle: u64) -> impl Iterator<Item = u64> {
         let index =
             |(place, word): (u64, &Word)| Some(((word.turn.checked_sub(1)? * WORDS) + place, word.bits));
@@ -116,7 +118,7 @@ impl Marks {
         words.flat_map(of_word).filter(move |booked| *booked >= cycle)
     }
 
-    /// The first cycle from `cycle` on that is not booked.
+    /// First free cycle from `cycle` on.
     #[inline]
     pub fn first_free(&self, cycle: u64) -> u64 {
         let mut cycle = cycle;
@@ -132,7 +134,7 @@ impl Marks {
         }
     }
 
-    /// The [`REACH`] cycles from `from` on, the first in the lowest bit.
+    /// The [`REACH`] cycles from `from` on, with the first in the lowest bit.
     #[inline]
     fn window(&self, from: u64) -> u128 {
         let (index, shift) = (from / 64, from % 64);
@@ -143,7 +145,7 @@ impl Marks {
         low >> shift | u128::from(self.word(index + 2)) << (128 - shift)
     }
 
-    /// The cycle itself in the highest bit, the one before in the next, and so on.
+    /// The cycle itself in the highest bit, the previous one in the next bit, and so on.
     #[inline]
     pub fn before(&self, cycle: u64) -> u128 {
         match cycle.checked_sub(REACH - 1) {
@@ -152,13 +154,13 @@ impl Marks {
         }
     }
 
-    /// The cycle after `cycle` in the lowest bit, the one after that in the next, and so on.
+    /// The cycle after `cycle` in the lowest bit, the next one in the next bit, and so on.
     #[inline]
     pub fn after(&self, cycle: u64) -> u128 {
         if cycle >= self.last { 0 } else { self.window(cycle + 1) }
     }
 
-    /// All that are booked, in order.
+    /// All booked cycles, in order.
     fn all(&self) -> Vec<u64> {
         let mut found = Vec::new();
         for (place, word) in (0u64..).zip(&self.words) {
@@ -175,16 +177,16 @@ impl Marks {
     }
 }
 
-/// Booked cycles with a note on each: which rank and bank group a command goes to.
+/// Booked cycles, each with a tag: rank and bank group of the command.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     marks: Marks,
     notes: Vec<u8>,
-    /// The notes of cycles behind the horizon.
+    /// Tags of the cycles after the horizon.
     far: BTreeMap<u64, u8>,
 }
 
-/// What a snapshot keeps of a calendar: the booked cycles in order, each with its note.
+/// Saved state of a calendar: the booked cycles in order, each with its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotsState {
     booked: Vec<(u64, u8)>,
@@ -197,9 +199,9 @@ impl Slots {
         Slots { marks: Marks::new(), notes: vec![0; CYCLES as usize], far: BTreeMap::new() }
     }
 
-    /// The present has come to this cycle.
-    pub fn come_to(&mut self, now: u64) {
-        self.marks.come_to(now);
+    /// Advances the current time to this cycle.
+    pub fn advance_to(&mut self, now: u64) {
+        self.marks.advance_to(now);
         let horizon = self.marks.horizon * 64;
         while let Some(next) = self.far.first_entry().filter(|next| *next.key() < horizon) {
             let (cycle, note) = next.remove_entry();
@@ -299,14 +301,14 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn neighbours_of_any_cycle_are_those_that_were_booked() {
+    fn neighbours_of_any_cycle_match_a_plain_set() {
         let mut rng = doorbell_sim::rng::Rng::stream(1, "slots");
         let mut slots = Slots::new();
         let mut naive = BTreeMap::new();
         for step in 0..20_000u64 {
-            // A device's bookings reach 20,000 cycles further than others.
+            // A device's bookings are up to 20,000 cycles ahead, others up to 6,000.
             let ahead = if rng.below(3) == 0 { 20_000 } else { 6_000 };
-            slots.come_to(step * 7);
+            slots.advance_to(step * 7);
             let cycle = step * 7 + rng.below(ahead);
             let note = (cycle * 31) as u8;
             slots.set(cycle, note);
@@ -334,14 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_not_kept() {
+    fn cycles_before_the_ring_are_not_stored() {
         let mut marks = Marks::new();
         assert!(marks.set(5) && marks.set(CYCLES + 5));
         assert!(marks.has(5) && marks.has(CYCLES + 5), "far ahead");
-        marks.come_to(CYCLES);
+        marks.advance_to(CYCLES);
         assert!(!marks.set(5) && marks.late() == 1);
         assert!(!marks.has(5) && marks.has(CYCLES + 5));
-        marks.come_to(2 * CYCLES);
+        marks.advance_to(2 * CYCLES);
         assert!(marks.set(2 * CYCLES + 5));
         assert!(!marks.has(CYCLES + 5));
     }

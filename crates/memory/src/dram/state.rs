@@ -1,4 +1,4 @@
-//! What a snapshot keeps of memory controllers.
+//! Saved state of memory controllers.
 
 use doorbell_sim::snapshot::SnapshotError;
 use serde::{Deserialize, Serialize};
@@ -32,17 +32,17 @@ struct ChannelState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DramState {
     channels: Vec<ChannelState>,
-    /// Of flat memory.
+    /// Channels of flat memory; empty for DRAM devices.
     flat: Vec<FlatState>,
 }
 
 impl DramState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 4;
 }
 
 impl Dram {
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> DramState {
         let queues = self.reads.iter().zip(&self.queues);
         let channels = self.channels.iter().zip(queues).map(|(channel, (reads, queue))| ChannelState {
@@ -62,7 +62,8 @@ impl Dram {
         DramState { channels: channels.collect(), flat: self.flat.as_ref().map_or(Vec::new(), Flat::save) }
     }
 
-    /// Takes a saved state over, if it is of the same configuration and possible; otherwise nothing changes.
+    /// Restores a saved state. One of another configuration, or an invalid one, is rejected and changes
+    /// nothing.
     pub fn restore(&mut self, state: &DramState) -> Result<(), SnapshotError> {
         self.restored(state)
             .map(|restored| *self = restored)
@@ -74,15 +75,19 @@ impl Dram {
         match &mut dram.flat {
             Some(flat) => flat.restore(&state.flat)?,
             None if state.flat.is_empty() => {}
-            None => return Err("it is of flat memory".to_owned()),
+            None => return Err("the saved state is of flat memory, the machine has DRAM devices".to_owned()),
         }
         if state.channels.len() != dram.channels.len() {
-            return Err(format!("it has {} channels, not {}", state.channels.len(), dram.channels.len()));
+            return Err(format!(
+                "the saved state has {} channels, the machine has {}",
+                state.channels.len(),
+                dram.channels.len()
+            ));
         }
         for (index, saved) in state.channels.iter().enumerate() {
             let channel = &mut dram.channels[index];
             if saved.banks.len() != channel.banks.len() || saved.activations.len() != channel.ranks.len() {
-                return Err("it has another number of ranks or banks".to_owned());
+                return Err("the saved state has a different number of ranks or banks".to_owned());
             }
             saved.banks.iter().try_for_each(Bank::validate)?;
             let notes_max = channel.notes_max();
@@ -105,11 +110,11 @@ impl Dram {
             dram.reads[index].check(&saved.read_queue, super::CYCLE_MAX)?;
             dram.reads[index].restore(saved.read_queue.clone());
             let [now, behind] = [saved.now, saved.behind].map(|at| at.min(super::CYCLE_MAX / 2));
-            channel.come_to(now, behind);
+            channel.advance_to(now, behind);
             let mapping = &dram.mapping;
             let here = saved.queue.waiting.iter().all(|(line, _)| mapping.place(*line).0 == index);
             if !here {
-                return Err("a write waits in another channel's queue".to_owned());
+                return Err("a write is in the queue of the wrong channel".to_owned());
             }
             let capacity = self.config.write_queue;
             dram.queues[index] = WriteQueue::restore(&saved.queue, capacity, |line| mapping.place(line).1)?;

@@ -1,47 +1,47 @@
-//! DRAM standards as tables: what a device is made of and the least distances between commands, in clocks.
+//! DRAM standards as tables: geometry of a device, and minimum distances between commands in clocks.
 //!
-//! Documents: JESD79-4 (DDR4 SDRAM): tables of timing parameters by speed bin, refresh parameters by density, bank groups and
-//! addressing; JESD79-5 (DDR5 SDRAM) likewise. Values are of 8 Gb (DDR4) and 16 Gb (DDR5) devices 8 bits wide, a page of 1 KB, and
-//! where the standard says "the greater of n clocks and t ns" the clocks that come out at this rate. The speed bins are
-//! DDR4-2400T (17-17-17), DDR4-2666V (19-19-19), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
+//! Documents: JESD79-4 (DDR4 SDRAM): tables of timing parameters by speed bin, refresh parameters by density,
+//! bank groups and addressing; JESD79-5 (DDR5 SDRAM) likewise. Values are for 8 Gb (DDR4) and 16 Gb (DDR5) x8
+//! devices with 1 KB pages. "The greater of n clocks and t ns" is given in clocks at this rate. The speed
+//! bins are DDR4-2400T (17-17-17), DDR4-2666V (19-19-19), DDR4-3200AA (22-22-22) and DDR5-4800B (40-39-39).
 
 use doorbell_sim::Hertz;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The standards with a table.
+/// DRAM standards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DramStandard {
-    /// DDR4-2400T: 19.2 GB/s a channel.
+    /// DDR4-2400T: 19.2 GB/s per channel.
     #[default]
     #[serde(rename = "ddr4-2400")]
     Ddr4_2400,
-    /// DDR4-2666V: 21.3 GB/s a channel.
+    /// DDR4-2666V: 21.3 GB/s per channel.
     #[serde(rename = "ddr4-2666")]
     Ddr4_2666,
-    /// DDR4-3200AA: 25.6 GB/s a channel.
+    /// DDR4-3200AA: 25.6 GB/s per channel.
     #[serde(rename = "ddr4-3200")]
     Ddr4_3200,
-    /// DDR5-4800B: 19.2 GB/s a channel. A module has two such channels of 32 bits.
+    /// DDR5-4800B: 19.2 GB/s per channel. A module has two such 32-bit channels.
     #[serde(rename = "ddr5-4800")]
     Ddr5_4800,
 }
 
-/// The table of a standard. All but `clock` and the counts are clocks.
+/// Timing table. All values except `clock` and the counts are in clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramTiming {
     /// Command clock: half the data rate. 100MHz to 10GHz.
     pub clock: Hertz,
-    /// Bank groups of a rank: a power of two, 1 to 8.
+    /// Bank groups per rank: a power of two, 1 to 8.
     pub bank_groups: u64,
-    /// Banks of a bank group: a power of two, 1 to 8.
+    /// Banks per bank group: a power of two, 1 to 8.
     pub banks_per_group: u64,
-    /// Rows of a bank: a power of two, 1 to 16777216.
+    /// Rows per bank: a power of two, 1 to 16777216.
     pub rows: u64,
-    /// Lines of 64 bytes in a row of the channel's width: a power of two, 1 to 4096.
+    /// 64-byte lines per row, over the channel's width: a power of two, 1 to 4096.
     pub lines_per_row: u64,
-    /// The data bus is taken by a line, 1 to 32 clocks.
+    /// Data bus time of a line, 1 to 32 clocks.
     pub burst: u64,
     /// Read latency (CL): column command to first data, 1 to 200 clocks.
     pub cl: u64,
@@ -57,7 +57,7 @@ pub struct DramTiming {
     pub rrd_s: u64,
     /// Activate to activate, same bank group (tRRD_L), 1 to 32 clocks.
     pub rrd_l: u64,
-    /// Window with at most four activates of a rank (tFAW), 1 to 127 clocks.
+    /// Window with at most four activates per rank (tFAW), 1 to 127 clocks.
     pub faw: u64,
     /// Column to column command, other bank group (tCCD_S), 1 to 32 clocks.
     pub ccd_s: u64,
@@ -73,11 +73,12 @@ pub struct DramTiming {
     pub wtr_l: u64,
     /// Read to precharge (tRTP), 1 to 200 clocks.
     pub rtp: u64,
-    /// Bubble on the data bus when the driver changes (rank to rank, read to write), 1 to 8 clocks.
+    /// Bubble on the data bus when its driver changes (rank to rank, read to write), 1 to 8 clocks.
     pub turnaround: u64,
-    /// Refresh interval (tREFI) at normal temperature, at most 1048576 clocks, and four times a refresh at least.
+    /// Refresh interval (tREFI) at normal temperature, at least four times a refresh and a row cycle, at most
+    /// 1048576 clocks.
     pub refi: u64,
-    /// A refresh of all banks of a rank takes (tRFC1).
+    /// Duration of an all-bank refresh of a rank (tRFC1).
     pub rfc: u64,
 }
 
@@ -187,7 +188,7 @@ const DDR5_4800: DramTiming = DramTiming {
     rfc: 708,
 };
 
-/// How commands to a place relate to those to another.
+/// Relation between the targets of two commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Relation {
@@ -196,22 +197,22 @@ pub(super) enum Relation {
     OtherRank,
 }
 
-/// Least distances between column commands, by [`Relation`].
+/// Minimum distances between column commands, by [`Relation`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColumnGaps {
     /// `gaps[first is a write][second is a write][relation]`.
     pub gaps: [[[u64; 3]; 2]; 2],
-    /// The greatest gap between two commands of these kinds.
+    /// The largest gap between two commands of these kinds.
     pub reach: [[u64; 2]; 2],
 }
 
 impl DramTiming {
-    /// Column command to the earliest precharge of the bank.
+    /// Clocks from a column command to the earliest precharge of the bank.
     pub(super) const fn to_precharge(&self, write: bool) -> u64 {
         if write { self.cwl + self.burst + self.wr } else { self.rtp }
     }
 
-    /// Column command to the end of its data.
+    /// Clocks from a column command to the end of its data.
     pub(super) const fn to_data_end(&self, write: bool) -> u64 {
         self.burst + if write { self.cwl } else { self.cl }
     }
@@ -219,7 +220,7 @@ impl DramTiming {
     pub(super) fn column_gaps(&self) -> ColumnGaps {
         let burst = self.burst;
         let read_read = [self.ccd_l.max(burst), self.ccd_s.max(burst), burst + self.turnaround];
-        // Data of a read, a bubble, then data of a write.
+        // Read data, a bubble, then write data.
         let to_write = (self.cl + burst + self.turnaround).saturating_sub(self.cwl);
         let read_write = [to_write; 3];
         let other_rank = (self.cwl + burst + self.turnaround).saturating_sub(self.cl);
@@ -231,12 +232,12 @@ impl DramTiming {
         ColumnGaps { gaps, reach }
     }
 
-    /// Bytes a second of the channel's pins.
+    /// Bytes per second of the channel's pins.
     pub fn bytes_per_second(&self) -> u64 {
         self.clock.0 * 64 / self.burst
     }
 
-    /// Says what is wrong with a table that a user has made.
+    /// Checks a user's table.
     pub fn validate(&self) -> Result<(), String> {
         let powers = [
             ("bank_groups", self.bank_groups, 8),
@@ -252,7 +253,7 @@ impl DramTiming {
         if !(100_000_000..=10_000_000_000).contains(&self.clock.0) {
             return Err(format!("timing.clock is {}; it must be from 100MHz to 10GHz", self.clock));
         }
-        // The calendars see that far; no standard comes near.
+        // Limited by the reach of the calendars; no standard comes close.
         let short = super::slots::REACH / 4;
         for (name, value, max) in [
             ("burst", self.burst, short),
@@ -281,14 +282,14 @@ impl DramTiming {
         if reach >= super::slots::REACH {
             let limit = super::slots::REACH - 1;
             return Err(format!(
-                "timing makes column commands wait {reach} clocks for one another (cwl + burst + wtr_l, \
-                 cl + burst + turnaround - cwl); the most is {limit}"
+                "timing gives a distance of {reach} clocks between column commands (cwl + burst + wtr_l, \
+                 cl + burst + turnaround - cwl); it must be at most {limit}"
             ));
         }
         let row = self.rp + self.ras + self.rcd + self.to_precharge(true);
         if self.refi > 1 << 20 || self.refi < 4 * (self.rfc + row) {
             return Err(format!(
-                "timing.refi is {} clocks; it must be at least four times a refresh and a row's cycle ({}) and at most 2^20",
+                "timing.refi is {} clocks; it must be at least four times the sum of a refresh and a row cycle ({}) and at most 2^20",
                 self.refi,
                 4 * (self.rfc + row)
             ));

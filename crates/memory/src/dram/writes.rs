@@ -1,30 +1,33 @@
-//! A channel's write queue: writes wait in it until there are many or nothing else is to do.
+//! A channel's write queue: writes wait in it until it is drained at the high mark or when the channel is
+//! idle.
 
 use serde::{Deserialize, Serialize};
 
 use super::mapping::Place;
 use crate::in_flight::{InFlight, InFlightState};
 
-/// A write that waits.
+/// A waiting write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub arrived: u64,
     pub place: Place,
 }
 
-/// See the module.
+/// The write queue; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct WriteQueue {
-    /// The lines that wait, oldest first, with the rest beside them so that looking for one is a walk over plain numbers.
+    /// The waiting lines, oldest first. The rest of each entry is in `waiting`, so that a search walks plain
+    /// numbers.
     lines: Vec<u64>,
-    /// Of each line that waits, the bit of its number's last six bits: mostly it need not be looked for.
+    /// Filter of the waiting lines, a bit per value of the line number's last six bits; most look-ups end
+    /// here.
     some: u64,
     waiting: Vec<Waiting>,
-    /// The entries that are held by writes whose commands are booked: each from its arrival to its column command.
+    /// Entries held by writes whose commands are booked, each from its arrival to its column command.
     pub entries: InFlight,
 }
 
-/// What a snapshot keeps: the waiting lines with their arrivals, and the entries of others.
+/// Saved state: the waiting lines with their arrivals, and the entries of booked writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WriteQueueState {
     pub waiting: Vec<(u64, u64)>,
@@ -56,18 +59,18 @@ impl WriteQueue {
         self.waiting.push(waiting);
     }
 
-    /// When the write with `before` others ahead of it arrived.
+    /// Arrival of the write with `before` others ahead of it.
     pub fn arrival(&self, before: usize) -> Option<u64> {
         self.waiting.get(before).map(|waiting| waiting.arrived)
     }
 
-    /// The first cycle from `at` on at which an entry is free.
+    /// First cycle from `at` on at which an entry is free.
     pub fn free_from(&mut self, at: u64) -> u64 {
-        self.entries.admit_beside(at, self.lines.len())
+        self.entries.admit_with_reserved(at, self.lines.len())
     }
 
-    /// Takes out the first `count` writes and hands each to `go`, which answers with its column command; writes of
-    /// the same row go one behind the other. What was over by `past` may be forgotten.
+    /// Removes the first `count` writes and passes each to `go`, which returns its column command. Writes to
+    /// the same row go one after another. Entries that ended by `past` may be dropped.
     pub fn drain(&mut self, count: usize, past: u64, mut go: impl FnMut(Waiting) -> u64) {
         const DONE: u16 = u16::MAX;
         let mut gone = 0;
@@ -98,7 +101,7 @@ impl WriteQueue {
         WriteQueueState { waiting: waiting.collect(), entries: self.entries.save() }
     }
 
-    /// A queue as it was saved; `place` tells where a line lies.
+    /// Restores a saved queue; `place` maps a line.
     pub fn restore(
         state: &WriteQueueState,
         capacity: u64,
@@ -107,11 +110,11 @@ impl WriteQueue {
         let mut queue = WriteQueue::new(capacity);
         queue.entries.check(&state.entries, super::CYCLE_MAX)?;
         if state.waiting.len() as u64 > capacity || state.waiting.iter().any(|w| w.1 > super::CYCLE_MAX) {
-            return Err("a write queue is too long or its times impossible".to_owned());
+            return Err("a write queue in the saved state is too long or has times out of range".to_owned());
         }
         for &(line, arrived) in &state.waiting {
             if queue.holds(line) {
-                return Err("a line waits twice to be written".to_owned());
+                return Err("a line is twice in a write queue".to_owned());
             }
             queue.push(line, Waiting { arrived, place: place(line) });
         }

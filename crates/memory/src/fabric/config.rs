@@ -1,54 +1,58 @@
-//! Where cores, slices, memory controllers and root ports stand, as a configuration file spells it.
+//! Configuration of the topology: stops of cores, slices, memory controllers and root ports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::between;
 
-/// Stops that a ring or mesh can have.
+/// Maximum number of stops.
 const STOPS_MAX: u32 = 256;
 
-/// What joins the stops.
+/// Topology of the stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FabricKind {
-    /// Nothing has a place: everybody is as far from everything, and only the links of cores and of the root complex can be full.
+    /// No topology: all distances are equal, and only the links of cores and of the root complex have limited
+    /// bandwidth.
     #[default]
     Crossbar,
-    /// Each stop has two neighbours. Messages take the shorter way round.
+    /// Each stop has two neighbours. Messages take the shorter direction.
     Ring,
-    /// Stops in rows and columns. Messages go along their column first, then along the row.
+    /// Stops in rows and columns. Messages are routed along the column first, then along the row.
     Mesh,
 }
 
-/// See the module. Stops are numbered along the ring, or row by row.
+/// Topology parameters. Stops are numbered along the ring, or row by row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FabricConfig {
-    /// "crossbar": no places, and every way takes `interconnect.latency` alone. "ring", "mesh": to that comes the way from stop to stop;
-    /// each of `llc.slices` has `llc.ports` ports of its own.
+    /// "crossbar": no topology; every path takes just `interconnect.latency`. "ring", "mesh": the hops from
+    /// stop to stop are added, and each of `llc.slices` has its own `llc.ports` ports.
     pub kind: FabricKind,
-    /// Stops of the ring, or of a row of the mesh, 0 to 256; 0: as many as there are cores or slices, whichever are more, or for a mesh so
-    /// many in a row that it is about as wide as it is high.
+    /// Stops of the ring, or of a row of the mesh, 0 to 256. 0 for a ring: the larger of the numbers of cores
+    /// and slices; 0 for a mesh: a nearly square mesh.
     pub columns: u32,
-    /// Rows of the mesh, 0 to 256, which has 256 stops at most; 0: as many as cores or slices need.
+    /// Rows of the mesh, 0 to 256; it has 256 stops at most. 0: the rows that cores and slices need.
     pub rows: u32,
-    /// Interconnect cycles from a stop to the next along the ring or a column, 1 to 100. 1 is a ring's of Intel's.
+    /// Interconnect cycles from one stop to the next along the ring or a column, 1 to 100. Intel's rings take
+    /// 1.
     pub hop: u32,
-    /// Interconnect cycles from a stop to the next along a row of the mesh, 1 to 100. Knights Landing, the first of Intel's meshes, takes 1
-    /// along a column and 2 along a row (Sodani, "Knights Landing", Hot Chips 27, 2015).
+    /// Interconnect cycles from one stop to the next along a row of the mesh, 1 to 100. Knights Landing,
+    /// Intel's first mesh, takes 1 along a column and 2 along a row (Sodani, "Knights Landing", Hot Chips 27,
+    /// 2015).
     pub hop_across: u32,
-    /// Bytes of lines a cycle of each link between two stops, each way, 1 to 1024. Requests have wires of their own, one a cycle.
+    /// Bytes of lines per cycle on each link between two stops, each way, 1 to 1024. Requests have separate
+    /// wires, one per cycle.
     pub bytes_per_cycle: u32,
-    /// The stops of the cores, one each; none: core N at stop N, and from the first again when there are no more.
+    /// Stops of the cores, one each; empty: core N at stop N, modulo the number of stops.
     pub cores: Vec<u32>,
-    /// The stops of the slices, one each; none: slice N at stop N, and from the first again when there are no more.
+    /// Stops of the slices, one each; empty: slice N at stop N, modulo the number of stops.
     pub slices: Vec<u32>,
-    /// The stops of the memory controllers, which have as many of `dram.channels` each; none: one in the middle of the ring, or two at both
-    /// ends of the middle row.
+    /// Stops of the memory controllers, which share `dram.channels` evenly; empty: one in the middle of the
+    /// ring, or two at both ends of the middle row.
     pub memory: Vec<u32>,
-    /// The stops at which devices come in: device N at the Nth, and from the first again; none: all at stop 0. Ports' cards come
-    /// first, in their order.
+    /// Stops where devices are attached: device N at the Nth entry, modulo the list's length; empty: all at
+    /// stop 0. The cards of ports come first, in their order.
     pub devices: Vec<u32>,
 }
 
@@ -69,25 +73,26 @@ impl Default for FabricConfig {
     }
 }
 
-/// Who has a place.
+/// Stops of all components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
     pub columns: u32,
     pub rows: u32,
     pub cores: Vec<u8>,
     pub slices: Vec<u8>,
-    /// Of each channel's controller.
+    /// Stop of the controller of each channel.
     pub memory: Vec<u8>,
     pub devices: Vec<u8>,
 }
 
 impl FabricConfig {
-    /// Whether it says nothing: older configurations keep their hash.
+    /// Whether all values are defaults; then they are not serialized, so that older configurations keep their
+    /// hash.
     pub(crate) fn is_default(&self) -> bool {
         *self == FabricConfig::default()
     }
 
-    /// Columns and rows of a fabric with something at each of `tiles` stops.
+    /// Columns and rows of a fabric that needs `tiles` stops.
     fn shape(&self, tiles: u32) -> (u32, u32) {
         let ring = self.kind == FabricKind::Ring;
         let columns = match (self.columns, self.rows) {
@@ -100,7 +105,8 @@ impl FabricConfig {
         (columns, if rows == 0 { tiles.div_ceil(columns) } else { rows })
     }
 
-    /// Who stands where on a machine of so many cores, slices and channels, or what is wrong with that; nothing on a crossbar.
+    /// Stops of all components for these numbers of cores, slices and channels, or an error; `None` for a
+    /// crossbar.
     pub(crate) fn places(&self, cores: usize, slices: u32, channels: u64) -> Result<Option<Places>, String> {
         between("hop", self.hop, 1, 100)?;
         between("hop_across", self.hop_across, 1, 100)?;
@@ -108,12 +114,12 @@ impl FabricConfig {
         between("columns", self.columns, 0, STOPS_MAX)?;
         between("rows", self.rows, 0, STOPS_MAX)?;
         if self.kind == FabricKind::Ring && self.rows > 1 {
-            return Err(format!("rows is {}, and a ring has one; leave it out", self.rows));
+            return Err(format!("rows is {}, but a ring has one row; omit it", self.rows));
         }
         let (columns, rows) = self.shape(slices.max(cores as u32));
         let stops = columns * rows;
         if stops > STOPS_MAX {
-            return Err(format!("columns · rows is {stops}; there can be {STOPS_MAX} stops"));
+            return Err(format!("columns · rows is {stops}; it must be at most {STOPS_MAX}"));
         }
         if stops == 1 && self.columns == 0 && self.kind != FabricKind::Crossbar {
             return Err("kind is a ring or mesh, but one core with one slice has one stop; set llc.slices, or columns".into());
@@ -121,7 +127,7 @@ impl FabricConfig {
         let list = |name: &str, given: &[u32], needed: Option<u32>, otherwise: &dyn Fn(u32) -> u32| {
             if let Some(beyond) = given.iter().find(|stop| **stop >= stops) {
                 return Err(format!(
-                    "{name} has stop {beyond}, but the stops are 0 to {}; columns and rows say how many there are",
+                    "{name} has stop {beyond}, but the stops are 0 to {}; their number is columns · rows",
                     stops - 1
                 ));
             }
@@ -157,7 +163,7 @@ impl FabricConfig {
         if each * controllers.len() != channels as usize {
             let count = controllers.len();
             return Err(format!(
-                "memory has {count} stops for the {channels} channels of dram; each must have as many"
+                "memory has {count} stops for the {channels} channels of dram; each must have the same number"
             ));
         }
         let memory = (0..channels as usize).map(|channel| controllers[channel / each]).collect();

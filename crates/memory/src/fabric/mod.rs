@@ -1,14 +1,15 @@
-//! Places: how far cores, slices of the LLC, memory controllers and devices are from each other, on a ring or a mesh.
+//! Topology: distances of cores, LLC slices, memory controllers and devices on a ring or mesh.
 //!
-//! Everything stands at a stop, and between two neighbouring stops is a link each way. A line takes each link's bytes a cycle, and what
-//! reads it goes on with its first piece; requests and snoops have wires of their own, on which one sets off a cycle; acknowledgements
-//! only take time. That is how Intel's rings are divided (AD, BL and AK: Xeon E5-2600 v2 uncore performance monitoring reference manual,
-//! R3QPI and ring events). A message waits at a stop until its next link is free; not modelled: that one which is on a ring goes before
-//! those that want onto it, room at the stops, and the two polarities of a ring's slots.
+//! Every component is at a stop; neighbouring stops have a link in each direction. A line occupies each link
+//! according to its bytes per cycle and is forwarded from its first flit (cut-through). Requests and snoops
+//! have separate wires that accept one per cycle; acknowledgements only take time. Intel's rings are divided
+//! like this (AD, BL and AK: Xeon E5-2600 v2 uncore performance monitoring reference manual, R3QPI and ring
+//! events). A message waits at a stop until its next link is free. Not modelled: priority of messages already
+//! on the ring, buffer space at the stops, and the two polarities of a ring's slots.
 //!
-//! A fabric begins and ends where a core's link or the root complex's does: `interconnect.latency` is between a core and its
-//! stop, `io_latency` between the root complex and its own, and what this module adds is the way between two stops. Without a
-//! fabric everybody is at the same stop and nothing is added.
+//! A fabric starts and ends at the links of the cores and the root complex: `interconnect.latency` is from a
+//! core to its stop, `io_latency` from the root complex to its stop. This module adds the time between two
+//! stops. Without a fabric all components are at the same stop and nothing is added.
 
 pub mod config;
 mod routes;
@@ -25,22 +26,22 @@ use config::Places;
 use routes::Routes;
 use stats::{FabricStats, LinkStats, SliceStats};
 
-/// Cycles that links remember.
+/// Cycles in the booking ring of a link.
 const LINK_WINDOW: usize = 2048;
-/// Cycles that a slice's ports remember: as many as an undivided LLC's.
+/// Cycles in the booking ring of a slice's ports: the same as for an undivided LLC.
 const PORT_WINDOW: usize = 8192;
 
-/// A place.
+/// Number of a stop.
 pub(crate) type Stop = u8;
 
-/// A moment somewhere.
+/// A time at a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub at: u64,
     pub stop: Stop,
 }
 
-/// One link's bookings.
+/// Bookings of one link.
 #[derive(Clone, Debug)]
 struct Wires {
     requests: Ports,
@@ -49,14 +50,14 @@ struct Wires {
     stats: LinkStats,
 }
 
-/// One slice's ports.
+/// Bookings of one slice's ports.
 #[derive(Clone, Debug)]
 struct Slice {
     ports: Ports,
     stats: SliceStats,
 }
 
-/// See the module.
+/// The ring or mesh; see the module.
 #[derive(Clone, Debug)]
 pub struct Fabric {
     places: Places,
@@ -66,7 +67,7 @@ pub struct Fabric {
     line_cycles: u64,
 }
 
-/// What a snapshot keeps.
+/// Saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FabricState {
     wires: Vec<(SlotsState, SlotsState, LinkStats)>,
@@ -74,7 +75,7 @@ pub(crate) struct FabricState {
 }
 
 impl Fabric {
-    /// An idle one, if the configuration, which has to be valid, wants one for so many cores.
+    /// An idle fabric, if the configuration, which must be valid, has one for `cores` cores.
     pub(crate) fn new(config: &MemoryConfig, cores: usize) -> Option<Fabric> {
         let own = &config.fabric;
         let places = own.places(cores, config.llc.slices, config.dram.channels);
@@ -92,7 +93,7 @@ impl Fabric {
         Some(Fabric { wires: wires.collect(), slices, line_cycles, places, routes })
     }
 
-    /// A request or a snoop sets off at `t`. Returns when it is there.
+    /// Sends a request or a snoop at `t`. Returns when it arrives.
     fn request(&mut self, from: Stop, to: Stop, t: u64, now: u64) -> u64 {
         let mut at = t;
         for link in self.routes.way(from, to) {
@@ -105,7 +106,7 @@ impl Fabric {
         at
     }
 
-    /// Bytes of a line set off at `t`. Returns when the first of them are there, and when the last.
+    /// Sends bytes of a line at `t`. Returns when the first and the last of them arrive.
     fn line(&mut self, from: Stop, to: Stop, t: u64, bytes: u64, now: u64) -> (u64, u64) {
         let (mut head, mut tail) = (t, t);
         for link in self.routes.way(from, to) {
@@ -118,18 +119,18 @@ impl Fabric {
         (head, tail)
     }
 
-    /// The cycles from a stop to another when nothing is in the way.
+    /// Cycles from one stop to another without contention.
     pub(crate) fn distance(&self, from: Stop, to: Stop) -> u64 {
         self.routes.distance(from, to)
     }
 
-    /// The links from a stop to another.
+    /// Links from one stop to another.
     #[cfg(test)]
     pub(crate) fn way(&self, from: Stop, to: Stop) -> impl Iterator<Item = &routes::Link> {
         self.routes.way(from, to).iter().map(|link| &self.routes.links[usize::from(*link)])
     }
 
-    /// What has been counted of all links together until a cycle: see [`links_until`](Fabric::links_until).
+    /// Counters of all links together up to a cycle: see [`links_until`](Fabric::links_until).
     pub fn stats_until(&self, cycle: u64) -> FabricStats {
         let mut all = FabricStats::default();
         for (_, LinkStats { requests, bytes, wait_cycles }) in self.links_until(cycle) {
@@ -140,7 +141,7 @@ impl Fabric {
         all
     }
 
-    /// What has been counted of each link, with the stops that it joins: its bytes without those that are booked for this cycle and later.
+    /// Counters of each link, named by its two stops. Bytes booked for `cycle` or later are excluded.
     pub fn links_until(&self, cycle: u64) -> impl Iterator<Item = (String, LinkStats)> {
         let name = |link: &routes::Link| format!("{}to{}", link.from, link.to);
         let stats = move |wires: &Wires| {
@@ -150,7 +151,7 @@ impl Fabric {
         self.routes.links.iter().map(name).zip(self.wires.iter().map(stats))
     }
 
-    /// The same of each slice's accesses.
+    /// The same for each slice's accesses.
     pub fn slices_until(&self, cycle: u64) -> impl Iterator<Item = SliceStats> {
         self.slices.iter().map(move |slice| {
             let accesses = slice.stats.accesses.saturating_sub(slice.ports.taken_from(cycle));
@@ -158,7 +159,7 @@ impl Fabric {
         })
     }
 
-    /// Requests from before what links and ports remember.
+    /// Requests for a time before the booking rings of links and ports.
     pub(crate) fn late(&self) -> u64 {
         let links = self.wires.iter().map(|wires| wires.requests.late() + wires.lines.late());
         links.chain(self.slices.iter().map(|slice| slice.ports.late())).sum()
@@ -173,10 +174,10 @@ impl Fabric {
         }
     }
 
-    /// Says what is impossible about a saved state with nothing after `latest`.
+    /// Checks a saved state; no time may be after `latest`.
     pub(crate) fn check(&self, state: &FabricState, latest: u64) -> Result<(), String> {
         if (state.wires.len(), state.slices.len()) != (self.wires.len(), self.slices.len()) {
-            return Err("links and slices of another ring or mesh".to_owned());
+            return Err("the saved state has links and slices of a different ring or mesh".to_owned());
         }
         for (wires, (requests, lines, _)) in self.wires.iter().zip(&state.wires) {
             wires.requests.check(requests, latest)?;
@@ -199,21 +200,21 @@ impl Fabric {
     }
 }
 
-/// Who stands where.
+/// Stops of the components.
 impl<M: MainMemory> MemorySystem<M> {
     #[inline]
     pub(crate) fn core_stop(&self, hart: usize) -> Stop {
         self.fabric.as_ref().map_or(0, |fabric| fabric.places.cores[hart])
     }
 
-    /// The stop of a line's slice: its *home*.
+    /// Stop of a line's slice: its *home*.
     #[inline]
     pub(crate) fn home(&self, line: u32) -> Stop {
         let slice = |fabric: &Fabric| fabric.places.slices[self.llc.tags.slice(line)];
         self.fabric.as_deref().map_or(0, slice)
     }
 
-    /// The stop of the controller that has a line.
+    /// Stop of the memory controller of a line.
     #[inline]
     pub(crate) fn memory_stop(&self, line: u32) -> Stop {
         let stop = |fabric: &Fabric| fabric.places.memory[self.memory.channel(self.ram.addr(line))];
@@ -228,7 +229,7 @@ impl<M: MainMemory> MemorySystem<M> {
     }
 }
 
-/// What goes from one to the other; all of it takes no time where there is no fabric.
+/// Messages between stops; without a fabric they take no time.
 impl<M> MemorySystem<M> {
     /// See [`Fabric::request`].
     #[inline]
@@ -244,7 +245,7 @@ impl<M> MemorySystem<M> {
         self.fabric.as_mut().map_or((t, t), |fabric| fabric.line(from, to, t, bytes, now))
     }
 
-    /// When a line is all there that sets off behind another one.
+    /// Returns when a line that follows another one has arrived completely.
     #[inline]
     pub(crate) fn carry_behind(&mut self, Moment { at, stop }: Moment, to: Stop) -> u64 {
         let now = self.llc.now;
@@ -254,20 +255,20 @@ impl<M> MemorySystem<M> {
         }
     }
 
-    /// When an acknowledgement that sets off then is at `to`.
+    /// Returns when an acknowledgement sent at `seen` arrives at `to`.
     #[inline]
-    pub(crate) fn acknowledged(&self, seen: Moment, to: Stop) -> u64 {
+    pub(crate) fn ack_arrival(&self, seen: Moment, to: Stop) -> u64 {
         let distance = |fabric: &Fabric| fabric.distance(seen.stop, to);
         seen.at + self.fabric.as_deref().map_or(0, distance)
     }
 
-    /// Of two messages the one that is later at `to`.
+    /// The one of two messages that arrives at `to` later.
     #[inline]
     pub(crate) fn later(&self, one: Moment, other: Moment, to: Stop) -> Moment {
-        if self.acknowledged(other, to) > self.acknowledged(one, to) { other } else { one }
+        if self.ack_arrival(other, to) > self.ack_arrival(one, to) { other } else { one }
     }
 
-    /// When a request that comes to a line's slice at `t` has a port of it.
+    /// Returns when a request that arrives at a line's slice at `t` gets a port.
     #[inline]
     pub(crate) fn llc_port(&mut self, line: u32, t: u64) -> u64 {
         let Some(fabric) = &mut self.fabric else { return self.llc.port(t) };

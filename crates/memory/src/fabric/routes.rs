@@ -1,4 +1,4 @@
-//! The ways between stops: which links a message takes, one after the other.
+//! Routes between stops: the sequence of links that a message takes.
 
 use super::config::{FabricKind, Places};
 
@@ -11,25 +11,25 @@ pub(crate) struct Link {
     pub hop: u64,
 }
 
-/// All ways.
+/// The routes between all pairs of stops.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     pub links: Vec<Link>,
     stops: usize,
-    /// Where the way of each pair of stops begins and ends in `hops`.
+    /// For each pair of stops, the range of its route in `hops`.
     ways: Vec<(u32, u32)>,
-    /// Numbers of links.
+    /// Link numbers.
     hops: Vec<u16>,
     /// Cycles from stop to stop.
     distances: Vec<u64>,
 }
 
-/// The stop that follows on the way from one to another.
+/// The next stop on the route from `at` to `to`.
 fn next(kind: FabricKind, places: &Places, at: u32, to: u32) -> u32 {
     let (columns, stops) = (places.columns, places.columns * places.rows);
     if kind == FabricKind::Ring {
         let forth = (to + stops - at) % stops;
-        // Of two ways as long the one to higher numbers.
+        // If both ways are equally long, the one to higher numbers.
         return if 2 * forth <= stops { (at + 1) % stops } else { (at + stops - 1) % stops };
     }
     let (row, column) = (at / columns, at % columns);
@@ -42,7 +42,7 @@ fn next(kind: FabricKind, places: &Places, at: u32, to: u32) -> u32 {
 }
 
 impl Routes {
-    /// The ways of a ring or mesh with these lengths of its hops, along a column or the ring and along a row.
+    /// The routes of a ring or mesh; `hop` cycles along the ring or a column, `across` along a row.
     pub fn new(kind: FabricKind, places: &Places, (hop, across): (u32, u32)) -> Routes {
         let stops = places.columns * places.rows;
         let mut routes = Routes {
@@ -88,7 +88,7 @@ impl Routes {
         &self.hops[begin as usize..end as usize]
     }
 
-    /// The cycles that they take when nothing is in the way.
+    /// Cycles from one stop to another without contention.
     #[inline]
     pub fn distance(&self, from: u8, to: u8) -> u64 {
         self.distances[self.pair(from, to)]

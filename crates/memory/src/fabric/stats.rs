@@ -1,11 +1,11 @@
-//! What is counted of a ring or mesh and of the slices on it.
+//! Counters of a ring or mesh and of the slices on it.
 
 doorbell_sim::stats! {
     /// All links together.
     pub struct FabricStats {
-        /// Links that requests and snoops took, summed.
+        /// Link traversals of requests and snoops.
         request_hops,
-        /// Bytes of lines over links, summed over the links that they took.
+        /// Bytes of lines multiplied by the links traversed.
         byte_hops,
         /// Cycles for which requests and lines waited for a link.
         wait_cycles,
@@ -13,7 +13,7 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// One link between two stops, one way.
+    /// One directed link between two stops.
     pub struct LinkStats {
         /// Requests and snoops.
         requests,
@@ -27,9 +27,9 @@ doorbell_sim::stats! {
 doorbell_sim::stats! {
     /// One slice of the LLC.
     pub struct SliceStats {
-        /// Requests and lines that came to it, of cores and devices.
+        /// Requests and lines that arrived at the slice, from cores and devices.
         accesses,
-        /// Cycles for which they waited for a port.
+        /// Cycles for which accesses waited for a port of the slice.
         port_wait_cycles,
     }
 }

@@ -1,27 +1,27 @@
-//! What is known of a line besides its number and its times.
+//! State, class and marks of a line, in one byte.
 
 use serde::{Deserialize, Serialize};
 
 use crate::class::DataClass;
 
-/// What is known of a line besides its number, in one byte.
+/// State, class and marks of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flags(pub u8);
 
 impl Flags {
-    /// Readable, and so perhaps elsewhere too.
+    /// Read-only; other caches may have it too.
     pub const SHARED: Flags = Flags(1);
-    /// Nobody else has it; unwritten.
+    /// In no other cache; clean.
     pub const EXCLUSIVE: Flags = Flags(2);
-    /// Nobody else has it; newer than what lies below.
+    /// In no other cache; newer than the copy in the level below.
     pub const MODIFIED: Flags = Flags(3);
     const STATE: u8 = 3;
-    /// Fetched ahead and not used yet.
+    /// Prefetched and not used yet.
     const PREFETCHED: u8 = 4;
     /// Written by a device and not used yet.
     const FRESH: u8 = 8;
     const CLASS_SHIFT: u8 = 4;
-    /// In a private cache, of a line that harts have taken from each other: stores to it are looked at.
+    /// In a private cache, on a line whose ownership moved between harts: stores to it are recorded.
     const WATCHED: u8 = 0x80;
 
     pub const fn state(self) -> Flags {
@@ -40,7 +40,7 @@ impl Flags {
         self.0 & Flags::PREFETCHED != 0
     }
 
-    /// Written by a device, and used neither by a core nor by a device since.
+    /// Written by a device, and not used since by a core or a device.
     pub const fn is_fresh(self) -> bool {
         self.0 & Flags::FRESH != 0
     }
@@ -73,12 +73,12 @@ impl Flags {
         Flags(self.0 & !Flags::WATCHED | (yes as u8) << 7)
     }
 
-    /// Whether a store to it changes nothing that anybody looks at.
+    /// Whether a store changes no state and need not be recorded.
     pub const fn takes_stores(self) -> bool {
         self.0 & (Flags::STATE | Flags::WATCHED) == Flags::MODIFIED.0
     }
 
-    /// Whether the class is a device's.
+    /// Whether the line is network data by class.
     pub const fn is_network(self) -> bool {
         self.0 >> Flags::CLASS_SHIFT & 7 >= DataClass::Header as u8
     }

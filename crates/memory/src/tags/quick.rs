@@ -1,40 +1,41 @@
-//! The most frequent access, in as few steps of the host as can be.
+//! The fast path of the most frequent access, a hit without side effects.
 
 use super::{EMPTY, Flags, HEADER, LATEST, LATEST_SHIFT, order_of};
 use crate::replacement::to_front;
 
-/// What came of [`super::Tags::quick_use`].
+/// Result of [`super::Tags::quick_use`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quick {
-    /// The line is there, with these flags, and its use is noted.
+    /// The line is present with these flags, and the replacement order is updated.
     Used(Flags),
-    /// The line is there, but more has to be looked at.
+    /// The line is present, but needs the full look-up.
     Unsure,
-    /// The line is not there.
+    /// The line is not present.
     Absent,
 }
 
-/// The line of a set that was used last, while using it again changes nothing.
+/// The most recently used line of a set, kept while using it again changes nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Foremost {
+pub(super) struct MruEntry {
     pub line: u32,
-    /// As a block has it at [`LATEST`].
+    /// The block's word [`LATEST`].
     pub settled: u32,
     pub flags: Flags,
 }
 
-/// None is known.
-pub(super) const NOBODY: Foremost = Foremost { line: EMPTY, settled: 0, flags: Flags(0) };
+/// No line.
+pub(super) const NO_MRU: MruEntry = MruEntry { line: EMPTY, settled: 0, flags: Flags(0) };
 
-impl Foremost {
-    /// Whether every line of the set is there at `t`.
+impl MruEntry {
+    /// Whether every line of the set has arrived by `t`.
     #[inline(always)]
     pub fn is_settled(&self, t: u64) -> bool {
         t >> LATEST_SHIFT >= u64::from(self.settled)
     }
 }
 
-/// In which ways a line is, a bit a way: one at most. Nothing is decided on the way, so that the host compares many at a time.
+/// Bit mask of the ways that hold a line: at most one bit. Branch-free, so that the host compares several
+/// ways at a time.
 #[inline(always)]
 pub(super) fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
     let mut bits = [0; WAYS];
@@ -44,7 +45,7 @@ pub(super) fn ways_of<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
     bits.into_iter().fold(0, |found, bit| found | bit)
 }
 
-/// In which of any number of ways this word is, eight at a time.
+/// The same for any number of ways, eight at a time.
 #[inline]
 pub(crate) fn ways_of_many(words: &[u32], word: u32) -> u32 {
     let (eights, rest) = words.as_chunks::<8>();
@@ -52,7 +53,7 @@ pub(crate) fn ways_of_many(words: &[u32], word: u32) -> u32 {
     eights.iter().rev().fold(found, |found, eight| found << 8 | ways_of(eight, word))
 }
 
-/// A part of a block whose length is known.
+/// A part of a block, with constant length.
 #[inline(always)]
 pub(super) fn fixed<const WAYS: usize>(words: &[u32]) -> &[u32; WAYS] {
     words.first_chunk().expect("a block has room for its ways")

@@ -1,41 +1,42 @@
-//! The link's parameters: its rate, its limits, and where the device is attached.
+//! Configuration of the link: rate, limits, and attachment point of the device.
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where the device is attached: how far it is from the memory system.
+/// Attachment point of the device, which determines its distance from the memory system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attached {
-    /// A slot of a server's processor: a 64-byte read of a cached line takes 600 ns (pcie-bench, SIGCOMM 2018, Xeon E5-2637v3).
+    /// A slot of a server processor: a 64-byte read of a cached line takes 600 ns (pcie-bench, SIGCOMM 2018,
+    /// Xeon E5-2637v3).
     #[default]
     Slot,
-    /// Behind an I/O bridge: 773 ns for an access to a register (Binkert et al. 2005, as the three below).
+    /// Behind an I/O bridge: a register access takes 773 ns (Binkert et al. 2005, like the three below).
     Peripheral,
-    /// Beside the memory controller's chip: 381 ns.
+    /// Attached directly to the memory controller chip: 381 ns.
     OffBridge,
-    /// In the memory controller's chip, an endpoint integrated in the root complex: 190 ns.
+    /// On the memory controller chip, as an endpoint integrated in the root complex: 190 ns.
     OnBridge,
-    /// In the processor: 30 ns.
+    /// On the processor die: 30 ns.
     OnDie,
 }
 
-/// Latencies, each for one way.
+/// One-way latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// From the sender's transaction layer to the receiver's: data link and physical layers, and the wire.
+    /// From transaction layer to transaction layer: data link layer, physical layer and wire.
     pub link: Ps,
     /// Through the root complex.
     pub root: Ps,
-    /// From a register read at the device to its answer: the one that is no way.
+    /// From a register read's arrival at the device to its response; not a one-way latency.
     pub register: Ps,
 }
 
 impl Attached {
-    /// What the attachment stands for. The published register accesses are whole round trips, of which 6.6 ns are the two
-    /// packets' time on a Gen3 x8 link; the slot's read is the link's and root complex's four passages, 15 ns of packets and
-    /// 50 ns of a cache.
+    /// Latencies of the attachment point. The published register accesses are round trips, of which 6.6 ns
+    /// are the two packets' time on a Gen3 x8 link. The slot's read is four passages of link and root
+    /// complex, 15 ns of packets and 50 ns of a cache.
     pub const fn latencies(self) -> Latencies {
         let (link, root, register) = match self {
             Attached::Slot => (150_000, 117_500, 20_000),
@@ -48,7 +49,7 @@ impl Attached {
     }
 }
 
-/// The parameters, as a configuration file spells them.
+/// Parameters of the link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkConfig {
@@ -56,51 +57,52 @@ pub struct LinkConfig {
     pub generation: u32,
     /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
     pub lanes: u32,
-    /// Where the device is attached: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
+    /// Attachment point: "slot", "peripheral", "off-bridge", "on-bridge" or "on-die".
     pub attached: Attached,
-    /// One way over the link in place of the attachment's. At most 1ms.
+    /// One-way latency of the link, instead of the attachment point's. At most 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_latency: Option<Ps>,
-    /// One way through the root complex in place of the attachment's. At most 1ms.
+    /// One-way latency of the root complex, instead of the attachment point's. At most 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_latency: Option<Ps>,
-    /// The device takes so long to answer a register read, in place of the attachment's. At most 1ms.
+    /// Time until the device responds to a register read, instead of the attachment point's. At most 1ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register_latency: Option<Ps>,
-    /// Each PCI bridge that the device stands behind (`platform.bridges`) holds a packet for so long, either way. At most 100us.
+    /// One-way latency of each PCI bridge in front of the device (`platform.bridges`). At most 100us.
     pub bridge_latency: Ps,
-    /// The largest payload of a write or completion (MPS): a power of two, 128B to 4KiB.
+    /// Maximum payload of a write or completion (MPS): a power of two, 128B to 4KiB.
     pub max_payload: Bytes,
-    /// The most that one read request asks for (MRRS): a power of two, 128B to 4KiB.
+    /// Maximum read request size (MRRS): a power of two, 128B to 4KiB.
     pub max_read_request: Bytes,
-    /// Completions end at multiples of this (RCB): 64B or 128B.
+    /// Read completion boundary (RCB): 64B or 128B.
     pub read_completion_boundary: Bytes,
-    /// Ten-thousandths of the encoded rate that acknowledgements, flow control and skip sets take, at most 5000; without it, 812 with 8
-    /// lanes or fewer and 980 with more.
+    /// Share of the encoded rate for acknowledgements, flow control and skip sets, in ten-thousandths, at
+    /// most 5000. Default: 812 with up to 8 lanes, 980 with more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_link_share: Option<u32>,
-    /// Reads that the device can have in flight: 1 to 1024.
+    /// Tags: reads that the device can have in flight, 1 to 1024.
     pub tags: u32,
-    /// Writes that the root complex buffers until they are visible: 1 to 4096.
+    /// Posted header credits: writes that the root complex buffers until they are visible, 1 to 4096.
     pub posted_headers: u32,
-    /// Their data, in credits of 16 bytes; at least one largest payload. At most 65536.
+    /// Posted data credits of 16 bytes, at least one maximum payload and at most 65536.
     pub posted_data: u32,
-    /// Read requests that the root complex queues until memory is asked: 1 to 4096.
+    /// Non-posted header credits: read requests that the root complex queues until they go to memory, 1 to
+    /// 4096.
     pub non_posted_headers: u32,
     /// Register writes that the device buffers, 1 to 4096.
     pub register_writes: u32,
-    /// From one read request that the device's engine hands to the link to the next. At most 1us.
+    /// Minimum interval between read requests of the device's DMA engine. At most 1us.
     pub read_issue_interval: Ps,
-    /// From one write that the device's engine hands to the link to the next. At most 1us.
+    /// Minimum interval between writes of the device's DMA engine. At most 1us.
     pub write_issue_interval: Ps,
-    /// The root complex asks memory for a packet's lines at this interval. At most 1us.
+    /// Interval at which the root complex issues a packet's lines to memory. At most 1us.
     pub line_interval: Ps,
     /// Whether the device's reads may pass its writes.
     pub relaxed_ordering: bool,
 }
 
 impl Default for LinkConfig {
-    /// A Gen3 x8 slot of a server.
+    /// A Gen3 x8 server slot.
     fn default() -> LinkConfig {
         LinkConfig {
             generation: 3,
@@ -128,7 +130,7 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// The latencies in force.
+    /// The latencies in use.
     pub fn latencies(&self) -> Latencies {
         let preset = self.attached.latencies();
         Latencies {
@@ -138,18 +140,18 @@ impl LinkConfig {
         }
     }
 
-    /// The latencies in force behind so many PCI bridges, which are part of the way over the link.
+    /// The latencies in use behind `bridges` PCI bridges, which are part of the link's.
     pub fn latencies_behind(&self, bridges: u32) -> Latencies {
         let latencies = self.latencies();
         Latencies { link: latencies.link + Ps(u64::from(bridges) * self.bridge_latency.0), ..latencies }
     }
 
-    /// The share of the data link layer in force, in ten-thousandths.
+    /// Share of the data link layer, in ten-thousandths.
     pub fn data_link_share(&self) -> u64 {
         u64::from(self.data_link_share.unwrap_or(if self.lanes <= 8 { 812 } else { 980 }))
     }
 
-    /// Bits a second of a direction after encoding: 8b/10b in generations 1 and 2, 128b/130b from 3 on.
+    /// Bits per second of a direction after encoding: 8b/10b in generations 1 and 2, 128b/130b from 3 on.
     pub fn encoded_rate(&self) -> BitsPerSec {
         let lane = match self.generation {
             1 => 2_000_000_000,
@@ -159,23 +161,23 @@ impl LinkConfig {
         BitsPerSec(lane * u64::from(self.lanes))
     }
 
-    /// Bits a second of a direction that are left for transaction-layer packets, headers included.
+    /// Bits per second of a direction available for transaction-layer packets, including headers.
     pub fn packet_rate(&self) -> BitsPerSec {
         BitsPerSec(self.encoded_rate().0 / 10_000 * (10_000 - self.data_link_share()))
     }
 
-    /// Says what is wrong with the parameters, naming the one and what it can be.
+    /// Checks the parameters. The message names the parameter and its valid values.
     pub fn validate(&self) -> Result<(), String> {
         if !(1..=5).contains(&self.generation) {
             return Err(format!("generation is {}; it must be from 1 to 5", self.generation));
         }
         if ![1, 2, 4, 8, 12, 16, 32].contains(&self.lanes) {
-            return Err(format!("lanes is {}; PCI Express has 1, 2, 4, 8, 12, 16 and 32", self.lanes));
+            return Err(format!("lanes is {}; it must be 1, 2, 4, 8, 12, 16 or 32", self.lanes));
         }
         for (name, value) in [("max_payload", self.max_payload), ("max_read_request", self.max_read_request)]
         {
             if !(128..=4096).contains(&value.0) || !value.0.is_power_of_two() {
-                return Err(format!("{name} is {value}; PCI Express has 128B, 256B, 512B … 4KiB"));
+                return Err(format!("{name} is {value}; it must be a power of two from 128B to 4KiB"));
             }
         }
         if ![64, 128].contains(&self.read_completion_boundary.0) {

@@ -1,10 +1,11 @@
 //! One direction of the link: a transmitter that never idles while a packet is ready.
 //!
-//! The link prices a request when it is asked for, so it knows of packets that are not ready yet: a read's request that has to wait
-//! for a tag, a completion whose lines memory has not given. A packet that is ready before such a one and finds the
-//! direction free begins at once, and the later ones make way: they follow it, in their order, without a gap. So every
-//! instant is given to one packet, and none is lost because a packet does not fit in front of another. A packet that makes
-//! way has been told its time already, which is then too early, by one packet at most: the next one finds it ready, and older.
+//! The link times a request when it is issued, so it has packets that are not ready yet: a read request that
+//! waits for a tag, or a completion whose lines are still in memory. A packet that is ready earlier and finds
+//! the direction free starts at once, and the later packets follow it in their order, without a gap. Every
+//! instant thus carries one packet, and no time is lost because a packet does not fit before another one. The
+//! time already returned for a delayed packet is then too early, by at most one packet: the next packet is
+//! queued after it.
 
 use std::collections::VecDeque;
 
@@ -13,23 +14,24 @@ use serde::{Deserialize, Serialize};
 
 use super::LATEST;
 
-/// Stretches that are kept although they are over, for packets of cores whose time is behind the device's.
-const PAST_STRETCHES: usize = 256;
+/// Past intervals kept for packets of cores that are behind the device's time.
+const PAST_INTERVALS: usize = 256;
 
-/// See the module.
+/// One direction; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Direction {
-    /// Nothing can begin before.
+    /// Earliest possible start of a packet.
     floor: Ps,
-    /// When it is busy, in order, never touching each other.
+    /// Busy intervals, in order, with gaps between them.
     busy: VecDeque<(Ps, Ps)>,
 }
 
 impl Direction {
-    /// Sends a packet of `bytes`, of which is known from `now` on that it is ready at `ready`: when its first byte leaves, and its last.
+    /// Sends a packet of `bytes` that was issued at `now` and is ready at `ready`. Returns the times of its
+    /// first and last byte.
     #[inline]
     pub fn send(&mut self, now: Ps, ready: Ps, bytes: u64, rate: BitsPerSec) -> (Ps, Ps) {
-        while self.busy.len() > PAST_STRETCHES && self.busy[0].1 <= now {
+        while self.busy.len() > PAST_INTERVALS && self.busy[0].1 <= now {
             self.floor = self.busy[0].1;
             self.busy.pop_front();
         }
@@ -40,7 +42,7 @@ impl Direction {
 
     #[inline]
     fn book(&mut self, ready: Ps, time: Ps) -> Ps {
-        // Most packets come behind everything, or while the last stretch is under way.
+        // Most packets start after all others, or during the last interval.
         match self.busy.back_mut() {
             Some(last) if ready < last.0 => self.book_before(ready, time),
             Some(last) if ready <= last.1 => {
@@ -55,14 +57,14 @@ impl Direction {
         }
     }
 
-    /// Books what is ready before the last stretch.
+    /// Books a packet that is ready before the last interval.
     fn book_before(&mut self, ready: Ps, time: Ps) -> Ps {
-        // The first stretch that is not over, or is just over.
-        let mut index = self.busy.partition_point(|stretch| stretch.1 < ready);
+        // The first interval that ends at or after `ready`.
+        let mut index = self.busy.partition_point(|interval| interval.1 < ready);
         let begin = match self.busy.get_mut(index) {
-            Some(stretch) if stretch.0 <= ready => {
-                let begin = stretch.1;
-                stretch.1 = begin + time;
+            Some(interval) if interval.0 <= ready => {
+                let begin = interval.1;
+                interval.1 = begin + time;
                 begin
             }
             _ => {
@@ -73,7 +75,7 @@ impl Direction {
         let mut end = begin + time;
         let grown = index;
         index += 1;
-        // What would have begun meanwhile makes way.
+        // Later intervals that would overlap are delayed.
         while let Some((from, to)) = self.busy.get(index).copied().filter(|next| next.0 <= end) {
             end += to - from;
             index += 1;
@@ -83,13 +85,13 @@ impl Direction {
         begin
     }
 
-    /// Picoseconds for which it is booked behind a moment.
-    pub fn behind(&self, at: Ps) -> u64 {
-        let over = self.busy.partition_point(|stretch| stretch.1 <= at);
+    /// Picoseconds booked after `at`.
+    pub fn booked_after(&self, at: Ps) -> u64 {
+        let over = self.busy.partition_point(|interval| interval.1 <= at);
         self.busy.iter().skip(over).map(|(from, to)| (*to - at.max(*from)).0).sum()
     }
 
-    /// Whether a saved one is possible.
+    /// Whether a saved state is valid.
     pub fn is_consistent(&self) -> bool {
         let mut last = self.floor;
         self.busy.iter().enumerate().all(|(index, (from, to))| {
@@ -113,67 +115,64 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_goes_when_the_direction_is_free_and_later_ones_make_way() {
+    fn a_packet_starts_when_the_direction_is_free_and_delays_later_ones() {
         let mut link = Direction::default();
         let mut send = |ready, bytes| link.send(Ps::ZERO, ns(ready), bytes, RATE).0;
         assert_eq!(send(100, 24), ns(100));
         assert_eq!(send(200, 24), ns(200));
-        assert_eq!(send(90, 280), ns(90), "although only 10 are free: both others follow, until 418");
-        assert_eq!(send(95, 24), ns(418), "behind those that had been ready before it could go");
-        assert_eq!(send(442, 10), ns(442), "just behind");
-        assert_eq!(send(10, 80), ns(10), "up to the first");
-        assert_eq!(send(10, 1), ns(452), "all is one stretch");
+        assert_eq!(send(90, 280), ns(90), "only 10 ns are free: both others follow it, until 418");
+        assert_eq!(send(95, 24), ns(418), "after the packets that became ready before it could start");
+        assert_eq!(send(442, 10), ns(442), "immediately after");
+        assert_eq!(send(10, 80), ns(10), "ends where the first starts");
+        assert_eq!(send(10, 1), ns(452), "all is one interval");
         assert_eq!(link.busy, [(ns(10), ns(453))]);
-        assert_eq!([0, 10, 450, 453].map(|at| link.behind(ns(at))), [443_000, 443_000, 3_000, 0]);
+        assert_eq!([0, 10, 450, 453].map(|at| link.booked_after(ns(at))), [443_000, 443_000, 3_000, 0]);
     }
 
     #[test]
-    fn every_instant_is_sold_once_and_none_is_left_over_while_a_packet_waits() {
+    fn every_instant_carries_one_packet_and_none_is_idle_while_a_packet_waits() {
         let mut rng = Rng::stream(1, "direction");
         let mut link = Direction::default();
-        let (mut asked, mut last) = (Vec::new(), Ps::ZERO);
+        let (mut packets, mut last) = (Vec::new(), Ps::ZERO);
         for step in 0..3_000u64 {
             let now = ns(40 * step);
             let (ready, bytes) = (now + ns(rng.below(2_000)), 1 + rng.below(60));
             let (begin, end) = link.send(now, ready, bytes, RATE);
             assert!(begin >= ready);
-            asked.push((ready, ns(bytes)));
+            packets.push((ready, ns(bytes)));
             last = last.max(end);
         }
         assert!(link.is_consistent());
-        // All packets, in the order in which they were ready, through a transmitter that knows nothing beforehand.
-        asked.sort_unstable();
-        let (mut end, mut stretches) = (Ps::ZERO, Vec::<(Ps, Ps)>::new());
-        for (ready, time) in asked {
-            match stretches.last_mut().filter(|last| last.1 >= ready) {
+        // Reference: all packets in the order in which they become ready, through a transmitter without
+        // advance information.
+        packets.sort_unstable();
+        let (mut end, mut intervals) = (Ps::ZERO, Vec::<(Ps, Ps)>::new());
+        for (ready, time) in packets {
+            match intervals.last_mut().filter(|last| last.1 >= ready) {
                 Some(last) => last.1 += time,
-                None => stretches.push((ready, ready + time)),
+                None => intervals.push((ready, ready + time)),
             }
-            end = stretches.last().unwrap().1;
+            end = intervals.last().unwrap().1;
         }
         assert!(end >= last);
-        assert_eq!(stretches[stretches.len() - link.busy.len()..], *link.busy.make_contiguous());
+        assert_eq!(intervals[intervals.len() - link.busy.len()..], *link.busy.make_contiguous());
     }
 
     #[test]
-    fn what_is_over_is_forgotten_but_not_what_comes() {
+    fn past_intervals_are_dropped_but_not_future_ones() {
         let mut link = Direction::default();
         for step in 0..1_000 {
             link.send(Ps::ZERO, ns(2_000 + 2 * step), 1, RATE);
         }
-        assert_eq!(
-            (link.busy.len(), link.floor),
-            (1_000, Ps::ZERO),
-            "a thousand packets that are not ready yet"
-        );
-        assert_eq!(link.send(ns(10), ns(10), 1, RATE).0, ns(10), "hold back none that is");
+        assert_eq!((link.busy.len(), link.floor), (1_000, Ps::ZERO), "a thousand packets are not ready yet");
+        assert_eq!(link.send(ns(10), ns(10), 1, RATE).0, ns(10), "they do not delay a packet that is ready");
         link.send(ns(10_000), ns(10_000), 1, RATE);
-        assert_eq!(link.busy.len(), PAST_STRETCHES + 1);
+        assert_eq!(link.busy.len(), PAST_INTERVALS + 1);
         assert_eq!(link.send(ns(10_000), ns(10), 1, RATE).0, link.floor);
     }
 
     #[test]
-    fn a_damaged_one_is_refused() {
+    fn an_invalid_state_is_rejected() {
         let with = |floor, busy: &[(u64, u64)]| Direction {
             floor: ns(floor),
             busy: busy.iter().map(|(from, to)| (ns(*from), ns(*to))).collect(),

@@ -1,21 +1,25 @@
-//! The link as transactions: the timed path between a device and memory.
+//! PCI Express link, transaction by transaction: the timed path between a device and memory.
 //!
-//! Documents: PCI Express Base Specification 5.0, chapter 2 (transaction layer: packets, splitting, ordering, flow control)
-//! and 3 (data link layer); Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018) for
-//! the bytes a packet and for measured hosts; Binkert et al., "Analyzing NIC Overheads in Network-Intensive Workloads" (2005) for
-//! places of attachment. Modelled: rate by generation, lanes and encoding; packets split by MPS, MRRS, RCB and the 4 KiB
-//! rule; serialisation of each packet on its direction; tags; credits for posted headers and data and for non-posted
-//! headers, held until the root complex has done with the request and given back over the link; the device's own issue rate; a latency
-//! each way over the link and through the root complex; posted writes stay in order, reads and register answers push
-//! writes. A direction is never idle while a packet is ready ([`direction`]): writes pass reads that wait for a tag, a credit or the
-//! device's issue rate, and no read passes a write that is older. **Each line goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until memory says that
-//! it is visible, a read's completions leave when memory has given their lines. Not modelled: single acknowledgement and
-//! flow-control packets (they take a fixed share of the rate), replays, power states, virtual channels, atomic operations, limited
-//! completion credits (endpoints grant them without limit), completions of one device overtaking each other, and of PCI bridges
-//! in front of the device anything but a latency: packets of several devices behind one do not contend in it.
+//! Documents: PCI Express Base Specification 5.0, chapter 2 (transaction layer: packets, splitting, ordering,
+//! flow control) and 3 (data link layer); Neugebauer et al., "Understanding PCIe performance for end host
+//! networking" (SIGCOMM 2018) for the bytes per packet and for measured hosts; Binkert et al., "Analyzing NIC
+//! Overheads in Network-Intensive Workloads" (2005) for attachment points. Modelled: rate by generation,
+//! lanes and encoding; packets split by MPS, MRRS, RCB and the 4 KiB rule; serialisation of each packet on
+//! its direction; tags; credits for posted headers and data and for non-posted headers, held until the root
+//! complex has completed the request and returned over the link; the device's own issue rate; a latency each
+//! way over the link and through the root complex; posted writes in order, and reads and register responses
+//! that push writes. A direction is never idle while a packet is ready ([`direction`]): writes pass reads
+//! that wait for a tag, a credit or the device's issue rate, and no read passes an older write. **Each line
+//! goes through [`HostMemory`] when its packet has arrived:** a write's buffer is held until the write is
+//! visible, and a read's completions leave when memory has returned their lines. Not modelled: individual
+//! acknowledgement and flow-control packets (they take a fixed share of the rate), replays, power states,
+//! virtual channels, atomic operations, limited completion credits (endpoints advertise infinite ones),
+//! reordering of one device's completions. PCI bridges in front of the device add only a latency: packets of
+//! several devices do not contend in a bridge.
 //!
-//! [`Path`](crate::Path) is the same with a fixed latency and without tags, credits and memory: the functional model.
-//! *Up* is from the device to memory. A device asks in the order of time; cores may ask some microseconds earlier or later.
+//! [`Path`](crate::Path) is the same with a fixed latency and without tags, credits and memory: the
+//! functional model. *Up* is from the device to memory. A device issues requests in time order; cores may be
+//! some microseconds earlier or later.
 
 mod config;
 mod direction;
@@ -25,7 +29,7 @@ mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
 use doorbell_sim::ports::DmaKind;
-use doorbell_sim::{Ahead, BitsPerSec, PhysAddr, Pool, Ps};
+use doorbell_sim::{BitsPerSec, FutureBookings, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
 use crate::path::{COMPLETION_OVERHEAD_BYTES, KINDS, PathStats, REQUEST_OVERHEAD_BYTES, Sent, slot};
@@ -37,31 +41,31 @@ pub use registers::RegisterWrite;
 pub use state::LinkState;
 pub use stats::LinkStats;
 
-/// No packet crosses a multiple of this.
+/// Packets do not cross a multiple of this.
 const PAGE_BYTES: u64 = 4096;
-/// No time is later, so that sums of a few fit.
+/// Upper limit of times, so that sums of a few fit.
 const LATEST: Ps = Ps(u64::MAX / 4);
-/// Bytes of a data credit.
+/// Bytes per data credit.
 const CREDIT_BYTES: u64 = 16;
 
 /// Times that order requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Order {
-    /// The device can send its next read request, or write.
+    /// Earliest time of the device's next read request; `next_write`, of its next write.
     next_read: Ps,
     next_write: Ps,
-    /// The device's last write went out: a read that is asked for later does not overtake it, but a write may overtake
-    /// reads that wait for a tag.
+    /// Start of the device's last write on the link. A later read does not overtake it, but a write may
+    /// overtake reads that wait for a tag.
     last_write_sent: Ps,
-    /// What nothing that comes later overtakes.
+    /// Times that no later access overtakes.
     sent: Sent,
 }
 
-/// The live link.
+/// A PCI Express link; see the module.
 #[derive(Clone, Debug)]
 pub struct PcieLink {
     config: LinkConfig,
-    /// What the machine has come to, if it says so.
+    /// Current time of the machine, if the machine provides it.
     present: Option<Ps>,
     bridges: u32,
     latencies: Latencies,
@@ -74,20 +78,20 @@ pub struct PcieLink {
     posted_data: Pool,
     non_posted_headers: Pool,
     register_writes: Pool,
-    /// When writes wait for room in the root complex.
-    posted_waits: Ahead,
+    /// Intervals for which writes wait for room in the root complex.
+    posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }
 
 impl PcieLink {
-    /// An idle link. The configuration has to be valid.
+    /// An idle link. The configuration must be valid.
     pub fn new(config: &LinkConfig) -> PcieLink {
-        PcieLink::behind(config, 0)
+        PcieLink::behind_bridges(config, 0)
     }
 
-    /// An idle link to a device behind so many PCI bridges.
-    pub fn behind(config: &LinkConfig, bridges: u32) -> PcieLink {
+    /// An idle link to a device behind `bridges` PCI bridges.
+    pub fn behind_bridges(config: &LinkConfig, bridges: u32) -> PcieLink {
         if let Err(problem) = config.validate() {
             panic!("a PCIe link was made without validating it: {problem}");
         }
@@ -104,7 +108,7 @@ impl PcieLink {
             posted_data: Pool::new(config.posted_data),
             non_posted_headers: Pool::new(config.non_posted_headers),
             register_writes: Pool::new(config.register_writes),
-            posted_waits: Ahead::default(),
+            posted_waits: FutureBookings::default(),
             kinds: Default::default(),
             stats: LinkStats::default(),
             config: config.clone(),
@@ -116,57 +120,57 @@ impl PcieLink {
         &self.config
     }
 
-    /// What has been moved for one kind of DMA.
+    /// Counters of one kind of DMA.
     pub fn kind_stats(&self, kind: DmaKind) -> &PathStats {
         &self.kinds[slot(kind)]
     }
 
-    /// What the link has done; the data link layer's bytes follow from its share.
+    /// Counters of the link. Data link layer bytes are computed from their share of the rate.
     pub fn stats(&self) -> LinkStats {
         let share = self.config.data_link_share();
-        let beside = |bytes: u64| bytes * share / (10_000 - share);
+        let dllp_bytes = |bytes: u64| bytes * share / (10_000 - share);
         LinkStats {
-            up_dllp_bytes: beside(self.stats.up_bytes),
-            down_dllp_bytes: beside(self.stats.down_bytes),
+            up_dllp_bytes: dllp_bytes(self.stats.up_bytes),
+            down_dllp_bytes: dllp_bytes(self.stats.down_bytes),
             ..self.stats.clone()
         }
     }
 
-    /// The same until a moment: the directions' time, and that of writes that wait, without what is booked for later.
+    /// The same up to `at`: busy time of the directions and wait time of writes exclude bookings for later.
     pub fn stats_until(&self, at: Ps) -> LinkStats {
         let stats = self.stats();
         LinkStats {
-            up_busy_ps: stats.up_busy_ps.saturating_sub(self.up.behind(at)),
-            down_busy_ps: stats.down_busy_ps.saturating_sub(self.down.behind(at)),
-            posted_stall_ps: stats.posted_stall_ps.saturating_sub(self.posted_waits.behind(at)),
+            up_busy_ps: stats.up_busy_ps.saturating_sub(self.up.booked_after(at)),
+            down_busy_ps: stats.down_busy_ps.saturating_sub(self.down.booked_after(at)),
+            posted_stall_ps: stats.posted_stall_ps.saturating_sub(self.posted_waits.time_after(at)),
             ..stats
         }
     }
 
-    /// What has been sent, so that another model of the same link can go on behind it.
+    /// Ordering limits, so that another model of the same link can take over.
     pub fn sent(&self) -> Sent {
         self.order.sent
     }
 
-    /// Goes on behind what another model of the same link has sent.
+    /// Orders later accesses after those of another model of the same link.
     pub fn follow(&mut self, sent: Sent) {
         self.order.sent.follow(sent);
     }
 
-    /// The machine has come to this moment; devices may ask for later ones.
-    pub fn come_to(&mut self, present: Ps) {
+    /// Sets the machine's current time; devices may request later times.
+    pub fn advance_to(&mut self, present: Ps) {
         self.present = Some(present);
     }
 
-    /// The moment of which nothing before is asked for any more, when something is asked for at `now`.
-    fn known(&self, now: Ps) -> Ps {
+    /// Time before which there will be no more requests, given a request at `now`.
+    fn past(&self, now: Ps) -> Ps {
         self.present.map_or(now, |present| present.min(now))
     }
 
     fn send_up(&mut self, now: Ps, ready: Ps, bytes: u64) -> (Ps, Ps) {
         self.stats.up_packets += 1;
         self.stats.up_bytes += bytes;
-        let (begin, end) = self.up.send(self.known(now), ready, bytes, self.rate);
+        let (begin, end) = self.up.send(self.past(now), ready, bytes, self.rate);
         self.stats.up_busy_ps += (end - begin).0;
         (begin, end)
     }
@@ -174,12 +178,12 @@ impl PcieLink {
     fn send_down(&mut self, now: Ps, ready: Ps, bytes: u64) -> Ps {
         self.stats.down_packets += 1;
         self.stats.down_bytes += bytes;
-        let (begin, end) = self.down.send(self.known(now), ready, bytes, self.rate);
+        let (begin, end) = self.down.send(self.past(now), ready, bytes, self.rate);
         self.stats.down_busy_ps += (end - begin).0;
         end
     }
 
-    /// Sends a write or a read request of one kind of DMA, which the device asks for at `now` and which may go at `ready`.
+    /// Sends a write or read request of one kind of DMA, issued at `now` and allowed to start at `ready`.
     fn request(&mut self, now: Ps, ready: Ps, bytes: u64, kind: DmaKind) -> (Ps, Ps) {
         let of_kind = &mut self.kinds[slot(kind)];
         of_kind.up_packets += 1;
@@ -187,7 +191,8 @@ impl PcieLink {
         self.send_up(now, ready, bytes)
     }
 
-    /// Prices a posted write of `len` bytes that the device has ready at `now`: returns when all of it is visible.
+    /// Times a posted write of `len` bytes that the device issues at `now`; returns when all of it is
+    /// visible.
     pub fn write(
         &mut self,
         now: Ps,
@@ -203,7 +208,7 @@ impl PcieLink {
             let at = addr.0.wrapping_add(done);
             let bytes =
                 (u64::from(len) - done).min(self.config.max_payload.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = access.further(done as u32);
+            let access = access.advanced_by(done as u32);
             visible = visible.max(self.write_packet(now, at, bytes, access, memory));
             done += bytes;
             if done == u64::from(len) {
@@ -226,35 +231,36 @@ impl PcieLink {
         let header = self.posted_headers.take(issued, 1);
         let granted = if credits > 0 { self.posted_data.take(header, credits) } else { header };
         self.stats.posted_stall_ps += (granted - issued).0;
-        self.posted_waits.forget_until(self.known(now));
+        self.posted_waits.forget_ended(self.past(now));
         self.posted_waits.add(issued, granted);
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
         let (begin, sent) = self.request(now, granted, packet, access.kind);
         self.order.next_write = granted + self.config.write_issue_interval;
         self.order.last_write_sent = begin;
         let arrived = sent + self.latencies.link + self.latencies.root;
-        // Posted writes do not overtake each other: visible in order.
+        // Posted writes do not overtake each other: they become visible in order.
         let mut visible = self.order.sent.writes_visible.max(arrived);
-        let mut ask = arrived;
+        let mut issue = arrived;
         each_line(PhysAddr(addr), bytes, |line, part, offset| {
             let whole = u64::from(part) == LINE_BYTES;
             self.stats.full_line_writes += u64::from(whole);
             self.stats.partial_line_writes += u64::from(!whole);
-            let access = access.further(offset);
-            visible = visible.max(memory.device_write(ask, line, part, access));
-            ask += self.config.line_interval;
+            let access = access.advanced_by(offset);
+            visible = visible.max(memory.device_write(issue, line, part, access));
+            issue += self.config.line_interval;
         });
         self.order.sent.writes_visible = visible;
         self.stats.write_visible_ps += (visible - begin).0;
         let back = visible + self.latencies.link;
-        self.posted_headers.give_back(back, 1);
+        self.posted_headers.release(back, 1);
         if credits > 0 {
-            self.posted_data.give_back(back, credits);
+            self.posted_data.release(back, credits);
         }
         visible
     }
 
-    /// Prices a read of `len` bytes that the device asks for at `now`: returns when the last byte is at the device.
+    /// Times a read of `len` bytes that the device issues at `now`; returns when the last byte is at the
+    /// device.
     pub fn read(
         &mut self,
         now: Ps,
@@ -264,15 +270,15 @@ impl PcieLink {
         memory: &mut impl HostMemory,
     ) -> Ps {
         self.kinds[slot(access.kind)].request(u64::from(len));
-        let mut asked = 0;
+        let mut done = 0;
         loop {
-            let at = addr.0.wrapping_add(asked);
-            let left = u64::from(len) - asked;
+            let at = addr.0.wrapping_add(done);
+            let left = u64::from(len) - done;
             let bytes = left.min(self.config.max_read_request.0).min(PAGE_BYTES - at % PAGE_BYTES);
-            let access = access.further(asked as u32);
+            let access = access.advanced_by(done as u32);
             self.read_request(now, at, bytes, access, memory);
-            asked += bytes;
-            if asked == u64::from(len) {
+            done += bytes;
+            if done == u64::from(len) {
                 return self.order.sent.reads_done;
             }
         }
@@ -301,16 +307,16 @@ impl PcieLink {
         let pushed =
             if self.config.relaxed_ordering { arrived } else { self.order.sent.writes_visible.max(arrived) };
         self.stats.ordering_stall_ps += (pushed - arrived).0;
-        self.non_posted_headers.give_back(pushed + self.latencies.link, 1);
+        self.non_posted_headers.release(pushed + self.latencies.link, 1);
         let end = self.completions(now, pushed, (addr, bytes), access, memory);
         self.stats.read_requests += 1;
         self.stats.round_trip_ps += (end - begin).0;
-        self.tags.give_back(end, 1);
+        self.tags.release(end, 1);
         self.order.sent.reads_done = self.order.sent.reads_done.max(end);
     }
 
-    /// Reads memory from `from` on, for a request that was made at `now`, and sends what it gives: completions end at multiples of
-    /// RCB and carry at most MPS.
+    /// Reads memory from time `from` on, for a request issued at `now`, and sends the completions: they end
+    /// at multiples of RCB and carry at most MPS.
     fn completions(
         &mut self,
         now: Ps,
@@ -320,15 +326,15 @@ impl PcieLink {
         memory: &mut impl HostMemory,
     ) -> Ps {
         let boundary = self.config.read_completion_boundary.0;
-        let (mut ready, mut ask, mut sent) = (from, from, 0);
+        let (mut ready, mut issue, mut sent) = (from, from, 0);
         loop {
             let at = addr.wrapping_add(sent);
             let chunk = (bytes - sent).min(self.config.max_payload.0 - at % boundary);
             each_line(PhysAddr(at), chunk, |line, part, offset| {
                 self.stats.line_reads += 1;
                 let offset = access.offset.saturating_add(sent as u32 + offset);
-                ready = ready.max(memory.device_read(ask, line, part, DmaAccess { offset, ..access }));
-                ask += self.config.line_interval;
+                ready = ready.max(memory.device_read(issue, line, part, DmaAccess { offset, ..access }));
+                issue += self.config.line_interval;
             });
             let packet = COMPLETION_OVERHEAD_BYTES + chunk;
             let kind = &mut self.kinds[slot(access.kind)];
@@ -339,7 +345,7 @@ impl PcieLink {
             if sent == bytes {
                 return out + self.latencies.link;
             }
-            // The next completion of this request does not overtake this one.
+            // Completions of a request do not overtake each other.
             ready = ready.max(out.saturating_sub(self.latencies.root));
         }
     }

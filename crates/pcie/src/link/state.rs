@@ -1,14 +1,14 @@
-//! What a snapshot keeps of a link.
+//! Saved state of a link.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Ahead, Pool, PoolState};
+use doorbell_sim::{FutureBookings, Pool, PoolState};
 use serde::{Deserialize, Serialize};
 
 use super::stats::LinkStats;
 use super::{Direction, LATEST, Order, PcieLink};
 use crate::path::{KINDS, PathStats};
 
-/// Bookings, tags and credits that are out, and statistics.
+/// Bookings, tags and credits in use, and statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
     up: Direction,
@@ -16,18 +16,18 @@ pub struct LinkState {
     order: Order,
     /// Tags, posted headers, posted data, non-posted headers, register writes.
     pools: [PoolState; 5],
-    posted_waits: Ahead,
+    posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
 }
 
 impl LinkState {
-    /// The version of this layout.
+    /// Version of this layout.
     pub const VERSION: u32 = 3;
 }
 
 impl PcieLink {
-    /// The state to keep.
+    /// Returns the state to save.
     pub fn save(&self) -> LinkState {
         LinkState {
             up: self.up.clone(),
@@ -47,7 +47,8 @@ impl PcieLink {
         }
     }
 
-    /// Takes a saved state over, if it is of the same configuration and possible; otherwise nothing changes.
+    /// Restores a saved state. One of another configuration, or an invalid one, is rejected and changes
+    /// nothing.
     pub fn restore(&mut self, state: &LinkState) -> Result<(), SnapshotError> {
         self.restored(state)
             .map(|link| *self = link)
@@ -55,17 +56,17 @@ impl PcieLink {
     }
 
     fn restored(&self, state: &LinkState) -> Result<PcieLink, String> {
-        let mut link = PcieLink::behind(&self.config, self.bridges);
+        let mut link = PcieLink::behind_bridges(&self.config, self.bridges);
         let Order { next_read, next_write, last_write_sent, sent } = state.order;
         let orders = [next_read, next_write, last_write_sent, sent.latest()];
         if orders.iter().any(|time| *time > LATEST) {
-            return Err("a time is impossibly late".to_owned());
+            return Err("a time is out of range".to_owned());
         }
         if ![&state.up, &state.down].iter().all(|way| way.is_consistent()) {
-            return Err("a direction's packets overlap, or one is impossibly late".to_owned());
+            return Err("a direction's packets overlap, or a time is out of range".to_owned());
         }
         if !state.posted_waits.is_consistent(LATEST) {
-            return Err("a write waits impossibly long".to_owned());
+            return Err("the wait time of a write is out of range".to_owned());
         }
         let [tags, posted_headers, posted_data, non_posted, registers] = &state.pools;
         link.tags = Pool::restore(tags, self.config.tags, LATEST)?;

@@ -1,9 +1,9 @@
-//! A small RV64 assembler, so that the firmware needs no cross compiler: one method an instruction, named as the
-//! instruction, and labels by name.
+//! A small RV64 assembler, so that the firmware needs no cross compiler: one method per instruction, named
+//! like the instruction, and labels by name.
 //!
-//! Encodings: The RISC-V Instruction Set Manual, Volume I, "RV32/64G Instruction Set Listings". Only what the
-//! firmware uses is here, and nothing is compressed. A label that is missing or out of reach is our own mistake
-//! and panics; a program that assembles once assembles always.
+//! Encodings: The RISC-V Instruction Set Manual, Volume I, "RV32/64G Instruction Set Listings". Only
+//! instructions that the firmware uses exist, without compressed ones. A missing or unreachable label is a
+//! bug in the firmware and panics; assembly does not depend on input.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ pub mod csr {
     pub const MHARTID: u32 = 0xf14;
 }
 
-/// How an instruction refers to a label.
+/// How an instruction encodes a label.
 #[derive(Clone, Copy, Debug)]
 enum Reference {
     Branch,
@@ -84,7 +84,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Nothing yet.
+    /// An empty assembler.
     pub fn new(base: u64) -> Assembler {
         Assembler { base, code: Vec::new(), labels: BTreeMap::new(), references: Vec::new() }
     }
@@ -94,13 +94,13 @@ impl Assembler {
         self.base + self.code.len() as u64
     }
 
-    /// Names the next instruction or datum.
+    /// Defines a label at the next instruction or datum.
     pub fn label(&mut self, name: &'static str) {
         let earlier = self.labels.insert(name, self.code.len());
-        assert!(earlier.is_none(), "the label {name} stands twice");
+        assert!(earlier.is_none(), "the label {name} is defined twice");
     }
 
-    /// Resolves all labels.
+    /// Resolves all labels and returns the code.
     pub fn finish(mut self) -> Vec<u8> {
         for (at, name, reference) in std::mem::take(&mut self.references) {
             let target = *self.labels.get(name).unwrap_or_else(|| panic!("there is no label {name}"));
@@ -127,13 +127,13 @@ impl Assembler {
         self.references.push((self.code.len(), name, reference));
     }
 
-    /// Raw bytes, filled up to a multiple of four.
+    /// Raw bytes, padded to a multiple of four.
     pub fn data(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
         self.code.resize(self.code.len().next_multiple_of(4), 0);
     }
 
-    /// Zeros up to an address.
+    /// Fills with zeros up to an address.
     pub fn fill_to(&mut self, address: u64) {
         assert!(address >= self.here(), "the code reaches beyond {address:#x}");
         self.code.resize((address - self.base) as usize, 0);
@@ -151,12 +151,12 @@ impl Assembler {
     }
 
     fn i(&mut self, opcode: u32, funct3: u32, rd: Reg, rs1: Reg, immediate: i32) {
-        assert!((-2048..2048).contains(&immediate), "{immediate} is no 12-bit immediate");
+        assert!((-2048..2048).contains(&immediate), "{immediate} is not a 12-bit immediate");
         self.word((immediate as u32) << 20 | rs1.bits() << 15 | funct3 << 12 | rd.bits() << 7 | opcode);
     }
 
     fn s(&mut self, funct3: u32, value: Reg, base: Reg, offset: i32) {
-        assert!((-2048..2048).contains(&offset), "{offset} is no 12-bit offset");
+        assert!((-2048..2048).contains(&offset), "{offset} is not a 12-bit offset");
         let (high, low) = ((offset as u32) >> 5 & 0x7f, offset as u32 & 0x1f);
         self.word(high << 25 | value.bits() << 20 | base.bits() << 15 | funct3 << 12 | low << 7 | 0x23);
     }
@@ -166,21 +166,21 @@ impl Assembler {
         self.word(rs2.bits() << 20 | rs1.bits() << 15 | funct3 << 12 | 0x63);
     }
 
-    /// The address of a label.
+    /// Loads the address of a label.
     pub fn la(&mut self, rd: Reg, label: &'static str) {
         self.refer(label, Reference::Address);
         self.word(rd.bits() << 7 | 0x17);
         self.addi(rd, rd, 0);
     }
 
-    /// An address near the code, relative to the program counter.
+    /// Loads an address near the code, relative to the program counter.
     pub fn address(&mut self, rd: Reg, address: u64) {
         let (high, low) = split(address.wrapping_sub(self.here()) as i64);
         self.word(high | rd.bits() << 7 | 0x17);
         self.addi(rd, rd, (low << 20) as i32 >> 20);
     }
 
-    /// Any 64-bit constant.
+    /// Loads any 64-bit constant.
     pub fn li(&mut self, rd: Reg, value: u64) {
         let signed = value as i64;
         let low = (signed << 52 >> 52) as i32;
@@ -191,7 +191,7 @@ impl Assembler {
         if let Ok(word) = i32::try_from(signed) {
             let high = (word.wrapping_sub(low) as u32) & 0xffff_f000;
             self.word(high | rd.bits() << 7 | 0x37);
-            // ADDIW wraps to a word where LUI's sign has spread too far.
+            // ADDIW wraps to 32 bits, which corrects LUI's sign extension.
             return if low == 0 {
             } else {
                 self.i(0x1b, 0, rd, rd, low)
@@ -210,25 +210,25 @@ impl Assembler {
         self.addi(rd, rs1, 0);
     }
 
-    /// A jump that comes back by `ret`.
+    /// Calls a subroutine, which returns by `ret`.
     pub fn call(&mut self, label: &'static str) {
         self.refer(label, Reference::Jump);
         self.word(RA.bits() << 7 | 0x6f);
     }
 
-    /// A jump.
+    /// Jumps to a label.
     pub fn j(&mut self, label: &'static str) {
         self.refer(label, Reference::Jump);
         self.word(0x6f);
     }
 
-    /// Back to the caller.
+    /// Returns to the caller.
     pub fn ret(&mut self) {
         self.i(0x67, 0, ZERO, RA, 0);
     }
 }
 
-/// The upper immediate in its place, and the lower twelve bits, of an offset.
+/// Splits an offset into the upper immediate, in its position, and the lower twelve bits.
 fn split(offset: i64) -> (u32, u32) {
     let offset = i32::try_from(offset).expect("the firmware is small");
     let high = offset.wrapping_add(0x800) as u32 & 0xffff_f000;
@@ -301,12 +301,12 @@ immediates! {
 }
 
 impl Assembler {
-    /// A shift to the left.
+    /// Shifts left.
     pub fn slli(&mut self, rd: Reg, rs1: Reg, by: u32) {
         self.i(0x13, 1, rd, rs1, by as i32 & 0x3f);
     }
 
-    /// A shift to the right that fills with zeros.
+    /// Shifts right logically.
     pub fn srli(&mut self, rd: Reg, rs1: Reg, by: u32) {
         self.i(0x13, 5, rd, rs1, by as i32 & 0x3f);
     }
@@ -350,7 +350,7 @@ impl Assembler {
         self.csr(2, ZERO, number, rs1.bits());
     }
 
-    /// Sets bits of a CSR that fit into five bits.
+    /// Sets bits of a CSR by a five-bit immediate.
     pub fn csrsi(&mut self, number: u32, bits: u32) {
         assert!(bits < 32);
         self.csr(6, ZERO, number, bits);
@@ -391,7 +391,7 @@ impl Assembler {
         self.amo(2, rd, ZERO, address);
     }
 
-    /// `sc.d.aqrl`; `rd` is zero if the store was made.
+    /// `sc.d.aqrl`; `rd` is zero if the store succeeded.
     pub fn sc(&mut self, rd: Reg, value: Reg, address: Reg) {
         self.amo(3, rd, value, address);
     }

@@ -1,8 +1,9 @@
-//! Which extension a call goes to, and the extensions that are short: base, TIME, SRST and the legacy ones (SBI 2.0,
-//! chapters 4, 5, 6 and 10).
+//! Dispatch of SBI calls, and the short extensions: base, TIME, SRST and the legacy ones (SBI 2.0, chapters
+//! 4, 5, 6 and 10).
 //!
-//! A call begins with its arguments in a0 to a5, its function in a6 and its extension in a7, and may change t0 to t6 and a0
-//! to a7; the trap's end restores all but a0 (the error) and a1 (the value). Legacy calls leave a1 alone.
+//! A call has its arguments in a0 to a5, its function in a6 and its extension in a7. Handlers may change t0
+//! to t6 and a0 to a7; the trap exit restores all but a0 (the error) and a1 (the value). Legacy calls leave
+//! a1 unchanged.
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{area, error};
@@ -13,7 +14,7 @@ use crate::clint::MTIMECMP_OFFSET;
 use crate::map::{self, RegionId};
 use crate::syscon;
 
-/// The extensions, those that a running system calls most first.
+/// The extensions, most frequently called first.
 const EXTENSIONS: [(u64, &str); 7] = [
     (0x5449_4d45, "time"),
     (0x0073_5049, "interrupt"),
@@ -23,7 +24,7 @@ const EXTENSIONS: [(u64, &str); 7] = [
     (0x10, "base"),
     (0x5352_5354, "reset"),
 ];
-/// Legacy extensions in order; none of those whose harts are given by a pointer.
+/// Legacy extensions in order, without those that get their harts by a pointer.
 const LEGACY: [Option<&str>; 9] = [
     Some("legacy.set_timer"),
     Some("legacy.put"),
@@ -45,7 +46,7 @@ const REASON_FAILURE: u64 = 1;
 
 pub(super) fn assemble(a: &mut Assembler) {
     dispatch(a);
-    ends(a);
+    exits(a);
     base(a);
     timer(a);
     legacy(a);
@@ -64,8 +65,8 @@ fn dispatch(a: &mut Assembler) {
     }
 }
 
-/// How calls end. What no extension takes falls into the first.
-fn ends(a: &mut Assembler) {
+/// Exits of calls. Calls of unknown extensions fall through into the first one.
+fn exits(a: &mut Assembler) {
     for (label, error) in [
         ("end.not_supported", error::NOT_SUPPORTED),
         ("end.invalid", error::INVALID_PARAM),
@@ -112,7 +113,8 @@ fn base(a: &mut Assembler) {
     a.j("end.value");
 }
 
-/// With Sstc the supervisor's own comparator, else the CLINT's, whose interrupt is passed on.
+/// Sets the timer: with Sstc the supervisor's own comparator, otherwise the CLINT's, whose interrupt is
+/// forwarded.
 fn timer(a: &mut Assembler) {
     a.label("time");
     a.bnez(A6, "end.not_supported");
@@ -134,7 +136,7 @@ fn timer(a: &mut Assembler) {
     a.li(T0, MTIP);
     a.csrs(csr::MIE, T0);
     a.ret();
-    // A hart that stops leaves no interrupt behind for when it starts again.
+    // A stopping hart clears its interrupts, so that none is pending when it starts again.
     a.label("timer.stop");
     a.li(T0, MSIP as u64);
     a.csrw(csr::MIE, T0);
@@ -177,7 +179,7 @@ fn reset(a: &mut Assembler) {
     a.j("power");
     a.label("legacy.shutdown");
     a.li(T0, u64::from(syscon::PASS));
-    // Gives t0 to the power switch, and waits for it to act.
+    // Writes t0 to the power switch, and waits for it to act.
     a.label("power");
     a.li(T1, map::get(RegionId::Syscon).base);
     a.sw(T0, T1, 0);

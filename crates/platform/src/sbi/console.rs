@@ -1,13 +1,13 @@
 //! The console: the board's UART (an NS16550A), and the DBCN extension (SBI 2.0, chapter 12).
 //!
-//! A string lies in RAM that the supervisor may use, or the call is refused before anything is printed or stored.
-//! All of it is written, however long it is; what is read is what the UART holds.
+//! A string must be in RAM that the supervisor may use; otherwise the call is refused before any output or
+//! store. A write prints the whole string, whatever its length; a read returns the bytes that the UART holds.
 
 use super::assembler::{Assembler, *};
 use super::layout::{self, shared};
 use crate::map::{self, RegionId};
 
-/// Offsets of the UART's registers; the first two are the divisor while bit 7 of LCR is set.
+/// Offsets of the UART's registers; the first two access the divisor while bit 7 of LCR is set.
 const DATA: i32 = 0;
 const INTERRUPT_ENABLE: i32 = 1;
 const FIFO_CONTROL: i32 = 2;
@@ -18,7 +18,7 @@ const DATA_READY: i32 = 0x01;
 const TRANSMITTER_EMPTY: i32 = 0x20;
 const DIVISOR_ACCESS: u64 = 0x80;
 const EIGHT_BITS: u64 = 0x03;
-/// 115200 baud from the clock that the device tree tells.
+/// 115200 baud with the clock in the device tree.
 const DIVISOR: u64 = 2;
 
 pub(super) fn assemble(a: &mut Assembler) {
@@ -80,7 +80,7 @@ fn uart(a: &mut Assembler) {
     a.ret();
 }
 
-/// One hart prints at a time. Both use t5 and t6.
+/// Lock for printing, held by one hart at a time. Both routines use t5 and t6.
 fn lock(a: &mut Assembler) {
     a.label("console.lock");
     a.address(T6, layout::SHARED + shared::CONSOLE_LOCK as u64);
@@ -130,7 +130,8 @@ fn calls(a: &mut Assembler) {
     a.j("end.good");
 }
 
-/// Ends the call unless a0 bytes at a1 (and a2, the address's upper half, which is none) may be used.
+/// Ends the call unless the supervisor may access a0 bytes at a1. a2, the upper half of the address, must be
+/// zero.
 fn string_check(a: &mut Assembler) {
     a.label("console.check");
     a.bnez(A2, "end.failed");

@@ -1,14 +1,14 @@
 //! Starting, stopping and suspending harts (SBI 2.0, chapter 9, "HSM").
 //!
-//! Suspending is the default of both kinds: the hart waits in WFI for any interrupt that the supervisor has enabled. After
-//! a suspension that keeps nothing it goes on where it was told, as if started.
+//! Both suspend types are the default ones: the hart waits in WFI for any interrupt that the supervisor has
+//! enabled. After a non-retentive suspension it resumes at the given address, as if started.
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{self, HARTS_MAX, area, event, shared, state};
 
-/// Types of suspension; the other bits are the platform's, and this one has none.
+/// Suspend types; the remaining bits are platform-specific, and none are defined here.
 const NON_RETENTIVE: u32 = 1 << 31;
-/// Types from here on are the platform's own.
+/// First platform-specific type.
 const PLATFORM_TYPES: u64 = 0x1000_0000;
 
 pub(super) fn assemble(a: &mut Assembler) {
@@ -26,7 +26,7 @@ pub(super) fn assemble(a: &mut Assembler) {
     suspend(a);
 }
 
-/// Ends the call unless there is a hart a0; then t0 is its area.
+/// Ends the call unless hart a0 exists; then t0 is its area.
 fn find(a: &mut Assembler) {
     a.label("harts.find");
     a.li(T0, u64::from(HARTS_MAX));
@@ -46,7 +46,7 @@ fn find(a: &mut Assembler) {
     a.j("end.value");
 }
 
-/// Ends the call unless code at a1 may be the supervisor's.
+/// Ends the call unless a1 is a possible start address of the supervisor.
 fn start_check(a: &mut Assembler) {
     a.label("harts.check");
     a.address(T1, layout::BASE + layout::BYTES);
@@ -91,7 +91,7 @@ fn stop(a: &mut Assembler) {
     a.xori(T1, T1, -1);
     a.address(T2, layout::SHARED + shared::RUNNING as u64);
     a.amoand(ZERO, T1, T2);
-    // The trap exchanged them; the next entry exchanges them again.
+    // The trap entry swapped sp and mscratch; the next entry swaps them again.
     a.csrw(csr::MSCRATCH, SP);
     a.fence();
     a.li(T0, state::STOPPED);
@@ -123,7 +123,7 @@ fn suspend(a: &mut Assembler) {
     a.csrw(csr::MEPC, A1);
     a.mv(A1, A2);
     a.j("start.resume");
-    // Events of other harts also end the wait, and are taken after the return.
+    // Events of other harts also end the wait; they are served after the return.
     a.label("harts.wait");
     a.li(T0, state::SUSPENDED);
     a.sd(T0, SP, area::STATE);
@@ -132,5 +132,5 @@ fn suspend(a: &mut Assembler) {
     a.ret();
 }
 
-// The code compares with zero and stores it.
+// The code relies on STARTED being zero.
 const _: () = assert!(state::STARTED == 0);

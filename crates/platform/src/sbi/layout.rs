@@ -1,49 +1,49 @@
-//! Where the firmware keeps its state: one page of shared variables and an area for each hart, all of it inside
-//! its own image, so that loading the image also resets them.
+//! Layout of the firmware's state: one page of shared variables and an area for each hart. All of it is
+//! inside the firmware's image, so loading the image also resets the state.
 
 use crate::map;
 
-/// Harts that the firmware can run: a mask of harts is one register.
+/// Largest number of harts: a mask of harts must fit into one register.
 pub const HARTS_MAX: u32 = 64;
-/// The memory that the firmware keeps to itself: a power of two, as PMP protects it.
+/// The memory reserved for the firmware: a power of two, as PMP requires.
 pub const BYTES: u64 = 64 << 10;
-/// Where it lies.
+/// Start of the reserved memory.
 pub const BASE: u64 = map::RAM_BASE;
 
-/// Variables begin on a page of their own: a store beside code would cost decoded instructions.
+/// Variables start on a separate page: a store next to code would discard decoded instructions.
 pub const SHARED: u64 = BASE + 0x2000;
 /// The areas of the harts.
 pub const AREAS: u64 = BASE + 0x4000;
-/// An area's size is 2 to this.
+/// Log2 of an area's size.
 pub const AREA_SHIFT: u32 = 9;
 
 const _: () = assert!(AREAS + ((HARTS_MAX as u64) << AREA_SHIFT) <= BASE + BYTES);
 
-/// Offsets of the shared variables; each has eight bytes.
+/// Offsets of the shared variables, eight bytes each.
 #[allow(missing_docs)]
 pub mod shared {
-    /// A bit for each hart of the device tree.
+    /// Mask of the harts in the device tree.
     pub const PRESENT: i32 = 0;
-    /// A bit for each hart that runs.
+    /// Mask of the running harts.
     pub const RUNNING: i32 = 8;
-    /// Where RAM ends.
+    /// End of RAM.
     pub const RAM_END: i32 = 16;
-    /// Taken while a character string is printed.
+    /// Lock held while a string is printed.
     pub const CONSOLE_LOCK: i32 = 24;
-    /// Taken while a remote fence is under way; the variables below belong to its holder.
+    /// Lock held during a remote fence; its holder owns the variables below.
     pub const FENCE_LOCK: i32 = 64;
-    /// Harts that have not fenced yet.
+    /// Number of harts that have not fenced yet.
     pub const FENCE_WAITING: i32 = 72;
-    /// The function number of the call.
+    /// The call's function number.
     pub const FENCE_KIND: i32 = 80;
-    /// The first page; if it is the end, everything is meant.
+    /// The first page; equal to the end for a full fence.
     pub const FENCE_START: i32 = 88;
-    /// Behind the last page.
+    /// The end of the last page.
     pub const FENCE_END: i32 = 96;
     pub const FENCE_ASID: i32 = 104;
 }
 
-/// Offsets in a hart's area, to which `mscratch` points (and `sp` in the firmware).
+/// Offsets in a hart's area; `mscratch` (in the firmware, `sp`) points to the area.
 #[allow(missing_docs)]
 pub mod area {
     pub const RA: i32 = 0;
@@ -51,7 +51,7 @@ pub mod area {
     pub const T1: i32 = 16;
     /// T2 to T6, then A2 to A7.
     pub const REST: i32 = 24;
-    /// What other harts want of this one.
+    /// Events sent by other harts.
     pub const EVENTS: i32 = 256;
     /// A state of [`super::state`].
     pub const STATE: i32 = 264;
@@ -61,13 +61,13 @@ pub mod area {
     pub const COMPARATOR: i32 = 288;
 }
 
-/// What harts want of one another.
+/// Events that harts send to each other.
 pub mod event {
     /// A supervisor software interrupt.
     pub const INTERRUPT: i32 = 1;
-    /// The fence that the shared variables tell.
+    /// The fence that the shared variables describe.
     pub const FENCE: i32 = 2;
-    /// To leave the waiting loop.
+    /// Leave the wait loop.
     pub const START: i32 = 4;
 }
 

@@ -1,21 +1,21 @@
-//! The APLIC and interrupt files, as a supervisor expects to find them: every source is its own, and the APLIC knows where files are (The
-//! RISC-V Advanced Interrupt Architecture, chapter APLIC; what the supervisor cannot do for itself is done here).
+//! Set-up of the APLIC for the supervisor: delegates every source, and sets the addresses of the interrupt
+//! files (The RISC-V Advanced Interrupt Architecture, chapter APLIC). The supervisor cannot do this itself.
 
 use super::assembler::{Assembler, *};
 use super::layout::HARTS_MAX;
 use crate::imsic::FILE_BYTES;
 use crate::map::{self, APLIC_SOURCES, RegionId};
 
-/// What the supervisor must not reach: with the root domain it could send messages to any address.
+/// Regions closed to the supervisor: with the root domain it could send messages to any address.
 pub(super) const CLOSED: [RegionId; 2] = [RegionId::AplicMachine, RegionId::ImsicMachine];
 
 /// Registers of the root domain.
 const DOMAIN_CONFIG: i32 = 0;
 const SOURCE_CONFIG: i32 = 4;
 const MESSAGE_ADDRESS: i32 = 0x1bc0;
-/// To child 0, the supervisor's domain.
+/// In `sourcecfg`: delegated to child 0, the supervisor's domain.
 const DELEGATE: u64 = 1 << 10;
-/// The field LHXW of `mmsiaddrcfgh`: how many bits number the harts, whose files lie a page apart.
+/// The field LHXW of `mmsiaddrcfgh`: width of the hart number; the harts' files are one page apart.
 const HART_BITS_SHIFT: u32 = 12;
 
 const _: () = assert!(FILE_BYTES == 1 << 12);

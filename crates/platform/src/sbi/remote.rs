@@ -1,18 +1,18 @@
-//! What one hart does to others: supervisor software interrupts and remote fences (SBI 2.0, chapters 7 and 8).
+//! Operations on other harts: supervisor software interrupts and remote fences (SBI 2.0, chapters 7 and 8).
 //!
-//! Harts are told by an event in their areas and woken by the CLINT. A fence is described once, in the shared variables,
-//! under a lock, and its sender waits until everybody has done it. A hart that waits for the lock
-//! does what is asked of it meanwhile; the holder is asked for nothing, since there is one lock. Harts that are stopped
-//! have nothing to fence and are left out.
+//! A hart is notified by an event in its area and woken by the CLINT. The shared variables, protected by a
+//! lock, describe a single fence, and its sender waits until all targets have performed it. A hart that waits
+//! for the lock serves its own events meanwhile; the lock's holder need not, since no other hart can send a
+//! fence. Stopped harts have nothing to fence and are skipped.
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{self, HARTS_MAX, area, event, shared};
 use crate::map::{self, RegionId};
 
-/// More pages than this are fenced as everything.
+/// A fence of more pages than this becomes a full fence.
 const PAGES_MAX: u64 = 64;
 const PAGE_SHIFT: u32 = 12;
-/// FENCE.I, SFENCE.VMA, SFENCE.VMA of an address space; hypervisor fences follow.
+/// FENCE.I, SFENCE.VMA, SFENCE.VMA with ASID; the numbers above are hypervisor fences.
 const FENCES: u64 = 3;
 const SSIP: u32 = 1 << 1;
 
@@ -24,8 +24,8 @@ pub(super) fn assemble(a: &mut Assembler) {
     pages(a);
 }
 
-/// Ends the call unless a0 is a mask of harts from hart a1 on (all, if that is -1) that exist; then t0 = the
-/// running ones of them, t1 = this hart's bit.
+/// Ends the call unless a0 is a mask of existing harts, starting at hart a1 (all, if a1 is -1). Then t0 = the
+/// running harts among them, t1 = this hart's bit.
 fn targets(a: &mut Assembler) {
     a.label("targets");
     a.address(T2, layout::SHARED);
@@ -34,9 +34,9 @@ fn targets(a: &mut Assembler) {
     a.li(T0, 1);
     a.sll(T1, T0, T1);
     a.li(T0, u64::MAX);
-    a.beq(A1, T0, "targets.known");
+    a.beq(A1, T0, "targets.valid");
     a.li(T0, 0);
-    a.beqz(A0, "targets.known");
+    a.beqz(A0, "targets.valid");
     a.li(T0, u64::from(HARTS_MAX));
     a.bgeu(A1, T0, "end.invalid");
     a.sll(T0, A0, A1);
@@ -46,12 +46,12 @@ fn targets(a: &mut Assembler) {
     a.or(T4, T4, T0);
     a.ld(T5, T2, shared::PRESENT);
     a.bne(T4, T5, "end.invalid");
-    a.label("targets.known");
+    a.label("targets.valid");
     a.and(T0, T0, T3);
     a.ret();
 }
 
-/// Sends the events a5 to the harts t0. Changes t0 and t2 to t5.
+/// Sends the events in a5 to the harts in t0. Changes t0 and t2 to t5.
 fn send(a: &mut Assembler) {
     a.label("send");
     a.address(T2, layout::AREAS + area::EVENTS as u64);
@@ -108,7 +108,7 @@ fn remote_fence(a: &mut Assembler) {
     a.sd(A2, T6, shared::FENCE_START);
     a.sd(A3, T6, shared::FENCE_END);
     a.sd(A4, T6, shared::FENCE_ASID);
-    // The others: a0 less this hart. How many there are must be known before the first answers.
+    // Other harts: a0 without this hart. Their number must be stored before the first one acknowledges.
     a.and(A7, A0, A1);
     a.xor(A0, A0, A7);
     a.mv(T0, A0);
@@ -136,8 +136,8 @@ fn remote_fence(a: &mut Assembler) {
     a.j("end.good");
 }
 
-/// From a2 bytes of address and a3 of size to the first page a2 and the end a3; both zero if everything is meant: no size,
-/// the largest, one beyond the end of addresses, or more pages than are worth it.
+/// Converts an address a2 and size a3 to the first page a2 and the end a3. Both are zero for a full fence:
+/// size zero, the largest size, an end beyond the address space, or too many pages.
 fn pages(a: &mut Assembler) {
     a.label("pages");
     a.beqz(A3, "pages.all");

@@ -3,7 +3,7 @@ use super::*;
 use doorbell_sim::rng::Rng;
 
 #[test]
-fn the_image_fills_the_memory_that_it_protects_and_is_always_the_same() {
+fn the_image_fills_its_protected_memory_and_is_reproducible() {
     for interrupts in [InterruptsKind::Plic, InterruptsKind::Aia] {
         check_image(&image(interrupts));
         assert!(image(interrupts) == image(interrupts));
@@ -14,7 +14,7 @@ fn the_image_fills_the_memory_that_it_protects_and_is_always_the_same() {
 fn check_image(first: &[u8]) {
     assert_eq!(first.len() as u64, layout::BYTES);
     assert!(layout::BYTES.is_power_of_two() && layout::BASE.is_multiple_of(layout::BYTES));
-    // Variables begin as zeros, and every hart as stopped.
+    // Initially, variables are zero, and all harts are stopped.
     let at = |address: u64| {
         u64::from_le_bytes(first[(address - layout::BASE) as usize..][..8].try_into().unwrap())
     };
@@ -26,9 +26,9 @@ fn check_image(first: &[u8]) {
     }
 }
 
-/// The words as binutils disassembles and QEMU's reset ROM holds them.
+/// The expected words are from binutils and QEMU's reset ROM.
 #[test]
-fn instructions_are_encoded_as_others_do() {
+fn instruction_encodings_agree_with_binutils() {
     let mut a = Assembler::new(0x8000_0000);
     a.addi(A2, T0, 40);
     a.csrr(A0, csr::MHARTID);
@@ -62,7 +62,7 @@ fn instructions_are_encoded_as_others_do() {
     assert_eq!(words, expected, "{words:x?}");
 }
 
-/// What LUI, ADDI, ADDIW and SLLI leave in their register.
+/// The register value after LUI, ADDI, ADDIW and SLLI instructions.
 fn evaluate(code: &[u8]) -> u64 {
     code.chunks(4).fold(0, |value: u64, word| {
         let word = u32::from_le_bytes(word.try_into().unwrap());
@@ -79,7 +79,7 @@ fn evaluate(code: &[u8]) -> u64 {
 }
 
 #[test]
-fn every_constant_arrives_whole() {
+fn li_loads_every_64_bit_constant() {
     let mut random = Rng::stream(1, "sbi.constants");
     let edges =
         [0, 1, 0x7ff, 0x800, 0xfff, 0x7fff_f7ff, 0x7fff_f800, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 63];
@@ -93,7 +93,7 @@ fn every_constant_arrives_whole() {
 
 #[test]
 #[should_panic(expected = "there is no label nowhere")]
-fn a_missing_label_is_noticed() {
+fn a_missing_label_panics() {
     let mut a = Assembler::new(0);
     a.j("nowhere");
     a.finish();
@@ -101,7 +101,7 @@ fn a_missing_label_is_noticed() {
 
 #[test]
 #[should_panic(expected = "does not reach")]
-fn a_branch_that_is_too_long_is_noticed() {
+fn a_branch_out_of_range_panics() {
     let mut a = Assembler::new(0);
     a.beqz(A0, "far");
     a.fill_to(0x1000);

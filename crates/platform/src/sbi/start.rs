@@ -1,7 +1,8 @@
-//! From reset to the supervisor: what every hart sets up, what the boot hart does besides, and how the others wait.
+//! From reset to the supervisor: the set-up of every hart, the additional set-up by the boot hart, and the
+//! wait loop of the others.
 //!
-//! The boot hart is the one that `fw_dynamic_info` names, never the fastest: a lottery would depend on timing.
-//! Without that structure it is hart 0, and the supervisor lies 2 MiB above the firmware.
+//! `fw_dynamic_info` names the boot hart, because a boot lottery would depend on timing. Without that
+//! structure it is hart 0, and the supervisor is 2 MiB above the firmware.
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{self, HARTS_MAX, area, event, shared, state};
@@ -18,13 +19,13 @@ const DEFAULT_NEXT_ADDRESS: u64 = layout::BASE + (2 << 20);
 /// Machine software interrupt, in `mie` and `mip`.
 pub(super) const MSIP: i32 = 1 << 3;
 const MPP_SUPERVISOR: u64 = 1 << 11;
-/// The floating-point unit is on, as OpenSBI leaves it.
+/// Enables the floating-point unit, as OpenSBI does.
 const FS_DIRTY: u64 = 3 << 13;
-/// SSI, STI and SEI are the supervisor's.
+/// Delegates SSI, STI and SEI.
 const MIDELEG: u64 = 0x222;
-/// All exceptions but the supervisor's calls (9): see the head of [`super`].
+/// Delegates all exceptions but the supervisor's calls (9): see the head of [`super`].
 const MEDELEG: u64 = 0xb1ff;
-/// PBMTE, CBZE, CBCFE and CBIE: a hart ignores what it has not.
+/// PBMTE, CBZE, CBCFE and CBIE: a hart ignores bits of extensions that it lacks.
 const MENVCFG: u64 = 1 << 62 | 0xf << 4;
 /// Sstc.
 const STCE: u64 = 1 << 63;
@@ -32,7 +33,7 @@ const STCE: u64 = 1 << 63;
 const PMP_NAPOT: u64 = 3 << 3;
 const PMP_ALL: u64 = 7;
 
-/// A naturally aligned range as `pmpaddr` holds it.
+/// Encodes a naturally aligned range for `pmpaddr`.
 const fn napot(base: u64, bytes: u64) -> u64 {
     (base | (bytes / 2 - 1)) >> 2
 }
@@ -47,7 +48,7 @@ pub(super) fn assemble(a: &mut Assembler, interrupts: InterruptsKind) {
     a.data(b"\nDoorbell built-in SBI firmware\n\0");
 }
 
-/// Finds out who this is and what is to be booted: s0 the device tree, s1 the supervisor's address.
+/// Determines the hart and what to boot: s0 = the device tree, s1 = the supervisor's address.
 fn entry(a: &mut Assembler) {
     a.csrw(csr::MIE, ZERO);
     a.mv(S0, A1);
@@ -71,11 +72,11 @@ fn entry(a: &mut Assembler) {
     a.bltu(T0, T1, "start.chosen");
     a.ld(T2, A2, INFO_BOOT_HART);
     a.label("start.chosen");
-    // A number that no hart has means any.
+    // A number without a hart selects hart 0.
     a.li(T0, u64::from(HARTS_MAX));
-    a.bltu(T2, T0, "start.known");
+    a.bltu(T2, T0, "start.compare");
     a.li(T2, 0);
-    a.label("start.known");
+    a.label("start.compare");
     a.bne(A0, T2, "start.wait");
     a.j("start.boot_hart");
     a.label("park");
@@ -83,7 +84,7 @@ fn entry(a: &mut Assembler) {
     a.j("park");
 }
 
-/// Protection, delegation and counters.
+/// Sets up memory protection, delegation and counters.
 fn every_hart(a: &mut Assembler, interrupts: InterruptsKind) {
     a.label("start.every_hart");
     let clint = map::get(RegionId::Clint);
@@ -105,8 +106,8 @@ fn every_hart(a: &mut Assembler, interrupts: InterruptsKind) {
     a.csrw(csr::MIDELEG, T0);
     a.li(T0, MEDELEG);
     a.csrw(csr::MEDELEG, T0);
-    // Whether there is a comparator is tried: the device tree tells it in words, and some machines let STCE be set
-    // without one.
+    // Probes for the comparator: parsing the device tree's strings would be harder, and some machines let
+    // STCE be set without a comparator.
     a.li(T1, 0);
     a.la(T0, "start.no_sstc");
     a.csrw(csr::MTVEC, T0);
@@ -150,7 +151,7 @@ fn boot_hart(a: &mut Assembler, interrupts: InterruptsKind) {
     a.j("start.enter");
 }
 
-/// A stopped hart: sleeps until another one starts it, and fences for others meanwhile.
+/// A stopped hart: sleeps until another one starts it, and performs remote fences in the meantime.
 fn wait(a: &mut Assembler) {
     a.label("start.wait");
     a.li(T0, MSIP as u64);
@@ -175,20 +176,21 @@ fn wait(a: &mut Assembler) {
     a.j("start.enter");
 }
 
-/// Enters the supervisor at t0 with the hart's number in a0 and a1 as it is (SBI 2.0, "HSM", hart start).
+/// Enters the supervisor at t0 with the hart's number in a0 and a1 unchanged (SBI 2.0, "HSM", hart start).
 fn enter(a: &mut Assembler) {
     a.label("start.enter");
     a.csrw(csr::MEPC, T0);
     a.li(T0, MSIP as u64);
     a.csrw(csr::MIE, T0);
     a.csrw(csr::MIP, ZERO);
-    // No supervisor timer until one is asked for.
+    // Disables the supervisor timer until the supervisor sets it.
     a.ld(T0, SP, area::COMPARATOR);
     a.li(T1, u64::MAX);
     a.beqz(T0, "start.no_comparator");
     a.csrw(csr::STIMECMP, T1);
     a.label("start.no_comparator");
-    // From here on the same for a hart that has slept and whose interrupts are to stay; its address is in mepc.
+    // Also the entry for a hart that resumes from suspension, whose interrupts must stay; its address is in
+    // mepc.
     a.label("start.resume");
     a.li(T0, MPP_SUPERVISOR | FS_DIRTY);
     a.csrw(csr::MSTATUS, T0);

@@ -1,7 +1,7 @@
-//! Traps into machine mode, and what harts ask of one another.
+//! Traps into machine mode, and requests between harts.
 //!
-//! Three things get here: the supervisor's calls, the software interrupt by which harts wake one another, and, where there
-//! is no Sstc, the timer. All else is delegated or a mistake of the firmware's own.
+//! There are three causes: the supervisor's calls, the software interrupt by which harts wake each other,
+//! and, without Sstc, the timer. All others are delegated, or are bugs of the firmware.
 
 use super::assembler::{Assembler, csr, *};
 use super::layout::{self, area, event, shared};
@@ -11,14 +11,14 @@ use crate::syscon;
 
 const CAUSE_SUPERVISOR_CALL: u64 = 9;
 const CAUSE_TIMER: u64 = 7;
-/// In `mip` and `mie`.
+/// Bits of `mip` and `mie`.
 const SSIP: u32 = 1 << 1;
 const STIP: u64 = 1 << 5;
 pub(super) const MTIP: u64 = 1 << 7;
-/// The code with which the machine ends when the firmware cannot go on.
+/// The machine's exit code after a fatal error of the firmware.
 const FATAL_CODE: u32 = 0x5b1;
 
-/// The registers that a call or a software interrupt may change, besides ra, t0 and t1.
+/// The registers that a call or a software interrupt may change, in addition to ra, t0 and t1.
 const REST: [Reg; 11] = [T2, T3, T4, T5, T6, A2, A3, A4, A5, A6, A7];
 
 pub(super) fn assemble(a: &mut Assembler) {
@@ -41,7 +41,7 @@ fn entry(a: &mut Assembler) {
     a.bne(T0, T1, "fatal.trap");
     a.sd(RA, SP, area::RA);
     a.call("trap.save");
-    // The call returns behind its instruction, which is never compressed.
+    // Returns after the ECALL instruction, which is never compressed.
     a.csrr(T0, csr::MEPC);
     a.addi(T0, T0, 4);
     a.csrw(csr::MEPC, T0);
@@ -63,7 +63,7 @@ fn entry(a: &mut Assembler) {
     a.mret();
 }
 
-/// The machine timer has expired: pass it on, and be silent until the next one is set.
+/// Machine timer interrupt: forwards it to the supervisor, and masks it until the timer is set again.
 fn timer(a: &mut Assembler) {
     a.label("trap.interrupt");
     a.slli(T0, T0, 1);
@@ -87,8 +87,8 @@ fn software(a: &mut Assembler) {
     a.j("trap.restore");
 }
 
-/// `events.take` does what other harts want of this one, and tells it in t0. Changes t0 to t6 and no other register.
-/// `events.poll` does so if there is anything.
+/// `events.take` serves the events that other harts sent to this one, and returns them in t0. Changes t0 to
+/// t6 and no other register. `events.poll` does the same if an event is pending.
 fn events(a: &mut Assembler) {
     a.label("events.poll");
     a.csrr(T0, csr::MIP);
@@ -99,7 +99,7 @@ fn events(a: &mut Assembler) {
     a.slli(T0, T0, 2);
     a.li(T1, map::get(RegionId::Clint).base);
     a.add(T0, T0, T1);
-    // The interrupt goes before its reasons are read: one that comes later interrupts again.
+    // The interrupt is cleared before its events are read, so that a later event interrupts again.
     a.sw(ZERO, T0, 0);
     a.fence();
     a.addi(T0, SP, area::EVENTS);
@@ -120,7 +120,7 @@ fn events(a: &mut Assembler) {
     a.ret();
 }
 
-/// Fences as the shared variables tell. Changes t1 and t3 to t6.
+/// Performs the fence that the shared variables describe. Changes t1 and t3 to t6.
 fn fence(a: &mut Assembler) {
     a.label("fence");
     a.address(T1, layout::SHARED);
@@ -154,7 +154,7 @@ fn fence(a: &mut Assembler) {
     a.ret();
 }
 
-/// Says why and ends the machine.
+/// Prints the reason and powers off the machine.
 fn fatal(a: &mut Assembler) {
     for (label, text, message) in [
         ("fatal.trap", "fatal.trap_text", &b"\nfirmware: unexpected trap\n\0"[..]),

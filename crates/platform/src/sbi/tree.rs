@@ -1,9 +1,10 @@
-//! The device tree: which harts there are, where RAM ends, and a node that keeps the supervisor off the firmware's
+//! Device tree handling: reads the harts and the end of RAM, and inserts a node that reserves the firmware's
 //! memory.
 //!
-//! Documents: Devicetree Specification 0.4, chapter 5 (flattened format); the reserved-memory binding, section 3.5.
-//! Read are nodes named `cpu@…`, and `reg` of the node named `memory@8…`, with two cells each for address and size,
-//! as this board has them. The tree's strings must lie behind its structure, as everybody writes them.
+//! Documents: Devicetree Specification 0.4, chapter 5 (flattened format); the reserved-memory binding,
+//! section 3.5. It reads nodes named `cpu@…`, and `reg` of the node named `memory@8…`, with two cells each
+//! for address and size, as on this board. The strings block must follow the structure block, as all common
+//! writers place it.
 
 use super::assembler::{Assembler, *};
 use super::layout::{self, HARTS_MAX, shared};
@@ -24,15 +25,15 @@ const END: u32 = 9;
 /// The structure ends with the root's END_NODE and END.
 const STRUCTURE_TAIL: i32 = 8;
 
-/// Four characters as a load sees them.
+/// Four characters as a little-endian word.
 const fn four(text: &[u8; 4]) -> u64 {
     u32::from_le_bytes(*text) as u64
 }
 
-/// The node to insert, and the strings that it adds.
+/// The node to insert, and the strings to add.
 struct Insertion {
     words: Vec<u32>,
-    /// A bit for each word to which the old strings' size is to be added.
+    /// Bit mask of the words that are string offsets, to be increased by the size of the existing strings.
     names: u64,
     strings: Vec<u8>,
 }
@@ -85,7 +86,8 @@ pub(super) fn assemble(a: &mut Assembler) {
     a.data(&insertion.strings);
 }
 
-/// `tree.load`: t0 = the big-endian word at t0. `tree.store`: stores t0 at t2 so. Both use t1.
+/// `tree.load`: t0 = the big-endian word at t0. `tree.store`: stores t0 as a big-endian word at t2. Both use
+/// t1.
 fn words(a: &mut Assembler) {
     a.label("tree.load");
     a.lbu(T1, T0, 0);
@@ -104,7 +106,7 @@ fn words(a: &mut Assembler) {
     a.ret();
 }
 
-/// Checks the header. s2 the structure, s3 its end, s4 the strings, s5 their size.
+/// Checks the header. s2 = the structure, s3 = its end, s4 = the strings, s5 = their size.
 fn open(a: &mut Assembler) {
     a.label("tree.read");
     a.mv(S6, RA);
@@ -123,7 +125,7 @@ fn open(a: &mut Assembler) {
     a.bltu(S4, S3, "fatal.tree");
 }
 
-/// Goes from token to token: t4 is the cursor, t5 tells whether this is the node of memory.
+/// Steps through the tokens: t4 is the cursor, t5 is nonzero inside the memory node.
 fn walk(a: &mut Assembler) {
     a.mv(T4, S2);
     a.li(T5, 0);
@@ -145,7 +147,7 @@ fn walk(a: &mut Assembler) {
     a.ret();
 }
 
-/// A node: is it a hart's, or memory's?
+/// Handles a node: detects harts and memory.
 fn node(a: &mut Assembler) {
     a.label("tree.begin");
     a.li(T5, 0);
@@ -191,7 +193,7 @@ fn node(a: &mut Assembler) {
     a.j("tree.token");
 }
 
-/// A property: skipped unless it is `reg` of the node of memory.
+/// Handles a property: skips it unless it is `reg` of the memory node.
 fn property(a: &mut Assembler) {
     a.label("tree.property");
     a.mv(T0, T4);
@@ -211,7 +213,7 @@ fn property(a: &mut Assembler) {
     }
     a.li(T1, four(b"reg\0"));
     a.bne(T2, T1, "tree.skip_value");
-    // The end is the sum of two numbers of two words each.
+    // The end of RAM is the sum of address and size, two words each.
     a.li(T2, 0);
     for (word, high) in [(0, true), (4, false), (8, true), (12, false)] {
         a.addi(T0, T4, word);
@@ -230,7 +232,7 @@ fn property(a: &mut Assembler) {
     a.j("tree.token");
 }
 
-/// Moves the strings up, puts the node behind the root's last child, and adds its strings behind the others.
+/// Moves the strings up, inserts the node after the root's last child, and appends its strings.
 fn reserve(a: &mut Assembler, insertion: &Insertion) {
     let node_bytes = 4 * insertion.words.len() as i32;
     a.label("tree.reserve");

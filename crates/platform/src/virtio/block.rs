@@ -1,4 +1,4 @@
-//! The block device's own part (VIRTIO 1.2, 5.2): its features, its configuration space, and its requests.
+//! Block device specifics (VIRTIO 1.2, 5.2): features, configuration space and requests.
 
 use doorbell_sim::PhysAddr;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::medium::{Medium, MediumError, SECTOR_BYTES};
 use super::queue::{CHAIN_MAX, Chain};
 use super::{DATA_READ, DATA_WRITE, GuestMemory, RING_READ, RING_WRITE};
 
-/// 5.2.3, the features offered; those of the transport are in `mmio`.
+/// The offered block features (5.2.3); those of the transport are in `mmio`.
 pub const FEATURES: u64 =
     F_SIZE_MAX | F_SEG_MAX | F_BLK_SIZE | F_FLUSH | F_TOPOLOGY | F_DISCARD | F_WRITE_ZEROES;
 const F_SIZE_MAX: u64 = 1 << 1;
@@ -19,23 +19,23 @@ const F_TOPOLOGY: u64 = 1 << 10;
 const F_DISCARD: u64 = 1 << 13;
 const F_WRITE_ZEROES: u64 = 1 << 14;
 
-/// Bytes of configuration space, up to and with write_zeroes_may_unmap and its padding.
+/// Size of configuration space, up to write_zeroes_may_unmap and its padding.
 pub const CONFIG_BYTES: usize = 60;
-/// A buffer is at most this long; several pages that lie side by side fit.
+/// Longest buffer, enough for several adjacent pages.
 const SEGMENT_BYTES_MAX: u32 = 128 << 10;
-/// How many buffers of data a request has at most: half the longest chain, less header and status.
+/// Most data buffers in a request: half the longest chain, minus header and status.
 const SEGMENTS_MAX: u32 = CHAIN_MAX as u32 / 2 - 2;
-/// A longer request fails, whatever the driver was told: it bounds what one request costs the host.
+/// Longest request, even if the driver ignores the limits: bounds the host's cost of a request.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
-/// Sectors of one discard or write-zeroes request.
+/// Most sectors in a discard or write-zeroes request.
 const RANGE_SECTORS_MAX: u32 = 1 << 15;
-/// 4 KiB, the unit in which writes are kept, as a power of two of sectors.
+/// 4 KiB, the granularity of stored writes, as a power of two of sectors.
 const PHYSICAL_BLOCK_EXPONENT: u8 = 3;
 
 const HEADER_BYTES: u64 = 16;
 const RANGE_BYTES: u64 = 16;
 const ID_BYTES: usize = 20;
-/// How much is copied at once.
+/// Size of a single copy.
 const COPY_BYTES: u64 = 64 << 10;
 
 const T_IN: u32 = 0;
@@ -49,10 +49,10 @@ const S_OK: u8 = 0;
 const S_IOERR: u8 = 1;
 const S_UNSUPP: u8 = 2;
 
-/// In a range of write-zeroes: the device may unmap it. Here that is all the same.
+/// Flag of a write-zeroes range: the device may unmap it. Has no effect here.
 const RANGE_UNMAP: u32 = 1;
 
-/// A request off the ring, whose time has not come yet.
+/// A request taken from the ring that is not due yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     chain: Chain,
@@ -60,11 +60,12 @@ pub struct Request {
     sector: u64,
 }
 
-/// The request fails with this status.
+/// Failure of a request with this status.
 struct Failed(u8);
 
 impl Request {
-    /// Reads a request's header. `None` if the chain has no room for header and status, which breaks the device.
+    /// Reads a request's header. `None` if the chain has no room for header and status, which puts the device
+    /// into an error state.
     pub fn read(chain: Chain, memory: &mut dyn GuestMemory) -> Option<Request> {
         if chain.len(false) < HEADER_BYTES || chain.len(true) == 0 {
             return None;
@@ -80,7 +81,7 @@ impl Request {
         self.chain.head
     }
 
-    /// How many bytes go to or come from the medium: what the request costs beside its latency.
+    /// Bytes transferred to or from the medium, which determine the transfer time.
     pub fn medium_bytes(&self) -> u64 {
         match self.kind {
             T_IN => self.room().min(REQUEST_BYTES_MAX),
@@ -89,24 +90,25 @@ impl Request {
         }
     }
 
-    /// Whether it could have been read from a ring: a checkpoint may say anything.
-    pub fn is_sound(&self) -> bool {
+    /// Whether the request could have come from a ring; a checkpoint may contain anything.
+    pub fn is_valid(&self) -> bool {
         self.chain.segments.len() as u64 <= CHAIN_MAX
             && self.chain.len(false) >= HEADER_BYTES
             && self.chain.len(true) > 0
     }
 
-    /// Bytes of data that the driver sends, behind the header.
+    /// Data bytes from the driver, after the header.
     fn payload(&self) -> u64 {
         self.chain.len(false) - HEADER_BYTES
     }
 
-    /// Bytes of data that the driver wants, before the status.
+    /// Room for data bytes to the driver, before the status.
     fn room(&self) -> u64 {
         self.chain.len(true) - 1
     }
 
-    /// Does it. Answers how many bytes were written to guest memory; `None` if not even the status could be.
+    /// Performs the request. Returns the bytes written to guest memory; `None` if not even the status could
+    /// be written.
     pub fn perform(
         &self,
         slot: u8,
@@ -137,7 +139,7 @@ impl Request {
         memory.write(place, &[status], RING_WRITE).then_some(written as u32 + 1)
     }
 
-    /// Where on the medium `bytes` from the request's sector lie, if they are whole sectors of it.
+    /// Byte offset of the request on the medium, if `bytes` are whole sectors within it.
     fn offset(&self, medium: &Medium, bytes: u64) -> Result<u64, Failed> {
         if bytes > REQUEST_BYTES_MAX || !bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(Failed(S_IOERR));
@@ -145,7 +147,7 @@ impl Request {
         range(medium, self.sector, bytes / SECTOR_BYTES)
     }
 
-    /// Nothing moves if a part of the buffers is not RAM.
+    /// Checks that all buffers are in RAM, so that a failing request transfers nothing.
     fn check_buffers(
         &self,
         writable: bool,
@@ -217,7 +219,7 @@ impl Request {
         Ok(done as u64)
     }
 
-    /// Discard and write-zeroes, of the one range that the driver may name (5.2.6).
+    /// Discard and write-zeroes, for a single range as advertised (5.2.6).
     fn clear(
         &self,
         medium: &mut Medium,
@@ -265,7 +267,7 @@ fn range(medium: &Medium, first: u64, sectors: u64) -> Result<u64, Failed> {
     if inside { Ok(first * SECTOR_BYTES) } else { Err(Failed(S_IOERR)) }
 }
 
-/// Copies from the readable buffers, from byte `from` of them on.
+/// Copies from the readable buffers, starting at byte `from`.
 fn gather(chain: &Chain, memory: &mut dyn GuestMemory, from: u64, into: &mut [u8]) -> Result<(), Failed> {
     let mut done = 0;
     for (place, bytes) in chain.pieces(false, from, into.len() as u64) {
@@ -277,7 +279,7 @@ fn gather(chain: &Chain, memory: &mut dyn GuestMemory, from: u64, into: &mut [u8
     Ok(())
 }
 
-/// Cuts pieces into what is copied at once.
+/// Splits pieces into single copies.
 fn copies(pieces: impl Iterator<Item = (PhysAddr, u64)>) -> impl Iterator<Item = (PhysAddr, u64)> {
     pieces.flat_map(|(place, bytes)| {
         let starts = (0..bytes).step_by(COPY_BYTES as usize);
@@ -285,7 +287,7 @@ fn copies(pieces: impl Iterator<Item = (PhysAddr, u64)>) -> impl Iterator<Item =
     })
 }
 
-/// 5.2.4: what the driver reads about a disk of so many sectors.
+/// The configuration space of a disk with the given number of sectors (5.2.4).
 pub fn config_space(sectors: u64) -> [u8; CONFIG_BYTES] {
     let mut space = [0; CONFIG_BYTES];
     let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,23 +1,24 @@
-//! What a disk costs: the parameters of its timing, and how much a guest may write.
+//! Disk parameters: timing, and the limit of guest writes.
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The disks, all alike.
+/// Parameters common to all disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiskConfig {
-    /// From the driver's notification to the answer, beside the time the data take, at most 1s. Requests overlap in it.
+    /// Time from the driver's notification to the completion, not counting the data transfer, at most 1s.
+    /// Latencies of several requests overlap.
     pub latency: Ps,
-    /// How fast data move, 1Mbps to 1Tbps. Requests share it, one after the other.
+    /// Data rate, 1Mbps to 1Tbps. Requests are transferred one at a time.
     pub bandwidth: BitsPerSec,
-    /// How much each disk keeps, in the host's memory, of what the guest writes, at most 16GiB; a write beyond it fails.
+    /// Most host memory for a disk's written blocks, at most 16GiB; a write beyond it fails.
     pub written_max: Bytes,
 }
 
 impl Default for DiskConfig {
-    /// A solid-state disk of the middle class.
+    /// A mid-range solid-state disk.
     fn default() -> DiskConfig {
         DiskConfig {
             latency: Ps::from_us(50),
@@ -32,10 +33,10 @@ const BANDWIDTH_MIN: BitsPerSec = BitsPerSec(1_000_000);
 const BANDWIDTH_MAX: BitsPerSec = BitsPerSec(1_000_000_000_000);
 
 impl DiskConfig {
-    /// The most that [`Self::written_max`] may be.
+    /// The upper limit of [`Self::written_max`].
     pub const WRITTEN_MAX: Bytes = Bytes(16 << 30);
 
-    /// Checks every value: the key within the section, and what is wrong.
+    /// Checks every value; an error has the key within the section, and the problem.
     pub fn validate(&self) -> Result<(), (&'static str, String)> {
         if self.latency > LATENCY_MAX {
             return Err(("latency", format!("{} is more than {LATENCY_MAX}", self.latency)));

@@ -1,8 +1,9 @@
-//! A disk: registers, ring and medium together, and when requests are done.
+//! A disk: registers, ring and medium, and the timing of requests.
 //!
-//! Time: the medium moves one request's data after another at the configured bandwidth, and each answer comes the latency
-//! after its data. A request is read off the ring when the driver notifies; its data move, and its answer appears,
-//! at the moment when it is done, which is an event of the machine's.
+//! Timing: the medium transfers the data of one request at a time at the configured bandwidth, and each
+//! completion follows the latency after its transfer. A request is taken from the ring when the driver
+//! notifies the device. Its data are copied, and its completion appears, when it is done, by an event of the
+//! machine.
 
 use std::collections::VecDeque;
 
@@ -13,53 +14,54 @@ use serde::{Deserialize, Serialize};
 use super::block::{CONFIG_BYTES, Request, config_space};
 use super::medium::{DiskFile, DiskIdentity, Medium};
 use super::mmio::{Effect, Registers};
-use super::queue::{Broken, QUEUE_SIZE_MAX};
+use super::queue::{QUEUE_SIZE_MAX, RingViolation};
 use super::{DiskConfig, GuestMemory};
 
 doorbell_sim::stats! {
-    /// What a disk counts.
+    /// Disk counters.
     pub struct VirtioDiskStats {
-        /// Reads done.
+        /// Completed reads.
         reads,
-        /// Bytes that they read.
+        /// Bytes read.
         read_bytes,
-        /// Writes done.
+        /// Completed writes.
         writes,
-        /// Bytes that they wrote.
+        /// Bytes written.
         written_bytes,
-        /// Flushes done.
+        /// Completed flushes.
         flushes,
-        /// Discards done.
+        /// Completed discards.
         discards,
-        /// Write-zeroes requests done.
+        /// Completed write-zeroes requests.
         zeroings,
-        /// Requests that failed: outside the disk, of no whole sectors, too long, or with one of the causes below.
+        /// Failed requests: outside the disk, not whole sectors, too long, or one of the causes below.
         failed_requests,
-        /// Requests with a buffer that is not RAM.
+        /// Requests with a buffer outside RAM.
         outside_ram,
         /// Writes refused because disk.written_max was reached.
         refused_writes,
-        /// Requests that failed because the host did not give the file's contents.
+        /// Requests that failed because the host could not read the file.
         host_failures,
-        /// Requests of a kind that the device does not know.
+        /// Requests of an unknown type.
         unsupported_requests,
-        /// Times the driver broke the rules of the ring, after which the device needs a reset.
+        /// Ring rule violations by the driver, after which the device needs a reset.
         broken_rings,
         /// Resets by the driver.
         resets,
-        /// Accesses to no register, of a width that is not defined, against the register's direction, or at the wrong time.
+        /// Accesses to no register, of an undefined width, against the register's direction, or at the wrong
+        /// time.
         undefined_accesses,
     }
 }
 
-/// A request whose time has not come.
+/// A request that is not due yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct InFlight {
     due: Ps,
     request: Request,
 }
 
-/// The live device.
+/// The device.
 #[derive(Clone, Debug)]
 pub struct VirtioDisk {
     slot: u8,
@@ -68,14 +70,14 @@ pub struct VirtioDisk {
     medium: Medium,
     registers: Registers,
     in_flight: VecDeque<InFlight>,
-    /// When the medium is free for another request's data.
+    /// Time at which the medium can transfer the next request's data.
     busy_until: Ps,
-    /// When the event that was asked for last comes.
+    /// Time of the last requested event.
     wake_at: Option<Ps>,
     stats: VirtioDiskStats,
 }
 
-/// What a snapshot keeps. The contents of the written blocks stand beside it; their hash is here.
+/// The saved state. The contents of written blocks are saved separately; their hash is here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtioDiskState {
     identity: DiskIdentity,
@@ -92,14 +94,14 @@ impl VirtioDiskState {
     /// The version of this layout.
     pub const VERSION: u32 = 1;
 
-    /// Which disk the state belongs to.
+    /// The disk that the state belongs to.
     pub fn identity(&self) -> DiskIdentity {
         self.identity
     }
 }
 
 impl VirtioDisk {
-    /// A disk in a slot, of which nothing was written yet.
+    /// A disk in a slot, without written blocks.
     pub fn new(slot: u8, config: DiskConfig, file: DiskFile) -> VirtioDisk {
         let medium = Medium::new(file, config.written_max.0);
         VirtioDisk {
@@ -115,17 +117,17 @@ impl VirtioDisk {
         }
     }
 
-    /// Which disk it is.
+    /// The disk's identity.
     pub fn identity(&self) -> DiskIdentity {
         self.medium.base().identity()
     }
 
-    /// What it holds.
+    /// The disk's contents.
     pub fn medium(&self) -> &Medium {
         &self.medium
     }
 
-    /// Its counters.
+    /// The counters.
     pub fn stats(&self) -> VirtioDiskStats {
         VirtioDiskStats { undefined_accesses: self.registers.undefined_accesses, ..self.stats.clone() }
     }
@@ -140,7 +142,8 @@ impl VirtioDisk {
         self.registers.read(offset, size, &self.config_space)
     }
 
-    /// Writes a register at `now`. When it asks for a call of [`wake`](VirtioDisk::wake), the answer says for when.
+    /// Writes a register at `now`. Returns the time at which [`wake`](VirtioDisk::wake) must be called, if it
+    /// must.
     #[must_use]
     pub fn write(
         &mut self,
@@ -154,7 +157,7 @@ impl VirtioDisk {
             Effect::None => {}
             Effect::Notified => self.take_requests(now, memory),
             Effect::Reset => {
-                // The medium stays as busy as it is, and the event that was asked for still comes: so no driver makes
+                // The medium stays busy, and the requested event still occurs, so that a driver cannot create
                 // more and more events by resetting.
                 self.stats.resets += 1;
                 self.in_flight.clear();
@@ -163,19 +166,19 @@ impl VirtioDisk {
         self.next_wake()
     }
 
-    /// The moment that was asked for has come: requests that are due are done. Answers as [`write`](VirtioDisk::write).
+    /// Completes the requests that are due. Returns as [`write`](VirtioDisk::write).
     #[must_use]
     pub fn wake(&mut self, now: Ps, memory: &mut dyn GuestMemory) -> Option<Ps> {
         self.wake_at = self.wake_at.filter(|at| *at > now);
         let was_full = self.is_full();
         while self.in_flight.front().is_some_and(|first| first.due <= now) {
-            let first = self.in_flight.pop_front().expect("it was just looked at");
+            let first = self.in_flight.pop_front().expect("there is a first request");
             if self.complete(&first.request, memory).is_err() {
-                self.give_up();
+                self.fail_ring();
                 return None;
             }
         }
-        // What was left on the ring for want of room; everything else is notified.
+        // Requests left on the ring because the device was full; the driver notifies all others.
         if was_full && self.registers.is_running() {
             self.take_requests(now, memory);
         }
@@ -195,32 +198,33 @@ impl VirtioDisk {
         Some(due)
     }
 
-    /// Reads requests off the ring until it is empty, and prices them.
+    /// Takes requests from the ring until it is empty, and computes their completion times.
     fn take_requests(&mut self, now: Ps, memory: &mut dyn GuestMemory) {
         let features = self.registers.ring_features();
         while !self.is_full() {
             let request = match self.registers.queue.pop(memory, features) {
                 Ok(None) => break,
                 Ok(Some(chain)) => Request::read(chain, memory),
-                Err(Broken) => None,
+                Err(RingViolation) => None,
             };
-            let Some(request) = request else { return self.give_up() };
+            let Some(request) = request else { return self.fail_ring() };
             let moving = self.config.bandwidth.time_for_bits(8 * request.medium_bytes());
             self.busy_until = self.busy_until.max(now).saturating_add(moving);
             let due = self.busy_until.saturating_add(self.config.latency);
             self.in_flight.push_back(InFlight { due, request });
         }
-        if features.event_index && self.registers.queue.ask_for_notification(memory).is_err() {
-            self.give_up();
+        if features.event_index && self.registers.queue.request_notification(memory).is_err() {
+            self.fail_ring();
         }
     }
 
-    fn complete(&mut self, request: &Request, memory: &mut dyn GuestMemory) -> Result<(), Broken> {
-        // The driver may have taken the queue away meanwhile.
+    fn complete(&mut self, request: &Request, memory: &mut dyn GuestMemory) -> Result<(), RingViolation> {
+        // The driver may have disabled the queue in the meantime.
         if !self.registers.is_running() {
             return Ok(());
         }
-        let written = request.perform(self.slot, &mut self.medium, memory, &mut self.stats).ok_or(Broken)?;
+        let written =
+            request.perform(self.slot, &mut self.medium, memory, &mut self.stats).ok_or(RingViolation)?;
         let features = self.registers.ring_features();
         if self.registers.queue.push(memory, request.head(), written, features)? {
             self.registers.interrupt();
@@ -228,13 +232,13 @@ impl VirtioDisk {
         Ok(())
     }
 
-    fn give_up(&mut self) {
+    fn fail_ring(&mut self) {
         self.stats.broken_rings += 1;
         self.in_flight.clear();
         self.registers.need_reset();
     }
 
-    /// The state to keep, besides the written blocks' contents.
+    /// Saves the state, without the contents of written blocks.
     pub fn save(&self) -> VirtioDiskState {
         VirtioDiskState {
             identity: self.identity(),
@@ -248,7 +252,8 @@ impl VirtioDisk {
         }
     }
 
-    /// Takes a saved state over; `read` gives the written blocks' contents, one after the other. `name` is the section's.
+    /// Restores a saved state; `read` supplies the contents of written blocks in order. `name` is the
+    /// section's.
     pub fn restore(
         &mut self,
         name: &str,
@@ -258,22 +263,22 @@ impl VirtioDisk {
         let wrong =
             |problem: &str| SnapshotError::Inconsistent { name: name.into(), problem: problem.into() };
         if state.identity != self.identity() {
-            return Err(wrong("it is another disk"));
+            return Err(wrong("it is a different disk"));
         }
-        self.medium.put_back(&state.written_blocks, read).map_err(wrong)?;
+        self.medium.restore_blocks(&state.written_blocks, read).map_err(wrong)?;
         if self.medium.written_hash() != state.written_hash {
             return Err(wrong("its written blocks are damaged"));
         }
         let in_order = state.in_flight.is_sorted_by_key(|in_flight| in_flight.due);
-        let sound = state.in_flight.iter().all(|in_flight| in_flight.request.is_sound());
-        // Whoever is under way is waited for.
+        let valid = state.in_flight.iter().all(|in_flight| in_flight.request.is_valid());
+        // If requests are in flight, an event must be pending.
         let waited =
             state.in_flight.first().is_none_or(|first| state.wake_at.is_some_and(|at| at <= first.due));
-        if !in_order || !sound || !waited || state.in_flight.len() > usize::from(QUEUE_SIZE_MAX) {
-            return Err(wrong("its requests are impossible"));
+        if !in_order || !valid || !waited || state.in_flight.len() > usize::from(QUEUE_SIZE_MAX) {
+            return Err(wrong("its requests are inconsistent"));
         }
-        if !state.registers.is_sound() || state.registers.undefined_accesses > u64::MAX / 4 {
-            return Err(wrong("its registers are impossible"));
+        if !state.registers.is_valid() || state.registers.undefined_accesses > u64::MAX / 4 {
+            return Err(wrong("its registers are inconsistent"));
         }
         self.registers = state.registers;
         self.in_flight = state.in_flight.into();
@@ -281,12 +286,12 @@ impl VirtioDisk {
         Ok(())
     }
 
-    /// How many requests were taken and not answered yet.
-    pub fn requests_under_way(&self) -> usize {
+    /// Number of requests taken and not yet completed.
+    pub fn requests_in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// When the event that was asked for comes.
+    /// Time of the last requested event.
     pub fn wake_at(&self) -> Option<Ps> {
         self.wake_at
     }

@@ -1,7 +1,8 @@
-//! What a disk holds: a file of the host's, opened for reading only, and over it the blocks that the guest wrote.
+//! A disk's contents: a host file, opened read-only, overlaid by the blocks that the guest wrote.
 //!
-//! So a run changes nothing outside itself and can be repeated. A file is known by its size and a hash of its contents:
-//! by these a checkpoint, which has only the written blocks, finds out whether it is given the same file again.
+//! So a run changes nothing outside itself and can be repeated. A file is identified by its size and a hash
+//! of its contents. A checkpoint has only the written blocks, and uses this identity to check that it gets
+//! the same file again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,50 +14,50 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes of a sector, the unit in which drivers count.
+/// Bytes of a sector, the driver's unit.
 pub const SECTOR_BYTES: u64 = 512;
-/// Bytes of a block, the unit in which writes are kept.
+/// Bytes of a block, the granularity of stored writes.
 pub const BLOCK_BYTES: u64 = 4096;
-/// What a block of zeros is taken to cost in memory.
+/// Memory charged for a block of zeros.
 const ZERO_BLOCK_BYTES: u64 = 256;
 
-/// Why a file cannot be a disk.
+/// Reasons why a file cannot be a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot read the disk {}: {error}", path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         error: io::Error,
     },
     /// It is a folder, a device or the like.
     #[error("the disk {} is not a regular file", path.display())]
     NotAFile {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// It has no sectors.
-    #[error("the disk {} is empty; make it as large as the disk is to be, for instance: truncate -s 1G FILE", path.display())]
+    /// The file is empty.
+    #[error("the disk {} is empty; make it as large as the disk should be, for instance: truncate -s 1G FILE", path.display())]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// Its last sector is not whole.
+    /// The last sector is incomplete.
     #[error(
-        "the disk {} has {bytes} bytes, which are not whole sectors of {SECTOR_BYTES}; fill it up with: truncate -s %{SECTOR_BYTES} FILE",
+        "the disk {} has {bytes} bytes, not a multiple of the sector size {SECTOR_BYTES}; pad it with: truncate -s %{SECTOR_BYTES} FILE",
         path.display()
     )]
     NotWholeSectors {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its size.
+        /// The file's size.
         bytes: u64,
     },
 }
 
-/// Which disk it is, whatever the file is called.
+/// Identity of a disk, independent of the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskIdentity {
     /// Its size.
@@ -71,7 +72,7 @@ impl std::fmt::Display for DiskIdentity {
     }
 }
 
-/// A file to be used as a disk, read once to know it. Clones share the open file.
+/// A file to be used as a disk, hashed when opened. Clones share the open file.
 #[derive(Clone, Debug)]
 pub struct DiskFile {
     file: Arc<File>,
@@ -79,10 +80,10 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Opens a file and reads it through.
+    /// Opens a file and computes its hash.
     pub fn open(path: &Path) -> Result<DiskFile, DiskError> {
         let io = |error| DiskError::Io { path: path.to_owned(), error };
-        // Before opening: to open a named pipe would wait for a writer.
+        // Checked before opening, because opening a named pipe would wait for a writer.
         if !std::fs::metadata(path).map_err(io)?.is_file() {
             return Err(DiskError::NotAFile { path: path.to_owned() });
         }
@@ -107,24 +108,24 @@ impl DiskFile {
         Ok(DiskFile { file: Arc::new(file), identity: DiskIdentity { bytes, hash: hasher.digest() } })
     }
 
-    /// Which disk it is.
+    /// The disk's identity.
     pub fn identity(&self) -> DiskIdentity {
         self.identity
     }
 }
 
-/// Why data do not move.
+/// Reasons why a transfer fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediumError {
-    /// The limit of what is kept is reached.
+    /// The limit of stored writes is reached.
     Full,
-    /// The host does not give the file's contents.
+    /// The host cannot read the file.
     Host,
 }
 
 type Block = Box<[u8; BLOCK_BYTES as usize]>;
 
-/// A disk's contents as the guest sees them.
+/// A disk's contents from the guest's view.
 #[derive(Clone, Debug)]
 pub struct Medium {
     base: DiskFile,
@@ -134,7 +135,7 @@ pub struct Medium {
     written_bytes_max: u64,
 }
 
-/// The parts of `len` bytes from `offset` that lie in one block each: its number, where in it, how many bytes.
+/// Splits `len` bytes from `offset` into parts within one block: block number, offset in the block, length.
 fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset + len;
     let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
@@ -146,12 +147,12 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
 }
 
 impl Medium {
-    /// A disk of which nothing was written yet, and which keeps at most `written_bytes_max` of what is.
+    /// A disk without written blocks, which stores at most `written_bytes_max` of writes.
     pub fn new(base: DiskFile, written_bytes_max: u64) -> Medium {
         Medium { base, written: BTreeMap::new(), data_blocks: 0, written_bytes_max }
     }
 
-    /// The file below.
+    /// The underlying file.
     pub fn base(&self) -> &DiskFile {
         &self.base
     }
@@ -161,7 +162,7 @@ impl Medium {
         self.base.identity.bytes / SECTOR_BYTES
     }
 
-    /// Reads from a place inside the disk.
+    /// Reads at an offset within the disk.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
         let (mut at, end) = (offset, offset + into.len() as u64);
         while at < end {
@@ -191,7 +192,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Writes to a place inside the disk.
+    /// Writes at an offset within the disk.
     pub fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), MediumError> {
         self.make_room(offset, from.len() as u64, BLOCK_BYTES)?;
         let mut done = 0;
@@ -203,7 +204,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Fills a place inside the disk with zeros.
+    /// Fills a range within the disk with zeros.
     pub fn write_zeros(&mut self, offset: u64, len: u64) -> Result<(), MediumError> {
         self.make_room(offset, len, ZERO_BLOCK_BYTES)?;
         for (block, at, len) in parts(offset, len) {
@@ -219,8 +220,8 @@ impl Medium {
         Ok(())
     }
 
-    /// The guest does not need a place's contents any more: blocks that lie in it wholly are forgotten, so that the file's
-    /// contents show again. What a driver reads from a discarded place is up to the device.
+    /// Drops blocks that lie entirely in a range whose contents the guest no longer needs; the file's
+    /// contents become visible again. The device may choose what a driver reads from a discarded range.
     pub fn discard(&mut self, offset: u64, len: u64) {
         let (first, end) = (offset.div_ceil(BLOCK_BYTES), (offset + len) / BLOCK_BYTES);
         if first >= end {
@@ -234,7 +235,7 @@ impl Medium {
         }
     }
 
-    /// Fails if what is kept would become more than is allowed, with `block_bytes` for each block that is new.
+    /// Fails if the stored writes would exceed the limit, charging `block_bytes` for each new block.
     fn make_room(&self, offset: u64, len: u64, block_bytes: u64) -> Result<(), MediumError> {
         let zeros = self.written.len() as u64 - self.data_blocks;
         let held = self.data_blocks * BLOCK_BYTES + zeros * ZERO_BLOCK_BYTES;
@@ -247,7 +248,7 @@ impl Medium {
         if held + new * block_bytes > self.written_bytes_max { Err(MediumError::Full) } else { Ok(()) }
     }
 
-    /// Changes a part of a block, which is first copied from the file.
+    /// Modifies a part of a block, after copying it from the file if needed.
     fn change(
         &mut self,
         block: u64,
@@ -257,7 +258,7 @@ impl Medium {
     ) -> Result<(), MediumError> {
         if !matches!(self.written.get(&block), Some(Some(_))) {
             let mut contents = Box::new([0; BLOCK_BYTES as usize]);
-            // The disk's last block need not be whole.
+            // The disk's last block may be incomplete.
             let whole =
                 self.base.identity.bytes.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
             if len < whole {
@@ -266,12 +267,12 @@ impl Medium {
             self.written.insert(block, Some(contents));
             self.data_blocks += 1;
         }
-        let contents = self.written.get_mut(&block).and_then(Option::as_mut).expect("it was just put there");
+        let contents = self.written.get_mut(&block).and_then(Option::as_mut).expect("it was just inserted");
         change(&mut contents[at..at + len]);
         Ok(())
     }
 
-    /// Numbers of the written blocks, in order, and whether they hold data (or else zeros).
+    /// Numbers of the written blocks, in order, and whether each holds data (or else zeros).
     pub fn written_blocks(&self) -> Vec<(u64, bool)> {
         self.written.iter().map(|(number, contents)| (*number, contents.is_some())).collect()
     }
@@ -281,16 +282,16 @@ impl Medium {
         self.written.values().flatten().map(|contents| &**contents)
     }
 
-    /// A hash of what was written.
+    /// Hash of the written data.
     pub fn written_hash(&self) -> u64 {
         let mut hasher = Xxh3::new();
         self.written_data().for_each(|contents| hasher.update(contents));
         hasher.digest()
     }
 
-    /// Puts written blocks back: `blocks` as [`written_blocks`](Medium::written_blocks) gave them, and their data from
-    /// `read`. What is wrong, if they are not this disk's.
-    pub fn put_back(
+    /// Restores written blocks: `blocks` as [`written_blocks`](Medium::written_blocks) returned them, and
+    /// their data from `read`. Returns the problem if they do not fit this disk.
+    pub fn restore_blocks(
         &mut self,
         blocks: &[(u64, bool)],
         mut read: impl FnMut(&mut [u8]) -> bool,
@@ -300,7 +301,7 @@ impl Medium {
         }
         if blocks.last().is_some_and(|(number, _)| *number >= self.base.identity.bytes.div_ceil(BLOCK_BYTES))
         {
-            return Err("a block was written behind its end");
+            return Err("a block is beyond its end");
         }
         (self.written, self.data_blocks) = (BTreeMap::new(), 0);
         for (number, data) in blocks {

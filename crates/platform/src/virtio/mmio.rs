@@ -1,7 +1,8 @@
-//! The registers of a device behind virtio-mmio (VIRTIO 1.2, 4.2.2), with the negotiation of features (2.2, 3.1).
+//! The registers of a device behind virtio-mmio (VIRTIO 1.2, 4.2.2), and feature negotiation (2.2, 3.1).
 //!
-//! All registers below the configuration space are 32 bits wide; another width or an offset without a register reads as
-//! zero, does nothing, and is counted. Configuration space takes every width.
+//! All registers below the configuration space are 32 bits wide. An access of another width, or to an offset
+//! without a register, reads as zero, has no effect, and is counted. Configuration space supports every
+//! width.
 
 use doorbell_sim::AccessSize;
 use serde::{Deserialize, Serialize};
@@ -41,13 +42,13 @@ pub enum VirtioRegister {
 
 use VirtioRegister as R;
 
-/// "virt" as the bytes lie in memory.
+/// "virt" in little-endian order.
 const MAGIC: u64 = 0x7472_6976;
 const VERSION: u64 = 2;
 const BLOCK_DEVICE: u64 = 2;
-/// "DRBL", in the manner of QEMU's "QEMU".
+/// "DRBL", analogous to QEMU's "QEMU".
 const VENDOR: u64 = 0x4c42_5244;
-/// Where configuration space begins.
+/// Offset of configuration space.
 pub const CONFIG_AT: u64 = 0x100;
 
 const fn row(id: R, name: &'static str, offset: u64, reset: u64, access: Access) -> Register<R> {
@@ -86,7 +87,7 @@ pub const REGISTERS: [Register<R>; 25] = [
 const F_INDIRECT_DESC: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
-/// Everything that the driver may choose from.
+/// All features offered to the driver.
 pub const OFFERED: u64 = super::block::FEATURES | F_INDIRECT_DESC | F_EVENT_IDX | F_VERSION_1;
 
 /// Bits of Status (2.1).
@@ -99,18 +100,18 @@ const STATUS_MASK: u32 = 0xff;
 const USED_BUFFER: u32 = 1;
 const CONFIGURATION_CHANGE: u32 = 2;
 
-/// What a write asks of the device behind the registers.
+/// The effect of a write on the device behind the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing more.
+    /// No further effect.
     None,
     /// The driver has put requests on the ring.
     Notified,
-    /// Forget everything that is under way.
+    /// Drop all requests in flight.
     Reset,
 }
 
-/// The live registers; also what a snapshot keeps of them.
+/// The registers; also their saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registers {
     status: u32,
@@ -119,9 +120,9 @@ pub struct Registers {
     driver_features: u64,
     queue_sel: u32,
     interrupt_status: u32,
-    /// The one queue.
+    /// The only queue.
     pub queue: Queue,
-    /// Accesses without meaning, which the device counts.
+    /// Undefined accesses, for the device's counters.
     pub undefined_accesses: u64,
 }
 
@@ -133,7 +134,7 @@ fn set_half(value: &mut u64, high: bool, half: u32) {
     };
 }
 
-/// What a slot without a device answers: its name and that it is empty, and zeros.
+/// Reads an empty slot: magic value, version and vendor are valid, everything else is zero.
 pub fn read_empty(offset: u64, size: AccessSize) -> u64 {
     let hit = find(&REGISTERS, offset, size).filter(|_| size == AccessSize::B4);
     match hit.map(|hit| hit.id) {
@@ -150,12 +151,12 @@ impl Registers {
         self.interrupt_status != 0
     }
 
-    /// Whether the driver is through with setting up and nothing has gone wrong since.
+    /// Whether the driver has completed its set-up and no error has occurred since.
     pub fn is_running(&self) -> bool {
         self.status & (DRIVER_OK | FEATURES_OK | NEEDS_RESET) == DRIVER_OK | FEATURES_OK && self.queue.ready
     }
 
-    /// What was agreed on about rings.
+    /// The negotiated features of rings.
     pub fn ring_features(&self) -> RingFeatures {
         RingFeatures {
             indirect: self.driver_features & F_INDIRECT_DESC != 0,
@@ -163,12 +164,12 @@ impl Registers {
         }
     }
 
-    /// A used ring has news.
+    /// Signals new entries in the used ring.
     pub fn interrupt(&mut self) {
         self.interrupt_status |= USED_BUFFER;
     }
 
-    /// The driver broke a rule: nothing goes on before it resets the device (2.1.2).
+    /// Stops the device until the driver resets it, after a rule violation (2.1.2).
     pub fn need_reset(&mut self) {
         self.status |= NEEDS_RESET;
         if self.status & DRIVER_OK != 0 {
@@ -176,9 +177,9 @@ impl Registers {
         }
     }
 
-    /// A saved queue that could not have been made live must not be used.
-    pub fn is_sound(&self) -> bool {
-        let queue_ok = !self.queue.ready || self.queue.is_sound();
+    /// Whether a saved state is valid; an invalid queue must not be used.
+    pub fn is_valid(&self) -> bool {
+        let queue_ok = !self.queue.ready || self.queue.is_valid();
         let agreed = self.status & FEATURES_OK == 0 || self.driver_features & !OFFERED == 0;
         queue_ok && agreed && self.status <= STATUS_MASK
     }
@@ -210,7 +211,7 @@ impl Registers {
             },
             Some(R::QueueNumMax) if first_queue => u64::from(QUEUE_SIZE_MAX),
             Some(R::QueueReady) if first_queue => u64::from(self.queue.ready),
-            // A queue that does not exist.
+            // The queue does not exist.
             Some(R::QueueNumMax | R::QueueReady) => 0,
             Some(R::InterruptStatus) => u64::from(self.interrupt_status),
             Some(R::Status) => u64::from(self.status),
@@ -230,7 +231,7 @@ impl Registers {
         match hit.map(|hit| hit.id) {
             Some(R::DeviceFeaturesSel) => self.device_features_sel = value,
             Some(R::DriverFeaturesSel) => self.driver_features_sel = value,
-            // 3.1.1: what was agreed on stays so.
+            // 3.1.1: negotiated features are final.
             Some(R::DriverFeatures) if self.status & FEATURES_OK == 0 && self.driver_features_sel < 2 => {
                 set_half(&mut self.driver_features, self.driver_features_sel == 1, value);
             }
@@ -249,7 +250,7 @@ impl Registers {
     fn set_up_queue(&mut self, register: R, value: u32) {
         let queue = &mut self.queue;
         match register {
-            // A size that cannot be stays a size that cannot be made live.
+            // A size out of range becomes 0, with which the queue cannot be enabled.
             R::QueueNum => queue.size = u16::try_from(value).unwrap_or(0),
             R::QueueDescLow => set_half(&mut queue.descriptors, false, value),
             R::QueueDescHigh => set_half(&mut queue.descriptors, true, value),
@@ -257,7 +258,7 @@ impl Registers {
             R::QueueDriverHigh => set_half(&mut queue.driver, true, value),
             R::QueueDeviceLow => set_half(&mut queue.device, false, value),
             R::QueueDeviceHigh => set_half(&mut queue.device, true, value),
-            R::QueueReady if value == 1 && queue.is_sound() => queue.make_live(),
+            R::QueueReady if value == 1 && queue.is_valid() => queue.enable(),
             _ => self.undefined_accesses += 1,
         }
     }
@@ -267,8 +268,8 @@ impl Registers {
             *self = Registers { undefined_accesses: self.undefined_accesses, ..Registers::default() };
             return Effect::Reset;
         }
-        // 2.1: the driver sets bits and does not clear them; 2.2.2: without VERSION_1, or with what was not offered,
-        // there is no agreement.
+        // 2.1: the driver sets bits and does not clear them. 2.2.2: FEATURES_OK stays clear without VERSION_1
+        // or with features that were not offered.
         let agreed = self.driver_features & F_VERSION_1 != 0 && self.driver_features & !OFFERED == 0;
         let refused = if agreed { 0 } else { FEATURES_OK };
         self.status |= value & !NEEDS_RESET & !refused;

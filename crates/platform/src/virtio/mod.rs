@@ -1,16 +1,19 @@
 //! A block device behind virtio-mmio, for file systems that do not fit into the guest's memory.
 //!
-//! Document: Virtual I/O Device (VIRTIO) Version 1.2: 2 (basic facilities, split virtqueues), 4.2 (virtio over MMIO),
-//! 5.2 (block device). What QEMU's `virt` has with `-global virtio-mmio.force-legacy=false` and `virtio-blk-device`.
+//! Document: Virtual I/O Device (VIRTIO) Version 1.2: 2 (basic facilities, split virtqueues), 4.2 (virtio
+//! over MMIO), 5.2 (block device). Equivalent to QEMU's `virt` with `-global virtio-mmio.force-legacy=false`
+//! and `virtio-blk-device`.
 //!
 //! Modelled: the non-legacy register layout, status and feature negotiation, one request queue with indirect
 //! descriptors and event indexes, reads, writes, flush, identification, discard and write-zeroes, reset, and
-//! DEVICE_NEEDS_RESET for rings that are broken. Not modelled: legacy registers, packed rings, resetting a queue by itself,
-//! several queues, shared memory regions (there are none), a change of capacity, zones, lifetime, secure erase.
+//! DEVICE_NEEDS_RESET for ring rule violations. Not modelled: legacy registers, packed rings, resetting a
+//! single queue, several queues, shared memory regions (there are none), a change of capacity, zones,
+//! lifetime, secure erase.
 //!
-//! The way of a request: the driver's notification ([`mmio`]) → chains are taken off the ring ([`queue`]) and priced
-//! ([`disk`]) → when the time has come, the data move between memory and the medium ([`block`], [`medium`]) → the used
-//! ring and the interrupt. The medium is a file of the host's that is never written: what the guest writes lies over it.
+//! Path of a request: the driver's notification ([`mmio`]) → chains are taken from the ring ([`queue`]) and
+//! scheduled ([`disk`]) → when due, the data are copied between memory and the medium ([`block`], [`medium`])
+//! → the used ring and the interrupt. The medium is a host file that is never written: the guest's writes
+//! overlay it.
 
 pub mod block;
 pub mod config;
@@ -27,16 +30,18 @@ pub use disk::{VirtioDisk, VirtioDiskState, VirtioDiskStats};
 pub use medium::{DiskError, DiskFile, Medium};
 pub use mmio::read_empty;
 
-/// Reads of the rings, their descriptors and the requests' headers, in the words that caches and accounts have for a NIC's.
+/// DMA kind of reads of the rings, descriptors and request headers, in the categories that caches and
+/// statistics use for a NIC.
 const RING_READ: DmaKind = DmaKind::TxDescriptorFetch;
-/// Writes to the used ring, and of a request's status.
+/// DMA kind of writes to the used ring and of a request's status.
 const RING_WRITE: DmaKind = DmaKind::TxDescriptorWriteback;
-/// A request's data on their way from memory.
+/// DMA kind of data read from memory.
 const DATA_READ: DmaKind = DmaKind::TxData;
-/// The same to memory.
+/// DMA kind of data written to memory.
 const DATA_WRITE: DmaKind = DmaKind::RxData;
 
-/// A device's way to guest memory. Reads and writes answer `false`, with nothing done, where not all of it is RAM.
+/// A device's access to guest memory. Reads and writes return `false`, without effect, if the range is not
+/// entirely RAM.
 pub trait GuestMemory {
     /// Whether `len` bytes from `addr` are RAM.
     fn contains(&self, addr: PhysAddr, len: u64) -> bool;

@@ -1,8 +1,8 @@
-//! A split virtqueue, the device's side (VIRTIO 1.2, 2.7): taking descriptor chains off the available ring and giving
-//! them back on the used ring.
+//! The device side of a split virtqueue (VIRTIO 1.2, 2.7): takes descriptor chains from the available ring
+//! and returns them on the used ring.
 //!
-//! A driver that breaks the rules of the ring gets [`Broken`]: the device then needs a reset. A chain has at most
-//! [`CHAIN_MAX`] descriptors, so that no ring makes the device work without end.
+//! If a driver violates the rules of the ring, operations return [`RingViolation`], and the device needs a
+//! reset. A chain has at most [`CHAIN_MAX`] descriptors, so that no ring makes the device work without end.
 
 use doorbell_sim::PhysAddr;
 use serde::{Deserialize, Serialize};
@@ -11,47 +11,47 @@ use super::{GuestMemory, RING_READ, RING_WRITE};
 
 /// The largest queue that the device offers.
 pub const QUEUE_SIZE_MAX: u16 = 256;
-/// The longest chain, also of an indirect table.
+/// The longest chain, including indirect descriptors.
 pub const CHAIN_MAX: u64 = 256;
 
 const DESCRIPTOR_BYTES: u64 = 16;
 const F_NEXT: u16 = 1;
 const F_WRITE: u16 = 2;
 const F_INDIRECT: u16 = 4;
-/// In the available ring's flags: the driver does not want interrupts.
+/// Flag of the available ring: the driver disables interrupts.
 const NO_INTERRUPT: u16 = 1;
 
-/// The driver broke the rules of the ring.
+/// The driver violated the rules of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct RingViolation;
 
 /// One buffer of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Where it lies.
+    /// The address.
     pub addr: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// Whether the device writes it; otherwise it reads it.
+    /// Whether the device writes to it; otherwise it reads from it.
     pub writable: bool,
 }
 
 /// A chain of descriptors: buffers to read, then buffers to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
-    /// Its first descriptor, by which the driver knows it again.
+    /// Its first descriptor, which identifies the chain to the driver.
     pub head: u16,
     /// Its buffers.
     pub segments: Vec<Segment>,
 }
 
 impl Chain {
-    /// Bytes of the buffers that are (or are not) writable.
+    /// Total size of the writable or of the readable buffers.
     pub fn len(&self, writable: bool) -> u64 {
         self.segments.iter().filter(|segment| segment.writable == writable).map(|s| u64::from(s.len)).sum()
     }
 
-    /// The pieces of the buffers of one kind that hold bytes `from..from + len` of them.
+    /// The pieces that hold bytes `from..from + len` of the writable or of the readable buffers.
     pub fn pieces(&self, writable: bool, from: u64, len: u64) -> impl Iterator<Item = (PhysAddr, u64)> {
         let (mut skip, mut left) = (from, len);
         self.segments.iter().filter(move |segment| segment.writable == writable).filter_map(move |segment| {
@@ -64,24 +64,24 @@ impl Chain {
     }
 }
 
-/// A queue's registers, and how far the device is.
+/// A queue's registers, and the device's progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Descriptors in the table.
     pub size: u16,
-    /// Whether the driver has made it live.
+    /// Whether the driver has enabled the queue.
     pub ready: bool,
     /// The descriptor table.
     pub descriptors: u64,
-    /// The available ring, the driver's.
+    /// The available ring, written by the driver.
     pub driver: u64,
-    /// The used ring, the device's.
+    /// The used ring, written by the device.
     pub device: u64,
     next_avail: u16,
     next_used: u16,
 }
 
-/// What was agreed on that changes how rings are used.
+/// Negotiated features that affect the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFeatures {
     /// VIRTIO_F_INDIRECT_DESC.
@@ -98,20 +98,20 @@ struct Descriptor {
     next: u16,
 }
 
-fn read_u16(memory: &mut dyn GuestMemory, addr: u64) -> Result<u16, Broken> {
+fn read_u16(memory: &mut dyn GuestMemory, addr: u64) -> Result<u16, RingViolation> {
     let mut bytes = [0; 2];
-    memory.read(PhysAddr(addr), &mut bytes, RING_READ).then(|| u16::from_le_bytes(bytes)).ok_or(Broken)
+    memory.read(PhysAddr(addr), &mut bytes, RING_READ).then(|| u16::from_le_bytes(bytes)).ok_or(RingViolation)
 }
 
-fn write(memory: &mut dyn GuestMemory, addr: u64, bytes: &[u8]) -> Result<(), Broken> {
-    memory.write(PhysAddr(addr), bytes, RING_WRITE).then_some(()).ok_or(Broken)
+fn write(memory: &mut dyn GuestMemory, addr: u64, bytes: &[u8]) -> Result<(), RingViolation> {
+    memory.write(PhysAddr(addr), bytes, RING_WRITE).then_some(()).ok_or(RingViolation)
 }
 
-fn descriptor(memory: &mut dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, Broken> {
+fn descriptor(memory: &mut dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, RingViolation> {
     let mut bytes = [0; DESCRIPTOR_BYTES as usize];
     let place = PhysAddr(table.wrapping_add(DESCRIPTOR_BYTES * u64::from(index)));
     if !memory.read(place, &mut bytes, RING_READ) {
-        return Err(Broken);
+        return Err(RingViolation);
     }
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
     Ok(Descriptor {
@@ -137,8 +137,8 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Whether its size and addresses are such that it can be made live (2.7, 2.7.10.1).
-    pub fn is_sound(&self) -> bool {
+    /// Whether size and addresses allow the queue to be enabled (2.7, 2.7.10.1).
+    pub fn is_valid(&self) -> bool {
         (1..=QUEUE_SIZE_MAX).contains(&self.size)
             && self.size.is_power_of_two()
             && self.descriptors.is_multiple_of(16)
@@ -146,24 +146,24 @@ impl Queue {
             && self.device.is_multiple_of(4)
     }
 
-    /// Makes it live: both rings begin again.
-    pub fn make_live(&mut self) {
+    /// Enables the queue: both rings restart.
+    pub fn enable(&mut self) {
         (self.ready, self.next_avail, self.next_used) = (true, 0, 0);
     }
 
-    /// Takes the next chain off the available ring, if there is one.
+    /// Takes the next chain from the available ring, if there is one.
     pub fn pop(
         &mut self,
         memory: &mut dyn GuestMemory,
         features: RingFeatures,
-    ) -> Result<Option<Chain>, Broken> {
+    ) -> Result<Option<Chain>, RingViolation> {
         let available = read_u16(memory, self.driver.wrapping_add(2))?;
         let waiting = available.wrapping_sub(self.next_avail);
         if waiting == 0 {
             return Ok(None);
         }
         if waiting > self.size {
-            return Err(Broken);
+            return Err(RingViolation);
         }
         let slot = u64::from(self.next_avail % self.size);
         let head = read_u16(memory, self.driver.wrapping_add(4 + 2 * slot))?;
@@ -172,25 +172,30 @@ impl Queue {
         Ok(Some(chain))
     }
 
-    fn walk(&self, memory: &mut dyn GuestMemory, head: u16, features: RingFeatures) -> Result<Chain, Broken> {
+    fn walk(
+        &self,
+        memory: &mut dyn GuestMemory,
+        head: u16,
+        features: RingFeatures,
+    ) -> Result<Chain, RingViolation> {
         let mut segments: Vec<Segment> = Vec::new();
         let (mut table, mut entries, mut inside) = (self.descriptors, u64::from(self.size), false);
         let (mut index, mut taken) = (head, 0);
         loop {
-            // A chain that takes more descriptors than its table has goes round in circles.
+            // A chain with more descriptors than its table is a loop.
             if u64::from(index) >= entries || taken == entries || segments.len() as u64 == CHAIN_MAX {
-                return Err(Broken);
+                return Err(RingViolation);
             }
             taken += 1;
             let Descriptor { addr, len, flags, next } = descriptor(memory, table, index)?;
             if flags & F_INDIRECT != 0 {
-                // 2.7.5.3.1: only if agreed on, last in the chain, and not within another.
+                // 2.7.5.3.1: only if negotiated, last in the chain, and not nested.
                 if !features.indirect || inside || flags & F_NEXT != 0 {
-                    return Err(Broken);
+                    return Err(RingViolation);
                 }
                 let count = u64::from(len) / DESCRIPTOR_BYTES;
                 if count == 0 || count > CHAIN_MAX || !u64::from(len).is_multiple_of(DESCRIPTOR_BYTES) {
-                    return Err(Broken);
+                    return Err(RingViolation);
                 }
                 (table, entries, inside) = (addr, count, true);
                 (index, taken) = (0, 0);
@@ -198,7 +203,7 @@ impl Queue {
             }
             let writable = flags & F_WRITE != 0;
             if !writable && segments.last().is_some_and(|last| last.writable) {
-                return Err(Broken);
+                return Err(RingViolation);
             }
             segments.push(Segment { addr, len, writable });
             if flags & F_NEXT == 0 {
@@ -208,20 +213,21 @@ impl Queue {
         }
     }
 
-    /// Tells the driver from which chain on it has to notify again.
-    pub fn ask_for_notification(&self, memory: &mut dyn GuestMemory) -> Result<(), Broken> {
+    /// Requests a notification for the next chain.
+    pub fn request_notification(&self, memory: &mut dyn GuestMemory) -> Result<(), RingViolation> {
         let place = self.device.wrapping_add(4 + 8 * u64::from(self.size));
         write(memory, place, &self.next_avail.to_le_bytes())
     }
 
-    /// Gives a chain back, of which the device wrote `written` bytes. Answers whether the driver wants an interrupt.
+    /// Returns a chain to the driver, to which the device wrote `written` bytes. Returns whether to interrupt
+    /// the driver.
     pub fn push(
         &mut self,
         memory: &mut dyn GuestMemory,
         head: u16,
         written: u32,
         features: RingFeatures,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, RingViolation> {
         let slot = u64::from(self.next_used % self.size);
         let mut entry = [0; 8];
         entry[..4].copy_from_slice(&u32::from(head).to_le_bytes());
@@ -231,7 +237,7 @@ impl Queue {
         self.next_used = old.wrapping_add(1);
         write(memory, self.device.wrapping_add(2), &self.next_used.to_le_bytes())?;
         if features.event_index {
-            // 2.7.10: the driver names the index after which it wants to hear of it.
+            // 2.7.10: the driver states the used index after which it needs an interrupt.
             let wanted = read_u16(memory, self.driver.wrapping_add(4 + 2 * u64::from(self.size)))?;
             Ok(wanted == old)
         } else {

@@ -1,4 +1,4 @@
-//! The same driver before our device and QEMU's, through QEMU's test protocol.
+//! The same driver with our device and with QEMU's, through QEMU's qtest protocol.
 
 use doorbell_platform::DiskConfig;
 use doorbell_qtest::Qtest;
@@ -12,11 +12,11 @@ use crate::ours::{Ours, SECTORS, disk_file};
 const SIZE_MAX: u64 = 1 << 1;
 const DEVICE_ID_BLOCK: u64 = 2;
 const WAIT_MS: u64 = 1;
-const PATIENCE: u32 = 5_000;
+const POLLS_MAX: u32 = 5_000;
 
 struct Qemu {
     qtest: Qtest,
-    /// Where the device is: QEMU fills its places from either end, as it likes.
+    /// The device's address: QEMU assigns its slots from either end.
     base: u64,
     _disk: tempfile::NamedTempFile,
 }
@@ -47,16 +47,16 @@ impl Target for Qemu {
     fn peek(&mut self, addr: u64, len: usize) -> Vec<u8> {
         self.qtest.peek(addr, len)
     }
-    /// Everything that is available is used, or the device needs a reset.
+    /// Waits until all available chains are used, or the device needs a reset.
     fn settle(&mut self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..POLLS_MAX {
             if self.peek(AVAIL + 2, 2) == self.peek(USED + 2, 2) || self.read(0x70, AccessSize::B4) & 64 != 0
             {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(WAIT_MS));
         }
-        panic!("QEMU does not do what is on the ring");
+        panic!("QEMU does not complete the requests on the ring");
     }
 }
 
@@ -64,7 +64,7 @@ fn pair() -> (Driver<Ours>, Driver<Qemu>) {
     (Driver::new(Ours::new(DiskConfig::default())), Driver::new(Qemu::start()))
 }
 
-/// Does the same to both and compares what they answer.
+/// Performs a step on both and compares the results.
 macro_rules! both {
     ($ours:ident, $qemu:ident, $what:literal, |$driver:ident| $step:expr) => {{
         let mine = {
@@ -75,19 +75,19 @@ macro_rules! both {
             let $driver = &mut $qemu;
             $step
         };
-        // Whole disks are not worth printing.
+        // Whole disks are too large to print.
         assert!(mine == theirs, "{} differs from QEMU's", $what);
         mine
     }};
 }
 
 #[test]
-fn identity_negotiation_and_configuration_are_as_qemus() {
+fn identity_negotiation_and_configuration_agree_with_qemu() {
     let (mut ours, mut qemu) = pair();
     both!(ours, qemu, "magic, version, device", |driver| [0, 4, 8].map(|offset| driver.get(offset)));
     both!(ours, qemu, "status after reset", |driver| driver.get(0x70));
     let (mine, theirs) = (ours.offered(), qemu.offered());
-    assert_eq!(mine & !theirs, SIZE_MAX, "QEMU offers all that we do but a limit of buffers");
+    assert_eq!(mine & !theirs, SIZE_MAX, "QEMU offers all our features but the buffer size limit");
     for features in [VERSION_1, mine & theirs] {
         both!(ours, qemu, "agreement", |driver| driver.start(features, 16));
         both!(ours, qemu, "status", |driver| driver.get(0x70));
@@ -104,7 +104,7 @@ fn identity_negotiation_and_configuration_are_as_qemus() {
 }
 
 #[test]
-fn random_requests_have_the_same_answers_data_and_interrupts_as_qemus() {
+fn random_requests_have_the_same_status_data_and_interrupts_as_qemus() {
     let (mut ours, mut qemu) = pair();
     let mut random = Rng::stream(11, "virtio beside QEMU");
     let features = ours.offered() & qemu.offered();
@@ -112,7 +112,7 @@ fn random_requests_have_the_same_answers_data_and_interrupts_as_qemus() {
         if round % 60 == 0 {
             let chosen = if round % 120 == 0 { features } else { VERSION_1 };
             assert!(both!(ours, qemu, "start", |driver| driver.start(chosen, 32)));
-            // Asked or not, QEMU tells of the first.
+            // QEMU interrupts for the first request in any case.
             both!(ours, qemu, "first", |driver| driver.request(FLUSH, 0, None));
             both!(ours, qemu, "its interrupt", |driver| {
                 driver.set(0x64, 3);
@@ -132,13 +132,13 @@ fn random_requests_have_the_same_answers_data_and_interrupts_as_qemus() {
         let event = below(4) as u16;
         let status = both!(ours, qemu, "status", |driver| {
             driver.target.poke(DATA, &fill);
-            // Where the driver wants an interrupt: sometimes at this very request.
+            // The used index for which the driver requests an interrupt; sometimes that of this request.
             let wanted = driver.used.wrapping_add(event);
             driver.target.poke(AVAIL + 4 + 2 * 32, &wanted.to_le_bytes());
             driver.request(kind, sector, data).0
         });
         if status == 0 {
-            // What stands behind the end of a name is anybody's.
+            // The bytes after the end of a name are undefined.
             let compared = if kind == GET_ID { 14 } else { 8192 };
             let data = both!(ours, qemu, "data", |driver| driver.target.peek(DATA, compared));
             assert!(kind != GET_ID || data == b"doorbell-disk0");
@@ -157,7 +157,7 @@ fn random_requests_have_the_same_answers_data_and_interrupts_as_qemus() {
 }
 
 #[test]
-fn broken_rings_need_a_reset_as_qemus_do() {
+fn ring_rule_violations_need_a_reset_as_in_qemu() {
     type Break<T> = fn(&mut Driver<T>);
     fn ways<T: Target>() -> [Break<T>; 5] {
         [

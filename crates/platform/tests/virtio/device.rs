@@ -1,4 +1,4 @@
-//! A driver that keeps to the rules.
+//! Tests with a driver that obeys the rules.
 
 use doorbell_platform::virtio::mmio::REGISTERS;
 use doorbell_platform::virtio::read_empty;
@@ -15,13 +15,13 @@ fn driver() -> Driver<Ours> {
 fn with(config: DiskConfig) -> Driver<Ours> {
     let mut driver = Driver::new(Ours::new(config));
     let features = driver.offered();
-    // Interrupts as the flags say, unless a test is about event indexes.
+    // Interrupts by the flags, unless a test is about event indexes.
     assert!(driver.start(features & !EVENT_IDX, 16));
     driver
 }
 
 #[test]
-fn registers_do_not_overlap_and_read_after_reset_as_their_table_says() {
+fn registers_do_not_overlap_and_have_their_reset_values() {
     assert_eq!(doorbell_platform::registers::overlap(&REGISTERS), None);
     let mut ours = Ours::new(DiskConfig::default());
     for row in REGISTERS.iter().filter(|row| row.access.readable()) {
@@ -39,7 +39,7 @@ fn registers_do_not_overlap_and_read_after_reset_as_their_table_says() {
 }
 
 #[test]
-fn configuration_space_tells_the_capacity_at_every_width() {
+fn configuration_space_has_the_capacity_at_every_width() {
     let mut driver = driver();
     assert_eq!(driver.target.read(0x100, AccessSize::B8), SECTORS);
     assert_eq!(driver.target.read(0x100, AccessSize::B1), SECTORS);
@@ -48,25 +48,25 @@ fn configuration_space_tells_the_capacity_at_every_width() {
 }
 
 #[test]
-fn features_that_cannot_be_are_not_agreed_to() {
+fn invalid_feature_sets_are_not_accepted() {
     let mut driver = driver();
     let offered = driver.offered();
     assert!(offered & VERSION_1 != 0 && offered & EVENT_IDX != 0 && offered & INDIRECT_DESC != 0);
     assert!(!driver.start(offered & !VERSION_1, 16), "a legacy driver");
-    assert!(!driver.start(offered | 1 << 40, 16), "what was not offered");
+    assert!(!driver.start(offered | 1 << 40, 16), "a feature that was not offered");
     assert!(driver.start(VERSION_1, 16));
     driver.choose(offered);
-    assert_eq!(driver.get(0x70), 15, "what was agreed on stays");
+    assert_eq!(driver.get(0x70), 15, "negotiated features are final");
     assert_eq!(driver.read_disk(3, 512), contents(SECTORS)[3 * 512..4 * 512]);
 }
 
 #[test]
-fn what_is_written_is_read_back_and_the_file_stays_as_it_was() {
+fn written_data_is_read_back_and_the_file_does_not_change() {
     let (file, opened) = disk_file(SECTORS);
-    let mut driver = Driver::new(Ours::of(DiskConfig::default(), opened));
+    let mut driver = Driver::new(Ours::with_file(DiskConfig::default(), opened));
     assert!(driver.start(VERSION_1, 16));
     let mut model = contents(SECTORS);
-    // Inside a block, over a boundary, a whole block, and the disk's last, which is not whole.
+    // Inside a block, across a boundary, a whole block, and the disk's last, incomplete block.
     for (sector, sectors, fill) in [(1, 2, 1u8), (7, 2, 2), (16, 8, 3), (96, 4, 4), (15, 30, 5)] {
         let bytes = vec![fill; sectors * 512];
         assert_eq!(driver.write_disk(sector, &bytes), 0);
@@ -88,7 +88,7 @@ fn a_request_is_done_at_its_time_and_not_a_picosecond_before() {
     };
     let mut driver = with(config);
     driver.target.now = Ps::from_ms(1);
-    // Two of 4,096 bytes: 4.096 µs each, one after the other; their latencies overlap.
+    // Two reads of 4,096 bytes: 4.096 µs each, one after the other; their latencies overlap.
     for slot in 0..2 {
         driver.describe(slot, IN, 8 * u64::from(slot), Some((DATA + 0x1000 * u64::from(slot), 4096, true)));
         driver.offer(3 * slot);
@@ -97,11 +97,7 @@ fn a_request_is_done_at_its_time_and_not_a_picosecond_before() {
     let first = Ps::from_ms(1) + Ps(4_096_000) + Ps::from_us(10);
     assert_eq!(driver.target.wakes, [first]);
     let ours = &mut driver.target;
-    assert_eq!(
-        ours.disk.wake(first - Ps(1), &mut ours.memory),
-        None,
-        "the event that was asked for still comes"
-    );
+    assert_eq!(ours.disk.wake(first - Ps(1), &mut ours.memory), None, "the requested event is still pending");
     assert_eq!(driver.used_index(), 0);
     assert!(driver.target.step() && driver.target.now == first);
     assert_eq!((driver.used_index(), driver.status(0), driver.status(1)), (1, 0, 0xaa));
@@ -114,9 +110,9 @@ fn a_request_is_done_at_its_time_and_not_a_picosecond_before() {
 }
 
 #[test]
-fn a_header_and_a_status_may_be_anywhere_in_the_buffers() {
+fn header_and_status_may_be_split_over_buffers_in_any_way() {
     let mut driver = driver();
-    // Header in two pieces, the second with nothing else; data in three, the last of which also takes the status.
+    // Header in two pieces; data in three, the last of which also takes the status.
     let header = driver.header(0, IN, 2);
     driver.descriptor(DESC, 0, header, 5, NEXT, 4);
     driver.descriptor(DESC, 4, header + 5, 11, NEXT, 1);
@@ -133,7 +129,7 @@ fn a_header_and_a_status_may_be_anywhere_in_the_buffers() {
 }
 
 #[test]
-fn an_indirect_table_is_a_chain_of_its_own_and_may_follow_others() {
+fn an_indirect_table_may_follow_direct_descriptors() {
     let mut driver = driver();
     let table = DATA + 0x8000;
     let header = driver.header(0, IN, 5);
@@ -149,7 +145,7 @@ fn an_indirect_table_is_a_chain_of_its_own_and_may_follow_others() {
 }
 
 #[test]
-fn the_driver_hears_only_what_it_wants_to_hear() {
+fn interrupts_follow_the_flag_and_the_event_index() {
     let mut driver = driver();
     driver.target.poke(AVAIL, &1u16.to_le_bytes());
     driver.read_disk(0, 512);
@@ -163,12 +159,12 @@ fn the_driver_hears_only_what_it_wants_to_hear() {
         assert_eq!(driver.get(0x60), expected);
         driver.set(0x64, 3);
     }
-    // And the device names the chain from which on it wants to be notified.
+    // The device, too, states the chain for which it needs a notification.
     assert_eq!(driver.target.peek(USED + 4 + 8 * 16, 2), 3u16.to_le_bytes());
 }
 
 #[test]
-fn the_other_requests_do_what_they_are_for() {
+fn flush_get_id_write_zeroes_and_discard_work() {
     let mut driver = driver();
     assert_eq!(driver.request(FLUSH, 0, None), (0, 1));
     assert_eq!(driver.request(GET_ID, 0, Some((DATA, 20, true))), (0, 21));
@@ -189,7 +185,7 @@ fn the_other_requests_do_what_they_are_for() {
     let mut expected = [9; 64 * 512];
     expected[4 * 512..24 * 512].fill(0);
     assert!(driver.read_disk(0, 64 * 512) == expected);
-    // Only the block that lies in the range wholly is forgotten, and the file shows again.
+    // Only the block that is entirely in the range is dropped, and the file's contents reappear.
     assert_eq!(clear(&mut driver, DISCARD, &range(30, 16, 0)), 0);
     expected[32 * 512..40 * 512].copy_from_slice(&contents(SECTORS)[32 * 512..40 * 512]);
     assert!(driver.read_disk(0, 64 * 512) == expected);
@@ -200,7 +196,7 @@ fn the_other_requests_do_what_they_are_for() {
 }
 
 #[test]
-fn requests_outside_the_disk_or_of_no_whole_sectors_fail_and_nothing_moves() {
+fn requests_outside_the_disk_or_with_partial_sectors_fail_without_a_transfer() {
     let mut driver = driver();
     driver.target.poke(DATA, &[0x77; 2048]);
     for (sector, len) in
@@ -217,21 +213,21 @@ fn requests_outside_the_disk_or_of_no_whole_sectors_fail_and_nothing_moves() {
 }
 
 #[test]
-fn a_disk_keeps_no_more_than_it_may() {
+fn a_disk_stores_no_more_than_its_limit() {
     let mut driver = with(DiskConfig { written_max: Bytes(3 * 4096), ..DiskConfig::default() });
     assert_eq!(driver.write_disk(0, &[1; 4096 * 3]), 0);
     assert_eq!(driver.write_disk(24, &[2; 512]), 1);
-    assert_eq!(driver.write_disk(3, &[3; 512]), 0, "what is kept already may change");
+    assert_eq!(driver.write_disk(3, &[3; 512]), 0, "stored blocks may change");
     assert_eq!(driver.target.disk.stats().refused_writes, 1);
     assert_eq!(driver.read_disk(24, 512), contents(SECTORS)[24 * 512..25 * 512]);
 }
 
 #[test]
-fn more_requests_than_the_device_takes_at_once_are_all_done() {
+fn more_requests_than_the_device_holds_are_all_completed() {
     let mut driver = Driver::new(Ours::new(DiskConfig::default()));
     assert!(driver.start(VERSION_1, 256));
     driver.describe(0, FLUSH, 0, None);
-    // The same chain again and again, which a driver should not do before it comes back.
+    // Repeats the same chain, which a driver must not do before its completion.
     for round in 0..3 {
         for _ in 0..200 {
             driver.offer(0);
@@ -248,7 +244,7 @@ fn more_requests_than_the_device_takes_at_once_are_all_done() {
 }
 
 #[test]
-fn a_reset_forgets_what_is_under_way_but_what_was_written_stays() {
+fn a_reset_drops_requests_in_flight_but_keeps_written_data() {
     let mut driver = driver();
     assert_eq!(driver.write_disk(8, &[5; 512]), 0);
     driver.describe(0, OUT, 9, Some((DATA, 512, false)));
@@ -257,17 +253,17 @@ fn a_reset_forgets_what_is_under_way_but_what_was_written_stays() {
     driver.set(0x70, 0);
     assert_eq!((driver.get(0x70), driver.get(0x44), driver.get(0x60)), (0, 0, 0));
     driver.target.settle();
-    assert_eq!(driver.used_index(), 1, "only the first came back");
+    assert_eq!(driver.used_index(), 1, "only the first is completed");
     assert!(driver.start(VERSION_1, 8));
     let disk = driver.read_disk(8, 1024);
     assert_eq!((disk[0], disk[512]), (5, contents(SECTORS)[9 * 512]));
-    assert_eq!(driver.target.disk.stats().resets, 3, "each start begins with one");
+    assert_eq!(driver.target.disk.stats().resets, 3, "each start begins with a reset");
 }
 
 #[test]
-fn a_saved_disk_goes_on_as_the_original() {
+fn a_restored_disk_continues_like_the_original() {
     let (_file, opened) = disk_file(SECTORS);
-    let mut driver = Driver::new(Ours::of(DiskConfig::default(), opened.clone()));
+    let mut driver = Driver::new(Ours::with_file(DiskConfig::default(), opened.clone()));
     assert!(driver.start(VERSION_1, 16));
     assert_eq!(driver.write_disk(5, &[6; 5120]), 0);
     driver.describe(0, IN, 4, Some((DATA, 4096, true)));
@@ -282,7 +278,7 @@ fn a_saved_disk_goes_on_as_the_original() {
         let read = |into: &mut [u8]| std::io::Read::read_exact(&mut rest, into).is_ok();
         disk.restore("disk0", postcard::from_bytes(&bytes).unwrap(), read).map(|()| disk)
     };
-    let mut copy = Ours::of(DiskConfig::default(), opened.clone());
+    let mut copy = Ours::with_file(DiskConfig::default(), opened.clone());
     copy.disk = restore(opened.clone(), &blocks).unwrap();
     copy.memory.0.clone_from(&ours.memory.0);
     (copy.now, copy.wakes) = (ours.now, ours.wakes.clone());
@@ -294,11 +290,11 @@ fn a_saved_disk_goes_on_as_the_original() {
     harmed[7] ^= 1;
     assert!(restore(opened.clone(), &harmed).unwrap_err().to_string().contains("damaged"));
     assert!(restore(opened, &blocks[1..]).unwrap_err().to_string().contains("missing"));
-    assert!(restore(disk_file(SECTORS + 1).1, &blocks).unwrap_err().to_string().contains("another disk"));
+    assert!(restore(disk_file(SECTORS + 1).1, &blocks).unwrap_err().to_string().contains("a different disk"));
 }
 
 #[test]
-fn files_that_cannot_be_disks_are_refused_with_what_to_do() {
+fn files_that_cannot_be_disks_are_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
     assert!(matches!(DiskFile::open(&path), Err(DiskError::Io { .. })));

@@ -1,5 +1,5 @@
-//! A driver for the device, written from the specification, with the constants declared again. It talks to anything
-//! that has registers and memory: our device, or QEMU's.
+//! A driver for the device, written from the specification, with the constants declared again. It drives any
+//! device with registers and memory: ours or QEMU's.
 
 use doorbell_sim::AccessSize;
 
@@ -25,13 +25,13 @@ pub const VERSION_1: u64 = 1 << 32;
 pub const EVENT_IDX: u64 = 1 << 29;
 pub const INDIRECT_DESC: u64 = 1 << 28;
 
-/// A machine with the device at its registers' offset 0 and RAM from 0x8000_0000.
+/// A machine with the device's registers from offset 0 and RAM from 0x8000_0000.
 pub trait Target {
     fn read(&mut self, offset: u64, size: AccessSize) -> u64;
     fn write(&mut self, offset: u64, size: AccessSize, value: u64);
     fn poke(&mut self, addr: u64, bytes: &[u8]);
     fn peek(&mut self, addr: u64, len: usize) -> Vec<u8>;
-    /// Lets everything under way be done.
+    /// Runs until all requests in flight are done.
     fn settle(&mut self);
 }
 
@@ -74,7 +74,8 @@ impl<T: Target> Driver<T> {
         self.set(0x20, (features >> 32) as u32);
     }
 
-    /// 3.1.1: reset, acknowledge, features, the queue, go. Answers whether the device agreed to the features.
+    /// 3.1.1: reset, acknowledge, features, queue, DRIVER_OK. Returns whether the device accepted the
+    /// features.
     pub fn start(&mut self, features: u64, size: u16) -> bool {
         self.set(0x70, 0);
         self.set(0x70, 1);
@@ -115,7 +116,7 @@ impl<T: Target> Driver<T> {
         place
     }
 
-    /// Describes a request of header, at most one buffer, and status in descriptors `3 * slot…`.
+    /// Writes a request of header, at most one buffer, and status to the descriptors from `3 * slot`.
     pub fn describe(&mut self, slot: u16, kind: u32, sector: u64, data: Option<(u64, u32, bool)>) {
         let header = self.header(slot, kind, sector);
         let first = 3 * slot;
@@ -167,13 +168,13 @@ impl<T: Target> Driver<T> {
         self.target.peek(STATUSES + u64::from(slot), 1)[0]
     }
 
-    /// One request to its end: its status and the used length.
+    /// Performs one request; returns its status and the used length.
     pub fn request(&mut self, kind: u32, sector: u64, data: Option<(u64, u32, bool)>) -> (u8, u32) {
         self.describe(0, kind, sector, data);
         self.offer(0);
         self.notify();
         self.target.settle();
-        let (head, len) = self.next_used().expect("the request comes back");
+        let (head, len) = self.next_used().expect("the request is completed");
         assert_eq!(head, 0);
         (self.status(0), len)
     }

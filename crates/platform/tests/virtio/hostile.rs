@@ -1,4 +1,5 @@
-//! A driver that breaks every rule: the device answers or asks for a reset; it never panics and never works without end.
+//! A driver that breaks every rule: the device completes requests or needs a reset; it never panics or loops
+//! forever.
 
 use doorbell_platform::DiskConfig;
 use doorbell_sim::AccessSize;
@@ -16,15 +17,15 @@ fn driver() -> Driver<Ours> {
     driver
 }
 
-/// Offers chain 0, and expects that the device needs a reset and says so.
-fn breaks(mut driver: Driver<Ours>, what: &str) {
+/// Offers chain 0, and expects that the device needs a reset and reports it.
+fn assert_needs_reset(mut driver: Driver<Ours>, what: &str) {
     driver.offer(0);
     driver.notify();
     driver.target.settle();
     assert_eq!(driver.get(0x70) & NEEDS_RESET, NEEDS_RESET, "{what}");
-    assert_eq!(driver.get(0x60) & 2, 2, "a change of configuration is told: {what}");
+    assert_eq!(driver.get(0x60) & 2, 2, "a configuration change is signalled: {what}");
     assert_eq!((driver.used_index(), driver.target.disk.stats().broken_rings), (0, 1), "{what}");
-    // It does nothing more before the reset, and everything after it.
+    // It does nothing more before the reset, and works normally after it.
     driver.notify();
     assert_eq!(driver.target.disk.stats().broken_rings, 1);
     assert!(driver.start(VERSION_1, 16));
@@ -32,7 +33,7 @@ fn breaks(mut driver: Driver<Ours>, what: &str) {
 }
 
 #[test]
-fn each_broken_rule_of_the_ring_needs_a_reset() {
+fn each_ring_rule_violation_needs_a_reset() {
     type Break = fn(&mut Driver<Ours>);
     let ways: [(&str, Break); 13] = [
         ("a loop", |d| {
@@ -41,7 +42,7 @@ fn each_broken_rule_of_the_ring_needs_a_reset() {
         }),
         ("a chain to itself", |d| d.descriptor(DESC, 0, DATA, 16, NEXT, 0)),
         ("a next beyond the table", |d| d.descriptor(DESC, 0, DATA, 16, NEXT, 16)),
-        ("a read behind a write", |d| {
+        ("a readable buffer after a writable one", |d| {
             d.descriptor(DESC, 0, DATA, 16, NEXT | WRITE, 1);
             d.descriptor(DESC, 1, DATA, 16, 0, 0);
         }),
@@ -71,7 +72,7 @@ fn each_broken_rule_of_the_ring_needs_a_reset() {
     for (what, way) in ways {
         let mut driver = driver();
         way(&mut driver);
-        breaks(driver, what);
+        assert_needs_reset(driver, what);
     }
 }
 
@@ -97,7 +98,7 @@ fn an_available_index_that_jumps_or_a_ring_outside_ram_needs_a_reset() {
 }
 
 #[test]
-fn a_queue_that_cannot_be_is_not_made_live() {
+fn a_queue_with_an_invalid_size_or_address_is_not_enabled() {
     for (offset, value) in
         [(0x38, 0), (0x38, 3), (0x38, 512), (0x38, 65536 + 16), (0x80, 8), (0x90, 1), (0xa0, 2)]
     {
@@ -118,7 +119,7 @@ fn a_queue_that_cannot_be_is_not_made_live() {
 }
 
 #[test]
-fn a_request_longer_than_any_is_refused_without_moving_it() {
+fn an_oversized_request_fails_without_a_transfer() {
     let mut driver = driver();
     let header = driver.header(0, IN, 0);
     driver.descriptor(DESC, 0, header, 16, NEXT, 1);
@@ -149,7 +150,7 @@ fn length() -> impl Strategy<Value = u32> {
 }
 
 #[derive(Clone, Debug)]
-enum Move {
+enum Step {
     Descriptor { table: u64, index: u16, addr: u64, len: u32, flags: u16, next: u16 },
     Header { addr: u64, kind: u32, sector: u64 },
     Ring { at: u64, value: u16 },
@@ -161,62 +162,62 @@ enum Move {
     Restart { features: u64, size: u16 },
 }
 
-fn any_move() -> impl Strategy<Value = Move> {
+fn any_step() -> impl Strategy<Value = Step> {
     let table = prop_oneof![3 => Just(DESC), 1 => Just(DATA)];
     let descriptor = (table, 0u16..18, address(), length(), 0u16..8, 0u16..18).prop_map(
-        |(table, index, addr, len, flags, next)| Move::Descriptor { table, index, addr, len, flags, next },
+        |(table, index, addr, len, flags, next)| Step::Descriptor { table, index, addr, len, flags, next },
     );
     let kind = prop_oneof![5 => prop::sample::select(vec![IN, OUT, FLUSH, GET_ID, DISCARD, WRITE_ZEROES]), 1 => any::<u32>()];
     let header = (address(), kind, prop_oneof![3 => 0u64..110, 1 => any::<u64>()])
         .prop_filter("in RAM", |(addr, ..)| (RAM_BASE..RAM_BASE + RAM_BYTES as u64 - 16).contains(addr))
-        .prop_map(|(addr, kind, sector)| Move::Header { addr, kind, sector });
+        .prop_map(|(addr, kind, sector)| Step::Header { addr, kind, sector });
     let features = prop_oneof![Just(VERSION_1), Just(VERSION_1 | EVENT_IDX | INDIRECT_DESC), any::<u64>()];
     prop_oneof![
         8 => descriptor,
         4 => header,
-        1 => (0u64..64, any::<u16>()).prop_map(|(at, value)| Move::Ring { at: at * 2, value }),
-        6 => (0u16..17).prop_map(Move::Offer),
-        6 => Just(Move::Notify),
-        3 => Just(Move::Step),
-        2 => Just(Move::Settle),
+        1 => (0u64..64, any::<u16>()).prop_map(|(at, value)| Step::Ring { at: at * 2, value }),
+        6 => (0u16..17).prop_map(Step::Offer),
+        6 => Just(Step::Notify),
+        3 => Just(Step::Step),
+        2 => Just(Step::Settle),
         2 => ((0u64..0x50).prop_map(|word| word * 4), any::<u32>())
-            .prop_map(|(offset, value)| Move::Register { offset, value }),
+            .prop_map(|(offset, value)| Step::Register { offset, value }),
         3 => (features, prop::sample::select(vec![1u16, 8, 16, 256]))
-            .prop_map(|(features, size)| Move::Restart { features, size }),
+            .prop_map(|(features, size)| Step::Restart { features, size }),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn no_rings_make_the_device_panic_or_ask_for_more_than_one_event(moves in prop::collection::vec(any_move(), 1..120)) {
+    fn no_rings_make_the_device_panic_or_request_more_than_one_event(steps in prop::collection::vec(any_step(), 1..120)) {
         let mut driver = driver();
-        for step in moves {
+        for step in steps {
             match step {
-                Move::Descriptor { table, index, addr, len, flags, next } => {
+                Step::Descriptor { table, index, addr, len, flags, next } => {
                     driver.descriptor(table, index, addr, len, flags, next);
                 }
-                Move::Header { addr, kind, sector } => {
+                Step::Header { addr, kind, sector } => {
                     driver.target.poke(addr, &kind.to_le_bytes());
                     driver.target.poke(addr + 8, &sector.to_le_bytes());
                 }
-                Move::Ring { at, value } => driver.target.poke(AVAIL + at, &value.to_le_bytes()),
-                Move::Offer(head) => driver.offer(head),
-                Move::Notify => driver.notify(),
-                Move::Step => { driver.target.step(); }
-                Move::Settle => driver.target.settle(),
-                Move::Register { offset, value } => {
+                Step::Ring { at, value } => driver.target.poke(AVAIL + at, &value.to_le_bytes()),
+                Step::Offer(head) => driver.offer(head),
+                Step::Notify => driver.notify(),
+                Step::Step => { driver.target.step(); }
+                Step::Settle => driver.target.settle(),
+                Step::Register { offset, value } => {
                     driver.set(offset, value);
                     let read = driver.target.read(offset, AccessSize::B4);
                     prop_assert!(read <= 0xffff_ffff);
                 }
-                Move::Restart { features, size } => { driver.start(features, size); }
+                Step::Restart { features, size } => { driver.start(features, size); }
             }
             driver.size = driver.size.max(1);
             prop_assert!(driver.target.wakes.len() <= 1);
             let saved = driver.target.disk.save();
             prop_assert_eq!(driver.target.disk.wake_at(), driver.target.wakes.first().copied());
-            // Every state that a guest can bring about can be saved and taken up again.
+            // Every state that a guest can produce can be saved and restored.
             let mut copy = driver.target.disk.clone();
             let blocks: Vec<u8> = copy.medium().written_data().flatten().copied().collect();
             let mut rest = blocks.as_slice();

@@ -1,4 +1,4 @@
-//! The virtio disk, driven as a driver would, by one that breaks the rules, and beside QEMU's.
+//! Tests of the virtio disk: with a normal driver, with one that breaks the rules, and compared with QEMU.
 
 mod against_qemu;
 mod device;

@@ -1,4 +1,4 @@
-//! Our device with some memory, and a disk whose contents are known.
+//! Our device with some memory, and a disk with defined contents.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::driver::Target;
 
 pub const RAM_BASE: u64 = 0x8000_0000;
 pub const RAM_BYTES: usize = 1 << 20;
-/// 100 sectors: the last block is not whole.
+/// 100 sectors: the last block is incomplete.
 pub const SECTORS: u64 = 100;
 
 pub struct Memory(pub Vec<u8>);
@@ -46,7 +46,7 @@ pub struct Ours {
     pub wakes: Vec<Ps>,
 }
 
-/// What the disk holds: no two sectors alike.
+/// The disk's contents: all sectors differ.
 pub fn contents(sectors: u64) -> Vec<u8> {
     (0..sectors * 512).map(|at| (at / 512 * 31 + at % 512 * 7 + at / 4096) as u8).collect()
 }
@@ -61,10 +61,10 @@ pub fn disk_file(sectors: u64) -> (tempfile::NamedTempFile, DiskFile) {
 
 impl Ours {
     pub fn new(config: DiskConfig) -> Ours {
-        Ours::of(config, disk_file(SECTORS).1)
+        Ours::with_file(config, disk_file(SECTORS).1)
     }
 
-    pub fn of(config: DiskConfig, file: DiskFile) -> Ours {
+    pub fn with_file(config: DiskConfig, file: DiskFile) -> Ours {
         let disk = VirtioDisk::new(0, config, file);
         Ours { disk, memory: Memory(vec![0; RAM_BYTES]), now: Ps::ZERO, wakes: Vec::new() }
     }

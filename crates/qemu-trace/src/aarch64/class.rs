@@ -1,11 +1,12 @@
-//! What kind of op an instruction computes by. Names are the manual's, which say it for all widths alike.
+//! Op class of an instruction, by its name in the manual, which is the same for all operand widths.
 
 use doorbell_sim::OpClass;
 use yaxpeax_arm::armv8::a64::Operand;
 
 use crate::instruction::Order;
 
-/// Registers that are read and written as any other: o0, op1, CRn, CRm and op2 of their encoding (C5.3), from the highest bit.
+/// System registers that are not serialising: o0, op1, CRn, CRm and op2 of their encoding (C5.3), from the
+/// highest bit.
 mod register {
     pub const SP_EL0: u16 = 0x4208;
     pub const TPIDR_EL1: u16 = 0x4684;
@@ -20,18 +21,18 @@ mod register {
     pub const CNTVCT_EL0: u16 = 0x5f02;
 }
 
-/// The flags, as a system register.
+/// Returns whether the operand is the flags, as a system register.
 pub(super) fn is_flags(operand: &Operand) -> bool {
     *operand == Operand::SystemReg(register::NZCV)
 }
 
-/// What its result, or its direction, comes from.
+/// Class of the op that computes the result or the branch direction.
 pub(super) fn of(name: &str, operands: &[Operand]) -> OpClass {
     match name {
         _ if is_serialising(name, operands) => OpClass::Serialising,
         "DMB" | "DSB" => OpClass::Fence,
         "MADD" | "MSUB" | "SMADDL" | "SMSUBL" | "UMADDL" | "UMSUBL" | "SMULH" | "UMULH" => OpClass::IntMul,
-        // On the multiplier of the N1, too (its Software Optimization Guide).
+        // On the N1, CRC32 executes on the multiplier (its Software Optimization Guide).
         _ if name.starts_with("CRC32") => OpClass::IntMul,
         "UDIV" | "SDIV" => OpClass::IntDiv,
         _ if operands.iter().any(is_vector) => vector(name),
@@ -68,8 +69,8 @@ fn vector(name: &str) -> OpClass {
     }
 }
 
-/// What changes how instructions are executed, and what waits for all before it: of the system registers, those but a few that no
-/// core stops for.
+/// Returns whether an instruction changes how instructions are executed, or waits for all earlier ones.
+/// Accesses to system registers do, except for a few registers.
 fn is_serialising(name: &str, operands: &[Operand]) -> bool {
     use register::*;
     let is_one_of = |registers: &[u16]| {
@@ -86,18 +87,18 @@ fn is_serialising(name: &str, operands: &[Operand]) -> bool {
     }
 }
 
-/// Goes to or comes from another exception level.
+/// Returns whether the instruction changes the exception level.
 pub(super) fn is_system_jump(name: &str) -> bool {
     matches!(name, "SVC" | "HVC" | "SMC" | "BRK" | "HLT" | "ERET" | "ERETAA" | "ERETAB" | "DRPS")
         || name.starts_with("DCPS")
 }
 
-/// Reads or writes memory when it is executed.
+/// Returns whether the instruction accesses memory.
 pub(super) fn accesses_memory(name: &str) -> bool {
     ["LD", "ST", "CAS", "SWP"].iter().any(|first| name.starts_with(first))
 }
 
-/// Its load and store, or its exclusive one, is atomic: C3.2.6, C3.2.12 and on.
+/// Returns whether the instruction is an LSE atomic or an exclusive access (C3.2.6, C3.2.12 and following).
 pub(super) fn is_atomic(name: &str) -> bool {
     const LSE: [&str; 10] =
         ["LDADD", "LDCLR", "LDEOR", "LDSET", "LDSMAX", "LDSMIN", "LDUMAX", "LDUMIN", "SWP", "CAS"];
@@ -105,8 +106,8 @@ pub(super) fn is_atomic(name: &str) -> bool {
     LSE.iter().chain(&EXCLUSIVE).any(|first| name.starts_with(first))
 }
 
-/// Which accesses before it a barrier keeps before which behind it: bits as [`Op::FENCE_SHIFT`](doorbell_sim::Op::FENCE_SHIFT) has
-/// them. B2.6.9: CRm's lowest two bits.
+/// Ordering of a barrier, from the lowest two bits of CRm (B2.6.9), as bits of
+/// [`Op::FENCE_SHIFT`](doorbell_sim::Op::FENCE_SHIFT).
 pub(super) fn fence(name: &str, word: u32) -> u8 {
     match (name, word >> 8 & 3) {
         ("DMB" | "DSB", 1) => LOADS,
@@ -116,10 +117,10 @@ pub(super) fn fence(name: &str, word: u32) -> u8 {
     }
 }
 
-/// Loads before all.
+/// Earlier loads before all later accesses.
 const LOADS: u8 = 0b1101;
 
-/// What a plain load or store that acquires or releases has beside it (B2.10).
+/// Ordering of a load-acquire or store-release (B2.10).
 pub(super) fn order(name: &str) -> Order {
     if name.starts_with("LDAR") || name.starts_with("LDLAR") || name.starts_with("LDAP") {
         Order::Acquires

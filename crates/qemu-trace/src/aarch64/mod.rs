@@ -1,10 +1,10 @@
-//! AArch64 instructions as ops: Armv8-A of 64 bits up to what a Neoverse N1 has. Sections are those of the Arm Architecture Reference
-//! Manual for A-profile (DDI 0487).
+//! AArch64 instructions as ops: 64-bit Armv8-A up to the features of a Neoverse N1. Sections refer to the Arm
+//! Architecture Reference Manual for A-profile (DDI 0487).
 //!
-//! Instructions are taken apart by yaxpeax-arm, which names them without aliases, so that operands have a place: the first one is
-//! written unless [`operands`] says otherwise. A load or store that writes its base back is two ops, as in today's cores: nobody waits
-//! for what was loaded to know where the stack is. A pair is one access. LDAR and STLR are an access with a fence behind or before
-//! it. Exclusives and the atomics of LSE are atomic ops.
+//! yaxpeax-arm decodes the instructions. It names them without aliases, so operands have fixed positions: the
+//! first is written unless [`operands`] says otherwise. A load or store with base write-back is two ops, as
+//! in current cores: the new base does not depend on the loaded data. A pair is one access. LDAR is a load
+//! followed by a fence, STLR a store preceded by one. Exclusives and LSE atomics are atomic ops.
 //!
 //! DC ZVA is a store of 64 bytes. Prefetches are plain ops, as QEMU does not execute them.
 
@@ -24,7 +24,7 @@ use crate::stream::Bytes;
 /// x30.
 const LINK: u8 = GENERAL + 30;
 
-/// The decoder.
+/// AArch64 decoder.
 #[derive(Debug, Default)]
 pub struct Aarch64;
 
@@ -35,7 +35,7 @@ impl InstructionSet for Aarch64 {
             return decoded;
         };
         let word = bytes.bytes().iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        // The name, and of the atomics of LSE whether they acquire (2) and release (1).
+        // The name; for LSE atomics followed by their acquire (2) and release (1) bits.
         let shown = format!("{:?}", instruction.opcode);
         let name = shown.split('(').next().expect("there is a first part");
         decoded.class = class::of(name, &instruction.operands);
@@ -69,12 +69,12 @@ impl InstructionSet for Aarch64 {
     }
 }
 
-/// C6.2.91 DC ZVA.
+/// Returns whether the instruction is DC ZVA (C6.2.91).
 fn clears(word: u32) -> bool {
     word & 0xffff_ffe0 == 0xd50b_7420
 }
 
-/// What a branch is, and where what is none goes.
+/// Class and control flow; instructions that are no branches keep `class`.
 fn branch(name: &str, instruction: &Instruction, address: u64, class: OpClass) -> (OpClass, Flow) {
     let offset = instruction.operands.iter().find_map(|operand| match operand {
         Operand::PCOffset(offset) => Some(*offset),

@@ -1,4 +1,4 @@
-//! Which registers an instruction reads and writes, by the places of its operands.
+//! Registers that an instruction reads and writes, from its operands.
 
 use doorbell_sim::op::Register;
 use yaxpeax_arm::armv8::a64::Operand;
@@ -10,7 +10,7 @@ use crate::names::{FLAGS, FURTHER, GENERAL, VECTOR};
 const STACK_POINTER: Register = FURTHER;
 const SIMD_REGISTERS: u16 = 32;
 
-/// Register 31 is the zero register, or the stack pointer.
+/// Register 31 is the zero register or the stack pointer.
 fn general(number: u16) -> Register {
     if number < 31 { GENERAL + number as Register } else { 0 }
 }
@@ -19,7 +19,7 @@ fn base(number: u16) -> Register {
     if number < 31 { general(number) } else { STACK_POINTER }
 }
 
-/// How an operand is used.
+/// Direction of an operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,
@@ -27,7 +27,7 @@ enum Use {
     Both,
 }
 
-/// Notes the registers of all operands.
+/// Records the registers of all operands.
 pub(super) fn list(decoded: &mut Decoded, name: &str, operands: &[Operand; 4]) {
     for (place, operand) in operands.iter().enumerate() {
         let how = used(name, place, operands);
@@ -54,22 +54,22 @@ pub(super) fn list(decoded: &mut Decoded, name: &str, operands: &[Operand; 4]) {
     }
 }
 
-/// Tells the registers of an operand that is no address.
-fn data(operand: &Operand, tell: &mut impl FnMut(Register)) {
+/// Calls `emit` for each register of an operand that is not an address.
+fn data(operand: &Operand, emit: &mut impl FnMut(Register)) {
     match *operand {
-        Operand::Register(_, number) | Operand::RegShift(_, _, _, number) => tell(general(number)),
+        Operand::Register(_, number) | Operand::RegShift(_, _, _, number) => emit(general(number)),
         Operand::RegisterPair(_, number) => {
-            tell(general(number));
-            tell(general(number + 1));
+            emit(general(number));
+            emit(general(number + 1));
         }
-        Operand::RegisterOrSP(_, number) => tell(base(number)),
+        Operand::RegisterOrSP(_, number) => emit(base(number)),
         Operand::SIMDRegister(_, number)
         | Operand::SIMDRegisterElements(_, number, _)
         | Operand::SIMDRegisterElementsLane(_, number, ..)
-        | Operand::SIMDRegisterElementsMultipleLane(_, number, ..) => tell(vector(number)),
+        | Operand::SIMDRegisterElementsMultipleLane(_, number, ..) => emit(vector(number)),
         Operand::SIMDRegisterGroup(_, first, _, count)
         | Operand::SIMDRegisterGroupLane(first, _, count, _) => {
-            (0..u16::from(count)).for_each(|at| tell(vector(first + at)));
+            (0..u16::from(count)).for_each(|at| emit(vector(first + at)));
         }
         _ => {}
     }
@@ -104,12 +104,12 @@ fn address(decoded: &mut Decoded, operand: &Operand) {
     }
 }
 
-/// The first operand is written, or else.
+/// Direction of an operand; by default, the first is written and the others are read.
 fn used(name: &str, place: usize, operands: &[Operand; 4]) -> Use {
     let written = |count: usize| if place < count { Use::Written } else { Use::Read };
     let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
     if begins(&["STX", "STLX"]) {
-        // Whether it has stored.
+        // Written: the status result.
         written(1)
     } else if begins(&["CAS"]) {
         if place == 0 { Use::Both } else { Use::Read }
@@ -138,7 +138,7 @@ fn writes_none(name: &str) -> bool {
         || matches!(name, "MSR" | "SYS" | "RMIF" | "SVC")
 }
 
-/// Part of what it writes was there before.
+/// Returns whether the destination is also read, because part of it is kept.
 fn keeps_some(name: &str) -> bool {
     let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
     let accumulates = name.contains("MLAL")
@@ -147,19 +147,19 @@ fn keeps_some(name: &str) -> bool {
         || begins(&["SSRA", "USRA", "SRSRA", "URSRA", "SDOT", "UDOT", "SUQADD", "USQADD"]);
     let is_cipher =
         begins(&["SHA1C", "SHA1M", "SHA1P", "SHA1SU", "SHA256", "SHA512", "SM3", "SM4E", "AESE", "AESD"]);
-    // The upper half of a narrowed vector.
+    // Narrowing into the upper half keeps the lower half.
     let is_upper = name.ends_with("N2");
     let is_inserted = matches!(name, "MOVK" | "BFM" | "SRI" | "SLI" | "BSL" | "BIT" | "BIF" | "TBX" | "INS");
     accumulates || is_cipher || is_upper || is_inserted
 }
 
-/// ORR and BIC of a vector with an immediate: the vector is both.
+/// ORR and BIC (vector, immediate) read and write the vector.
 fn is_vector_immediate(name: &str, operands: &[Operand; 4]) -> bool {
     let is_vector = matches!(operands[0], Operand::SIMDRegisterElements(..));
     matches!(name, "ORR" | "BIC") && is_vector && !matches!(operands[1], Operand::SIMDRegisterElements(..))
 }
 
-/// One lane of a register is written, and the others stay.
+/// Returns whether a load writes one lane of a register and keeps the others.
 pub(super) fn reads_what_it_loads_into(operands: &[Operand; 4]) -> bool {
     matches!(
         operands[0],

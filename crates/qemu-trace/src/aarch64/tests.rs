@@ -1,9 +1,9 @@
-//! Instructions as the manual has them.
+//! Decoding of AArch64 instructions.
 
 use doorbell_sim::{Op, OpClass};
 
 use super::*;
-use crate::emit::{Emitter, Goes};
+use crate::emit::{Emitter, Successor};
 use crate::instruction::{List, Order};
 use crate::names::{FLAGS, FURTHER, VECTOR};
 use crate::stream::Access;
@@ -25,13 +25,13 @@ fn ops(word: u32, accesses: &[(bool, u64, u8)]) -> Vec<Op> {
         })
         .collect();
     let mut ops = Vec::new();
-    Emitter::default().emit(&decoded(word), &accesses, Goes::On, &mut ops);
+    Emitter::default().emit(&decoded(word), &accesses, Successor::Next, &mut ops);
     assert_eq!(ops.iter().filter(|op| op.ends_instruction()).count(), 1);
     assert_eq!(ops.last().unwrap().length, 4);
     ops
 }
 
-/// Registers as the manual writes them, a general one by its number.
+/// Register numbers: general registers from `X`, vector registers from `V`.
 const X: u8 = GENERAL;
 const V: u8 = VECTOR;
 const SP: u8 = FURTHER;
@@ -45,7 +45,7 @@ fn is(list: &List, registers: &[u8]) -> bool {
 }
 
 #[test]
-fn each_instruction_has_its_class() {
+fn instruction_classes() {
     use OpClass::*;
     for (word, class) in [
         (0x8b02_0020, Int),          // add x0, x1, x2
@@ -70,7 +70,7 @@ fn each_instruction_has_its_class() {
         (0xd400_0001, Serialising),  // svc #0
         (0xd503_207f, Int),          // wfi
         (0xd503_203f, Int),          // yield
-        (0xd503_233f, Int),          // paciasp, which this core does not know
+        (0xd503_233f, Int),          // paciasp, which this core does not implement
         (0xf980_0000, Int),          // prfm pldl1keep, [x0]
         (0x1400_0002, Jump),         // b .+8
         (0x9400_0002, Call),         // bl .+8
@@ -81,14 +81,14 @@ fn each_instruction_has_its_class() {
         (0xd63f_0040, IndirectCall), // blr x2
         (0xd65f_03c0, Return),       // ret
         (0x0000_0000, Int),          // udf
-        (0xffff_ffff, Int),          // nothing
+        (0xffff_ffff, Int),          // unallocated
     ] {
         assert_eq!(decoded(word).class, class, "{word:08x}");
     }
 }
 
 #[test]
-fn registers_are_those_of_the_operands() {
+fn registers_follow_from_operands() {
     for (word, reads, writes) in [
         (0xab02_0020, &[X + 1, X + 2][..], &[X, FLAGS][..]), // adds x0, x1, x2
         (0x9b02_0c20, &[X + 1, X + 2, X + 3], &[X]),         // madd x0, x1, x2, x3
@@ -138,7 +138,7 @@ fn registers_are_those_of_the_operands() {
 }
 
 #[test]
-fn an_instruction_says_where_it_goes() {
+fn control_flow_is_decoded() {
     assert_eq!(decoded(0x1400_0002).flow, Flow::Direct(0x1008));
     assert_eq!(decoded(0x54ff_ffc1).flow, Flow::Branch(0xff8));
     assert_eq!(decoded(0x3718_0040).flow, Flow::Branch(0x1008));
@@ -150,7 +150,7 @@ fn an_instruction_says_where_it_goes() {
 }
 
 #[test]
-fn a_pair_is_one_access_and_its_base_goes_on_by_itself() {
+fn pair_is_one_access_with_a_separate_base_update() {
     let [load, other, base] = ops(0xa8c2_7bfd, &[(false, 0x8000, 8), (false, 0x8008, 8)])[..] else {
         panic!()
     };
@@ -163,7 +163,7 @@ fn a_pair_is_one_access_and_its_base_goes_on_by_itself() {
 }
 
 #[test]
-fn barriers_say_what_they_order() {
+fn barriers_have_their_ordering_bits() {
     assert_eq!(ops(0xd503_3bbf, &[])[0].fence(), [true; 4], "dmb ish");
     assert_eq!(ops(0xd503_39bf, &[])[0].fence(), [true, false, true, true], "dmb ishld");
     assert_eq!(ops(0xd503_3abf, &[])[0].fence(), [false, true, false, true], "dmb ishst");
@@ -178,7 +178,7 @@ fn barriers_say_what_they_order() {
 }
 
 #[test]
-fn exclusives_and_the_atomics_of_lse_are_atomic() {
+fn exclusives_and_lse_atomics_are_atomic() {
     let both = [(false, 0x8000, 8), (true, 0x8000, 8)];
     for (word, accesses, writes, acquires) in [
         (0xc85f_fc20, &both[..1], false, true), // ldaxr x0, [x1]
@@ -193,14 +193,14 @@ fn exclusives_and_the_atomics_of_lse_are_atomic() {
         assert_eq!(op.flags & Op::WRITES != 0, writes, "{word:08x}");
         assert_eq!(op.fence(), [false, false, acquires, acquires], "{word:08x}");
     }
-    // A store that was not exclusive any more.
+    // A store-exclusive that failed.
     assert_eq!(ops(0xc803_7c22, &[])[0].class, OpClass::Int);
 }
 
 #[test]
-fn dc_zva_stores_what_it_clears() {
+fn dc_zva_is_a_64_byte_store() {
     let zva = decoded(0xd50b_7420);
-    assert!(zva.accesses_memory, "one that has not stored has faulted");
+    assert!(zva.accesses_memory, "a DC ZVA without a store has faulted");
     let [op] = ops(0xd50b_7420, &[(true, 0x8000, 64)])[..] else { panic!() };
     assert_eq!((op.class, op.size, op.sources), (OpClass::Store, 64, [X, 0, 0]));
 }

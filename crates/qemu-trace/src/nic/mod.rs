@@ -1,12 +1,13 @@
-//! What the NIC's events in QEMU mean, of Intel's NICs; what one model of them has of its own is [`NicModel`].
+//! Interprets QEMU's NIC events as DMA, for Intel NICs; [`NicModel`] has the differences between models.
 //!
-//! QEMU tells nobody that descriptors are read and written back: that follows from where the rings are. Transmitted frames are not
-//! seen being read, as QEMU maps them: they are read when their descriptors are. What is written in pieces to neighbouring bytes is
-//! one write here, as is a descriptor whose status QEMU writes once more. How long a frame is that arrives is known when it is in memory,
-//! so what happens meanwhile is held back. One that the NIC throws away is not told at all, as its length is not.
+//! QEMU has no events for descriptor reads and write-backs: they are recognised by the rings' addresses.
+//! Reads of transmitted frames are invisible, because QEMU maps the buffers. They are assumed when the
+//! descriptor is read. Writes to adjacent bytes are merged, as are repeated status writes of a descriptor. A
+//! received frame's length is known only after it is in memory, so events in between are held back. Frames
+//! that the NIC drops are not recorded, because their length is unknown.
 //!
-//! Data that the NIC cuts into frames by itself (segmentation, 82574L 7.2.11) are read under the number of the first of these frames, and
-//! by their place in the whole.
+//! Data that the NIC segments itself (82574L 7.2.11) are read under the number of the first of these frames;
+//! offsets count within the whole data.
 
 mod model;
 #[cfg(test)]
@@ -16,46 +17,46 @@ use std::collections::BTreeMap;
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
-use doorbell_trace::system::{Dma, Happening};
+use doorbell_trace::system::{Dma, EventKind};
 
 use crate::stream::Device;
 pub use model::{E1000E, EVENTS, IGB, NICS, NicModel, nic};
 
-/// A ring's registers, from its first one on.
+/// Offsets of a ring's registers from its first one.
 const BASE_LOW: u64 = 0;
 const BASE_HIGH: u64 = 4;
 const LENGTH: u64 = 8;
 const DESCRIPTOR_BYTES: u64 = 16;
-/// Receive control (10.2.5.1), and its bit by which the frame check sequence is left out of memory.
+/// Receive control (10.2.5.1), and its bit that strips the frame check sequence.
 const RCTL: u64 = 0x100;
 const STRIP_CRC: u64 = 1 << 26;
-/// Of a transmit descriptor's second word: an extended one, of data if this bit is set, the last one of its frame.
+/// Second word of a transmit descriptor: extended format, data descriptor, last descriptor of the frame.
 const EXTENDED: u32 = 1 << 29;
 const DATA: u32 = 1 << 20;
 const END_OF_PACKET: u32 = 1 << 24;
-/// Ethernet's frame check sequence, and its shortest frame with it.
+/// Ethernet frame check sequence, and minimum frame size including it.
 const FCS_BYTES: u64 = 4;
 const FRAME_BYTES_MIN: u64 = 64;
 
-/// Follows the NIC's events.
+/// Converts the NIC's raw events to device events.
 #[derive(Debug)]
 pub struct Follower {
     model: &'static NicModel,
     registers: BTreeMap<u64, u64>,
     rings: Vec<Ring>,
-    /// What has been written last and may go on.
+    /// The last request, which the next may extend.
     pending: Option<Pending>,
-    /// The frame that arrives: what is held back of it, and how much of it has been written.
-    arriving: Option<Vec<Happening>>,
+    /// Events held back while a frame arrives, and its bytes written so far.
+    arriving: Option<Vec<EventKind>>,
     written: u64,
     received: u64,
-    /// How much of the frame that is transmitted has been read, and where it lies.
+    /// Bytes read of the frame being transmitted, and its buffers.
     read: u64,
     buffers: Vec<(u64, u64)>,
     sent: u64,
-    /// How such data are to be cut: bytes of the headers that each frame gets, and of the data in each.
+    /// Segmentation: bytes of the headers and of payload per frame.
     segments: (u64, u64),
-    /// Writes that are of no frame and no ring of the NIC's.
+    /// Writes outside frames and rings.
     others: u64,
 }
 
@@ -66,7 +67,7 @@ struct Ring {
     bytes: u64,
 }
 
-/// What a request is of, and which byte of its frame is the first.
+/// A DMA request; `offset` is its position in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending {
     is_write: bool,
@@ -78,7 +79,7 @@ struct Pending {
 }
 
 impl Follower {
-    /// Before anything has happened.
+    /// Initial state.
     pub fn new(model: &'static NicModel) -> Follower {
         Follower {
             model,
@@ -96,12 +97,12 @@ impl Follower {
         }
     }
 
-    /// Writes by devices that were of no frame and no ring, and are not told.
+    /// Number of DMA writes outside frames and rings, which are not recorded.
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// Software has set a register before the window.
+    /// Applies a register write from before the window.
     pub fn register(&mut self, offset: u64, value: u64) {
         self.registers.insert(self.model.register(offset), value);
         self.rings.clear();
@@ -121,36 +122,37 @@ impl Follower {
         }
     }
 
-    /// A device did something; `tell` is told what there is to tell. `place` is where in memory the register lies that was stored to.
-    pub fn device(&mut self, device: Device, place: Option<u64>, tell: &mut impl FnMut(Happening)) {
+    /// Handles a raw event and calls `emit` for the resulting device events. `place` is the physical address
+    /// of the register written.
+    pub fn device(&mut self, device: Device, place: Option<u64>, emit: &mut impl FnMut(EventKind)) {
         if let Device::Dma { is_write, addr, bytes } = device {
-            return self.dma(is_write, addr, bytes, tell);
+            return self.dma(is_write, addr, bytes, emit);
         }
-        self.flush(tell);
+        self.flush(emit);
         match device {
             Device::Register { offset, size, value } => {
                 if !self.model.is_tail(offset) {
                     self.register(offset, value);
                 }
                 if let Some(place) = place {
-                    tell(Happening::Register { addr: PhysAddr(place), size, value, stored: None });
+                    emit(EventKind::Register { addr: PhysAddr(place), size, value, stored: None });
                 }
             }
             Device::RxFrame => {
-                self.arrived(false, tell);
+                self.end_receive(false, emit);
                 self.arriving = Some(Vec::new());
                 self.written = 0;
             }
-            Device::RxDone => self.arrived(true, tell),
-            Device::RxDropped => self.arrived(false, tell),
-            Device::TxDescriptor(addr, lower, upper) => self.transmit(addr, lower, upper, tell),
-            Device::Interrupt(_) => self.put(Happening::Interrupt { raised: true }, tell),
+            Device::RxDone => self.end_receive(true, emit),
+            Device::RxDropped => self.end_receive(false, emit),
+            Device::TxDescriptor(addr, lower, upper) => self.transmit(addr, lower, upper, emit),
+            Device::Interrupt(_) => self.emit_or_hold(EventKind::Interrupt { raised: true }, emit),
             Device::Dma { .. } | Device::RxBuffer | Device::Other => {}
         }
     }
 
-    /// Tells of what was held back in case that it went on.
-    pub fn flush(&mut self, tell: &mut impl FnMut(Happening)) {
+    /// Emits the pending request.
+    pub fn flush(&mut self, emit: &mut impl FnMut(EventKind)) {
         if let Some(Pending { is_write, addr, bytes, kind, frame, offset }) = self.pending.take() {
             let (len, offset) = (bytes as u32, offset as u32);
             let dma = Dma {
@@ -163,31 +165,31 @@ impl Follower {
                 took: Ps::ZERO,
                 visible: 0,
             };
-            self.put(Happening::Dma(dma), tell);
+            self.emit_or_hold(EventKind::Dma(dma), emit);
         }
     }
 
-    fn put(&mut self, happening: Happening, tell: &mut impl FnMut(Happening)) {
+    fn emit_or_hold(&mut self, event: EventKind, emit: &mut impl FnMut(EventKind)) {
         match &mut self.arriving {
-            Some(held) => held.push(happening),
-            None => tell(happening),
+            Some(held_back) => held_back.push(event),
+            None => emit(event),
         }
     }
 
-    /// A frame is in memory, or was thrown away.
-    fn arrived(&mut self, is_whole: bool, tell: &mut impl FnMut(Happening)) {
-        let Some(held) = self.arriving.take() else { return };
+    /// Ends a received frame, complete or dropped.
+    fn end_receive(&mut self, is_whole: bool, emit: &mut impl FnMut(EventKind)) {
+        let Some(held_back) = self.arriving.take() else { return };
         if is_whole {
             let strips = self.registers.get(&RCTL).is_none_or(|control| control & STRIP_CRC != 0);
             let bytes = self.written + if strips { FCS_BYTES } else { 0 };
-            tell(Happening::FrameIn { bytes: bytes.max(FRAME_BYTES_MIN) as u32 });
+            emit(EventKind::FrameIn { bytes: bytes.max(FRAME_BYTES_MIN) as u32 });
             self.received += 1;
         }
-        held.into_iter().for_each(tell);
+        held_back.into_iter().for_each(emit);
     }
 
-    /// What a request is of.
-    fn of(&mut self, is_write: bool, addr: u64) -> Option<(DmaKind, u64, u64)> {
+    /// Kind, frame number and offset of a request.
+    fn classify(&mut self, is_write: bool, addr: u64) -> Option<(DmaKind, u64, u64)> {
         if let Some(ring) = self.rings.iter().find(|ring| addr.wrapping_sub(ring.base) < ring.bytes) {
             let kind = match (ring.is_transmit, is_write) {
                 (false, false) => DmaKind::RxDescriptorFetch,
@@ -197,22 +199,22 @@ impl Follower {
             };
             return Some((kind, 0, 0));
         }
-        // Reads of anything else are the copies that QEMU's user network makes of what is transmitted.
+        // Other reads are QEMU's user network copying transmitted data.
         if !is_write {
             return None;
         }
         if self.arriving.is_some() {
             return Some((DmaKind::RxData, self.received, self.written));
         }
-        // QEMU puts checksums into what is transmitted where it lies; a NIC does that on the way.
+        // QEMU writes checksums into the transmit buffers; a NIC inserts them on the way.
         if !self.buffers.iter().any(|(from, bytes)| addr.wrapping_sub(*from) < *bytes) {
             self.others += 1;
         }
         None
     }
 
-    fn dma(&mut self, is_write: bool, addr: u64, bytes: u64, tell: &mut impl FnMut(Happening)) {
-        let Some((kind, frame, offset)) = self.of(is_write, addr) else { return };
+    fn dma(&mut self, is_write: bool, addr: u64, bytes: u64, emit: &mut impl FnMut(EventKind)) {
+        let Some((kind, frame, offset)) = self.classify(is_write, addr) else { return };
         if kind == DmaKind::RxData {
             self.written += bytes;
         }
@@ -221,27 +223,27 @@ impl Follower {
         {
             let is_data = kind == DmaKind::RxData;
             let same = |address: u64| address / DESCRIPTOR_BYTES * DESCRIPTOR_BYTES;
-            let is_again = is_write
+            let is_rewrite = is_write
                 && !is_data
                 && same(addr) == same(last.addr)
                 && addr >= last.addr
                 && addr + bytes <= last.addr + last.bytes;
-            let goes_on = is_data && frame == last.frame && last.addr + last.bytes == addr;
-            if goes_on {
+            let extends = is_data && frame == last.frame && last.addr + last.bytes == addr;
+            if extends {
                 last.bytes += bytes;
             }
-            if is_again || goes_on {
+            if is_rewrite || extends {
                 return;
             }
         }
-        self.flush(tell);
+        self.flush(emit);
         self.pending = Some(Pending { is_write, addr, bytes, kind, frame, offset });
     }
 
-    /// A transmit descriptor has been read (82574L, 7.2.10): the data that it names are read next.
-    fn transmit(&mut self, addr: u64, lower: u32, upper: u32, tell: &mut impl FnMut(Happening)) {
+    /// Handles the read of a transmit descriptor (82574L, 7.2.10), after which its data are read.
+    fn transmit(&mut self, addr: u64, lower: u32, upper: u32, emit: &mut impl FnMut(EventKind)) {
         if lower & EXTENDED != 0 && lower & DATA == 0 {
-            // A context: header length and segment size.
+            // Context descriptor: header length and segment size.
             let further = if self.model.adds_headers { (addr & 0x1ff) + (addr >> 9 & 0x7f) } else { 0 };
             self.segments = (further + u64::from(upper >> 8 & 0xff), u64::from(upper >> 16));
             return;
@@ -252,7 +254,7 @@ impl Follower {
             let (frame, offset) = (self.sent, self.read as u32);
             let (kind, place, len) = (DmaKind::TxData, PhysAddr(addr), bytes as u32);
             let dma = Dma { kind, write: false, addr: place, len, frame, offset, took: Ps::ZERO, visible: 0 };
-            self.put(Happening::Dma(dma), tell);
+            self.emit_or_hold(EventKind::Dma(dma), emit);
             if self.read == 0 {
                 self.buffers.clear();
             }
@@ -260,12 +262,12 @@ impl Follower {
             self.read += bytes;
         }
         if lower & END_OF_PACKET != 0 {
-            self.sent(lower & EXTENDED != 0 && lower & self.model.segments != 0, tell);
+            self.end_transmit(lower & EXTENDED != 0 && lower & self.model.segments != 0, emit);
         }
     }
 
-    /// All of a frame, or of what is to be cut into frames, has been read.
-    fn sent(&mut self, is_cut: bool, tell: &mut impl FnMut(Happening)) {
+    /// Ends a transmitted frame, or data to be segmented.
+    fn end_transmit(&mut self, is_cut: bool, emit: &mut impl FnMut(EventKind)) {
         let all = std::mem::take(&mut self.read);
         let (header, segment) = match self.segments {
             (header, segment) if is_cut && segment > 0 && header < all => (header, segment),
@@ -275,7 +277,7 @@ impl Follower {
         loop {
             let now = data.min(segment);
             let bytes = (header + now + FCS_BYTES).max(FRAME_BYTES_MIN);
-            self.put(Happening::FrameOut { bytes: bytes as u32 }, tell);
+            self.emit_or_hold(EventKind::FrameOut { bytes: bytes as u32 }, emit);
             self.sent += 1;
             data -= now;
             if data == 0 {

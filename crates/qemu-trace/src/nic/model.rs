@@ -1,9 +1,10 @@
-//! The NICs of QEMU that are known. Register numbers are those of their datasheets, section "Register descriptions".
+//! QEMU's NIC models. Register numbers are those of the datasheets, section "Register descriptions".
 
-/// A ring's tail, from its first register on.
+/// Offset of the tail register from a ring's first one.
 const TAIL: u64 = 0x18;
 
-/// QEMU's trace events that the plugin knows of all NICs (`tools/qemu-trace/device.c`): they share their code but for one event.
+/// Trace events of QEMU that the plugin uses for all NICs (`tools/qemu-trace/device.c`): the models share
+/// their code except for one event.
 pub const EVENTS: [&str; 12] = [
     "e1000e_core_write",
     "e1000e_rx_receive_iov",
@@ -19,31 +20,31 @@ pub const EVENTS: [&str; 12] = [
     "e1000e_irq_msix_notify_vec",
 ];
 
-/// What a model of NIC has of its own.
+/// Differences between NIC models.
 #[derive(Debug)]
 pub struct NicModel {
-    /// QEMU's name of the device.
+    /// Name of the device in QEMU.
     pub name: &'static str,
-    /// Address of the first receive ring's first register, the low half of where the ring lies.
+    /// Address of the first receive ring's first register, the low half of its base address.
     pub receive: u64,
-    /// The same of the first transmit ring.
+    /// The same for the first transmit ring.
     pub transmit: u64,
-    /// How far each further ring's registers are behind.
+    /// Distance between the registers of consecutive rings.
     pub ring_stride: u64,
-    /// Rings of a kind.
+    /// Rings per direction.
     pub rings: u64,
-    /// Other addresses of the first rings' registers, if they have some.
+    /// Alias addresses of the first rings' registers, if any.
     pub aliases: Option<Aliases>,
-    /// Bits of the length in a transmit descriptor that is no legacy one.
+    /// Width of the length field in an extended transmit descriptor.
     pub length_bits: u32,
-    /// Bit of such a descriptor's second word: the NIC is to cut the data into frames.
+    /// Bit of that descriptor's second word that enables segmentation.
     pub segments: u32,
-    /// Of a context, the first word has the lengths of the Ethernet and the IP header, to which what the third has is added; else the third
-    /// has the length of all headers.
+    /// Format of the context descriptor. If set, the first word has the Ethernet and IP header lengths, to
+    /// which the third word's length is added. Otherwise the third word has the length of all headers.
     pub adds_headers: bool,
 }
 
-/// Where registers of the first rings are, too.
+/// Alias addresses of the first rings' registers.
 #[derive(Debug)]
 pub struct Aliases {
     receive: u64,
@@ -65,8 +66,8 @@ pub const E1000E: NicModel = NicModel {
     adds_headers: false,
 };
 
-/// Intel's 82576. Its rings' registers are where each has 64 bytes; those of the first four are also where older NICs had them
-/// (datasheet, 8.1.3.1). Linux and DPDK use those for them.
+/// Intel's 82576. Each ring's registers occupy 64 bytes; those of the first four rings are also at the older
+/// NICs' addresses (datasheet, 8.1.3.1), which Linux and DPDK use.
 pub const IGB: NicModel = NicModel {
     name: "igb",
     receive: 0xc000,
@@ -79,19 +80,19 @@ pub const IGB: NicModel = NicModel {
     adds_headers: true,
 };
 
-/// Every model, in the order in which they are listed to the user.
+/// All models, in the order of user-visible lists.
 pub const NICS: [&NicModel; 2] = [&E1000E, &IGB];
 
-/// One of them by its name, or what to say.
+/// Model by name; the error lists all names.
 pub fn nic(name: &str) -> Result<&'static NicModel, String> {
     NICS.into_iter().find(|nic| nic.name == name).ok_or_else(|| {
         let known = NICS.map(|nic| nic.name).join(", ");
-        format!("QEMU's {name:?} is no NIC whose DMA is known: {known}")
+        format!("NIC {name:?} of QEMU is not supported; choose one of {known}")
     })
 }
 
 impl NicModel {
-    /// A register's own address, whichever of its addresses this is.
+    /// Primary address of a register.
     pub fn register(&self, offset: u64) -> u64 {
         let Some(aliases) = &self.aliases else { return offset };
         for (alias, own) in [(aliases.receive, self.receive), (aliases.transmit, self.transmit)] {
@@ -104,7 +105,7 @@ impl NicModel {
         offset
     }
 
-    /// Whether this register is the tail of a ring: a doorbell.
+    /// Returns whether the register is a ring's tail, that is, a doorbell.
     pub fn is_tail(&self, offset: u64) -> bool {
         [self.receive, self.transmit].into_iter().any(|first| {
             self.register(offset).checked_sub(first + TAIL).is_some_and(|place| {
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_are_doorbells_at_all_their_addresses() {
+    fn tail_registers_are_recognised_at_all_addresses() {
         for (offset, is_one) in
             [(0x2818, true), (0x3918, true), (0xc018, false), (0x3a18, false), (0x2810, false)]
         {
@@ -128,14 +129,14 @@ mod tests {
         for offset in [0xc018, 0xc3d8, 0x2818, 0x2b18, 0xe018, 0xe3d8, 0x3818, 0x3b18] {
             assert!(IGB.is_tail(offset), "{offset:x}");
         }
-        // A head, the register behind the last ring, and where a fifth alias would be.
+        // A head, the register after the last ring, and the location of a fifth alias.
         for offset in [0xc010, 0xc418, 0x2c18, 0] {
             assert!(!IGB.is_tail(offset), "{offset:x}");
         }
     }
 
     #[test]
-    fn an_unknown_nic_lists_the_known_ones() {
+    fn unknown_nic_lists_the_supported_ones() {
         assert!(nic("virtio-net-pci").unwrap_err().ends_with("e1000e, igb"));
     }
 }

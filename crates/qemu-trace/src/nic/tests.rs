@@ -1,11 +1,11 @@
-//! What the NIC does, put together by hand.
+//! Handmade NIC event sequences.
 
 use super::*;
 
 const RX_RING: u64 = 0x1_0000;
 const TX_RING: u64 = 0x2_0000;
 
-/// Software has set up both rings, and asked for frames without check sequences.
+/// Both rings set up, with stripping of frame check sequences.
 fn follower() -> Follower {
     let mut follower = Follower::new(&E1000E);
     for (first, base) in [(E1000E.receive, RX_RING), (E1000E.transmit, TX_RING)] {
@@ -16,59 +16,60 @@ fn follower() -> Follower {
     follower
 }
 
-fn told(follower: &mut Follower, devices: &[Device]) -> Vec<Happening> {
+fn events_of(follower: &mut Follower, devices: &[Device]) -> Vec<EventKind> {
     let mut all = Vec::new();
-    let mut tell = |what| all.push(what);
+    let mut emit = |what| all.push(what);
     for device in devices {
-        follower.device(*device, Some(0xfeb0_0000), &mut tell);
+        follower.device(*device, Some(0xfeb0_0000), &mut emit);
     }
-    follower.flush(&mut tell);
+    follower.flush(&mut emit);
     all
 }
 
-fn dma(kind: DmaKind, addr: u64, len: u32, frame: u64, offset: u32) -> Happening {
+fn dma(kind: DmaKind, addr: u64, len: u32, frame: u64, offset: u32) -> EventKind {
     let write = !kind.is_read();
     let addr = PhysAddr(addr);
-    Happening::Dma(Dma { kind, write, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
+    EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
 }
 
-fn moved(is_write: bool, addr: u64, bytes: u64) -> Device {
+fn dma_event(is_write: bool, addr: u64, bytes: u64) -> Device {
     Device::Dma { is_write, addr, bytes }
 }
 
 #[test]
-fn a_frame_arrives_before_its_requests_and_as_long_as_what_is_written() {
+fn received_frame_precedes_its_requests_and_has_their_length() {
     let mut follower = follower();
     let frame = [
         Device::RxFrame,
-        moved(false, RX_RING + 16, 16),
+        dma_event(false, RX_RING + 16, 16),
         Device::RxBuffer,
-        moved(true, 0x8000, 1000),
-        moved(true, 0x8000 + 1000, 500),
-        moved(true, RX_RING + 16, 16),
-        moved(true, RX_RING + 24, 4),
+        dma_event(true, 0x8000, 1000),
+        dma_event(true, 0x8000 + 1000, 500),
+        dma_event(true, RX_RING + 16, 16),
+        dma_event(true, RX_RING + 24, 4),
         Device::RxDone,
         Device::Interrupt(0),
     ];
     for number in 0..2 {
         assert_eq!(
-            told(&mut follower, &frame),
+            events_of(&mut follower, &frame),
             [
-                Happening::FrameIn { bytes: 1504 },
+                EventKind::FrameIn { bytes: 1504 },
                 dma(DmaKind::RxDescriptorFetch, RX_RING + 16, 16, 0, 0),
                 dma(DmaKind::RxData, 0x8000, 1500, number, 0),
-                // Its status was written once more.
+                // The repeated status write is merged.
                 dma(DmaKind::RxDescriptorWriteback, RX_RING + 16, 16, 0, 0),
-                Happening::Interrupt { raised: true },
+                EventKind::Interrupt { raised: true },
             ]
         );
     }
 }
 
 #[test]
-fn a_frame_in_two_buffers_has_its_bytes_numbered_on() {
-    let frame = [Device::RxFrame, moved(true, 0x8000, 1000), moved(true, 0xa000, 500), Device::RxDone];
-    let all = told(&mut follower(), &frame);
+fn frame_in_two_buffers_has_consecutive_offsets() {
+    let frame =
+        [Device::RxFrame, dma_event(true, 0x8000, 1000), dma_event(true, 0xa000, 500), Device::RxDone];
+    let all = events_of(&mut follower(), &frame);
     assert_eq!(
         all[1..],
         [dma(DmaKind::RxData, 0x8000, 1000, 0, 0), dma(DmaKind::RxData, 0xa000, 500, 0, 1000)]
@@ -76,19 +77,19 @@ fn a_frame_in_two_buffers_has_its_bytes_numbered_on() {
 }
 
 #[test]
-fn what_is_thrown_away_is_no_frame() {
+fn dropped_frames_are_not_recorded() {
     let mut follower = follower();
-    assert_eq!(told(&mut follower, &[Device::RxFrame, Device::RxDropped]), []);
-    let all = told(&mut follower, &[Device::RxFrame, moved(true, 0x8000, 60), Device::RxDone]);
-    assert_eq!(all, [Happening::FrameIn { bytes: 64 }, dma(DmaKind::RxData, 0x8000, 60, 0, 0)]);
+    assert_eq!(events_of(&mut follower, &[Device::RxFrame, Device::RxDropped]), []);
+    let all = events_of(&mut follower, &[Device::RxFrame, dma_event(true, 0x8000, 60), Device::RxDone]);
+    assert_eq!(all, [EventKind::FrameIn { bytes: 64 }, dma(DmaKind::RxData, 0x8000, 60, 0, 0)]);
 }
 
 #[test]
-fn a_doorbell_is_a_store_and_moves_no_ring() {
+fn doorbell_is_recorded_and_leaves_the_ring_unchanged() {
     let mut follower = follower();
     let tail = Device::Register { offset: E1000E.transmit + 0x18, size: 4, value: 7 };
-    let store = Happening::Register { addr: PhysAddr(0xfeb0_0000), size: 4, value: 7, stored: None };
-    assert_eq!(told(&mut follower, &[tail]), [store]);
+    let store = EventKind::Register { addr: PhysAddr(0xfeb0_0000), size: 4, value: 7, stored: None };
+    assert_eq!(events_of(&mut follower, &[tail]), [store]);
     assert!(
         E1000E.is_tail(0x2818)
             && E1000E.is_tail(0x3918)
@@ -98,66 +99,67 @@ fn a_doorbell_is_a_store_and_moves_no_ring() {
 }
 
 #[test]
-fn data_that_the_nic_cuts_leave_as_several_frames() {
-    // A context: 54 bytes of headers, 1,460 of data a frame. Then 54 + 3,000 bytes in two descriptors, the last of them the end.
+fn segmented_data_leave_as_several_frames() {
+    // A context: 54 bytes of headers, 1,460 bytes of payload per frame. Then 54 + 3,000 bytes in two
+    // descriptors.
     let context = Device::TxDescriptor(0, EXTENDED, 1460 << 16 | 54 << 8);
     let data =
         |addr, bytes, more| Device::TxDescriptor(addr, EXTENDED | DATA | E1000E.segments | more | bytes, 0);
-    let all = told(
+    let all = events_of(
         &mut follower(),
-        &[moved(false, TX_RING, 16), context, data(0x4000, 54, 0), data(0x5000, 3000, END_OF_PACKET)],
+        &[dma_event(false, TX_RING, 16), context, data(0x4000, 54, 0), data(0x5000, 3000, END_OF_PACKET)],
     );
     let lengths: Vec<u32> = all
         .iter()
-        .filter_map(|what| if let Happening::FrameOut { bytes } = what { Some(*bytes) } else { None })
+        .filter_map(|what| if let EventKind::FrameOut { bytes } = what { Some(*bytes) } else { None })
         .collect();
     assert_eq!(lengths, [1518, 1518, 138]);
     assert_eq!(
         all[1..3],
         [dma(DmaKind::TxData, 0x4000, 54, 0, 0), dma(DmaKind::TxData, 0x5000, 3000, 0, 54)]
     );
-    // The 82576 has the lengths of the Ethernet, the IP and the TCP header.
+    // The 82576 has separate lengths of the Ethernet, IP and TCP headers.
     let mut igb = Follower::new(&IGB);
     let context = Device::TxDescriptor(14 << 9 | 20, EXTENDED, 1460 << 16 | 20 << 8);
     let whole = Device::TxDescriptor(0x4000, EXTENDED | DATA | IGB.segments | END_OF_PACKET | 2054, 0);
-    let all = told(&mut igb, &[context, whole]);
-    assert_eq!(all[1..], [Happening::FrameOut { bytes: 1518 }, Happening::FrameOut { bytes: 598 }]);
-    // A checksum that QEMU puts into them where they lie, and a whole frame behind them.
+    let all = events_of(&mut igb, &[context, whole]);
+    assert_eq!(all[1..], [EventKind::FrameOut { bytes: 1518 }, EventKind::FrameOut { bytes: 598 }]);
+    // A checksum that QEMU writes into the buffer, and an unrelated write.
     let mut follower = follower();
     let plain = Device::TxDescriptor(0x9000, END_OF_PACKET | 60, 0);
-    let all = told(&mut follower, &[plain, moved(true, 0x9010, 2), moved(true, 0x7000, 8)]);
-    assert_eq!(all, [dma(DmaKind::TxData, 0x9000, 60, 0, 0), Happening::FrameOut { bytes: 64 }]);
+    let all = events_of(&mut follower, &[plain, dma_event(true, 0x9010, 2), dma_event(true, 0x7000, 8)]);
+    assert_eq!(all, [dma(DmaKind::TxData, 0x9000, 60, 0, 0), EventKind::FrameOut { bytes: 64 }]);
     assert_eq!(follower.others(), 1);
 }
 
 #[test]
-fn rings_are_found_at_either_address_of_their_registers() {
-    // Of the third receive queue, the fourth transmit queue, and one that older NICs had no place for.
+fn rings_are_found_at_both_register_addresses() {
+    // The third receive queue, the fourth transmit queue, and one without an alias.
     for (low, is_transmit) in [(0xc080, false), (0x2a00, false), (0x3b00, true), (0xe240, true)] {
         let mut follower = Follower::new(&IGB);
         let register = |offset, value| Device::Register { offset, size: 4, value };
-        let devices = [register(low, 0x8000), register(low + 8, 0x1000), moved(false, 0x8030, 16)];
+        let devices = [register(low, 0x8000), register(low + 8, 0x1000), dma_event(false, 0x8030, 16)];
         let kind = if is_transmit { DmaKind::TxDescriptorFetch } else { DmaKind::RxDescriptorFetch };
-        assert_eq!(told(&mut follower, &devices)[2..], [dma(kind, 0x8030, 16, 0, 0)], "{low:x}");
+        assert_eq!(events_of(&mut follower, &devices)[2..], [dma(kind, 0x8030, 16, 0, 0)], "{low:x}");
     }
 }
 
 #[test]
-fn a_transmitted_frame_is_what_its_descriptors_name() {
-    // 82576, 7.2.2: data (DTYP 3) with a time stamp's bit above their length, and the last one.
+fn transmitted_frame_consists_of_its_descriptors_buffers() {
+    // 82576, 7.2.2: data (DTYP 3) with the time-stamp bit above the length.
     let data = 0x2034_0000;
     let devices = [
         Device::TxDescriptor(0x8000, data | 66, 0),
         Device::TxDescriptor(0x9000, data | END_OF_PACKET | 1448, 0),
         Device::TxDescriptor(0xa000, data | END_OF_PACKET | 60, 0),
     ];
-    let all = told(&mut Follower::new(&IGB), &devices);
+    let all = events_of(&mut Follower::new(&IGB), &devices);
     let expected = [
         dma(DmaKind::TxData, 0x8000, 66, 0, 0),
         dma(DmaKind::TxData, 0x9000, 1448, 0, 66),
-        Happening::FrameOut { bytes: 1518 },
+        EventKind::FrameOut { bytes: 1518 },
         dma(DmaKind::TxData, 0xa000, 60, 1, 0),
-        Happening::FrameOut { bytes: 64 },
+        EventKind::FrameOut { bytes: 64 },
     ];
     assert_eq!(all, expected);
 }

@@ -1,5 +1,5 @@
-//! RV64GC instructions as ops: those that this project's own hart makes of them (`doorbell-riscv`), so that a program's ops are the
-//! same wherever it was executed.
+//! RV64GC instructions as ops: those of this project's own hart (`doorbell-riscv`), so that a program has the
+//! same ops in both.
 //!
 //! Prefetches (Zicbop) are plain ops, as QEMU does not execute them.
 
@@ -12,7 +12,7 @@ use doorbell_sim::{Op, OpClass};
 use crate::instruction::{Decoded, Flow, InstructionSet};
 use crate::stream::Bytes;
 
-/// The decoder.
+/// RISC-V decoder.
 #[derive(Debug, Default)]
 pub struct Riscv64;
 
@@ -35,7 +35,7 @@ impl InstructionSet for Riscv64 {
         decoded.is_atomic = op.class == OpClass::Atomic;
         decoded.is_move = decoded.accesses_memory;
         if decoded.accesses_memory {
-            // The accesses have classes of their own.
+            // The accesses have their own classes.
             decoded.address_registers.add(op.sources[0]);
             decoded.reads.add(op.sources[1]);
         } else {

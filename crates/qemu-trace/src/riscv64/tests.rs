@@ -1,7 +1,7 @@
-//! Instructions as the manual has them, and as this project's own hart has them.
+//! Decoding of RISC-V instructions, compared with this project's own hart.
 
 use super::*;
-use crate::emit::{Emitter, Goes};
+use crate::emit::{Emitter, Successor};
 use crate::stream::Access;
 
 fn bytes(word: u32) -> Bytes {
@@ -14,7 +14,7 @@ fn decoded(word: u32) -> Decoded {
 }
 
 #[test]
-fn an_executed_instruction_is_the_op_that_our_hart_makes_of_it() {
+fn ops_equal_those_of_our_own_hart() {
     let access =
         |is_store, size| Access { instruction: 0, size, is_store, is_io: false, virt: 0x8000, phys: 0x8000 };
     let (load, store) = (|size| vec![access(false, size)], |size| vec![access(true, size)]);
@@ -44,9 +44,9 @@ fn an_executed_instruction_is_the_op_that_our_hart_makes_of_it() {
         };
         let own = doorbell_riscv::op_of(&inst);
         let mut ops = Vec::new();
-        Emitter::default().emit(&Riscv64.decode(&bytes), &accesses, Goes::On, &mut ops);
+        Emitter::default().emit(&Riscv64.decode(&bytes), &accesses, Successor::Next, &mut ops);
         let [op] = ops[..] else { panic!("{word:08x} is {ops:?}") };
-        // Of what is no atomic, the class says whether it writes.
+        // Except for atomics, the class determines whether an op writes.
         let without = if op.class == OpClass::Store { Op::WRITES } else { 0 };
         let flags = own.flags & !without;
         assert_eq!(
@@ -60,7 +60,7 @@ fn an_executed_instruction_is_the_op_that_our_hart_makes_of_it() {
 }
 
 #[test]
-fn an_instruction_says_where_it_goes() {
+fn control_flow_is_decoded() {
     assert_eq!(decoded(0x0080_006f).flow, Flow::Direct(0x1008)); // j .+8
     assert_eq!(decoded(0xfe00_0ee3).flow, Flow::Branch(0xffc)); // beqz zero, .-4
     assert_eq!(decoded(0x0000_8082).flow, Flow::Indirect); // ret
@@ -68,5 +68,5 @@ fn an_instruction_says_where_it_goes() {
         assert_eq!(decoded(system).flow, Flow::System, "{system:08x}");
     }
     assert!(decoded(0x1020_0073).returns && !decoded(0x0000_0073).returns);
-    assert_eq!(decoded(0x0405_e013).class, OpClass::Int, "a prefetch, whose address nobody knows");
+    assert_eq!(decoded(0x0405_e013).class, OpClass::Int, "a prefetch, whose address is not recorded");
 }

@@ -6,7 +6,7 @@ use crate::error::StreamError;
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// A reader, a byte at a time.
+/// Buffered reader of single bytes.
 #[derive(Debug)]
 pub(super) struct Input<R> {
     input: R,
@@ -20,7 +20,7 @@ impl<R: Read> Input<R> {
         Input { input, buffer: vec![0; BUFFER_BYTES], at: 0, end: 0 }
     }
 
-    /// The next byte. An error of none is the end.
+    /// The next byte. `Err(None)` is the end.
     pub(super) fn byte(&mut self) -> Result<u8, Option<StreamError>> {
         if self.at == self.end {
             self.fill()?;

@@ -1,30 +1,30 @@
-//! What the raw stream tells.
+//! Contents of the raw stream.
 
-/// Bits of a page's offset.
+/// Width of a page offset.
 pub(super) const PAGE_SHIFT: u32 = 12;
-/// Pages have at most 512 GiB.
+/// Largest page: 512 GiB.
 pub(super) const PAGE_BITS_MAX: u8 = 39;
 pub(super) const INSTRUCTION_BYTES_MAX: u8 = 15;
 pub(super) const WALK_MAX: usize = 5;
 
-/// An instruction as it stands in memory.
+/// An instruction in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
-    /// Its virtual address.
+    /// Virtual address.
     pub address: u64,
-    /// The physical one, 0 if it is in no RAM.
+    /// Physical address; 0 if it is not in RAM.
     pub physical: u64,
     pub(super) length: u8,
     pub(super) bytes: [u8; INSTRUCTION_BYTES_MAX as usize],
 }
 
 impl Bytes {
-    /// Its bytes.
+    /// The instruction's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// An instruction of these bytes, 15 at most, whose address is the physical one too.
+    /// An instruction of at most 15 bytes, with equal virtual and physical address.
     pub fn new(address: u64, text: &[u8]) -> Bytes {
         let mut bytes = [0; INSTRUCTION_BYTES_MAX as usize];
         bytes[..text.len()].copy_from_slice(text);
@@ -32,21 +32,21 @@ impl Bytes {
     }
 }
 
-/// Which entries of page tables a translation reads.
+/// Page-table entries that a translation reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableWalk {
-    /// Virtual address of what is translated.
+    /// Virtual address translated.
     pub virt: u64,
-    /// Its physical page's address.
+    /// Address of its physical page.
     pub page: u64,
-    /// The entries' addresses, from the root; 0 behind the last one.
+    /// Addresses of the entries, from the root; 0 after the last one.
     pub entries: [u64; WALK_MAX],
-    /// Bits of an offset into the page.
+    /// Width of an offset into the page.
     pub page_bits: u8,
 }
 
 impl TableWalk {
-    /// What tells a page and where its translation stands from another one.
+    /// Key that identifies a page and its last-level entry.
     pub(crate) fn key(&self) -> (u64, u64, u64) {
         let bits = u32::from(self.page_bits);
         let last = self.entries.iter().rfind(|entry| **entry != 0);
@@ -54,85 +54,86 @@ impl TableWalk {
     }
 }
 
-/// An access to memory.
+/// A memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Which instruction of the block.
+    /// Index of the instruction in its block.
     pub instruction: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u8,
     /// Whether it writes.
     pub is_store: bool,
-    /// Whether a device answers.
+    /// Whether it accesses a device.
     pub is_io: bool,
-    /// The virtual address.
+    /// Virtual address.
     pub virt: u64,
-    /// The physical address.
+    /// Physical address.
     pub phys: u64,
 }
 
-/// What a device did.
+/// A raw device event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Bytes were moved from or to RAM.
+    /// DMA from or to RAM.
     Dma {
-        /// Whether RAM was written.
+        /// Whether RAM is written.
         is_write: bool,
-        /// The physical address.
+        /// Physical address.
         addr: u64,
-        /// How many.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// Software wrote a register of the NIC.
+    /// Software writes a register of the NIC.
     Register {
-        /// Where in the NIC's registers.
+        /// Offset in the NIC's register space.
         offset: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u8,
-        /// What was written.
+        /// Value written.
         value: u64,
     },
     /// A frame arrives.
     RxFrame,
-    /// Part of a frame goes to memory: physical address of its buffer.
+    /// Part of a frame is written to memory.
     RxBuffer,
-    /// The frame is in memory.
+    /// The frame is completely in memory.
     RxDone,
-    /// The frame is thrown away.
+    /// The frame is dropped.
     RxDropped,
-    /// A transmit descriptor as read: the buffer's address, and the two words behind it.
+    /// A transmit descriptor is read: buffer address, and the two following words.
     TxDescriptor(u64, u32, u32),
-    /// An interrupt: its vector in the NIC's table, 0 for the one that others have.
+    /// An interrupt: its MSI-X vector; 0 for other interrupts.
     Interrupt(u32),
-    /// Nothing that matters here.
+    /// An irrelevant event.
     Other,
 }
 
-/// What comes next.
+/// Item of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// The window begins. What stood before are the NIC's registers as software had set them.
+    /// The window begins. The items before it are the NIC's register writes by software.
     Begin,
-    /// What a device does while no block is executed.
+    /// A device event between blocks.
     Device(Device),
-    /// From here on:
+    /// State of the processor from here on.
     State {
-        /// With the operating system's rights.
+        /// Privileged execution.
         is_privileged: bool,
-        /// What tells the address space from others.
+        /// Identifies the address space.
         space: u64,
     },
-    /// What led to the next block, a handler, where that is told.
+    /// Trap to the handler in the next block, if the plugin reports it.
     Trap {
-        /// An interrupt, or else an exception.
+        /// Interrupt; otherwise exception.
         is_interrupt: bool,
-        /// The address that the handler goes back to.
+        /// Return address of the handler.
         address: u64,
     },
-    /// A block was executed: its number, and how many of its instructions had begun. [`Stream::exchange`] has the rest.
+    /// A block was executed: its number, and how many of its instructions began. [`Stream::exchange`] has the
+    /// rest.
     Block(u32, u32),
-    /// The processor has waited for an interrupt behind the last block, for so many nanoseconds.
+    /// The processor waited for an interrupt after the last block, in nanoseconds.
     Slept(u64),
-    /// The window is over; how many instructions had begun in it.
+    /// The window ends; number of instructions that began in it.
     End(u64),
 }

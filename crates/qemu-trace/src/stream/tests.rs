@@ -1,8 +1,9 @@
-//! Small streams, put together by hand.
+//! Handmade streams.
 
 use super::*;
 
-/// A stream of these records, of a guest with 1 MiB of RAM that is in 64-bit mode, privileged, in address space 0x1000.
+/// A stream of these records. The guest has 1 MiB of RAM and is in 64-bit mode, privileged, in address space
+/// 0x1000.
 pub(crate) fn stream_of(records: &[&[u8]]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend([0x80, 0x80, 0x40]);
@@ -12,7 +13,7 @@ pub(crate) fn stream_of(records: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A block at 0x1000 and at 0x2000 physically: `mov rax, [rbx]`, `add [rcx], eax`, `jne 0x1000`.
+/// A block at virtual address 0x1000, physical 0x2000: `mov rax, [rbx]`, `add [rcx], eax`, `jne 0x1000`.
 pub(crate) const LOOP: &[u8] = &[
     record::DEFINE,
     0x80,
@@ -35,9 +36,9 @@ pub(crate) const LOOP: &[u8] = &[
     0,
 ];
 
-/// Of the first instruction, a load of 8 bytes at 0x3008, in page 5; of the second, of 4 bytes at 0x3010.
+/// The first instruction loads 8 bytes at 0x3008, in page 5; the second loads 4 bytes at 0x3010.
 pub(crate) const LOADS: &[u8] = &[0xac, 0x90, 0xc0, 1, 5, 0, 0xc8, 2, 0xa0, 0xc0, 1];
-/// And a store there.
+/// The store of the second instruction.
 pub(crate) const STORE: &[u8] = &[0x89, 0];
 
 fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
@@ -52,7 +53,7 @@ fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
 }
 
 #[test]
-fn blocks_come_with_their_accesses() {
+fn blocks_have_their_accesses() {
     let bytes = stream_of(&[LOOP, LOADS, STORE, &[record::END, 3]]);
     let mut stream = Stream::new(&bytes[..]).unwrap();
     assert_eq!(stream.ram_bytes(), 1 << 20);
@@ -63,12 +64,12 @@ fn blocks_come_with_their_accesses() {
     assert_eq!(physical, [0x2000, 0x2003, 0x2005]);
     let (mut accesses, mut devices) = (Vec::new(), Vec::new());
     stream.exchange(&mut accesses, &mut devices);
-    let seen: Vec<(u32, u64, u64, u8, bool)> = accesses
+    let found: Vec<(u32, u64, u64, u8, bool)> = accesses
         .iter()
         .map(|access| (access.instruction, access.virt, access.phys, access.size, access.is_store))
         .collect();
     assert_eq!(
-        seen,
+        found,
         [(0, 0x3008, 0x5008, 8, false), (1, 0x3010, 0x5010, 4, false), (1, 0x3010, 0x5010, 4, true)]
     );
     assert_eq!(stream.read().unwrap(), Item::End(3));
@@ -76,12 +77,12 @@ fn blocks_come_with_their_accesses() {
 }
 
 #[test]
-fn what_a_device_does_is_with_the_block_or_between_blocks() {
+fn device_events_are_inside_or_between_blocks() {
     let dma: &[u8] = &[record::DMA, 1, 2, 0x80, 0x01, 0x40];
     let bytes = stream_of(&[LOOP, dma, &[record::SLEPT, 5], dma, &[record::AGAIN], &[record::END, 3]]);
-    let told = items(&bytes);
-    // Nothing has followed the first block when it was executed last.
-    assert!(matches!(told, Err(StreamError::Damaged { what: "a block that was never defined", .. })));
+    let refused = items(&bytes);
+    // The first block has no successor yet.
+    assert!(matches!(refused, Err(StreamError::Damaged { what: "an undefined block", .. })));
     let bytes = stream_of(&[LOOP, dma, &[record::SLEPT, 5], dma, &[record::BLOCK, 0], &[record::END, 3]]);
     let device = Device::Dma { is_write: true, addr: 128, bytes: 64 };
     assert_eq!(
@@ -91,15 +92,15 @@ fn what_a_device_does_is_with_the_block_or_between_blocks() {
 }
 
 #[test]
-fn whatever_is_cut_or_changed_is_an_error_or_another_stream_but_no_panic() {
+fn damaged_streams_never_panic() {
     let trap = [record::TRAP, 1, 0x80, 0x20];
     let whole =
         stream_of(&[LOOP, LOADS, STORE, &trap, &[record::BLOCK, 0, record::CUT, 1], &[record::END, 4]]);
     assert!(items(&whole).is_ok());
     for length in 0..whole.len() {
         let error = items(&whole[..length]).unwrap_err();
-        let is_told = matches!(error, StreamError::Truncated { .. } | StreamError::Foreign);
-        assert!(is_told, "{length}: {error}");
+        let is_reported = matches!(error, StreamError::Truncated { .. } | StreamError::Foreign);
+        assert!(is_reported, "{length}: {error}");
     }
     for at in 0..whole.len() {
         for bit in 0..8 {
@@ -111,7 +112,7 @@ fn whatever_is_cut_or_changed_is_an_error_or_another_stream_but_no_panic() {
 }
 
 #[test]
-fn a_window_in_the_firmware_is_refused() {
+fn window_before_64_bit_mode_is_refused() {
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, record::BEGIN, 0, record::STATE, 0, 0]);
     assert!(matches!(items(&bytes), Err(StreamError::Not64Bit)));

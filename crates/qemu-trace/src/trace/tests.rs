@@ -1,4 +1,4 @@
-//! A small stream as a trace.
+//! Conversion of a small stream to a trace.
 
 use doorbell_sim::OpClass;
 use doorbell_sim::ports::PhysAddr;
@@ -14,9 +14,9 @@ const STORE: &[u8] =
     &[3, 0x80, 0x20, 0x81, 0x40, 0x81, 0x40, 1, 2, 0x89, 0x08, 4, 12, 0x80, 4, 0x80, 8, 0x80, 12, 0x80, 16];
 /// The tail of the first transmit ring, 0x3818, becomes 7.
 const TAIL: &[u8] = &[8, 0, 1, 0x98, 0x70, 4, 7];
-/// The store itself, to 0x8000 and 0x103818 physically.
+/// The store, to virtual 0x8000 and physical 0x103818.
 const ACCESS: &[u8] = &[0x8b, 0x80, 0x80, 4, 0x98, 0xf0, 0x40, 7];
-/// `hlt` at 0x1002, which sleeps for 5 ns; behind it an interrupt's handler.
+/// `hlt` at 0x1002, which sleeps for 5 ns, followed by an interrupt handler.
 const HALT: &[u8] = &[3, 0x82, 0x20, 0x83, 0x40, 0x83, 0x40, 1, 1, 0xf4, 0];
 const SLEPT: &[u8] = &[6, 5];
 const HANDLER: &[u8] = &[3, 0x80, 0x80, 0x80, 0x80, 0xf8, 0xff, 0xff, 0xff, 0xff, 0x01, 0, 0, 1, 1, 0xc3, 0];
@@ -24,7 +24,7 @@ const INTERRUPT: &[u8] = &[8, 7, 1, 0];
 const END: &[u8] = &[0, 3];
 
 #[test]
-fn a_recording_is_a_trace_with_all_that_happened_where_it_did() {
+fn recording_becomes_a_trace_with_events_in_place() {
     let bytes = stream_of(&[STORE, TAIL, ACCESS, HALT, INTERRUPT, SLEPT, HANDLER, END]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.dbt");
@@ -56,14 +56,14 @@ fn a_recording_is_a_trace_with_all_that_happened_where_it_did() {
     );
     let mut events = file.devices().unwrap();
     let at = |after, what| DeviceEvent { device: 0, hart: 0, after, since: Ps::ZERO, what };
-    let store = Happening::Register { addr: PhysAddr(0x10_3818), size: 4, value: 7, stored: None };
+    let store = EventKind::Register { addr: PhysAddr(0x10_3818), size: 4, value: 7, stored: None };
     assert_eq!(events.next().unwrap(), Some(at(1, store)));
-    assert_eq!(events.next().unwrap(), Some(at(2, Happening::Interrupt { raised: true })));
+    assert_eq!(events.next().unwrap(), Some(at(2, EventKind::Interrupt { raised: true })));
     assert_eq!(events.next().unwrap(), None);
 }
 
 #[test]
-fn two_traces_of_one_stream_are_the_same_and_one_that_breaks_off_leaves_none() {
+fn conversion_is_deterministic_and_truncated_streams_leave_no_file() {
     let bytes = stream_of(&[STORE, TAIL, ACCESS, HALT, SLEPT, HANDLER, END]);
     let folder = tempfile::tempdir().unwrap();
     let trace = |name: &str, length: usize| {

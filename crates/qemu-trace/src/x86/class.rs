@@ -1,9 +1,9 @@
-//! What kind of op an instruction computes by.
+//! Op class of an instruction.
 
 use doorbell_sim::{Op, OpClass};
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-/// What its result, or its direction, comes from.
+/// Class of the op that computes the result or the branch direction.
 pub(super) fn of(instruction: &Instruction) -> OpClass {
     let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
     if is_serialising(instruction) {
@@ -20,9 +20,10 @@ pub(super) fn of(instruction: &Instruction) -> OpClass {
     }
 }
 
-/// Of an op that is a fence, or accesses ports: its flags.
+/// Op flags of a fence or a port access.
 pub(super) fn flags(instruction: &Instruction) -> u8 {
-    // Loads before, stores before, loads after, stores after. LFENCE also keeps what is behind it from beginning.
+    // Loads before, stores before, loads after, stores after. LFENCE also delays the start of later
+    // instructions.
     let fence = match instruction.mnemonic() {
         Mnemonic::Mfence => 0b1111,
         Mnemonic::Lfence => 0b1101,
@@ -34,18 +35,18 @@ pub(super) fn flags(instruction: &Instruction) -> u8 {
     (fence << Op::FENCE_SHIFT) | (u8::from(writes) * Op::WRITES)
 }
 
-/// Works on vectors or on the floating-point stack.
+/// Returns whether the instruction operates on vectors or the x87 stack.
 fn is_float(instruction: &Instruction, name: &str) -> bool {
     let is = |at: u32| {
         let register = instruction.op_register(at);
         instruction.op_kind(at) == OpKind::Register
             && (register.is_vector_register() || register.is_st() || register.is_mm())
     };
-    // Those of the stack, and only they, begin so.
+    // Only x87 instructions have names that begin with this letter.
     name.starts_with('f') || (0..instruction.op_count()).any(is)
 }
 
-/// By the name, which says it for all widths and encodings alike.
+/// Class by name, which is the same for all widths and encodings.
 fn float(name: &str) -> OpClass {
     let name = name.strip_prefix('v').unwrap_or(name);
     let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
@@ -60,7 +61,8 @@ fn float(name: &str) -> OpClass {
     }
 }
 
-/// Intel SDM volume 3, 9.3 ("Serializing instructions"), and what changes how instructions are executed.
+/// Returns whether an instruction is serialising (Intel SDM volume 3, 9.3, "Serializing instructions") or
+/// changes how instructions are executed.
 fn is_serialising(instruction: &Instruction) -> bool {
     let to_control = instruction.mnemonic() == Mnemonic::Mov
         && (0..2).any(|at| {
@@ -94,7 +96,7 @@ fn is_serialising(instruction: &Instruction) -> bool {
         )
 }
 
-/// Goes to or comes from another privilege level.
+/// Returns whether the instruction changes the privilege level.
 pub(super) fn is_system_jump(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
@@ -115,13 +117,13 @@ pub(super) fn is_system_jump(instruction: &Instruction) -> bool {
     )
 }
 
-/// Comes back from a handler or the operating system.
+/// Returns whether the instruction returns from a handler or the operating system.
 pub(super) fn is_system_return(instruction: &Instruction) -> bool {
     let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
     name.starts_with("iret") || name.starts_with("sysret") || name.starts_with("sysexit")
 }
 
-/// Only moves: one that loads or stores needs no op beside that.
+/// Returns whether the instruction only moves data, so that its load or store needs no computation op.
 pub(super) fn is_move(instruction: &Instruction) -> bool {
     let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
     let name = name.strip_prefix('v').unwrap_or(&name);

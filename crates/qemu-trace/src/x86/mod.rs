@@ -1,8 +1,8 @@
-//! x86-64's instructions, decoded by iced-x86.
+//! x86-64 instructions as ops, decoded by iced-x86.
 //!
-//! The stack pointer is left to a stack engine, as in today's cores: PUSH, POP, CALL and RET make nobody wait for it; nor do the pointers
-//! and the counter of string instructions. Prefetches
-//! are plain ops, as QEMU does not execute them. Flags are one register.
+//! A stack engine handles the stack pointer, as in current cores: PUSH, POP, CALL and RET cause no dependence
+//! through it. Nor do the pointers and the counter of string instructions. Prefetches are plain ops, as QEMU
+//! does not execute them. The flags are one register.
 
 mod class;
 mod registers;
@@ -21,7 +21,7 @@ use crate::names::FLAGS;
 use crate::stream::Bytes;
 use registers::{STACK_POINTER, STRING_REGISTERS, number};
 
-/// Decodes.
+/// x86-64 decoder.
 pub struct X86(InstructionInfoFactory);
 
 impl Default for X86 {
@@ -30,7 +30,7 @@ impl Default for X86 {
     }
 }
 
-/// What it holds is of no use to a reader.
+/// The contents are not useful in debug output.
 impl std::fmt::Debug for X86 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("X86")
@@ -55,7 +55,7 @@ impl InstructionSet for X86 {
         decoded.is_atomic = decoded.accesses_memory
             && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg);
         if decoded.is_atomic {
-            // What is behind it waits.
+            // Later accesses wait.
             decoded.flags = 0b1100 << Op::FENCE_SHIFT;
         }
         decoded.is_repeated = instruction.is_string_instruction()
@@ -80,9 +80,9 @@ fn registers(decoded: &mut Decoded, instruction: &Instruction, info: &Instructio
     let (is_stack, is_string) = (instruction.is_stack_instruction(), instruction.is_string_instruction());
     for used in info.used_registers() {
         let register = number(used.register());
-        let goes_on =
+        let is_implicit =
             register == STACK_POINTER && is_stack || is_string && STRING_REGISTERS.contains(&register);
-        if goes_on && !is_named(register) {
+        if is_implicit && !is_named(register) {
             continue;
         }
         let access = used.access();
@@ -91,7 +91,7 @@ fn registers(decoded: &mut Decoded, instruction: &Instruction, info: &Instructio
         }
         if is_write(access) {
             decoded.writes.add(register);
-            // What is only maybe written keeps its old value otherwise.
+            // A conditional write may keep the old value.
             if access == OpAccess::CondWrite {
                 decoded.reads.add(register);
             }

@@ -1,4 +1,4 @@
-//! Which register of the ops each of x86's is.
+//! Op register of each x86 register.
 
 use doorbell_sim::op::Register;
 use iced_x86::Register as X86;
@@ -8,14 +8,15 @@ use crate::names::{FURTHER, GENERAL, VECTOR};
 const STACK: Register = FURTHER;
 const MASK: Register = FURTHER + 8;
 
-/// The number of a register, 0 for those that nobody waits for: segments, the instruction pointer, control registers.
+/// Register number; 0 for registers without dependences: segments, the instruction pointer, control
+/// registers.
 pub(super) fn number(register: X86) -> Register {
     let full = register.full_register();
     let place = full.number() as Register;
     match full {
         _ if full.is_gpr64() => GENERAL + place,
         _ if full.is_vector_register() => VECTOR + place,
-        // MMX registers lie in the floating-point stack.
+        // MMX registers alias the x87 stack.
         _ if full.is_st() || full.is_mm() => STACK + place,
         _ if full.is_k() => MASK + place,
         _ => 0,
@@ -24,7 +25,7 @@ pub(super) fn number(register: X86) -> Register {
 
 /// The stack pointer.
 pub(super) const STACK_POINTER: Register = GENERAL + 4;
-/// RCX, RSI and RDI, which string instructions count and move along.
+/// RCX, RSI and RDI, which string instructions update.
 pub(super) const STRING_REGISTERS: [Register; 3] = [GENERAL + 1, GENERAL + 6, GENERAL + 7];
 
 #[cfg(test)]
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_have_numbers_whatever_part_of_them_is_named() {
+    fn register_parts_share_one_number() {
         for part in [X86::RAX, X86::EAX, X86::AX, X86::AL, X86::AH] {
             assert_eq!(number(part), GENERAL);
         }

@@ -1,4 +1,4 @@
-//! Curves over any two measures, as a search or an experiment asks for them.
+//! Curves over any two measures, for searches and experiments.
 
 use super::latency::tick as time_label;
 use super::{Data, Figure, Ids};
@@ -6,19 +6,19 @@ use crate::number::{axis_label as label, trimmed};
 use crate::scale::Scale;
 use crate::svg::Plot;
 
-/// Classes of as many curves as can be told apart.
+/// CSS classes of distinguishable curves.
 const CLASSES: [&str; 8] =
     ["c-delivered", "c-core", "c-tx", "c-other", "c-dma", "c-link", "c-corrupt", "c-guest"];
 
-/// A curve by name.
+/// A named curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub name: String,
-    /// Points in the order of a line through them.
+    /// Points in plotting order.
     pub points: Vec<Point>,
-    /// Somebody else's: drawn dashed.
+    /// Whether it is a published curve, drawn dashed.
     pub published: bool,
-    /// Whether there is a line through the points.
+    /// Whether a line connects the points.
     pub line: bool,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Curve {
 pub(crate) struct Point {
     pub x: f64,
     pub y: f64,
-    /// What a pointer resting on it reads.
+    /// Tooltip text.
     pub tip: String,
-    /// Between which values it lies, as far as that is known.
+    /// Interval of the value, if available.
     pub interval: Option<(f64, f64)>,
 }
 
-/// What is drawn.
+/// A figure with curves.
 #[derive(Clone, Debug)]
 pub(crate) struct Curves {
     pub title: String,
@@ -44,9 +44,9 @@ pub(crate) struct Curves {
     pub log_y: bool,
     /// Whether the vertical axis is in nanoseconds.
     pub is_time: bool,
-    /// Words that stand at 1, 2, 3 … of the horizontal axis.
+    /// Labels at 1, 2, 3 … of the horizontal axis.
     pub names: Vec<String>,
-    /// A part of the horizontal axis to mark.
+    /// A range of the horizontal axis to highlight.
     pub band: Option<(f64, f64)>,
     pub curves: Vec<Curve>,
 }
@@ -64,7 +64,7 @@ impl Curves {
         let legend = self.curves.iter().enumerate().filter(|_| self.curves.len() > 1);
         let legend = legend.map(|(index, curve)| (class(index, curve), curve.name.clone())).collect();
         if all().next().is_none() {
-            let caption = format!("{} Nothing that can be drawn on these axes was measured.", self.caption);
+            let caption = format!("{} No measured values can be drawn on these axes.", self.caption);
             return Figure { title: self.title, caption, legend, svg: None, data };
         }
         let scale = |values: Vec<f64>, log: bool| match log {

@@ -1,11 +1,11 @@
-//! Core cycles a packet by what they went into, a bar a load: the CPI stack times the instructions a packet.
+//! Core cycles per packet by cause, one bar per load: the CPI stack times the instructions per packet.
 
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{rate, short};
 use doorbell_results::{PointSummary, known};
 
-/// Parts of the stack that are drawn together, and their names in the file.
+/// Parts of the stack that are combined, and their names in the file.
 pub(super) const PARTS: [(Part, &[&str]); 8] = [
     (("c-delivered", "commit"), &["base"]),
     (("c-corrupt", "bad speculation"), &["branch", "clear"]),
@@ -17,7 +17,7 @@ pub(super) const PARTS: [(Part, &[&str]); 8] = [
     (("c-guest", "stores, devices"), &["store", "device"]),
 ];
 
-/// Cycles a packet of each part; none if the load was not timed or nothing came back.
+/// Cycles per packet in each part; `None` if the load was not timed or no frame came back.
 fn parts(point: &PointSummary) -> Option<Vec<f64>> {
     let (timing, instructions) = (point.timing.as_ref()?, known(point.instructions_per_frame)?);
     let of = |name: &&str| timing.get("CPI stack", name).unwrap_or(0.0);
@@ -33,15 +33,15 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         [rate(point.offered_mpps)].into_iter().chain(cells).collect()
     };
     let caption = match stacks.is_empty() {
-        true => "This run was not timed, or nothing came back.".to_owned(),
+        true => "This run was not timed, or no frame came back.".to_owned(),
         false => format!(
-            "Core cycles a delivered packet by what they went into; empty polls are among them, sleep is not. At low load a \
-             polling core fills its time with polls that find nothing.{}",
+            "Core cycles per delivered packet by cause, including empty polls but not sleep. At low load a \
+             polling core spends its time on polls that find no packet.{}",
             stacked::note(&stacks)
         ),
     };
     Figure {
-        title: "Where the cycles went".into(),
+        title: "Cycles per packet".into(),
         caption,
         legend: stacked::legend(&named),
         svg: stacked::draw(ids, &named, "cycles", &stacks),

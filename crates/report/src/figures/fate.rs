@@ -1,4 +1,4 @@
-//! A single load: what became of the offered frames, a bar an outcome.
+//! A single load: outcomes of the offered frames, one bar per outcome.
 
 use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids};
@@ -30,15 +30,15 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let meanings: Vec<String> =
         causes::present(points).iter().map(|cause| format!("{}: {}.", cause.name, cause.meaning)).collect();
     let caption = if meanings.is_empty() {
-        format!("Every one of the {} offered frames was delivered unharmed.", grouped(offered))
+        format!("All {} offered frames were delivered intact.", grouped(offered))
     } else {
-        format!("What became of the {} offered frames. {}", grouped(offered), meanings.join(" "))
+        format!("Outcomes of the {} offered frames. {}", grouped(offered), meanings.join(" "))
     };
     let cells = |(_, name, frames): &(String, &str, u64)| {
         vec![(*name).to_owned(), grouped(*frames), percent_label(share(*frames))]
     };
     Figure {
-        title: "Where the frames went".into(),
+        title: "Frame outcomes".into(),
         caption,
         legend: Vec::new(),
         svg: (offered > 0).then(|| bars(ids, &rows)),

@@ -1,5 +1,6 @@
-//! A flame graph: who called whom, each call as wide as the share of the cycles that went into it and into what it called. Made of the
-//! folded stacks that a run with `--profile` writes. Widths are shares of the figure's, so that letters have their size on any screen.
+//! A flame graph of call stacks. The width of a call is its share of the cycles, including the functions it
+//! calls. Made from the folded stacks of a run with `--profile`. Widths are relative to the figure, so that
+//! text keeps its size on any screen.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,16 +11,16 @@ use crate::number::{fixed, grouped, percent_label};
 
 /// Height of a call, in pixels.
 const ROW: usize = 20;
-/// Calls of a smaller share are drawn by nobody's eye, and would be most of the page.
+/// Minimum share of a call to be drawn. Smaller ones are not visible, and would be most of the page.
 const SHARE_MIN: f64 = 0.001;
-/// A narrower call has no room for its name, in percent of the width.
+/// Minimum width of a call to show its name, in percent of the figure's width.
 const NAMED_MIN: f64 = 1.5;
-/// Rows of the data; `functions.folded` has all stacks.
+/// Number of rows in the data table; `functions.folded` has all stacks.
 const ROWS: usize = 40;
-/// Programs' colours.
+/// CSS classes of programs.
 const CLASSES: [&str; 6] = ["c-dma", "c-delivered", "c-tx", "c-core", "c-other", "c-corrupt"];
 
-/// What was spent at a place in a stack, and in the calls made there.
+/// Cycles spent at a position in a stack, including its calls.
 #[derive(Default)]
 struct Call {
     cycles: u64,
@@ -42,14 +43,14 @@ impl Call {
         all
     }
 
-    /// How many calls stand one on the other, of those that are drawn.
+    /// Height of the stack of drawn calls.
     fn depth(&self, least: u64) -> usize {
         let drawn = self.calls.values().filter(|call| call.cycles >= least);
         drawn.map(|call| 1 + call.depth(least)).max().unwrap_or(0)
     }
 }
 
-/// The figure; nothing if no cycle was counted.
+/// The figure; `None` if no cycles were counted.
 pub(crate) fn figure(ids: &Ids, whose: &str, folded: &str) -> Option<Figure> {
     let all = Call::of(folded);
     if all.cycles == 0 {
@@ -70,7 +71,7 @@ pub(crate) fn figure(ids: &Ids, whose: &str, folded: &str) -> Option<Figure> {
         .filter_map(|line| line.rsplit_once(' '))
         .filter_map(|(stack, cycles)| Some((stack, cycles.parse().ok()?)))
         .collect();
-    // Stable: of equals the first in the file stays the first.
+    // A stable sort keeps the order of the file for equal counts.
     stacks.sort_by_key(|stack| std::cmp::Reverse(stack.1));
     let row = |(stack, cycles): &(&str, u64)| {
         vec![
@@ -145,7 +146,7 @@ mod tests {
         "init;main 10\ninit;main;f<T> 60\ninit;main;g 30\nkernel;idle 99900\nkernel 0\nbroken\n";
 
     #[test]
-    fn a_call_is_as_wide_as_its_share_and_stands_on_its_caller() {
+    fn a_call_is_as_wide_as_its_share_and_above_its_caller() {
         let figure = figure(&Ids::of("flame"), "", &FOLDED.replace("99900", "100")).expect("cycles");
         let svg = figure.svg.expect("a drawing");
         assert!(svg.contains("height=\"60\""), "three calls deep: {svg}");
@@ -157,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_not_drawn_and_nothing_is_no_figure() {
+    fn tiny_calls_are_not_drawn_and_an_empty_profile_has_no_figure() {
         let svg = figure(&Ids::of("flame"), "", FOLDED).and_then(|figure| figure.svg).expect("a drawing");
-        // init and main have a thousandth, what they call has less.
+        // init and main have a share of 0.001, their callees less.
         assert_eq!(svg.matches("class=\"call").count(), 4, "{svg}");
         assert!(
             figure(&Ids::of("flame"), "", "").is_none() && figure(&Ids::of("flame"), "", "a;b 0\n").is_none()

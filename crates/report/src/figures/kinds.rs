@@ -1,11 +1,12 @@
-//! CPU time by kind, a bar a load and machine.
+//! CPU time by kind: one bar per load and machine.
 
 use super::stacked::{self, Part};
 use super::{Data, Figure, Ids};
 use crate::number::{NONE, fixed};
 use doorbell_results::{KindFigures, PointSummary};
 
-/// The classes of the kinds that everybody has. What packet programs do and what the kernel does seldom stand in one bar.
+/// CSS classes of the standard kinds. Kinds of packet programs and of the kernel rarely occur in the same
+/// bar, so some share a class.
 const CLASSES: [(&str, &str); 15] = [
     ("user", "c-delivered"),
     ("receive", "c-dma"),
@@ -24,7 +25,7 @@ const CLASSES: [(&str, &str); 15] = [
     ("idle", "c-unknown"),
 ];
 
-/// A bar: whose it is, and its kinds.
+/// A bar: its label and its kinds.
 type Bar<'a> = (String, &'a KindFigures);
 
 fn bars<'a>(points: &[&'a PointSummary]) -> Vec<Bar<'a>> {
@@ -37,7 +38,7 @@ fn bars<'a>(points: &[&'a PointSummary]) -> Vec<Bar<'a>> {
     points.iter().flat_map(of_point).collect()
 }
 
-/// The kinds of all bars in their order, each with a class: its own, or the first that none before it has.
+/// All kinds in order, each with a unique class: its own, or the first free one.
 fn parts<'a>(bars: &[Bar<'a>]) -> Vec<Part<'a>> {
     let mut names: Vec<&'a str> = Vec::new();
     for (_, figures) in bars {
@@ -45,7 +46,7 @@ fn parts<'a>(bars: &[Bar<'a>]) -> Vec<Part<'a>> {
             if names.contains(&cost.kind.as_str()) {
                 continue;
             }
-            // Behind the one that it follows in its own bar.
+            // Insert it after the kind that precedes it in its own bar.
             let before = figures.kinds[..at]
                 .iter()
                 .rev()
@@ -77,8 +78,8 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     };
     Figure {
         title: "CPU time by kind".into(),
-        caption: "Shares of all cycles of the cores, asleep or not, by what the function that ran was for. The rules are in \
-                  guest/kinds.toml, and functions.csv (of nodes with their names: functions-node0.csv) says which function fell under which."
+        caption: "Shares of all cycles of the cores, including sleep, by the purpose of the running function. The rules are in \
+                  guest/kinds.toml. functions.csv (for several nodes, functions-node0.csv and so on) has the kind of each function."
             .to_owned(),
         legend: stacked::legend(&parts),
         svg: stacked::draw_named(ids, &parts, "% of all cycles", &stacks),
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_stand_in_their_order_and_none_has_another_one_s_colour() {
+    fn kinds_are_in_order_and_have_distinct_colours() {
         let points = [
             point(&[("user", 1), ("idle", 3)]),
             point(&[("user", 2), ("crypto", 1), ("receive", 1), ("driver", 4), ("idle", 0)]),

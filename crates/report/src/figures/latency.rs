@@ -1,16 +1,17 @@
-//! Round trips against offered load, a line a percentile. The scale is logarithmic once queues make it necessary.
+//! Round trips against offered load, one line per percentile. The scale is logarithmic if the range requires
+//! it.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
-use crate::notes::nothing_back;
+use crate::generator_notes::nothing_back;
 use crate::number::{NONE, duration_ns, fixed, trimmed};
 use crate::scale::Scale;
 use crate::svg::{Anchor, Plot, spread};
 use doorbell_results::{LatencySummary, PointSummary};
 
-/// A percentile: its class on the page, its name, and where it is found.
+/// A percentile: its CSS class, its name, and the function that reads its value.
 type Percentile = (&'static str, &'static str, fn(&LatencySummary) -> f64);
 
-/// From the longest to the shortest, as the labels stand beside the lines' ends.
+/// Ordered from the longest to the shortest, as the labels at the ends of the lines.
 const PERCENTILES: [Percentile; 5] = [
     ("c-q5", "max", |l| l.max),
     ("c-q4", "p99.9", |l| l.p99_9),
@@ -71,7 +72,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
             );
         }
     }
-    // Names at the lines' right ends, kept apart.
+    // Labels at the right ends of the lines, moved apart where necessary.
     if let Some((last, latency)) = points.iter().rev().find_map(|p| Some((p, p.latency_ns.as_ref()?))) {
         let wanted: Vec<f64> = PERCENTILES.iter().map(|(_, _, of)| plot.y(of(latency))).collect();
         let places = spread(&wanted, LABEL_GAP, plot.floor() - 4.0);
@@ -84,7 +85,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], y: Scale) -> String {
     plot.finish(&ids.title, &ids.caption)
 }
 
-/// A tick's time without needless digits: 500 ns, 2 µs, 1 ms.
+/// Formats a tick's time without unnecessary digits: 500 ns, 2 µs, 1 ms.
 pub(super) fn tick(ns: f64) -> String {
     let (scale, unit) = match ns {
         ns if ns < 999.5 => (1.0, "ns"),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_round_trip_there_is_no_drawing_and_a_reason() {
+    fn without_round_trips_the_caption_gives_the_reason_for_no_drawing() {
         let mut summary = sample::loads();
         summary.points.iter_mut().for_each(|p| p.latency_ns = None);
         let points: Vec<&PointSummary> = summary.points.iter().collect();

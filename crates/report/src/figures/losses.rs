@@ -1,4 +1,4 @@
-//! What became of the frames that did not come back: shares of the offered frames, stacked by cause.
+//! Causes of frame loss: shares of the offered frames, stacked by cause.
 
 use super::{Data, Figure, Ids};
 use crate::causes::{self, Cause};
@@ -7,7 +7,7 @@ use crate::scale::Scale;
 use crate::svg::{Anchor, Plot};
 use doorbell_results::PointSummary;
 
-/// Thinner bars than this have no room for a label each.
+/// Minimum bar spacing for a label on each bar.
 const LABEL_WIDTH: f64 = 44.0;
 const BAR_WIDTH_MAX: f64 = 46.0;
 
@@ -37,7 +37,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
     let stacks: Vec<f64> =
         points.iter().map(|p| causes.iter().map(|cause| share(cause, p)).sum::<f64>()).collect();
     let largest = stacks.iter().copied().fold(0.0, f64::max);
-    // A little more than the highest bar, for its label.
+    // Slightly more than the highest bar, for its label.
     let y = Scale::linear(largest * 100.0 * 1.04, 5);
     let mut plot = Plot::new(Scale::linear(1.0, 1), y, 44.0, 6.0);
     plot.y_axis("Lost, % of the offered frames", axis_label);
@@ -47,13 +47,14 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
     for (index, point) in points.iter().enumerate() {
         stack_bar(&mut plot, middle(index), (band * 0.68).min(BAR_WIDTH_MAX), point, causes);
     }
-    // With room for a label a bar, each has its sum; otherwise only the highest, which no neighbour can hide.
+    // If there is room, each bar is labelled with its sum; otherwise only the highest, which no neighbour can
+    // hide.
     let every = ((LABEL_WIDTH / band).ceil() as usize).max(1);
     let highest = stacks.iter().position(|stack| *stack == largest);
     for (index, (point, stack)) in points.iter().zip(&stacks).enumerate() {
         let x = middle(index);
         if every == 1 || Some(index) == highest {
-            // A thin bar at the right end has its label inside the drawing all the same.
+            // The label of a bar at the right end must stay inside the drawing.
             let place = (x.min(plot.end() - LABEL_WIDTH / 2.0), plot.y(stack * 100.0) - 6.0);
             plot.svg.text(place, Anchor::Middle, "value", percent_label(*stack));
         }
@@ -66,7 +67,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], causes: &[&Cause]) -> String {
     plot.svg.finish(&ids.title, &ids.caption)
 }
 
-/// One load's losses, from the axis upwards.
+/// The losses of one load, from the axis upwards.
 fn stack_bar(plot: &mut Plot, middle: f64, width: f64, point: &PointSummary, causes: &[&Cause]) {
     let mut below = 0.0;
     for cause in causes {
@@ -83,7 +84,7 @@ fn stack_bar(plot: &mut Plot, middle: f64, width: f64, point: &PointSummary, cau
                 cause.name,
                 cause.meaning
             );
-            // However small, a loss is seen.
+            // A minimum height keeps small losses visible.
             let height = (bottom - top).max(1.0);
             let place = [middle - width / 2.0, bottom - height, width, height];
             plot.svg.bar(place, &format!("c-{}", cause.key), &tip);

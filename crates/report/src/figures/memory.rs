@@ -1,5 +1,5 @@
-//! What a delivered packet costs in the memory system and over PCI Express as load grows, a line a level or a way. What differs by orders
-//! of magnitude stands in figures of its own, that none is pressed flat by another.
+//! Cost of a delivered packet in the memory system and over PCI Express against load: one line per cache
+//! level or direction. Values of different orders of magnitude are in separate figures.
 
 use super::percentiles::{Row, bars};
 use super::{Data, Figure, Ids, largest_load, unbroken};
@@ -8,21 +8,21 @@ use crate::scale::Scale;
 use crate::svg::Plot;
 use doorbell_results::PointSummary;
 
-/// Class, the line's name, and the figure's group and name in the file.
+/// CSS class, label, and the figure's group and name in the file.
 type Line = (&'static str, &'static str, &'static str, &'static str);
 
-/// A figure.
+/// Definition of a figure.
 struct Costs {
     title: &'static str,
     caption: &'static str,
-    /// What is counted.
+    /// The counted unit.
     unit: &'static str,
     lines: &'static [Line],
 }
 
 const CACHES: Costs = Costs {
-    title: "Misses of L1D and L2 a packet",
-    caption: "Misses of the caches of the cores a delivered packet, empty polls included.",
+    title: "L1D and L2 misses per packet",
+    caption: "Misses of the cores' caches per delivered packet, empty polls included.",
     unit: "Lines",
     lines: &[
         ("c-q1", "L1D misses", "L1D", "misses_per_packet"),
@@ -30,8 +30,8 @@ const CACHES: Costs = Costs {
     ],
 };
 const LAST_LEVEL: Costs = Costs {
-    title: "LLC misses and DMA leaks a packet",
-    caption: "Misses of the last-level cache a delivered packet, empty polls included, and lines that direct cache access placed and that \
+    title: "LLC misses and DMA leaks per packet",
+    caption: "Misses of the last-level cache per delivered packet, empty polls included, and lines placed by direct cache access that \
               were evicted before use.",
     unit: "Lines",
     lines: &[
@@ -40,8 +40,8 @@ const LAST_LEVEL: Costs = Costs {
     ],
 };
 const PCIE: Costs = Costs {
-    title: "PCI Express a packet",
-    caption: "Bytes that cross PCI Express a delivered packet, headers and framing included: up from the NIC to the host, down from the host to \
+    title: "PCI Express bytes per packet",
+    caption: "Bytes over PCI Express per delivered packet, headers and framing included: up from the NIC to the host, down from the host to \
               the NIC.",
     unit: "Bytes",
     lines: &[
@@ -99,7 +99,7 @@ impl Costs {
     fn single(&self, ids: &Ids, point: &PointSummary) -> String {
         let row = |(class, label, group, name): &Line| {
             let value = value(point, group, name).unwrap_or(0.0);
-            let tip = format!("{label}: {} {} a packet", short(value), self.unit.to_lowercase());
+            let tip = format!("{label}: {} {} per packet", short(value), self.unit.to_lowercase());
             Row { name: label, class, value, text: short(value), tip }
         };
         bars(ids, &self.lines.iter().map(row).collect::<Vec<_>>())
@@ -109,7 +109,7 @@ impl Costs {
         let largest = all.iter().copied().fold(0.0, f64::max);
         let mut plot =
             Plot::new(Scale::linear(largest_load(points), 6), Scale::linear(largest, 5), 56.0, 14.0);
-        plot.y_axis(&format!("{} a delivered packet", self.unit), axis_label);
+        plot.y_axis(&format!("{} per delivered packet", self.unit), axis_label);
         plot.x_axis("Offered, Mpps", trimmed);
         for (class, label, group, name) in self.lines {
             unbroken(points, |point| value(point, group, name)).iter().for_each(|run| plot.line(run, class));
@@ -117,7 +117,7 @@ impl Costs {
                 let Some(value) = value(point, group, name) else { continue };
                 let offered = trimmed(point.offered_mpps);
                 let tip = format!(
-                    "{offered} Mpps offered: {label}: {} {} a packet",
+                    "{offered} Mpps offered: {label}: {} {} per packet",
                     short(value),
                     self.unit.to_lowercase()
                 );

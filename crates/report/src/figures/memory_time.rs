@@ -1,4 +1,4 @@
-//! Main memory over the time of a measurement: what all channels read and wrote, and how long reads took.
+//! Main memory over the time of a measurement: total read and write bandwidth, and read latency.
 
 use super::{Data, Figure, Ids};
 use crate::number::{NONE, axis_label, duration_ns, fixed, trimmed};
@@ -6,13 +6,13 @@ use crate::scale::Scale;
 use crate::svg::Plot;
 use doorbell_results::{MemoryPart, PointSummary};
 
-/// Class, name, and a channel's value.
+/// CSS class, name, and the value of a channel.
 type Line = (&'static str, &'static str, fn(&MemoryPart) -> f64);
 
 const LINES: [Line; 2] =
     [("c-q1", "read", |part| part.read_gbps), ("c-q3", "written", |part| part.write_gbps)];
 
-/// The channels of each part of the measurement.
+/// Groups the channels by interval of the measurement.
 fn by_time(points: &[&PointSummary]) -> Vec<Vec<MemoryPart>> {
     let all: &[MemoryPart] = points.first().map_or(&[], |point| &point.memory_over_time);
     all.chunk_by(|one, next| one.begin_ns == next.begin_ns).map(<[MemoryPart]>::to_vec).collect()
@@ -24,11 +24,11 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let extreme = |pick: fn(f64, f64) -> f64| latencies.iter().copied().reduce(pick);
     let loaded = match extreme(f64::min).zip(extreme(f64::max)) {
         Some((least, most)) => format!(
-            "A read took {} to {} from the controller and back, on average over a part and a channel.",
+            "The average read latency of an interval and a channel, measured at the controller, was {} to {}.",
             duration_ns(least),
             duration_ns(most)
         ),
-        None => "Nothing was read.".to_owned(),
+        None => "There were no reads.".to_owned(),
     };
     let channels = parts.first().map_or(0, Vec::len);
     let row = |part: &MemoryPart| {
@@ -44,7 +44,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     Figure {
         title: "Memory over time".to_owned(),
         caption: format!(
-            "What {channels} channel{} of DRAM read and wrote together in each part of the measurement. {loaded}",
+            "Total read and write bandwidth of {channels} DRAM channel{} in each part of the measurement. {loaded}",
             if channels == 1 { "" } else { "s" }
         ),
         legend: LINES.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
@@ -81,7 +81,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn channels_are_added_up_in_the_drawing_and_apart_in_the_data() {
+    fn channels_are_summed_in_the_drawing_and_separate_in_the_data() {
         let mut summary = sample::single(0);
         let part = |begin_ns: f64, channel, read_gbps, read_latency_ns| MemoryPart {
             begin_ns,

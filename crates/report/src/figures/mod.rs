@@ -1,5 +1,5 @@
-//! The page's figures: each one question about the points of one frame size, with a sentence that says what is seen,
-//! and the numbers that were drawn. A new figure is a file here and a line in [`CURVES`], [`SINGLE`] or [`FURTHER`].
+//! The page's figures. Each answers one question about the points of one frame size, with a caption and the
+//! plotted numbers. A new figure is a file here and a line in [`CURVES`], [`SINGLE`] or [`OPTIONAL`].
 
 use std::fmt::Write;
 
@@ -13,6 +13,7 @@ mod fate;
 mod flame;
 mod kinds;
 mod latency;
+mod latency_stages;
 mod losses;
 mod memory;
 mod memory_time;
@@ -22,7 +23,6 @@ mod played;
 mod stacked;
 mod throughput;
 mod transfer_time;
-mod way;
 mod work;
 
 pub(crate) use curves::{Curve, Curves, Point};
@@ -30,7 +30,7 @@ pub(crate) use curves::{Curve, Curves, Point};
 /// Draws one figure; the first argument makes its identifiers unique on the page.
 type Draw = fn(&Ids, &[&PointSummary]) -> Figure;
 
-/// For several loads: the figure's short name, and how it is drawn.
+/// For several loads: the figure's short name, and its drawing function.
 const CURVES: [(&str, Draw); 4] = [
     ("throughput", throughput::figure),
     ("losses", losses::figure),
@@ -41,10 +41,10 @@ const CURVES: [(&str, Draw); 4] = [
 /// For a single load.
 const SINGLE: [(&str, Draw); 2] = [("fate", fate::figure), ("percentiles", percentiles::figure)];
 
-/// The same between two nodes, where no generator measures round trips.
+/// For a single load between two nodes, where no generator measures round trips.
 const TRANSFER: [(&str, Draw); 1] = [("fate", fate::figure)];
 
-/// For a played trace, and whether it needs frames.
+/// For a played trace, each with the condition for showing it.
 const PLAYED: [(&str, Draw, Has); 7] = [
     ("kinds", kinds::figure, has_kinds),
     ("top-down", played::top_down, |point| point.timing.is_some()),
@@ -57,16 +57,16 @@ const PLAYED: [(&str, Draw, Has); 7] = [
     }),
 ];
 
-/// Whether points have what a figure shows.
+/// Whether a point has the data that a figure shows.
 type Has = fn(&PointSummary) -> bool;
 
-/// For loads of which that is known.
-const FURTHER: [(&str, Draw, Has); 9] = [
+/// For any number of loads, each with the condition for showing it.
+const OPTIONAL: [(&str, Draw, Has); 9] = [
     ("transfer-over-time", transfer_time::figure, |point| {
         point.transfer.as_ref().is_some_and(|transfer| !transfer.over_time.is_empty())
     }),
     ("over-time", over_time::figure, |point| point.batches.len() > 1),
-    ("way", way::figure, |point| point.latency_stages_ns.is_some()),
+    ("way", latency_stages::figure, |point| point.latency_stages_ns.is_some()),
     ("cycles", cycles::figure, |point| point.timing.is_some()),
     ("kinds", kinds::figure, has_kinds),
     ("memory", memory::caches, |point| point.timing.is_some()),
@@ -86,18 +86,18 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Those of the figure that itself has this one.
+    /// Derives the identifiers from that of the figure element.
     pub(crate) fn of(id: &str) -> Ids {
         Ids { title: format!("{id}-title"), caption: format!("{id}-caption") }
     }
 }
 
-/// A drawing with what belongs to it.
+/// A drawing with its title, caption, legend and data.
 pub(crate) struct Figure {
     title: String,
     caption: String,
     legend: Vec<(String, String)>,
-    /// Nothing if there is nothing to draw; the caption then says why.
+    /// `None` if there is nothing to draw; the caption then gives the reason.
     svg: Option<String>,
     data: Data,
 }
@@ -108,11 +108,11 @@ pub(crate) struct Data {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The head of the first column where there is a row a load.
+/// Head of the first column in a table with one row per load.
 const OFFERED: &str = "Offered, Mpps";
 
 impl Data {
-    /// A row a point, which starts with the offered load.
+    /// One row per point, starting with the offered load.
     fn by_load(
         points: &[&PointSummary],
         heads: &[&str],
@@ -131,11 +131,11 @@ pub(crate) fn html(frame_size: u64, points: &[&PointSummary], command: &str) -> 
         [_] => &SINGLE,
         _ => &CURVES,
     };
-    let further = FURTHER.iter().filter(|(name, _, has)| {
-        // Over time, several loads would be one line beside the other.
+    let optional = OPTIONAL.iter().filter(|(name, _, has)| {
+        // Figures over time can show only a single load.
         points.iter().any(|point| has(point)) && (points.len() == 1 || !name.ends_with("over-time"))
     });
-    let list = list.iter().copied().chain(further.map(|(name, draw, _)| (*name, *draw)));
+    let list = list.iter().copied().chain(optional.map(|(name, draw, _)| (*name, *draw)));
     let mut out = String::from("<div class=\"figures\">\n");
     for (name, draw) in list {
         let id = format!("{name}-{frame_size}");
@@ -154,7 +154,7 @@ pub(crate) fn played_html(point: &PointSummary, command: &str) -> String {
         let ids = Ids::of(name);
         let mut figure = draw(&ids, &[point]);
         if figure.data.heads.first().is_some_and(|head| head == OFFERED) {
-            // Nothing was offered.
+            // A played trace has no offered load.
             figure.data.heads.remove(0);
             figure.data.rows.iter_mut().for_each(|row| drop(row.remove(0)));
         }
@@ -167,9 +167,9 @@ pub(crate) fn played_html(point: &PointSummary, command: &str) -> String {
 /// A flame graph of each node's stacks, as HTML.
 pub(crate) fn flames_html(stacks: &[(String, String)], command: &str) -> String {
     let mut out = String::new();
-    for (index, (whose, folded)) in stacks.iter().enumerate() {
+    for (index, (node, folded)) in stacks.iter().enumerate() {
         let id = format!("flame-{index}");
-        if let Some(figure) = flame::figure(&Ids::of(&id), whose, folded) {
+        if let Some(figure) = flame::figure(&Ids::of(&id), node, folded) {
             out.push_str("<div class=\"figures\">\n");
             write_figure(&id, &Ids::of(&id), &figure, command, &mut out);
             out.push_str("</div>\n");
@@ -178,7 +178,7 @@ pub(crate) fn flames_html(stacks: &[(String, String)], command: &str) -> String 
     out
 }
 
-/// Writes a figure, its numbers, and the command that it comes from.
+/// Writes a figure with its numbers and the command that created it.
 pub(crate) fn write_figure(id: &str, ids: &Ids, figure: &Figure, command: &str, out: &mut String) {
     let _ = writeln!(out, "<figure id=\"{id}\">\n<h3 id=\"{}\">{}</h3>", ids.title, Esc(&figure.title));
     if !figure.legend.is_empty() && figure.svg.is_some() {
@@ -209,7 +209,7 @@ pub(crate) fn write_figure(id: &str, ids: &Ids, figure: &Figure, command: &str, 
     let _ = writeln!(out, "</tbody>\n</table></div>\n<pre>{}</pre>\n</details>\n</figure>", Esc(command));
 }
 
-/// The runs of neighbouring points that have a value, so that a line breaks where there is none.
+/// Splits the points into runs that have a value, so that a line breaks where a value is missing.
 fn unbroken(points: &[&PointSummary], value: impl Fn(&PointSummary) -> Option<f64>) -> Vec<Vec<(f64, f64)>> {
     let places: Vec<Option<(f64, f64)>> =
         points.iter().map(|point| value(point).map(|value| (point.offered_mpps, value))).collect();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_of_several_loads_has_a_drawing_a_caption_and_a_row_a_point() {
+    fn figures_of_several_loads_have_a_drawing_a_caption_and_a_row_per_point() {
         let summary = sample::loads();
         let points: Vec<&PointSummary> = summary.points.iter().collect();
         for (name, draw) in CURVES {

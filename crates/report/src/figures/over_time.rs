@@ -1,4 +1,5 @@
-//! A single load over the time of its measurement: round trips and loss of the frames sent in each part.
+//! A single load over the time of its measurement: round trips and losses of the frames sent in each
+//! interval.
 
 use super::{Data, Figure, Ids};
 use crate::number::{NONE, duration_ns, fixed, grouped, percent, trimmed};
@@ -6,7 +7,7 @@ use crate::scale::Scale;
 use crate::svg::Plot;
 use doorbell_results::{BatchSummary, PointSummary};
 
-/// Class, name, and a part's value in microseconds.
+/// CSS class, name, and the value of an interval in microseconds.
 type Line = (&'static str, &'static str, fn(&BatchSummary) -> Option<f64>);
 
 const LINES: [Line; 2] = [
@@ -23,7 +24,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let losses = batches.iter().map(lost).fold(0.0, f64::max);
     let caption = match losses > 0.0 {
         true => format!(
-            "Latency of the frames that left in each part of the measurement. The shaded parts lost frames, {} % at most.",
+            "Latency of the frames that left in each part of the measurement. In the shaded parts frames were lost, {} % at most.",
             percent(Some(losses))
         ),
         false => "Latency of the frames that left in each part of the measurement. No part lost a frame."
@@ -85,7 +86,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn parts_that_lost_frames_are_shaded_and_the_caption_says_how_many() {
+    fn intervals_with_losses_are_shaded_and_the_caption_has_the_maximum() {
         let mut summary = sample::single(0);
         let batch = |index: u32, delivered| BatchSummary {
             begin_ns: 1e6 * f64::from(index),

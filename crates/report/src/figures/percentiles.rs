@@ -1,7 +1,7 @@
-//! A single load: its round trips, a bar a percentile.
+//! A single load: its round trips, one bar per percentile.
 
 use super::{Data, Figure, Ids};
-use crate::notes::nothing_back;
+use crate::generator_notes::nothing_back;
 use crate::number::{duration_ns, fixed};
 use crate::svg::{Anchor, Svg, WIDTH};
 use doorbell_results::PointSummary;
@@ -20,14 +20,14 @@ const BAR_HEIGHT: f64 = 20.0;
 const NAMES: f64 = 132.0;
 const VALUES: f64 = 76.0;
 
-/// Bars from a common zero, the longest as wide as there is room.
+/// Bars from a common zero; the longest fills the available width.
 pub(super) fn bars(ids: &Ids, rows: &[Row]) -> String {
     let largest = rows.iter().map(|row| row.value).fold(f64::MIN_POSITIVE, f64::max);
     let mut svg = Svg::new(ROW_HEIGHT * rows.len() as f64 + 8.0);
     for (index, row) in rows.iter().enumerate() {
         let top = 4.0 + ROW_HEIGHT * index as f64 + (ROW_HEIGHT - BAR_HEIGHT) / 2.0;
         let full = WIDTH - NAMES - VALUES;
-        // However small, what happened is seen.
+        // A minimum width keeps small values visible.
         let width = if row.value > 0.0 { (row.value / largest * full).max(1.5) } else { 0.0 };
         svg.text((NAMES - 10.0, top + 15.0), Anchor::End, "bar-name", row.name);
         svg.bar([NAMES, top, width, BAR_HEIGHT], row.class, &row.tip);

@@ -1,11 +1,11 @@
-//! A played trace's figures: where dispatch slots and cycles went.
+//! Figures of a played trace: use of dispatch slots and cycles.
 
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{fixed, short};
 use doorbell_results::PointSummary;
 
-/// Parts of the first level of the top-down method, and their names in the file.
+/// First level of the top-down method: the parts, and their names in the file.
 const SLOTS: [(Part, &str); 4] = [
     (("c-delivered", "retiring"), "retiring"),
     (("c-corrupt", "bad speculation"), "bad_speculation"),
@@ -39,10 +39,8 @@ pub(super) fn top_down(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let share =
         |name: &str| point.timing.as_ref().and_then(|timing| timing.get("top-down", name)).unwrap_or(0.0);
     let parts: Vec<(Part, f64)> = SLOTS.iter().map(|(part, name)| (*part, 100.0 * share(name))).collect();
-    let caption = format!(
-        "Of a hundred slots in which a core could have dispatched an op, what became of them: {} retired.",
-        short(parts[0].1)
-    );
+    let caption =
+        format!("Dispatch slots of the cores by outcome, in percent: {} retired.", short(parts[0].1));
     bar(ids, "Top-down", &caption, "% of the slots", parts, point)
 }
 
@@ -52,7 +50,7 @@ pub(super) fn cpi(ids: &Ids, points: &[&PointSummary]) -> Figure {
         |name: &&str| point.timing.as_ref().and_then(|timing| timing.get("CPI stack", name)).unwrap_or(0.0);
     let parts: Vec<(Part, f64)> =
         super::cycles::PARTS.iter().map(|(part, names)| (*part, names.iter().map(of).sum())).collect();
-    let caption = "Core cycles an instruction by what they went into; sleep, and waits for what a device was still to write, are not \
-                   among them.";
-    bar(ids, "Cycles an instruction", caption, "cycles an instruction", parts, point)
+    let caption = "Core cycles per instruction by cause; sleep and waits for device writes are not \
+                   included.";
+    bar(ids, "Cycles per instruction", caption, "cycles per instruction", parts, point)
 }

@@ -1,46 +1,47 @@
-//! Bars of parts: a load each, as long as their sum; or all of one length, where one sum would press the others flat.
+//! Stacked bars, one per load. Bar lengths show the sums, or are all equal if one sum is much larger than the
+//! others.
 
 use super::Ids;
 use crate::number::{NONE, percent_label, short};
 use crate::svg::{Anchor, Svg, WIDTH};
 use doorbell_results::PointSummary;
 
-/// A part: its class and name.
+/// A part: its CSS class and name.
 pub(super) type Part<'a> = (&'a str, &'a str);
 
-/// A load and its parts' sizes.
+/// A load and the sizes of its parts.
 pub(super) type Stack<'a> = (&'a PointSummary, Vec<f64>);
 
 const ROW_HEIGHT: f64 = 34.0;
 const BAR_HEIGHT: f64 = 20.0;
-/// Room for the loads' names, which takes more where one is long.
+/// Width reserved for the labels, increased for long labels.
 const NAMES: f64 = 84.0;
 const LETTER: f64 = 7.0;
 const VALUES: f64 = 64.0;
 
-/// Where a sum is so many times another, bars are shares.
+/// Minimum ratio between sums for drawing the bars as shares.
 const FLAT_FROM_RATIO: f64 = 4.0;
-/// What a caption says then.
+/// Addition to the caption in that case.
 const SHARES: &str =
-    " Some sums are many times others, so the parts are drawn as shares; the sum stands beside each bar.";
+    " The sums differ by a large factor, so the parts are drawn as shares; the sum is next to each bar.";
 
 fn total(sizes: &[f64]) -> f64 {
     sizes.iter().sum()
 }
 
-/// Whether the longest bar would press others flat.
+/// Whether the longest bar would make the others too short.
 fn in_shares<'a>(all: impl Iterator<Item = &'a Vec<f64>>) -> bool {
     let totals: Vec<f64> = all.map(|sizes| total(sizes)).filter(|sum| *sum > 0.0).collect();
     let smallest = totals.iter().copied().fold(f64::INFINITY, f64::min);
     totals.iter().any(|sum| *sum > FLAT_FROM_RATIO * smallest)
 }
 
-/// What the caption of these bars says of their lengths.
+/// Addition to the caption about the length of the bars.
 pub(super) fn note(stacks: &[Stack]) -> &'static str {
     if in_shares(stacks.iter().map(|(_, sizes)| sizes)) { SHARES } else { "" }
 }
 
-/// The drawing; none if there is no load with parts.
+/// The drawing; `None` if there is no load with parts.
 pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> Option<String> {
     let name =
         |point: &PointSummary| if point.rate.is_empty() { NONE.to_owned() } else { point.rate.clone() };
@@ -49,7 +50,7 @@ pub(super) fn draw(ids: &Ids, parts: &[Part], unit: &str, stacks: &[Stack]) -> O
     draw_named(ids, parts, unit, &named)
 }
 
-/// The same of bars with these names.
+/// The same with explicit labels.
 pub(super) fn draw_named(
     ids: &Ids,
     parts: &[Part],
@@ -82,7 +83,7 @@ pub(super) fn draw_named(
     (!stacks.is_empty()).then(|| svg.finish(&ids.title, &ids.caption))
 }
 
-/// The parts as a legend.
+/// The legend of the parts.
 pub(super) fn legend(parts: &[Part]) -> Vec<(String, String)> {
     parts.iter().map(|(class, name)| ((*class).to_owned(), (*name).to_owned())).collect()
 }
@@ -92,20 +93,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_that_would_press_others_flat_makes_all_bars_shares() {
+    fn bars_are_shares_if_one_sum_is_much_larger() {
         let point = PointSummary::default();
         let drawn = |sums: [f64; 2]| {
             let stacks: Vec<Stack> = sums.iter().map(|sum| (&point, vec![sum * 0.25, sum * 0.75])).collect();
             let svg = draw(&Ids::of("a"), &[("c-tx", "one"), ("c-dma", "two")], "µs", &stacks).unwrap();
             (note(&stacks), svg)
         };
-        let (said, svg) = drawn([10.0, 20.0]);
-        assert_eq!((said, svg.contains("7.50 µs<")), ("", true), "{svg}");
-        let (said, svg) = drawn([3.0, 3_000.0]);
-        assert!(said.contains("drawn as shares") && svg.contains(">3,000<"), "{svg}");
+        let (caption, svg) = drawn([10.0, 20.0]);
+        assert_eq!((caption, svg.contains("7.50 µs<")), ("", true), "{svg}");
+        let (caption, svg) = drawn([3.0, 3_000.0]);
+        assert!(caption.contains("drawn as shares") && svg.contains(">3,000<"), "{svg}");
         for part in ["2.25 µs, 75.0\u{a0}%", "2,250 µs, 75.0\u{a0}%"] {
             assert!(svg.contains(part), "{svg}");
         }
-        assert_eq!(drawn([0.0, 1.0]).0, "", "what has no parts is no bar");
+        assert_eq!(drawn([0.0, 1.0]).0, "", "a load without parts has no bar");
     }
 }

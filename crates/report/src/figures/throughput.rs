@@ -1,7 +1,7 @@
-//! Delivered against offered: where the curve leaves the diagonal, frames are lost.
+//! Delivered against offered load: frames are lost where the curve is below the diagonal.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
-use crate::notes::nothing_back;
+use crate::generator_notes::nothing_back;
 use crate::number::{percent, percent_label, rate, trimmed};
 use crate::scale::Scale;
 use crate::summary::most_delivered;
@@ -9,7 +9,7 @@ use crate::svg::{Anchor, Plot};
 use doorbell_results::{PointSummary, known};
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
-    // One scale for both axes, so that the diagonal is the diagonal.
+    // The same scale on both axes, so that the diagonal has a slope of one.
     let scale = Scale::linear(largest_load(points), 6);
     let mut plot = Plot::new(scale, scale, 34.0, 14.0);
     plot.y_axis("Delivered, Mpps", trimmed);
@@ -57,28 +57,29 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     }
 }
 
-/// A letter of a note is about so wide.
+/// Approximate width of a character of a note.
 const NOTE_LETTER: f64 = 7.5;
 
-/// The loss at the right end, under the curve as far as the words reach, or above the diagonal where the curve leaves no room.
+/// Labels the loss at the right end: below the curve over the width of the text, or above the diagonal if
+/// there is no room.
 fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
     let Some(last) = points.last() else { return };
     let Some(ratio) = known(last.drop_rate).filter(|ratio| *ratio > 0.0) else { return };
-    let words = format!("{} lost", percent_label(ratio));
+    let label = format!("{} lost", percent_label(ratio));
     let end = plot.x(last.offered_mpps) + 2.0;
-    let begin = end - NOTE_LETTER * words.chars().count() as f64;
+    let begin = end - NOTE_LETTER * label.chars().count() as f64;
     let path: Vec<(f64, f64)> =
         points.iter().map(|point| (plot.x(point.offered_mpps), plot.y(point.delivered_mpps))).collect();
-    // Down is larger.
+    // SVG coordinates increase downwards.
     let lowest = heights(&path, begin).fold(plot.y(last.delivered_mpps), f64::max);
     let y = match plot.floor() - lowest > 30.0 {
         true => lowest + 20.0,
         false => plot.y(last.offered_mpps) - 10.0,
     };
-    plot.svg.text((end, y), Anchor::End, "note", words);
+    plot.svg.text((end, y), Anchor::End, "note", label);
 }
 
-/// Where a path is from `begin` on: at its points, and where it passes there.
+/// Heights of a path from `begin` on: at its points, and where it crosses `begin`.
 fn heights(path: &[(f64, f64)], begin: f64) -> impl Iterator<Item = f64> {
     path.windows(2).flat_map(move |ends| {
         let [(x, y), (next, then)] = [ends[0], ends[1]];
@@ -90,7 +91,7 @@ fn heights(path: &[(f64, f64)], begin: f64) -> impl Iterator<Item = f64> {
 fn caption(points: &[&PointSummary]) -> String {
     match most_delivered(points).filter(|best| best.delivered_mpps > 0.0) {
         Some(best) => format!(
-            "Delivered against offered load. The most was {} Mpps, at {} Mpps offered.",
+            "Delivered against offered load. The maximum was {} Mpps, at {} Mpps offered.",
             rate(best.delivered_mpps),
             rate(best.offered_mpps)
         ),
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_about_the_loss_stand_clear_of_the_curve() {
+    fn the_loss_label_does_not_overlap_the_curve() {
         let point = |offered_mpps: f64, delivered_mpps: f64| PointSummary {
             offered_mpps,
             delivered_mpps,
@@ -111,7 +112,7 @@ mod tests {
             frames_offered: 1000,
             ..PointSummary::default()
         };
-        // Those of `make run`; and a curve that leaves no room below it.
+        // The points of `make run`, and a curve without room below it.
         let kinked = [(1.0, 1.0), (8.0, 8.0), (16.0, 16.0), (24.0, 24.0), (28.0, 28.0), (32.0, 28.199)];
         for (loads, above) in [(&kinked[..], false), (&[(1.0, 1.0), (32.0, 0.3)][..], true)] {
             let all: Vec<PointSummary> =
@@ -130,7 +131,7 @@ mod tests {
             assert!(begin > 0.0 && !lines.is_empty());
             let text = plot.svg.finish("t", "d");
             let y: f64 = text.split(" y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
-            // Letters reach about twelve units up from their line.
+            // Characters reach about twelve units above the base line.
             assert!(lines.iter().all(|line| y - 12.0 > *line || y < *line), "{y} {lines:?}");
             assert_eq!(lines.iter().all(|line| y < *line), above, "{y} {lines:?}");
         }

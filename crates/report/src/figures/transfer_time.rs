@@ -1,4 +1,4 @@
-//! What moved between two nodes over time: how it came to its pace, and kept it in the measurement.
+//! A transfer between two nodes over time: the ramp to its steady rate, and the measurement.
 
 use super::{Data, Figure, Ids};
 use crate::number::{NONE, duration_ns, fixed, trimmed};
@@ -6,14 +6,14 @@ use crate::scale::Scale;
 use crate::svg::Plot;
 use doorbell_results::{PointSummary, TransferPart};
 
-/// Class and name of each phase.
+/// CSS class and name of each phase.
 const PHASES: [(&str, &str); 3] = [("c-q1", "warmup"), ("c-q2", "settle"), ("c-q3", "measured")];
 
 fn parts<'a>(points: &[&'a PointSummary]) -> &'a [TransferPart] {
     points.first().and_then(|point| point.transfer.as_ref()).map_or(&[], |transfer| &transfer.over_time)
 }
 
-/// What is drawn of a part: transactions in thousands a second, or Gbps.
+/// The plotted value of a part: thousands of transactions per second, or Gbps.
 fn value(part: &TransferPart) -> f64 {
     part.transactions_per_second.map_or(part.gbps, |rate| rate / 1e3)
 }
@@ -21,12 +21,15 @@ fn value(part: &TransferPart) -> f64 {
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let parts = parts(points);
     let transactions = parts.iter().any(|part| part.transactions_per_second.is_some());
-    let (what, unit) =
-        if transactions { ("Transactions", "thousands a second") } else { ("Payload that arrived", "Gbps") };
+    let (what, unit) = if transactions {
+        ("Transactions", "thousands per second")
+    } else {
+        ("Payload that arrived", "Gbps")
+    };
     let idle = points.first().and_then(|point| point.transfer.as_ref()).map_or(String::new(), |transfer| {
-        let (who, idle) = transfer.busiest_drive();
+        let (node, idle) = transfer.busiest_drive();
         format!(
-            " In the measurement the test node was idle for {:.1}\u{a0}% of the time, the {who} for {:.1}\u{a0}%.",
+            " In the measurement the test node was idle for {:.1}\u{a0}% of the time, the {node} for {:.1}\u{a0}%.",
             transfer.test_idle * 100.0,
             idle * 100.0
         )
@@ -41,14 +44,14 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
         ]
     };
     Figure {
-        title: "The transfer over time".to_owned(),
+        title: "Transfer over time".to_owned(),
         caption: format!(
-            "{what}, from where caches begin to warm up to the end of the measurement, in {unit}.{idle}"
+            "{what}, from the start of cache warm-up to the end of the measurement, in {unit}.{idle}"
         ),
         legend: PHASES.iter().map(|(class, name)| ((*class).to_owned(), (*name).to_owned())).collect(),
         svg: (parts.len() > 1).then(|| draw(ids, parts, (what, unit))),
         data: Data {
-            heads: ["Phase", "From, µs", "Length, µs", "Gbps", "Transactions a second"]
+            heads: ["Phase", "From, µs", "Length, µs", "Gbps", "Transactions per second"]
                 .map(str::to_owned)
                 .to_vec(),
             rows: parts.iter().map(row).collect(),
@@ -85,7 +88,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn all_phases_are_drawn_and_the_drive_nodes_rest_is_told() {
+    fn all_phases_are_drawn_and_idle_shares_are_in_the_caption() {
         let mut summary = sample::single(0);
         let part = |phase: &str, begin_ns, rate: Option<f64>| TransferPart {
             phase: phase.to_owned(),
@@ -112,6 +115,6 @@ mod tests {
         );
         assert_eq!(stream.data.rows[1], ["measured", "1,000.000", "1,000.000", "4.000", "–"]);
         let requests = drawn(Some(20_000.0)).svg.expect("a drawing");
-        assert!(requests.contains("Transactions 20.00 thousands a second"), "{requests}");
+        assert!(requests.contains("Transactions 20.00 thousands per second"), "{requests}");
     }
 }

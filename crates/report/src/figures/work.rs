@@ -1,15 +1,16 @@
-//! Instructions a delivered packet: a polling core spends its idle time on empty polls, so the curve falls towards what
-//! a frame really costs, and stays there once the core is the limit. Beside it, where it is known, what frames cost without empty polls.
+//! Instructions per delivered packet. A polling core spends its idle time on empty polls, so the curve falls
+//! towards the actual cost of a frame, and stays there once the core is saturated. A second curve, if
+//! available, shows the cost without empty polls.
 
 use super::{Data, Figure, Ids, largest_load, unbroken};
-use crate::notes::nothing_back;
+use crate::generator_notes::nothing_back;
 use crate::number::{NONE, fixed, grouped, short, trimmed};
 use crate::scale::Scale;
-use crate::summary::{polls_in_vain, without_empty_polls};
+use crate::summary::{has_empty_polls, without_empty_polls};
 use crate::svg::Plot;
 use doorbell_results::{PointSummary, known};
 
-/// A line: its class, its name, and where its figure is found.
+/// A line: its class, its name, and the function that reads its value.
 type Line = (&'static str, &'static str, fn(&PointSummary) -> Option<f64>);
 
 const LINES: [Line; 2] = [
@@ -18,29 +19,29 @@ const LINES: [Line; 2] = [
 ];
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
-    let there = if points.iter().any(|point| polls_in_vain(point)) { &LINES[..] } else { &LINES[..1] };
+    let lines = if points.iter().any(|point| has_empty_polls(point)) { &LINES[..] } else { &LINES[..1] };
     let all: Vec<f64> = points.iter().filter_map(|point| LINES[0].2(point)).collect();
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let caption = match (all.is_empty(), there.len()) {
+    let caption = match (all.is_empty(), lines.len()) {
         (true, _) => format!("{} at any of these loads.", nothing_back(points)),
         (false, 1) => format!(
-            "Instructions retired for each delivered packet, empty polls included; the least was {}.",
+            "Instructions retired per delivered packet, empty polls included; the minimum was {}.",
             short(least)
         ),
         (false, _) => format!(
-            "Instructions retired for each delivered packet, empty polls included (the least was {}), and without them.",
+            "Instructions retired per delivered packet, empty polls included (the minimum was {}), and without them.",
             short(least)
         ),
     };
-    let heads = ["Instructions a packet", "Without empty polls", "IPC", "Instructions"];
+    let heads = ["Instructions per packet", "Without empty polls", "IPC", "Instructions"];
     Figure {
-        title: "Work a packet".into(),
+        title: "Work per packet".into(),
         caption,
-        legend: match there.len() {
-            2 => there.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
+        legend: match lines.len() {
+            2 => lines.iter().map(|(class, name, _)| ((*class).to_owned(), (*name).to_owned())).collect(),
             _ => Vec::new(),
         },
-        svg: (!all.is_empty()).then(|| draw(ids, points, there)),
+        svg: (!all.is_empty()).then(|| draw(ids, points, lines)),
         data: Data::by_load(points, &heads, |p| {
             let optional =
                 |value: Option<f64>, decimals| value.map_or(NONE.to_owned(), |v| fixed(v, decimals));
@@ -55,7 +56,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
         lines.iter().flat_map(|(.., of)| points.iter().filter_map(|point| of(point))).collect();
     let y = Scale::fitting(&all, 5);
     let mut plot = Plot::new(Scale::linear(largest_load(points), 6), y, 56.0, 14.0);
-    plot.y_axis("Instructions a delivered packet", trimmed);
+    plot.y_axis("Instructions per delivered packet", trimmed);
     plot.x_axis("Offered, Mpps", trimmed);
     for (class, name, of) in lines {
         unbroken(points, of).iter().for_each(|run| plot.line(run, class));
@@ -63,7 +64,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
             let Some(value) = of(point) else { continue };
             let which = if *name == LINES[0].1 { String::new() } else { format!(" {name}") };
             let tip = format!(
-                "{} Mpps offered: {} instructions a packet{which}, IPC {}",
+                "{} Mpps offered: {} instructions per packet{which}, IPC {}",
                 trimmed(point.offered_mpps),
                 short(value),
                 known(point.ipc).map_or(NONE.to_owned(), short)

@@ -1,4 +1,4 @@
-// An axis of a plot: where a value stands, and which ticks it has. As scale.rs has it, so that nothing jumps at the first touch.
+// An axis of a plot: positions of values and ticks. Same rules as scale.rs, so that nothing moves on the first redraw.
 
 const niceUp = value => {
   const decade = 10 ** Math.floor(Math.log10(value));
@@ -10,7 +10,7 @@ const niceDown = value => {
 };
 
 class Axis {
-  // `text` is "lin 0 16" or "log 1 1000"; `from` and `to` are the places of its ends; `names` stand for 1, 2, 3 … if it has any.
+  // `text` is "lin 0 16" or "log 1 1000"; `from` and `to` are the positions of its ends; `names` are the labels at 1, 2, 3 …, if any.
   constructor(text, from, to, names, isTime) {
     const [kind, min, max] = text.split(' ');
     Object.assign(this, { log: kind === 'log', min: +min, max: +max, from, to, names, isTime });
@@ -34,7 +34,7 @@ class Axis {
     return value >= this.min - slack && value <= this.max + slack;
   }
 
-  // The part between two places, but no more than the whole.
+  // Shows the range between two positions, limited to the full range.
   zoom(one, other) {
     const ends = [one, other].map(place => this.value(place)).sort((a, b) => a - b);
     const [min, max] = [Math.max(ends[0], this.whole.min), Math.min(ends[1], this.whole.max)];
@@ -43,7 +43,7 @@ class Axis {
 
   unzoom() { Object.assign(this, this.whole); }
 
-  // Whether it is as the page was written.
+  // Whether the axis is unchanged.
   get isAsDrawn() { return ['log', 'min', 'max'].every(key => this[key] === this.drawn[key]); }
 
   refit() {
@@ -51,7 +51,7 @@ class Axis {
     this.unzoom();
   }
 
-  // All of these values.
+  // Shows all of these values.
   fit(values, log) {
     const used = values.filter(value => Number.isFinite(value) && (!log || value > 0));
     let [min, max] = [0, Math.max(0, ...used) || 1];

@@ -1,4 +1,4 @@
-// A flame graph: a click on a call, or Enter, gives it the whole width; arrow keys go from call to call.
+// A flame graph: clicking a call, or pressing Enter, expands it to the full width; arrow keys move between calls.
 
 class Flame {
   constructor(svg) {
@@ -23,7 +23,7 @@ class Flame {
     svg.addEventListener('keydown', event => this.key(event));
   }
 
-  // What calls this one, or is called by it, keeps its place above or below it.
+  // Callers and callees keep their position above or below this call.
   zoom(call) {
     this.root = call ? [call.left, call.width] : [0, 100];
     const [from, wide] = this.root;
@@ -32,7 +32,7 @@ class Flame {
       element.style.display = end - begin > wide * 1e-6 ? '' : 'none';
       element.setAttribute('x', `${(begin - from) / wide * 100}%`);
       element.setAttribute('width', `${Math.max(0, end - begin) / wide * 100}%`);
-      // There may be room for its name now.
+      // The call may be wide enough for its name now.
       if (!element.querySelector('text') && end - begin > wide * 0.015) {
         element.append(make('text', { x: 4, y: 14 }, element.dataset.tip.replace(/: [^:]*$/, '')));
       }
@@ -58,7 +58,7 @@ class Flame {
     const level = () => seen.filter(call => call.y === now.y).sort((a, b) => a.left - b.left);
     const beside = by => level()[level().indexOf(now) + by];
     const lowest = () => widest(seen.filter(call => call.y === Math.max(...seen.map(other => other.y))));
-    // A row is as high as the other: the next one above or below.
+    // All rows have the same height: the next row above or below.
     const heights = [...new Set(this.calls.map(call => call.y))].sort((a, b) => a - b);
     const step = by => heights[heights.indexOf(now.y) + by];
     const above = () => widest(seen.filter(call => call.y === step(-1) && call.left >= now.left - 1e-3

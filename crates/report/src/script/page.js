@@ -1,4 +1,4 @@
-// Begins: what the page has is given its tools. Without this script it stays readable, printable, and whole.
+// Entry point: adds controls to plots and tables. Without this script the page is complete, readable and printable.
 
 document.body.append(tip);
 for (const figure of document.querySelectorAll('figure[id]')) {

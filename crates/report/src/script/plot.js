@@ -1,5 +1,5 @@
-// Plots: what a pointer or the arrow keys rest on is read, a part is enlarged, axes become logarithmic, series come and go. The drawing
-// is the page's own: its elements carry their values (data-p) and are moved when an axis changes. Nothing moves before somebody asks.
+// Plots: tooltips for pointer and arrow keys, zoom, logarithmic axes, and hiding of series. Works on the drawing in the
+// page: its elements carry their values (data-p) and are moved when an axis changes. Nothing moves before the user acts.
 
 const make = (name, attributes = {}, text = '') => {
   const isSvg = ['g', 'line', 'text', 'rect', 'svg', 'clipPath'].includes(name);
@@ -15,16 +15,16 @@ const button = (words, label, act) => {
   return made;
 };
 
-// What can be done with a drawing, for who does not see the buttons.
+// Describes the keyboard controls of a drawing for screen readers.
 const explain = (svg, words) => {
   const id = `${svg.closest('figure').id}-help`;
-  svg.after(make('p', { id, class: 'heard' }, words));
+  svg.after(make('p', { id, class: 'screen-reader' }, words));
   svg.setAttribute('tabindex', '0');
   svg.setAttribute('role', 'application');
   svg.setAttribute('aria-describedby', `${svg.getAttribute('aria-describedby')} ${id}`);
 };
 
-// What is read beside the pointer, or below the point that the keys are at. One for the page.
+// The tooltip next to the pointer, or below the point selected by keys. There is one per page.
 const tip = make('div', { class: 'tip', role: 'status', hidden: '' });
 const hideTip = () => { tip.hidden = true; };
 const showTip = (lines, x, y) => {
@@ -36,7 +36,7 @@ const showTip = (lines, x, y) => {
   tip.style.top = `${y + 14 + height > innerHeight ? Math.max(4, y - height - 10) : y + 14}px`;
 };
 
-// Titles become tips at once, without the browser's delay; the drawing has its own name for who hears it.
+// Shows titles as tooltips without the browser's delay; screen readers use the name of the drawing.
 const takeTitles = svg => {
   for (const title of svg.querySelectorAll('title')) {
     title.parentElement.dataset.tip = title.textContent;
@@ -44,7 +44,7 @@ const takeTitles = svg => {
   }
 };
 
-// The classes that say how something is drawn; the others say whose it is.
+// Classes for the type of an element; the other classes identify its series.
 const KINDS = new Set(['bar', 'line', 'mark', 'swatch', 'spread', 'band']);
 const seriesOf = element => [...element.classList].filter(name => !KINDS.has(name)).sort().join(' ');
 
@@ -66,7 +66,7 @@ class Plot {
     this.cross = make('g', { class: 'cross', visibility: 'hidden' });
     this.cross.append(make('line'), make('line'), make('rect'));
     svg.append(this.cross);
-    explain(svg, 'Arrow keys go from point to point, up and down from series to series; plus and minus zoom, Escape shows the whole.');
+    explain(svg, 'Left and right arrow keys move between points, up and down between series; plus and minus zoom, Escape shows the whole plot.');
     svg.addEventListener('pointerdown', event => this.press(event));
     svg.addEventListener('pointermove', event => this.move(event));
     svg.addEventListener('pointerup', event => this.release(event));
@@ -78,7 +78,7 @@ class Plot {
     this.legend();
   }
 
-  // What is enlarged stays inside the axes.
+  // Clips zoomed elements to the plot area.
   clip() {
     const { left, right, top, floor } = this.box;
     const id = `${this.figure.id}-clip`;
@@ -90,7 +90,7 @@ class Plot {
     }
   }
 
-  // Each entry of the legend that something is drawn for switches it off and on.
+  // Legend entries with drawn elements toggle their visibility.
   legend() {
     for (const item of this.figure.querySelectorAll('.legend li')) {
       const series = seriesOf(item.querySelector('.swatch'));
@@ -132,7 +132,7 @@ class Plot {
     return seen.flatMap(part => part.element.matches('.band') ? [] : part.points.map(point => point[which]));
   }
 
-  // An axis with all that is shown, linear or logarithmic.
+  // Sets an axis to show all visible elements, linear or logarithmic.
   fit(axis, log) {
     if (this.off.size === 0 && log === axis.drawn.log) axis.refit();
     else axis.fit(this.values(axis, false), log);
@@ -202,7 +202,7 @@ class Plot {
 
   place(mark) { return { x: this.x.at(mark.points[0][0]), y: this.y.at(mark.points[0][1]) }; }
 
-  // From the window's coordinates to the drawing's, and back.
+  // Conversion between coordinates of the window and the drawing.
   inside(event) {
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
     return { x, y };
@@ -215,7 +215,7 @@ class Plot {
     return x >= left - 6 && x <= right + 6 && y >= top - 6 && y <= floor + 6;
   }
 
-  // The crosshair at a point; all that is known at its place along the horizontal axis is read, its own first.
+  // Shows the crosshair at a point; the tooltip lists all points at its horizontal position, this one first.
   rest(mark, pointer) {
     const { left, right, top, floor } = this.box;
     const at = this.place(mark);
@@ -237,7 +237,7 @@ class Plot {
   }
 
   press(event) {
-    // A finger scrolls the page; it has buttons.
+    // Touch scrolls the page; zooming uses the buttons.
     if (event.pointerType === 'touch' || event.button !== 0 || !this.holds(this.inside(event))) return;
     this.begun = this.inside(event);
     this.svg.setPointerCapture?.(event.pointerId);
@@ -245,7 +245,7 @@ class Plot {
     this.svg.focus({ preventScroll: true });
   }
 
-  // What a drag marks: only along one axis if it hardly moved along the other.
+  // The selected range of a drag: along one axis only if it hardly moved along the other.
   marked(end) {
     const { left, right, top, floor } = this.box;
     const within = (value, low, high) => Math.max(low, Math.min(high, value));
@@ -298,7 +298,7 @@ class Plot {
     act();
   }
 
-  // To the next point of the same series.
+  // Moves to the next point of the same series.
   step(by) {
     const series = (this.current ?? this.shown()[0])?.series;
     const own = this.shown().filter(mark => mark.series === series).sort((a, b) => a.points[0][0] - b.points[0][0]);
@@ -307,7 +307,7 @@ class Plot {
     this.rest(own[Math.max(0, Math.min(own.length - 1, index))]);
   }
 
-  // To the nearest point of the next series.
+  // Moves to the nearest point of the next series.
   change(by) {
     const all = [...new Set(this.shown().map(mark => mark.series))];
     if (!this.current) return this.step(1);

@@ -1,4 +1,4 @@
-// What a figure shows, as files: its data as CSV, its drawing with title and legend as SVG and PNG.
+// Saves a figure: its data as CSV, its drawing with title and legend as SVG and PNG.
 
 const saveBlob = (name, blob) => {
   const link = make('a', { href: URL.createObjectURL(blob), download: name });
@@ -7,7 +7,7 @@ const saveBlob = (name, blob) => {
 };
 const saveText = (name, text, type) => saveBlob(name, new Blob([text], { type: `${type};charset=utf-8` }));
 
-// Numbers as programs read them: 1,234.5 and −1 are 1234.5 and -1, and what is not there is empty.
+// Converts numbers for programs: 1,234.5 and −1 become 1234.5 and -1, and missing values become empty.
 const csv = rows => rows.map(cells => cells.map(cell => {
   let text = textOf(cell);
   if (/^−?\d{1,3}(,\d{3})+(\.\d+)?$|^−[\d.]+$/.test(text)) text = text.replaceAll(',', '').replace('−', '-');
@@ -17,7 +17,7 @@ const csv = rows => rows.map(cells => cells.map(cell => {
 
 const PAINT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 'font-size', 'font-weight', 'font-family', 'display'];
 
-// The drawing with its look in itself, its title above it and its legend.
+// The drawing as a standalone file with inline styles, title and legend.
 const drawing = figure => {
   const svg = figure.querySelector('svg');
   const { width, height } = svg.viewBox.baseVal?.width ? svg.viewBox.baseVal : svg.getBoundingClientRect();
@@ -41,7 +41,7 @@ const drawing = figure => {
     const wide = 30 + 7.2 * words.length;
     if (x > 0 && x + wide > width) [x, y] = [0, y + 18];
     const swatch = style(item.querySelector('.swatch'));
-    // A dashed line's swatch is a border.
+    // The swatch of a dashed line is a border.
     const fill = swatch.backgroundColor === 'rgba(0, 0, 0, 0)' ? swatch.borderTopColor : swatch.backgroundColor;
     head.push(make('rect', { x, y: y - 10, width: 12, height: 12, rx: 2, fill }), text(x + 17, y, words, 400));
     x += wide;

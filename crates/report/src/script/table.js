@@ -1,7 +1,7 @@
-// Tables: rows sorted by a click on a column's head, found by words and conditions, and saved as CSV.
+// Tables: sorting by a click on a column's head, filtering by words and conditions, and saving as CSV.
 
 const SIZES = { ns: 1e-9, µs: 1e-6, ms: 1e-3, s: 1, k: 1e3, K: 1024, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 };
-// What the page writes as a number: 1,234 or −0.5 or 12.3 µs or 1.2k or 4Mpps or <0.001 or 4.2 (4.1 to 4.3). Anything else is text.
+// Number formats of the page: 1,234 or −0.5 or 12.3 µs or 1.2k or 4Mpps or <0.001 or 4.2 (4.1 to 4.3). Anything else is text.
 const numberOf = text => {
   const found = text.replaceAll(',', '').replace('−', '-').match(/^[<>]?\+?(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*([a-zµA-Z]*)(?=$|[\s(%])/);
   if (!found) return NaN;
@@ -18,7 +18,7 @@ class Table {
     this.rows = this.bodies.flatMap(body => [...body.rows]).filter(row => !row.matches('.section'));
     this.order = [...this.rows];
     if (this.bodies.length === 1 && this.rows.length > 1) this.heads.forEach((head, column) => this.sortable(head, column));
-    // The data below a plot have its buttons.
+    // Data tables of plots use the plot's buttons.
     if (this.rows.length > 8 && !table.closest('figure')) this.searchable();
   }
 
@@ -29,7 +29,7 @@ class Table {
     own.addEventListener('click', () => this.sort(head, column));
   }
 
-  // Up, down, and as it was; what is no number comes last either way.
+  // Cycles through ascending, descending and original order; cells without a number come last in each.
   sort(head, column) {
     const next = { ascending: 'descending', descending: null }[head.getAttribute('aria-sort')];
     const way = next === undefined ? 'ascending' : next;
@@ -59,16 +59,16 @@ class Table {
     this.input.addEventListener('input', () => this.filter());
   }
 
-  // A row's test for one term of what was typed.
+  // Returns a predicate on rows for one search term.
   term(words) {
     const found = words.match(/^(.+?)(<=|>=|!=|=|<|>)(.+)$/);
     const plain = text => text.toLowerCase().replace(/[\s,%]/g, '');
     const column = found ? this.heads.findIndex(head => plain(textOf(head)).startsWith(plain(found[1]))) : -1;
     const anywhere = found && column < 0 ? this.heads.findIndex(head => plain(textOf(head)).includes(plain(found[1]))) : column;
     if (!found || anywhere < 0) {
-      // What stands above a row's group is said of the row.
-      const said = row => (row.parentElement.querySelector('.section')?.textContent ?? '') + row.textContent;
-      return row => said(row).toLowerCase().includes(words.toLowerCase());
+      // The section heading above a row counts as part of the row.
+      const fullText = row => (row.parentElement.querySelector('.section')?.textContent ?? '') + row.textContent;
+      return row => fullText(row).toLowerCase().includes(words.toLowerCase());
     }
     const wanted = numberOf(found[3]);
     return row => {

@@ -1,5 +1,5 @@
-//! A: LR, SC and the atomic read-modify-writes. Naturally aligned accesses to RAM only; anything
-//! else is a fault, as the platform's physical memory attributes say.
+//! A extension: LR, SC and the atomic read-modify-writes. Only naturally aligned accesses to RAM; all others
+//! fault, as the platform's physical memory attributes specify.
 
 use doorbell_sim::{PhysAddr, Ram};
 
@@ -47,12 +47,12 @@ fn read(ram: &Ram, addr: PhysAddr, len: u64) -> u64 {
     value.expect("the address was checked")
 }
 
-/// Goes on after an op that may have written to a code page.
+/// Continues after an op that may have written to a code page.
 ///
 /// # Safety
 /// As for [`next`].
-unsafe fn go_on(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: passes on what it was given.
+unsafe fn continue_after(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+    // SAFETY: arguments are passed on.
     unsafe { if ram.has_stale_code() { leave_stale(hart, op) } else { next(hart, ram, op) } }
 }
 
@@ -93,7 +93,7 @@ unsafe fn store_conditional(hart: &mut Hart, ram: &mut Ram, op: *const Op, len: 
                     );
                 }
                 hart.x[o.rd as usize] = u64::from(!reserved);
-                go_on(hart, ram, op)
+                continue_after(hart, ram, op)
             }
         }
     }
@@ -120,7 +120,7 @@ unsafe fn modify(
                 let new = change(old, operand).to_le_bytes();
                 ram.store_from_hart(hart.config.id, addr, &new[..len as usize]);
                 hart.x[o.rd as usize] = old;
-                go_on(hart, ram, op)
+                continue_after(hart, ram, op)
             }
         }
     }
@@ -129,44 +129,44 @@ unsafe fn modify(
 /// # Safety
 /// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lr_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: passes on what it was given.
+    // SAFETY: arguments are passed on.
     unsafe { load_reserved(hart, ram, op, 4) }
 }
 
 /// # Safety
 /// As for [`Handler`](super::Handler).
 pub(super) unsafe fn lr_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: passes on what it was given.
+    // SAFETY: arguments are passed on.
     unsafe { load_reserved(hart, ram, op, 8) }
 }
 
 /// # Safety
 /// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sc_w(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: passes on what it was given.
+    // SAFETY: arguments are passed on.
     unsafe { store_conditional(hart, ram, op, 4) }
 }
 
 /// # Safety
 /// As for [`Handler`](super::Handler).
 pub(super) unsafe fn sc_d(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: passes on what it was given.
+    // SAFETY: arguments are passed on.
     unsafe { store_conditional(hart, ram, op, 8) }
 }
 
-/// `old` of a word operation is sign-extended; operands are cut to the word where it matters.
+/// For word operations `old` is sign-extended; operands are truncated to a word where it matters.
 macro_rules! amos {
     ($($word:ident, $double:ident: |$old:ident, $operand:ident| $w:expr, $d:expr;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $word(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given.
+            // SAFETY: arguments are passed on.
             unsafe { modify(hart, ram, op, 4, |$old, $operand| $w) }
         }
         /// # Safety
         /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $double(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given.
+            // SAFETY: arguments are passed on.
             unsafe { modify(hart, ram, op, 8, |$old, $operand| $d) }
         }
     )*};

@@ -1,15 +1,16 @@
-//! The cache of decoded blocks, found by physical address. It belongs to the RAM that it was decoded from, so that harts share it.
+//! The cache of decoded blocks, found by physical address. It belongs to the RAM that it was decoded from, so
+//! that harts share it.
 
 use std::collections::BTreeSet;
 
 use doorbell_sim::ram::{PAGE_BYTES, RamId};
 use doorbell_sim::{Op as TimedOp, PhysAddr, Ram};
 
-use super::learning::{Lesson, teach};
-use super::noted::noting_handler;
+use super::learning::{WarmEvent, append_warm_events};
 use super::paths::Paths;
 use super::table::{handler, leave};
 use super::template::{reads_counter, template};
+use super::timed_exec::logging_handler;
 use super::{BLOCK_OPS, Exit, Op};
 use crate::decode::decode;
 use crate::hart::{Hart, SINK};
@@ -21,7 +22,7 @@ pub(crate) type BlockId = u32;
 /// No block.
 pub(crate) const NO_BLOCK: BlockId = u32::MAX;
 
-/// All ops of all blocks. When they are used up, the cache starts afresh.
+/// Capacity for ops of all blocks. When it is used up, the cache is cleared.
 const OPS_CAPACITY: usize = 1 << 20;
 const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
 
@@ -29,87 +30,90 @@ const HALFWORDS: usize = (PAGE_BYTES / 2) as usize;
 struct Block {
     first_op: u32,
     count: u32,
-    first_lesson: u32,
-    lessons: u32,
-    /// Where its first instruction lies.
+    first_warm_event: u32,
+    warm_events: u32,
+    /// Physical address of its first instruction.
     phys: PhysAddr,
-    /// The second half of an instruction that begins in the page's last halfword. It belongs to another
-    /// virtual page, so such a block is checked each time and never linked to.
+    /// The second half of an instruction that starts in the page's last halfword. It is in another virtual
+    /// page, so such a block is checked on each execution and never linked to.
     straddles: Option<u16>,
 }
 
-/// A fetch fault and the address that is to stand in `xtval`; or `Breakpoint`, which fetching cannot raise, for a
-/// debugger's breakpoint.
+/// A fetch fault and its `xtval` address. `Breakpoint`, which a fetch cannot raise, means a debugger's
+/// breakpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchFault {
     pub cause: Exception,
     pub tval: u64,
 }
 
-/// The blocks of one physical page, by the halfword at which they begin.
+/// The blocks of one physical page, indexed by the halfword at which they start.
 type PageTable = Box<[BlockId; HALFWORDS]>;
 
-/// See the module.
+/// The decoded blocks of one RAM.
 #[derive(Default)]
 pub(crate) struct Code {
-    /// The RAM that it was decoded from.
+    /// The RAM that the blocks were decoded from.
     memory: Option<RamId>,
     ops: Vec<Op>,
-    /// While harts note what they do, what timing models are told of each op.
+    /// Timing-model templates, one per op; only if harts log accesses.
     templates: Vec<TimedOp>,
-    /// And what there is to learn from each block without time.
-    lessons: Vec<Lesson>,
-    noting: bool,
+    /// Warming events of all blocks; only if harts log accesses.
+    warm_events: Vec<WarmEvent>,
+    logging: bool,
     blocks: Vec<Block>,
     /// For each page of RAM, one more than its index in `tables`; 0 if it has no blocks.
     page_index: Vec<u32>,
     tables: Vec<PageTable>,
     free_tables: Vec<u32>,
-    /// A debugger's, by virtual address.
+    /// A debugger's breakpoints, by virtual address.
     breakpoints: BTreeSet<u64>,
-    /// How often all blocks were forgotten: what else a block's index may have meant.
+    /// Incremented when all blocks are dropped, because block indices are then reused.
     generation: u32,
 }
 
-/// A hart's engine while it runs: the blocks, and the ways that this hart takes between them.
+/// A hart's engine while it runs: the shared blocks, and this hart's links between them.
 pub(crate) struct Engine {
     pub code: Box<Code>,
     pub paths: Box<Paths>,
 }
 
 impl Engine {
-    /// Everything that harts before this one have left is of use to it, or is forgotten.
+    /// Prepares the shared blocks for this hart: keeps compatible ones, drops others.
     #[inline]
-    pub fn begin(&mut self, ram: &Ram, noting: bool) {
+    pub fn begin(&mut self, ram: &Ram, logging: bool) {
         let Engine { code, paths } = self;
-        if code.memory != Some(ram.id()) || code.noting != noting || !code.breaks_as(&paths.breakpoints) {
-            code.start_for(ram.id(), noting, &paths.breakpoints);
+        if code.memory != Some(ram.id())
+            || code.logging != logging
+            || !code.has_breakpoints(&paths.breakpoints)
+        {
+            code.reset_for(ram.id(), logging, &paths.breakpoints);
         }
-        paths.are_of(code.generation);
+        paths.set_generation(code.generation);
     }
 
-    /// The block at `hart.pc`, decoded if it is new.
+    /// The block at `hart.pc`, decoded if necessary.
     #[inline(always)]
     pub fn find(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
         hart.partly_executable = false;
-        match self.paths.lately(hart) {
-            Some(known) => Ok(known),
+        match self.paths.recent_target(hart) {
+            Some(block) => Ok(block),
             None => self.find_by_page(hart, ram),
         }
     }
 
     fn find_by_page(&mut self, hart: &mut Hart, ram: &mut Ram) -> Result<BlockId, FetchFault> {
         let block = self.code.find_by_page(hart, ram)?;
-        self.paths.are_of(self.code.generation);
+        self.paths.set_generation(self.code.generation);
         if hart.partly_executable {
             self.code.check_second_half(hart, ram, block)?;
         } else if !self.code.straddles(block) {
-            self.paths.remember(hart, block);
+            self.paths.add_target(hart, block);
         }
         Ok(block)
     }
 
-    /// The block that a finished block leads to by `exit`, through its link if that is good.
+    /// The successor of a finished block for this `exit`, through its link if valid.
     #[inline(always)]
     pub fn follow(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
         self.paths.linked(hart, from, exit).unwrap_or_else(|| self.relink(hart, ram, from, exit))
@@ -118,10 +122,10 @@ impl Engine {
     #[cold]
     fn relink(&mut self, hart: &mut Hart, ram: &mut Ram, from: BlockId, exit: Exit) -> BlockId {
         let generation = self.code.generation;
-        // A fetch fault is found again, and raised, by the run loop.
+        // The run loop repeats and raises a fetch fault.
         let Ok(block) = self.find(hart, ram) else { return NO_BLOCK };
         if self.code.generation != generation {
-            return block; // the cache started afresh, and `from` with it
+            return block; // the cache was cleared, and `from` with it
         }
         if self.code.straddles(block) || hart.partly_executable {
             return NO_BLOCK;
@@ -133,7 +137,7 @@ impl Engine {
     /// The first `count` ops of a block, followed by an op that leaves.
     pub fn prefix(&mut self, block: BlockId, count: u32) -> *const Op {
         let (first, count) = (self.code.blocks[block as usize].first_op as usize, count as usize);
-        self.paths.cut(&self.code.ops[first..=first + count])
+        self.paths.prefix(&self.code.ops[first..=first + count])
     }
 }
 
@@ -142,31 +146,31 @@ impl Code {
     #[inline(always)]
     pub fn ops(&self, block: BlockId) -> (*const Op, u32) {
         let block = &self.blocks[block as usize];
-        // Of all that follows, not of the first op alone: handlers go on to the next.
+        // Covers all following ops, not only the first: handlers continue to the next op.
         (self.ops[block.first_op as usize..].as_ptr(), block.count)
     }
 
-    /// Where a block's first instruction lies.
+    /// Physical address of a block's first instruction.
     #[inline(always)]
     pub fn phys(&self, block: BlockId) -> PhysAddr {
         self.blocks[block as usize].phys
     }
 
-    /// What timing models are told of a block's ops.
+    /// The timing-model templates of a block's ops.
     #[inline(always)]
     pub fn templates(&self, block: BlockId) -> &[TimedOp] {
         let block = &self.blocks[block as usize];
         &self.templates[block.first_op as usize..][..block.count as usize]
     }
 
-    /// What there is to learn from a block.
+    /// The warming events of a block.
     #[inline(always)]
-    pub fn lessons(&self, block: BlockId) -> &[Lesson] {
+    pub fn warm_events(&self, block: BlockId) -> &[WarmEvent] {
         let block = &self.blocks[block as usize];
-        &self.lessons[block.first_lesson as usize..][..block.lessons as usize]
+        &self.warm_events[block.first_warm_event as usize..][..block.warm_events as usize]
     }
 
-    /// Where PMP cuts through a page, a block's first instruction must be executable to its end.
+    /// Checks that a block's first instruction is executable to its end, where PMP splits a page.
     #[cold]
     fn check_second_half(&self, hart: &mut Hart, ram: &mut Ram, block: BlockId) -> Result<(), FetchFault> {
         let block = &self.blocks[block as usize];
@@ -185,22 +189,22 @@ impl Code {
         let fault = |cause| FetchFault { cause, tval: pc };
         let phys = hart.translate_fetch(ram, pc).map_err(fault)?;
         let page = ram.page_of(phys).ok_or(fault(Exception::InstructionAccessFault))?;
-        // Here and not earlier: of a block at a breakpoint neither a link nor a recent target ever tells.
+        // Checked only here: blocks at a breakpoint are never linked or entered as recent targets.
         if self.breakpoints.contains(&pc) {
             return Err(fault(Exception::Breakpoint));
         }
         let halfword = (phys.0 % PAGE_BYTES / 2) as usize;
         if let Some(table) = self.page_index.get(page as usize).and_then(|index| index.checked_sub(1)) {
             let block = self.tables[table as usize][halfword];
-            if block != NO_BLOCK && self.still_valid(block, hart, ram)? {
+            if block != NO_BLOCK && self.is_valid(block, hart, ram)? {
                 return Ok(block);
             }
         }
         self.decode_block(hart, ram, phys, page, halfword)
     }
 
-    /// Whether the block's second page, if it has one, still holds what was decoded.
-    fn still_valid(&self, block: BlockId, hart: &mut Hart, ram: &mut Ram) -> Result<bool, FetchFault> {
+    /// Whether the block's second page, if it has one, still holds the decoded halfword.
+    fn is_valid(&self, block: BlockId, hart: &mut Hart, ram: &mut Ram) -> Result<bool, FetchFault> {
         match self.blocks[block as usize].straddles {
             None => Ok(true),
             Some(half) => Ok(second_half(hart, ram)? == half),
@@ -216,9 +220,9 @@ impl Code {
         halfword: usize,
     ) -> Result<BlockId, FetchFault> {
         if self.ops.len() + BLOCK_OPS + 1 > OPS_CAPACITY {
-            self.start_afresh(hart);
+            self.clear(hart);
         }
-        let (first_op, first_lesson) = (self.ops.len(), self.lessons.len());
+        let (first_op, first_warm_event) = (self.ops.len(), self.warm_events.len());
         let mut offset = 0;
         let mut straddles = None;
         let page_end = PAGE_BYTES - phys.0 % PAGE_BYTES;
@@ -231,7 +235,7 @@ impl Code {
             let mut high = 0;
             if long && offset + 4 > page_end {
                 if offset > 0 {
-                    break; // it gets a block of its own
+                    break; // a block of its own
                 }
                 high = second_half(hart, ram)?;
                 straddles = Some(high);
@@ -239,7 +243,7 @@ impl Code {
                 high = load_half(ram, phys.0 + offset + 2);
             }
             let inst = decode(u32::from(low) | u32::from(high) << 16);
-            if self.noting && offset > 0 && reads_counter(&inst) {
+            if self.logging && offset > 0 && reads_counter(&inst) {
                 break;
             }
             self.push(&inst, offset);
@@ -249,11 +253,11 @@ impl Code {
             }
         }
         let count = (self.ops.len() - first_op) as u32;
-        // Every block ends with an op that leaves. After a jump it is never reached, but it tells where
-        // the block ends.
+        // Every block ends with an op that leaves. After a jump it is never executed, but it holds the
+        // block's end.
         self.ops.push(leave((offset / 2) as u8));
-        if self.noting {
-            teach(&self.templates[first_op..], phys, &mut self.lessons);
+        if self.logging {
+            append_warm_events(&self.templates[first_op..], phys, &mut self.warm_events);
             self.templates.push(TimedOp::default());
         }
         hart.counters.blocks_decoded += 1;
@@ -261,8 +265,8 @@ impl Code {
         self.blocks.push(Block {
             first_op: first_op as u32,
             count,
-            first_lesson: first_lesson as u32,
-            lessons: (self.lessons.len() - first_lesson) as u32,
+            first_warm_event: first_warm_event as u32,
+            warm_events: (self.warm_events.len() - first_warm_event) as u32,
             phys,
             straddles,
         });
@@ -275,9 +279,9 @@ impl Code {
 
     fn push(&mut self, inst: &Inst, offset: u64) {
         let mut op = op_of(inst, offset);
-        if self.noting {
+        if self.logging {
             self.templates.push(template(inst, offset));
-            op.run = noting_handler(inst.kind).unwrap_or(op.run);
+            op.run = logging_handler(inst.kind).unwrap_or(op.run);
         }
         self.ops.push(op);
     }
@@ -299,8 +303,8 @@ impl Code {
         &mut self.tables[*index as usize - 1]
     }
 
-    /// Forgets the blocks of a page. Links to them die with the context that the caller renames.
-    pub fn forget_page(&mut self, page: u64) {
+    /// Drops the blocks of a page. The caller invalidates links to them by new contexts.
+    pub fn drop_page(&mut self, page: u64) {
         let Some(index) = self.page_index.get_mut(page as usize) else { return };
         if let Some(table) = std::mem::take(index).checked_sub(1) {
             self.tables[table as usize].fill(NO_BLOCK);
@@ -308,42 +312,43 @@ impl Code {
         }
     }
 
-    /// Whether a breakpoint may stand at a physical address: all that is known is its place within the page.
+    /// Whether a breakpoint may be at a physical address: only its offset in the page is known.
     fn may_break_at(&self, phys: u64) -> bool {
         self.breakpoints.iter().any(|virt| virt % PAGE_BYTES == phys % PAGE_BYTES)
     }
 
-    fn start_afresh(&mut self, hart: &mut Hart) {
-        self.forget_all();
+    fn clear(&mut self, hart: &mut Hart) {
+        self.drop_all();
         hart.tlb.new_contexts();
     }
 
-    /// Whether these are its breakpoints. It is asked at each turn, and there are hardly ever any.
+    /// Whether the blocks were decoded with these breakpoints. Called for each turn; usually both sets are
+    /// empty.
     #[inline]
-    fn breaks_as(&self, breakpoints: &BTreeSet<u64>) -> bool {
+    fn has_breakpoints(&self, breakpoints: &BTreeSet<u64>) -> bool {
         self.breakpoints.is_empty() && breakpoints.is_empty() || self.breakpoints == *breakpoints
     }
 
-    /// Goes on with another RAM, another way of decoding or other breakpoints.
+    /// Clears the blocks for another RAM, decoding mode or set of breakpoints.
     #[cold]
-    fn start_for(&mut self, memory: RamId, noting: bool, breakpoints: &BTreeSet<u64>) {
-        self.forget_all();
+    fn reset_for(&mut self, memory: RamId, logging: bool, breakpoints: &BTreeSet<u64>) {
+        self.drop_all();
         self.ops.reserve(OPS_CAPACITY);
-        (self.memory, self.noting) = (Some(memory), noting);
+        (self.memory, self.logging) = (Some(memory), logging);
         self.breakpoints.clone_from(breakpoints);
     }
 
-    /// What tells the same indices of blocks apart.
+    /// Distinguishes reused block indices.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    fn forget_all(&mut self) {
+    fn drop_all(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.ops.clear();
         self.templates.clear();
-        self.lessons.clear();
+        self.warm_events.clear();
         self.blocks.clear();
         self.page_index.clear();
         self.tables.clear();
@@ -352,10 +357,10 @@ impl Code {
 }
 
 fn load_half(ram: &Ram, addr: u64) -> u16 {
-    u16::from_le_bytes(ram.load(PhysAddr(addr)).expect("a block lies within a page of RAM"))
+    u16::from_le_bytes(ram.load(PhysAddr(addr)).expect("a block is within a page of RAM"))
 }
 
-/// The halfword at `hart.pc + 2`, which may lie in the next virtual page.
+/// The halfword at `hart.pc + 2`, which may be in the next virtual page.
 fn second_half(hart: &mut Hart, ram: &mut Ram) -> Result<u16, FetchFault> {
     let virt = hart.pc.wrapping_add(2);
     let fault = |cause| FetchFault { cause, tval: virt };
@@ -363,7 +368,7 @@ fn second_half(hart: &mut Hart, ram: &mut Ram) -> Result<u16, FetchFault> {
     ram.load(phys).map(u16::from_le_bytes).ok_or(fault(Exception::InstructionAccessFault))
 }
 
-/// An instruction at `offset` in its block as an op.
+/// Converts an instruction at `offset` in its block to an op.
 fn op_of(inst: &Inst, offset: u64) -> Op {
     use Kind::*;
     let writes_integer = |rd: u8| if rd == 0 { SINK } else { rd };

@@ -1,4 +1,4 @@
-//! F and D: NaN boxing, rounding modes and flags around the arithmetic in [`crate::float`].
+//! F and D extensions: NaN boxing, rounding modes and flags around the arithmetic in [`crate::float`].
 
 use doorbell_sim::Ram;
 
@@ -22,14 +22,14 @@ impl Hart {
         self.f[register as usize & 31]
     }
 
-    /// A single: one that is not properly NaN-boxed counts as the canonical NaN.
+    /// A single-precision operand; one that is not properly NaN-boxed reads as the canonical NaN.
     #[inline(always)]
     fn float32(&self, register: u8) -> u32 {
         let bits = self.f[register as usize & 31];
         if bits >= BOX { bits as u32 } else { 0x7fc0_0000 }
     }
 
-    /// The rounding mode an instruction asks for; `None` if it is reserved.
+    /// The rounding mode of an instruction; `None` if it is reserved.
     #[inline(always)]
     fn rounding(&self, rm: u8) -> Option<Rounding> {
         match if rm == 7 { self.frm } else { rm } {
@@ -43,13 +43,13 @@ impl Hart {
     }
 }
 
-/// The answer to any floating-point instruction while `mstatus.FS` is Off.
+/// Exit of any floating-point instruction while `mstatus.FS` is Off.
 #[cold]
 pub(super) fn unit_off(hart: &mut Hart, ram: &mut Ram, op: &Op) -> Exit {
     hart.illegal(ram, op)
 }
 
-/// A handler body: `None` makes the instruction illegal.
+/// Defines handlers; a body that returns `None` makes the instruction illegal.
 macro_rules! handlers {
     ($($name:ident: |$hart:ident, $op:ident| $body:expr;)*) => {$(
         /// # Safety
@@ -101,8 +101,8 @@ binary! {
     fdiv_s, fdiv_d: div;
 }
 
-/// Fused multiply-add with the signs of product and addend flipped as the name says. Flipping a NaN's
-/// sign does no harm, because every NaN result is canonical.
+/// Fused multiply-add with the signs of product and addend flipped as the instruction's name says. Flipping a
+/// NaN's sign is harmless, because every NaN result is canonical.
 macro_rules! fused {
     ($($single:ident, $double:ident: product $product:literal, addend $addend:literal;)*) => {
         handlers! {$(
@@ -160,7 +160,7 @@ handlers! {
     fclass_d: |hart, op| hart.x[op.rd as usize] = float::classify::<F64>(hart.float64(op.rs1));
 }
 
-/// Sign injection: the magnitude of the first with a sign made of both.
+/// Sign injection: the magnitude of the first operand with a sign computed from both.
 macro_rules! sign_injection {
     ($($single:ident, $double:ident: |$a:ident, $b:ident| $sign:expr;)*) => {
         handlers! {$(
@@ -203,7 +203,7 @@ min_max! {
     fmax_s, fmax_d: max;
 }
 
-/// Comparisons may raise NV, so the floating-point state counts as changed.
+/// Comparisons may raise NV, so the floating-point state is marked dirty.
 macro_rules! comparisons {
     ($($single:ident, $double:ident: $function:ident;)*) => {
         handlers! {$(

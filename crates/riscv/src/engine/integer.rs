@@ -1,11 +1,11 @@
-//! I and M: register arithmetic, jumps and branches.
+//! I and M extensions: register arithmetic, jumps and branches.
 
 use doorbell_sim::Ram;
 
 use super::{Exit, Op, next};
 use crate::hart::Hart;
 
-/// Defines handlers for `rd = f(rs1, rs2)` and `rd = f(rs1, imm)`; the immediate comes sign-extended.
+/// Defines handlers for `rd = f(rs1, rs2)` and `rd = f(rs1, imm)`; the immediate is sign-extended.
 macro_rules! arithmetic {
     ($($name:ident: |$a:ident, reg $b:ident| $value:expr;)*) => {$(
         /// # Safety
@@ -88,7 +88,7 @@ arithmetic! {
     sraiw: |a, imm b| i64::from(a as i32 >> (b & 31)) as u64;
 }
 
-/// Changes nothing: what a prefetch asks for is the timing models' business.
+/// A hint changes nothing; prefetches are handled by the timing models.
 ///
 /// # Safety
 /// As for [`Handler`](super::Handler).
@@ -117,7 +117,7 @@ pub(super) unsafe fn auipc(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exi
     }
 }
 
-/// FENCE: the functional hart is in order and everything it does is visible at once.
+/// FENCE: no effect, because the functional hart executes in order and its accesses are visible at once.
 ///
 /// # Safety
 /// As for [`Handler`](super::Handler).
@@ -152,7 +152,7 @@ macro_rules! branches {
         /// # Safety
         /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: a branch ends its block, and the op behind it tells where the block ends.
+            // SAFETY: a branch ends its block, and the following op holds the block's end.
             let (o, end) = unsafe { (&*op, (*op.add(1)).at) };
             let ($a, $b) = (hart.x[o.rs1 as usize], hart.x[o.rs2 as usize]);
             if $taken {
@@ -175,7 +175,7 @@ branches! {
     bgeu: |a, b| a >= b;
 }
 
-/// Ends every block: goes on behind the last instruction.
+/// Ends every block: continues after the last instruction.
 ///
 /// # Safety
 /// As for [`Handler`](super::Handler).

@@ -1,22 +1,23 @@
-//! What makes a block's ops the same each time but for addresses and a computed target, in two words, so that it is compared at once. How
-//! privileged it was is said beside it, with its [era](super::known).
+//! Block key: identifies executions of a block whose ops are the same except for addresses and an indirect
+//! target. Two words, for a fast comparison. The privilege is not in the key but in the
+//! [era](super::block_dictionary).
 
 use super::block::BlockId;
 use super::{BLOCK_OPS, Exit};
 
-/// Where the parts of a key's second word are; how the block was left is in its lowest bits.
+/// Bit positions in a key's second word; the exit is in its lowest bits.
 const COUNT_SHIFT: u32 = 4;
 const BLOCK_SHIFT: u32 = 32;
-/// Bits of what is below the block.
+/// Number of bits below the block that are in use.
 const HOW_BITS: u32 = 11;
 
-/// Places of keys.
-pub(super) const PLACES: usize = 1 << 16;
+/// Number of slots.
+pub(super) const SLOTS: usize = 1 << 16;
 
 const _: () = assert!((Exit::Stop as u64) < 1 << COUNT_SHIFT);
 const _: () = assert!((BLOCK_OPS as u64) < 1 << (HOW_BITS - COUNT_SHIFT));
 
-/// See the module.
+/// A block key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// The block's virtual address.
@@ -25,33 +26,34 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of `count` instructions of a block that retired, which begin at `pc`.
+    /// The key of `count` retired instructions of a block that start at `pc`.
     #[inline(always)]
     pub fn new(pc: u64, block: BlockId, count: u64, exit: Exit) -> Key {
         Key { pc, what: u64::from(block) << BLOCK_SHIFT | count << COUNT_SHIFT | exit as u64 }
     }
 
-    /// How many instructions these are.
+    /// Number of instructions.
     #[inline(always)]
     pub fn count(&self) -> u64 {
         u64::from(self.what as u32) >> COUNT_SHIFT
     }
 
-    /// Whether the block was left by a jump to a computed address.
+    /// Whether the block was left by an indirect jump.
     #[inline(always)]
-    pub fn computes(&self) -> bool {
+    pub fn is_indirect(&self) -> bool {
         self.what & ((1 << COUNT_SHIFT) - 1) == Exit::Indirect as u64
     }
 
-    /// Its place among [`PLACES`]. What was executed whole has it by which block it is, and how that was left: as it goes on that is one of two
-    /// ways, of which one is odd. So blocks that are executed together, which were decoded together, share lines of the host's caches.
-    /// What was executed in part, as far as a hart's turn went, has it among others anywhere.
+    /// The slot of the key, below [`SLOTS`]. A completely executed block uses its number and the lowest bit
+    /// of its exit, which distinguishes the two successors. Blocks that were decoded together are often
+    /// executed together, and so share lines of the host's caches. A partial execution (end of a hart's turn)
+    /// uses a hashed slot in the other half.
     #[inline(always)]
-    pub fn place(&self, whole: bool) -> usize {
+    pub fn slot(&self, whole: bool) -> usize {
         let part = ((self.what >> (BLOCK_SHIFT - HOW_BITS) | self.what) as u32).wrapping_mul(0x9e37_79b1);
         match whole {
-            true => (self.what >> BLOCK_SHIFT << 1 | self.what & 1) as usize % (PLACES / 2),
-            false => PLACES / 2 + (part >> (33 - PLACES.ilog2())) as usize,
+            true => (self.what >> BLOCK_SHIFT << 1 | self.what & 1) as usize % (SLOTS / 2),
+            false => SLOTS / 2 + (part >> (33 - SLOTS.ilog2())) as usize,
         }
     }
 }
@@ -63,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_which_anything_differs_differ() {
+    fn keys_differ_in_every_component() {
         let mut keys = HashSet::new();
         let mut all = 0;
         for (pc, block) in [(0, 0), (2, 0), (0, 1), (0, BlockId::MAX)] {
             for count in [1, 2, BLOCK_OPS as u64] {
                 for exit in [Exit::Next, Exit::Taken, Exit::Indirect, Exit::Stop] {
                     let key = Key::new(pc, block, count, exit);
-                    assert_eq!((key.count(), key.computes()), (count, exit == Exit::Indirect));
+                    assert_eq!((key.count(), key.is_indirect()), (count, exit == Exit::Indirect));
                     keys.insert(key);
                     all += 1;
                 }
@@ -80,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ways_of_a_branch_have_places_of_their_own_and_parts_have_others() {
+    fn branch_successors_and_partial_blocks_have_distinct_slots() {
         let key = |block, exit, count| Key::new(0x1000, block, count, exit);
         let whole = [(7, Exit::Next), (7, Exit::Taken), (8, Exit::Indirect), (9, Exit::Next)];
-        let parts = (1..60).map(|count| key(7, Exit::Next, count).place(false));
+        let parts = (1..60).map(|count| key(7, Exit::Next, count).slot(false));
         let places: HashSet<usize> =
-            whole.map(|(block, exit)| key(block, exit, 60).place(true)).into_iter().chain(parts).collect();
+            whole.map(|(block, exit)| key(block, exit, 60).slot(true)).into_iter().chain(parts).collect();
         assert_eq!(places.len(), 4 + 59);
-        assert!(places.iter().all(|place| *place < PLACES));
-        assert!(key(BlockId::MAX, Exit::Stop, 64).place(true) < PLACES / 2);
+        assert!(places.iter().all(|place| *place < SLOTS));
+        assert!(key(BlockId::MAX, Exit::Stop, 64).slot(true) < SLOTS / 2);
     }
 }

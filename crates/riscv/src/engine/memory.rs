@@ -1,5 +1,5 @@
-//! Loads and stores, for harts that note what they do and for others. The fast way is one TLB look-up and a host access; everything else
-//! (misses, misaligned accesses, devices, pages with decoded code) is out of line.
+//! Loads and stores, with and without access logging. The fast path is one TLB look-up and a host access;
+//! everything else (misses, misaligned accesses, devices, pages with decoded code) is out of line.
 
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{AccessSize, Ram};
@@ -7,21 +7,21 @@ use doorbell_sim::{AccessSize, Ram};
 use super::{Exit, Op, next};
 use crate::hart::{DeviceAccess, Hart, LoadTarget, MmioRequest};
 use crate::mmu::{Access, PAGE_MASK};
-use crate::tlb::{TlbEntry, UNTOLD};
+use crate::tlb::{TlbEntry, UNRECORDED};
 use crate::trap::Exception;
 
-/// Why an access did not give a value at once.
+/// Why an access was not completed by the fast or slow path.
 pub(super) enum Missed {
     Fault(Exception, u64),
-    /// No RAM there: a device, or nothing.
+    /// Not RAM: a device, or nothing.
     Device(doorbell_sim::PhysAddr),
 }
 
-/// Reads up to eight bytes the slow way. Misaligned accesses work in RAM, also across pages.
+/// Reads up to eight bytes by the slow path. Misaligned accesses work in RAM, also across pages.
 #[cold]
 #[inline(never)]
 fn load_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result<u64, Missed> {
-    hart.notes.crosses(virt, len);
+    hart.access_log.log_crossing(virt, len);
     let in_page = PAGE_BYTES - (virt & !PAGE_MASK);
     if len > in_page {
         let low = load_slow_part(hart, ram, virt, in_page)?;
@@ -39,7 +39,7 @@ fn load_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result<u64,
     Err(Missed::Device(phys))
 }
 
-/// One side of an access that crosses a page; both sides must be RAM.
+/// Reads one side of an access that crosses a page; both sides must be RAM.
 fn load_slow_part(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result<u64, Missed> {
     let phys = hart.translate_data(ram, virt, len, Access::Load).map_err(|e| Missed::Fault(e, virt))?;
     let mut bytes = [0; 8];
@@ -49,11 +49,12 @@ fn load_slow_part(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64) -> Result
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Writes up to eight bytes the slow way. A store that faults on its second page leaves the first unchanged.
+/// Writes up to eight bytes by the slow path. A store that faults on its second page leaves the first
+/// unchanged.
 #[cold]
 #[inline(never)]
 fn store_slow(hart: &mut Hart, ram: &mut Ram, virt: u64, len: u64, value: u64) -> Result<(), Missed> {
-    hart.notes.crosses(virt, len);
+    hart.access_log.log_crossing(virt, len);
     let in_page = PAGE_BYTES - (virt & !PAGE_MASK);
     let bytes = value.to_le_bytes();
     let fault = |at: u64| move |e: Exception| Missed::Fault(e, at);
@@ -105,26 +106,27 @@ pub(super) fn missed(
     }
 }
 
-/// Address of a load or store.
+/// The address of a load or store.
 #[inline(always)]
 pub(super) fn address(hart: &Hart, op: &Op) -> u64 {
     hart.x[op.rs1 as usize].wrapping_add(i64::from(op.imm) as u64)
 }
 
-/// Reads a `T` at `virt` by the fast way, else by the slow one, and notes that if it is to. For unsafe blocks: a load tag is set only for a
-/// page of RAM with `addend` leading to its host copy; where the tag matches, the access is aligned and in that page. An op notes once.
+/// Reads a `T` at `virt` by the fast or slow path, and logs the access if `LOG` is set. For unsafe blocks: a
+/// load tag is set only for a page of RAM, with `addend` leading to its host copy. If the tag matches, the
+/// access is aligned and in that page. An op logs at most once.
 macro_rules! load_value {
-    ($hart:ident, $ram:ident, $virt:ident, $type:ty, $notes:ident) => {{
+    ($hart:ident, $ram:ident, $virt:ident, $type:ty, $log:ident) => {{
         const LEN: u64 = size_of::<$type>() as u64;
-        let TlbEntry { load_tag, addend, told, .. } = *$hart.tlb_entry($virt);
+        let TlbEntry { load_tag, addend, recorded_era, .. } = *$hart.tlb_entry($virt);
         if load_tag == $virt & (PAGE_MASK | (LEN - 1)) {
-            if $notes {
-                $hart.notes.note($virt, told);
+            if $log {
+                $hart.access_log.log($virt, recorded_era);
             }
             Ok(($virt.wrapping_add(addend) as *const $type).read())
         } else {
-            if $notes {
-                $hart.notes.note($virt, UNTOLD);
+            if $log {
+                $hart.access_log.log($virt, UNRECORDED);
             }
             load_slow($hart, $ram, $virt, LEN).map(|value| value as $type)
         }
@@ -135,12 +137,13 @@ macro_rules! loads {
     ($($name:ident: $type:ty, $target:ident, signed $signed:literal, |$hart:ident, $op:ident, $value:ident| $put:expr;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name<const NOTES: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: `op` is an op of a block, and a load never ends one; on the access and the note see `load_value`.
+        pub(super) unsafe fn $name<const LOG: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: `op` is an op of a block, and a load never ends one; for the access and the log see
+            // `load_value`.
             unsafe {
                 let $op = &*op;
                 let virt = address($hart, $op);
-                match load_value!($hart, ram, virt, $type, NOTES) {
+                match load_value!($hart, ram, virt, $type, LOG) {
                     Ok($value) => {
                         $put;
                         next($hart, ram, op)
@@ -174,25 +177,25 @@ macro_rules! stores {
     ($($name:ident: $type:ty, |$hart:ident, $op:ident| $value:expr;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name<const NOTES: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+        pub(super) unsafe fn $name<const LOG: bool>($hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
             const LEN: u64 = size_of::<$type>() as u64;
-            // SAFETY: `op` is an op of a block, and a store never ends one. A store tag is set only
-            // for a page of RAM that may be written freely; the tag matched, so the access is
-            // aligned and lies within that page. An op notes once.
+            // SAFETY: `op` is an op of a block, and a store never ends one. A store tag is set only for a
+            // page of RAM that may be written freely. If the tag matches, the access is aligned and within
+            // that page. An op logs once.
             unsafe {
                 let $op = &*op;
                 let virt = address($hart, $op);
                 let value: u64 = $value;
-                let TlbEntry { store_tag, addend, told, .. } = *$hart.tlb_entry(virt);
+                let TlbEntry { store_tag, addend, recorded_era, .. } = *$hart.tlb_entry(virt);
                 if store_tag == virt & (PAGE_MASK | (LEN - 1)) {
-                    if NOTES {
-                        $hart.notes.note(virt, told);
+                    if LOG {
+                        $hart.access_log.log(virt, recorded_era);
                     }
                     (virt.wrapping_add(addend) as *mut $type).write(value as $type);
                     return next($hart, ram, op);
                 }
-                if NOTES {
-                    $hart.notes.note(virt, UNTOLD);
+                if LOG {
+                    $hart.access_log.log(virt, UNRECORDED);
                 }
                 match store_slow($hart, ram, virt, LEN, value) {
                     Ok(()) if ram.has_stale_code() => leave_stale($hart, op),
@@ -216,14 +219,14 @@ stores! {
     store_f64: u64, |hart, op| hart.f[op.rs2 as usize & 31];
 }
 
-/// Leaves the block after `op`, because what is decoded may no longer be what is in memory.
+/// Leaves the block after `op`, because decoded code may no longer match memory.
 ///
 /// # Safety
 /// `op` is an op of a block and not its last.
 #[cold]
 pub(super) unsafe fn leave_stale(hart: &mut Hart, op: *const Op) -> Exit {
     hart.exit_op = op as usize;
-    // SAFETY: the block goes on after `op`.
+    // SAFETY: `op` is not the block's last.
     hart.pc = hart.pc_of(unsafe { &*op.add(1) });
     Exit::Stale
 }
@@ -233,13 +236,13 @@ macro_rules! if_fp_enabled {
     ($($name:ident = $inner:ident;)*) => {$(
         /// # Safety
         /// As for [`Handler`](super::Handler).
-        pub(super) unsafe fn $name<const NOTES: bool>(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given.
+        pub(super) unsafe fn $name<const LOG: bool>(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
+            // SAFETY: arguments are passed on.
             unsafe {
                 if !hart.fp_enabled {
                     return super::float_ops::unit_off(hart, ram, &*op);
                 }
-                $inner::<NOTES>(hart, ram, op)
+                $inner::<LOG>(hart, ram, op)
             }
         }
     )*};

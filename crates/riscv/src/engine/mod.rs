@@ -1,68 +1,69 @@
-//! Fast functional execution: guest code is decoded once into blocks of *ops*, each op holding the
-//! address of the function that executes it; an op's function ends by calling the next op's. In an
-//! optimised build these calls are jumps, so that a block runs without a dispatch loop; in any build a
-//! block's depth of calls is bounded by [`BLOCK_OPS`].
+//! Fast functional execution: guest code is decoded once into blocks of *ops*. Each op holds the address of
+//! its handler, and a handler ends by calling the next op's handler. In an optimised build these calls are
+//! tail jumps, so that a block runs without a dispatch loop. In any build the call depth is bounded by
+//! [`BLOCK_OPS`].
 //!
-//! A block lies within one physical page, is found by physical address, and ends at the first
-//! instruction that may go elsewhere or change what decoded code depends on. Blocks stay with the RAM that they are decoded from, where
-//! all harts find them ([`block`]); each hart links them to their successors ([`paths`]): a link is good while virtual address and
-//! translation context are the same.
-//! A store to a page with decoded code ends the running block and forgets the page's blocks,
-//! so decoded code is never stale, with or without FENCE.I.
+//! A block is within one physical page, is found by physical address, and ends at the first instruction that
+//! may jump or change state that decoded code depends on. Blocks belong to the RAM that they are decoded from
+//! and are shared by all harts ([`block`]). Each hart links them to their successors ([`paths`]); a link is
+//! valid while virtual address and translation context are the same. A store to a page with decoded code ends
+//! the running block and drops the page's blocks, so that decoded code is never stale, with or without
+//! FENCE.I.
 
+pub(crate) mod access_log;
 mod amo;
 mod block;
+mod block_dictionary;
 mod float_ops;
 mod integer;
 mod key;
-mod known;
 mod learning;
 mod memory;
-pub(crate) mod noted;
-pub(crate) mod notes;
 pub(crate) mod paths;
 mod recorded;
 mod system;
 mod table;
 pub(crate) mod template;
+pub(crate) mod timed_exec;
 
 use doorbell_sim::Ram;
-use doorbell_sim::sharing::News;
+use doorbell_sim::sharing::HartUpdates;
 
 pub(crate) use block::Engine;
 use block::{BlockId, NO_BLOCK};
-pub use known::KnownBlocks;
+pub use block_dictionary::BlockDictionary;
 pub use recorded::{Block, BlockOps};
-use recorded::{Told, Untold};
+use recorded::{BlockSink, NullSink};
 
 use crate::hart::{Hart, Stop};
 use crate::trap::Exception;
 
-/// Instructions a block holds at most.
+/// Maximum instructions per block.
 pub(crate) const BLOCK_OPS: usize = 64;
 
-/// Executes one op and, unless the block ends, those after it.
+/// Executes one op and, unless the block ends, the following ones.
 ///
 /// # Safety
-/// `op` points into a block, at an op whose `run` this is: a block's last instruction leaves it, and one more op stands behind it,
-/// which tells where it ends. The hart is [run on](Hart::run_on) this RAM, so that the tags of its TLB are only of pages of it.
+/// `op` points to an op of a block, and this function is its `run`. A block's last instruction leaves the
+/// block, and one more op follows it, which holds the block's end. The hart [runs on](Hart::run_on) this RAM,
+/// so that its TLB tags refer only to pages of it.
 pub(crate) type Handler = unsafe fn(&mut Hart, &mut Ram, *const Op) -> Exit;
 
-/// A decoded instruction, ready to run. Sixteen bytes, so that four fill a host cache line.
+/// A decoded instruction, ready to run. Sixteen bytes, so that four share a host cache line.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub run: Handler,
-    /// The immediate; relative to the block's first instruction where the instruction is relative to `pc`.
+    /// The immediate; relative to the block's first instruction if the instruction is relative to `pc`.
     pub imm: i32,
     pub rd: u8,
     pub rs1: u8,
-    /// Second source register, or the instruction's length where there is none.
+    /// Second source register, or the instruction's length if it has none.
     pub rs2: u8,
     /// Offset from the block's first instruction in halfwords.
     pub at: u8,
 }
 
-/// How a block was left. The handler has set `hart.pc`.
+/// How the hart left a block. The handler has set `hart.pc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub(crate) enum Exit {
@@ -72,19 +73,19 @@ pub(crate) enum Exit {
     Taken,
     /// To a computed address.
     Indirect,
-    /// The last instruction retired, and interrupts or the fetch context must be looked at again.
+    /// The last instruction retired; interrupts and the fetch context must be checked again.
     Changed,
-    /// The op at `hart.exit_op` raised an exception (entered already).
+    /// The op at `hart.exit_op` raised an exception, and the trap was entered.
     Trapped,
     /// The op at `hart.exit_op` retired, and the block may be stale.
     Stale,
     /// The op at `hart.exit_op` needs a device access and has not retired.
     Device,
-    /// The op at `hart.exit_op` has not retired: it must wait until other harts have come as far as this one.
+    /// The op at `hart.exit_op` has not retired: other harts must first catch up with this one.
     Ahead,
-    /// The op at `hart.exit_op` has not retired: it must be told how often events have happened.
+    /// The op at `hart.exit_op` has not retired: it needs current event counts.
     Events,
-    /// The last instruction retired, and the machine must act: `hart.stop` says on what.
+    /// The last instruction retired, and the machine must act; the reason is in `hart.stop`.
     Stop,
 }
 
@@ -94,7 +95,7 @@ pub(crate) enum Exit {
 /// As for [`Handler`]; `op` is not the block's last.
 #[inline(always)]
 pub(crate) unsafe fn next(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-    // SAFETY: the block goes on after `op`.
+    // SAFETY: `op` is not the last op of the block.
     unsafe {
         let following = op.add(1);
         ((*following).run)(hart, ram, following)
@@ -117,13 +118,13 @@ impl Hart {
         Exit::Trapped
     }
 
-    /// Runs until slot `until`, or until the machine has to do something.
+    /// Runs until slot `until`, or until the machine must act.
     pub fn run(&mut self, ram: &mut Ram, until: u64) -> Stop {
-        self.run_telling(ram, until, &mut Untold)
+        self.run_with_sink(ram, until, &mut NullSink)
     }
 
-    fn run_telling<T: Told>(&mut self, ram: &mut Ram, until: u64, told: &mut T) -> Stop {
-        assert!(self.pending_mmio.is_none(), "a hart with a device access under way was run");
+    fn run_with_sink<T: BlockSink>(&mut self, ram: &mut Ram, until: u64, sink: &mut T) -> Stop {
+        assert!(self.pending_mmio.is_none(), "a hart cannot run while a device access is pending");
         self.run_on(ram);
         if self.waiting {
             if !self.interrupt_pending() {
@@ -131,37 +132,43 @@ impl Hart {
             }
             self.waiting = false;
         }
-        let mut engine = self.engine(ram, T::NOTES);
-        let stop = self.run_blocks(&mut engine, ram, until, told);
-        self.put_away(engine, ram);
+        let mut engine = self.engine(ram, T::LOGS_ACCESSES);
+        let stop = self.run_blocks(&mut engine, ram, until, sink);
+        self.put_back(engine, ram);
         stop
     }
 
-    /// The engine to run with, which knows what has happened since this hart ran last.
+    /// Takes the engine for a run, with all updates since this hart's last run applied.
     #[inline(always)]
-    fn engine(&mut self, ram: &mut Ram, noting: bool) -> Engine {
+    fn engine(&mut self, ram: &mut Ram, log_accesses: bool) -> Engine {
         let paths = self.paths.take().expect("a hart's paths are absent only while it runs");
         let mut engine = Engine { code: ram.take_decoded(), paths };
-        engine.begin(ram, noting);
-        if let Some(news) = ram.take_news(self.config.id) {
-            self.learn(ram, &news);
+        engine.begin(ram, log_accesses);
+        if let Some(updates) = ram.take_updates(self.config.id) {
+            self.apply_updates(ram, &updates);
         }
         engine
     }
 
     #[inline(always)]
-    fn put_away(&mut self, engine: Engine, ram: &mut Ram) {
+    fn put_back(&mut self, engine: Engine, ram: &mut Ram) {
         let Engine { code, paths } = engine;
         ram.put_decoded(code);
         self.paths = Some(paths);
     }
 
-    fn run_blocks<T: Told>(&mut self, engine: &mut Engine, ram: &mut Ram, until: u64, told: &mut T) -> Stop {
-        self.take_interrupts(ram, told);
+    fn run_blocks<T: BlockSink>(
+        &mut self,
+        engine: &mut Engine,
+        ram: &mut Ram,
+        until: u64,
+        sink: &mut T,
+    ) -> Stop {
+        self.take_interrupts(ram, sink);
         let mut linked = NO_BLOCK;
         while self.slots < until {
             if ram.has_stale_code() {
-                self.forget_stale_code(engine, ram);
+                self.drop_stale_code(engine, ram);
                 linked = NO_BLOCK;
             }
             let block = if linked != NO_BLOCK {
@@ -174,26 +181,26 @@ impl Hart {
                         self.slots += 1;
                         let pc = self.pc;
                         self.raise(exception.cause, exception.tval, pc);
-                        told.trap(self, ram);
+                        sink.trap(self, ram);
                         continue;
                     }
                 }
             };
             let limit = if self.partly_executable { self.slots + 1 } else { until };
-            told.before(self);
+            sink.block_start(self);
             let (exit, whole) = self.run_block(engine, ram, block, limit);
-            told.after(self, engine, ram, (block, exit), whole);
+            sink.block_end(self, engine, ram, (block, exit), whole);
             linked = match exit {
                 Exit::Next | Exit::Taken if whole => engine.follow(self, ram, block, exit),
                 Exit::Changed => {
-                    self.take_interrupts(ram, told);
+                    self.take_interrupts(ram, sink);
                     NO_BLOCK
                 }
                 Exit::Stop => return self.stop,
                 Exit::Ahead => return Stop::Ahead,
                 Exit::Events => return Stop::Events,
                 Exit::Device if self.slots > self.synced_slot => {
-                    // It is executed again when its turn comes.
+                    // It is executed again after the other harts have caught up.
                     self.pending_mmio = None;
                     return Stop::Ahead;
                 }
@@ -207,14 +214,14 @@ impl Hart {
     }
 
     #[inline(always)]
-    fn take_interrupts<T: Told>(&mut self, ram: &Ram, told: &mut T) {
+    fn take_interrupts<T: BlockSink>(&mut self, ram: &Ram, sink: &mut T) {
         if self.take_interrupt() {
-            told.trap(self, ram);
+            sink.trap(self, ram);
         }
     }
 
-    /// Runs a block, or as much of it as fits before slot `until`. Tells how it was left and whether
-    /// it was run as it stands in the cache.
+    /// Runs a block, or the part of it that fits before slot `until`. Returns how it was left and whether it
+    /// ran to its end.
     #[inline(always)]
     pub(crate) fn run_block(
         &mut self,
@@ -233,7 +240,7 @@ impl Hart {
         self.block_pc = self.pc;
         self.slots += u64::from(count);
         self.instret += u64::from(count);
-        // SAFETY: `first` is the first op of a block or of a prefix, both ended by an op that leaves.
+        // SAFETY: `first` is the first op of a block or of a prefix, and both end with an op that leaves.
         let exit = unsafe { ((*first).run)(self, ram, first) };
         if matches!(exit, Exit::Trapped | Exit::Stale | Exit::Device | Exit::Ahead | Exit::Events) {
             self.account_early_exit(exit, first, count);
@@ -241,8 +248,8 @@ impl Hart {
         (exit, whole)
     }
 
-    /// Takes back what was counted of a block beyond the op at which it was left. A trapping
-    /// instruction takes its slot but does not retire.
+    /// Corrects the counts for the part of a block after the op at which it was left. A trapping instruction
+    /// takes its slot but does not retire.
     fn account_early_exit(&mut self, exit: Exit, first: *const Op, count: u32) {
         let index = ((self.exit_op - first as usize) / size_of::<Op>()) as u64;
         let count = u64::from(count);
@@ -256,26 +263,26 @@ impl Hart {
     }
 
     #[cold]
-    fn forget_stale_code(&mut self, engine: &mut Engine, ram: &mut Ram) {
+    fn drop_stale_code(&mut self, engine: &mut Engine, ram: &mut Ram) {
         let pages = ram.take_stale_code_pages(self.config.id);
-        pages.iter().for_each(|page| engine.code.forget_page(*page));
-        self.leave_pages(&pages);
+        pages.iter().for_each(|page| engine.code.drop_page(*page));
+        self.invalidate_links(&pages);
     }
 
-    /// The ways to blocks of these pages lead nowhere any more.
-    fn leave_pages(&mut self, pages: &[u64]) {
+    /// Invalidates all links, after blocks of these pages were dropped.
+    fn invalidate_links(&mut self, pages: &[u64]) {
         self.counters.code_pages_invalidated += pages.len() as u64;
         self.tlb.new_contexts();
     }
 
-    /// Takes note of what other harts have done since this one ran last.
+    /// Applies updates by other harts since this hart's last run.
     #[cold]
-    fn learn(&mut self, ram: &Ram, news: &News) {
-        // Who saw them first has forgotten what was decoded of them.
-        if !news.stale_code_pages.is_empty() {
-            self.leave_pages(&news.stale_code_pages);
+    fn apply_updates(&mut self, ram: &Ram, updates: &HartUpdates) {
+        // The hart that saw the stale pages first has dropped their decoded code.
+        if !updates.stale_code_pages.is_empty() {
+            self.invalidate_links(&updates.stale_code_pages);
         }
-        for page in &news.watch {
+        for page in &updates.watch {
             self.watch_stores(ram, *page);
         }
     }

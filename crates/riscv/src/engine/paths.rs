@@ -1,5 +1,5 @@
-//! The ways that a hart takes between blocks: where it jumped lately, and how blocks lead to each other. They go by virtual address and
-//! translation context, and so are its own.
+//! A hart's links between blocks: recent jump targets, and the successors of blocks. They depend on virtual
+//! address and translation context, and are therefore private to the hart.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::hart::Hart;
 
 const JUMP_ENTRIES: usize = 4096;
 
-/// A block that may follow another: good while `pc` and `context` are what they were.
+/// A block that may follow another; valid while `pc` and `context` match.
 #[derive(Clone, Copy)]
 struct Successor {
     pc: u64,
@@ -32,17 +32,17 @@ impl Successor {
     }
 }
 
-/// See the module.
+/// The links of one hart.
 pub(crate) struct Paths {
-    /// Recent targets by virtual address.
+    /// Recent jump targets, by virtual address.
     jumps: Box<[Successor; JUMP_ENTRIES]>,
-    /// Where blocks lead by [`Exit::Next`] and [`Exit::Taken`].
+    /// Successors of each block for [`Exit::Next`] and [`Exit::Taken`].
     links: Vec<[Successor; 2]>,
-    /// A block cut short, for runs that end inside it.
+    /// A shortened block, for runs that end inside a block.
     prefix: [Op; BLOCK_OPS + 1],
-    /// A debugger's, by virtual address.
+    /// A debugger's breakpoints, by virtual address.
     pub breakpoints: BTreeSet<u64>,
-    /// Of the blocks that these are ways between.
+    /// Generation of the blocks that the links refer to.
     generation: u32,
 }
 
@@ -59,22 +59,22 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// As new, but for the memory that it has.
+    /// Returns to the initial state, but keeps the allocated memory.
     pub fn reset(&mut self) {
-        self.forget();
+        self.clear();
         self.breakpoints.clear();
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.jumps.fill(NO_LINK);
         self.links.clear();
     }
 
-    /// Blocks are of this generation: of others nothing is known any more.
+    /// Sets the generation of the blocks; links of another one are dropped.
     #[inline(always)]
-    pub fn are_of(&mut self, generation: u32) {
+    pub fn set_generation(&mut self, generation: u32) {
         if self.generation != generation {
-            self.forget();
+            self.clear();
             self.generation = generation;
         }
     }
@@ -84,18 +84,18 @@ impl Paths {
         (pc >> 1) as usize & (JUMP_ENTRIES - 1)
     }
 
-    /// The block at `hart.pc`, if the hart was there lately.
+    /// The block at `hart.pc`, if it is a recent target.
     #[inline(always)]
-    pub fn lately(&self, hart: &Hart) -> Option<BlockId> {
+    pub fn recent_target(&self, hart: &Hart) -> Option<BlockId> {
         self.jumps[Paths::slot(hart.pc)].for_hart(hart)
     }
 
     #[inline]
-    pub fn remember(&mut self, hart: &Hart, block: BlockId) {
+    pub fn add_target(&mut self, hart: &Hart, block: BlockId) {
         self.jumps[Paths::slot(hart.pc)] = Successor::of(hart, block);
     }
 
-    /// The block at `hart.pc`, if one that was left in this way has led there.
+    /// The block at `hart.pc`, if it is linked as successor of `from` for this exit.
     #[inline(always)]
     pub fn linked(&self, hart: &Hart, from: BlockId, exit: Exit) -> Option<BlockId> {
         self.links.get(from as usize)?[usize::from(exit == Exit::Taken)].for_hart(hart)
@@ -109,9 +109,9 @@ impl Paths {
         self.links[from][usize::from(exit == Exit::Taken)] = Successor::of(hart, to);
     }
 
-    /// All of these but the last, which the hart leaves instead of executing.
-    pub fn cut(&mut self, ops: &[Op]) -> *const Op {
-        let (last, kept) = ops.split_last().expect("a block has an op behind its last");
+    /// A copy of these ops with the last one replaced by an op that leaves.
+    pub fn prefix(&mut self, ops: &[Op]) -> *const Op {
+        let (last, kept) = ops.split_last().expect("a block ends with an op that leaves");
         self.prefix[..kept.len()].copy_from_slice(kept);
         self.prefix[kept.len()] = leave(last.at);
         self.prefix.as_ptr()

@@ -1,110 +1,113 @@
-//! Functional execution that is listened to: the same run loop, and after each block what of it retired, as timing models' ops.
+//! Recorded functional execution: the normal run loop, which emits the retired ops of each block for timing
+//! models.
 
 use doorbell_sim::{Allowance, Op as TimedOp, OpSource, Ram, TranslationFence};
 
 use super::Exit;
 use super::block::{BlockId, Engine};
+use super::block_dictionary::{BlockDictionary, ExecContext, KeySlot};
 use super::key::Key;
-use super::known::{At, KnownBlocks, Within};
-use super::noted::Retired;
+use super::timed_exec::Retired;
 use crate::hart::{Hart, Privilege, Stop};
 
-/// What the run loop tells.
-pub(super) trait Told {
-    /// Whether addresses are noted, without which there are no ops.
-    const NOTES: bool;
+/// Receiver of the run loop's events.
+pub(super) trait BlockSink {
+    /// Whether accesses are logged; required to build ops.
+    const LOGS_ACCESSES: bool;
 
-    /// A block is about to run.
-    fn before(&mut self, hart: &mut Hart);
+    /// Called before a block runs.
+    fn block_start(&mut self, hart: &mut Hart);
 
-    /// It has run, and was left so; whole if it is said, or else as much of it as the turn had room for.
-    fn after(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, block: (BlockId, Exit), whole: bool);
+    /// Called after a block ran. `whole`: the turn had room for all of it.
+    fn block_end(&mut self, hart: &mut Hart, engine: &Engine, ram: &Ram, block: (BlockId, Exit), whole: bool);
 
-    /// An interrupt was taken, or there was nothing to execute.
+    /// Called after an interrupt or a fetch fault was taken.
     fn trap(&mut self, hart: &mut Hart, ram: &Ram);
 }
 
-/// Nobody listens.
-pub(super) struct Untold;
+/// A sink that ignores all events.
+pub(super) struct NullSink;
 
-impl Told for Untold {
-    const NOTES: bool = false;
-
-    #[inline(always)]
-    fn before(&mut self, _: &mut Hart) {}
+impl BlockSink for NullSink {
+    const LOGS_ACCESSES: bool = false;
 
     #[inline(always)]
-    fn after(&mut self, _: &mut Hart, _: &Engine, _: &Ram, _: (BlockId, Exit), _: bool) {}
+    fn block_start(&mut self, _: &mut Hart) {}
+
+    #[inline(always)]
+    fn block_end(&mut self, _: &mut Hart, _: &Engine, _: &Ram, _: (BlockId, Exit), _: bool) {}
 
     #[inline(always)]
     fn trap(&mut self, _: &mut Hart, _: &Ram) {}
 }
 
-/// What was executed of a block, or of several.
+/// The retired part of one block, or of several deferred ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
-    /// What retired.
+    /// The retired ops.
     pub ops: BlockOps<'a>,
-    /// How many instructions these are.
+    /// Number of instructions.
     pub instructions: u64,
-    /// Whether an exception or interrupt was taken behind them.
+    /// Whether an exception or interrupt was taken after them.
     pub trapped: bool,
     /// The address space that they were executed in.
     pub space: Option<u16>,
-    /// What tells the program's threads apart, behind it.
+    /// The thread ID after them (the ABI's thread pointer).
     pub thread: u64,
-    /// A number that only blocks have of which nothing differs but addresses of accesses and computed targets, if there is one.
+    /// Number shared by all executions that differ only in access addresses and indirect targets, if it has
+    /// one.
     pub number: Option<u32>,
-    /// Translations that it declared void.
+    /// A translation fence executed in it.
     pub fence: Option<TranslationFence>,
 }
 
-/// What retired of a block.
+/// The retired ops of a block.
 #[derive(Clone, Copy, Debug)]
 pub enum BlockOps<'a> {
-    /// One by one.
+    /// All ops.
     Listed(&'a [TimedOp]),
-    /// Of several blocks those that their numbers stand for ([`numbered`](doorbell_sim::numbered)).
-    Known(&'a [u64]),
+    /// Several deferred blocks in numbered form ([`numbered`](doorbell_sim::numbered)).
+    Numbered(&'a [u64]),
 }
 
-/// Tells `to` of blocks.
-struct Telling<'a, F> {
+/// A sink that emits blocks to `to`.
+struct Recorder<'a, F> {
     to: F,
-    known: &'a mut KnownBlocks,
-    /// Instructions before the running block.
+    dictionary: &'a mut BlockDictionary,
+    /// Instruction count before the running block.
     retired: u64,
 }
 
-impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
-    /// Looks at what the next block is executed in: until one is left otherwise than by going on, or an interrupt is taken, all are.
-    fn look(&mut self, hart: &mut Hart) {
+impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Recorder<'_, F> {
+    /// Updates the context of the next block. It changes only after an interrupt or a block with another exit
+    /// than to a next instruction.
+    fn update_context(&mut self, hart: &mut Hart) {
         let privileged = hart.privilege != Privilege::User;
-        let within = Within { space: hart.address_space(), privileged };
-        self.known.executes_in(within, &mut hart.notes);
+        let within = ExecContext { space: hart.address_space(), privileged };
+        self.dictionary.set_context(within, &mut hart.access_log);
     }
 
-    /// Tells what was held back.
-    fn tell_held(&mut self, hart: &mut Hart, ram: &Ram) {
-        if let Some(held) = self.known.held_in(&hart.notes) {
-            let allowance = (self.to)(hart, ram, held);
-            self.known.let_go(&mut hart.notes, allowance);
+    /// Emits the deferred blocks.
+    fn emit_deferred(&mut self, hart: &mut Hart, ram: &Ram) {
+        if let Some(deferred) = self.dictionary.deferred_in(&hart.access_log) {
+            let allowance = (self.to)(hart, ram, deferred);
+            self.dictionary.clear_deferred(&mut hart.access_log, allowance);
         }
     }
 
-    /// Holds a block back, if that is possible at once.
+    /// Defers a block if the table of recent blocks permits it.
     #[inline(always)]
-    fn hold(&mut self, hart: &mut Hart, ram: &Ram, at: At) -> bool {
-        let holds = self.known.hold(hart, at);
-        if holds && self.known.holds_all(&hart.notes) {
-            self.tell_held(hart, ram);
+    fn defer(&mut self, hart: &mut Hart, ram: &Ram, at: KeySlot) -> bool {
+        let deferred = self.dictionary.defer(hart, at);
+        if deferred && self.dictionary.is_full(&hart.access_log) {
+            self.emit_deferred(hart, ram);
         }
-        holds
+        deferred
     }
 
-    /// A block was executed that was not held back at once.
+    /// Handles an executed block that was not deferred at once.
     #[inline(never)]
-    fn tell(
+    fn emit(
         &mut self,
         hart: &mut Hart,
         engine: &Engine,
@@ -112,88 +115,89 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Telling<'_, F> {
         (block, exit): (BlockId, Exit),
         (instructions, whole): (u64, bool),
     ) {
-        let goes_on = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect);
-        let crossed = hart.notes.take_crossed();
+        let continues = matches!(exit, Exit::Next | Exit::Taken | Exit::Indirect);
+        let crossed = hart.access_log.take_crossed();
         if instructions > 0 || exit == Exit::Trapped {
             let thread = hart.thread();
-            if self.known.holds_of_another(thread) {
-                self.tell_held(hart, ram);
-                self.known.holds_for(thread);
+            if self.dictionary.is_other_thread(thread) {
+                self.emit_deferred(hart, ram);
+                self.dictionary.set_thread(thread);
             }
-            self.known.are_of(engine.code.generation());
-            let at = At::new(Key::new(hart.block_pc, block, instructions, exit), whole);
-            // Others end where the ops alone do not say.
-            let number = goes_on.then(|| self.known.find(at, hart.notes.now())).flatten();
+            self.dictionary.set_generation(engine.code.generation());
+            let at = KeySlot::new(Key::new(hart.block_pc, block, instructions, exit), whole);
+            // Blocks with other exits end in a way that their ops do not show, and get no number.
+            let number = continues.then(|| self.dictionary.find(at, hart.access_log.era())).flatten();
             if let Some(number) = number
                 && !crossed
-                && self.known.recall(number, hart, at)
-                && self.hold(hart, ram, at)
+                && self.dictionary.try_defer(number, hart, at)
+                && self.defer(hart, ram, at)
             {
                 return;
             }
-            self.tell_in_full(
+            self.emit_in_full(
                 hart,
                 engine,
                 ram,
                 (block, exit),
-                goes_on.then_some((number, at)),
+                continues.then_some((number, at)),
                 instructions,
             );
         }
-        hart.notes.forget();
-        if !goes_on {
-            self.look(hart);
+        hart.access_log.clear();
+        if !continues {
+            self.update_context(hart);
         }
     }
 
-    /// Tells a block's ops. Of one that goes on it is known where it is looked for, and perhaps its number.
-    fn tell_in_full(
+    /// Emits a block's ops. `known` is its slot and its number if any; none for a block that gets no number.
+    fn emit_in_full(
         &mut self,
         hart: &mut Hart,
         engine: &Engine,
         ram: &Ram,
         (block, exit): (BlockId, Exit),
-        known: Option<(Option<u32>, At)>,
+        known: Option<(Option<u32>, KeySlot)>,
         instructions: u64,
     ) {
-        self.tell_held(hart, ram);
-        let (Within { space, privileged }, thread) = (self.known.executes(), hart.thread());
+        self.emit_deferred(hart, ram);
+        let (ExecContext { space, privileged }, thread) = (self.dictionary.context(), hart.thread());
         let (trapped, fence) = (exit == Exit::Trapped, hart.take_translation_fence());
-        let told =
+        let template =
             Block { ops: BlockOps::Listed(&[]), instructions, trapped, space, thread, number: None, fence };
         if let Some((Some(number), at)) = known
-            && let Some(ops) = self.known.again(number, hart, ram)
+            && let Some(ops) = self.dictionary.repeated_ops(number, hart, ram)
         {
             let era =
-                (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), number: Some(number), ..told });
-            self.known.told(Some((number, at)), hart, space, era);
+                (self.to)(hart, ram, Block { ops: BlockOps::Listed(ops), number: Some(number), ..template });
+            self.dictionary.block_emitted(Some((number, at)), hart, space, era);
             return;
         }
-        self.known.scratch.clear();
+        self.dictionary.scratch.clear();
         let what = Retired { count: instructions as usize, exit, fetch: engine.code.phys(block), privileged };
-        hart.note_ops(engine, ram, block, what, &mut self.known.scratch);
+        hart.append_ops(engine, ram, block, what, &mut self.dictionary.scratch);
         let new = match known {
-            Some((None, at)) => {
-                self.known.learn(at.key, hart.notes.addresses().len()).map(|number| (number, at))
-            }
+            Some((None, at)) => self
+                .dictionary
+                .assign_number(at.key, hart.access_log.addresses().len())
+                .map(|number| (number, at)),
             _ => None,
         };
-        let (ops, number) = (BlockOps::Listed(&self.known.scratch), new.map(|(number, _)| number));
-        let era = (self.to)(hart, ram, Block { ops, number, ..told });
-        self.known.told(new, hart, space, era);
+        let (ops, number) = (BlockOps::Listed(&self.dictionary.scratch), new.map(|(number, _)| number));
+        let era = (self.to)(hart, ram, Block { ops, number, ..template });
+        self.dictionary.block_emitted(new, hart, space, era);
     }
 }
 
-impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
-    const NOTES: bool = true;
+impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> BlockSink for Recorder<'_, F> {
+    const LOGS_ACCESSES: bool = true;
 
     #[inline(always)]
-    fn before(&mut self, hart: &mut Hart) {
+    fn block_start(&mut self, hart: &mut Hart) {
         self.retired = hart.instret;
     }
 
     #[inline(always)]
-    fn after(
+    fn block_end(
         &mut self,
         hart: &mut Hart,
         engine: &Engine,
@@ -202,14 +206,14 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
         whole: bool,
     ) {
         let instructions = hart.instret - self.retired;
-        let at = At::new(Key::new(hart.block_pc, block, instructions, exit), whole);
-        if !self.known.is_of(engine.code.generation()) || !self.hold(hart, ram, at) {
-            self.tell(hart, engine, ram, (block, exit), (instructions, whole));
+        let at = KeySlot::new(Key::new(hart.block_pc, block, instructions, exit), whole);
+        if !self.dictionary.is_generation(engine.code.generation()) || !self.defer(hart, ram, at) {
+            self.emit(hart, engine, ram, (block, exit), (instructions, whole));
         }
     }
 
     fn trap(&mut self, hart: &mut Hart, ram: &Ram) {
-        self.tell_held(hart, ram);
+        self.emit_deferred(hart, ram);
         let (space, fence) = (hart.address_space(), hart.take_translation_fence());
         let (ops, thread) = (BlockOps::Listed(&[]), hart.thread());
         let era = (self.to)(
@@ -217,31 +221,32 @@ impl<F: FnMut(&Hart, &Ram, Block<'_>) -> Allowance> Told for Telling<'_, F> {
             ram,
             Block { ops, instructions: 0, trapped: true, space, thread, number: None, fence },
         );
-        self.known.told(None, hart, space, era);
-        self.look(hart);
+        self.dictionary.block_emitted(None, hart, space, era);
+        self.update_context(hart);
     }
 }
 
 impl Hart {
-    /// Runs as [`run`](Hart::run) does, to the same slot and the same end, and tells `to` of each block, which says what may be told by numbers
-    /// from then on. What of it is [held back](KnownBlocks::held) in the end is told by the next run, or by whoever asks. `known` is this
-    /// hart's, which is recorded nowhere else until it is done with.
+    /// Runs like [`run`](Hart::run), to the same slot and with the same result, and emits each block to `to`,
+    /// which returns the allowance for numbered blocks from then on. Blocks
+    /// [deferred](BlockDictionary::deferred) at the end are emitted by the next run or on request. The
+    /// dictionary belongs to this hart, which must not be recorded with another one meanwhile.
     pub fn run_recorded(
         &mut self,
         ram: &mut Ram,
         until: u64,
-        known: &mut KnownBlocks,
+        dictionary: &mut BlockDictionary,
         to: impl FnMut(&Hart, &Ram, Block<'_>) -> Allowance,
     ) -> Stop {
-        if std::mem::take(&mut known.is_new) {
-            self.tlb.forget_told();
+        if std::mem::take(&mut dictionary.is_new) {
+            self.tlb.clear_recorded();
         }
-        std::mem::swap(&mut self.notes, &mut known.notes);
-        self.notes.forget();
-        let mut telling = Telling { to, known, retired: 0 };
-        telling.look(self);
-        let stop = self.run_telling(ram, until, &mut telling);
-        std::mem::swap(&mut self.notes, &mut known.notes);
+        std::mem::swap(&mut self.access_log, &mut dictionary.access_log);
+        self.access_log.clear();
+        let mut recorder = Recorder { to, dictionary, retired: 0 };
+        recorder.update_context(self);
+        let stop = self.run_with_sink(ram, until, &mut recorder);
+        std::mem::swap(&mut self.access_log, &mut dictionary.access_log);
         stop
     }
 }

@@ -25,7 +25,7 @@ impl Hart {
         self.trap_at(op, Exception::IllegalInstruction, bits)
     }
 
-    /// Leaves the block before `op`, which something has to be done for.
+    /// Leaves the block before `op`, because the machine must act first.
     #[cold]
     fn leave_before(&mut self, op: &Op, exit: Exit) -> Exit {
         self.exit_op = op as *const Op as usize;
@@ -33,10 +33,10 @@ impl Hart {
         exit
     }
 
-    /// Moves `pc` behind a block's last instruction.
+    /// Moves `pc` past a block's last instruction.
     ///
     /// # Safety
-    /// `op` ends a block, so that the op behind it tells where the block ends.
+    /// `op` ends a block, so that the following op holds the block's end.
     unsafe fn step_over(&mut self, op: *const Op) {
         // SAFETY: every block is followed by an op that holds its end.
         self.pc = self.pc_of(unsafe { &*op.add(1) });
@@ -119,7 +119,7 @@ pub(super) unsafe fn sfence_vma(hart: &mut Hart, ram: &mut Ram, op: *const Op) -
         &*op
     };
     let named = |register: u8| (register != 0).then(|| hart.x[register as usize]);
-    // The functional TLB is emptied at each change of space, so that it knows none.
+    // The functional TLB is flushed at each change of address space, so that it needs no ASID.
     let (address, space) = (named(o.rs1), named(o.rs2).map(|asid| asid as u16));
     match address {
         None => hart.tlb.flush(),
@@ -151,7 +151,7 @@ pub(super) unsafe fn m5op(hart: &mut Hart, _ram: &mut Ram, op: *const Op) -> Exi
     Exit::Stop
 }
 
-/// What a CSR instruction does with old value and operand.
+/// How a CSR instruction combines old value and operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CsrOp {
     Write,
@@ -172,7 +172,7 @@ unsafe fn csr(
     // SAFETY: a CSR instruction ends its block.
     let o = unsafe { &*op };
     let number = o.imm as u16 & 0xfff;
-    // The slots of the whole block are counted already.
+    // The slots of the whole block are already counted.
     if number == TIME && hart.slots - 1 > hart.synced_slot {
         return hart.leave_before(o, Exit::Ahead);
     }
@@ -180,7 +180,7 @@ unsafe fn csr(
         return hart.leave_before(o, Exit::Events);
     }
     let Ok(old) = hart.read_csr(number, writes) else { return hart.illegal(ram, o) };
-    // SEIP reads as the input or the software bit, but only the software bit is modified and written back.
+    // SEIP reads as input OR software bit, but only the software bit is modified and written back.
     let base = match number {
         MIP => hart.csr.mip,
         SIP => hart.csr.mip & hart.csr.mideleg,
@@ -210,7 +210,7 @@ macro_rules! csr_handlers {
         /// # Safety
         /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $name(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given.
+            // SAFETY: arguments are passed on.
             unsafe {
                 let source = (*op).rs1;
                 let operand = hart.x[source as usize];
@@ -220,7 +220,7 @@ macro_rules! csr_handlers {
         /// # Safety
         /// As for [`Handler`](super::Handler).
         pub(super) unsafe fn $immediate(hart: &mut Hart, ram: &mut Ram, op: *const Op) -> Exit {
-            // SAFETY: passes on what it was given.
+            // SAFETY: arguments are passed on.
             unsafe {
                 let operand = (*op).rs1;
                 csr(hart, ram, op, $what, u64::from(operand), operand != 0 || $what == CsrOp::Write)

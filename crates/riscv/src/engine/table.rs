@@ -1,4 +1,4 @@
-//! Which function executes which instruction.
+//! Handler table: the function that executes each instruction.
 
 use super::{Handler, Op, amo, float_ops, integer, memory, system};
 use crate::inst::Kind::{self, *};
@@ -173,7 +173,7 @@ pub(super) fn handler(kind: Kind) -> Handler {
     }
 }
 
-/// The op that ends every block: goes on at halfword `at` from the block's beginning.
+/// The op that ends every block: execution continues `at` halfwords after the start of the block.
 pub(super) fn leave(at: u8) -> Op {
     Op { run: integer::leave, imm: 0, rd: 0, rs1: 0, rs2: 0, at }
 }

@@ -1,26 +1,26 @@
-//! What timing models are told of an instruction before it has been executed.
+//! Timing-model ops of instructions, before execution adds their addresses.
 
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass};
 
 use crate::inst::{Inst, Kind};
 
-/// Counters that programs read: `cycle`, `time`, `instret` and their machine-mode twins.
+/// Whether the CSR is a counter: `cycle`, `time`, `instret`, event counters and their machine-mode versions.
 fn is_counter(number: i32) -> bool {
     matches!(number & 0xfff, 0xc00..=0xc1f | 0xb00..=0xb1f)
 }
 
-/// Whether the instruction reads a counter, so that what is older must have been priced before it executes.
+/// Whether the instruction reads a counter; older instructions must be timed before it executes.
 pub(super) fn reads_counter(inst: &Inst) -> bool {
     (Kind::Csrrw..=Kind::Csrrci).contains(&inst.kind) && is_counter(inst.imm)
 }
 
-/// What timing models are told of an instruction, without its addresses: for whoever has what another machine executed.
+/// The timing-model op of an instruction, without its addresses; for traces of other machines.
 pub fn op_of(inst: &Inst) -> Op {
     template(inst, 0)
 }
 
-/// The op of an instruction at `offset` from its block's beginning, which stands in for its address.
+/// The op of an instruction; `pc` holds its `offset` from the block's start.
 pub(super) fn template(inst: &Inst, offset: u64) -> Op {
     let class = class_of(inst);
     let (destination, sources) = registers(inst);
@@ -42,7 +42,7 @@ fn class_of(inst: &Inst) -> OpClass {
     match inst.kind {
         Jal if link(inst.rd) => OpClass::Call,
         Jal => OpClass::Jump,
-        // The hints of the unprivileged manual, chapter "RV32I Base", on return-address stacks.
+        // Return-address stack hints of the unprivileged manual, chapter "RV32I Base".
         Jalr if link(inst.rd) => OpClass::IndirectCall,
         Jalr if link(inst.rs1) => OpClass::Return,
         Jalr => OpClass::IndirectJump,
@@ -58,7 +58,7 @@ fn class_of(inst: &Inst) -> OpClass {
         kind if (FaddS..=FmvDX).contains(&kind) => OpClass::FloatAdd,
         Fence => OpClass::Fence,
         PrefetchI | PrefetchR | PrefetchW => OpClass::Prefetch,
-        // Reading a counter waits for nothing and nothing waits for it, as on most cores.
+        // A counter read neither waits for other ops nor delays them, as on most cores.
         _ if reads_counter(inst) => OpClass::Int,
         FenceI | Ecall | Ebreak | Mret | Sret | Wfi | SfenceVma | M5Op => OpClass::Serialising,
         kind if (Csrrw..=Csrrci).contains(&kind) => OpClass::Serialising,
@@ -82,8 +82,8 @@ fn access_bytes(kind: Kind) -> u8 {
 fn flags(inst: &Inst, class: OpClass) -> u8 {
     match inst.kind {
         Kind::Fence => {
-            // Predecessors in bits 7:4 of the immediate, successors in 3:0, each as I, O, R, W: a device's input counts
-            // as a load, its output as a store.
+            // Predecessors in bits 7:4 of the immediate, successors in 3:0, each as I, O, R, W. Device input
+            // counts as a load, device output as a store.
             let set = |bits: i32| u8::from(bits & 0b1010 != 0) | u8::from(bits & 0b0101 != 0) << 1;
             (set(inst.imm >> 4) | set(inst.imm) << 2) << Op::FENCE_SHIFT
         }
@@ -96,12 +96,13 @@ fn flags(inst: &Inst, class: OpClass) -> u8 {
     }
 }
 
-/// Loads and stores behind an atomic with `aq` wait for it. What `rl` asks for holds of any: it waits for older stores.
+/// An atomic with `aq` delays younger loads and stores. `rl` needs no flag: every atomic waits for older
+/// stores.
 fn acquire(inst: &Inst) -> u8 {
     if inst.rm & 2 != 0 { 0b1100 << Op::FENCE_SHIFT } else { 0 }
 }
 
-/// Which register an instruction writes and which it reads.
+/// The registers that an instruction writes and reads.
 fn registers(inst: &Inst) -> (Register, [Register; 3]) {
     use Kind::*;
     let float = |register: u8| 32 + register;
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_become_the_ops_they_are() {
+    fn instructions_map_to_timing_ops() {
         let add = of(0x00c5_8533); // add a0, a1, a2
         assert_eq!((add.class, add.destination, add.sources), (OpClass::Int, 10, [11, 12, 0]));
         let store = of(0x00c5_b423); // sd a2, 8(a1)
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_say_what_they_order() {
+    fn fences_map_to_predecessor_and_successor_sets() {
         assert_eq!(of(0x0ff0_000f).fence(), [true; 4]);
         assert_eq!(of(0x0230_000f).fence(), [true, false, true, true], "fence r, rw");
         assert_eq!(of(0x0140_000f).fence(), [false, true, false, true], "fence w, o");

@@ -1,27 +1,28 @@
-//! Add, subtract, multiply, divide, square root and fused multiply-add: the short way over the host's
-//! floating-point unit where it is certain to be right, else integers ([`super::exact`]).
+//! Add, subtract, multiply, divide, square root and fused multiply-add: a fast path on the host's
+//! floating-point unit where the result is certain to be exact, otherwise integer code ([`super::exact`]).
 //!
-//! Why the short way is right. Hosts listed in [`HOST_IS_IEEE`] compute these operations correctly rounded to nearest
-//! even, subnormals included, so in that mode the value is right whenever it is not a NaN. It remains to know the
-//! flags. A finite result rules out invalid operations and overflow; a finite and nonzero one also rules out division
-//! by zero and infinite operands. A result above the least normal number cannot have been tiny, and a sum
-//! is never both tiny and inexact. Only NX is left: it is either accrued already, so that it no longer matters, or
-//! found by an exact test on the operands and the result (for fused multiply-add, by the integer way).
+//! Why the fast path is exact: hosts in [`HOST_IS_IEEE`] round these operations correctly to nearest even,
+//! including subnormals, so in that mode every value other than a NaN is correct. The flags remain. A finite
+//! result rules out invalid operations and overflow; a finite and nonzero one also rules out division by zero
+//! and infinite operands. A result above the least normal number cannot have been tiny, and a sum is never
+//! both tiny and inexact. Only NX is left: either it is already accrued and does not matter, or an exact test
+//! on operands and result finds it (for fused multiply-add, the integer code).
 
 use super::format::{Format, exponent_field, is_finite, is_zero};
 use super::{NX, Rounding, exact};
 
-/// Hosts whose float instructions round every single result to its own format. (32-bit x86 does not.)
+/// Hosts whose float instructions round every single-precision result to its own format. (32-bit x86 does
+/// not.)
 const HOST_IS_IEEE: bool =
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"));
 
-/// Whether the host's result has the right value and, but for NX, no flags.
+/// Whether the host's result has the correct value and, except for NX, no flags.
 #[inline]
 fn host_may_serve(rounding: Rounding) -> bool {
     HOST_IS_IEEE && rounding == Rounding::Rne
 }
 
-/// Whether a result is finite and so large that it was certainly not tiny before or after rounding.
+/// Whether a result is finite and large enough to be neither tiny before nor after rounding.
 #[inline]
 fn is_plain<F: Format>(result: u64) -> bool {
     exponent_field::<F>(result).wrapping_sub(2) < F::EXPONENT_MAX - 2
@@ -52,7 +53,7 @@ pub fn add<F: Format>(a: F::Bits, b: F::Bits, rounding: Rounding, flags: &mut u8
 /// `a - b`.
 #[inline]
 pub fn sub<F: Format>(a: F::Bits, b: F::Bits, rounding: Rounding, flags: &mut u8) -> F::Bits {
-    // Turning the sign of a NaN changes nothing: NaN results are canonical.
+    // Flipping the sign of a NaN has no effect: NaN results are canonical.
     add::<F>(a, F::narrow(b.into() ^ F::SIGN), rounding, flags)
 }
 
@@ -61,7 +62,7 @@ fn add_carefully<F: Format>(a: F::Bits, b: F::Bits, rounding: Rounding, flags: &
     if host_may_serve(rounding) {
         let sum = F::host_add(a, b);
         let error = F::host_add_error(a, b, sum).into();
-        // An error that is not finite comes from infinite or huge numbers: leave those to the integers.
+        // A non-finite error comes from infinite or huge numbers: integer code handles those.
         if is_finite::<F>(error) {
             if !is_zero::<F>(error) {
                 *flags |= NX;
@@ -99,9 +100,9 @@ fn mul_carefully<F: Format>(a: F::Bits, b: F::Bits, rounding: Rounding, flags: &
     F::narrow(exact::mul::<F>(wide_a, wide_b, rounding, flags))
 }
 
-/// Whether the product of normal numbers was rounded: whether the integer product of the significands has a one below
-/// the result's last place. That place is told by how much the exponent grew. (If it grew by the rounding itself,
-/// the product is inexact by either place.)
+/// Whether the product of normal numbers was rounded: whether the integer product of the significands has a
+/// one below the result's last place. The growth of the exponent gives that place. (If rounding itself caused
+/// the growth, the product is inexact with either place.)
 fn product_is_inexact<F: Format>(a: u64, b: u64, product: u64) -> bool {
     let low = integer_significand::<F>(a).wrapping_mul(integer_significand::<F>(b));
     let grown = exponent_field::<F>(product) as i32 + F::BIAS
@@ -137,9 +138,9 @@ fn div_carefully<F: Format>(a: F::Bits, b: F::Bits, rounding: Rounding, flags: &
     F::narrow(exact::div::<F>(wide_a, wide_b, rounding, flags))
 }
 
-/// Whether `a * b == target`, for normal numbers of which `a` is the rounded quotient `target / b`, or both factors
-/// are the rounded root of `target`. The integers on both sides then differ by less than 2^55, so it is enough to
-/// compare them modulo 2^64.
+/// Whether `a * b == target`, for normal numbers where `a` is the rounded quotient `target / b`, or both
+/// factors are the rounded root of `target`. The integers on both sides then differ by less than 2^55, so it
+/// is enough to compare them modulo 2^64.
 fn is_exact_product<F: Format>(a: u64, b: u64, target: u64) -> bool {
     let product = integer_significand::<F>(a).wrapping_mul(integer_significand::<F>(b));
     let places = exponent_field::<F>(target) as i32 + F::BIAS + F::FRACTION_BITS as i32

@@ -12,19 +12,21 @@ fn order_key<F: Format>(bits: u64) -> i64 {
     if is_negative::<F>(bits) { -1 - magnitude } else { magnitude }
 }
 
-/// The lesser number (FMIN, IEEE 754-2019 minimumNumber): -0 is less than +0, a NaN loses against a number.
+/// The lesser number (FMIN, IEEE 754-2019 minimumNumber): -0 is less than +0; a number takes precedence over
+/// a NaN.
 #[inline]
 pub fn min<F: Format>(a: F::Bits, b: F::Bits, flags: &mut u8) -> F::Bits {
     select::<F>(a, b, flags, order_key::<F>(a.into()) <= order_key::<F>(b.into()))
 }
 
-/// The greater number (FMAX, IEEE 754-2019 maximumNumber): +0 is greater than -0, a NaN loses against a number.
+/// The greater number (FMAX, IEEE 754-2019 maximumNumber): +0 is greater than -0; a number takes precedence
+/// over a NaN.
 #[inline]
 pub fn max<F: Format>(a: F::Bits, b: F::Bits, flags: &mut u8) -> F::Bits {
     select::<F>(a, b, flags, order_key::<F>(a.into()) >= order_key::<F>(b.into()))
 }
 
-/// `a` if `take_a`, else `b`, unless there are NaNs.
+/// `a` if `take_a`, otherwise `b`, unless there are NaNs.
 #[inline]
 fn select<F: Format>(a: F::Bits, b: F::Bits, flags: &mut u8, take_a: bool) -> F::Bits {
     let (wide_a, wide_b) = (a.into(), b.into());
@@ -76,7 +78,8 @@ pub fn le<F: Format>(a: F::Bits, b: F::Bits, flags: &mut u8) -> bool {
 }
 
 /// The class of a number (FCLASS) as a mask with one bit set. From bit 0: negative infinity, negative normal,
-/// negative subnormal, -0, +0, positive subnormal, positive normal, positive infinity, signalling NaN, quiet NaN.
+/// negative subnormal, -0, +0, positive subnormal, positive normal, positive infinity, signalling NaN, quiet
+/// NaN.
 pub fn classify<F: Format>(a: F::Bits) -> u64 {
     let a = a.into();
     if is_nan::<F>(a) {

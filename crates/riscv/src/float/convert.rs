@@ -4,8 +4,8 @@ use super::format::{F32, F64, Format, is_infinite, is_nan, is_negative, is_signa
 use super::round::{Unpacked, round, rounds_up, shift_right_sticky, unpack};
 use super::{NV, NX, Rounding};
 
-/// Rounds to an integer between `min` and `max`. What does not fit raises NV alone and gives the nearer limit;
-/// a NaN gives `max`, whatever its sign.
+/// Rounds to an integer between `min` and `max`. A value out of range raises only NV and gives the nearer
+/// limit; a NaN gives `max`, whatever its sign.
 #[inline]
 fn to_integer<F: Format>(a: u64, min: i128, max: i128, rounding: Rounding, flags: &mut u8) -> i128 {
     if is_zero::<F>(a) {
@@ -92,7 +92,7 @@ pub fn from_u32<F: Format>(value: u64, rounding: Rounding, flags: &mut u8) -> F:
 pub fn from_i64<F: Format>(value: u64, rounding: Rounding, flags: &mut u8) -> F::Bits {
     let magnitude = (value as i64).unsigned_abs();
     if magnitude >> (F::FRACTION_BITS + 1) == 0 {
-        // It fits the significand, so the host has nothing to round.
+        // It fits in the significand, so the host does not round.
         return F::host_from_i64(value as i64);
     }
     from_integer::<F>((value as i64) < 0, magnitude, rounding, flags)

@@ -1,4 +1,4 @@
-//! Arithmetic in integers: right for all operands and rounding modes, and the reference for the short way.
+//! Integer arithmetic: correct for all operands and rounding modes, and the reference for the fast path.
 
 use super::format::{Format, is_infinite, is_nan, is_negative, is_signaling_nan, is_zero, signed};
 use super::round::{Wide, round_wide, shift_right_sticky, unpack};
@@ -18,15 +18,15 @@ fn invalid<F: Format>(flags: &mut u8) -> u64 {
     F::CANONICAL_NAN
 }
 
-/// The sign of a sum that is exactly zero, of terms with these signs.
+/// The sign of an exactly zero sum of terms with these signs.
 fn zero_sum_is_negative(a_negative: bool, b_negative: bool, rounding: Rounding) -> bool {
     if a_negative == b_negative { a_negative } else { rounding == Rounding::Rdn }
 }
 
-/// Adds two finite nonzero terms whose significands are below 2^127 and have at least 20 zeros at the end.
+/// Adds two finite nonzero terms with significands below 2^127 that end in at least 20 zeros.
 ///
-/// If the exponents differ by more than 20 some bits become sticky, but then at most two leading bits cancel and
-/// the sticky bit stays far below the place where a format rounds. Otherwise nothing is lost.
+/// If the exponents differ by more than 20, some bits become sticky. Then at most two leading bits cancel,
+/// and the sticky bit stays far below the place where a format rounds. Otherwise no bit is lost.
 fn add_wide<F: Format>(a: Wide, b: Wide, rounding: Rounding, flags: &mut u8) -> u64 {
     let (big, small) = if a.exponent >= b.exponent { (a, b) } else { (b, a) };
     let aligned = shift_right_sticky(small.significand, (big.exponent - small.exponent) as u32);
@@ -65,10 +65,10 @@ pub(super) fn add<F: Format>(a: u64, b: u64, rounding: Rounding, flags: &mut u8)
     }
 }
 
-/// The exact product of two finite nonzero numbers, as [`add_wide`] takes it.
+/// The exact product of two finite nonzero numbers, as an operand of [`add_wide`].
 fn multiply<F: Format>(a: u64, b: u64) -> Wide {
     let (a, b) = (unpack::<F>(a), unpack::<F>(b));
-    // Each factor ends in at least 11 zeros, so the shift drops no one.
+    // Each factor ends in at least 11 zeros, so the shift drops no set bit.
     let significand = (u128::from(a.significand) * u128::from(b.significand)) >> 1;
     Wide { negative: a.negative != b.negative, exponent: a.exponent + b.exponent + 1, significand }
 }
@@ -94,7 +94,7 @@ pub(super) fn fma<F: Format>(a: u64, b: u64, c: u64, rounding: Rounding, flags: 
     let zero = is_zero::<F>(a) || is_zero::<F>(b);
     let infinite = is_infinite::<F>(a) || is_infinite::<F>(b);
     if zero && infinite {
-        // Invalid even if the addend is a quiet NaN; IEEE 754 leaves the choice, RISC-V makes it.
+        // Invalid even if the addend is a quiet NaN; IEEE 754 leaves this open, RISC-V specifies it.
         return invalid::<F>(flags);
     }
     if is_nan::<F>(a) || is_nan::<F>(b) || is_nan::<F>(c) {
@@ -167,7 +167,7 @@ pub(super) fn sqrt<F: Format>(a: u64, rounding: Rounding, flags: &mut u8) -> u64
         return a;
     }
     let a = unpack::<F>(a);
-    // Half of the exponent goes in front of the root, an odd rest into the radicand.
+    // Half of the exponent goes before the root, an odd remainder into the radicand.
     let odd = (a.exponent & 1) as u32;
     let radicand = u128::from(a.significand) << (63 + odd);
     let root = radicand.isqrt();

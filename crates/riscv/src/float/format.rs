@@ -1,9 +1,9 @@
-//! The two formats: field widths, constants, and the host's own operations on them.
+//! The two formats: field widths, constants, and the host's operations on them.
 
 use std::fmt::Debug;
 
 mod sealed {
-    /// Closes [`super::Format`]: the arithmetic is proved for binary32 and binary64 only.
+    /// Seals [`super::Format`]: the arithmetic is proved only for binary32 and binary64.
     pub trait Sealed {}
     impl Sealed for super::F32 {}
     impl Sealed for super::F64 {}
@@ -11,9 +11,9 @@ mod sealed {
 
 /// An IEEE 754 binary format that a hart computes in.
 ///
-/// The inner functions handle both formats as the low bits of a `u64`; `Bits` is what callers see.
-/// The `host_*` functions are the host's operations in round to nearest even. Their results mean nothing where a
-/// NaN is involved, because NaN payloads differ between hosts.
+/// The inner functions handle both formats as the low bits of a `u64`; callers use `Bits`. The `host_*`
+/// functions are the host's operations in round to nearest even. Their results are not meaningful for NaNs,
+/// because NaN payloads differ between hosts.
 pub trait Format: sealed::Sealed + Copy {
     /// The bit pattern of a number.
     type Bits: Copy + Eq + Debug + Into<u64>;
@@ -26,7 +26,7 @@ pub trait Format: sealed::Sealed + Copy {
     const WIDTH: u32 = 1 + Self::EXPONENT_BITS + Self::FRACTION_BITS;
     /// The exponent field of infinities and NaNs.
     const EXPONENT_MAX: u32 = (1 << Self::EXPONENT_BITS) - 1;
-    /// What the exponent field of a normal number exceeds its exponent by.
+    /// The exponent bias.
     const BIAS: i32 = (1 << (Self::EXPONENT_BITS - 1)) - 1;
     /// Mask of the stored significand.
     const FRACTION_MASK: u64 = (1 << Self::FRACTION_BITS) - 1;
@@ -36,7 +36,7 @@ pub trait Format: sealed::Sealed + Copy {
     const SIGN: u64 = 1 << (Self::WIDTH - 1);
     /// Plus infinity.
     const INFINITY: u64 = (Self::EXPONENT_MAX as u64) << Self::FRACTION_BITS;
-    /// The bit that tells a quiet NaN from a signalling one.
+    /// The bit that distinguishes a quiet NaN from a signalling one.
     const QUIET: u64 = Self::IMPLIED_ONE >> 1;
     /// The canonical NaN: positive, quiet, payload zero.
     const CANONICAL_NAN: u64 = Self::INFINITY | Self::QUIET;
@@ -53,8 +53,8 @@ pub trait Format: sealed::Sealed + Copy {
     fn host_sqrt(a: Self::Bits) -> Self::Bits;
     /// `a * b + c`, rounded once.
     fn host_fma(a: Self::Bits, b: Self::Bits, c: Self::Bits) -> Self::Bits;
-    /// The rounding error of `sum`, which is the host's `a + b`: exact if finite, and not finite if an
-    /// intermediate step overflowed.
+    /// The rounding error of `sum`, the host's `a + b`. Exact if finite; not finite if an intermediate step
+    /// overflowed.
     fn host_add_error(a: Self::Bits, b: Self::Bits, sum: Self::Bits) -> Self::Bits;
     /// The nearest number to an unsigned integer.
     fn host_from_u64(value: u64) -> Self::Bits;
@@ -103,7 +103,7 @@ macro_rules! implement_format {
             }
             #[inline]
             fn host_add_error(a: $bits, b: $bits, sum: $bits) -> $bits {
-                // Knuth's two-sum, which needs no order of the operands.
+                // Knuth's two-sum, which does not depend on the order of the operands.
                 let (a, b, sum) = (<$host>::from_bits(a), <$host>::from_bits(b), <$host>::from_bits(sum));
                 let b_part = sum - a;
                 let a_part = sum - b_part;
@@ -130,7 +130,7 @@ pub(super) fn exponent_field<F: Format>(bits: u64) -> u32 {
     (bits >> F::FRACTION_BITS) as u32 & F::EXPONENT_MAX
 }
 
-/// The pattern without its sign: magnitudes order like these integers.
+/// The pattern without its sign; magnitudes have the same order as these integers.
 #[inline]
 pub(super) fn magnitude<F: Format>(bits: u64) -> u64 {
     bits & (F::SIGN - 1)

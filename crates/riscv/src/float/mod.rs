@@ -3,14 +3,14 @@
 //! Hardware: the floating-point unit of an RV64GC hart. Document: The RISC-V Instruction Set Manual, Volume I
 //! (unprivileged), chapters "F" and "D" for single and double precision, version 2.2.
 //!
-//! Modelled: results and accrued exception flags of every arithmetic, comparison, classification and conversion
-//! instruction, in the five rounding modes; every NaN result is the canonical one; tininess is detected after
-//! rounding. Not here, because they need no arithmetic: sign injection, moves, NaN boxing, the choice of the
-//! rounding mode by the instruction or by `frm`, and the trap on reserved rounding modes.
+//! Modelled: results and accrued exception flags of every arithmetic, comparison, classification and
+//! conversion instruction, in the five rounding modes. Every NaN result is the canonical one; tininess is
+//! detected after rounding. Handled by the engine instead: sign injection, moves, NaN boxing, the choice of
+//! the rounding mode by the instruction or by `frm`, and the trap on reserved rounding modes.
 //!
-//! All functions work on bit patterns. `flags` is the accrued `fflags`: a function ORs into it, and reads it to
-//! learn whether it may take the short way over the host's floating-point unit (`arith.rs` has the argument why that
-//! is exact). Otherwise plain integers do the work, so results are the same on every host.
+//! All functions work on bit patterns. `flags` is the accrued `fflags`: a function ORs into it. It also reads
+//! it to decide whether the fast path on the host's floating-point unit is allowed (`arith.rs` shows why that
+//! is exact). Otherwise integer code computes the result, so results are the same on every host.
 
 mod arith;
 mod compare;

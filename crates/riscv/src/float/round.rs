@@ -1,4 +1,5 @@
-//! Taking numbers apart, and rounding exact intermediate results into a format (IEEE 754-2019, sections 4.3 and 7).
+//! Unpacking numbers, and rounding exact intermediate results into a format (IEEE 754-2019, sections 4.3 and
+//! 7).
 
 use super::format::{Format, exponent_field, is_negative, magnitude, signed};
 use super::{NX, OF, Rounding, UF};
@@ -11,8 +12,8 @@ pub(super) struct Unpacked {
     pub significand: u64,
 }
 
-/// An intermediate result: `significand / 2^126 * 2^exponent`, not normalised. Bit 0 may stand for any amount
-/// between nothing and one unit that lies below it ("sticky").
+/// An intermediate result: `significand / 2^126 * 2^exponent`, not normalised. Bit 0 is sticky: it may
+/// represent any amount between zero and one unit below it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
     pub negative: bool,
@@ -20,7 +21,7 @@ pub(super) struct Wide {
     pub significand: u128,
 }
 
-/// Takes apart a finite number other than zero, normalising subnormals.
+/// Unpacks a finite number other than zero, normalising subnormals.
 pub(super) fn unpack<F: Format>(bits: u64) -> Unpacked {
     let magnitude = magnitude::<F>(bits);
     debug_assert!(magnitude != 0 && magnitude < F::INFINITY);
@@ -36,14 +37,14 @@ pub(super) fn unpack<F: Format>(bits: u64) -> Unpacked {
 }
 
 impl Unpacked {
-    /// The same number with room for exact intermediate results.
+    /// The same number with extra bits for exact intermediate results.
     pub(super) fn widen(self) -> Wide {
         let significand = u128::from(self.significand) << 63;
         Wide { negative: self.negative, exponent: self.exponent, significand }
     }
 }
 
-/// Shifts right, and keeps in bit 0 whether a one was lost.
+/// Shifts right, and sets bit 0 if a one was shifted out.
 pub(super) fn shift_right_sticky(value: u128, by: u32) -> u128 {
     match by {
         0 => value,
@@ -52,7 +53,7 @@ pub(super) fn shift_right_sticky(value: u128, by: u32) -> u128 {
     }
 }
 
-/// Whether the magnitude goes up to the next integer, given the part behind the binary point (in units of 2^-64).
+/// Whether the magnitude rounds up to the next integer, given the fraction (in units of 2^-64).
 pub(super) fn rounds_up(rounding: Rounding, negative: bool, odd: bool, fraction: u64) -> bool {
     const HALF: u64 = 1 << 63;
     match rounding {
@@ -87,11 +88,11 @@ pub(super) fn round<F: Format>(value: Unpacked, rounding: Rounding, flags: &mut 
         let shift = (1 - field) as u32;
         let (kept, inexact) = round_at(shift_right_sticky(u128::from(significand), shift) as u64);
         if inexact {
-            // Tiny means: smaller than the least normal number even if rounded with an unbounded exponent.
+            // Tiny: smaller than the least normal number even if rounded with an unbounded exponent.
             let reaches_normal = field == 0 && round_at(significand).0 == F::IMPLIED_ONE << 1;
             *flags |= if reaches_normal { NX } else { NX | UF };
         }
-        // A carry into the implied one's place makes the least normal number by itself.
+        // A carry into the place of the implied one yields the least normal number.
         return signed::<F>(negative, kept);
     }
     let (kept, inexact) = round_at(significand);
@@ -107,7 +108,7 @@ pub(super) fn round<F: Format>(value: Unpacked, rounding: Rounding, flags: &mut 
     signed::<F>(negative, magnitude)
 }
 
-/// Infinity or the greatest finite number, whichever the rounding mode gives on overflow.
+/// Infinity or the greatest finite number, depending on the rounding mode, for overflow.
 fn overflow_magnitude<F: Format>(rounding: Rounding, negative: bool) -> u64 {
     let to_infinity = match rounding {
         Rounding::Rne | Rounding::Rmm => true,

@@ -1,32 +1,32 @@
-//! One instruction at a time in a whole register context: all compressed encodings, and random 32-bit ones. An
-//! encoding that one side refuses and the other executes shows as a difference.
+//! Single instructions in a full register context: all compressed encodings, and random 32-bit ones. An
+//! encoding that traps on one side and executes on the other shows up as a difference.
 //!
-//! A case loads all registers, jumps to the instruction, comes back through the epilogue (directly, by the
-//! instruction's own jump, or after an exception), and leaves a hash of all registers except f31, which the
-//! epilogue needs, whether it was refused, and a hash of the memory that stores can reach.
+//! A case loads all registers and jumps to the instruction. It returns through the epilogue (directly, by the
+//! instruction's own jump, or after an exception). It stores a hash of all registers except f31, which the
+//! epilogue needs, whether the instruction trapped, and a hash of the memory that stores can reach.
 
 use crate::asm::{Asm, FCSR, addi, csr, fld, fsd, i_type, j_type, ld, r_type, reg, sd};
-use crate::program::{Program, Record, SCRATCH, TELL_HANDLER};
+use crate::program::{Program, Record, SCRATCH, SET_HANDLER};
 use crate::random::Random;
 
 /// Registers at the end of a case: x1–x31, then `fcsr`, then f0–f30.
 const DUMP: u64 = SCRATCH;
-/// x8, x9, x18 of the driving loop, and where it goes on.
+/// x8, x9 and x18 of the driving loop, and its return address.
 const SAVED: u64 = SCRATCH + 0x400;
 const FLAG: u64 = SCRATCH + 0x440;
-/// What the registers of a context point to.
+/// The memory that a context's registers point to.
 const MIDDLE: u64 = SCRATCH + 0xa000;
-/// Memory that a store may reach: 2048 bytes below the lowest pointer to 2048 above the highest.
+/// Memory reachable by stores: 2048 bytes below the lowest pointer to 2048 above the highest.
 const WINDOW: u64 = MIDDLE - 2048;
 const WINDOW_BYTES: u64 = 4096 + 32 * 16 + 8;
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Addresses that contexts and snippets refer to.
+/// Addresses used by contexts and snippets.
 struct Routines {
     /// Ends a case.
     epilogue: u64,
-    /// The same, after adding one to x29: a branch that was not taken.
+    /// Ends a case after adding one to x29: a branch that was not taken.
     fallen_through: u64,
 }
 
@@ -77,7 +77,7 @@ fn run_cases(program: &mut Program, text: &str, records: &[Record]) {
         asm.word(sd(0, 31, (FLAG - SAVED) as i32));
         asm.word(ld(1, reg::IN, 0)).word(ld(30, reg::IN, 24));
         let count = 2 + 3 + 32 + 28 + 2 + 1;
-        asm.word(0x17 | 29 << 7).word(addi(29, 29, 4 * count)).word(sd(29, 31, 24)); // where to go on
+        asm.word(0x17 | 29 << 7).word(addi(29, 29, 4 * count)).word(sd(29, 31, 24)); // resume address
         asm.word(ld(29, 30, 256 + 256)).word(csr(1, 0, FCSR, 29));
         for number in 0..32 {
             asm.word(fld(number, 30, 256 + 8 * number as i32));
@@ -110,7 +110,8 @@ fn is_compressed_jump(half: u16) -> bool {
 
 const C_EBREAK: u16 = 0x9002;
 
-/// All compressed encodings but jumps, each in a context whose registers point to memory; and C.JR and C.JALR.
+/// All compressed encodings except jumps, each in a context whose registers point to memory; and C.JR and
+/// C.JALR.
 pub fn compressed(program: &mut Program, random: &mut Random) {
     let start = begin(program);
     let pointers = context(program, random, 0, |number| MIDDLE + 16 * number);
@@ -123,7 +124,7 @@ pub fn compressed(program: &mut Program, random: &mut Random) {
         }
         let jump = is_compressed_jump(half);
         if jump && (half & 3 == 1 || half >> 7 & 0x1f == 1) {
-            continue; // those with offsets have a test of their own; x1 leads back to the case itself
+            continue; // immediate jumps have a test of their own; a return through x1 would loop
         }
         let store = half & 3 != 1 && half >> 15 == 1 && half >> 13 != 4;
         records.push([
@@ -139,7 +140,7 @@ pub fn compressed(program: &mut Program, random: &mut Random) {
     run_cases(program, "compressed encoding (third operand)", &records);
 }
 
-/// C.J, C.BEQZ and C.BNEZ with every offset. Only the right target holds code; anything else is refused.
+/// C.J, C.BEQZ and C.BNEZ with every offset. Only the right target holds code; all other targets trap.
 pub fn compressed_jumps(program: &mut Program, random: &mut Random) {
     let start = begin(program);
     let (taken, fallen) = (start.routines.epilogue, start.routines.fallen_through);
@@ -160,7 +161,7 @@ pub fn compressed_jumps(program: &mut Program, random: &mut Random) {
         }
         let offset = if half >> 13 == 5 { c_j_offset(half) } else { c_b_offset(half) };
         if (0..=2).contains(&offset) {
-            continue; // to itself, or to what follows anyway
+            continue; // the target is the jump itself or the next instruction
         }
         arena.push((half, offset));
     }
@@ -198,7 +199,7 @@ fn gather(half: u16, places: &[u32], sign: u32) -> i32 {
     bits << (31 - sign) >> (31 - sign)
 }
 
-/// C.J: where each bit from 2 to 12 belongs.
+/// C.J: positions of bits 2 to 12.
 fn c_j_offset(half: u16) -> i32 {
     gather(half, &[5, 1, 2, 3, 7, 6, 10, 8, 9, 4, 11], 11)
 }
@@ -207,7 +208,7 @@ fn c_b_offset(half: u16) -> i32 {
     gather(half & 0x1c7c, &[5, 1, 2, 6, 7, 0, 0, 0, 3, 4, 8], 8)
 }
 
-/// Pads of eight bytes, one a register, each leaving its own mark in the floating-point registers.
+/// Pads of eight bytes, one per register, each of which marks the floating-point registers differently.
 fn landing_pads(program: &mut Program, routines: &Routines) -> u64 {
     let asm = &mut program.asm;
     while !asm.here().is_multiple_of(8) {
@@ -226,36 +227,36 @@ fn back(asm: &mut Asm, routines: &Routines) {
     asm.word(j_type(0, offset));
 }
 
-struct Begun {
+struct Layout {
     routines: Routines,
-    /// Address of the program's second jump, which must lead past the snippets.
+    /// Address of the program's second jump, which must skip the snippets.
     jump: u64,
 }
 
-/// Routines first, then snippets, then the program proper, which the jump at the beginning leads to.
-fn begin(program: &mut Program) -> Begun {
+/// Emits the routines, then the snippets, then the main program, which the jump at the start leads to.
+fn begin(program: &mut Program) -> Layout {
     let asm = &mut program.asm;
     let jump = asm.here();
     asm.word(0);
     let routines = epilogue(asm);
-    Begun { routines, jump }
+    Layout { routines, jump }
 }
 
-fn finish_snippets(program: &mut Program, begun: Begun) {
+fn finish_snippets(program: &mut Program, layout: Layout) {
     let asm = &mut program.asm;
-    asm.patch(begun.jump, j_type(0, (asm.here() - begun.jump) as i32));
-    asm.li(10, FLAG).li(11, begun.routines.epilogue).syscall(TELL_HANDLER);
+    asm.patch(layout.jump, j_type(0, (asm.here() - layout.jump) as i32));
+    asm.li(10, FLAG).li(11, layout.routines.epilogue).syscall(SET_HANDLER);
     program.fill_memory(WINDOW, WINDOW_BYTES);
 }
 
-/// Opcodes whose random encodings are harmless: they do not jump, and their addresses lie in the window. Those that
-/// nobody has (custom and reserved ones) must be refused.
+/// Opcodes whose random encodings are harmless: they do not jump, and their addresses are in the window.
+/// Unassigned opcodes (custom and reserved) must trap.
 const OPCODES: [u32; 26] = [
     0x13, 0x1b, 0x33, 0x3b, 0x53, 0x53, 0x53, 0x53, 0x43, 0x47, 0x4b, 0x4f, 0x2f, 0x03, 0x07, 0x23, 0x27,
     0x37, 0x17, 0x0f, 0x0b, 0x2b, 0x5b, 0x6b, 0x77, 0x57,
 ];
 
-/// A random word with one of the opcodes; `None` if running it would say nothing.
+/// A random word with one of the opcodes; `None` if it would not be a useful test.
 fn random_word(random: &mut Random) -> Option<u32> {
     let opcode = random.pick(&OPCODES);
     let mut word = random.next() as u32 & !0x7f | opcode;
@@ -272,9 +273,9 @@ fn random_word(random: &mut Random) -> Option<u32> {
     let (funct3, rs1) = (word >> 12 & 7, word >> 15 & 0x1f);
     // x1 points to code. x0 leads to address zero.
     let bad_base = rs1 < 2 && matches!(opcode, 0x03 | 0x07 | 0x23 | 0x27 | 0x2f);
-    // What LR and SC do depends on the cases before.
+    // The result of LR and SC depends on earlier cases.
     let reserved = opcode == 0x2f && matches!(word >> 27, 2 | 3) && matches!(funct3, 2 | 3);
-    // A reserved static rounding mode is accepted by some versions of QEMU.
+    // Some versions of QEMU accept reserved static rounding modes.
     let reserved_rm = matches!(opcode, 0x43 | 0x47 | 0x4b | 0x4f | 0x53) && matches!(funct3, 5 | 6);
     (!bad_base && !reserved && !reserved_rm).then_some(word)
 }

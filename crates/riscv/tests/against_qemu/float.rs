@@ -1,12 +1,12 @@
-//! F and D: every instruction in every rounding mode, static and dynamic, with and without flags already raised,
-//! on singles that are boxed and some that are not.
+//! F and D extensions: every instruction in every rounding mode, static and dynamic, with and without flags
+//! already raised, on properly and improperly boxed singles.
 
 use crate::asm::{FCSR, FFLAGS, csr, fld, fsd, ld, r_type, r4_type, reg, sd};
 use crate::integer::FREE;
 use crate::program::{Program, Record, Table};
 use crate::random::{DOUBLES, INTEGERS, Random, SINGLES};
 
-/// Which register files an instruction uses.
+/// Register files of an instruction's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Float from two floats.
@@ -74,7 +74,7 @@ const OPERATIONS: [Operation; 29] = [
     op("fmv to x", 0x1c, ToInteger(0), Fixed(0)),
     op("fclass", 0x1c, ToInteger(0), Fixed(1)),
     op("fmv from x", 0x1e, FromInteger(0), Fixed(0)),
-    // The conversion between the formats: to this one, from the other.
+    // Conversion between the formats, from the other one to this one.
     op("fcvt between", 0x08, Unary(9), Rounds),
 ];
 
@@ -149,11 +149,11 @@ fn tables(program: &mut Program, random: &mut Random, double: bool) -> Tables {
 pub fn all(program: &mut Program, random: &mut Random, double: bool) {
     let [own, other] = [double, !double].map(|double| tables(program, random, double));
     for operation in &OPERATIONS {
-        // The conversion between the formats has operands of the other.
+        // The operands of a conversion between the formats have the other format.
         let tables = if operation.shape == Unary(9) { &other } else { &own };
         let modes: &[(u32, u32)] = match operation.rm {
             Fixed(_) => &[(0, 0)],
-            // Static modes, then dynamic ones by frm.
+            // Static modes, then dynamic ones through frm.
             Rounds => &[(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (7, 0), (7, 1), (7, 2), (7, 3), (7, 4)],
         };
         for &(rm, frm) in modes {
@@ -163,7 +163,7 @@ pub fn all(program: &mut Program, random: &mut Random, double: bool) {
                 Fused(_) => tables.triples,
                 _ => tables.pairs,
             };
-            // With NX raised already, arithmetic may go another way.
+            // With NX already raised, arithmetic may take another path.
             for flags in [0, 1] {
                 one(program, random, operation, double, rm, frm << 5 | flags, table);
             }

@@ -1,4 +1,5 @@
-//! The two hosts of a test program: QEMU with a monitor in machine mode, and our hart, whose traps are answered here.
+//! The two hosts of a test program: QEMU with a machine-mode monitor, and our hart, whose traps are handled
+//! here.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,16 +8,16 @@ use doorbell_riscv::{Hart, HartConfig, Privilege, Stop};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ram};
 
 use crate::monitor::monitor;
-use crate::program::{CODE, EXIT, Finished, MEMORY, MEMORY_END, OUTPUT, TABLES, TELL_HANDLER};
+use crate::program::{CODE, EXIT, Finished, MEMORY, MEMORY_END, OUTPUT, SET_HANDLER, TABLES};
 use crate::random::Random;
 
-/// Where our hart's traps lead.
+/// The trap vector of our hart.
 const TRAP: u64 = MEMORY;
 
-/// No program takes as long as this.
+/// Upper bound of slots of any program.
 const SLOTS_MAX: u64 = 1 << 30;
 
-/// How our hart is driven: results must not depend on it.
+/// How our hart is run; results must not depend on it.
 #[derive(Clone, Copy, Debug)]
 pub enum Chunks {
     Whole,
@@ -26,7 +27,7 @@ pub enum Chunks {
     Random(u64),
 }
 
-/// Runs the program on QEMU and gives its results.
+/// Runs the program on QEMU and returns its results.
 pub fn on_qemu(program: &Finished) -> Vec<u8> {
     let mut command = doorbell_oracle::qemu();
     command.args([
@@ -66,7 +67,7 @@ pub fn on_qemu(program: &Finished) -> Vec<u8> {
     output.stdout
 }
 
-/// Runs the program on our hart and gives its results.
+/// Runs the program on our hart and returns its results.
 pub fn on_ours(program: &Finished, chunks: Chunks) -> Vec<u8> {
     let mut guest = Guest::new(program);
     let mut random = Random::new(match chunks {
@@ -97,11 +98,11 @@ pub fn on_ours(program: &Finished, chunks: Chunks) -> Vec<u8> {
 struct Guest {
     hart: Hart,
     ram: Ram,
-    /// What the program wants done after an exception.
+    /// The program's request for the next exception.
     handler: Option<Handler>,
 }
 
-/// What a program told by its system call.
+/// Flag address and resume address from the program's system call.
 struct Handler {
     flag: u64,
     resume: u64,
@@ -111,9 +112,9 @@ impl Guest {
     fn new(program: &Finished) -> Guest {
         let mut ram = Ram::new(PhysAddr(MEMORY), Bytes(MEMORY_END - MEMORY), 1);
         for (addr, bytes) in [(CODE, &program.code), (TABLES, &program.tables)] {
-            assert!(bytes.is_empty() || ram.store(PhysAddr(addr), bytes), "{addr:#x} lies in RAM");
+            assert!(bytes.is_empty() || ram.store(PhysAddr(addr), bytes), "{addr:#x} is in RAM");
         }
-        // A trap leads to an m5op, which stops the hart.
+        // A trap executes an m5op, which stops the hart.
         ram.store(PhysAddr(TRAP), &0x4200_007bu32.to_le_bytes());
         let clock = Clock::new(Hertz(1_000_000_000));
         let mut hart = Hart::new(HartConfig {
@@ -132,7 +133,7 @@ impl Guest {
         Guest { hart, ram, handler: None }
     }
 
-    /// Answers a trap; `false` if the program has ended.
+    /// Handles a trap; `false` if the program has ended.
     fn trap(&mut self) -> bool {
         let cause = self.hart.csr(0x342).expect("mcause");
         let mut pc = self.hart.csr(0x341).expect("mepc");
@@ -140,7 +141,7 @@ impl Guest {
             pc += 4;
             match self.hart.reg(17) {
                 EXIT => return false,
-                TELL_HANDLER => {
+                SET_HANDLER => {
                     self.handler = Some(Handler { flag: self.hart.reg(10), resume: self.hart.reg(11) });
                 }
                 other => panic!("unknown system call {other}"),

@@ -1,4 +1,4 @@
-//! I and M: register and immediate arithmetic, upper immediates, jumps and branches.
+//! I and M extensions: register and immediate arithmetic, upper immediates, jumps and branches.
 
 use crate::asm::{Asm, addi, b_type, i_type, j_type, ld, r_type, reg, sd, u_type};
 use crate::program::{Program, Table};
@@ -55,11 +55,11 @@ pub const IMMEDIATE_FORMS: [(&str, u32, u32, u32, u32); 13] = [
 
 const IMMEDIATES: [i32; 12] = [0, 1, -1, 2, 31, 32, 63, 64, 2047, -2048, -2047, 0x555];
 
-/// Registers that a form may use; `IN`, `OUT`, `END` and `TEMP` are taken.
+/// Registers that a form may use; `IN`, `OUT`, `END` and `TEMP` are reserved.
 pub const FREE: [u32; 26] =
     [1, 2, 3, 4, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31];
 
-/// All pairs of extreme integers, and random ones; the fourth operand is what `rd` held before.
+/// All pairs of extreme integers, and random ones; the fourth operand is the initial value of `rd`.
 pub fn operands(program: &mut Program, random: &mut Random) -> Table {
     let mut records = Vec::new();
     for a in INTEGERS {
@@ -133,7 +133,7 @@ pub fn jumps(program: &mut Program, random: &mut Random) {
                 asm.word(u_type(opcode, rd, imm)).word(sd(rd, reg::OUT, 0));
             });
         }
-        // Forward over a halfword, so that targets are odd halfwords too, and backward.
+        // Forward past a halfword, so that targets include odd halfwords, and backward.
         program.form(format!("jal x{rd}, forward and back"), table, 2, |asm| {
             asm.li(reg::TEMP, 1).word(j_type(rd, 4 + 2 + 4 + 4)); // to `back`
             asm.half(1); // c.nop
@@ -148,7 +148,7 @@ pub fn jumps(program: &mut Program, random: &mut Random) {
         program.form(format!("jalr x{rd}, {imm}(x{rs1})"), table, 2, |asm| {
             asm.word(u_type(0x17, rs1, 0)); // rs1 = here
             let odd = (imm & 1) ^ (random.below(2) as i32);
-            // The target is 24 bytes on, or 25, whose lowest bit is cleared.
+            // The target is 24 or 25 bytes ahead; bit 0 is cleared.
             asm.li(reg::TEMP, (24 + odd - imm) as i64 as u64);
             let filler = 24 - 4 - 4 - 4 - if (-2048..2048).contains(&(24 + odd - imm)) { 4 } else { 8 };
             asm.word(r_type(0x33, 0, 0, rs1, rs1, reg::TEMP)).word(i_type(0x67, 0, rd, rs1, imm));

@@ -1,8 +1,8 @@
-//! Every RV64GC instruction against QEMU's.
+//! Compares every RV64GC instruction with QEMU.
 //!
-//! A test writes a RISC-V program that runs each form of an instruction on a table of operands, random and extreme, in user
-//! mode, and leaves results, flags and memory effects in memory. QEMU runs it, our hart runs it, and the two outputs must be
-//! equal byte for byte. Encodings come from an assembler of the tests' own.
+//! A test builds a RISC-V user program that runs each form of an instruction on a table of random and extreme
+//! operands, and leaves results, flags and memory effects in memory. QEMU and our hart run it, and the two
+//! outputs must be equal byte for byte. Encodings come from the tests' own assembler.
 
 #[path = "../common/asm.rs"]
 mod asm;
@@ -21,7 +21,7 @@ use host::Chunks;
 use program::Program;
 use random::Random;
 
-/// Builds a program, runs it on both and compares.
+/// Builds a program, runs it on both, and compares.
 fn check(seed: u64, build: impl FnOnce(&mut Program, &mut Random)) {
     check_in(&[Chunks::Whole, Chunks::Random(seed)], seed, build);
 }
@@ -43,7 +43,7 @@ fn check_in(ways: &[Chunks], seed: u64, build: impl FnOnce(&mut Program, &mut Ra
 }
 
 #[test]
-fn integer_arithmetic_is_as_on_qemu() {
+fn integer_arithmetic_matches_qemu() {
     check(1, |program, random| {
         integer::register_arithmetic(program, random);
         integer::immediate_arithmetic(program, random);
@@ -51,7 +51,7 @@ fn integer_arithmetic_is_as_on_qemu() {
 }
 
 #[test]
-fn jumps_and_branches_are_as_on_qemu() {
+fn jumps_and_branches_match_qemu() {
     check(2, |program, random| {
         integer::jumps(program, random);
         integer::branches(program, random);
@@ -59,7 +59,7 @@ fn jumps_and_branches_are_as_on_qemu() {
 }
 
 #[test]
-fn loads_and_stores_of_every_alignment_are_as_on_qemu() {
+fn loads_and_stores_of_every_alignment_match_qemu() {
     check(3, |program, random| {
         memory::loads(program, random);
         memory::stores(program, random);
@@ -67,42 +67,42 @@ fn loads_and_stores_of_every_alignment_are_as_on_qemu() {
 }
 
 #[test]
-fn atomics_are_as_on_qemu() {
+fn atomics_match_qemu() {
     check(4, memory::atomics);
 }
 
 #[test]
-fn control_registers_of_the_floating_point_unit_are_as_on_qemu() {
+fn floating_point_control_registers_match_qemu() {
     check(5, memory::control_registers);
 }
 
 #[test]
-fn single_precision_is_as_on_qemu() {
+fn single_precision_matches_qemu() {
     check(6, |program, random| float::all(program, random, false));
 }
 
 #[test]
-fn double_precision_is_as_on_qemu() {
+fn double_precision_matches_qemu() {
     check(7, |program, random| float::all(program, random, true));
 }
 
 #[test]
-fn compressed_encodings_do_or_are_refused_as_on_qemu() {
+fn compressed_encodings_execute_or_trap_as_on_qemu() {
     check(8, encodings::compressed);
 }
 
 #[test]
-fn compressed_jumps_of_every_offset_are_as_on_qemu() {
+fn compressed_jumps_of_every_offset_match_qemu() {
     check(9, encodings::compressed_jumps);
 }
 
 #[test]
-fn random_encodings_do_or_are_refused_as_on_qemu() {
+fn random_encodings_execute_or_trap_as_on_qemu() {
     check(10, encodings::random_words);
 }
 
 #[test]
-fn random_streams_are_as_on_qemu_however_they_are_chopped() {
+fn random_streams_match_qemu_for_every_chunking() {
     let ways = [Chunks::Whole, Chunks::Single, Chunks::Random(11), Chunks::Random(12)];
     check_in(&ways, 11, |program, random| streams::streams(program, random, 400));
 }

@@ -1,4 +1,4 @@
-//! Loads and stores of every size and misalignment, atomics, and control registers of the floating-point unit.
+//! Loads and stores of every size and misalignment, atomics, and the floating-point control registers.
 
 use crate::asm::{FCSR, FFLAGS, FRM, csr, fld, fsd, i_type, ld, r_type, reg, s_type, sd};
 use crate::integer::FREE;
@@ -40,7 +40,7 @@ fn records(random: &mut Random, imm: i32) -> Vec<Record> {
     records
 }
 
-/// Fills what the loads read.
+/// Fills the memory that the loads read.
 pub fn fill(program: &mut Program, random: &mut Random) {
     let records = (0..32).map(|at| [MIDDLE - 128 + 8 * at, random.next(), 0, 0]).collect::<Vec<_>>();
     let table = program.table(&records);
@@ -105,7 +105,7 @@ const AMOS: [(&str, u32); 9] = [
     ("amomaxu", 0x1c),
 ];
 
-/// Address, operand, memory before, `rd` before.
+/// Address, operand, initial memory, initial `rd`.
 fn atomic_operands(program: &mut Program, random: &mut Random, align: u64) -> Table {
     let mut records = Vec::new();
     for operand in INTEGERS {
@@ -125,7 +125,8 @@ pub fn atomics(program: &mut Program, random: &mut Random) {
         for (name, funct5) in AMOS {
             for order in 0..4 {
                 let [mut rd, rs2] = [random.pick(&FREE), random.pick(&FREE)];
-                let rs1 = *FREE.iter().find(|r| **r != rd && **r != rs2).expect("there are more than two");
+                let rs1 =
+                    *FREE.iter().find(|r| **r != rd && **r != rs2).expect("FREE has more than two registers");
                 if order == 3 {
                     rd = rs2;
                 }
@@ -150,7 +151,7 @@ pub fn atomics(program: &mut Program, random: &mut Random) {
     }
 }
 
-/// LR and SC: paired, without a reservation, used up, and elsewhere than reserved.
+/// LR and SC: paired, without a reservation, with a consumed one, and at another address than reserved.
 fn reserved(program: &mut Program, table: Table, suffix: &str, funct3: u32, order: u32) {
     let lr = |rd: u32, rs1: u32| r_type(0x2f, funct3, 0x02 << 2 | order, rd, rs1, 0);
     let sc = |rd: u32, rs1: u32, rs2: u32| r_type(0x2f, funct3, 0x03 << 2 | order, rd, rs1, rs2);
@@ -160,7 +161,7 @@ fn reserved(program: &mut Program, table: Table, suffix: &str, funct3: u32, orde
         asm.word(lr(10, 6)).word(sc(12, 6, 11)); // succeeds
         asm.word(sd(10, reg::OUT, 0)).word(sd(12, reg::OUT, 8));
         asm.word(ld(29, 7, 0)).word(sd(29, reg::OUT, 16));
-        asm.word(sc(12, 6, 0)); // the reservation is used up
+        asm.word(sc(12, 6, 0)); // the reservation was consumed
         asm.word(sd(12, reg::OUT, 24));
         // Another line than the reserved one.
         asm.word(lr(10, 6)).word(i_type(0x13, 0, 13, 6, 1024)).word(sc(12, 13, 11)).word(sd(
@@ -183,7 +184,7 @@ pub fn control_registers(program: &mut Program, random: &mut Random) {
         for funct3 in [1, 2, 3, 5, 6, 7] {
             for round in 0..6 {
                 let rd = if round == 0 { 0 } else { random.pick(&FREE) };
-                // A register, or the immediate; zero must not write with the set and clear forms.
+                // A register or an immediate; zero must not write with the set and clear forms.
                 let source = match (round, funct3 < 4) {
                     (1, _) => 0,
                     (2, true) => rd,

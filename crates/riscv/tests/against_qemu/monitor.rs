@@ -1,9 +1,9 @@
-//! What stands under a test program on QEMU: a monitor in machine mode, which starts the program in user mode, answers its two
-//! system calls, sets its flag after an exception, and at the end writes the results to standard output by semihosting.
-//! Registers of the program are as they were whenever it goes on.
+//! Machine-mode monitor for test programs on QEMU: starts the program in user mode, handles its two system
+//! calls, sets its flag after an exception, and finally writes the results to standard output by semihosting.
+//! The program's registers are preserved.
 
 use crate::asm::{Asm, EBREAK, MRET, addi, csr, i_type, j_type, ld, sd};
-use crate::program::{CODE, EXIT, MEMORY, OUTPUT, TELL_HANDLER};
+use crate::program::{CODE, EXIT, MEMORY, OUTPUT, SET_HANDLER};
 
 const MSTATUS: u32 = 0x300;
 const MTVEC: u32 = 0x305;
@@ -17,12 +17,13 @@ const CAUSE_USER_ECALL: u64 = 8;
 const FS_INITIAL: u64 = 1 << 13;
 const PMP_ALL: u64 = 0x1f;
 
-/// What the monitor keeps: two registers, the program's flag, where it goes on, arguments of semihosting.
+/// Monitor data: two saved registers, the program's flag, its resume address, semihosting arguments.
 const KEPT: u64 = MEMORY + 0x800;
 const FLAG_AT: i32 = 16;
 const RESUME_AT: i32 = 24;
 const ARGUMENTS_AT: i32 = 32;
-/// The name of standard output, from "Semihosting for AArch32 and AArch64" (which RISC-V takes over), section 7.2.
+/// The name of standard output, from "Semihosting for AArch32 and AArch64" (also used by RISC-V), section
+/// 7.2.
 const NAME: u64 = MEMORY + 0xc00;
 const STANDARD_OUTPUT: &[u8; 3] = b":tt";
 const OPEN_TO_WRITE: u64 = 4;
@@ -31,10 +32,10 @@ const SYS_WRITE: u64 = 5;
 const SYS_EXIT: u64 = 0x18;
 const APPLICATION_EXIT: u64 = 0x2_0026;
 
-/// The monitor, for the beginning of memory, with a program that leaves so many bytes of results.
+/// Builds the monitor, to be placed at the start of memory, for a program with `output_len` bytes of results.
 pub fn monitor(output_len: u64) -> Vec<u8> {
     let mut asm = Asm::new(MEMORY);
-    // The handler follows this beginning, which is patched when its length is known.
+    // The handler follows this start code, which is patched when the handler's address is known.
     let beginning = |asm: &mut Asm, handler: u64| {
         for (number, value) in [
             (MTVEC, handler),
@@ -51,7 +52,7 @@ pub fn monitor(output_len: u64) -> Vec<u8> {
     let mut measured = Asm::new(MEMORY);
     beginning(&mut measured, MEMORY + 0x400);
     let handler = measured.here().next_multiple_of(0x100);
-    assert_eq!(handler, MEMORY + 0x100, "the beginning is short");
+    assert_eq!(handler, MEMORY + 0x100, "the start code has a fixed size");
     beginning(&mut asm, handler);
     while asm.here() < handler {
         asm.word(0);
@@ -70,7 +71,7 @@ fn trap_handler(asm: &mut Asm, output_len: u64) {
     asm.word(csr(2, 5, MCAUSE, 0)).li(6, CAUSE_USER_ECALL);
     let to_call = asm.here();
     asm.word(0);
-    // An exception that the program did not expect ends it, with the cause.
+    // An unexpected exception ends the program, with the cause.
     asm.word(ld(6, 31, FLAG_AT));
     let to_exit = asm.here();
     asm.word(0);
@@ -79,7 +80,7 @@ fn trap_handler(asm: &mut Asm, output_len: u64) {
     asm.word(ld(5, 31, 0)).word(ld(6, 31, 8)).word(csr(1, 31, MSCRATCH, 31)).word(MRET);
 
     let call = asm.here();
-    asm.word(csr(2, 5, MEPC, 0)).word(addi(5, 5, 4)).word(csr(1, 0, MEPC, 5)).li(6, TELL_HANDLER);
+    asm.word(csr(2, 5, MEPC, 0)).word(addi(5, 5, 4)).word(csr(1, 0, MEPC, 5)).li(6, SET_HANDLER);
     let to_end = asm.here();
     asm.word(0);
     asm.word(sd(10, 31, FLAG_AT)).word(sd(11, 31, RESUME_AT));
@@ -87,12 +88,12 @@ fn trap_handler(asm: &mut Asm, output_len: u64) {
 
     let end = asm.here();
     asm.li(6, EXIT).word(addi(5, 0, 1));
-    // Another system call than these two is an end with cause 1.
+    // Any other system call ends the program with cause 1.
     let to_exit_too = asm.here();
     asm.word(0);
     semihosting(asm, SYS_OPEN, &[Some(NAME), Some(OPEN_TO_WRITE), Some(STANDARD_OUTPUT.len() as u64)]);
     semihosting(asm, SYS_WRITE, &[None, Some(OUTPUT), Some(output_len)]);
-    // How much could not be written.
+    // Number of bytes that could not be written.
     asm.word(addi(5, 10, 0));
     let exit = asm.here();
     asm.word(sd(5, 31, ARGUMENTS_AT + 8));
@@ -111,7 +112,7 @@ fn trap_handler(asm: &mut Asm, output_len: u64) {
     }
 }
 
-/// Asks the host; `None` is what the call before returned.
+/// Emits a semihosting call; with `None` its argument is the previous call's result.
 fn semihosting(asm: &mut Asm, operation: u64, arguments: &[Option<u64>]) {
     for (place, argument) in (0..).zip(arguments) {
         match argument {
@@ -121,6 +122,6 @@ fn semihosting(asm: &mut Asm, operation: u64, arguments: &[Option<u64>]) {
         asm.word(sd(6, 31, ARGUMENTS_AT + 8 * place));
     }
     asm.li(10, operation).word(addi(11, 31, ARGUMENTS_AT));
-    // These three, uncompressed, are the call.
+    // These three uncompressed instructions mark a semihosting call.
     asm.word(i_type(0x13, 1, 0, 0, 0x1f)).word(EBREAK).word(i_type(0x13, 5, 0, 0, 0x407));
 }

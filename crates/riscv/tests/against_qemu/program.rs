@@ -1,9 +1,9 @@
-//! A test program: forms of instructions, each executed on a table of operands, their results left in memory. It runs in user
-//! mode, on QEMU's hart and on ours.
+//! A test program: instruction forms, each executed on a table of operands, with the results left in memory.
+//! It runs in user mode, on QEMU and on our hart.
 
 use crate::asm::{Asm, addi, r_type, reg, sd};
 
-/// RAM of QEMU's `virt`. The program's monitor is at its beginning, in machine mode.
+/// RAM of QEMU's `virt`. The program's monitor is at its start, in machine mode.
 pub const MEMORY: u64 = 0x8000_0000;
 pub const CODE: u64 = 0x8001_0000;
 pub const TABLES: u64 = 0x8200_0000;
@@ -13,8 +13,8 @@ pub const MEMORY_END: u64 = 0x8800_0000;
 
 /// System call that ends the program.
 pub const EXIT: u64 = 93;
-/// System call by which a program tells the word to set and the address to go on at after an exception.
-pub const TELL_HANDLER: u64 = 1000;
+/// System call that sets the flag word and the address at which to continue after an exception.
+pub const SET_HANDLER: u64 = 1000;
 
 /// Operands of one execution.
 pub type Record = [u64; 4];
@@ -27,16 +27,16 @@ pub struct Table {
     records: usize,
 }
 
-/// An instruction form as executed over a table.
+/// An instruction form and its table of operands.
 struct Form {
     text: String,
     output: u64,
-    /// Doublewords of result for each record.
+    /// Result doublewords per record.
     stride: u64,
     table: Table,
 }
 
-/// A program in the making.
+/// A program under construction.
 pub struct Program {
     pub asm: Asm,
     records: Vec<Record>,
@@ -57,7 +57,7 @@ impl Program {
         Table { addr: TABLES + first as u64 * 32, first, records: records.len() }
     }
 
-    /// Constants in memory; their address.
+    /// Adds constants to memory; returns their address.
     pub fn data(&mut self, values: &[u64]) -> u64 {
         let records =
             values.chunks(4).map(|chunk| std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
@@ -65,7 +65,7 @@ impl Program {
         self.table(&records).addr
     }
 
-    /// Fills memory with values that are all different.
+    /// Fills memory with distinct values.
     pub fn fill_memory(&mut self, addr: u64, len: u64) {
         let asm = &mut self.asm;
         asm.li(6, addr).li(7, addr + len).li(10, 0x9e37_79b9_7f4a_7c15).li(11, 0x1234_5678);
@@ -78,8 +78,8 @@ impl Program {
         self.forms.iter().map(|form| form.table.records).sum()
     }
 
-    /// Runs `body` once a record: `reg::IN` points to the record, `reg::OUT` to where `stride` doublewords of
-    /// result belong.
+    /// Runs `body` once per record: `reg::IN` points to the record, `reg::OUT` to its `stride` result
+    /// doublewords.
     pub fn form(&mut self, text: String, table: Table, stride: u64, body: impl FnOnce(&mut Asm)) {
         let output = OUTPUT + self.output_len;
         self.output_len += table.records as u64 * stride * 8;
@@ -93,15 +93,15 @@ impl Program {
         self.forms.push(Form { text, output, stride, table });
     }
 
-    /// Ends the program and makes its ELF.
+    /// Ends the program and builds its ELF file.
     pub fn finish(mut self) -> Finished {
-        assert!(OUTPUT + self.output_len < MEMORY_END, "the results fit");
+        assert!(OUTPUT + self.output_len < MEMORY_END, "the results exceed their memory");
         self.asm.syscall(EXIT);
         let Program { asm, records, forms, output_len } = self;
         let code = asm.into_code();
-        assert!(CODE + (code.len() as u64) < TABLES, "the code fits");
+        assert!(CODE + (code.len() as u64) < TABLES, "the code exceeds its memory");
         let tables = records.iter().flatten().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
-        assert!(TABLES + (tables.len() as u64) < SCRATCH, "the tables fit");
+        assert!(TABLES + (tables.len() as u64) < SCRATCH, "the tables exceed their memory");
         Finished { code, tables, records, forms, output_len }
     }
 }

@@ -1,5 +1,5 @@
-//! Random streams of instructions: arithmetic, floating point, memory, atomics, branches, loops and calls mixed,
-//! so that decoded blocks of many shapes are made, linked, entered in the middle and cut short.
+//! Random instruction streams: arithmetic, floating point, memory, atomics, branches, loops and calls mixed,
+//! so that decoded blocks of many shapes are built, linked, entered in the middle and cut short.
 
 use crate::asm::{
     Asm, FCSR, FFLAGS, addi, csr, fld, fsd, i_type, j_type, ld, r_type, r4_type, reg, s_type, sd,
@@ -8,7 +8,7 @@ use crate::integer::{FREE, IMMEDIATE_FORMS, REGISTER_FORMS};
 use crate::program::{Program, SCRATCH, Table};
 use crate::random::Random;
 
-/// Two pointers into memory, and a loop counter, which streams do not overwrite.
+/// Two memory pointers and a loop counter, which streams do not overwrite.
 const POINTER: u32 = 20;
 const ALIGNED: u32 = 21;
 const COUNTER: u32 = 22;
@@ -73,7 +73,7 @@ fn memory(asm: &mut Asm, random: &mut Random) {
     asm.word(word);
 }
 
-/// A compressed instruction on registers alone.
+/// A compressed instruction without memory access.
 fn compressed(asm: &mut Asm, random: &mut Random) {
     let rd = target(random) as u16;
     let rs2 = random.pick(&FREE) as u16;
@@ -108,7 +108,7 @@ fn straight(asm: &mut Asm, random: &mut Random, count: u64) {
     }
 }
 
-/// Emits `body` behind an instruction that may jump over it: `jump` makes that from the distance.
+/// Emits `body` after an instruction that may jump over it; `jump` builds that instruction from the distance.
 fn skippable(
     asm: &mut Asm,
     random: &mut Random,
@@ -138,14 +138,14 @@ fn piece(asm: &mut Asm, random: &mut Random) {
             skippable(asm, random, |distance| j_type(0, distance), |asm, random| straight(asm, random, count))
         }
         4 => {
-            // A loop that ends.
+            // A finite loop.
             asm.li(COUNTER, 1 + random.below(5));
             let again = asm.here();
             straight(asm, random, count);
             asm.word(addi(COUNTER, COUNTER, -1)).branch(1, COUNTER, 0, again);
         }
         5 => {
-            // A function, called twice by different ways.
+            // A function that is called twice, in different ways.
             let mut function = 0;
             skippable(
                 asm,
@@ -165,7 +165,7 @@ fn piece(asm: &mut Asm, random: &mut Random) {
     }
 }
 
-/// Registers at the beginning: x0–x31, then f0–f31.
+/// Initial registers: x0–x31, then f0–f31.
 fn contexts(program: &mut Program, random: &mut Random) -> Table {
     let mut records = Vec::new();
     for _ in 0..6 {
@@ -184,7 +184,7 @@ fn contexts(program: &mut Program, random: &mut Random) -> Table {
     program.table(&records)
 }
 
-/// `count` streams, each run from several contexts; all registers, flags and a hash of memory are compared.
+/// `count` streams, each run from several contexts; compares all registers, flags and a hash of memory.
 pub fn streams(program: &mut Program, random: &mut Random, count: usize) {
     program.fill_memory(MIDDLE - 2048, WINDOW_BYTES);
     let table = contexts(program, random);

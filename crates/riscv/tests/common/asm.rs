@@ -1,12 +1,12 @@
-//! A small assembler, independent of the decoder under test: instruction formats from the unprivileged manual,
-//! chapters "RV32I Base" (formats) and "RV32/64G Instruction Set Listings", written down a second time.
+//! A small assembler, independent of the decoder under test: instruction formats from the unprivileged
+//! manual, chapters "RV32I Base" (formats) and "RV32/64G Instruction Set Listings", implemented separately.
 #![allow(dead_code)] // each test program uses a part of it
 
-/// Registers that the test programs keep for themselves.
+/// Registers reserved by the test programs.
 pub mod reg {
-    /// Record of operands.
+    /// Pointer to the operand record.
     pub const IN: u32 = 8;
-    /// Where results go.
+    /// Pointer to the results.
     pub const OUT: u32 = 9;
     /// End of the records.
     pub const END: u32 = 18;
@@ -102,7 +102,7 @@ pub fn m5op(function: u32) -> u32 {
     0x7b | function << 25
 }
 
-/// Code being written for a fixed address.
+/// Code under construction for a fixed address.
 pub struct Asm {
     base: u64,
     code: Vec<u8>,
@@ -131,7 +131,7 @@ impl Asm {
         self
     }
 
-    /// A conditional branch to an address already known.
+    /// A conditional branch to a known address.
     pub fn branch(&mut self, funct3: u32, rs1: u32, rs2: u32, target: u64) -> &mut Asm {
         let offset = target.wrapping_sub(self.here()) as i64 as i32;
         self.word(b_type(funct3, rs1, rs2, offset))
@@ -143,7 +143,7 @@ impl Asm {
         self.code[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }
 
-    /// Any 64-bit constant.
+    /// Loads any 64-bit constant.
     pub fn li(&mut self, rd: u32, value: u64) -> &mut Asm {
         let signed = value as i64;
         if (-2048..2048).contains(&signed) {
@@ -162,7 +162,7 @@ impl Asm {
         if low == 0 { self } else { self.word(addi(rd, rd, low)) }
     }
 
-    /// A system call whose arguments stand in a0 and up.
+    /// A system call whose arguments are in a0 and up.
     pub fn syscall(&mut self, number: u64) -> &mut Asm {
         self.li(17, number).word(ECALL)
     }

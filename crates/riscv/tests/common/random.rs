@@ -1,4 +1,4 @@
-//! Random numbers and operands. Splitmix64: the same on every host and for ever.
+//! Random numbers and operands from SplitMix64, identical on every host.
 #![allow(dead_code)] // each test program uses a part of it
 
 pub struct Random(u64);
@@ -33,7 +33,7 @@ impl Random {
         }
     }
 
-    /// A double's bits: any, or with an exponent near one of interest.
+    /// A double's bits: arbitrary, or with an exponent near a boundary.
     pub fn double(&mut self) -> u64 {
         let bits = self.next();
         let exponent = match self.below(8) {
@@ -63,7 +63,7 @@ impl Random {
     }
 }
 
-/// Integers at the edges.
+/// Boundary integers.
 pub const INTEGERS: [u64; 22] = [
     0,
     1,
@@ -89,7 +89,7 @@ pub const INTEGERS: [u64; 22] = [
     0x5555_5555_aaaa_aaaa,
 ];
 
-/// Doubles at the edges.
+/// Boundary doubles.
 pub const DOUBLES: [u64; 40] = [
     0x0000_0000_0000_0000, // zero
     0x0000_0000_0000_0001, // smallest subnormal
@@ -133,7 +133,7 @@ pub const DOUBLES: [u64; 40] = [
     0x7ff4_0000_0000_0000,
 ];
 
-/// Singles at the edges.
+/// Boundary singles.
 pub const SINGLES: [u32; 32] = [
     0x0000_0000,
     0x0000_0001,

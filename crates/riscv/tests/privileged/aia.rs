@@ -1,4 +1,4 @@
-//! The Advanced Interrupt Architecture: interrupt files, and the registers by which software sees them.
+//! The Advanced Interrupt Architecture: interrupt files and their registers.
 
 use doorbell_riscv::{FileLevel, Hart, HartConfig, IDENTITIES, Interrupt, Privilege};
 
@@ -35,7 +35,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Writes a register of a file.
+/// Writes a register of an interrupt file.
 fn put(bench: &mut Bench, level: FileLevel, register: u64, value: u64) {
     let (select, window) = match level {
         FileLevel::Machine => (MISELECT, MIREG),
@@ -45,7 +45,8 @@ fn put(bench: &mut Bench, level: FileLevel, register: u64, value: u64) {
     bench.set(window, value);
 }
 
-/// A hart whose supervisor's file delivers identities 1 to 63, and whose external interrupts are the supervisor's.
+/// A hart whose supervisor file delivers identities 1 to 63, with external interrupts delegated to the
+/// supervisor.
 fn open() -> Bench {
     let mut bench = bench();
     put(&mut bench, FileLevel::Supervisor, DELIVERY, 1);
@@ -55,7 +56,7 @@ fn open() -> Bench {
 }
 
 #[test]
-fn a_hart_without_the_architecture_has_none_of_its_registers() {
+fn a_hart_without_aia_has_no_aia_registers() {
     let mut bench = Bench::new();
     for number in ALL {
         assert_eq!(bench.hart.csr(number), None, "{number:#x}");
@@ -72,7 +73,7 @@ fn each_register_belongs_to_the_level_in_its_number_and_tops_are_read_only() {
         for level in LEVELS {
             let allowed = |funct3, source| {
                 let mut bench = open();
-                // Something that can be selected.
+                // Select an existing register.
                 bench.set(MISELECT, DELIVERY);
                 bench.execute(level, csr(funct3, 5, number.into(), source)).cause() != Some(ILLEGAL)
             };
@@ -85,7 +86,7 @@ fn each_register_belongs_to_the_level_in_its_number_and_tops_are_read_only() {
 }
 
 #[test]
-fn the_window_opens_on_the_registers_that_exist_and_on_no_other() {
+fn the_indirect_window_reaches_only_existing_registers() {
     let mut bench = bench();
     for select in 0..0x200u64 {
         bench.set(MISELECT, select);
@@ -108,14 +109,14 @@ fn the_window_opens_on_the_registers_that_exist_and_on_no_other() {
 }
 
 #[test]
-fn the_two_files_are_apart() {
+fn the_two_files_are_independent() {
     let mut bench = bench();
     for level in [FileLevel::Machine, FileLevel::Supervisor] {
         put(&mut bench, level, ENABLED, 1 << 3);
     }
     assert!(bench.hart.receive_message(FileLevel::Machine, 3));
     assert_eq!((bench.get(MTOPEI), bench.get(STOPEI)), (3 << 16 | 3, 0));
-    assert_eq!(bench.get(MIP), 0, "neither delivers yet");
+    assert_eq!(bench.get(MIP), 0, "no file delivers yet");
     put(&mut bench, FileLevel::Supervisor, DELIVERY, 1);
     assert_eq!(bench.get(MIP), 0);
     put(&mut bench, FileLevel::Machine, DELIVERY, 1);
@@ -127,7 +128,7 @@ fn the_two_files_are_apart() {
 }
 
 #[test]
-fn a_message_interrupts_and_a_claim_by_one_instruction_tells_what_it_took() {
+fn a_message_interrupts_and_one_instruction_claims_and_returns_it() {
     let mut bench = open();
     bench.set(SIE, SEIP);
     bench.enable(status::SIE);
@@ -142,7 +143,7 @@ fn a_message_interrupts_and_a_claim_by_one_instruction_tells_what_it_took() {
         assert_eq!(bench.execute(Supervisor, word), Outcome::Retired);
         assert_eq!(bench.hart.reg(5), expected << 16 | expected);
     }
-    // CSRRS with x0 does not write, and so claims nothing.
+    // CSRRS with x0 does not write, and therefore does not claim.
     bench.hart.receive_message(FileLevel::Supervisor, 7);
     for _ in 0..2 {
         assert_eq!(bench.execute(Supervisor, csr(2, 5, STOPEI.into(), 0)), Outcome::Retired);
@@ -152,7 +153,7 @@ fn a_message_interrupts_and_a_claim_by_one_instruction_tells_what_it_took() {
 }
 
 #[test]
-fn the_top_interrupt_follows_the_default_order_and_tells_the_files_priority() {
+fn the_top_interrupt_follows_the_default_order_with_the_file_priority() {
     let mut bench = open();
     bench.set(MIE, u64::MAX);
     let top =
@@ -162,14 +163,14 @@ fn the_top_interrupt_follows_the_default_order_and_tells_the_files_priority() {
     assert_eq!(top(&bench), [(0, 0), (5, 255)]);
     bench.set(MIP, SSIP);
     assert_eq!(top(&bench), [(0, 0), (1, 255)]);
-    // One that software alone has raised comes last of all external ones.
+    // An external interrupt raised only by software has the lowest priority of all external ones.
     bench.set(MIP, SSIP | SEIP);
     assert_eq!(top(&bench), [(0, 0), (9, 255)]);
     bench.hart.receive_message(FileLevel::Supervisor, 12);
     assert_eq!(top(&bench), [(0, 0), (9, 12)]);
     bench.hart.set_interrupt(Interrupt::MachineTimer, true);
     assert_eq!(top(&bench), [(7, 255), (9, 12)]);
-    // What is not delegated is the machine's, and less urgent than its own external interrupts.
+    // Interrupts that are not delegated belong to machine mode, and rank below its external interrupts.
     bench.set(MIDELEG, SSIP | STIP);
     bench.hart.set_interrupt(Interrupt::MachineTimer, false);
     assert_eq!(top(&bench), [(9, 255), (1, 255)]);
@@ -182,7 +183,7 @@ fn the_top_interrupt_follows_the_default_order_and_tells_the_files_priority() {
 }
 
 #[test]
-fn what_can_be_written_of_mip_can_be_written_by_mvip_too_and_mvien_is_zero() {
+fn mvip_aliases_the_writable_bits_of_mip_and_mvien_is_zero() {
     let mut bench = bench();
     bench.set(MVIEN, u64::MAX);
     assert_eq!(bench.get(MVIEN), 0);
@@ -191,7 +192,7 @@ fn what_can_be_written_of_mip_can_be_written_by_mvip_too_and_mvien_is_zero() {
     bench.set(MENVCFG, 1 << 63);
     assert_eq!((bench.get(MVIP), bench.get(MIP)), (SSIP | SEIP, SSIP | SEIP));
     bench.set(MVIP, 0);
-    // What the file raises is not software's bit.
+    // An interrupt raised by the file is not visible in the software bit.
     put(&mut bench, FileLevel::Supervisor, DELIVERY, 1);
     put(&mut bench, FileLevel::Supervisor, ENABLED, u64::MAX);
     bench.hart.receive_message(FileLevel::Supervisor, 1);
@@ -199,7 +200,7 @@ fn what_can_be_written_of_mip_can_be_written_by_mvip_too_and_mvien_is_zero() {
 }
 
 #[test]
-fn a_message_ends_a_wait_and_is_taken_at_once() {
+fn a_message_ends_wfi_and_is_taken_at_once() {
     let mut bench = open();
     bench.set(SIE, SEIP);
     bench.hart.set_privilege(Supervisor);
@@ -214,7 +215,7 @@ fn a_message_ends_a_wait_and_is_taken_at_once() {
 }
 
 #[test]
-fn a_saved_hart_has_its_files_and_one_without_refuses_them() {
+fn interrupt_files_are_saved_and_rejected_by_a_hart_without_files() {
     let mut bench = open();
     bench.hart.receive_message(FileLevel::Supervisor, 5);
     bench.set(MISELECT, 0x72);

@@ -1,4 +1,4 @@
-//! A hart on the test bench: some RAM, trap handlers that stop it, and page tables made by hand.
+//! Test bench: a hart with some RAM, trap handlers that stop it, and hand-built page tables.
 
 use doorbell_riscv::{Hart, HartConfig, Interrupt, Privilege, Stop};
 use doorbell_sim::{Bytes, Clock, Hertz, PhysAddr, Ram};
@@ -7,14 +7,14 @@ use crate::asm::m5op;
 
 pub const BASE: u64 = 0x8000_0000;
 pub const SIZE: u64 = 16 << 20;
-/// Where tests put code.
+/// Address of test code.
 pub const CODE: u64 = BASE + 0x1_0000;
-/// Where tests put data.
+/// Address of test data.
 pub const DATA: u64 = BASE + 0x2_0000;
 /// Trap handlers: an m5op each.
 pub const M_HANDLER: u64 = BASE + 0x100;
 pub const S_HANDLER: u64 = BASE + 0x200;
-/// An address without RAM.
+/// An address outside RAM.
 pub const DEVICE: u64 = 0x1000_0000;
 const TABLES: u64 = BASE + 0x10_0000;
 
@@ -84,11 +84,11 @@ pub mod pte {
     pub const U: u64 = 16;
     pub const A: u64 = 64;
     pub const D: u64 = 128;
-    /// A page that allows everything to supervisors.
+    /// A page that permits all supervisor accesses.
     pub const ALL: u64 = V | R | W | X | A | D;
 }
 
-/// What became of an instruction.
+/// The outcome of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Retired,
@@ -99,7 +99,7 @@ pub enum Outcome {
         tval: u64,
         epc: u64,
     },
-    /// The machine has to act.
+    /// The machine must act.
     Stopped(Stop),
 }
 
@@ -185,7 +185,7 @@ impl Bench {
         self.hart.set_pc(pc);
     }
 
-    /// One slot: an instruction, or its trap.
+    /// Runs one slot: an instruction, or its trap.
     pub fn step(&mut self) -> Outcome {
         let before = self.hart.stats();
         let stop = self.hart.run(&mut self.ram, self.hart.slots() + 1);
@@ -199,7 +199,7 @@ impl Bench {
         self.trapped()
     }
 
-    /// The trap that was entered last.
+    /// The last trap that was entered.
     pub fn trapped(&self) -> Outcome {
         let to = self.hart.privilege();
         let [cause, tval, epc] = match to {
@@ -216,7 +216,7 @@ impl Bench {
         self.step()
     }
 
-    /// Takes what interrupt there is, without executing.
+    /// Takes a pending interrupt, if any, without executing.
     pub fn poll(&mut self) -> Option<Outcome> {
         let before = self.hart.stats().interrupts;
         let slots = self.hart.slots();
@@ -235,7 +235,7 @@ impl Bench {
         self.next_table
     }
 
-    /// A page table of 3 (Sv39) or 4 (Sv48) levels, in force below M.
+    /// A page table of 3 (Sv39) or 4 (Sv48) levels, active below M.
     pub fn page_table(&mut self, levels: u32) -> PageTable {
         let root = self.new_table();
         let mode = if levels == 3 { 8 } else { 9 };
@@ -243,7 +243,7 @@ impl Bench {
         PageTable { root, levels }
     }
 
-    /// Where the entry for `virt` at `level` (0: 4 KiB pages) stands; tables above it are made as needed.
+    /// The address of the entry for `virt` at `level` (0: 4 KiB pages); missing upper tables are created.
     pub fn entry(&mut self, table: PageTable, virt: u64, level: u32) -> u64 {
         let mut addr = table.root;
         for at in (level + 1..table.levels).rev() {
@@ -260,7 +260,7 @@ impl Bench {
         addr + (virt >> (12 + 9 * level) & 0x1ff) * 8
     }
 
-    /// Maps a page of the size that belongs to `level`; gives the entry's address.
+    /// Maps a page of the size of `level`; returns the entry's address.
     pub fn map(&mut self, table: PageTable, virt: u64, phys: u64, level: u32, flags: u64) -> u64 {
         let slot = self.entry(table, virt, level);
         self.write_u64(slot, phys >> 12 << 10 | flags);

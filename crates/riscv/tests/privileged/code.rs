@@ -1,5 +1,5 @@
-//! Code that changes: by the hart's own stores of every kind, through aliases, by devices; and more code than
-//! the cache of decoded blocks holds.
+//! Changing code: by the hart's own stores of every kind, through aliases, by devices; and more code than the
+//! block cache holds.
 
 use doorbell_riscv::{Privilege, Stop};
 use doorbell_sim::PhysAddr;
@@ -23,11 +23,11 @@ fn run_from(bench: &mut Bench, pc: u64) -> u64 {
 }
 
 #[test]
-fn code_written_behind_the_store_runs_with_and_without_fence_i() {
+fn newly_written_code_runs_with_and_without_fence_i() {
     assert_eq!(END, m5op(1));
     for fence in [NOP, FENCE_I] {
         let mut bench = Bench::new();
-        // The store replaces an instruction of its own block.
+        // The store replaces a later instruction of its own block.
         bench.write(CODE, &[count(1), s_type(0x23, 2, 6, 7, 0), fence, count(10), count(100), END]);
         bench.hart.set_reg(6, CODE + 12);
         bench.hart.set_reg(7, count(10).into());
@@ -35,7 +35,7 @@ fn code_written_behind_the_store_runs_with_and_without_fence_i() {
         bench.hart.set_reg(7, count(20).into());
         assert_eq!(run_from(&mut bench, CODE), 121);
         assert_eq!(run_from(&mut bench, CODE), 121);
-        // Counted exactly, in spite of leaving blocks early: 6 instructions each time.
+        // The count is exact although blocks are left early: 6 instructions each time.
         assert_eq!((bench.hart.instructions(), bench.hart.slots()), (18, 18));
     }
 }
@@ -81,7 +81,7 @@ fn a_byte_or_a_doubleword_or_a_misaligned_store_changes_code_too() {
     bench.enable(status::FS_INITIAL);
     bench.write(target, &[count(1), END]);
     assert_eq!(run_from(&mut bench, target), 1);
-    // The immediate's upper byte is the instruction's last.
+    // The immediate's upper byte is the instruction's last byte.
     let halves = u64::from(count(3)) | u64::from(END) << 32;
     let tries: [(u32, u64, u64, u64); 4] = [
         (s_type(0x23, 0, 6, 7, 0), target + 3, 0x01, 17), // sb: 1 → 0x011
@@ -113,7 +113,7 @@ fn a_store_through_another_virtual_address_changes_the_code() {
     bench.map(table, alias, DATA, 0, pte::ALL);
     bench.map(table, code + 4096, DATA, 0, pte::ALL);
     bench.set(MEDELEG, 0);
-    // Make the alias writable by the fast way before the page holds code.
+    // Put the alias on the store fast path before the page holds code.
     bench.write(CODE, &[s_type(0x23, 2, 6, 7, 0), j_type(0, 4092)]);
     for n in [1, 2, 3] {
         bench.write(DATA + 4, &[END]);
@@ -127,7 +127,7 @@ fn a_store_through_another_virtual_address_changes_the_code() {
 }
 
 #[test]
-fn a_device_that_writes_code_is_seen() {
+fn code_written_by_a_device_takes_effect() {
     let mut bench = Bench::new();
     for n in [1, 2, 3] {
         bench.ram.store_from_device(PhysAddr(CODE), &count(n).to_le_bytes());
@@ -137,8 +137,8 @@ fn a_device_that_writes_code_is_seen() {
 }
 
 #[test]
-fn the_same_bytes_decode_anew_from_a_middle() {
-    // A jump into the second half of an instruction, which is one of its own.
+fn a_jump_into_an_instruction_decodes_from_there() {
+    // A jump to the second half of an instruction, which is a valid instruction itself.
     let mut bench = Bench::new();
     let inner = 0x0285; // c.addi t0, 1
     bench.write(CODE, &[0x37 | 8 << 7 | u32::from(inner as u16) << 16, END]);
@@ -148,7 +148,7 @@ fn the_same_bytes_decode_anew_from_a_middle() {
 }
 
 #[test]
-fn more_code_than_the_cache_holds_runs_and_runs_again() {
+fn more_code_than_the_block_cache_holds_runs_repeatedly() {
     let mut bench = Bench::new();
     let bytes = 10u64 << 20;
     let begin = crate::bench::BASE + (2 << 20);
@@ -162,7 +162,7 @@ fn more_code_than_the_cache_holds_runs_and_runs_again() {
 }
 
 #[test]
-fn a_branch_back_to_its_own_block_runs_as_often_as_it_should() {
+fn a_loop_of_one_block_runs_the_right_number_of_times() {
     let mut bench = Bench::new();
     bench.write(CODE, &[count(1), crate::asm::b_type(1, 5, 6, -4), END]);
     bench.hart.set_reg(6, 1000);

@@ -1,4 +1,4 @@
-//! Control and status registers: who may touch them, which bits hold, what counters count.
+//! Control and status registers: access permissions, writable bits, counters.
 
 use doorbell_riscv::{Privilege, Stop};
 
@@ -9,7 +9,7 @@ use Privilege::{Machine, Supervisor, User};
 const ILLEGAL: u64 = 2;
 const TIME_BIT: u64 = 2;
 
-/// CSRRS rd, number, x0: a read.
+/// A read: CSRRS rd, number, x0.
 fn read(number: u16) -> u32 {
     csr(2, 5, number.into(), 0)
 }
@@ -41,7 +41,7 @@ fn a_csr_belongs_to_the_level_in_its_number_and_may_be_read_only() {
             let writable = number >> 10 != 3;
             let mut bench = Bench::new();
             assert_eq!(allowed(&mut bench, level, write(number)), level as u16 >= lowest && writable);
-            // Setting no bits by x0 is a read; setting no bits by another register is a write.
+            // Setting no bits through x0 is a read; through another register it is a write.
             let mut bench = Bench::new();
             let set = csr(2, 5, number.into(), 6);
             assert_eq!(allowed(&mut bench, level, set), level as u16 >= lowest && writable);
@@ -53,7 +53,7 @@ fn a_csr_belongs_to_the_level_in_its_number_and_may_be_read_only() {
 }
 
 #[test]
-fn fields_hold_only_what_they_can_mean() {
+fn fields_hold_only_legal_values() {
     let mut bench = Bench::new();
     let mut check = |number: u16, value: u64, expected: u64| {
         bench.set(number, value);
@@ -70,7 +70,7 @@ fn fields_hold_only_what_they_can_mean() {
     check(SIE, 0, 0);
     check(MIE, 0xaaa & !0x200, 0x8aa);
     check(MTVEC, 0x8000_0001, 0x8000_0001);
-    check(MTVEC, 0x9000_0002, 0x8000_0001); // a reserved mode is refused
+    check(MTVEC, 0x9000_0002, 0x8000_0001); // a reserved mode is rejected
     check(MTVEC, 0x9000_0003, 0x8000_0001);
     check(MEPC, 0x8000_0003, 0x8000_0002);
     check(SEPC, ones, ones - 1);
@@ -78,11 +78,11 @@ fn fields_hold_only_what_they_can_mean() {
     check(MHARTID, 7, 0);
     let writable = 0x7e_19aa | 0x6000;
     check(MSTATUS, ones, writable | 0xa << 32 | 1 << 63);
-    check(MSTATUS, 2 << 11, 3 << 11 | 0xa << 32); // MPP keeps what it had
+    check(MSTATUS, 2 << 11, 3 << 11 | 0xa << 32); // MPP keeps its value
     check(SSTATUS, ones, 0xc_6122 | 2 << 32 | 1 << 63);
     check(MSTATUS, 0, 0xa << 32);
     check(SATP, 8 << 60 | 5, 8 << 60 | 5);
-    check(SATP, 10 << 60 | 9, 8 << 60 | 5); // Sv57 is not there: nothing is written
+    check(SATP, 10 << 60 | 9, 8 << 60 | 5); // Sv57 is not supported: no write
     check(SATP, 1 << 60 | 9, 8 << 60 | 5);
     check(SATP, 9 << 60 | 6, 9 << 60 | 6);
     check(PMPADDR0, ones, (1 << 54) - 1);
@@ -90,7 +90,7 @@ fn fields_hold_only_what_they_can_mean() {
 }
 
 #[test]
-fn counters_are_open_as_far_as_the_levels_above_allow() {
+fn counter_access_needs_the_enables_of_all_higher_levels() {
     for (bit, number) in [(0, CYCLE), (1, TIME), (2, INSTRET), (3, 0xc03), (31, 0xc1f)] {
         for machine in [0, 1 << bit, !(1 << bit)] {
             for supervisor in [0, 1 << bit, !(1 << bit)] {
@@ -115,14 +115,14 @@ fn counters_are_open_as_far_as_the_levels_above_allow() {
 }
 
 #[test]
-fn counters_count_what_was_before_the_instruction_that_reads_them() {
+fn counters_exclude_the_instruction_that_reads_them() {
     let mut bench = Bench::new();
     bench.write(CODE, &[NOP, NOP, csr(2, 10, INSTRET.into(), 0), csr(2, 11, CYCLE.into(), 0), m5op(0)]);
     bench.go(Machine, CODE);
     bench.run();
-    // The core clock has two edges a slot.
+    // The core clock has two edges per slot.
     assert_eq!((bench.hart.reg(10), bench.hart.reg(11)), (2, 6));
-    // A written counter goes on from what was written: the next instruction reads it.
+    // A written counter continues from the written value: the next instruction reads it.
     bench.hart.set_reg(6, 1000);
     for (counter, step) in [(MINSTRET, 0), (MCYCLE, 1)] {
         bench.write(
@@ -138,7 +138,7 @@ fn counters_count_what_was_before_the_instruction_that_reads_them() {
 }
 
 #[test]
-fn inhibited_counters_stand_still() {
+fn inhibited_counters_keep_their_value() {
     let mut bench = Bench::new();
     bench.set(MCOUNTINHIBIT, 5);
     let words = [csr(2, 10, MINSTRET.into(), 0), csr(2, 11, MCYCLE.into(), 0), NOP, NOP];
@@ -148,7 +148,7 @@ fn inhibited_counters_stand_still() {
     bench.run();
     assert_eq!(bench.hart.reg(10), bench.hart.reg(12));
     assert_eq!(bench.hart.reg(11), bench.hart.reg(13));
-    // Going on, they go on from where they stood.
+    // When resumed, they continue from that value.
     let stood = bench.get(MINSTRET);
     bench.set(MCOUNTINHIBIT, 0);
     bench.write(CODE, &[NOP, NOP, NOP, m5op(0)]);
@@ -167,7 +167,7 @@ fn time_counts_the_timebase_from_its_offset() {
 }
 
 #[test]
-fn the_supervisors_timer_comparator_must_be_open_and_tells_the_machine() {
+fn stimecmp_needs_its_enables_and_reports_timer_changes() {
     for stce in [false, true] {
         for time in [false, true] {
             let mut bench = Bench::new();
@@ -185,7 +185,7 @@ fn the_supervisors_timer_comparator_must_be_open_and_tells_the_machine() {
     bench.hart.set_reg(6, 12345);
     assert_eq!(bench.execute(Supervisor, write(STIMECMP)), Outcome::Stopped(Stop::Timer));
     assert_eq!((bench.hart.supervisor_timer(), bench.hart.pc()), (Some(12345), CODE + 4));
-    // With the comparator on, STIP is its output: software cannot write it.
+    // With the comparator enabled, STIP is its output and read-only for software.
     bench.set(MIP, 1 << 5);
     assert_eq!(bench.get(MIP), 0);
     bench.set(MENVCFG, 0);
@@ -195,7 +195,7 @@ fn the_supervisors_timer_comparator_must_be_open_and_tells_the_machine() {
 }
 
 #[test]
-fn tvm_takes_address_translation_from_the_supervisor() {
+fn tvm_traps_supervisor_accesses_to_address_translation() {
     for tvm in [0, status::TVM] {
         for (word, user) in [(read(SATP), false), (write(SATP), false), (SFENCE_VMA, false)] {
             let mut bench = Bench::new();
@@ -208,7 +208,7 @@ fn tvm_takes_address_translation_from_the_supervisor() {
 }
 
 #[test]
-fn the_floating_point_unit_is_illegal_while_off_and_dirty_once_used() {
+fn floating_point_is_illegal_while_off_and_dirty_after_use() {
     let words = [
         csr(2, 5, 1, 0),
         csr(2, 5, 2, 0),

@@ -1,4 +1,4 @@
-//! What the machine has to do for a hart: device accesses, m5ops; and the rules of LR and SC.
+//! Interaction with the machine: device accesses and m5ops; and the rules of LR and SC.
 
 use doorbell_riscv::{Privilege, Stop};
 use doorbell_sim::{AccessSize, PhysAddr};
@@ -40,7 +40,7 @@ fn a_device_load_stops_the_hart_and_retires_with_the_value_extended() {
 }
 
 #[test]
-fn a_device_load_into_x0_changes_nothing_and_one_into_a_float_is_boxed() {
+fn device_loads_to_x0_are_dropped_and_to_float_registers_boxed() {
     let mut bench = Bench::new();
     bench.enable(status::FS_INITIAL);
     bench.hart.set_reg(6, DEVICE);
@@ -55,7 +55,7 @@ fn a_device_load_into_x0_changes_nothing_and_one_into_a_float_is_boxed() {
 }
 
 #[test]
-fn a_device_store_gives_its_value_cut_to_size() {
+fn a_device_store_value_is_truncated_to_its_size() {
     for (funct3, size) in SIZES.into_iter().enumerate() {
         let mut bench = Bench::new();
         bench.hart.set_reg(6, DEVICE);
@@ -69,7 +69,7 @@ fn a_device_store_gives_its_value_cut_to_size() {
 }
 
 #[test]
-fn an_access_that_nothing_answers_is_an_access_fault_with_the_virtual_address() {
+fn an_access_without_a_device_faults_with_the_virtual_address() {
     let mut bench = Bench::new();
     let table = bench.page_table(3);
     bench.map(table, CODE, CODE, 0, pte::ALL);
@@ -86,7 +86,7 @@ fn an_access_that_nothing_answers_is_an_access_fault_with_the_virtual_address() 
 }
 
 #[test]
-fn a_block_goes_on_after_a_device_access_in_its_middle() {
+fn a_block_continues_after_a_device_access() {
     let mut bench = Bench::new();
     bench.hart.set_reg(6, DEVICE);
     let lw = i_type(0x03, 2, 5, 6, 0);
@@ -98,7 +98,7 @@ fn a_block_goes_on_after_a_device_access_in_its_middle() {
     assert!(matches!(bench.run(), Stop::Mmio(_)));
     assert_eq!((bench.hart.reg(10), bench.hart.instructions(), bench.hart.slots()), (1, 1, 1));
     bench.hart.complete_load(41);
-    let Stop::Mmio(request) = bench.run() else { panic!("the store comes next") };
+    let Stop::Mmio(request) = bench.run() else { panic!("expected the device store") };
     assert_eq!(request.store_value(), Some(42));
     bench.hart.complete_store();
     assert_eq!(bench.run(), Stop::M5Op { function: 9, args: [1, 42] });
@@ -133,7 +133,7 @@ fn misaligned_atomics_fault_even_in_ram() {
 }
 
 #[test]
-fn an_atomic_needs_the_right_to_store_and_sets_the_dirty_bit() {
+fn an_atomic_needs_store_permission_and_sets_the_dirty_bit() {
     let mut bench = Bench::new();
     let table = bench.page_table(3);
     bench.map(table, CODE, CODE, 0, pte::ALL);
@@ -164,18 +164,18 @@ fn sc(bench: &mut Bench, addr: u64) -> bool {
 }
 
 #[test]
-fn a_store_conditional_succeeds_once_where_it_was_reserved() {
+fn a_store_conditional_succeeds_once_at_its_reservation() {
     let mut bench = Bench::new();
     assert!(!sc(&mut bench, DATA), "without a reservation");
     lr(&mut bench, DATA);
     assert!(sc(&mut bench, DATA));
-    assert!(!sc(&mut bench, DATA), "the reservation is used up");
+    assert!(!sc(&mut bench, DATA), "the reservation was consumed");
     lr(&mut bench, DATA);
     assert!(!sc(&mut bench, DATA + 64), "another line");
-    assert!(!sc(&mut bench, DATA), "a failed one ends the reservation too");
+    assert!(!sc(&mut bench, DATA), "a failed SC also clears the reservation");
     lr(&mut bench, DATA);
     lr(&mut bench, DATA + 128);
-    assert!(!sc(&mut bench, DATA), "a later reservation takes its place");
+    assert!(!sc(&mut bench, DATA), "a later reservation replaces it");
 }
 
 #[test]
@@ -200,6 +200,10 @@ fn m5ops_retire_and_stop_with_their_function_and_arguments() {
         assert_eq!(bench.run(), Stop::M5Op { function: function as u8, args: [0x1234, 0x5678] });
         assert_eq!((bench.hart.pc(), bench.hart.instructions() - before), (CODE + 8, 2));
     }
-    assert_eq!(bench.execute(User, m5op(0x21) | 1 << 7).cause(), Some(2), "other bits are not an m5op");
+    assert_eq!(
+        bench.execute(User, m5op(0x21) | 1 << 7).cause(),
+        Some(2),
+        "with other bits set it is not an m5op"
+    );
     assert_eq!(bench.get(MCAUSE), 2);
 }

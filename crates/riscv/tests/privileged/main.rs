@@ -1,5 +1,5 @@
-//! The privileged architecture, tested as firmware would speak to it: with instructions from an assembler of the
-//! tests' own, and against rules said naively.
+//! Tests of the privileged architecture, from the view of firmware: instructions come from the tests' own
+//! assembler, and results are compared with simple restatements of the manual's rules.
 
 mod aia;
 #[path = "../common/asm.rs"]
@@ -9,7 +9,6 @@ mod code;
 mod csr;
 mod devices;
 mod events;
-mod noted;
 mod paging;
 mod pmp;
 #[path = "../common/random.rs"]
@@ -17,4 +16,5 @@ mod random;
 mod recorded;
 mod saving;
 mod several;
+mod timed;
 mod traps;

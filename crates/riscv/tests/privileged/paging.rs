@@ -11,7 +11,7 @@ const FETCH_PAGE_FAULT: u64 = 12;
 const LOAD_PAGE_FAULT: u64 = 13;
 const STORE_PAGE_FAULT: u64 = 15;
 const LOAD_ACCESS_FAULT: u64 = 5;
-/// Where the identity-mapped code lies, and a page for experiments.
+/// Address of the identity-mapped code, and of a test page.
 const PAGE: u64 = 0x4_0000_0000;
 const TARGET: u64 = DATA;
 
@@ -39,7 +39,7 @@ fn fetch(bench: &mut Bench, level: Privilege, virt: u64) -> Outcome {
     bench.step()
 }
 
-/// A virtual address that even the biggest page does not share with the code.
+/// A virtual address that shares no page with the code, even at the largest page size.
 fn high_page(levels: u32) -> u64 {
     if levels == 4 { 0x7f00_0000_0000 } else { 0x30_0000_0000 }
 }
@@ -51,7 +51,7 @@ fn pages_of_every_size_translate_in_both_modes() {
             let (mut bench, table) = paged(levels);
             let size = 1u64 << (12 + 9 * level);
             let virt = high_page(levels);
-            // The big pages begin at address 0 or 0x8000_0000, below or at RAM.
+            // The large pages start at address 0 or 0x8000_0000, below or at RAM.
             let phys = 0x8000_0000 & !(size - 1);
             bench.map(table, virt, phys, level, pte::ALL);
             let at = DATA + 8;
@@ -88,7 +88,7 @@ fn addresses_that_are_not_sign_extended_fault() {
     }
 }
 
-/// The manual's rules, said naively.
+/// The manual's rules, restated simply.
 fn permitted(flags: u64, level: Privilege, access: char, sum: bool, mxr: bool) -> bool {
     let has = |flag| flags & flag != 0;
     if !has(pte::V) || (has(pte::W) && !has(pte::R)) || (!has(pte::R) && !has(pte::X)) {
@@ -108,7 +108,7 @@ fn permitted(flags: u64, level: Privilege, access: char, sum: bool, mxr: bool) -
 }
 
 #[test]
-fn permissions_are_as_the_manual_says_for_every_combination() {
+fn permissions_match_the_manual_for_every_combination() {
     for bits in 0..32u64 {
         for (sum, mxr) in [(false, false), (false, true), (true, false), (true, true)] {
             for level in [User, Supervisor] {
@@ -123,7 +123,7 @@ fn permissions_are_as_the_manual_says_for_every_combination() {
                     bench.map(table, PAGE, TARGET, 0, flags);
                     bench.write(TARGET, &[NOP]);
                     bench.hart.set_reg(6, PAGE);
-                    // Code for the level, and the same from M with MPRV.
+                    // Code for the level, and the same access from M with MPRV.
                     let user_code = if level == User { pte::U } else { 0 };
                     bench.map(table, CODE, CODE, 0, pte::ALL | user_code);
                     let word = if access == 'w' { sd(7, 6, 0) } else { ld(5, 6, 0) };
@@ -149,7 +149,7 @@ fn permissions_are_as_the_manual_says_for_every_combination() {
 }
 
 #[test]
-fn mprv_does_not_concern_fetches_and_not_a_machine_mpp() {
+fn mprv_does_not_affect_fetches_or_mpp_machine() {
     let (mut bench, table) = paged(3);
     bench.map(table, PAGE, TARGET, 0, pte::ALL);
     bench.enable(status::MPRV | 3 << status::MPP_SHIFT);
@@ -164,7 +164,7 @@ fn mprv_does_not_concern_fetches_and_not_a_machine_mpp() {
 }
 
 #[test]
-fn a_change_of_sum_mxr_or_level_counts_from_the_next_access() {
+fn changes_of_sum_mxr_or_level_apply_to_the_next_access() {
     let (mut bench, table) = paged(3);
     bench.map(table, PAGE, TARGET, 0, pte::ALL | pte::U);
     for on in [true, false, true, false] {
@@ -182,7 +182,7 @@ fn a_change_of_sum_mxr_or_level_counts_from_the_next_access() {
 }
 
 #[test]
-fn accessed_and_dirty_bits_are_set_by_what_is_done_and_only_if_it_is_allowed() {
+fn only_permitted_accesses_set_accessed_and_dirty_bits() {
     let set = |bench: &Bench, slot: u64| bench.read_u64(slot) & (pte::A | pte::D);
     let (mut bench, table) = paged(4);
     let fresh = pte::V | pte::R | pte::W | pte::X;
@@ -217,7 +217,7 @@ fn malformed_entries_fault() {
     // A pointer at the last level.
     bench.map(table, PAGE, TARGET, 0, pte::V);
     assert_eq!(load(&mut bench, PAGE).cause(), Some(LOAD_PAGE_FAULT));
-    // A pointer with bits that only leaves have.
+    // A pointer with bits that are valid only in leaves.
     for flag in [pte::A, pte::D, pte::U] {
         bench.map(table, PAGE, TARGET, 1, pte::V | flag);
         assert_eq!(load(&mut bench, PAGE).cause(), Some(LOAD_PAGE_FAULT));
@@ -228,7 +228,7 @@ fn malformed_entries_fault() {
 }
 
 #[test]
-fn sfence_vma_makes_changed_entries_count() {
+fn sfence_vma_makes_changed_entries_visible() {
     let (mut bench, table) = paged(3);
     let slot = bench.map(table, PAGE, TARGET, 0, pte::ALL);
     bench.write_u64(TARGET, 1);
@@ -238,7 +238,7 @@ fn sfence_vma_makes_changed_entries_count() {
     bench.execute(Supervisor, SFENCE_VMA);
     load(&mut bench, PAGE);
     assert_eq!(bench.hart.reg(5), 2);
-    // Code too, even if it has run already.
+    // Also for code that has already run.
     bench.write(TARGET, &[addi(5, 0, 1), m5op(0)]);
     bench.write(TARGET + 4096, &[addi(5, 0, 2), m5op(0)]);
     for (phys, expected) in [(TARGET, 1), (TARGET + 4096, 2), (TARGET, 1)] {
@@ -254,7 +254,7 @@ fn sfence_vma_makes_changed_entries_count() {
 }
 
 #[test]
-fn sfence_vma_says_whose_translations_are_void() {
+fn sfence_vma_reports_its_address_and_space() {
     let (mut bench, _) = paged(3);
     bench.hart.set_reg(10, PAGE);
     bench.hart.set_reg(11, 0xabcd_0007);
@@ -272,7 +272,7 @@ fn sfence_vma_says_whose_translations_are_void() {
 }
 
 #[test]
-fn sfence_vma_of_one_address_forgets_all_of_its_superpage() {
+fn sfence_vma_of_one_address_drops_its_whole_superpage() {
     let (mut bench, table) = paged(3);
     let (virt, at) = (high_page(3), 0x3000);
     let [first, second] = [crate::bench::BASE + (4 << 20), crate::bench::BASE + (6 << 20)];
@@ -281,7 +281,7 @@ fn sfence_vma_of_one_address_forgets_all_of_its_superpage() {
         bench.write_u64(phys + at + 64, n as u64);
     }
     let slot = bench.entry(table, virt, 1);
-    // Fenced by an address in the same superpage, but not the one that is used.
+    // The fence names another address of the superpage than the one that is accessed.
     let fence = SFENCE_VMA | 10 << 15;
     for (phys, expected) in [(first, 1), (second, 2), (first, 1)] {
         bench.write_u64(slot, phys >> 12 << 10 | pte::ALL);
@@ -293,7 +293,7 @@ fn sfence_vma_of_one_address_forgets_all_of_its_superpage() {
         load(&mut bench, virt + at + 64);
         assert_eq!(bench.hart.reg(5), expected, "loaded");
     }
-    // And one of a small page forgets that page, as data and as code.
+    // A fence for a small page drops that page, as data and as code.
     let small = bench.map(table, PAGE, first + 0x3000, 0, pte::ALL);
     for (phys, expected) in [(first, 1), (second, 2)] {
         bench.write_u64(small, (phys + at) >> 12 << 10 | pte::ALL);
@@ -328,9 +328,9 @@ fn each_address_space_has_its_own_translations() {
 }
 
 #[test]
-fn an_access_across_pages_uses_both_and_a_store_that_faults_writes_neither() {
+fn an_access_across_pages_uses_both_and_a_faulting_store_writes_neither() {
     let (mut bench, table) = paged(3);
-    // Neighbours in virtual memory, apart and in other order in physical memory.
+    // Adjacent in virtual memory, apart and in reverse order in physical memory.
     bench.map(table, PAGE, TARGET + 8192, 0, pte::ALL);
     let second = bench.map(table, PAGE + 4096, TARGET, 0, pte::ALL);
     for offset in 1..8 {
@@ -351,7 +351,7 @@ fn an_access_across_pages_uses_both_and_a_store_that_faults_writes_neither() {
         assert_eq!(store(&mut bench, virt, 0).trap(), Some((STORE_PAGE_FAULT, PAGE + 4096)));
     }
     assert_eq!(bench.read_u64(TARGET + 8192 + 4096 - 8), before);
-    // The first page's fault goes first.
+    // A fault on the first page takes precedence.
     let first = bench.entry(table, PAGE, 0);
     bench.write_u64(first, 0);
     bench.execute(Supervisor, SFENCE_VMA);
@@ -377,7 +377,7 @@ fn an_instruction_across_pages_faults_at_the_address_of_its_second_half() {
         bench.write_u64(second, TARGET >> 12 << 10 | pte::ALL | user);
         assert_eq!(fetch(&mut bench, level, pc), Outcome::Retired);
         assert_eq!((bench.hart.reg(5), bench.hart.pc()), (77, PAGE + 4098));
-        // Once decoded, it is still checked: for contents, and for the page being there.
+        // A decoded instruction is still checked: for its contents, and for a mapped page.
         let other = addi(5, 0, 78);
         bench.write_halves(TARGET, &[(other >> 16) as u16]);
         assert_eq!(fetch(&mut bench, level, pc), Outcome::Retired);
@@ -399,7 +399,7 @@ fn a_compressed_instruction_at_the_end_of_a_page_needs_no_second_page() {
 }
 
 #[test]
-fn the_page_table_does_not_concern_machine_mode() {
+fn machine_mode_ignores_the_page_table() {
     let (mut bench, _) = paged(3);
     bench.write_u64(TARGET, 5);
     bench.hart.set_reg(6, TARGET);

@@ -1,4 +1,4 @@
-//! Physical memory protection, against the manual's rules said naively.
+//! Physical memory protection, compared with a simple restatement of the manual's rules.
 
 use doorbell_riscv::Privilege;
 
@@ -33,12 +33,12 @@ fn napot(base: u64, size: u64) -> u64 {
     base >> 2 | (size / 8 - 1)
 }
 
-/// Everything open below M, as the last word.
+/// Opens all memory below M by the last entry.
 fn open_all(bench: &mut Bench) {
     entry(bench, 15, NAPOT | R | W | X, u64::MAX >> 10);
 }
 
-/// The rule, byte by byte: the lowest entry that matches any byte must match them all, and decides.
+/// The rule, byte by byte: the lowest entry that matches any byte decides, and must match all of them.
 fn expected(entries: &[(u64, u64)], start: u64, len: u64, level: Privilege, right: u64) -> bool {
     let range = |index: usize| -> (u64, u64) {
         let (config, addr) = entries[index];
@@ -70,7 +70,7 @@ fn expected(entries: &[(u64, u64)], start: u64, len: u64, level: Privilege, righ
 }
 
 #[test]
-fn loads_and_stores_are_allowed_as_the_manual_says() {
+fn load_and_store_permissions_match_the_manual() {
     let mut random = Random::new(7);
     let (mut allowed, mut refused) = (0, 0);
     for round in 0..3000 {
@@ -91,7 +91,7 @@ fn loads_and_stores_are_allowed_as_the_manual_says() {
             entries.push((kind | rights | locked, addr));
             bench.set(PMPADDR0 + index, addr);
         }
-        // Configurations last, because a locked entry's address cannot be written.
+        // Configuration registers last, because a locked entry's address cannot be written.
         let register = entries.iter().enumerate().fold(0, |all, (i, (config, _))| all | config << (8 * i));
         bench.set(PMPCFG0, register);
         assert_eq!(bench.get(PMPCFG0), register);
@@ -132,7 +132,7 @@ fn fetches_are_checked_for_each_instruction_even_within_a_page() {
         for locked in [0, LOCKED] {
             let mut bench = Bench::new();
             bench.write(CODE, &[NOP; 64]);
-            // The code has run before, so that it is decoded, when protection comes.
+            // The code has run before protection is enabled, so that it is already decoded.
             bench.go(level, CODE);
             let free = level == Machine && locked == 0;
             if level == Machine {
@@ -147,7 +147,7 @@ fn fetches_are_checked_for_each_instruction_even_within_a_page() {
                 assert_eq!(bench.hart.stats().exceptions, before);
                 assert_eq!(bench.hart.pc(), CODE + 32 + 36);
             } else {
-                // Eight instructions run; the ninth lies beyond.
+                // Eight instructions run; the ninth is outside.
                 assert_eq!(bench.trapped().trap(), Some((FETCH_FAULT, CODE + 64)), "{level:?} {locked:#x}");
             }
         }
@@ -165,7 +165,7 @@ fn an_instruction_that_straddles_a_protected_boundary_faults() {
 }
 
 #[test]
-fn locked_entries_hold_until_reset_and_protect_the_base_of_a_top_of_range() {
+fn locked_entries_hold_until_reset_and_lock_the_base_of_a_tor_entry() {
     let mut bench = Bench::new();
     entry(&mut bench, 1, TOR | R | LOCKED, 0x2000);
     bench.set(PMPADDR0 + 1, 5);
@@ -173,14 +173,14 @@ fn locked_entries_hold_until_reset_and_protect_the_base_of_a_top_of_range() {
     entry(&mut bench, 1, 0, 5);
     assert_eq!((bench.get(PMPADDR0), bench.get(PMPADDR0 + 1)), (0, 0x2000));
     assert_eq!(bench.get(PMPCFG0), (TOR | R | LOCKED) << 8);
-    // Another kind than TOR does not hold its neighbour.
+    // Only a locked TOR entry also locks the preceding entry.
     entry(&mut bench, 3, NA4 | R | LOCKED, 0x2000);
     bench.set(PMPADDR0 + 2, 7);
     assert_eq!(bench.get(PMPADDR0 + 2), 7);
 }
 
 #[test]
-fn writable_but_not_readable_is_reserved_and_not_written() {
+fn write_without_read_permission_is_reserved_and_ignored() {
     let mut bench = Bench::new();
     bench.set(PMPCFG0, TOR | R);
     bench.set(PMPCFG0, TOR | W);
@@ -190,7 +190,7 @@ fn writable_but_not_readable_is_reserved_and_not_written() {
 }
 
 #[test]
-fn page_walks_are_checked_as_the_supervisors_loads_and_stores() {
+fn page_walks_are_checked_as_supervisor_accesses() {
     let mut bench = Bench::new();
     let table = bench.page_table(3);
     bench.map(table, CODE, CODE, 0, pte::ALL | pte::U);
@@ -198,7 +198,7 @@ fn page_walks_are_checked_as_the_supervisors_loads_and_stores() {
     let slot = bench.map(table, virt, DATA, 0, pte::V | pte::R | pte::W | pte::U);
     open_all(&mut bench);
     bench.hart.set_reg(6, virt);
-    // The leaf's table may be read only: the A bit cannot be written.
+    // The leaf's table is read-only: the A bit cannot be written.
     entry(&mut bench, 0, NAPOT | R, napot(slot & !4095, 4096));
     assert_eq!(bench.execute(User, ld(5, 6, 0)).trap(), Some((LOAD_FAULT, virt)));
     bench.write_u64(slot, bench.read_u64(slot) | pte::A);
@@ -209,7 +209,7 @@ fn page_walks_are_checked_as_the_supervisors_loads_and_stores() {
 }
 
 #[test]
-fn without_entries_everything_is_open_and_with_one_the_rest_is_closed_below_machine_mode() {
+fn any_active_entry_closes_unmatched_memory_below_machine_mode() {
     let mut bench = Bench::new();
     bench.hart.set_reg(6, DATA);
     for level in LEVELS {
@@ -225,7 +225,7 @@ fn without_entries_everything_is_open_and_with_one_the_rest_is_closed_below_mach
 }
 
 #[test]
-fn protection_that_comes_later_counts_at_once_for_what_was_accessed_before() {
+fn new_protection_applies_at_once_to_cached_translations() {
     let mut bench = Bench::new();
     bench.hart.set_reg(6, DATA);
     open_all(&mut bench);

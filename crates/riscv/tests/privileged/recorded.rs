@@ -1,10 +1,10 @@
-//! Recording: a hart of which known blocks are told by their numbers tells the same as one beside it of which all are told in full, whatever
-//! its program does to its code, its pages and its address space.
+//! Recording: a hart whose repeated blocks are emitted by number yields the same blocks as a reference hart
+//! whose blocks are all emitted in full, although its program changes its code, pages and address space.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use doorbell_riscv::{Block, BlockOps, Hart, KnownBlocks, Privilege, Stop};
+use doorbell_riscv::{Block, BlockDictionary, BlockOps, Hart, Privilege, Stop};
 use doorbell_sim::{Allowance, NumberedBlocks, Op, PhysAddr, Ram, TranslationFence};
 
 use crate::asm::{Asm, ECALL, MRET, SFENCE_VMA, addi, b_type, csr, i_type, ld, r_type, s_type, sd, u_type};
@@ -13,14 +13,15 @@ use crate::random::Random;
 use crate::saving::copy_of;
 
 const PAGE: u64 = 4096;
-/// Where the program finds its code, data and page table, and the frames of the data in its two address spaces.
+/// Virtual addresses of the program's code, data and page table, and the data frames of its two address
+/// spaces.
 const VIRT_CODE: u64 = 0x4000_0000;
 const VIRT_DATA: u64 = 0x4_0000_0000;
 const VIRT_TABLE: u64 = 0x5_0000_0000;
 const FRAMES: [u64; 2] = [DATA, DATA + 8 * PAGE];
 
-/// A supervisor's program that for ever computes, jumps, loads and stores, across lines and pages, too, calls the firmware, changes its code,
-/// goes to another address space and back, has another thread, and moves a page of its data.
+/// An endless supervisor program that computes, jumps, loads and stores (also across lines and pages), calls
+/// the firmware, changes its code, switches address spaces and threads, and remaps a data page.
 fn program(random: &mut Random) -> Bench {
     let mut bench = Bench::new();
     let tables: Vec<_> = FRAMES
@@ -87,7 +88,7 @@ fn one_of_many(asm: &mut Asm, random: &mut Random, of: Range<u64>) {
     let (rd, rs1, rs2) = (free(random), free(random), free(random));
     let near = random.below(4000) as i32 - 2000;
     match of.start + random.below(of.end - of.start) {
-        // A prefetch (prefetch.r) of a line, or of what there is not.
+        // A prefetch (prefetch.r) of a mapped or an unmapped line.
         0..2 => asm
             .word(i_type(0x13, 7, 9, rs1, 1))
             .word(addi(9, 9, -1))
@@ -100,7 +101,7 @@ fn one_of_many(asm: &mut Asm, random: &mut Random, of: Range<u64>) {
         35..37 => asm.word(i_type(0x03, random.below(7) as u32, rd, 6, near)),
         37..39 => asm.word(s_type(0x23, random.below(4) as u32, 6, rs1, near)),
         39..48 => asm.word(b_type(random.below(2) as u32, rs1, rs2, 8)).word(addi(rd, rs1, 1)),
-        // To the first or the second instruction behind.
+        // Jump to the first or the second following instruction.
         48..53 => asm
             .word(u_type(0x17, 5, 0))
             .word(i_type(0x13, 7, 9, rs1, 4))
@@ -119,9 +120,9 @@ fn one_of_many(asm: &mut Asm, random: &mut Random, of: Range<u64>) {
     };
 }
 
-/// A block that was told.
+/// An emitted block.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Emitted {
     ops: Vec<Op>,
     trapped: bool,
     space: Option<u16>,
@@ -129,18 +130,19 @@ struct Told {
     fence: Option<TranslationFence>,
 }
 
-/// What was told in an era.
+/// Blocks and pages emitted in one era.
 #[derive(Clone, Default)]
 struct Era {
     number: u64,
     blocks: BTreeMap<u32, Vec<Op>>,
-    /// Where pages lie.
+    /// Physical page of each virtual page.
     pages: BTreeMap<u64, u64>,
 }
 
-/// Who is told, and knows what numbers stand for. Each address space has an era of its own; all end when a page moves, or at random.
-struct Listener {
-    told: Vec<Told>,
+/// A recorder that decodes numbered blocks. Each address space has an era of its own; all eras end when a
+/// page is remapped, or at random.
+struct Decoder {
+    emitted: Vec<Emitted>,
     by_number: usize,
     eras: BTreeMap<Option<u16>, Era>,
     space: Option<u16>,
@@ -148,16 +150,16 @@ struct Listener {
     random: Random,
 }
 
-impl Listener {
-    fn new(seed: u64) -> Listener {
-        let (told, eras, random) = (Vec::new(), BTreeMap::new(), Random::new(seed));
-        Listener { told, by_number: 0, eras, space: None, last_era: 0, random }
+impl Decoder {
+    fn new(seed: u64) -> Decoder {
+        let (emitted, eras, random) = (Vec::new(), BTreeMap::new(), Random::new(seed));
+        Decoder { emitted, by_number: 0, eras, space: None, last_era: 0, random }
     }
 
-    fn hears(&mut self, block: Block<'_>) -> Allowance {
+    fn receive(&mut self, block: Block<'_>) -> Allowance {
         match block.ops {
             BlockOps::Listed(ops) => self.in_full(&block, ops),
-            BlockOps::Known(blocks) => self.numbers(&block, blocks),
+            BlockOps::Numbered(blocks) => self.numbered(&block, blocks),
         }
         let (instructions, words) = (1 + self.random.below(300), 1 + self.random.below(700) as usize);
         let era = self.eras.get(&self.space).map_or(0, |era| era.number);
@@ -170,10 +172,10 @@ impl Listener {
             |op: &Op| [Some((op.pc, op.fetch.0)), op.class.is_memory().then_some((op.virt, op.phys.0))];
         let pages: Vec<_> =
             ops.iter().flat_map(uses).flatten().map(|(virt, phys)| (virt / PAGE, phys / PAGE)).collect();
-        let knows = |era: &Era| {
+        let consistent = |era: &Era| {
             pages.iter().all(|(page, frame)| era.pages.get(page).is_none_or(|known| known == frame))
         };
-        if self.random.below(200) == 0 || !self.eras.get(&block.space).is_none_or(knows) {
+        if self.random.below(200) == 0 || !self.eras.get(&block.space).is_none_or(consistent) {
             self.eras.clear();
         }
         let next = self.last_era + 1;
@@ -184,10 +186,10 @@ impl Listener {
             era.blocks.insert(number, ops.to_vec());
         }
         let Block { trapped, space, thread, fence, .. } = *block;
-        self.told.push(Told { ops: ops.to_vec(), trapped, space, thread, fence });
+        self.emitted.push(Emitted { ops: ops.to_vec(), trapped, space, thread, fence });
     }
 
-    fn numbers(&mut self, block: &Block<'_>, blocks: &[u64]) {
+    fn numbered(&mut self, block: &Block<'_>, blocks: &[u64]) {
         assert_eq!((block.space, block.trapped, block.fence), (self.space, false, None));
         let era = &self.eras[&block.space];
         for (number, addresses) in NumberedBlocks(blocks) {
@@ -201,101 +203,102 @@ impl Listener {
                     op.virt = addresses.next().expect("a target");
                 }
             }
-            assert_eq!(addresses.next(), None, "and no more");
+            assert_eq!(addresses.next(), None, "too many addresses");
             self.by_number += 1;
             let Block { space, thread, .. } = *block;
-            self.told.push(Told { ops, trapped: false, space, thread, fence: None });
+            self.emitted.push(Emitted { ops, trapped: false, space, thread, fence: None });
         }
     }
 
-    /// Is told what is held back.
-    fn hears_held(&mut self, known: &mut KnownBlocks) {
-        if let Some(held) = known.held() {
-            let allowance = self.hears(held);
-            known.told_held(allowance);
+    /// Receives the deferred blocks.
+    fn receive_deferred(&mut self, dictionary: &mut BlockDictionary) {
+        if let Some(deferred) = dictionary.deferred() {
+            let allowance = self.receive(deferred);
+            dictionary.deferred_emitted(allowance);
         }
     }
 }
 
-/// A hart with nobody's numbers, and what is told of it.
-struct Beside {
+/// A reference hart whose blocks are all emitted in full.
+struct Reference {
     hart: Hart,
     ram: Ram,
-    known: KnownBlocks,
-    told: Vec<Told>,
+    dictionary: BlockDictionary,
+    emitted: Vec<Emitted>,
 }
 
-impl Beside {
-    fn of(bench: &Bench) -> Beside {
+impl Reference {
+    fn of(bench: &Bench) -> Reference {
         let ram = copy_of(&bench.ram);
         let mut hart = Hart::new(config());
-        hart.restore(bench.hart.save(&bench.ram), &ram).expect("a state just saved is whole");
-        Beside { hart, ram, known: KnownBlocks::default(), told: Vec::new() }
+        hart.restore(bench.hart.save(&bench.ram), &ram).expect("a state just saved can be restored");
+        Reference { hart, ram, dictionary: BlockDictionary::default(), emitted: Vec::new() }
     }
 
     fn run(&mut self, until: u64) -> Stop {
-        let Beside { hart, ram, known, told } = self;
-        hart.run_recorded(ram, until, known, |_, _, block| {
-            let BlockOps::Listed(ops) = block.ops else { panic!("{block:?} is told by numbers") };
+        let Reference { hart, ram, dictionary, emitted } = self;
+        hart.run_recorded(ram, until, dictionary, |_, _, block| {
+            let BlockOps::Listed(ops) = block.ops else { panic!("{block:?} must be emitted in full") };
             let Block { trapped, space, thread, fence, .. } = block;
-            told.push(Told { ops: ops.to_vec(), trapped, space, thread, fence });
+            emitted.push(Emitted { ops: ops.to_vec(), trapped, space, thread, fence });
             Allowance::default()
         })
     }
 }
 
-/// Runs both in turns of up to so many slots.
+/// Runs both harts in turns of up to `most` slots.
 fn side_by_side(
     bench: &mut Bench,
-    beside: &mut Beside,
-    known: &mut KnownBlocks,
-    to: &mut Listener,
+    reference: &mut Reference,
+    dictionary: &mut BlockDictionary,
+    to: &mut Decoder,
     most: u64,
 ) {
     let mut random = Random::new(most);
     let end = bench.hart.slots() + 30_000;
     while bench.hart.slots() < end {
         let until = bench.hart.slots() + 1 + random.below(most);
-        let stop = bench.hart.run_recorded(&mut bench.ram, until, known, |_, _, block| to.hears(block));
-        assert_eq!((stop, beside.run(until)), (Stop::Slot, Stop::Slot));
+        let stop =
+            bench.hart.run_recorded(&mut bench.ram, until, dictionary, |_, _, block| to.receive(block));
+        assert_eq!((stop, reference.run(until)), (Stop::Slot, Stop::Slot));
         if random.below(10) == 0 {
-            to.hears_held(known);
+            to.receive_deferred(dictionary);
         }
     }
-    to.hears_held(known);
-    assert_eq!(to.told.len(), beside.told.len());
-    for (nth, (one, other)) in to.told.iter().zip(&beside.told).enumerate() {
+    to.receive_deferred(dictionary);
+    assert_eq!(to.emitted.len(), reference.emitted.len());
+    for (nth, (one, other)) in to.emitted.iter().zip(&reference.emitted).enumerate() {
         assert_eq!(one, other, "block {nth}");
     }
 }
 
 #[test]
-fn what_is_told_by_numbers_is_what_is_told_in_full() {
+fn numbered_blocks_decode_to_the_full_blocks() {
     let (mut by_number, mut exceptions, mut invalidated) = (0, 0, 0);
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let mut bench = program(&mut random);
-        let (mut beside, mut known, mut to) =
-            (Beside::of(&bench), KnownBlocks::default(), Listener::new(seed));
-        side_by_side(&mut bench, &mut beside, &mut known, &mut to, [7, 60, 3000][seed as usize % 3]);
+        let (mut reference, mut dictionary, mut to) =
+            (Reference::of(&bench), BlockDictionary::default(), Decoder::new(seed));
+        side_by_side(&mut bench, &mut reference, &mut dictionary, &mut to, [7, 60, 3000][seed as usize % 3]);
         exceptions += bench.hart.stats().exceptions;
         invalidated += bench.hart.stats().code_pages_invalidated;
-        by_number += to.by_number * 100 / to.told.len();
+        by_number += to.by_number * 100 / to.emitted.len();
     }
-    assert!(by_number / 12 > 30, "{} % were told by numbers", by_number / 12);
+    assert!(by_number / 12 > 30, "{} % were emitted by number", by_number / 12);
     assert!(exceptions > 100 && invalidated > 100, "{exceptions} exceptions, {invalidated} pages of code");
 }
 
 #[test]
-fn another_recording_of_the_same_hart_begins_with_nothing_known() {
+fn a_new_recording_of_the_same_hart_starts_with_an_empty_dictionary() {
     for seed in 20..26 {
         let mut random = Random::new(seed);
         let mut bench = program(&mut random);
-        let mut beside = Beside::of(&bench);
+        let mut reference = Reference::of(&bench);
         for recording in 0..3 {
-            let (mut known, mut to) = (KnownBlocks::default(), Listener::new(seed + recording));
-            beside.told.clear();
-            side_by_side(&mut bench, &mut beside, &mut known, &mut to, 100);
+            let (mut dictionary, mut to) = (BlockDictionary::default(), Decoder::new(seed + recording));
+            reference.emitted.clear();
+            side_by_side(&mut bench, &mut reference, &mut dictionary, &mut to, 100);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Saving and restoring: a run that is saved, and restored into a fresh hart, at random points goes on exactly as
-//! one that was not disturbed; and so does a run that is cut into pieces.
+//! Saving and restoring: a run that is saved and restored into a fresh hart at random points continues
+//! exactly like an uninterrupted one, and so does a run that is split into pieces.
 
 use doorbell_riscv::{Hart, Privilege, Stop};
 use doorbell_sim::{Bytes, PhysAddr, Ram};
@@ -35,8 +35,9 @@ const CSRS: [u16; 24] = [
     PMPADDR0,
 ];
 
-/// A user program on Sv39 pages that loads, stores, multiplies, calls the supervisor, touches a device, changes its
-/// own code and waits, for ever; with a machine handler that counts traps and goes on behind them.
+/// An endless user program on Sv39 pages that loads, stores, multiplies, calls the supervisor, accesses a
+/// device, changes its own code and waits; with a machine handler that counts traps and returns after the
+/// trapping instruction.
 pub fn endless(random: &mut Random) -> Bench {
     let mut bench = Bench::new();
     let table = bench.page_table(3);
@@ -44,7 +45,7 @@ pub fn endless(random: &mut Random) -> Bench {
     bench.map(table, CODE, CODE, 0, user);
     bench.map(table, CODE + 4096, CODE + 4096, 0, user);
     for page in 0..4 {
-        // Accessed and dirty bits are for the hart to set.
+        // The hart sets the accessed and dirty bits.
         bench.map(table, DATA + 4096 * page, DATA + 4096 * page, 0, user & !(pte::A | pte::D));
     }
     bench.map(table, DEVICE, DEVICE, 0, user);
@@ -90,7 +91,7 @@ pub fn endless(random: &mut Random) -> Bench {
     bench
 }
 
-/// Runs to a slot, answering the device by a fixed rule.
+/// Runs to a slot, answering device loads with values derived from the slot.
 fn run_to(hart: &mut Hart, ram: &mut Ram, slot: u64) {
     loop {
         match hart.run(ram, slot) {
@@ -130,7 +131,7 @@ pub fn assert_same(a: (&Hart, &Ram), b: (&Hart, &Ram), what: &str) {
 const LENGTH: u64 = 60_000;
 
 #[test]
-fn a_run_that_is_saved_and_restored_goes_on_as_one_that_is_not() {
+fn a_restored_run_continues_like_an_uninterrupted_one() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
         let mut whole = endless(&mut random);
@@ -144,7 +145,7 @@ fn a_run_that_is_saved_and_restored_goes_on_as_one_that_is_not() {
             let state = hart.save(&ram);
             let copy = copy_of(&ram);
             let mut fresh = Hart::new(config());
-            fresh.restore(state.clone(), &copy).expect("the state fits");
+            fresh.restore(state.clone(), &copy).expect("the state can be restored");
             assert!(fresh.save(&copy) == state, "restoring and saving gives the same state");
             (hart, ram) = (fresh, copy);
         }
@@ -157,7 +158,7 @@ fn a_run_that_is_saved_and_restored_goes_on_as_one_that_is_not() {
 }
 
 #[test]
-fn a_run_with_a_device_access_under_way_is_saved_with_it() {
+fn a_pending_device_access_is_saved() {
     let mut bench = Bench::new();
     bench.hart.set_reg(6, DEVICE);
     bench.write(CODE, &[i_type(0x03, 2, 5, 6, 0)]);
@@ -165,14 +166,14 @@ fn a_run_with_a_device_access_under_way_is_saved_with_it() {
     let stop = bench.run();
     assert!(matches!(stop, Stop::Mmio(_)));
     let mut fresh = Hart::new(config());
-    fresh.restore(bench.hart.save(&bench.ram), &bench.ram).expect("the state fits");
+    fresh.restore(bench.hart.save(&bench.ram), &bench.ram).expect("the state can be restored");
     assert_eq!(fresh.pending_mmio().map(Stop::Mmio), Some(stop));
     fresh.complete_load(0x8000_0001);
     assert_eq!((fresh.reg(5), fresh.pc()), (0xffff_ffff_8000_0001, CODE + 4));
 }
 
 #[test]
-fn a_run_in_pieces_ends_like_a_run_at_once() {
+fn a_run_in_pieces_matches_a_single_run() {
     for seed in 10..16 {
         let mut random = Random::new(seed);
         let mut whole = endless(&mut random);
@@ -191,8 +192,9 @@ fn a_run_in_pieces_ends_like_a_run_at_once() {
 }
 
 #[test]
-fn restoring_in_place_forgets_code_that_was_decoded_since() {
-    // A page that is data when saved, and code when the state is put back: stores must find that out.
+fn restoring_in_place_drops_later_decoded_code() {
+    // A page that is data when saved and contains decoded code when restored: stores must still invalidate
+    // the code.
     let mut bench = Bench::new();
     let target = DATA;
     bench.write(CODE, &[s_type(0x23, 2, 6, 7, 0), i_type(0x67, 0, 0, 6, 0)]);
@@ -208,19 +210,19 @@ fn restoring_in_place_forgets_code_that_was_decoded_since() {
     bench.write(CODE + 64, &[s_type(0x23, 2, 6, 7, 0)]);
     bench.hart.set_reg(6, target);
     bench.go(Privilege::Machine, CODE + 64);
-    bench.step(); // the page may now be written by the fast way
+    bench.step(); // stores to the page may now take the fast path
     let state = bench.hart.save(&bench.ram);
     assert_eq!(run(&mut bench, 1), 1);
-    bench.hart.restore(state, &bench.ram).expect("the state fits");
+    bench.hart.restore(state, &bench.ram).expect("the state can be restored");
     for n in [2, 3] {
         assert_eq!(run(&mut bench, n), n as u64);
     }
 }
 
-/// Its translations are addresses in the host's memory: of RAM that may be gone.
+/// TLB entries hold host addresses, of RAM that may no longer exist.
 #[test]
-#[should_panic(expected = "another RAM")]
-fn a_hart_is_not_run_on_another_ram_than_before() {
+#[should_panic(expected = "the same RAM")]
+fn a_hart_never_runs_on_another_ram() {
     let mut bench = endless(&mut Random::new(1));
     run_to(&mut bench.hart, &mut bench.ram, 100);
     let mut copy = copy_of(&bench.ram);
@@ -228,21 +230,24 @@ fn a_hart_is_not_run_on_another_ram_than_before() {
 }
 
 #[test]
-fn a_hart_in_the_memory_of_another_is_as_new() {
+fn a_recycled_hart_equals_a_new_one() {
     let run = |hart: Option<Hart>, seed| {
         let mut bench = endless(&mut Random::new(seed));
         if let Some(other) = hart {
-            // What the bench has set up is put into it by way of a saved state.
+            // The saved state transfers the bench's setup.
             let state = bench.hart.save(&bench.ram);
-            bench.hart = other.renewed(config());
-            assert!(bench.hart.save(&bench.ram) == Hart::new(config()).save(&bench.ram), "it is as new");
-            bench.hart.restore(state, &bench.ram).expect("the state fits");
+            bench.hart = other.recycled(config());
+            assert!(
+                bench.hart.save(&bench.ram) == Hart::new(config()).save(&bench.ram),
+                "recycled equals new"
+            );
+            bench.hart.restore(state, &bench.ram).expect("the state can be restored");
         }
         run_to(&mut bench.hart, &mut bench.ram, LENGTH);
         (bench.hart, bench.ram)
     };
     let (used, _) = run(None, 20);
     let (again, new) = (run(Some(used), 21), run(None, 21));
-    assert_same((&again.0, &again.1), (&new.0, &new.1), "a hart in another's memory");
+    assert_same((&again.0, &again.1), (&new.0, &new.1), "recycled hart");
     assert_eq!(format!("{:?}", again.0.stats()), format!("{:?}", new.0.stats()));
 }

@@ -1,5 +1,5 @@
-//! Several harts of one RAM share what is decoded of it: code that any of them or a device writes is new for all, whatever each did
-//! before, notes what it does or not, and has breakpoints of its own.
+//! Several harts share the decoded code of one RAM: code written by any of them or by a device takes effect
+//! for all, with or without access logging, and with breakpoints per hart.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::bench::{BASE, CODE, SIZE, config};
 use crate::random::Random;
 
 const PAGES: u64 = 3;
-/// Words of each page's loop: seven that count, one that stores, and the way back.
+/// Words of each page's loop: seven that count, one that stores, and the jump back.
 const WORDS: u64 = 9;
 const STORES: u64 = 4;
 
@@ -19,7 +19,7 @@ fn count(n: u64) -> u32 {
     addi(5, 5, n as i32)
 }
 
-/// Harts beside what each of them must be like, by an interpreter that decodes each instruction when it executes it.
+/// Harts with their expected state, from an interpreter that decodes each instruction when it executes it.
 struct Several {
     ram: Ram,
     harts: Vec<Hart>,
@@ -48,17 +48,17 @@ impl Several {
         several
     }
 
-    /// Lets a hart go on for some instructions, with such a store among them, and says as much to the interpreter.
-    fn go_on(&mut self, hart: usize, notes: bool, instructions: u64, (at, bits): (PhysAddr, u32)) {
+    /// Runs a hart for some instructions, with this store among them, and the interpreter for as many.
+    fn advance(&mut self, hart: usize, timed: bool, instructions: u64, (at, bits): (PhysAddr, u32)) {
         let mut code = self.code();
         let running = &mut self.harts[hart];
         running.set_reg(6, at.0);
         running.set_reg(7, bits.into());
         let before = running.instructions();
-        let stopped = match notes {
+        let stopped = match timed {
             true => {
-                let turn = running.run_noted(&mut self.ram, instructions, &mut Vec::new());
-                !matches!(turn, Turn::On)
+                let turn = running.run_timed(&mut self.ram, instructions, &mut Vec::new());
+                !matches!(turn, Turn::Continue)
             }
             false => {
                 let slots = running.slots() + instructions;
@@ -77,10 +77,10 @@ impl Several {
             pc += 4;
         }
         let hart_now = (self.harts[hart].pc(), self.harts[hart].reg(5));
-        assert_eq!(hart_now, (pc, counted), "hart {hart}, noting {notes}, {retired} instructions");
+        assert_eq!(hart_now, (pc, counted), "hart {hart}, timed {timed}, {retired} instructions");
         assert_eq!(code, self.code());
-        assert!(!stopped || self.breakpoints[hart].contains(&pc), "nothing else stops it");
-        assert!(stopped || retired > 0, "it goes on");
+        assert!(!stopped || self.breakpoints[hart].contains(&pc), "only a breakpoint may stop it");
+        assert!(stopped || retired > 0, "the hart must make progress");
         self.expected[hart] = (pc, counted);
     }
 
@@ -109,14 +109,14 @@ fn place(page: u64, word: u64) -> PhysAddr {
     PhysAddr(CODE + page * 4096 + word * 4)
 }
 
-/// A word that counts, in any page.
+/// A counting instruction in any page.
 fn any(random: &mut Random) -> (PhysAddr, u32) {
     let word = [0, 1, 2, 3, 5, 6, 7][random.below(7) as usize];
     (place(random.below(PAGES), word), count(random.below(2000)))
 }
 
 #[test]
-fn whoever_writes_code_each_hart_executes_what_is_there() {
+fn code_written_by_any_hart_or_device_takes_effect_on_all() {
     let mut random = Random::new(3);
     let mut several = Several::new(3);
     for turn in 0..30_000 {
@@ -128,33 +128,34 @@ fn whoever_writes_code_each_hart_executes_what_is_there() {
                 several.ram.store_from_device(at, &bits.to_le_bytes());
             }
             2 => {
-                // Mostly as a debugger has it: all the same, and after a while none. What differs is decoded again at each turn.
+                // Mostly as with a debugger: all harts have the same breakpoints, and after a while none.
+                // Different breakpoints force decoding at each turn.
                 let one = place(random.below(PAGES), random.below(WORDS)).0;
                 let some = if random.below(4) == 0 { BTreeSet::from([one]) } else { BTreeSet::new() };
-                let who = if random.below(8) == 0 { hart..hart + 1 } else { 0..3 };
-                who.for_each(|hart| several.set_breakpoints(hart, &some));
+                let harts = if random.below(8) == 0 { hart..hart + 1 } else { 0..3 };
+                harts.for_each(|hart| several.set_breakpoints(hart, &some));
             }
             _ => {
-                // Mostly as a machine has it: all note or none does, for a while.
-                let notes = (turn / 100 % 2 == 0) != (random.below(50) == 0);
+                // Mostly as in a machine: all harts run timed, or none, for a while.
+                let timed = (turn / 100 % 2 == 0) != (random.below(50) == 0);
                 let (instructions, store) = (1 + random.below(30), any(&mut random));
-                several.go_on(hart, notes, instructions, store);
+                several.advance(hart, timed, instructions, store);
             }
         }
     }
 }
 
 #[test]
-fn what_one_has_decoded_the_others_need_not() {
-    for notes in [false, true] {
+fn code_is_decoded_once_for_all_harts() {
+    for timed in [false, true] {
         let mut several = Several::new(3);
-        let beside = place(PAGES, 0);
+        let unused = place(PAGES, 0);
         for hart in [0, 1, 2, 0, 1, 2] {
-            several.harts[hart].set_reg(6, beside.0);
+            several.harts[hart].set_reg(6, unused.0);
             for _ in 0..4 {
                 several.harts[hart].set_reg(7, 0);
-                match notes {
-                    true => _ = several.harts[hart].run_noted(&mut several.ram, 100, &mut Vec::new()),
+                match timed {
+                    true => _ = several.harts[hart].run_timed(&mut several.ram, 100, &mut Vec::new()),
                     false => {
                         let slots = several.harts[hart].slots() + WORDS;
                         assert_eq!(several.harts[hart].run(&mut several.ram, slots), Stop::Slot);
@@ -168,7 +169,7 @@ fn what_one_has_decoded_the_others_need_not() {
 }
 
 #[test]
-fn one_that_fills_the_cache_takes_the_others_blocks_along() {
+fn a_hart_that_fills_the_cache_clears_it_for_all() {
     let mut several = Several::new(2);
     let begin = BASE + (2 << 20);
     let bytes = 10u64 << 20;
@@ -176,13 +177,13 @@ fn one_that_fills_the_cache_takes_the_others_blocks_along() {
     assert!(several.ram.store(PhysAddr(begin), &nops));
     assert!(several.ram.store(PhysAddr(begin + bytes), &m5op(1).to_le_bytes()));
     let store = (place(0, 0), count(3));
-    for notes in [false, true, false] {
-        several.go_on(1, notes, 40, store);
+    for timed in [false, true, false] {
+        several.advance(1, timed, 40, store);
         several.harts[0].set_pc(begin);
         loop {
             let hart = &mut several.harts[0];
-            let stop = match notes {
-                true => match hart.run_noted(&mut several.ram, 1000, &mut Vec::new()) {
+            let stop = match timed {
+                true => match hart.run_timed(&mut several.ram, 1000, &mut Vec::new()) {
                     Turn::Stopped(stop) => stop,
                     _ => continue,
                 },
@@ -192,7 +193,7 @@ fn one_that_fills_the_cache_takes_the_others_blocks_along() {
             break;
         }
         several.send(0, 1);
-        several.go_on(1, notes, 40, store);
-        several.go_on(0, notes, 40, store);
+        several.advance(1, timed, 40, store);
+        several.advance(0, timed, 40, store);
     }
 }

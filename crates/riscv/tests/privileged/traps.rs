@@ -1,4 +1,4 @@
-//! Traps, delegation, the returns from them, and interrupts.
+//! Trap entry, delegation, trap return, and interrupts.
 
 use doorbell_riscv::{Privilege, Stop};
 
@@ -80,7 +80,7 @@ fn sret_restores_the_level_and_the_enable() {
 }
 
 #[test]
-fn returns_are_illegal_below_their_level_and_sret_also_under_tsr() {
+fn mret_and_sret_are_illegal_below_their_level_and_sret_under_tsr() {
     for (word, level) in [(MRET, User), (MRET, Supervisor), (SRET, User)] {
         assert_eq!(Bench::new().execute(level, word).trap(), Some((ILLEGAL, word.into())));
     }
@@ -94,7 +94,7 @@ fn returns_are_illegal_below_their_level_and_sret_also_under_tsr() {
 fn an_illegal_instruction_leaves_its_bits_in_mtval() {
     let mut bench = Bench::new();
     assert_eq!(bench.execute(Machine, 0xffff_ffff).trap(), Some((ILLEGAL, 0xffff_ffff)));
-    // Two bytes: what follows is not part of it.
+    // Two bytes: the following bytes are not part of the instruction.
     assert_eq!(bench.execute(User, 0x1234_0000).trap(), Some((ILLEGAL, 0)));
     assert_eq!(bench.execute(User, 0x1234_8000).trap(), Some((ILLEGAL, 0x8000)));
     // A CSR that does not exist.
@@ -108,7 +108,7 @@ fn a_trapping_instruction_takes_a_slot_but_does_not_retire() {
     bench.write(CODE, &[NOP, NOP, ECALL, NOP]);
     bench.go(User, CODE);
     assert_eq!(bench.run(), Stop::M5Op { function: 0x42, args: [0, 0] });
-    // Two instructions and the m5op retire; the system call only takes time.
+    // Two instructions and the m5op retire; the system call takes a slot but does not retire.
     assert_eq!((bench.hart.instructions(), bench.hart.slots()), (3, 4));
 }
 
@@ -136,7 +136,8 @@ fn only_interrupts_are_vectored() {
     }
 }
 
-/// The manual's rule, said naively: for each interrupt in order of priority, whether it is taken, and to where.
+/// The manual's rule, restated simply: for each interrupt by priority, whether it is taken, and to which
+/// level.
 fn expected_interrupt(
     pending: u64,
     mie: u64,
@@ -178,7 +179,7 @@ fn interrupts_are_taken_by_priority_level_enable_and_delegation() {
             bench.hart.set_interrupt(interrupt, set);
             pending |= u64::from(set) << interrupt as u8;
         }
-        // Only the supervisor's three can be delegated.
+        // Only the supervisor's three interrupts can be delegated.
         let expected = expected_interrupt(pending, mie, mideleg & 0x222, mstatus, level);
         bench.go(level, CODE);
         let got = bench.poll();
@@ -202,7 +203,7 @@ fn an_interrupt_that_software_unmasks_is_taken_before_the_next_instruction() {
     bench.go(Machine, CODE);
     bench.run();
     assert_eq!(bench.trapped(), Outcome::Trap { to: Machine, cause: 1 << 63 | 7, tval: 0, epc: CODE + 8 });
-    // And by the return to a level where it is enabled.
+    // A return to a level where it is enabled also takes it.
     bench.set(MEPC, DATA);
     bench.set(MSTATUS, 0);
     bench.write(CODE, &[MRET]);
@@ -212,7 +213,7 @@ fn an_interrupt_that_software_unmasks_is_taken_before_the_next_instruction() {
 }
 
 #[test]
-fn software_may_raise_the_supervisors_interrupts_and_the_supervisor_its_software_interrupt() {
+fn machine_mode_raises_supervisor_interrupts_and_supervisor_mode_only_ssip() {
     let mut bench = Bench::new();
     bench.set(MIP, u64::MAX);
     assert_eq!(bench.get(MIP), 0x222);
@@ -222,7 +223,7 @@ fn software_may_raise_the_supervisors_interrupts_and_the_supervisor_its_software
     assert_eq!((bench.get(MIP), bench.get(SIP)), (2, 2));
     bench.set(MIDELEG, 0);
     assert_eq!(bench.get(SIP), 0);
-    bench.set(SIP, 0); // not delegated, so not the supervisor's to clear
+    bench.set(SIP, 0); // not delegated, so the supervisor cannot clear it
     assert_eq!(bench.get(MIP), 2);
 }
 
@@ -250,7 +251,7 @@ fn wfi_waits_until_something_is_pending_even_if_it_cannot_be_taken() {
     bench.hart.set_interrupt(doorbell_riscv::Interrupt::MachineTimer, true);
     assert_eq!(bench.run(), Stop::M5Op { function: 1, args: [0, 0] });
     assert_eq!(bench.hart.reg(5), 7);
-    // With something pending it does not wait at all; where it can be taken, the return is behind the WFI.
+    // With an interrupt pending it does not wait; if it is taken, the return address is after the WFI.
     bench.go(Supervisor, CODE);
     bench.hart.set_interrupt(doorbell_riscv::Interrupt::MachineTimer, false);
     assert_eq!(bench.run(), Stop::Wfi);

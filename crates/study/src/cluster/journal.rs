@@ -1,5 +1,6 @@
-//! What was submitted, kept in the results' folder, so that any other login node can go on. An array is written down before it is
-//! submitted, under a name that no other has; the queue is asked by that name. So a kill at any moment leaves no job unknown.
+//! Journal of submitted arrays, kept in the result folder, so that a process on another login node can
+//! continue. An array is recorded before it is submitted, under a unique name by which the queue is queried.
+//! A kill at any moment therefore leaves no unknown job.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,36 +13,36 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::ClusterError;
 
-/// The folder in the results' folder.
+/// Name of the folder within the result folder.
 const FOLDER: &str = "cluster";
 const STATE: &str = "state.json";
 const VERSION: u32 = 1;
-/// Of what a task said last, so much is told.
+/// Maximum length of a task's log that is reported.
 const TAIL_BYTES: usize = 1500;
 
 /// A task of an array: a point, or only its boot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
-    /// The experiment's file.
+    /// Path of the experiment file.
     pub file: PathBuf,
-    /// Its results.
+    /// Path of the result folder.
     pub out: PathBuf,
-    /// The point's identity.
+    /// Identity of the point.
     pub point: String,
-    /// Whether only what it boots is made.
+    /// Whether only the boot checkpoint is created.
     #[serde(default)]
     pub boot: bool,
 }
 
-/// The tasks of an array, in its order.
+/// The tasks of an array, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskList {
-    /// The tasks; the array's first is task 0.
+    /// The tasks; the first is task 0.
     pub tasks: Vec<Task>,
 }
 
 impl TaskList {
-    /// Reads a list, as a task does.
+    /// Reads a task list, as a task does.
     pub fn read(path: &Path) -> Result<TaskList, ClusterError> {
         let io = |error| ClusterError::Io { action: "read", path: path.into(), error };
         let bytes = read(path).map_err(io)?;
@@ -49,37 +50,38 @@ impl TaskList {
     }
 }
 
-/// Where a task leaves why it failed: beside its list.
-pub fn left_word(list: &Path, number: usize) -> PathBuf {
+/// Path of the file in which a task leaves the reason of its failure, next to its list.
+pub fn failure_file(list: &Path, number: usize) -> PathBuf {
     list.with_extension(format!("{number}.failed"))
 }
 
-/// An array that was submitted, or was about to be.
+/// An array that was submitted or was about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Submission {
-    /// The jobs' name, and the list's.
+    /// Name of the job and of its task list.
     pub name: String,
-    /// The job's number, once sbatch has said it.
+    /// Job ID, once sbatch has returned it.
     pub job: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct State {
+struct JournalState {
     version: u32,
-    /// Who keeps it, for others who wait.
+    /// Process that holds the lock, shown to processes that wait.
     holder: String,
     submissions: Vec<Submission>,
 }
 
-/// The journal, held: nobody else submits anything for this folder.
+/// The locked journal: no other process submits for this result folder.
 pub(super) struct Journal {
     folder: PathBuf,
     lock: Lock,
-    state: State,
+    state: JournalState,
 }
 
 impl Journal {
-    /// Takes the journal of a results' folder as soon as nobody else has it. `busy` is told who has.
+    /// Locks the journal of a result folder, waiting until it is free. `busy` receives the name of the
+    /// current holder.
     pub fn take<E: From<ClusterError>>(
         results: &Path,
         mut busy: impl FnMut(&str) -> Result<(), E>,
@@ -91,23 +93,23 @@ impl Journal {
         };
         create_folders(&folder.join("logs")).map_err(io("make", &folder))?;
         let path = folder.join(STATE);
-        let holder = || match read(&path).ok().and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok())
-        {
-            Some(state) => state.holder,
-            None => "another process".to_owned(),
-        };
-        let lock = Lock::wait(&Lock::beside(&folder), || busy(&holder()));
+        let holder =
+            || match read(&path).ok().and_then(|bytes| serde_json::from_slice::<JournalState>(&bytes).ok()) {
+                Some(state) => state.holder,
+                None => "another process".to_owned(),
+            };
+        let lock = Lock::wait(&Lock::path_for(&folder), || busy(&holder()));
         let lock = lock.map_err(|error| ClusterError::Lock { path: folder.clone(), error })??;
         let mut state = match read(&path) {
-            Ok(bytes) => serde_json::from_slice::<State>(&bytes).ok().filter(|state| state.version == VERSION).ok_or_else(|| {
+            Ok(bytes) => serde_json::from_slice::<JournalState>(&bytes).ok().filter(|state| state.version == VERSION).ok_or_else(|| {
                 ClusterError::Settings(format!(
-                    "{} is damaged or of another version of Doorbell. See with squeue that no job of this experiment is left, \
+                    "{} is damaged or was written by another version of Doorbell. Check with squeue that no job of this experiment is left, \
                      and remove {}",
                     path.display(),
                     folder.display()
                 ))
             })?,
-            Err(error) if error.kind() == ErrorKind::NotFound => State { version: VERSION, ..State::default() },
+            Err(error) if error.kind() == ErrorKind::NotFound => JournalState { version: VERSION, ..JournalState::default() },
             Err(error) => return Err(io("read", &path)(error).into()),
         };
         state.holder = format!("process {} on {}", std::process::id(), host());
@@ -139,9 +141,9 @@ impl Journal {
         self.folder.join(format!("{name}.sh"))
     }
 
-    /// Where sbatch has tasks' output written.
+    /// Path pattern of the tasks' output, for sbatch.
     pub fn log_pattern(&self, name: &str) -> String {
-        // A % is sbatch's.
+        // sbatch interprets %.
         format!("{}/logs/{name}.%a.log", self.folder.display().to_string().replace('%', "%%"))
     }
 
@@ -149,8 +151,8 @@ impl Journal {
         self.folder.join(format!("logs/{name}.{task}.log"))
     }
 
-    /// Writes down that an array is about to be submitted: its name, and its script.
-    pub fn intend(
+    /// Records that an array is about to be submitted. Writes its task list and its script.
+    pub fn record(
         &mut self,
         experiment: &str,
         tasks: TaskList,
@@ -171,7 +173,7 @@ impl Journal {
         Ok((name, file))
     }
 
-    /// A name that no array has had, of this folder or any other.
+    /// A name that no array has had, in this folder or any other.
     fn fresh_name(&self, experiment: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let experiment: String = experiment.chars().map(plain).take(40).collect();
@@ -180,7 +182,7 @@ impl Journal {
         format!("{experiment}-{:08x}", xxh3_64(own.as_bytes()) as u32)
     }
 
-    /// Writes down that it was submitted.
+    /// Records that it was submitted.
     pub fn submitted(&mut self, name: &str, job: String) -> Result<(), ClusterError> {
         if let Some(own) = self.state.submissions.iter_mut().find(|own| own.name == name) {
             own.job = Some(job);
@@ -188,7 +190,7 @@ impl Journal {
         self.write()
     }
 
-    /// Forgets arrays of which nothing is to be heard any more, with their files.
+    /// Removes finished arrays, with their files.
     pub fn forget(&mut self, names: &BTreeSet<String>) -> Result<(), ClusterError> {
         if names.is_empty() {
             return Ok(());
@@ -209,16 +211,17 @@ impl Journal {
         Ok(())
     }
 
-    /// What a task left as the reason of its failure, and the end of what it said; its exit status, if it told one.
-    pub fn said(&self, name: &str, task: usize) -> (Option<u8>, String) {
-        let left = read(&left_word(&self.list(name), task)).unwrap_or_default();
+    /// Exit status and error message that a task left, with the end of its log.
+    pub fn task_output(&self, name: &str, task: usize) -> (Option<u8>, String) {
+        let left = read(&failure_file(&self.list(name), task)).unwrap_or_default();
         let left = String::from_utf8_lossy(&left).into_owned();
-        let (status, word) = left.split_once('\n').unwrap_or(("", &left));
+        let (status, reason) = left.split_once('\n').unwrap_or(("", &left));
         let log = read(&self.log(name, task)).unwrap_or_default();
         let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(TAIL_BYTES)..]).trim().to_owned();
-        let word = word.trim();
-        let said = if word.is_empty() || tail.contains(word) { tail } else { format!("{word}\n{tail}") };
-        (status.parse().ok(), said.trim().to_owned())
+        let reason = reason.trim();
+        let output =
+            if reason.is_empty() || tail.contains(reason) { tail } else { format!("{reason}\n{tail}") };
+        (status.parse().ok(), output.trim().to_owned())
     }
 }
 
@@ -244,29 +247,29 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_known_from_before_it_is_submitted_until_it_is_forgotten() {
+    fn an_array_is_recorded_from_before_its_submission_until_it_is_removed() {
         let results = tempfile::tempdir().unwrap();
         let take = || Journal::take(results.path(), |holder| Err(Busy(holder.to_owned())));
         let mut journal = take().unwrap();
         let list = TaskList { tasks: vec![task("a"), task("b")] };
         let (name, script) =
-            journal.intend("x,y %1", list.clone(), |list| list.display().to_string()).unwrap();
+            journal.record("x,y %1", list.clone(), |list| list.display().to_string()).unwrap();
         assert!(
             name.starts_with("x_y__1-") && journal.log_pattern(&name).ends_with(&format!("{name}.%a.log"))
         );
         assert_eq!(std::fs::read_to_string(script).unwrap(), journal.list(&name).display().to_string());
-        // Somebody else is told who has it, and has it when that one is gone.
-        let Err(Busy(holder)) = take() else { panic!("two have it") };
+        // A second process gets the name of the holder, and gets the lock when the holder has ended.
+        let Err(Busy(holder)) = take() else { panic!("both hold the lock") };
         assert!(holder.contains(&std::process::id().to_string()), "{holder}");
         drop(journal);
         let mut journal = take().unwrap();
         assert_eq!(journal.submissions(), [Submission { name: name.clone(), job: None }]);
         assert_eq!(TaskList::read(&journal.list(&name)).unwrap(), list);
         journal.submitted(&name, "12".to_owned()).unwrap();
-        std::fs::write(left_word(&journal.list(&name), 1), "2\nno such key").unwrap();
+        std::fs::write(failure_file(&journal.list(&name), 1), "2\nno such key").unwrap();
         std::fs::write(journal.log(&name, 1), "doorbell: no such key\n").unwrap();
-        assert_eq!(journal.said(&name, 1), (Some(2), "doorbell: no such key".to_owned()));
-        assert_eq!(journal.said(&name, 0), (None, String::new()));
+        assert_eq!(journal.task_output(&name, 1), (Some(2), "doorbell: no such key".to_owned()));
+        assert_eq!(journal.task_output(&name, 0), (None, String::new()));
         journal.forget(&BTreeSet::from([name])).unwrap();
         drop(journal);
         assert_eq!(take().unwrap().submissions(), []);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_journal_is_told_with_what_to_do() {
+    fn a_damaged_journal_is_reported_with_a_remedy() {
         let results = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(results.path().join("cluster")).unwrap();
         std::fs::write(results.path().join("cluster/state.json"), "{").unwrap();

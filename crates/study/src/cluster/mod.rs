@@ -1,15 +1,16 @@
-//! Points of experiments on a cluster: a job array of Slurm's (version 20.11 or newer), a task a point. A task is this same command on a
-//! compute node; what it leaves in the results' folder, which all nodes see, is the only result that counts.
+//! Points of experiments on a cluster: a Slurm job array (version 20.11 or newer) with one task per point.
+//! Each task runs this same command on a compute node. Only its files in the result folder, which all nodes
+//! share, count as results.
 //!
 //! | File | Question it answers |
 //! |---|---|
-//! | `settings` | what is asked of the cluster? |
-//! | `slurm` | how are jobs submitted, and what does the queue say of them? |
-//! | `journal` | what was submitted, for whoever goes on after a kill? |
-//! | `points` | where is each point on its way, and what becomes of one that failed? |
+//! | `settings` | which options are passed to the cluster? |
+//! | `slurm` | how are jobs submitted, and how is the queue queried? |
+//! | `journal` | what was submitted, so that another process can continue after a kill? |
+//! | `points` | what is each point's state, and what happens after a failure? |
 //! | `watch` | what is submitted when, and how does it end? |
 //!
-//! The commands and their output are as the manual pages sbatch(1), squeue(1), sacct(1) and scontrol(1) have them.
+//! Commands and their output follow the manual pages sbatch(1), squeue(1), sacct(1) and scontrol(1).
 
 mod journal;
 mod points;
@@ -17,55 +18,55 @@ mod settings;
 mod slurm;
 mod watch;
 
-pub use journal::{Task, TaskList, left_word};
-pub use points::Share;
+pub use journal::{Task, TaskList, failure_file};
+pub use points::ClusterExperiment;
 pub use settings::Settings;
 pub use slurm::Slurm;
-pub use watch::{Program, Told, measure};
+pub use watch::{ClusterEvent, Program, measure};
 
 use std::path::PathBuf;
 
 /// Why points cannot be measured on a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// A command of Slurm's is not there.
+    /// A Slurm command is not installed.
     #[error(
-        "there is no Slurm on this machine: the command {0} is not in PATH. Start this on a login node of the cluster \
-         (often after `module load slurm`), or leave out --on to measure here"
+        "there is no Slurm on this machine: the command {0} is not in PATH. Run this on a login node of the cluster \
+         (often after `module load slurm`), or omit --on to measure on this machine"
     )]
     NoSlurm(&'static str),
-    /// A command of Slurm's failed.
-    #[error("{command} failed: {said}{hint}")]
+    /// A Slurm command failed.
+    #[error("{command} failed: {message}{hint}")]
     Slurm {
-        /// Which one.
+        /// The command.
         command: &'static str,
-        /// What it said.
-        said: String,
-        /// What to do, from a new line on.
+        /// Its error output.
+        message: String,
+        /// Advice, starting with a new line.
         hint: String,
     },
-    /// What is asked of the cluster cannot be.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
-    /// The file system has no locks.
+    /// The file system does not support locks.
     #[error(
         "cannot lock {path}: {error}. Two commands must not submit the same points, so the results' folder needs a file system \
-         with locks (flock): NFS, GPFS, or Lustre mounted with -o flock; name one with --out"
+         with locks (flock): NFS, GPFS, or Lustre mounted with -o flock; choose one with --out"
     )]
     Lock {
-        /// What was to be locked.
+        /// Path of the lock.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// A file cannot be read or written.
     #[error("cannot {action} {path}: {error}")]
     Io {
-        /// What failed.
+        /// The operation that failed.
         action: &'static str,
-        /// Of which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         error: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The points of several experiments, and where each is on its way: to be submitted, in the queue, done, given up.
+//! The points of several experiments, and the state of each: waiting, in the queue, done or failed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,80 +7,81 @@ use std::time::Instant;
 use super::journal::{Task, TaskList};
 use crate::experiment::{Failure, Identity, Plan, State, Store, Sweep};
 
-/// So often a point may be lost to nodes that fail and jobs that matter more.
+/// Maximum number of times that a point's task may be lost to node failures and preemption.
 const LOST_MAX: u32 = 10;
-/// If so many have failed and none is done, something is wrong with all of them, and none is tried again.
+/// If this many points have failed and none is done, the cause is probably common, and points are not
+/// retried.
 const FAILED_MAX: usize = 10;
 
-/// An experiment whose points are to be measured.
-pub struct Share<'a> {
-    /// Its file.
+/// An experiment to be measured on the cluster.
+pub struct ClusterExperiment<'a> {
+    /// Path of its file.
     pub file: PathBuf,
-    /// Its results.
+    /// Path of its result folder.
     pub out: PathBuf,
     /// Its points.
     pub plan: &'a Plan,
-    /// Their identities.
+    /// Identities of its points.
     pub identities: &'a [Identity],
-    /// Its results.
+    /// Its result store.
     pub store: &'a Store,
-    /// Points whose boots are to be made before.
+    /// Points whose boots must be created first.
     pub boots: Vec<usize>,
 }
 
-impl Share<'_> {
+impl ClusterExperiment<'_> {
     pub(super) fn task(&self, index: usize, boot: bool) -> Task {
         let point = self.identities[index].0.clone();
         Task { file: self.file.clone(), out: self.out.clone(), point, boot }
     }
 }
 
-/// Where a point is.
+/// State of a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It is to be submitted.
+    /// To be submitted.
     Waiting,
-    /// It is a task of the array of this name.
+    /// A task of the array with this name.
     Queued { name: String, task: usize },
-    /// Its results are there.
+    /// Its results exist.
     Done,
-    /// It is given up.
+    /// Failed for good, with the reason.
     Failed(String),
 }
 
 /// A point.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
-    pub share: usize,
+    pub experiment: usize,
     pub index: usize,
     pub phase: Phase,
-    /// When its task was first seen to have ended.
+    /// When the end of its task was first observed.
     pub ended: Option<Instant>,
-    /// How often it has failed, and how often it was lost for no fault of its own.
+    /// Number of failures, and number of losses caused by the cluster.
     failed: u32,
     lost: u32,
 }
 
-/// What is to become of a point whose task ended without results.
+/// Decision for a point whose task ended without results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is submitted again, for this reason.
-    Again(String),
-    /// It is given up.
+    /// Resubmit it; the reason.
+    Retry(String),
+    /// Give it up; the reason.
     GivenUp(String),
 }
 
 /// How a task ended without results.
 pub(super) struct End {
-    /// Slurm's word; empty if nobody knows it.
+    /// Slurm's job state; empty if unknown.
     pub state: String,
-    /// The exit status that it told itself.
+    /// Exit status that the task recorded.
     pub status: Option<u8>,
-    /// What it said last.
-    pub said: String,
+    /// End of its output.
+    pub output: String,
 }
 
-/// A point is named by where its results go and its identity.
+/// A point is identified by its result folder and its identity.
 pub(super) type Key = (PathBuf, String);
 
 pub(super) struct Points {
@@ -91,35 +92,39 @@ pub(super) struct Points {
 }
 
 impl Points {
-    /// Looks at which are done; a damaged one is told.
-    pub fn new(shares: &[Share], attempts: u32, damaged: &mut dyn FnMut(usize, usize, String)) -> Points {
+    /// Determines which points are done. Damaged results are reported through `damaged`.
+    pub fn new(
+        experiments: &[ClusterExperiment],
+        attempts: u32,
+        damaged: &mut dyn FnMut(usize, usize, String),
+    ) -> Points {
         let mut all = BTreeMap::new();
-        let mut skipped = vec![0; shares.len()];
-        for (share, own) in shares.iter().enumerate() {
+        let mut skipped = vec![0; experiments.len()];
+        for (experiment, own) in experiments.iter().enumerate() {
             for (index, identity) in own.identities.iter().enumerate() {
                 let key = (own.out.clone(), identity.0.clone());
                 if all.contains_key(&key) {
-                    // Two points of one identity are measured once.
-                    skipped[share] += 1;
+                    // Points with the same identity are measured once.
+                    skipped[experiment] += 1;
                     continue;
                 }
                 let phase = match own.store.state(identity) {
                     State::Done => Phase::Done,
                     State::Missing => Phase::Waiting,
                     State::Damaged(problem) => {
-                        damaged(share, index, problem);
+                        damaged(experiment, index, problem);
                         Phase::Waiting
                     }
                 };
-                skipped[share] += usize::from(phase == Phase::Done);
-                all.insert(key, Point { share, index, phase, ended: None, failed: 0, lost: 0 });
+                skipped[experiment] += usize::from(phase == Phase::Done);
+                all.insert(key, Point { experiment, index, phase, ended: None, failed: 0, lost: 0 });
             }
         }
-        Points { all, skipped, measured: vec![0; shares.len()], attempts }
+        Points { all, skipped, measured: vec![0; experiments.len()], attempts }
     }
 
-    /// Takes what an array that was submitted before has of them.
-    pub fn take_up(&mut self, name: &str, list: &TaskList) {
+    /// Marks the points that an earlier array contains as queued.
+    pub fn adopt(&mut self, name: &str, list: &TaskList) {
         for (number, task) in list.tasks.iter().enumerate().filter(|(_, task)| !task.boot) {
             if let Some(point) = self.all.get_mut(&(task.out.clone(), task.point.clone()))
                 && point.phase != Phase::Done
@@ -137,108 +142,114 @@ impl Points {
         self.count(|phase| matches!(phase, Phase::Queued { .. }))
     }
 
-    /// The points that are to be submitted, in the order of their experiments.
+    /// The points to be submitted, in the order of their experiments.
     pub fn waiting(&self) -> Vec<Key> {
         let mut waiting: Vec<(&Key, &Point)> =
             self.all.iter().filter(|(_, point)| point.phase == Phase::Waiting).collect();
-        waiting.sort_by_key(|(_, point)| (point.share, point.index));
+        waiting.sort_by_key(|(_, point)| (point.experiment, point.index));
         waiting.into_iter().map(|(key, _)| key.clone()).collect()
     }
 
     pub fn done(&mut self, key: &Key) {
         let point = self.all.get_mut(key).expect("it is one of them");
         point.phase = Phase::Done;
-        self.measured[point.share] += 1;
+        self.measured[point.experiment] += 1;
     }
 
-    /// A task ended without results.
+    /// Handles a task that ended without results.
     pub fn ended(&mut self, key: &Key, end: &End, settings: &str) -> Verdict {
-        let hopeless = self.measured.iter().sum::<usize>() == 0
+        let all_failed = self.measured.iter().sum::<usize>() == 0
             && self.count(|phase| matches!(phase, Phase::Failed(_))) >= FAILED_MAX;
         let attempts = self.attempts;
         let point = self.all.get_mut(key).expect("it is one of them");
         point.ended = None;
-        let verdict = judge(point, end, if hopeless { 1 } else { attempts }, settings);
+        let verdict = judge(point, end, if all_failed { 1 } else { attempts }, settings);
         point.phase = match &verdict {
-            Verdict::Again(_) => Phase::Waiting,
+            Verdict::Retry(_) => Phase::Waiting,
             Verdict::GivenUp(problem) => Phase::Failed(problem.clone()),
         };
         verdict
     }
 
-    /// How each experiment went.
+    /// Result of each experiment.
     pub fn sweeps(&self, interrupted: bool) -> Vec<Sweep> {
-        let sweep = |share: usize| {
+        let sweep = |experiment: usize| {
             let mut failures: Vec<Failure> = self
                 .all
                 .values()
-                .filter(|point| point.share == share)
+                .filter(|point| point.experiment == experiment)
                 .filter_map(|point| match &point.phase {
                     Phase::Failed(problem) => Some(Failure { index: point.index, problem: problem.clone() }),
                     _ => None,
                 })
                 .collect();
             failures.sort_by_key(|failure| failure.index);
-            Sweep { skipped: self.skipped[share], measured: self.measured[share], failures, interrupted }
+            Sweep {
+                skipped: self.skipped[experiment],
+                measured: self.measured[experiment],
+                failures,
+                interrupted,
+            }
         };
         (0..self.skipped.len()).map(sweep).collect()
     }
 }
 
 fn judge(point: &mut Point, end: &End, attempts: u32, settings: &str) -> Verdict {
-    let said = if end.said.is_empty() { String::new() } else { format!("\n{}", end.said) };
-    let known = |what: &str| format!("{what} ({}){said}", end.state);
-    match word(end).as_str() {
+    let output = if end.output.is_empty() { String::new() } else { format!("\n{}", end.output) };
+    let with_state = |what: &str| format!("{what} ({}){output}", end.state);
+    match final_state(end).as_str() {
         "TIMEOUT" | "DEADLINE" => Verdict::GivenUp(format!(
-            "it took longer than a job may; say more with time in [cluster] or --time ({settings}){said}"
+            "it took longer than a job may; raise the limit with time in [cluster] or --time ({settings}){output}"
         )),
         "OUT_OF_MEMORY" => Verdict::GivenUp(format!(
-            "it took more memory than a job may; say more with memory in [cluster] or --memory ({settings}){said}"
+            "it used more memory than a job may; raise the limit with memory in [cluster] or --memory ({settings}){output}"
         )),
-        "CANCELLED" => Verdict::GivenUp(known("somebody cancelled it")),
+        "CANCELLED" => Verdict::GivenUp(with_state("it was cancelled")),
         lost @ ("PREEMPTED" | "NODE_FAIL" | "BOOT_FAIL" | "REVOKED") => {
             point.lost += 1;
             let why = if lost == "PREEMPTED" { "another job took its node" } else { "its node failed" };
             if point.lost > LOST_MAX {
-                return Verdict::GivenUp(format!("{}, {} times", known(why), point.lost));
+                return Verdict::GivenUp(format!("{}, {} times", with_state(why), point.lost));
             }
-            Verdict::Again(known(why))
+            Verdict::Retry(with_state(why))
         }
         _ => {
             point.failed += 1;
-            let state = if end.state.is_empty() { "nobody says how" } else { &end.state };
-            let problem = match end.said.as_str() {
+            let state = if end.state.is_empty() { "unknown state" } else { &end.state };
+            let problem = match end.output.as_str() {
                 "" => format!(
-                    "its task ended ({state}) and left neither results nor a word. Are the results' folder, Doorbell's program and \
-                     its cache on a file system that compute nodes see? Name others with --out and --cache"
+                    "its task ended ({state}) and left neither results nor output. Are the result folder, Doorbell's program and \
+                     its cache on a file system that the compute nodes experiment? Choose others with --out and --cache"
                 ),
-                said => format!("its task ended ({state}):\n{said}"),
+                output => format!("its task ended ({state}):\n{output}"),
             };
-            // Wrong use is wrong however often it is tried.
+            // Usage errors are permanent.
             if end.status == Some(2) || point.failed >= attempts {
                 Verdict::GivenUp(problem)
             } else {
-                Verdict::Again(problem)
+                Verdict::Retry(problem)
             }
         }
     }
 }
 
-/// Slurm's word for how a task ended; where nobody keeps accounts, slurmstepd has written it where the task wrote.
-fn word(end: &End) -> String {
+/// Slurm's final state of a task. Without accounting, it is derived from the message that slurmstepd writes
+/// to the task's log.
+fn final_state(end: &End) -> String {
     if !end.state.is_empty() {
         return end.state.clone();
     }
-    let said = |part: &str| end.said.contains(part);
-    let word = match () {
-        () if said("DUE TO TIME LIMIT") => "TIMEOUT",
-        () if said("DUE TO PREEMPTION") => "PREEMPTED",
-        () if said("DUE TO NODE FAILURE") => "NODE_FAIL",
-        () if said("oom_kill") || said("oom-kill") => "OUT_OF_MEMORY",
-        () if said("slurmstepd") && said("CANCELLED AT") => "CANCELLED",
+    let output = |part: &str| end.output.contains(part);
+    let state = match () {
+        () if output("DUE TO TIME LIMIT") => "TIMEOUT",
+        () if output("DUE TO PREEMPTION") => "PREEMPTED",
+        () if output("DUE TO NODE FAILURE") => "NODE_FAIL",
+        () if output("oom_kill") || output("oom-kill") => "OUT_OF_MEMORY",
+        () if output("slurmstepd") && output("CANCELLED AT") => "CANCELLED",
         () => "",
     };
-    word.to_owned()
+    state.to_owned()
 }
 
 #[cfg(test)]
@@ -246,39 +257,39 @@ mod tests {
     use super::*;
 
     fn point() -> Point {
-        Point { share: 0, index: 0, phase: Phase::Waiting, ended: None, failed: 0, lost: 0 }
+        Point { experiment: 0, index: 0, phase: Phase::Waiting, ended: None, failed: 0, lost: 0 }
     }
 
-    fn end(state: &str, status: Option<u8>, said: &str) -> End {
-        End { state: state.to_owned(), status, said: said.to_owned() }
+    fn end(state: &str, status: Option<u8>, output: &str) -> End {
+        End { state: state.to_owned(), status, output: output.to_owned() }
     }
 
-    fn is_tried_again(point: &mut Point, end: &End) -> bool {
-        matches!(judge(point, end, 3, "as the cluster has it"), Verdict::Again(_))
+    fn is_retried(point: &mut Point, end: &End) -> bool {
+        matches!(judge(point, end, 3, "cluster defaults"), Verdict::Retry(_))
     }
 
     #[test]
-    fn what_fails_is_tried_three_times_and_what_is_wrong_once() {
+    fn failures_are_retried_up_to_the_limit_and_usage_errors_are_not() {
         let mut own = point();
         let failed = end("FAILED", Some(1), "no space");
-        assert_eq!([0; 3].map(|_| is_tried_again(&mut own, &failed)), [true, true, false]);
-        assert!(!is_tried_again(&mut point(), &end("FAILED", Some(2), "no such key")));
+        assert_eq!([0; 3].map(|_| is_retried(&mut own, &failed)), [true, true, false]);
+        assert!(!is_retried(&mut point(), &end("FAILED", Some(2), "no such key")));
         for state in ["TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "DEADLINE"] {
-            assert!(!is_tried_again(&mut point(), &end(state, Some(130), "interrupted")), "{state}");
+            assert!(!is_retried(&mut point(), &end(state, Some(130), "interrupted")), "{state}");
         }
     }
 
     #[test]
-    fn what_is_lost_for_no_fault_of_its_own_is_tried_longer_but_not_for_ever() {
+    fn tasks_lost_to_the_cluster_are_retried_more_often_but_finitely() {
         let mut own = point();
-        let again = (0..).take_while(|_| is_tried_again(&mut own, &end("PREEMPTED", None, ""))).count();
+        let again = (0..).take_while(|_| is_retried(&mut own, &end("PREEMPTED", None, ""))).count();
         assert_eq!(again as u32, LOST_MAX);
         assert_eq!(own.failed, 0);
     }
 
     #[test]
-    fn where_no_accounts_are_kept_the_log_says_it() {
-        for (said, state) in [
+    fn without_accounting_the_state_is_read_from_the_log() {
+        for (output, state) in [
             (
                 "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
                 "TIMEOUT",
@@ -291,8 +302,8 @@ mod tests {
             ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch", "OUT_OF_MEMORY"),
             ("doorbell: no space", ""),
         ] {
-            assert_eq!(word(&end("", None, said)), state, "{said}");
+            assert_eq!(final_state(&end("", None, output)), state, "{output}");
         }
-        assert_eq!(word(&end("FAILED", None, "DUE TO TIME LIMIT")), "FAILED");
+        assert_eq!(final_state(&end("FAILED", None, "DUE TO TIME LIMIT")), "FAILED");
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of the cluster: the table `[cluster]` of an experiment's file, over which the command's options count.
+//! Cluster settings: the table `[cluster]` of an experiment's file, overridden by the command's options.
 
 use std::time::Duration;
 
@@ -6,35 +6,37 @@ use serde::Deserialize;
 
 use super::ClusterError;
 
-/// How often a point is submitted that fails, before it is given up, if nothing else is said.
+/// Default maximum number of submissions of a failing point.
 const ATTEMPTS: u32 = 3;
-/// nfs(5): what is known of a folder is kept for up to a minute (acdirmax).
+/// nfs(5): attributes of a directory are cached for up to a minute (acdirmax).
 const SETTLE_SECONDS: u32 = 60;
 
-/// What a job array is submitted with. What is not said is as the cluster has it.
+/// Options of a job array. Unset options use the cluster's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where jobs go: sbatch's --partition.
+    /// Partition: sbatch's --partition.
     pub partition: Option<String>,
-    /// How long a point may take: sbatch's --time.
+    /// Time limit of a point: sbatch's --time.
     pub time: Option<String>,
-    /// How much memory a point may take: sbatch's --mem.
+    /// Memory limit of a point: sbatch's --mem.
     pub memory: Option<String>,
-    /// Who pays: sbatch's --account.
+    /// Account to be charged: sbatch's --account.
     pub account: Option<String>,
-    /// How many points run at once, 1 to 100000; what stands behind the % of sbatch's --array.
+    /// Maximum number of points that run at once, 1 to 100000: the number after % in sbatch's --array.
     pub concurrency: Option<u32>,
-    /// How often a point that fails is submitted, 1 to 100.
+    /// Maximum number of submissions of a failing point, 1 to 100.
     pub attempts: Option<u32>,
-    /// How many seconds after a task's end its results may take to be seen here, 0 to 3600: network file systems are late.
+    /// Time in seconds after a task's end within which its results must become visible, 0 to 3600. Network
+    /// file systems may delay them.
     pub settle_seconds: Option<u32>,
-    /// Further options of sbatch's, each as `--NAME=VALUE`.
+    /// Additional options of sbatch, each as `--NAME=VALUE`.
     #[serde(default)]
     pub sbatch: Vec<String>,
 }
 
-/// What of sbatch's may be asked for. An experiment's file of somebody else's must not run what it likes, or write where it likes.
+/// The permitted sbatch options. An experiment file from another person must not be able to run arbitrary
+/// commands or write to arbitrary paths.
 const ALLOWED: [&str; 22] = [
     "begin",
     "comment",
@@ -61,7 +63,8 @@ const ALLOWED: [&str; 22] = [
 ];
 
 impl Settings {
-    /// These, and where they say nothing, `others`. Further options of both are passed on, these last.
+    /// These settings, with `others` as defaults. Additional options are concatenated, those of `others`
+    /// first.
     pub fn over(&self, others: &Settings) -> Settings {
         let or = |own: &Option<String>, other: &Option<String>| own.clone().or_else(|| other.clone());
         Settings {
@@ -76,17 +79,17 @@ impl Settings {
         }
     }
 
-    /// How often a point that fails is submitted.
+    /// Maximum number of submissions of a failing point.
     pub fn attempts(&self) -> u32 {
         self.attempts.unwrap_or(ATTEMPTS)
     }
 
-    /// How long after a task's end its results may take to be seen.
+    /// Time after a task's end within which its results must become visible.
     pub fn settle(&self) -> Duration {
         Duration::from_secs(self.settle_seconds.unwrap_or(SETTLE_SECONDS).into())
     }
 
-    /// Refuses what cannot be, before anything is asked of the cluster.
+    /// Validates the settings before they are passed to the cluster.
     pub fn check(&self) -> Result<(), ClusterError> {
         let wrong = |problem: String| Err(ClusterError::Settings(problem));
         let words = [
@@ -99,7 +102,7 @@ impl Settings {
             if let Some(value) = value
                 && !is_word(value)
             {
-                return wrong(format!("cluster.{key} = {value:?} is not one word"));
+                return wrong(format!("cluster.{key} = {value:?} must be a single word"));
             }
         }
         if let Some(time) = self.time.as_deref().filter(|time| !is_time(time)) {
@@ -126,7 +129,7 @@ impl Settings {
             let name = option.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
             if !name.is_some_and(|name| ALLOWED.contains(&name)) || option.contains(char::is_control) {
                 return wrong(format!(
-                    "cluster.sbatch: {option:?} is none of the options that are passed on, each as \"--NAME=VALUE\": {}",
+                    "cluster.sbatch: {option:?} is not permitted. Permitted options, each as \"--NAME=VALUE\": {}",
                     ALLOWED.join(", ")
                 ));
             }
@@ -134,7 +137,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The options of sbatch's that say this, without the array.
+    /// The corresponding sbatch options, without the array.
     pub(super) fn options(&self) -> Vec<String> {
         let named = [
             ("partition", &self.partition),
@@ -155,7 +158,8 @@ fn is_word(text: &str) -> bool {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds; sbatch(1).
+/// Formats of sbatch(1): minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
+/// days-hours:minutes:seconds.
 fn is_time(text: &str) -> bool {
     let (days, rest) = text.split_once('-').map_or((None, text), |(days, rest)| (Some(days), rest));
     let parts: Vec<&str> = rest.split(':').chain(days).collect();
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_becomes_options_of_sbatch_and_those_of_the_command_count_more() {
+    fn settings_become_sbatch_options_and_command_options_override_them() {
         let table =
             settings("partition = \"long\"\ntime = \"2-0:00\"\nmemory = \"4G\"\nsbatch = [\"--qos=low\"]\n")
                 .unwrap();
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sbatch_would_take_for_another_thing_is_refused_with_what_to_write() {
+    fn settings_that_sbatch_would_misinterpret_are_rejected_with_a_remedy() {
         for (text, part) in [
             ("partition = \"\"", "partition"),
             ("partition = \"--wrap=ls\"", "partition"),

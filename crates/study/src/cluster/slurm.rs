@@ -1,4 +1,4 @@
-//! The commands of Slurm's, and what they say.
+//! Slurm commands and their output.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,56 +9,56 @@ use std::process::{Command, Stdio};
 use super::ClusterError;
 use super::settings::Settings;
 
-/// slurm.conf(5): MaxArraySize, where nobody says otherwise.
+/// Default of MaxArraySize in slurm.conf(5).
 const MAX_ARRAY_SIZE: usize = 1001;
-/// Of what a command says, so much is passed on.
-const SAID_MAX: usize = 600;
+/// Maximum length of a command's error output that is passed on.
+const MESSAGE_MAX: usize = 600;
 
-/// The Slurm of this machine.
+/// Slurm on this machine.
 #[derive(Debug)]
 pub struct Slurm {
-    /// How many tasks an array may have.
+    /// Maximum number of tasks in an array.
     pub array_max: usize,
 }
 
-/// An array that is to be submitted.
+/// An array to be submitted.
 pub(super) struct Array<'a> {
-    /// The jobs' name, by which the queue is asked for them.
+    /// Job name, by which the queue is queried.
     pub name: &'a str,
     pub script: &'a Path,
-    /// Tasks, from 0.
+    /// Number of tasks, numbered from 0.
     pub count: usize,
-    /// How many run at once.
+    /// Maximum number of tasks that run at once.
     pub at_once: Option<u32>,
-    /// Jobs after whose ends it begins.
+    /// Jobs that must end before it starts.
     pub after: &'a [String],
-    /// Where a task's output goes, as sbatch's --output has it.
+    /// Path pattern of the tasks' output, in the format of sbatch's --output.
     pub log: String,
     pub settings: &'a Settings,
 }
 
-/// Why an array was not taken.
+/// Why an array was rejected.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// So many tasks are not taken, but fewer may be, or these later.
+    /// Too many tasks: a smaller array, or a later submission, may be accepted.
     TooMany(ClusterError),
-    /// Nobody answers.
+    /// The controller does not answer.
     Unreachable(ClusterError),
-    /// It never will be.
+    /// The request is invalid.
     Wrong(ClusterError),
 }
 
-/// A task as the queue has it.
+/// A task in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Queued {
-    /// Slurm's word, such as PENDING.
+    /// Slurm's job state, such as PENDING.
     pub state: String,
-    /// Why it waits.
+    /// Reason why it is pending.
     pub reason: String,
 }
 
 impl Queued {
-    /// Whether Slurm has done with it. A word that is not known is taken for one of a task that is still under way.
+    /// Whether the task has ended. An unknown state counts as not ended.
     pub fn has_ended(&self) -> bool {
         has_ended(&self.state)
     }
@@ -68,7 +68,7 @@ impl Queued {
     }
 }
 
-/// squeue(1), job state codes: those after which nothing comes.
+/// Final job states, from squeue(1).
 fn has_ended(state: &str) -> bool {
     [
         "BOOT_FAIL",
@@ -85,13 +85,13 @@ fn has_ended(state: &str) -> bool {
     .contains(&state)
 }
 
-/// What the queue has of jobs by their names, by task.
+/// Tasks in the queue, by job name and task number.
 pub(super) type Queue = BTreeMap<String, BTreeMap<usize, Queued>>;
 
 impl Slurm {
-    /// Finds out whether there is one, and what it takes.
+    /// Checks that Slurm is available, and reads its limits.
     pub fn find() -> Result<Slurm, ClusterError> {
-        // Asked first, as it changes nothing.
+        // Run first because it has no side effects.
         output("squeue", Command::new("squeue").arg("--version"))?;
         output("sbatch", Command::new("sbatch").arg("--version"))?;
         let shown = output("scontrol", Command::new("scontrol").args(["show", "config"]));
@@ -99,7 +99,8 @@ impl Slurm {
         Ok(Slurm { array_max: array_max.max(1) })
     }
 
-    /// Submits an array; its job's number. If this process is killed meanwhile, sbatch has the lock until it ends.
+    /// Submits an array and returns its job ID. sbatch inherits the lock, so that the lock is held until
+    /// sbatch ends even if this process is killed.
     pub(super) fn submit(&self, array: &Array, lock: &File) -> Result<String, Refusal> {
         let at_once = array.at_once.map_or(String::new(), |count| format!("%{count}"));
         let mut command = Command::new("sbatch");
@@ -114,25 +115,26 @@ impl Slurm {
             Refusal::Wrong(ClusterError::Io { action: "share", path: array.script.into(), error })
         })?;
         command.stdin(shared);
-        let said = output("sbatch", &mut command).map_err(refusal)?;
-        // The job's number, and behind a semicolon the cluster's name; warnings may stand before.
-        let last = said.lines().last().unwrap_or_default();
+        let message = output("sbatch", &mut command).map_err(refusal)?;
+        // Output is the job ID, optionally followed by a semicolon and the cluster's name. Warnings may
+        // precede it.
+        let last = message.lines().last().unwrap_or_default();
         let job = last.split(';').next().unwrap_or_default().trim();
         if job.is_empty() || !job.bytes().all(|byte| byte.is_ascii_digit()) {
-            let said = format!("it says no job's number, but {last:?}");
-            return Err(Refusal::Wrong(failed("sbatch", said)));
+            let message = format!("expected a job ID, got {last:?}");
+            return Err(Refusal::Wrong(failed("sbatch", message)));
         }
         Ok(job.to_owned())
     }
 
-    /// What the queue has of jobs with these names.
+    /// Queries the tasks of jobs with these names.
     pub(super) fn queue(&self, names: &[&str]) -> Result<Queue, ClusterError> {
         let mut queue = Queue::new();
         if names.is_empty() {
             return Ok(queue);
         }
         let mut command = Command::new("squeue");
-        // The user's own habits must not hide any.
+        // The user's SQUEUE_ variables must not hide any tasks.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("SQUEUE_") {
                 command.env_remove(name);
@@ -152,21 +154,21 @@ impl Slurm {
         Ok(queue)
     }
 
-    /// How a task of a job ended that the queue no longer has, where accounts are kept.
+    /// Final state of a task that is no longer in the queue, if Slurm accounting is enabled.
     pub(super) fn ended(&self, job: &str, task: usize) -> Option<String> {
         let mut command = Command::new("sacct");
         command.args(["--noheader", "--parsable2", "--allocations", "--format=State"]);
         command.arg(format!("--jobs={job}_{task}"));
-        let said = output("sacct", &mut command).ok()?;
-        // "CANCELLED by 1000"; of one that was begun again, the last counts.
-        let word = said.lines().last()?.split_whitespace().next()?.to_owned();
+        let message = output("sacct", &mut command).ok()?;
+        // The state may be "CANCELLED by 1000". A requeued task has several lines, of which the last counts.
+        let word = message.lines().last()?.split_whitespace().next()?.to_owned();
         has_ended(&word).then_some(word)
     }
 
-    /// What an array could not be submitted to, and what there is.
+    /// Names of the available partitions.
     fn partitions() -> Option<String> {
-        let said = output("sinfo", Command::new("sinfo").args(["--noheader", "--format=%R"])).ok()?;
-        let names: Vec<&str> = said.split_whitespace().collect();
+        let message = output("sinfo", Command::new("sinfo").args(["--noheader", "--format=%R"])).ok()?;
+        let names: Vec<&str> = message.split_whitespace().collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 }
@@ -176,13 +178,13 @@ fn array_size(config: &str) -> Option<usize> {
     line.split('=').nth(1)?.trim().parse().ok()
 }
 
-fn failed(command: &'static str, said: String) -> ClusterError {
-    ClusterError::Slurm { command, said, hint: String::new() }
+fn failed(command: &'static str, message: String) -> ClusterError {
+    ClusterError::Slurm { command, message, hint: String::new() }
 }
 
-/// What a command prints.
+/// Runs a command and returns its output.
 fn output(name: &'static str, command: &mut Command) -> Result<String, ClusterError> {
-    // What it says is read here, and must not be in the user's language or form.
+    // The output is parsed, so it must not depend on the user's locale or time format.
     command.env("LC_ALL", "C").env_remove("SLURM_TIME_FORMAT");
     if name != "sbatch" {
         command.stdin(Stdio::null());
@@ -194,36 +196,36 @@ fn output(name: &'static str, command: &mut Command) -> Result<String, ClusterEr
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
+    let message = String::from_utf8_lossy(&done.stderr);
     let prefix = format!("{name}: error: ");
-    let lines = said.trim().lines().map(|line| line.strip_prefix(&prefix).unwrap_or(line));
-    let said: String = lines.collect::<Vec<_>>().join("; ").chars().take(SAID_MAX).collect();
-    Err(failed(name, if said.is_empty() { done.status.to_string() } else { said }))
+    let lines = message.trim().lines().map(|line| line.strip_prefix(&prefix).unwrap_or(line));
+    let message: String = lines.collect::<Vec<_>>().join("; ").chars().take(MESSAGE_MAX).collect();
+    Err(failed(name, if message.is_empty() { done.status.to_string() } else { message }))
 }
 
-/// What is to be done about an array that sbatch did not take; the words are those of Slurm's slurm_errno.c.
+/// Classifies an error of sbatch; the texts are those of Slurm's slurm_errno.c.
 fn refusal(error: ClusterError) -> Refusal {
-    let ClusterError::Slurm { command, said, .. } = &error else { return Refusal::Wrong(error) };
-    let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    let hinted = |hint: String| ClusterError::Slurm { command, said: said.clone(), hint };
+    let ClusterError::Slurm { command, message, .. } = &error else { return Refusal::Wrong(error) };
+    let any = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    let hinted = |hint: String| ClusterError::Slurm { command, message: message.clone(), hint };
     if any(&["Unable to contact", "Socket timed out", "Connection refused", "Zero Bytes were transmitted"]) {
         return Refusal::Unreachable(hinted(
-            "\nThe cluster's controller does not answer: `sinfo` says whether it does.".to_owned(),
+            "\nThe cluster's controller does not answer; check it with `sinfo`.".to_owned(),
         ));
     }
     if any(&["Invalid job array", "SubmitLimit", "SubmitJob", "job submit limit", "MaxJobCount", "Too many"])
     {
         return Refusal::TooMany(hinted(
             "\nThe cluster takes no more jobs of this user at once (MaxSubmitJobs, MaxJobCount) or no arrays \
-             (MaxArraySize); the same command goes on when some have ended."
+             (MaxArraySize); repeat the same command when some have ended."
                 .to_owned(),
         ));
     }
     let key = |what: &str| {
-        format!("{what} stands in [cluster] of the experiment's file, or in the option --{what}.")
+        format!("Set {what} in [cluster] of the experiment's file, or with the option --{what}.")
     };
     let hint = if any(&["Invalid account"]) {
-        format!("\n{} `sacctmgr show associations user=$USER` tells yours.", key("account"))
+        format!("\n{} `sacctmgr show associations user=$USER` lists your accounts.", key("account"))
     } else if any(&["artition"]) {
         let there = Slurm::partitions().map_or(String::new(), |names| format!(" There are: {names}."));
         format!("\n{}{there}", key("partition"))
@@ -242,24 +244,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sbatch_says_decides_what_is_done() {
-        let refused = |said: &str| refusal(failed("sbatch", said.to_owned()));
+    fn sbatch_errors_are_classified() {
+        let refused = |message: &str| refusal(failed("sbatch", message.to_owned()));
         let failed = "Batch job submission failed: ";
-        for said in ["Invalid job array specification", "AssocMaxSubmitJobLimit"] {
-            assert!(matches!(refused(&format!("{failed}{said}")), Refusal::TooMany(_)), "{said}");
+        for message in ["Invalid job array specification", "AssocMaxSubmitJobLimit"] {
+            assert!(matches!(refused(&format!("{failed}{message}")), Refusal::TooMany(_)), "{message}");
         }
-        let said = "Unable to contact slurm controller (connect failure)";
-        assert!(matches!(refused(&format!("{failed}{said}")), Refusal::Unreachable(_)));
+        let message = "Unable to contact slurm controller (connect failure)";
+        assert!(matches!(refused(&format!("{failed}{message}")), Refusal::Unreachable(_)));
         let Refusal::Wrong(error) =
             refused(&format!("{failed}Requested time limit is invalid (missing or exceeds some limit)"))
         else {
-            panic!("it is wrong");
+            panic!("expected Refusal::Wrong");
         };
         assert!(error.to_string().contains("--time"), "{error}");
     }
 
     #[test]
-    fn states_and_the_size_of_arrays_are_read() {
+    fn job_states_and_the_array_size_are_parsed() {
         let config = "MaxArraySize            = 501\nMaxJobCount             = 10000\n";
         assert_eq!(array_size(config), Some(501));
         let queued = |state: &str| Queued { state: state.to_owned(), reason: String::new() };

@@ -1,7 +1,8 @@
-//! The points' way through the queue: what is missing is submitted, what ends is looked at, what failed is submitted again.
+//! Life of the points in the queue: submits missing points, checks the results of finished tasks, and
+//! resubmits failed ones.
 //!
-//! Only results count: a point is done when its folder is in place, whatever the queue says, and nothing that the queue
-//! has is submitted again.
+//! Only results count: a point is done when its result folder exists, whatever the queue reports. A point
+//! with a task in the queue is not submitted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,94 +11,95 @@ use std::time::{Duration, Instant};
 
 use super::ClusterError;
 use super::journal::{Journal, TaskList};
-use super::points::{End, Key, Phase, Points, Share, Verdict};
+use super::points::{ClusterExperiment, End, Key, Phase, Points, Verdict};
 use super::settings::Settings;
 use super::slurm::{Array, Queue, Refusal, Slurm};
 use crate::experiment::Sweep;
 
-/// How often the queue is looked at: soon after something happened, and then more and more rarely, as the controller has others to serve.
-const FIRST_LOOK: Duration = Duration::from_millis(250);
-const LAST_LOOK: Duration = Duration::from_secs(15);
-/// How often it is looked whether the user ends it.
+/// Interval between queue polls: short after a change, then increasing, to limit the load on the Slurm
+/// controller.
+const POLL_MIN: Duration = Duration::from_millis(250);
+const POLL_MAX: Duration = Duration::from_secs(15);
+/// Interval between checks for the user's interrupt.
 const STEP: Duration = Duration::from_millis(50);
-/// A task that failed has at most this much time until its words are seen.
-const WORDS: Duration = Duration::from_secs(5);
+/// Maximum wait for the output of a failed task.
+const OUTPUT_WAIT: Duration = Duration::from_secs(5);
 
-/// What a task runs.
+/// The program run by each task.
 pub struct Program {
-    /// Doorbell's own program.
+    /// Path of the Doorbell executable.
     pub path: PathBuf,
-    /// Its cache.
+    /// Path of its cache.
     pub cache: PathBuf,
 }
 
-/// What happens on the way. Points are told by the number of their experiment and their own.
+/// Progress events. A point is given by the index of its experiment and its own index.
 #[derive(Debug)]
-pub enum Told {
-    /// Somebody else submits and watches the same points.
-    Held(String),
-    /// So many points are to be measured, of which so many are in the queue already.
+pub enum ClusterEvent {
+    /// Another process submits and watches the same points; its name.
+    Locked(String),
+    /// Number of points to be measured, and how many of them are in the queue already.
     ToDo(usize, usize),
-    /// A point is measured again, because its results are damaged in this way.
+    /// A point's stored results are damaged as described; it is measured again.
     Damaged((usize, usize), String),
-    /// A job of so many tasks was submitted; whether they make boots.
+    /// A job was submitted: its ID, its number of tasks, and whether they create boot checkpoints.
     Submitted(String, usize, bool),
-    /// So many tasks run and so many wait, for these reasons.
+    /// Number of running tasks, number of pending tasks, and the reasons why they are pending.
     Queue(usize, usize, String),
     /// A point is done.
     Done((usize, usize)),
-    /// A point is submitted again, for this reason.
-    Again((usize, usize), String),
-    /// A point is given up.
+    /// A point is resubmitted, for this reason.
+    Resubmitted((usize, usize), String),
+    /// A point has failed for good.
     Failed((usize, usize)),
-    /// The queue cannot be asked, or takes no more, at the moment.
-    Trouble(String),
-    /// The user ends it; these jobs stay in the queue.
-    Left(Vec<String>),
+    /// The queue cannot be queried, or accepts no more jobs, at the moment.
+    QueueError(String),
+    /// The user ends the command; these jobs stay in the queue.
+    Detached(Vec<String>),
 }
 
-/// How it goes on while somebody else has the journal.
-enum Waited {
+/// Why waiting for the journal ended without it.
+enum WaitError {
     Interrupted,
     Error(ClusterError),
 }
 
-impl From<ClusterError> for Waited {
-    fn from(error: ClusterError) -> Waited {
-        Waited::Error(error)
+impl From<ClusterError> for WaitError {
+    fn from(error: ClusterError) -> WaitError {
+        WaitError::Error(error)
     }
 }
 
-/// Measures all points that are not done as tasks of the cluster; `folder` has what is known of them.
+/// Measures all unfinished points as tasks of the cluster; `folder` holds the journal.
 pub fn measure(
-    shares: &[Share],
+    experiments: &[ClusterExperiment],
     (folder, name): (&Path, &str),
     (slurm, settings, program): (&Slurm, &Settings, &Program),
     interrupted: &AtomicBool,
-    tell: &mut dyn FnMut(Told),
+    report: &mut dyn FnMut(ClusterEvent),
 ) -> Result<Vec<Sweep>, ClusterError> {
-    let mut told = false;
+    let mut announced = false;
     let journal = Journal::take(folder, |holder| {
-        if !std::mem::replace(&mut told, true) {
-            tell(Told::Held(holder.to_owned()));
+        if !std::mem::replace(&mut announced, true) {
+            report(ClusterEvent::Locked(holder.to_owned()));
         }
-        if interrupted.load(Ordering::Relaxed) { Err(Waited::Interrupted) } else { Ok(()) }
+        if interrupted.load(Ordering::Relaxed) { Err(WaitError::Interrupted) } else { Ok(()) }
     });
     let journal = match journal {
         Ok(journal) => journal,
-        Err(Waited::Error(error)) => return Err(error),
-        Err(Waited::Interrupted) => {
+        Err(WaitError::Error(error)) => return Err(error),
+        Err(WaitError::Interrupted) => {
             let sweep = Sweep { interrupted: true, ..Sweep::default() };
-            return Ok(vec![sweep; shares.len()]);
+            return Ok(vec![sweep; experiments.len()]);
         }
     };
-    // Only now, as whoever had it may have done it all.
-    let points = Points::new(shares, settings.attempts(), &mut |share, index, problem| {
-        tell(Told::Damaged((share, index), problem));
+    // Read the points only now, because the previous holder of the journal may have completed them.
+    let points = Points::new(experiments, settings.attempts(), &mut |experiment, index, problem| {
+        report(ClusterEvent::Damaged((experiment, index), problem));
     });
     let chunk = slurm.array_max;
     let watch = Watch {
-        shares,
+        experiments,
         name,
         slurm,
         settings,
@@ -106,63 +108,63 @@ pub fn measure(
         points,
         chunk,
         full_at: None,
-        looked: false,
-        boots_begun: false,
+        polled: false,
+        boots_submitted: false,
         shown: None,
-        troubled: None,
+        last_problem: None,
     };
-    watch.run(interrupted, tell)
+    watch.run(interrupted, report)
 }
 
 struct Watch<'a> {
-    shares: &'a [Share<'a>],
+    experiments: &'a [ClusterExperiment<'a>],
     name: &'a str,
     slurm: &'a Slurm,
     settings: &'a Settings,
     program: &'a Program,
     journal: Journal,
     points: Points,
-    /// How many tasks the next array has at most.
+    /// Maximum number of tasks of the next array.
     chunk: usize,
-    /// With so many in the queue it took no more.
+    /// Number of queued tasks at which the queue rejected more.
     full_at: Option<usize>,
-    /// Whether the queue has answered.
-    looked: bool,
-    boots_begun: bool,
+    /// Whether the queue has been queried successfully.
+    polled: bool,
+    boots_submitted: bool,
     shown: Option<(usize, usize, String)>,
-    troubled: Option<String>,
+    last_problem: Option<String>,
 }
 
-type Tell<'t> = &'t mut dyn FnMut(Told);
+type Report<'t> = &'t mut dyn FnMut(ClusterEvent);
 
 impl Watch<'_> {
-    fn run(mut self, interrupted: &AtomicBool, tell: Tell) -> Result<Vec<Sweep>, ClusterError> {
-        self.take_up();
+    fn run(mut self, interrupted: &AtomicBool, report: Report) -> Result<Vec<Sweep>, ClusterError> {
+        self.adopt();
         let to_do = self.points.count(|phase| *phase != Phase::Done);
-        let (mut first, mut told) = (true, false);
-        let mut pause = FIRST_LOOK;
+        let (mut first, mut announced) = (true, false);
+        let mut pause = POLL_MIN;
         loop {
             let before = self.points.all.values().map(|point| point.phase.clone()).collect::<Vec<_>>();
-            let queue = self.look(tell)?;
+            let queue = self.poll(report)?;
             if let Some(queue) = &queue {
-                self.follow(queue, std::mem::take(&mut first), tell);
+                self.follow(queue, std::mem::take(&mut first), report);
             }
-            if to_do > 0 && !std::mem::replace(&mut told, true) {
-                tell(Told::ToDo(to_do, self.points.queued()));
+            if to_do > 0 && !std::mem::replace(&mut announced, true) {
+                report(ClusterEvent::ToDo(to_do, self.points.queued()));
             }
             if interrupted.load(Ordering::Relaxed) {
-                return Ok(self.left(tell));
+                return Ok(self.detach(report));
             }
             if let Some(queue) = &queue {
-                self.submit(queue, tell)?;
-                self.show(queue, tell);
+                self.submit(queue, report)?;
+                self.show(queue, report);
                 self.forget(queue)?;
             }
             if self.points.queued() == 0 && self.points.waiting().is_empty() {
                 return Ok(self.points.sweeps(false));
             }
             let after = self.points.all.values().map(|point| point.phase.clone());
-            pause = if before.into_iter().eq(after) { (pause * 3 / 2).min(LAST_LOOK) } else { FIRST_LOOK };
+            pause = if before.into_iter().eq(after) { (pause * 3 / 2).min(POLL_MAX) } else { POLL_MIN };
             let until = Instant::now() + pause;
             while Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
                 doorbell_files::pause(STEP);
@@ -170,57 +172,59 @@ impl Watch<'_> {
         }
     }
 
-    /// What was submitted before, by this command or another.
-    fn take_up(&mut self) {
+    /// Adopts the tasks submitted earlier, by this command or another.
+    fn adopt(&mut self) {
         for submission in self.journal.submissions().to_vec() {
             let list = TaskList::read(&self.journal.list(&submission.name)).unwrap_or_default();
-            self.points.take_up(&submission.name, &list);
-            self.boots_begun |= list.tasks.iter().any(|task| task.boot);
+            self.points.adopt(&submission.name, &list);
+            self.boots_submitted |= list.tasks.iter().any(|task| task.boot);
         }
     }
 
-    /// The queue, unless it cannot be asked just now. That it never could is an error.
-    fn look(&mut self, tell: Tell) -> Result<Option<Queue>, ClusterError> {
+    /// The queue, or `None` if it cannot be queried at the moment. It is an error if no query has succeeded
+    /// yet.
+    fn poll(&mut self, report: Report) -> Result<Option<Queue>, ClusterError> {
         let names: Vec<&str> = self.journal.submissions().iter().map(|own| own.name.as_str()).collect();
         match self.slurm.queue(&names) {
             Ok(queue) => {
-                self.looked = true;
-                self.troubled = None;
+                self.polled = true;
+                self.last_problem = None;
                 Ok(Some(queue))
             }
-            Err(error) if !self.looked => Err(error),
+            Err(error) if !self.polled => Err(error),
             Err(error) => {
-                self.trouble(&error, tell);
+                self.trouble(&error, report);
                 Ok(None)
             }
         }
     }
 
-    /// Said once, not at every look.
-    fn trouble(&mut self, error: &ClusterError, tell: Tell) {
-        let said = error.to_string();
-        if self.troubled.as_ref() != Some(&said) {
-            tell(Told::Trouble(said.clone()));
-            self.troubled = Some(said);
+    /// Reports a problem once, not at every poll.
+    fn trouble(&mut self, error: &ClusterError, report: Report) {
+        let problem = error.to_string();
+        if self.last_problem.as_ref() != Some(&problem) {
+            report(ClusterEvent::QueueError(problem.clone()));
+            self.last_problem = Some(problem);
         }
     }
 
-    /// What became of the tasks. At the first look, those that ended before are submitted again and not held to have failed.
-    fn follow(&mut self, queue: &Queue, first: bool, tell: Tell) {
+    /// Updates the points from the queue. On the first poll, tasks that ended earlier without results do not
+    /// count as failures; their points are resubmitted.
+    fn follow(&mut self, queue: &Queue, first: bool, report: Report) {
         let keys: Vec<Key> = self.points.all.keys().cloned().collect();
         for key in keys {
             let point = &self.points.all[&key];
             let Phase::Queued { name, task } = point.phase.clone() else { continue };
-            let told = (point.share, point.index);
-            let (share, index) = (&self.shares[point.share], point.index);
+            let id = (point.experiment, point.index);
+            let (experiment, index) = (&self.experiments[point.experiment], point.index);
             let found = queue.get(&name).and_then(|tasks| tasks.get(&task));
             if found.is_some_and(|task| task.is_pending()) {
                 continue;
             }
-            let identity = &share.identities[index];
-            if share.store.point(identity).exists() && share.store.is_done(identity) {
+            let identity = &experiment.identities[index];
+            if experiment.store.point(identity).exists() && experiment.store.is_done(identity) {
                 self.points.done(&key);
-                tell(Told::Done(told));
+                report(ClusterEvent::Done(id));
                 continue;
             }
             if found.is_some_and(|task| !task.has_ended()) {
@@ -232,40 +236,40 @@ impl Watch<'_> {
             }
             let state = found.map(|task| task.state.clone());
             let Some(end) = self.end(&key, (&name, task), state) else { continue };
-            match self.points.ended(&key, &end, &self.asked()) {
-                Verdict::Again(why) => tell(Told::Again(told, why)),
-                Verdict::GivenUp(_) => tell(Told::Failed(told)),
+            match self.points.ended(&key, &end, &self.describe_settings()) {
+                Verdict::Again(why) => report(ClusterEvent::Resubmitted(id, why)),
+                Verdict::GivenUp(_) => report(ClusterEvent::Failed(id)),
             }
         }
     }
 
-    /// How a task ended that left no results; `None` while they, or its words, may still come.
+    /// How a task without results ended; `None` while its results or its output may still arrive.
     fn end(&mut self, key: &Key, (name, task): (&str, usize), state: Option<String>) -> Option<End> {
-        let (status, said) = self.journal.said(name, task);
+        let (status, output) = self.journal.task_output(name, task);
         let point = self.points.all.get_mut(key).expect("it is one of them");
         let since = point.ended.get_or_insert_with(Instant::now).elapsed();
         let settle = self.settings.settle();
         let patience = match state.as_deref() {
             Some("COMPLETED") | None => settle,
-            _ => settle.min(WORDS),
+            _ => settle.min(OUTPUT_WAIT),
         };
-        if said.is_empty() && since < patience {
+        if output.is_empty() && since < patience {
             return None;
         }
         let job = self.journal.submissions().iter().find(|own| own.name == name)?.job.clone();
         let state = state.or_else(|| self.slurm.ended(&job?, task)).unwrap_or_default();
-        Some(End { state, status, said })
+        Some(End { state, status, output })
     }
 
-    /// What was asked of the cluster, in words.
-    fn asked(&self) -> String {
+    /// The cluster settings as text.
+    fn describe_settings(&self) -> String {
         let options = self.settings.options();
-        if options.is_empty() { "as the cluster has it".to_owned() } else { options.join(" ") }
+        if options.is_empty() { "cluster defaults".to_owned() } else { options.join(" ") }
     }
 
-    /// Submits what waits, as far as the cluster takes it.
-    fn submit(&mut self, queue: &Queue, tell: Tell) -> Result<(), ClusterError> {
-        self.submit_boots(tell)?;
+    /// Submits waiting points, as far as the cluster accepts them.
+    fn submit(&mut self, queue: &Queue, report: Report) -> Result<(), ClusterError> {
+        self.submit_boots(report)?;
         loop {
             let (waiting, queued) = (self.points.waiting(), self.points.queued());
             if waiting.is_empty() || self.full_at.is_some_and(|full| queued >= full) {
@@ -278,10 +282,10 @@ impl Watch<'_> {
             let chosen = &waiting[..waiting.len().min(self.chunk)];
             let tasks = chosen.iter().map(|key| {
                 let point = &self.points.all[key];
-                self.shares[point.share].task(point.index, false)
+                self.experiments[point.experiment].task(point.index, false)
             });
             let list = TaskList { tasks: tasks.collect() };
-            match self.array(self.name, list, at_once, &self.boot_jobs(queue), tell)? {
+            match self.array(self.name, list, at_once, &self.boot_jobs(queue), report)? {
                 Ok(name) => {
                     for (task, key) in chosen.iter().enumerate() {
                         let phase = Phase::Queued { name: name.clone(), task };
@@ -297,7 +301,7 @@ impl Watch<'_> {
                         return Err(error);
                     }
                     self.full_at = (queued > 0).then_some(queued);
-                    self.trouble(&error, tell);
+                    self.trouble(&error, report);
                     return Ok(());
                 }
             }
@@ -308,36 +312,40 @@ impl Watch<'_> {
         self.points.count(|phase| matches!(phase, Phase::Done)) > 0 || !self.journal.submissions().is_empty()
     }
 
-    /// The boots that points share, each as a task of its own, once.
-    fn submit_boots(&mut self, tell: Tell) -> Result<(), ClusterError> {
-        if std::mem::replace(&mut self.boots_begun, true) {
+    /// Submits the boots that several points experiment, each once, as its own task.
+    fn submit_boots(&mut self, report: Report) -> Result<(), ClusterError> {
+        if std::mem::replace(&mut self.boots_submitted, true) {
             return Ok(());
         }
-        let of = |(share, index): (&Share, usize)| {
-            let key = (share.out.clone(), share.identities[index].0.clone());
-            (self.points.all[&key].phase == Phase::Waiting).then(|| share.task(index, true))
+        let of = |(experiment, index): (&ClusterExperiment, usize)| {
+            let key = (experiment.out.clone(), experiment.identities[index].0.clone());
+            (self.points.all[&key].phase == Phase::Waiting).then(|| experiment.task(index, true))
         };
-        let boots = self.shares.iter().flat_map(|share| share.boots.iter().map(move |index| (share, *index)));
+        let boots = self
+            .experiments
+            .iter()
+            .flat_map(|experiment| experiment.boots.iter().map(move |index| (experiment, *index)));
         let tasks: Vec<_> = boots.filter_map(of).take(self.slurm.array_max).collect();
         if tasks.is_empty() {
             return Ok(());
         }
         let name = format!("{}-boot", self.name);
-        // If they are not taken, whichever point comes first boots, and the points' refusal is told.
-        let _ = self.array(&name, TaskList { tasks }, self.settings.concurrency, &[], tell)?;
+        // If they are rejected, the first point to need a boot creates it. The points would be rejected as
+        // well, and that is reported.
+        let _ = self.array(&name, TaskList { tasks }, self.settings.concurrency, &[], report)?;
         Ok(())
     }
 
-    /// Jobs that make boots and have not ended.
+    /// Jobs that create boots and have not ended.
     fn boot_jobs(&self, queue: &Queue) -> Vec<String> {
         let makes_boots = |name: &str| {
             TaskList::read(&self.journal.list(name)).is_ok_and(|list| list.tasks.iter().any(|task| task.boot))
         };
-        // One that was submitted a moment ago is not in what the queue said before.
-        let goes_on =
+        // A job submitted after the last query is not in the queue yet.
+        let is_active =
             |name: &str| queue.get(name).is_none_or(|tasks| tasks.values().any(|task| !task.has_ended()));
         let own = self.journal.submissions().iter();
-        own.filter(|own| goes_on(&own.name) && makes_boots(&own.name))
+        own.filter(|own| is_active(&own.name) && makes_boots(&own.name))
             .filter_map(|own| own.job.clone())
             .collect()
     }
@@ -348,7 +356,7 @@ impl Watch<'_> {
         list: TaskList,
         at_once: Option<u32>,
         after: &[String],
-        tell: Tell,
+        report: Report,
     ) -> Result<Result<String, Refusal>, ClusterError> {
         let (count, boot) = (list.tasks.len(), list.tasks.iter().any(|task| task.boot));
         let (name, script) = self.journal.intend(name, list, |list| script(self.program, list))?;
@@ -363,7 +371,7 @@ impl Watch<'_> {
         };
         match self.slurm.submit(&array, self.journal.lock()) {
             Ok(job) => {
-                tell(Told::Submitted(job.clone(), count, boot));
+                report(ClusterEvent::Submitted(job.clone(), count, boot));
                 self.journal.submitted(&name, job)?;
                 Ok(Ok(name))
             }
@@ -374,7 +382,7 @@ impl Watch<'_> {
         }
     }
 
-    fn show(&mut self, queue: &Queue, tell: Tell) {
+    fn show(&mut self, queue: &Queue, report: Report) {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut running, mut waiting) = (0, 0);
         for task in queue.values().flat_map(|tasks| tasks.values()).filter(|task| !task.has_ended()) {
@@ -388,14 +396,15 @@ impl Watch<'_> {
         reasons.remove("None");
         let reasons = reasons.into_keys().collect::<Vec<_>>().join(", ");
         let now = (running, waiting, reasons);
-        // What was submitted a moment ago is not in what the queue said before, and what has ended is told elsewhere.
+        // Tasks submitted after the last query are not in the queue yet, and finished ones are reported
+        // elsewhere.
         if running + waiting > 0 && self.shown.as_ref() != Some(&now) {
-            tell(Told::Queue(now.0, now.1, now.2.clone()));
+            report(ClusterEvent::Queue(now.0, now.1, now.2.clone()));
             self.shown = Some(now);
         }
     }
 
-    /// Forgets the arrays that nothing is to be heard of any more.
+    /// Removes arrays whose tasks are all complete.
     fn forget(&mut self, queue: &Queue) -> Result<(), ClusterError> {
         let awaited: BTreeSet<&String> = self
             .points
@@ -410,15 +419,15 @@ impl Watch<'_> {
             let active = queue.get(name).is_some_and(|tasks| tasks.values().any(|task| !task.has_ended()));
             !awaited.contains(name) && !active
         };
-        // A boot that was submitted a moment ago is not in what the queue said before.
-        let seen = |name: &String| queue.contains_key(name) || self.points.queued() == 0;
+        // A boot job submitted after the last query is not in the queue yet.
+        let is_listed = |name: &String| queue.contains_key(name) || self.points.queued() == 0;
         let names = self.journal.submissions().iter().map(|own| own.name.clone());
-        let over = names.filter(|name| is_over(name) && seen(name)).collect();
+        let over = names.filter(|name| is_over(name) && is_listed(name)).collect();
         self.journal.forget(&over)
     }
 
-    /// The user ends it.
-    fn left(&self, tell: Tell) -> Vec<Sweep> {
+    /// Ends on the user's request.
+    fn detach(&self, report: Report) -> Vec<Sweep> {
         let awaited = |name: &str| {
             self.points
                 .all
@@ -429,13 +438,13 @@ impl Watch<'_> {
         let jobs: Vec<String> =
             own.filter(|own| awaited(&own.name)).filter_map(|own| own.job.clone()).collect();
         if !jobs.is_empty() {
-            tell(Told::Left(jobs));
+            report(ClusterEvent::Detached(jobs));
         }
         self.points.sweeps(true)
     }
 }
 
-/// What Slurm runs as each task: this program, in the shell's place, so that signals reach it.
+/// The batch script of each task: replaces the shell by this program, so that it receives signals.
 fn script(program: &Program, list: &Path) -> String {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     format!(

@@ -1,26 +1,27 @@
-//! The figures of a point as one level of names, each with its interval where one is known, and repetitions as their mean.
+//! The figures of a point under flat names, with confidence intervals where available, and the mean of
+//! repetitions.
 
 use doorbell_results::{ComparedValue, Interval};
 use serde_json::Value;
 
 use crate::experiment::renamed;
 
-/// What a point says.
+/// Figures of a point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     /// Numbers, in the order of the summary.
     pub numbers: Vec<(String, ComparedValue)>,
-    /// What is said in words.
+    /// Textual values.
     pub words: Vec<(String, String)>,
-    /// The hash of the machine's state at the end; empty if it is not known.
+    /// Hash of the final machine state; empty if unavailable.
     pub state: String,
-    /// Whether intervals are too narrow, since parts of the measurement depend on each other.
+    /// Whether intervals are too narrow, because parts of the measurement are correlated.
     pub correlated: bool,
-    /// Why the measurement is not shown to be steady.
+    /// Why the measurement may not be steady.
     pub not_steady: Option<String>,
 }
 
-/// What is no figure of the point, but a course over time, a list of parts, or said elsewhere.
+/// Fields that are not figures of the point: time series, lists of parts, and values shown elsewhere.
 const LEFT_OUT: [&str; 18] = [
     "batches",
     "benchmark",
@@ -41,8 +42,8 @@ const LEFT_OUT: [&str; 18] = [
     "steady",
     "trials",
 ];
-/// Lists of which an element's name says enough.
-const BETWEEN: [&str; 2] = ["groups", "figures"];
+/// Lists left out of the path, because the names of their elements are unique.
+const LEFT_OUT_OF_PATHS: [&str; 2] = ["groups", "figures"];
 
 /// The figures of a run's point.
 pub(super) fn of_point(point: &Value) -> Figures {
@@ -52,12 +53,12 @@ pub(super) fn of_point(point: &Value) -> Figures {
         ..Figures::default()
     };
     walk("", point, &mut figures);
-    let Some(confidence) = point.get("confidence_95").filter(|known| known.is_object()) else {
+    let Some(confidence) = point.get("confidence_95").filter(|confidence| confidence.is_object()) else {
         return figures;
     };
     figures.correlated = confidence.get("correlated").and_then(Value::as_bool).unwrap_or(false);
     let number = |name: &str| point.get(name).and_then(Value::as_f64);
-    // Frames of one length: bits are as sure as frames.
+    // All frames have the same length, so bits have the same relative uncertainty as frames.
     let bits = number("delivered_gbps").zip(number("delivered_mpps").filter(|mpps| *mpps > 0.0));
     for (name, value) in &mut figures.numbers {
         let half = match name.strip_prefix("latency_ns.") {
@@ -74,7 +75,7 @@ pub(super) fn of_point(point: &Value) -> Figures {
     figures
 }
 
-/// The figures of a search for one frame size: its answer, and the point at its lower end.
+/// The figures of a search for one frame size: its result, and the point at its lower end.
 pub(super) fn of_search(search: &Value) -> Figures {
     let at_low = search.get("at_low").filter(|point| point.is_object());
     let mut figures = at_low.map_or_else(Figures::default, of_point);
@@ -91,7 +92,7 @@ pub(super) fn of_search(search: &Value) -> Figures {
             "low_gbps" => Some(("low_gbps", "high_gbps")),
             _ => None,
         };
-        // Without an upper end the rate may be any higher one.
+        // If no rate missed the goal, the interval has no upper end.
         let between = |(low, high)| Some(Interval { low: number(low)?, high: number(high) });
         value.interval = ends.and_then(between);
     }
@@ -112,7 +113,8 @@ fn walk(prefix: &str, value: &Value, figures: &mut Figures) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
-                let path = if BETWEEN.contains(&name.as_str()) { prefix.to_owned() } else { below(name) };
+                let path =
+                    if LEFT_OUT_OF_PATHS.contains(&name.as_str()) { prefix.to_owned() } else { below(name) };
                 walk(&path, value, figures);
             }
         }
@@ -136,7 +138,7 @@ fn walk(prefix: &str, value: &Value, figures: &mut Figures) {
     }
 }
 
-/// An element of a list goes by its name, or else by its number.
+/// Adds an element of a list, under its name, or its index if it has no name.
 fn element(below: &dyn Fn(&str) -> String, index: usize, part: &Value, figures: &mut Figures) {
     let own = ["name", "title"].into_iter().find(|key| part.get(key).is_some_and(Value::is_string));
     let Some(key) = own else { return walk(&below(&index.to_string()), part, figures) };
@@ -149,13 +151,14 @@ fn element(below: &dyn Fn(&str) -> String, index: usize, part: &Value, figures: 
     }
 }
 
-/// Repetitions as one: means, with the intervals that their spread gives. What is not in all of them is left out.
+/// Combines repetitions: means, with the confidence intervals given by their variance. Figures that are not
+/// in all of them are left out.
 pub(super) fn pooled(mut all: Vec<Figures>) -> Figures {
     if all.len() < 2 {
         return all.pop().unwrap_or_default();
     }
-    let number = |figures: &Figures, wanted: &str| {
-        figures.numbers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.value)
+    let number = |figures: &Figures, key: &str| {
+        figures.numbers.iter().find(|(name, _)| name == key).map(|(_, value)| value.value)
     };
     let mean = |name: &str| -> Option<ComparedValue> {
         let values: Vec<f64> = all.iter().map(|figures| number(figures, name)).collect::<Option<_>>()?;
@@ -173,7 +176,8 @@ pub(super) fn pooled(mut all: Vec<Figures>) -> Figures {
     }
 }
 
-/// Student's t for 97.5 % (Abramowitz and Stegun, table 26.10); from thirty degrees of freedom on a little too large.
+/// Student's t for 97.5 % (Abramowitz and Stegun, table 26.10); slightly too large from thirty degrees of
+/// freedom.
 pub(crate) fn student_97_5(degrees: usize) -> f64 {
     const TABLE: [f64; 29] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,

@@ -1,4 +1,4 @@
-//! Which figures say how well a machine did, and which of them differ by more than was allowed.
+//! Headline figures of a comparison, and the differences that exceed the limit.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use doorbell_results::{ComparedFigure, ComparedPoint, Comparison, FigureDifferen
 use super::CompareError;
 use crate::experiment::in_tables;
 
-/// The figures that a person looks at first.
+/// Figures shown first.
 pub(super) const HEADLINE: [&str; 24] = [
     "low_mpps",
     "high_mpps",
@@ -34,7 +34,7 @@ pub(super) const HEADLINE: [&str; 24] = [
     "timing.direct cache access.leaks_per_packet",
     "timing.DRAM.mb_per_second",
 ];
-/// The figures that a difference is judged by, unless others are named: none that is given, and none of a few frames only.
+/// Figures judged by default: neither input parameters nor figures based on a few frames.
 const JUDGED: [&str; 12] = [
     "low_mpps",
     "delivered_mpps",
@@ -50,7 +50,7 @@ const JUDGED: [&str; 12] = [
     "instructions_per_frame",
 ];
 
-/// A share, written as "2%".
+/// A share, written as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);
 
@@ -58,23 +58,23 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Share, String> {
-        let wrong = || format!("\"{text}\" is no share; write one as 2% or 0.5%");
+        let wrong = || format!("\"{text}\" is not a share; write, for example, 2% or 0.5%");
         let number = text.strip_suffix('%').ok_or_else(wrong)?.trim().parse::<f64>().map_err(|_| wrong())?;
         if number.is_finite() && number >= 0.0 { Ok(Share(number / 100.0)) } else { Err(wrong()) }
     }
 }
 
-/// What is wanted of a comparison.
+/// Request for a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
-    /// By how much figures may differ.
+pub struct CompareRequest {
+    /// Maximum relative difference.
     pub fail_over: Option<Share>,
-    /// Figures by name, or by a name's first parts; those that say how well the machine did if there are none.
+    /// Figures by name, or by the first parts of a name; default: a fixed list of performance figures.
     pub figures: Vec<String>,
 }
 
-impl Wanted {
-    /// Whether a figure is among those that were named, as tables or as summaries name them.
+impl CompareRequest {
+    /// Whether a figure is among the named ones. Names of tables and of summaries are accepted.
     pub fn names(&self, figure: &str) -> bool {
         let is = |name: &String| {
             let name = in_tables(name);
@@ -87,16 +87,15 @@ impl Wanted {
         if self.figures.is_empty() { JUDGED.contains(&figure) } else { self.names(figure) }
     }
 
-    /// Writes down what fails.
+    /// Adds the failures to the comparison.
     pub(super) fn judge(&self, comparison: &mut Comparison) -> Result<(), CompareError> {
         let all = || comparison.points.iter().flat_map(|point| &point.figures);
         for name in &self.figures {
-            let alone = Wanted { figures: vec![name.clone()], fail_over: None };
+            let alone = CompareRequest { figures: vec![name.clone()], fail_over: None };
             if !all().any(|figure| alone.names(&figure.name)) {
-                let problem = format!(
-                    "--figure: no result has \"{name}\"; `doorbell compare --all` lists all that there are"
-                );
-                return Err(CompareError::Asked(problem));
+                let problem =
+                    format!("--figure: no result has \"{name}\"; `doorbell compare --all` lists all figures");
+                return Err(CompareError::Request(problem));
             }
         }
         let Some(Share(limit)) = self.fail_over else { return Ok(()) };
@@ -105,7 +104,7 @@ impl Wanted {
         let mut unjudged = Vec::new();
         for point in &comparison.points {
             let judged = point.figures.iter().filter(|figure| self.judges(&figure.name));
-            let judged: Vec<&ComparedFigure> = judged.filter(|figure| is_known(figure)).collect();
+            let judged: Vec<&ComparedFigure> = judged.filter(|figure| is_present(figure)).collect();
             if judged.is_empty() {
                 unjudged.push(if point.at.is_empty() { "the only point" } else { &point.at });
             }
@@ -113,7 +112,7 @@ impl Wanted {
         }
         if unjudged.len() == comparison.points.len() && comparison.unmatched.is_empty() {
             return Err(CompareError::NothingToJudge(format!(
-                "no result has any of {}; name a figure that there is with --figure, of those that `doorbell compare --all` lists",
+                "no result has any of {}; choose a figure with --figure, from the list of `doorbell compare --all`",
                 if self.figures.is_empty() { JUDGED.join(", ") } else { self.figures.join(", ") }
             )));
         }
@@ -131,18 +130,18 @@ impl Wanted {
 }
 
 /// Whether any side has a figure.
-fn is_known(figure: &ComparedFigure) -> bool {
+fn is_present(figure: &ComparedFigure) -> bool {
     figure.values.iter().any(Option::is_some)
 }
 
-/// Two values in five digits, or in all that they have if five do not tell them apart.
-fn told_apart(values: [f64; 2]) -> [String; 2] {
+/// Formats two values with five digits, or with all digits if five do not distinguish them.
+fn distinct_digits(values: [f64; 2]) -> [String; 2] {
     let rounded = values.map(|value| format!("{value:.4e}").parse().unwrap_or(value));
     let shown = if rounded[0] == rounded[1] { values } else { rounded };
     shown.map(|value| value.to_string())
 }
 
-/// The sides on which a figure is too far from the base's, or missing.
+/// Failures of a figure: sides where it differs too much from the base, or is missing.
 fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&str]) -> Vec<String> {
     let at = if point.at.is_empty() { String::new() } else { format!(" at {}", point.at) };
     let name = &figure.name;
@@ -154,7 +153,7 @@ fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&
         }
         match (figure.values[0], figure.values[index + 1], difference) {
             (Some(base), Some(value), Some(difference)) if is_over(name, difference, limit) => {
-                let [value, base] = told_apart([value.value, base.value]);
+                let [value, base] = distinct_digits([value.value, base.value]);
                 failures.push(format!("{side}{at}: {name} is {value} instead of {base}"));
             }
             (Some(_), None, _) => failures.push(format!("{side}{at}: it has no {name}")),
@@ -167,8 +166,8 @@ fn failed(point: &ComparedPoint, figure: &ComparedFigure, limit: f64, names: &[&
     failures
 }
 
-/// Whether a difference is more than the limit, and not one that chance makes. Shares of frames are compared as they are: one lost frame of a
-/// million is no doubling.
+/// Whether a difference exceeds the limit and is not due to chance. Shares of frames are compared by absolute
+/// difference: one lost frame in a million is not a doubling.
 fn is_over(name: &str, difference: &FigureDifference, limit: f64) -> bool {
     let by = match (name.rsplit('.').next(), difference.relative) {
         (Some("drop_rate"), _) => difference.difference.abs(),
@@ -181,12 +180,12 @@ fn is_over(name: &str, difference: &FigureDifference, limit: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::told_apart;
+    use super::distinct_digits;
 
     #[test]
-    fn values_have_as_many_digits_as_tell_them_apart() {
-        assert_eq!(told_apart([14.095713391859602, 19.999936670200533]), ["14.096", "20"]);
-        assert_eq!(told_apart([129005.059, 0.0]), ["129010", "0"]);
-        assert_eq!(told_apart([5.000001, 5.0]), ["5.000001", "5"]);
+    fn values_have_enough_digits_to_differ() {
+        assert_eq!(distinct_digits([14.095713391859602, 19.999936670200533]), ["14.096", "20"]);
+        assert_eq!(distinct_digits([129005.059, 0.0]), ["129010", "0"]);
+        assert_eq!(distinct_digits([5.000001, 5.0]), ["5.000001", "5"]);
     }
 }

@@ -1,14 +1,15 @@
-//! Results side by side: runs, searches and sweeps, whatever is compared with what.
+//! Comparison of results: runs, searches and sweeps, in any combination.
 //!
-//! Points of a side are told apart by what varies within it: rate, frame size, any key of the configuration. Points of two sides that agree in
-//! these are compared; what differs between the sides and varies within none of them is what they are compared for. Points that differ
-//! in nothing but the seed are repetitions, and stand as their mean.
+//! Points of a side are distinguished by the keys that vary within it: rate, frame size, any configuration
+//! key. Points of two sides that agree in these keys are compared. Keys that differ between sides but vary
+//! within none of them are the object of the comparison. Points that differ only in the seed are repetitions,
+//! and are replaced by their mean.
 //!
 //! | File | Question it answers |
 //! |---|---|
-//! | `side` | what is in a folder? |
-//! | `figures` | which figures has a point, how sure are they, and what do repetitions say together? |
-//! | `judge` | what differs by more than was allowed? |
+//! | `side` | what does a folder contain? |
+//! | `figures` | which figures does a point have, with which uncertainty, and how are repetitions combined? |
+//! | `judge` | which differences exceed the limit? |
 
 mod figures;
 mod judge;
@@ -27,62 +28,62 @@ use figures::{Figures, pooled};
 use side::{Point, Side};
 
 pub(crate) use figures::student_97_5;
-pub use judge::{Share, Wanted};
+pub use judge::{CompareRequest, Share};
 
-/// What tells repetitions apart.
+/// The key that distinguishes repetitions.
 const SEED: &str = "run.seed";
-/// More sides have no names.
+/// Maximum number of sides; they are named A to Z.
 const SIDES_MAX: usize = 26;
 
 /// Why results cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("{}: there is no such folder", path.display())]
     Missing {
-        /// Its name.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// The folder is not a result.
     #[error(
-        "{} is no result of run, trace run, search or sweep: it has neither a summary.json nor points/{}",
-        path.display(), told_of(inside)
+        "{} is not a result of run, trace run, search or sweep: it has neither a summary.json nor points/{}",
+        path.display(), suggest_parts(inside)
     )]
     Foreign {
-        /// Its name.
+        /// Path of the folder.
         path: PathBuf,
-        /// Results of sweeps within, as a reproduction has them.
+        /// Sweep results inside it, as in a reproduction's folder.
         inside: Vec<PathBuf>,
     },
-    /// It is one, and cannot be read.
-    #[error("{} is not a whole result: {problem}; make it again with the command that made it", path.display())]
+    /// The result is damaged or unreadable.
+    #[error("{} is not a complete result: {problem}; repeat the command that created it", path.display())]
     Broken {
-        /// Its name.
+        /// Path of the folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
-    /// It is a load of a run of several.
-    #[error("{} is one load of several, and no result of its own; compare the whole run: {}", path.display(), above.display())]
+    /// The folder is one load of a run with several loads.
+    #[error("{} is one load of several, not a complete result; compare the whole run: {}", path.display(), above.display())]
     OneOfSeveral {
-        /// Its name.
+        /// Path of the folder.
         path: PathBuf,
         /// The run's folder.
         above: PathBuf,
     },
-    /// No figure that would be judged is there.
+    /// None of the figures to be judged is present.
     #[error("there is nothing to judge: {0}")]
     NothingToJudge(String),
-    /// No point has a partner.
-    #[error("no two of these have a point in common. {0}")]
+    /// No point has a counterpart.
+    #[error("these results have no point in common. {0}")]
     NothingInCommon(String),
-    /// A figure that was asked for is not there, or what was asked for cannot be.
+    /// A requested figure is missing, or the request is invalid.
     #[error("{0}")]
-    Asked(String),
+    Request(String),
 }
 
-/// That a folder's parts can be compared, if it has some.
-fn told_of(inside: &[PathBuf]) -> String {
+/// Suggests the comparable parts of a folder, if there are any.
+fn suggest_parts(inside: &[PathBuf]) -> String {
     let parts: Vec<String> = inside.iter().map(|part| part.display().to_string()).collect();
     if parts.is_empty() {
         String::new()
@@ -91,11 +92,11 @@ fn told_of(inside: &[PathBuf]) -> String {
     }
 }
 
-/// Compares results, the first of which is the base.
-pub fn compare(paths: &[PathBuf], wanted: &Wanted) -> Result<Comparison, CompareError> {
+/// Compares results with the first one, which is the base.
+pub fn compare(paths: &[PathBuf], request: &CompareRequest) -> Result<Comparison, CompareError> {
     if !(2..=SIDES_MAX).contains(&paths.len()) {
-        return Err(CompareError::Asked(format!(
-            "2 to {SIDES_MAX} results are compared, and not {}",
+        return Err(CompareError::Request(format!(
+            "compare needs 2 to {SIDES_MAX} results, and {} were given",
             paths.len()
         )));
     }
@@ -105,19 +106,19 @@ pub fn compare(paths: &[PathBuf], wanted: &Wanted) -> Result<Comparison, Compare
         side.facts.name = letter.to_string();
         sides.push(side);
     }
-    members_told(&mut sides);
+    inherit_member_keys(&mut sides);
     for side in &mut sides {
-        side.points = repetitions_pooled(std::mem::take(&mut side.points));
+        side.points = pool_repetitions(std::mem::take(&mut side.points));
     }
     let varied = varied(&sides);
     let mut comparison = Comparison {
         sides: sides.iter().map(|side| side.facts.clone()).collect(),
         configuration: configuration(&sides, &varied),
         ran: differing(&sides.iter().map(|side| once(&side.ran)).collect::<Vec<_>>(), &BTreeSet::new()),
-        notes: notes(&sides),
+        notes: collect_notes(&sides),
         ..Comparison::default()
     };
-    matched(&sides, &varied, &mut comparison);
+    match_points(&sides, &varied, &mut comparison);
     if comparison.points.is_empty() {
         let of = |side: &Side| {
             let points = comparison.unmatched.iter().filter(|point| point.side == side.facts.name);
@@ -127,13 +128,13 @@ pub fn compare(paths: &[PathBuf], wanted: &Wanted) -> Result<Comparison, Compare
         let words: Vec<String> = sides.iter().map(of).collect();
         return Err(CompareError::NothingInCommon(words.join(". ")));
     }
-    wanted.judge(&mut comparison)?;
+    request.judge(&mut comparison)?;
     Ok(comparison)
 }
 
-/// A network's configuration holds of its members what was said of each: what one result says of a member, and what holds without a word
-/// in another, are compared.
-fn members_told(sides: &mut [Side]) {
+/// A network's configuration contains only explicitly set keys of its members. A key set in one result is
+/// compared with the inherited or default value in another.
+fn inherit_member_keys(sides: &mut [Side]) {
     let of_members =
         |key: &&String| ["generator.", "node.", "switch."].iter().any(|kind| key.starts_with(kind));
     let points = || sides.iter().flat_map(|side| &side.points);
@@ -150,19 +151,19 @@ fn members_told(sides: &mut [Side]) {
     }
 }
 
-/// Points that differ in nothing but the seed become one.
-fn repetitions_pooled(points: Vec<Point>) -> Vec<Point> {
-    let rest = |point: &Point| {
+/// Replaces points that differ only in the seed by one.
+fn pool_repetitions(points: Vec<Point>) -> Vec<Point> {
+    let key_of = |point: &Point| {
         let mut config = point.config.clone();
         config.remove(SEED);
         config
     };
     let mut groups: Vec<(BTreeMap<String, String>, Vec<Point>)> = Vec::new();
     for point in points {
-        let own = rest(&point);
+        let own = key_of(&point);
         match groups
             .iter_mut()
-            .find(|(known, all)| *known == own && all.iter().all(|one| one.config != point.config))
+            .find(|(key, all)| *key == own && all.iter().all(|one| one.config != point.config))
         {
             Some((_, all)) => all.push(point),
             None => groups.push((own, vec![point])),
@@ -184,7 +185,7 @@ fn repetitions_pooled(points: Vec<Point>) -> Vec<Point> {
     groups.into_iter().map(pool).collect()
 }
 
-/// The keys that vary within a side, which tell its points apart. How often a point was repeated tells none.
+/// Keys that vary within a side and therefore distinguish its points. The seed does not count.
 fn varied(sides: &[Side]) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     for side in sides {
@@ -195,7 +196,7 @@ fn varied(sides: &[Side]) -> BTreeSet<String> {
     keys
 }
 
-/// Every value that a key has on a side.
+/// All values of each key on a side.
 fn values(side: &Side) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
     let keys: BTreeSet<&str> =
         side.points.iter().flat_map(|point| point.config.keys()).map(String::as_str).collect();
@@ -203,9 +204,9 @@ fn values(side: &Side) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
     keys.into_iter().map(|key| (key, of(key))).collect()
 }
 
-type Known<'a> = BTreeMap<&'a str, BTreeSet<Option<&'a str>>>;
+type ValueSets<'a> = BTreeMap<&'a str, BTreeSet<Option<&'a str>>>;
 
-fn once(words: &BTreeMap<String, String>) -> Known<'_> {
+fn once(words: &BTreeMap<String, String>) -> ValueSets<'_> {
     words.iter().map(|(name, value)| (name.as_str(), BTreeSet::from([Some(value.as_str())]))).collect()
 }
 
@@ -213,12 +214,12 @@ fn configuration(sides: &[Side], varied: &BTreeSet<String>) -> Vec<ComparedWords
     differing(&sides.iter().map(values).collect::<Vec<_>>(), varied)
 }
 
-/// What is not the same on all sides.
-fn differing(sides: &[Known], but: &BTreeSet<String>) -> Vec<ComparedWords> {
+/// Keys or names whose values are not the same on all sides.
+fn differing(sides: &[ValueSets], but: &BTreeSet<String>) -> Vec<ComparedWords> {
     let names: BTreeSet<&str> = sides.iter().flat_map(|side| side.keys().copied()).collect();
     let mut all = Vec::new();
     for name in names.into_iter().filter(|name| !but.contains(*name)) {
-        let value = |side: &Known| {
+        let value = |side: &ValueSets| {
             let values: Vec<&str> = side.get(name)?.iter().flatten().copied().collect();
             Some(values.join(", "))
         };
@@ -230,8 +231,8 @@ fn differing(sides: &[Known], but: &BTreeSet<String>) -> Vec<ComparedWords> {
     all
 }
 
-/// Finds the partners of each point.
-fn matched(sides: &[Side], varied: &BTreeSet<String>, comparison: &mut Comparison) {
+/// Finds the counterparts of each point.
+fn match_points(sides: &[Side], varied: &BTreeSet<String>, comparison: &mut Comparison) {
     let label = |point: &Point| -> Vec<Option<String>> {
         varied.iter().map(|key| point.config.get(key).cloned()).collect()
     };
@@ -255,7 +256,7 @@ fn matched(sides: &[Side], varied: &BTreeSet<String>, comparison: &mut Compariso
         }
         for (side, point) in sides.iter().zip(&found) {
             let alone = found[0].is_none() || partners == 1;
-            // Of three, one may miss what the others have.
+            // With three sides, one may lack a point that the others have.
             if point.is_some() == alone {
                 let missing = if alone { "" } else { "nothing at " };
                 let at = if at.is_empty() { "its only point".to_owned() } else { at.clone() };
@@ -267,18 +268,20 @@ fn matched(sides: &[Side], varied: &BTreeSet<String>, comparison: &mut Compariso
     }
 }
 
-/// A point on all sides that have it.
+/// Compares a point on all sides that have it.
 fn compared(at: String, found: &[Option<&Point>]) -> ComparedPoint {
     let mut names: Vec<&str> = Vec::new();
-    let mut known = BTreeSet::new();
+    let mut unique = BTreeSet::new();
     let points = || found.iter().flatten();
     for (name, _) in points().flat_map(|point| &point.figures.numbers) {
-        if known.insert(name.as_str()) {
+        if unique.insert(name.as_str()) {
             names.push(name);
         }
     }
-    // What a person looks at first comes first.
-    names.sort_by_key(|name| judge::HEADLINE.iter().position(|known| known == name).unwrap_or(usize::MAX));
+    // Headline figures come first.
+    names.sort_by_key(|name| {
+        judge::HEADLINE.iter().position(|headline| headline == name).unwrap_or(usize::MAX)
+    });
     let state = |figures: &Figures| (!figures.state.is_empty()).then(|| figures.state.clone());
     let states: Vec<Option<String>> = points().map(|point| state(&point.figures)).collect();
     let words: Vec<BTreeMap<String, String>> = found
@@ -327,7 +330,7 @@ fn difference(base: &ComparedValue, other: &ComparedValue) -> FigureDifference {
     }
 }
 
-fn notes(sides: &[Side]) -> Vec<String> {
+fn collect_notes(sides: &[Side]) -> Vec<String> {
     let mut notes = Vec::new();
     for Side { facts, points, notes: own, .. } in sides {
         let name = &facts.name;
@@ -339,12 +342,12 @@ fn notes(sides: &[Side]) -> Vec<String> {
             let load =
                 point.config.get("loadgen.traffic.rate").map_or(String::new(), |rate| format!(" at {rate}"));
             notes.push(format!(
-                "{name}{load} is not steady: {why}; its figures belong to no load, measure for longer"
+                "{name}{load} is not steady: {why}; its figures are not valid for a steady load, measure for longer"
             ));
         }
         if points.iter().any(|point| point.figures.correlated) {
             notes.push(format!(
-                "{name}: parts of its measurement depend on each other, so that its intervals are too narrow; measure for longer"
+                "{name}: parts of its measurement are correlated, so its intervals are too narrow; measure for longer"
             ));
         }
     }
@@ -352,7 +355,7 @@ fn notes(sides: &[Side]) -> Vec<String> {
         sides.iter().flat_map(|side| &side.points).map(|point| point.config.contains_key("goal")).collect();
     if kinds.len() > 1 {
         notes.push(
-            "A search stands beside a run: the search's figures are those at the highest rate that met its goal, and rates differ"
+            "A search is compared with a run: the search's figures are those at the highest rate that met its goal, and rates differ"
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! One of the results, read from its folder: that of a run, a search or a sweep.
+//! One side of a comparison, read from the folder of a run, a search or a sweep.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::CompareError;
 use super::figures::{Figures, of_point, of_search};
 
-/// What the rate and the frame size of a point are in its configuration, where they may stand in several places.
+/// Configuration keys that may hold the offered load and the frame size of a point.
 const OFFERED: [&str; 3] = ["loadgen.traffic.frame_size", "loadgen.traffic.rate", "loadgen.traffic.total"];
 const SUMMARY: &str = "summary.json";
 const CONFIG: &str = "config.toml";
@@ -22,18 +22,19 @@ const TABLE: &str = "table.csv";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Side {
     pub facts: ComparedSide,
-    /// What ran, by name.
+    /// Provenance of the result: name and version of the software, by name.
     pub ran: BTreeMap<String, String>,
     pub points: Vec<Point>,
     pub notes: Vec<String>,
 }
 
-/// One of its points.
+/// One point of a result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// The whole configuration, and what was asked for besides.
+    /// Complete configuration, and the request parameters from the summary.
     pub config: BTreeMap<String, String>,
-    /// What a network's generators send at where they do not say it: the rest of the configuration says what else holds there.
+    /// Offered-load keys removed from `config`. Network generators without settings of their own inherit
+    /// them.
     pub offered: BTreeMap<String, String>,
     pub figures: Figures,
     pub repetitions: usize,
@@ -55,7 +56,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Of a run or a search.
+    /// Reads a run or a search.
     fn of_result(path: &Path) -> Result<Side, CompareError> {
         let broken = |problem: String| CompareError::Broken { path: path.to_owned(), problem };
         if let Some(above) = is_one_of_several(path) {
@@ -64,7 +65,7 @@ impl Side {
         verify_listed(path).map_err(broken)?;
         let text = |name: &str| {
             let bytes = read_verified(path, name).map_err(broken)?;
-            String::from_utf8(bytes).map_err(|_| broken(format!("{name} is no text")))
+            String::from_utf8(bytes).map_err(|_| broken(format!("{name} is not text")))
         };
         let json = text(SUMMARY)?;
         let in_summary = |error: doorbell_results::SummaryError| broken(format!("{SUMMARY}: {error}"));
@@ -84,7 +85,7 @@ impl Side {
             let name = if several { format!("point-{index:02}/{CONFIG}") } else { CONFIG.to_owned() };
             let mut config =
                 configuration(&text(&name)?).map_err(|error| broken(format!("{name}: {error}")))?;
-            let offered = asked(&value, part, &mut config);
+            let offered = move_request_keys(&value, part, &mut config);
             let figures = if is_search { of_search(part) } else { of_point(part) };
             points.push(Point { config, offered, figures, repetitions: 1 });
         }
@@ -101,7 +102,7 @@ impl Side {
         Ok(Side { facts, ran, points, notes: Vec::new() })
     }
 
-    /// Of a sweep: each point is a result of its own.
+    /// Reads a sweep, each point of which is a result of its own.
     fn of_sweep(path: &Path) -> Result<Side, CompareError> {
         let folder = path.join("points");
         let broken = |problem: String| CompareError::Broken { path: path.to_owned(), problem };
@@ -109,14 +110,15 @@ impl Side {
         let mut names: Vec<PathBuf> = names.into_iter().map(PathBuf::from).collect();
         names.sort();
         let mut side = Side::default();
-        // An experiment that was edited has left points that are none of it any more. A sweep that was killed has no table yet.
+        // Editing an experiment leaves points that no longer belong to it. A sweep that was killed has no
+        // table yet.
         let table = read(&path.join(TABLE)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let row = |name: &Path| table.as_ref()?.find(&format!(",{}\r\n", name.display()));
         let (mut names, left): (Vec<_>, Vec<_>) = names
             .iter()
             .filter(|name| !name.to_string_lossy().starts_with('.'))
             .partition(|name| table.is_none() || row(name).is_some());
-        // In the order of the experiment, which folders' names have not.
+        // In the order of the experiment; folder names are hashes.
         names.sort_by_key(|name| row(name));
         if !left.is_empty() {
             side.notes.push(format!(
@@ -133,7 +135,7 @@ impl Side {
             }
         }
         if side.points.is_empty() {
-            let problem = side.notes.pop().unwrap_or_else(|| "no point of the sweep is done".to_owned());
+            let problem = side.notes.pop().unwrap_or_else(|| "no point of the sweep is finished".to_owned());
             return Err(broken(problem));
         }
         side.facts.kind = "sweep".to_owned();
@@ -151,7 +153,7 @@ impl Side {
     }
 }
 
-/// The sweeps of a reproduction: a folder a figure, and in it one an experiment.
+/// The sweeps in a reproduction's folder: one folder per figure, with one folder per experiment.
 fn sweeps_in(path: &Path) -> Vec<PathBuf> {
     let folders = |path: &Path| -> Vec<PathBuf> {
         let names = list(path).unwrap_or_default();
@@ -164,19 +166,20 @@ fn sweeps_in(path: &Path) -> Vec<PathBuf> {
     parts.filter(|sweep| sweep.join("points").is_dir()).collect()
 }
 
-/// The folder that holds a run of several loads, if this is one of them: it has no list of its own.
+/// The folder of a run with several loads, if this is one of the loads: a load has no seal file of its own.
 fn is_one_of_several(path: &Path) -> Option<PathBuf> {
     let whole = path.canonicalize().ok()?;
     let is_load =
         whole.file_name()?.to_str()?.starts_with("point-") && kind(&path.join(SEAL)).ok()?.is_none();
-    // As it was named, if it was.
+    // Keeps the path in the form given by the user, if possible.
     let named = path.file_name().and(path.parent()).filter(|above| !above.as_os_str().is_empty());
     let above = named.or(whole.parent())?;
     (is_load && kind(&above.join(SEAL)).ok()?.is_some()).then(|| above.to_owned())
 }
 
 impl Point {
-    /// What holds of a network's member where its own table does not say it: what the configuration says of all, or what holds by default.
+    /// Value of a network member's key that its own table does not set: inherited from the common
+    /// configuration, or the default.
     pub fn of_member(&self, key: &str) -> Option<String> {
         let (kind, rest) = key.split_once('.')?;
         let (name, rest) = rest.split_once('.')?;
@@ -197,9 +200,13 @@ impl Point {
     }
 }
 
-/// What was asked for is said in the summary, and only there of a search. What the configuration says of the load instead is taken out of
-/// it, and told.
-fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// Copies the request parameters from the summary to the configuration; those of a search are only in the
+/// summary. Removes the configuration's offered-load keys, and returns them.
+fn move_request_keys(
+    summary: &Value,
+    part: &Value,
+    config: &mut BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let mut offered = BTreeMap::new();
     let word = |of: &Value, name: &str| match of.get(name)? {
         Value::String(text) => Some(text.clone()),
@@ -217,7 +224,7 @@ fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) -
     set("search.min", word(summary, "min"));
     set("search.max", word(summary, "max"));
     set("search.frames", word(summary, "frames"));
-    // A played trace comes at the pace that its configuration says.
+    // A played trace has the rate given in its configuration.
     if benchmark != doorbell_bench::TRACE {
         set("rate", word(part, "rate"));
         set("frame_size", word(part, "frame_size").map(|bytes| format!("{bytes}B")));
@@ -227,7 +234,7 @@ fn asked(summary: &Value, part: &Value, config: &mut BTreeMap<String, String>) -
     offered
 }
 
-/// The keys of a configuration's text, by their paths.
+/// Parses a configuration and returns its keys by path.
 fn configuration(text: &str) -> Result<BTreeMap<String, String>, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     let mut keys = BTreeMap::new();
@@ -246,7 +253,7 @@ fn flat_keys(prefix: &str, table: &toml::Table, keys: &mut BTreeMap<String, Stri
     }
 }
 
-/// Everything that an object says, by paths; what has a name goes by it.
+/// Flattens a JSON value to paths; array elements with a name use it as their key.
 fn flat_words(prefix: &str, value: &Value, words: &mut BTreeMap<String, String>) {
     let below = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
     match value {

@@ -1,4 +1,4 @@
-//! Comparisons of results that are made here, each with what is known of its answer.
+//! Comparisons of synthetic results whose outcome is given.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use doorbell_results::{
     SearchSummary, SizeSummary,
 };
 
-use super::{CompareError, Share, Wanted, compare};
+use super::{CompareError, CompareRequest, Share, compare};
 
 mod folders;
 
-/// Results in a folder of their own.
+/// Results in a temporary folder.
 struct Results(tempfile::TempDir);
 
 impl Results {
@@ -24,7 +24,7 @@ impl Results {
         self.0.path().join(name)
     }
 
-    /// A run of these points, each with what its configuration has besides.
+    /// A run of these points, each with additional configuration.
     fn run(&self, name: &str, points: &[(PointSummary, &str)]) -> PathBuf {
         let folder = ResultFolder::create(&self.path(name)).unwrap();
         let summary = RunSummary {
@@ -110,13 +110,13 @@ fn found(frame_size: u64, low: f64, high: Option<f64>, at_low: Option<PointSumma
 }
 
 fn compared(paths: &[PathBuf]) -> Comparison {
-    compare(paths, &Wanted::default()).unwrap()
+    compare(paths, &CompareRequest::default()).unwrap()
 }
 
-/// What fails where figures may differ by so much.
+/// The failures if figures may differ by `limit`.
 fn failures(paths: &[PathBuf], limit: &str) -> Vec<String> {
-    let wanted = Wanted { fail_over: Some(limit.parse().unwrap()), figures: Vec::new() };
-    compare(paths, &wanted).unwrap().failures
+    let request = CompareRequest { fail_over: Some(limit.parse().unwrap()), figures: Vec::new() };
+    compare(paths, &request).unwrap().failures
 }
 
 #[track_caller]
@@ -128,7 +128,7 @@ fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a ComparedFigure {
 const PLAIN: &str = "[core]\nfrequency = \"3GHz\"\n";
 
 #[test]
-fn a_difference_is_outside_both_intervals_only_if_each_value_is_outside_the_others() {
+fn a_difference_is_significant_only_outside_both_intervals() {
     let results = Results::new();
     let one = |name: &str, value, half| results.run(name, &[(sure(at("5Mpps", value), half, 0.0), PLAIN)]);
     let base = one("base", 5.0, 0.1);
@@ -137,8 +137,8 @@ fn a_difference_is_outside_both_intervals_only_if_each_value_is_outside_the_othe
             .unwrap()
             .outside_both
     };
-    assert_eq!(outside(&one("near", 4.91, 0.01)), Some(false), "it lies in the base's interval");
-    assert_eq!(outside(&one("wide", 4.8, 0.25)), Some(false), "the base lies in its interval");
+    assert_eq!(outside(&one("near", 4.91, 0.01)), Some(false), "it is in the base's interval");
+    assert_eq!(outside(&one("wide", 4.8, 0.25)), Some(false), "the base is in its interval");
     assert_eq!(outside(&one("far", 4.8, 0.19)), Some(true));
     assert_eq!(outside(&results.run("unsure", &[(at("5Mpps", 4.0), PLAIN)])), None);
     let same = compared(&[base.clone(), base.clone()]);
@@ -147,7 +147,7 @@ fn a_difference_is_outside_both_intervals_only_if_each_value_is_outside_the_othe
 }
 
 #[test]
-fn more_than_the_limit_fails_unless_chance_may_have_made_it() {
+fn a_difference_above_the_limit_fails_unless_within_the_error() {
     let results = Results::new();
     let one = |name: &str, value, half| results.run(name, &[(sure(at("5Mpps", value), half, 0.0), PLAIN)]);
     let base = one("base", 5.0, 0.01);
@@ -169,7 +169,7 @@ fn more_than_the_limit_fails_unless_chance_may_have_made_it() {
 }
 
 #[test]
-fn a_base_of_zero_has_no_share_and_shares_of_frames_are_compared_as_they_are() {
+fn zero_base_has_no_relative_difference_and_drop_rates_compare_absolutely() {
     let results = Results::new();
     let lost = |name: &str, share: f64, count: u64| {
         let drops = Drops { core: count, ..Drops::default() };
@@ -182,17 +182,17 @@ fn a_base_of_zero_has_no_share_and_shares_of_frames_are_compared_as_they_are() {
     assert!(failures(&[none.clone(), few.clone()], "2%").is_empty());
     assert_eq!(failures(&[none.clone(), many.clone()], "2%"), ["B: drop_rate is 0.03 instead of 0"]);
     assert!(failures(&[few.clone(), many], "2%").is_empty(), "1.5 points are no doubling");
-    let by_count = Wanted { fail_over: Some(Share(0.02)), figures: vec!["dropped_frames".into()] };
+    let by_count = CompareRequest { fail_over: Some(Share(0.02)), figures: vec!["dropped_frames".into()] };
     assert_eq!(
         compare(&[none.clone(), few], &by_count).unwrap().failures.len(),
         1,
-        "from nothing is over any share"
+        "an increase from zero exceeds any share"
     );
     assert!(compare(&[none.clone(), none], &by_count).unwrap().failures.is_empty());
 }
 
 #[test]
-fn what_is_no_number_on_one_side_is_missing_there_and_fails() {
+fn a_non_number_on_one_side_counts_as_missing_and_fails() {
     let results = Results::new();
     let per_frame = |name: &str, value| {
         results.run(name, &[(PointSummary { instructions_per_frame: value, ..at("5Mpps", 5.0) }, PLAIN)])
@@ -212,7 +212,7 @@ fn what_is_no_number_on_one_side_is_missing_there_and_fails() {
 }
 
 #[test]
-fn points_are_matched_by_what_varies_within_a_side_and_differ_in_the_rest() {
+fn points_are_matched_by_the_keys_that_vary_within_a_side() {
     let results = Results::new();
     let (fast, slow) = ("[core]\nfrequency = \"3GHz\"\n", "[core]\nfrequency = \"1GHz\"\n[dca]\nways = 2\n");
     let a = results.run("a", &[(at("1Mpps", 1.0), fast), (at("2Mpps", 2.0), fast), (at("3Mpps", 3.0), fast)]);
@@ -227,14 +227,14 @@ fn points_are_matched_by_what_varies_within_a_side_and_differ_in_the_rest() {
     let alone = &comparison.unmatched[..];
     assert_eq!((alone.len(), alone[0].side.as_str(), alone[0].at.as_str()), (1, "A", "rate 3Mpps"));
     assert!(failures(&[a.clone(), b.clone()], "50%").contains(&"only A has rate 3Mpps".to_owned()));
-    // One point each: what differs between them is what they are compared for, the rate too.
+    // One point each: their difference is the object of the comparison, including the rate.
     let (one, other) =
         (results.run("c", &[(at("1Mpps", 1.0), fast)]), results.run("d", &[(at("9Mpps", 9.0), fast)]));
     let comparison = compared(&[one.clone(), other.clone()]);
     assert_eq!((comparison.points.len(), comparison.configuration[0].name.as_str()), (1, "rate"));
-    // A single point is the partner of the one that is like it.
+    // A single point is matched with the one that has the same rate.
     assert_eq!(compared(&[a.clone(), one]).points[0].at, "rate 1Mpps");
-    let error = compare(&[a, other], &Wanted::default()).unwrap_err();
+    let error = compare(&[a, other], &CompareRequest::default()).unwrap_err();
     assert!(
         matches!(&error, CompareError::NothingInCommon(all) if all.contains("B has rate 9Mpps")),
         "{error}"
@@ -242,7 +242,7 @@ fn points_are_matched_by_what_varies_within_a_side_and_differ_in_the_rest() {
 }
 
 #[test]
-fn three_are_compared_with_the_first_and_one_may_lack_a_point() {
+fn three_sides_compare_with_the_first_and_one_may_lack_a_point() {
     let results = Results::new();
     let all = |name: &str, factor: f64| {
         results.run(name, &[(at("1Mpps", factor), PLAIN), (at("2Mpps", 2.0 * factor), PLAIN)])
@@ -260,15 +260,15 @@ fn three_are_compared_with_the_first_and_one_may_lack_a_point() {
         (comparison.unmatched[0].side.as_str(), comparison.unmatched[0].at.as_str()),
         ("C", "nothing at rate 1Mpps")
     );
-    // What the base has not is nobody's partner.
+    // A point that the base lacks has no counterpart.
     let comparison = compared(&[c.clone(), a.clone(), b.clone()]);
     let alone: Vec<&str> = comparison.unmatched.iter().map(|point| point.side.as_str()).collect();
     assert_eq!((comparison.points.len(), alone), (1, vec!["B", "C"]));
-    assert!(matches!(compare(&[a], &Wanted::default()), Err(CompareError::Asked(_))));
+    assert!(matches!(compare(&[a], &CompareRequest::default()), Err(CompareError::Request(_))));
 }
 
 #[test]
-fn a_search_has_its_interval_and_stands_beside_a_run_by_its_point_at_the_lower_end() {
+fn a_search_compares_with_a_run_by_its_lower_end() {
     let results = Results::new();
     let rate = |name: &str, low, high| results.search(name, &[found(64, low, high, Some(at("x", low)))]);
     let base = rate("base", 10.0, Some(10.2));
@@ -286,13 +286,8 @@ fn a_search_has_its_interval_and_stands_beside_a_run_by_its_point_at_the_lower_e
     let comparison = compared(&[base.clone(), run.clone()]);
     assert_eq!(figure(&comparison, "delivered_mpps").differences[0].unwrap().relative, Some(-0.1));
     assert_eq!(figure(&comparison, "low_mpps").values[1], None);
-    assert!(
-        comparison
-            .notes
-            .iter()
-            .any(|note| note.contains("a search stands") || note.contains("A search stands"))
-    );
-    // Of several sizes, the one that the run has.
+    assert!(comparison.notes.iter().any(|note| note.contains("A search is compared with a run")));
+    // With several sizes, the one that the run has is used.
     let sizes = [found(512, 5.0, None, None), found(64, 10.0, None, Some(at("x", 10.0)))];
     let sizes = results.search("sizes", &sizes);
     assert_eq!(compared(&[sizes, run]).points[0].at, "frame_size 64B");
@@ -304,7 +299,7 @@ fn a_search_has_its_interval_and_stands_beside_a_run_by_its_point_at_the_lower_e
 }
 
 #[test]
-fn points_of_a_sweep_that_differ_in_their_seed_are_one_with_an_interval() {
+fn sweep_points_that_differ_in_seed_are_pooled_with_an_interval() {
     let results = Results::new();
     let sweep = |name: &str, values: &[f64]| {
         for (seed, value) in values.iter().enumerate() {
@@ -324,7 +319,7 @@ fn points_of_a_sweep_that_differ_in_their_seed_are_one_with_an_interval() {
     assert!(base.value == 2.0 && (half - 2.4843).abs() < 1e-3, "{base:?}");
     assert_eq!(own.differences[0].unwrap().outside_both, Some(true));
     assert_eq!(comparison.sides[0].kind, "sweep");
-    // A point that is not whole is left out, and that is said.
+    // A point that is not complete is left out, with a note.
     std::fs::remove_file(a.join("points").join(format!("{:032x}", 2)).join("files.sha256")).unwrap();
     let comparison = compared(&[a.clone(), a]);
     assert_eq!(comparison.points[0].repetitions, [2, 2]);
@@ -332,7 +327,7 @@ fn points_of_a_sweep_that_differ_in_their_seed_are_one_with_an_interval() {
 }
 
 #[test]
-fn points_of_a_sweep_are_told_in_the_order_of_its_table() {
+fn sweep_points_are_in_the_order_of_the_table() {
     let results = Results::new();
     for (folder, rate) in [(0, "2Mpps"), (1, "1Mpps")] {
         results.run(&format!("s/points/{folder:032x}"), &[(at(rate, 1.0), PLAIN)]);
@@ -340,33 +335,34 @@ fn points_of_a_sweep_are_told_in_the_order_of_its_table() {
     let path = results.path("s");
     let table = format!("rate,point\r\n1Mpps,{:032x}\r\n2Mpps,{:032x}\r\n", 1, 0);
     std::fs::write(path.join("table.csv"), table).unwrap();
-    let told: Vec<String> =
+    let order: Vec<String> =
         compared(&[path.clone(), path]).points.into_iter().map(|point| point.at).collect();
-    assert_eq!(told, ["rate 1Mpps", "rate 2Mpps"]);
+    assert_eq!(order, ["rate 1Mpps", "rate 2Mpps"]);
 }
 
 #[test]
-fn what_is_no_whole_result_is_refused() {
+fn an_incomplete_result_is_rejected() {
     let results = Results::new();
     let good = results.run("good", &[(at("1Mpps", 1.0), PLAIN)]);
-    let said =
-        |path: &Path| compare(&[good.clone(), path.to_owned()], &Wanted::default()).unwrap_err().to_string();
-    assert!(said(&results.path("none")).contains("no such folder"));
-    assert!(said(&good.join("summary.json")).contains("no such folder"));
+    let message = |path: &Path| {
+        compare(&[good.clone(), path.to_owned()], &CompareRequest::default()).unwrap_err().to_string()
+    };
+    assert!(message(&results.path("none")).contains("no such folder"));
+    assert!(message(&good.join("summary.json")).contains("no such folder"));
     std::fs::create_dir_all(results.path("empty")).unwrap();
-    assert!(said(&results.path("empty")).contains("no result of run"));
+    assert!(message(&results.path("empty")).contains("not a result of run"));
     std::fs::create_dir_all(results.path("empty/fig1/rates/points")).unwrap();
-    let parts = said(&results.path("empty"));
+    let parts = message(&results.path("empty"));
     assert!(
         parts.ends_with(&format!("can be compared: {}", results.path("empty/fig1/rates").display())),
         "{parts}"
     );
     std::fs::create_dir_all(results.path("planned/points")).unwrap();
-    assert!(said(&results.path("planned")).contains("no point of the sweep is done"));
+    assert!(message(&results.path("planned")).contains("no point of the sweep is finished"));
     let broken = |name: &str, change: &dyn Fn(&ResultFolder)| {
         let path = results.run(name, &[(at("1Mpps", 1.0), PLAIN)]);
         change(&ResultFolder::create(&path).unwrap());
-        said(&path)
+        message(&path)
     };
     assert!(
         broken("unsealed", &|folder| std::fs::remove_file(folder.path().join("files.sha256")).unwrap())
@@ -388,7 +384,7 @@ fn what_is_no_whole_result_is_refused() {
 }
 
 #[test]
-fn figures_go_by_names_and_one_that_nobody_has_is_refused() {
+fn figures_are_selected_by_name_and_unknown_names_rejected() {
     let results = Results::new();
     let latency = LatencySummary {
         frames: 9,
@@ -406,15 +402,15 @@ fn figures_go_by_names_and_one_that_nobody_has_is_refused() {
         |mean| PointSummary { latency_ns: Some(LatencySummary { mean, ..latency }), ..at("1Mpps", 1.0) };
     let (a, b) = (results.run("a", &[(point(3.0), PLAIN)]), results.run("b", &[(point(6.0), PLAIN)]));
     let judged = |name: &str| {
-        let wanted = Wanted { fail_over: Some(Share(0.02)), figures: vec![name.into()] };
-        compare(&[a.clone(), b.clone()], &wanted).map(|comparison| comparison.failures.len())
+        let request = CompareRequest { fail_over: Some(Share(0.02)), figures: vec![name.into()] };
+        compare(&[a.clone(), b.clone()], &request).map(|comparison| comparison.failures.len())
     };
     assert_eq!(judged("latency_ns").unwrap(), 1);
     assert_eq!(judged("latency_ns.mean").unwrap(), 1);
     assert_eq!(judged("latency_ns.p50").unwrap(), 0);
     for name in ["latency", "latency_ns.mea", "nonsense", ""] {
         assert!(
-            matches!(judged(name), Err(CompareError::Asked(said)) if said.contains("--figure")),
+            matches!(judged(name), Err(CompareError::Request(message)) if message.contains("--figure")),
             "{name}"
         );
     }

@@ -1,11 +1,11 @@
-//! Points by the values of their parameters, as a plot's or a claim's `at` names them.
+//! Selection of points by parameter values: the `at` table of a plot or a claim.
 
 use super::file::PlotSpec;
 use super::plan::{Plan, PlannedPoint, Work};
 use super::table::Table;
 use super::value::{Cell, as_set};
 
-/// The values of a plot's or a claim's points as `--set` would take them.
+/// Converts the values of an `at` table to the format of `--set`.
 pub(crate) fn values_at(at: &toml::Table) -> Result<Vec<(String, String)>, String> {
     at.iter()
         .map(|(path, value)| Ok((path.clone(), as_set(path, value).map_err(|error| error.to_string())?)))
@@ -13,13 +13,13 @@ pub(crate) fn values_at(at: &toml::Table) -> Result<Vec<(String, String)>, Strin
 }
 
 impl Plan {
-    /// The rows of a table of these points that a plot draws.
+    /// Rows of this plan's table that a plot draws.
     pub fn rows_of(&self, plot: &PlotSpec, table: &Table) -> Vec<usize> {
-        // A plan is of plots whose values can be.
+        // A plan accepts only plots whose `at` table is valid.
         values_at(&plot.at).map(|at| self.rows_at(&at, table)).unwrap_or_default()
     }
 
-    /// The rows of a table of these points that have some values; points that are not done have none.
+    /// Rows of this plan's table whose points have these values; unfinished points have no row.
     pub(crate) fn rows_at(&self, at: &[(String, String)], table: &Table) -> Vec<usize> {
         let Some(index) = table.column("index") else { return Vec::new() };
         let of = |cell: &Cell| self.points.iter().find(|point| cell.number() == Some(point.index as f64));

@@ -1,4 +1,5 @@
-//! Boots that points share: which ones are still to be made, so that somebody can make each of them once, before the points.
+//! Boots shared by several points: finds those that are missing from the cache, so that each can be made once
+//! before the points are measured.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +7,16 @@ use doorbell_bench::{BenchmarkPlan, Control, Places, RunError, Source};
 
 use super::plan::{Plan, Work};
 
-/// More different boots than this are made by whichever point comes first: to look for so many checkpoints takes longer than that saves.
-const LOOKED_FOR_MAX: usize = 64;
+/// Limit on different boots: above it, boots are left to the points, because checking for their checkpoints
+/// takes longer than it saves.
+const CHECKED_BOOTS_MAX: usize = 64;
 
 impl Plan {
     fn boot_of(&self, index: usize) -> Result<BenchmarkPlan<'_>, RunError> {
         BenchmarkPlan::new(self.benchmark, &self.points[index].config, (self.benchmark.name, 1))
     }
 
-    /// A point for each boot of which the cache has no checkpoint, of these points.
+    /// Returns one of the given points for each boot that has no checkpoint in the cache.
     pub fn boots(
         &self,
         points: &[usize],
@@ -28,7 +30,7 @@ impl Plan {
                 different.push(index);
             }
         }
-        if different.len() > LOOKED_FOR_MAX {
+        if different.len() > CHECKED_BOOTS_MAX {
             return Ok(Vec::new());
         }
         let mut missing = Vec::new();
@@ -40,7 +42,7 @@ impl Plan {
         Ok(missing)
     }
 
-    /// Makes the boot of a point, unless the cache has its checkpoint.
+    /// Makes the boot checkpoint of a point, unless it is in the cache.
     pub fn boot(&self, index: usize, places: &Places, control: &mut Control) -> Result<(), RunError> {
         self.boot_of(index)?.prepare(places, &Source::Cache, control).map(drop)
     }

@@ -1,4 +1,4 @@
-//! An experiment's file, as TOML.
+//! The TOML file of an experiment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,108 +11,109 @@ use serde::Deserialize;
 use super::plan::ExperimentError;
 use crate::cluster::Settings;
 
-/// What stands in the file. Values of parameters are written as `--set` takes them.
+/// Contents of the file. Parameter values are written as for `--set`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentFile {
-    /// What it is called in reports; the file's own name if there is none.
+    /// Name in reports; default: the file's name without its extension.
     pub name: Option<String>,
-    /// Which benchmark.
+    /// Name of the benchmark.
     #[serde(default)]
     pub benchmark: String,
-    /// A network's file instead (docs/networks.md), beside this one.
+    /// Path of a network file, used instead of a benchmark (docs/networks.md), relative to this file.
     pub network: Option<String>,
-    /// The network, read.
+    /// The parsed network.
     #[serde(skip)]
     pub topology: Option<NetworkFile>,
-    /// A trace's file instead: beside this one, or in the folder `traces` of the cache.
+    /// Name of a trace file, used instead of a benchmark: relative to this file, or in the folder `traces` of
+    /// the cache.
     pub trace: Option<String>,
-    /// Traces that are played beside it, on cores of their own.
+    /// Traces played concurrently with it, each on its own cores.
     #[serde(default)]
     pub neighbours: Vec<String>,
-    /// Whether ChampSim's traces among these are of its variant with 96 bytes an instruction.
+    /// Whether ChampSim traces among these use its variant with 96 bytes per instruction.
     #[serde(default)]
     pub cloudsuite: bool,
-    /// The traces, opened; a plan can be made without them.
+    /// The opened traces; a plan can be made without them.
     #[serde(skip)]
     pub opened: Option<Arc<Traces>>,
-    /// The machine to start from: a preset, or the path of a machine's file beside this one.
+    /// Base machine: a preset, or the path of a machine file relative to this file.
     #[serde(default)]
     pub preset: String,
-    /// A machine's file instead, beside this one.
+    /// Path of a machine file, used instead of a preset, relative to this file.
     pub machine: Option<String>,
-    /// The machine, read.
+    /// The parsed machine.
     #[serde(skip)]
     pub base: Option<Base>,
-    /// Overrides for all points, each a `path=value`.
+    /// Overrides for all points, each as `path=value`.
     #[serde(default)]
     pub set: Vec<String>,
     /// Every combination of these values; the last parameter varies fastest.
     pub grid: Option<Parameters>,
-    /// Just these points: each a table of parameters and values.
+    /// Exactly these points: each a table of parameters and values.
     pub list: Option<Vec<toml::Table>>,
-    /// Points drawn at random.
+    /// Randomly drawn points.
     pub random: Option<Random>,
-    /// Measure at these rates.
+    /// Rates to measure at.
     pub measure: Option<Measure>,
-    /// Search for a rate instead.
+    /// Search for a rate, instead of measuring at given rates.
     pub search: Option<SearchSpec>,
-    /// How often each point is measured, each time with another seed.
+    /// Number of measurements per point, each with a different seed.
     pub repetitions: Option<u32>,
-    /// The seed of the first repetition; the next has the next number.
+    /// Seed of the first repetition; incremented by one for each further repetition.
     pub seed: Option<u64>,
-    /// All seeds instead.
+    /// Explicit list of seeds, instead of `repetitions` and `seed`.
     pub seeds: Option<Vec<u64>>,
-    /// How a cluster is asked to measure it; no result depends on it.
+    /// Cluster settings; they do not affect results.
     #[serde(default)]
     pub cluster: Settings,
-    /// What is drawn.
+    /// Plots in the report.
     #[serde(default)]
     pub plot: Vec<PlotSpec>,
 }
 
-/// Parameters by path, in the order in which the file has them.
+/// Parameters by path, in the order of the file.
 pub type Parameters = toml::Table;
 
 /// Rates to measure at.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// Each a rate as `--rate` takes it.
+    /// Rates, each as for `--rate`.
     pub rates: Vec<String>,
-    /// With what cycles were for, as `doorbell run --profile` finds it.
+    /// Whether to profile CPU cycles, as `doorbell run --profile` does.
     #[serde(default)]
     pub profile: bool,
 }
 
-/// What is sought at every point; fields as the options of `doorbell search`.
+/// Search at every point; fields correspond to the options of `doorbell search`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
     /// msb, ndr, pdr or a share.
     pub goal: String,
-    /// How narrow the interval is to be.
+    /// Width of the resulting interval.
     pub precision: Option<String>,
-    /// A bound on round trips.
+    /// Bound on round trips.
     pub latency_max: Option<String>,
     /// The lowest rate.
     pub min: Option<String>,
     /// The highest rate.
     pub max: Option<String>,
-    /// The least number of frames of a window.
+    /// Minimum number of frames per window.
     pub frames: Option<u64>,
 }
 
-/// Points at random.
+/// A random sample of points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Random {
-    /// How many.
+    /// Number of points.
     pub points: u32,
-    /// From this they are drawn.
+    /// Random seed.
     #[serde(default = "one")]
     pub seed: u64,
-    /// For each parameter, a list of values or a range.
+    /// A list of values or a range for each parameter.
     pub parameters: BTreeMap<String, Choice>,
 }
 
@@ -120,13 +121,13 @@ fn one() -> u64 {
     1
 }
 
-/// What a parameter's value is drawn from.
+/// Values from which a parameter is drawn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Choice {
-    /// One of these.
+    /// One of a list.
     Values(Vec<toml::Value>),
-    /// A number between two.
+    /// A number in a range.
     Range(Range),
 }
 
@@ -134,14 +135,14 @@ pub enum Choice {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The least.
+    /// Lower bound.
     pub from: f64,
-    /// The greatest.
+    /// Upper bound.
     pub to: f64,
-    /// What is written behind the number.
+    /// Unit appended to the number.
     #[serde(default)]
     pub unit: String,
-    /// Whether equal ratios are equally likely, rather than equal differences.
+    /// Whether the distribution is uniform in the logarithm.
     #[serde(default)]
     pub log: bool,
     /// Whether only whole numbers are drawn.
@@ -153,24 +154,24 @@ pub struct Range {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotSpec {
-    /// Its title; without one, it is made of the columns' names.
+    /// Title; default: made of the column names.
     pub title: Option<String>,
-    /// The column along the horizontal axis; a parameter's path will do.
+    /// Column of the horizontal axis; a parameter's path is also accepted.
     pub x: String,
-    /// The column along the vertical axis.
+    /// Column of the vertical axis.
     pub y: String,
-    /// A curve for each value of this column.
+    /// One curve per value of this column.
     pub series: Option<String>,
-    /// Only the points with these values, as claims are about some.
+    /// Restricts the plot to the points with these values.
     #[serde(default)]
     pub at: toml::Table,
-    /// Whether equal distances are equal ratios.
+    /// Logarithmic horizontal axis.
     #[serde(default)]
     pub log_x: bool,
-    /// The same.
+    /// Logarithmic vertical axis.
     #[serde(default)]
     pub log_y: bool,
-    /// Other people's curves beside ours.
+    /// Published curves to plot for comparison.
     #[serde(default)]
     pub published: Vec<Published>,
 }
@@ -179,72 +180,75 @@ pub struct PlotSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What it is called in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Where it was published.
+    /// Citation.
     pub source: String,
-    /// Its points in the axes' units.
+    /// Points, in the units of the axes.
     pub points: Vec<(f64, f64)>,
 }
 
 impl ExperimentFile {
-    /// Reads a file, and what it names.
+    /// Reads an experiment file and the files that it refers to.
     pub fn read(path: &Path, places: &Places) -> Result<ExperimentFile, ExperimentError> {
         let text = doorbell_files::read_text(path).map_err(RunError::io("read", path))?;
         let mut file = ExperimentFile::from_toml(&text)
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         file.name = file.name.or(stem);
-        file.base = Some(file.machine_beside(Some(path)).map_err(RunError::from)?);
+        file.base = Some(file.machine_relative_to(Some(path)).map_err(RunError::from)?);
         if let Some(network) = &file.network {
             file.topology = Some(NetworkFile::read(&path.with_file_name(network))?);
         }
         if let Some(trace) = &file.trace {
             let all = std::iter::once(trace).chain(&file.neighbours);
-            let found: Vec<PathBuf> = all.map(|name| found(path, name, places)).collect::<Result<_, _>>()?;
+            let found: Vec<PathBuf> =
+                all.map(|name| find_trace(path, name, places)).collect::<Result<_, _>>()?;
             file.opened = Some(Arc::new(Traces::open(&found, file.cloudsuite)?));
         }
         Ok(file)
     }
 
-    /// The machine that it names, beside the experiment's file if that has one.
-    fn machine_beside(&self, file: Option<&Path>) -> Result<Base, ConfigError> {
+    /// The machine named by the experiment; its path is relative to the experiment's file, if there is one.
+    fn machine_relative_to(&self, file: Option<&Path>) -> Result<Base, ConfigError> {
         let beside = |name: &str| file.map_or_else(|| PathBuf::from(name), |file| file.with_file_name(name));
         match (&self.machine, self.preset.as_str()) {
             (Some(machine), "") => Base::read(&beside(machine)),
             (None, path) if is_path(path) => Base::read(&beside(path)),
             (None, name) if !name.is_empty() => Base::find(name),
-            (Some(_), _) => Err(ConfigError::new("machine", "it stands beside preset; give one of the two")),
+            (Some(_), _) => {
+                Err(ConfigError::new("machine", "machine and preset are both set; set only one of them"))
+            }
             (None, _) => Err(ConfigError::new(
                 "preset",
-                "name the machine: preset = \"server\", or machine = \"FILE\"",
+                "no machine is given; set preset = \"server\", or machine = \"FILE\"",
             )),
         }
     }
 
-    /// The machine to start from.
+    /// The base machine.
     pub fn base(&self) -> Result<Base, ConfigError> {
-        self.base.clone().map_or_else(|| self.machine_beside(None), Ok)
+        self.base.clone().map_or_else(|| self.machine_relative_to(None), Ok)
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     pub fn from_toml(text: &str) -> Result<ExperimentFile, String> {
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
     }
 
-    /// What it is called.
+    /// Name of the experiment.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("experiment")
     }
 }
 
-/// Where a trace is that an experiment's file names.
-fn found(experiment: &Path, name: &str, places: &Places) -> Result<PathBuf, ExperimentError> {
+/// Finds the path of a trace named in an experiment file.
+fn find_trace(experiment: &Path, name: &str, places: &Places) -> Result<PathBuf, ExperimentError> {
     let candidates = [experiment.with_file_name(name), places.traces().join(name)];
     match candidates.iter().find(|candidate| candidate.exists()) {
         Some(found) => Ok(found.clone()),
         None => Err(ExperimentError::File(format!(
-            "{}: there is no trace {name}: neither {} nor {}; `make traces` records those of the studies that come along, `doorbell trace record` any",
+            "{}: there is no trace {name}: neither {} nor {}; `make traces` records those of the built-in studies, `doorbell trace record` records any other",
             experiment.display(),
             candidates[0].display(),
             candidates[1].display()

@@ -1,22 +1,23 @@
-//! Experiments: a file names a benchmark, a machine and what is varied; every combination is a point.
+//! Experiments: a file names a benchmark, a machine and the varied parameters; every combination of values is
+//! a point.
 //!
 //! | File | Question it answers |
 //! |---|---|
-//! | `file` | what may stand in an experiment's file? |
+//! | `file` | what may an experiment file contain? |
 //! | `sample` | which values are drawn at random? |
-//! | `plan`, `elsewhere` | which points are there, and what is each one's identity? |
-//! | `at` | which of them have these values? |
-//! | `store` | which points are done, and how does one become done? |
-//! | `point`, `boots` | how is a point measured, and what does it boot? |
+//! | `plan`, `duplicate_keys` | which points are there, and what is each one's identity? |
+//! | `at` | which points have given values? |
+//! | `store` | which points are finished, and how is one stored? |
+//! | `point`, `boots` | how is a point measured, and which boot does it need? |
 //! | `sweep` | how are points spread over cores? |
-//! | `table`, `names`, `value`, `parquet` | what do all points say together, and by which names? |
+//! | `table`, `names`, `value`, `parquet` | how are the results of all points tabulated, under which names? |
 //!
-//! A point is measured by a process of its own, so that one that crashes takes no other along, and appears in the result folder
-//! by one rename, whole: whatever kills a sweep, what was finished stays finished.
+//! Each point is measured by its own process, so that a crash does not affect other points. Its results
+//! appear in the result folder by one atomic rename: a killed sweep keeps the points that it finished.
 
 mod at;
 mod boots;
-mod elsewhere;
+mod duplicate_keys;
 mod file;
 mod names;
 mod parquet;

@@ -1,5 +1,5 @@
-//! What figures are called: in a point's `summary.json`, and in tables and comparisons, where names carry units. Both names are
-//! understood wherever a figure is asked for.
+//! Names of figures in a point's `summary.json`, and in tables and comparisons, where names carry units. Both
+//! forms are accepted wherever a figure is named.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::de::{Deserializer, Visitor};
 
 use super::table::CAUSES;
 
-/// What a summary calls without a unit, and what the table calls it.
+/// Names without a unit in a summary, and the corresponding column names of the table.
 const RENAMED: [(&str, &str); 9] = [
     ("frame_size", "frame_size_bytes"),
     ("drops.dma", "dropped_frames.dma"),
@@ -24,27 +24,27 @@ const RENAMED: [(&str, &str); 9] = [
     ("drops.unknown", "dropped_frames.unknown"),
     ("ended", "search.ended"),
 ];
-/// The groups among these: what a summary calls them, and what the table does.
+/// Groups of figures: name in a summary, and name in the table.
 const GROUPS: [(&str, &str); 1] = [("drops", "dropped_frames")];
-/// What a table has besides figures and parameters.
+/// Columns of the table other than figures and parameters.
 const OWN: [&str; 5] = ["index", "rate", "repetition", "seed", "point"];
 
-/// A figure's name with its unit.
+/// Name of a figure with its unit.
 pub(crate) fn renamed(name: String) -> String {
     RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).to_owned())
 }
 
-/// What tables call a figure, or a group of figures, that goes by either name.
+/// Column name of a figure or a group of figures, given by either name.
 pub(crate) fn in_tables(name: &str) -> String {
     let group = GROUPS.iter().find(|(old, _)| *old == name);
     group.map_or_else(|| renamed(name.to_owned()), |(_, new)| (*new).to_owned())
 }
 
-/// The names that columns of a table can have besides those of parameters.
+/// Possible names of table columns, except those of parameters.
 pub(super) struct Names {
-    /// Each column that is known by its whole name.
+    /// Complete column names.
     pub own: Vec<String>,
-    /// What may have parts, whose names depend on the machine and what runs there.
+    /// Groups whose members depend on the machine and the benchmark.
     open: Vec<String>,
 }
 
@@ -58,11 +58,11 @@ impl Names {
     }
 }
 
-/// The names of the figures that points have, of which each was searched or measured.
+/// Names of the figures of points that are measured (or searched, if `searched` is set).
 pub(super) fn of_points(searched: bool) -> Names {
     let mut own: Vec<String> = OWN.iter().map(|name| (*name).to_owned()).collect();
     let mut open = Vec::new();
-    // What is one of these has parts whose names are known.
+    // Structures whose members have fixed names.
     let parts = |name: &str| -> Option<Vec<&'static str>> {
         Some(match name {
             "latency_ns" | "latency_from_actual_ns" | "delay_variation_ns" | "answer_latency_ns" => {
@@ -80,9 +80,9 @@ pub(super) fn of_points(searched: bool) -> Names {
     let is_plain = |name: &str| of_points[name].is_number() || of_points[name].is_string();
     let mut waiting: Vec<String> =
         of_points.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
-    let beside = [fields::<IperfFigures>(), fields::<PlayedFigures>()];
+    let optional = [fields::<IperfFigures>(), fields::<PlayedFigures>()];
     let searched = if searched { fields::<SizeSummary>() } else { Vec::new() };
-    let further = beside.into_iter().flatten().chain(searched).chain(PointSummary::SOMETIMES);
+    let further = optional.into_iter().flatten().chain(searched).chain(PointSummary::OPTIONAL_FIELDS);
     waiting.extend(further.map(str::to_owned));
     while let Some(name) = waiting.pop() {
         match parts(&name) {
@@ -101,24 +101,24 @@ pub(super) fn of_points(searched: bool) -> Names {
     Names { own, open }
 }
 
-/// The names of a struct's fields, as files have them.
+/// The serialized names of a struct's fields.
 fn fields<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
     let mut names = Vec::new();
-    // It asks for its fields, and gets none.
-    let _ = T::deserialize(Asked(&mut names));
+    // Deserialization fails as soon as the field names are recorded.
+    let _ = T::deserialize(FieldRecorder(&mut names));
     names
 }
 
-/// A source of nothing that writes down which fields it is asked for.
-struct Asked<'a>(&'a mut Vec<&'static str>);
+/// A deserializer that holds no data and records the requested field names.
+struct FieldRecorder<'a>(&'a mut Vec<&'static str>);
 
-/// It holds nothing.
+/// Error of a deserializer without data.
 #[derive(Debug)]
 struct Nothing;
 
 impl fmt::Display for Nothing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is nothing here")
+        f.write_str("there is no data")
     }
 }
 
@@ -130,7 +130,7 @@ impl serde::de::Error for Nothing {
     }
 }
 
-impl<'de> Deserializer<'de> for Asked<'_> {
+impl<'de> Deserializer<'de> for FieldRecorder<'_> {
     type Error = Nothing;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Nothing> {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_go_by_their_name_in_a_summary_and_in_a_table() {
+    fn figures_are_found_by_summary_name_and_by_table_name() {
         assert_eq!(in_tables("drops.dma"), "dropped_frames.dma");
         assert_eq!(in_tables("drops"), "dropped_frames");
         assert_eq!(in_tables("frame_size"), "frame_size_bytes");

@@ -1,15 +1,16 @@
-//! A table as an Apache Parquet file (format specification 2.x): one row group, a data page (version 1) a column, plain
-//! encoding, no compression. All columns are optional 64-bit integers, doubles or UTF-8 strings.
+//! Writes a table as an Apache Parquet file (format specification 2.x): one row group, one data page (version
+//! 1) per column, plain encoding, no compression. All columns are optional 64-bit integers, doubles or UTF-8
+//! strings.
 //!
-//! The tables of experiments have some thousand cells, for which this is all of the format that is needed; the `parquet` crate
-//! would bring some fifty others. Files are checked with pyarrow.
+//! Tables of experiments have some thousand cells and need only this part of the format; the `parquet` crate
+//! would add about fifty dependencies. Files are checked with pyarrow.
 
 use super::table::{Column, Table};
 use super::value::Cell;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// Parquet's physical types, and with them what a column holds.
+/// Parquet's physical types, used as the column types.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Int = 2,
@@ -73,7 +74,7 @@ impl Table {
     }
 }
 
-/// Where a column's page is in the file.
+/// Location of a column's page in the file.
 struct Chunk {
     kind: Kind,
     offset: usize,
@@ -119,7 +120,7 @@ impl Chunk {
     }
 }
 
-/// The narrowest type that holds every cell.
+/// The narrowest type that can hold every cell.
 fn kind(column: &Column) -> Kind {
     if column.cells.iter().any(|cell| matches!(cell, Cell::Text(_))) {
         Kind::Text
@@ -132,7 +133,7 @@ fn kind(column: &Column) -> Kind {
     }
 }
 
-/// Which cells are there, as runs of definition levels, and those that are.
+/// A page: definition levels, run-length encoded, followed by the values of the non-empty cells.
 fn page(column: &Column, kind: Kind) -> Vec<u8> {
     let mut levels = Vec::new();
     for run in column.cells.chunk_by(|a, b| (*a == Cell::None) == (*b == Cell::None)) {
@@ -165,7 +166,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A structure in Thrift's compact protocol, without the zero that ends it.
+/// A structure in Thrift's compact protocol, without its terminating zero.
 #[derive(Default)]
 struct Thrift {
     bytes: Vec<u8>,
@@ -173,7 +174,7 @@ struct Thrift {
 }
 
 impl Thrift {
-    /// Fields come in ascending order, none more than 15 after the one before.
+    /// Field IDs must ascend by at most 15.
     fn field(&mut self, id: u8, kind: u8) {
         self.bytes.push((id - self.last_field) << 4 | kind);
         self.last_field = id;
@@ -198,7 +199,7 @@ impl Thrift {
         self.binary(text.as_bytes());
     }
 
-    /// Begins a list; its elements are to follow.
+    /// Starts a list; its elements must follow.
     fn list(&mut self, id: u8, kind: u8, count: usize) {
         self.field(id, LIST);
         if count < 15 {
@@ -214,7 +215,7 @@ impl Thrift {
         self.element(fill);
     }
 
-    /// A structure in a list.
+    /// A structure within a list.
     fn element(&mut self, fill: impl FnOnce(&mut Thrift)) {
         let mut inner = Thrift { bytes: std::mem::take(&mut self.bytes), last_field: 0 };
         fill(&mut inner);
@@ -251,15 +252,15 @@ mod tests {
                 (0..300).map(|i| if i % 2 == 0 { Cell::Int(i) } else { Cell::Float(0.5) }).collect(),
             ),
         ];
-        // More columns than a short list of Thrift's has.
+        // More columns than the short form of a Thrift list can hold.
         columns.extend((0..20).map(|n| column(&format!("c{n}"), many(300))));
         Table { columns }
     }
 
-    /// Debian has no package of it: `cargo test -p doorbell-study pyarrow -- --ignored`.
+    /// Debian has no package of pyarrow. Run with: `cargo test -p doorbell-study pyarrow -- --ignored`.
     #[test]
     #[ignore = "needs python3 with pyarrow"]
-    fn pyarrow_reads_what_was_written() {
+    fn pyarrow_reads_the_written_table() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.parquet");
         std::fs::write(&path, table().to_parquet()).unwrap();
@@ -278,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_one_cell_is_these_bytes() {
+    fn a_table_of_one_cell_has_the_specified_bytes() {
         let column = Column { name: "n".into(), cells: vec![Cell::Int(7)], parameter: None };
         let bytes = Table { columns: vec![column] }.to_parquet();
-        // By hand, from the format's specification: a page header (14 + 14 bytes of data), levels, the value.
+        // Derived by hand from the format's specification: a page header (14 + 14 bytes of data), levels, the value.
         let page = [
             0x15, 0x00, 0x15, 0x1c, 0x15, 0x1c, 0x2c, 0x15, 0x02, 0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00,
             0x00, // header

@@ -1,8 +1,8 @@
-//! The points of an experiment: which there are, whether each can be run, and what its identity is.
+//! The points of an experiment: enumeration, validation and identity.
 //!
-//! A point's identity is a hash of all that its result depends on: the whole configuration with load and seed, what is
-//! measured, the benchmark, the guest and Doorbell's version. So a point that is done stays done when the file that names it is
-//! edited around it.
+//! A point's identity is a hash of everything that its result depends on: the complete configuration with
+//! load and seed, the kind of measurement, the benchmark, the guest and Doorbell's version. A finished point
+//! therefore stays valid when other parts of the experiment file change.
 
 use std::path::{Component, Path};
 
@@ -16,32 +16,32 @@ use doorbell_machine::{Base, ConfigError};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::at::values_at;
-use super::elsewhere::refuse_what_is_said_elsewhere;
+use super::duplicate_keys::reject_duplicate_keys;
 use super::file::{ExperimentFile, SearchSpec};
 use super::names;
 use super::sample::draw;
 use super::value::as_set;
 use crate::search::{Goal, Precision, SEARCH_ARRIVALS, SearchRequest};
 
-/// More points than this are a mistake.
+/// Maximum number of points; more are taken to be a mistake.
 const POINTS_MAX: usize = 100_000;
-/// Raised when what a point's folder holds changes its meaning.
+/// Incremented when the contents of a point's folder change their meaning.
 const SCHEMA: u32 = 1;
 
-/// What is wrong with an experiment.
+/// An error in an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// In its file.
     #[error("{0}")]
     File(String),
-    /// At a point.
+    /// At one of its points.
     #[error("point {index} ({parameters}): {error}")]
     Point {
-        /// Which one.
+        /// Index of the point.
         index: usize,
         /// Its parameters.
         parameters: String,
-        /// What is wrong.
+        /// Description of the error.
         error: ConfigError,
     },
     /// While running.
@@ -49,39 +49,39 @@ pub enum ExperimentError {
     Run(#[from] RunError),
 }
 
-/// What is done at a point.
+/// Kind of work at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Measure at a rate.
+    /// Measure at this rate.
     Measure(Rate),
-    /// Search for one.
+    /// Search for the highest rate.
     Search(SearchRequest),
-    /// Play a trace, at the pace that the configuration says.
+    /// Play a trace, at the configured rate.
     Play,
 }
 
-/// A point.
+/// A point to be measured.
 #[derive(Clone, Debug)]
 pub struct PlannedPoint {
-    /// Its number, from 0.
+    /// Index, from 0.
     pub index: usize,
-    /// What was varied: paths and values.
+    /// Varied parameters: paths and values.
     pub parameters: Vec<(String, String)>,
-    /// What is done.
+    /// Kind of work.
     pub work: Work,
-    /// Whether it is told what cycles were for.
+    /// Whether CPU cycles are profiled.
     pub profile: bool,
-    /// Which repetition, from 0.
+    /// Repetition, from 0.
     pub repetition: usize,
-    /// The whole configuration.
+    /// Complete configuration.
     pub config: RunConfig,
 }
 
-/// Names a point by all that its result depends on.
+/// Identifies a point by a hash of everything that its result depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity(pub String);
 
-/// An experiment with all its points, every one of which has been checked.
+/// An experiment with all its points, each of which has been validated.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The file.
@@ -93,28 +93,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes all points and checks each.
+    /// Creates and validates all points.
     pub fn new(mut file: ExperimentFile) -> Result<Plan, ExperimentError> {
         let base = file.base().map_err(RunError::from)?;
         file.base = Some(base.clone());
         let wrong = |problem: &str| ExperimentError::File(format!("{}: {problem}", file.name()));
-        let known = match (&file.topology, &file.trace, file.benchmark.as_str()) {
+        let benchmark = match (&file.topology, &file.trace, file.benchmark.as_str()) {
             (Some(_), None, "") => &NETWORK,
             (None, Some(_), "") => &PLAYED,
             (None, None, name) if !name.is_empty() => benchmark(name).map_err(RunError::from)?,
-            _ => return Err(wrong("it needs either a benchmark, or the file of a network or of a trace")),
+            _ => return Err(wrong("set one of benchmark, network and trace")),
         };
         if !is_one_name(file.name()) {
             return Err(wrong(
-                "name: results are in a folder of this name, so it is one name without \"/\"; where they go says --out",
+                "name: it must be a folder name without \"/\"; choose the location with --out",
             ));
         }
         let works = works(&file)?;
         let seeds = seeds(&file)?;
         let combinations = combinations(&file)?;
-        refuse_what_is_said_elsewhere(&file, &combinations)?;
+        reject_duplicate_keys(&file, &combinations)?;
         if combinations.len().saturating_mul(works.len()).saturating_mul(seeds.len()) > POINTS_MAX {
-            return Err(wrong(&format!("it has more than {POINTS_MAX} points; vary less at once")));
+            return Err(wrong(&format!("it has more than {POINTS_MAX} points; reduce the number of values")));
         }
         let mut points = Vec::new();
         for parameters in &combinations {
@@ -123,27 +123,28 @@ impl Plan {
                     let index = points.len();
                     let of_point =
                         |error| ExperimentError::Point { index, parameters: describe(parameters), error };
-                    let config = config(&file, (&base, known), parameters, work, *seed).map_err(of_point)?;
-                    let profile = asks_for_profile(&file, known, &config).map_err(of_point)?;
+                    let config =
+                        config(&file, (&base, benchmark), parameters, work, *seed).map_err(of_point)?;
+                    let profile = check_profile(&file, benchmark, &config).map_err(of_point)?;
                     let (parameters, work) = (parameters.clone(), work.clone());
                     points.push(PlannedPoint { index, parameters, work, profile, repetition, config });
                 }
             }
         }
-        let plan = Plan { file, benchmark: known, points };
+        let plan = Plan { file, benchmark, points };
         plan.check_plots()?;
         Ok(plan)
     }
 
-    /// In which order points are measured: every one once, then every one again. What is compared of the host's time is then measured soon after
-    /// each other, and a sweep that is stopped has something of all.
+    /// Order in which points are measured: all points once, then all of them again. Host times to be compared
+    /// are then measured close together, and a sweep that is stopped has results for all points.
     pub fn in_rounds(&self) -> Vec<usize> {
         let mut all: Vec<usize> = (0..self.points.len()).collect();
         all.sort_by_key(|&index| self.points[index].repetition);
         all
     }
 
-    /// Each point's identity, which belongs to the guest that it boots: images that are missing are built.
+    /// Identities of all points. They depend on the booted guest, so missing images are built.
     pub fn identities(
         &self,
         places: &Places,
@@ -164,7 +165,7 @@ impl Plan {
         self.points.iter().map(of).collect()
     }
 
-    /// A plot over a parameter that nobody varies, or over a figure that no point can have, is a slip of the pen.
+    /// Rejects a plot over a parameter that is not varied, or over a figure that no point can have.
     fn check_plots(&self) -> Result<(), ExperimentError> {
         for plot in &self.file.plot {
             for (axis, column) in
@@ -182,7 +183,7 @@ impl Plan {
             if !self.points.iter().any(|point| point.is_at(&at)) {
                 let at: Vec<String> = at.iter().map(|(path, value)| format!("{path}={value}")).collect();
                 let problem = format!(
-                    "{}: plot.at asks for points with {}, and there are none; take values of [grid], [[list]] or rates",
+                    "{}: plot.at selects points with {}, and there are none; use values of [grid], [[list]] or rates",
                     self.file.name(),
                     at.join(", ")
                 );
@@ -192,12 +193,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Why no point's row can have this column, if none can.
+    /// Why no row can have this column, or `None` if a row can.
     pub(crate) fn column_problem(&self, column: &str) -> Option<String> {
         let configuration =
             toml::Table::try_from(doorbell_bench::defaults()).expect("a configuration is TOML");
         let is_parameter = column.split_once('.').is_some_and(|(room, _)| configuration.contains_key(room));
-        // A table's column may have a unit behind the parameter's name.
+        // A column name may have a unit appended to the parameter's name.
         let holds = |path: &str| {
             column.strip_prefix(path).is_some_and(|unit| unit.is_empty() || unit.starts_with('_'))
         };
@@ -208,31 +209,31 @@ impl Plan {
         if self.points.iter().all(|point| !matches!(point.work, Work::Measure(_))) {
             figures.own.retain(|name| name != "rate");
         }
-        // A section of the configuration and a group of figures may have the same name, as `transfer` has.
+        // A configuration section and a group of figures may share a name, for example `transfer`.
         if figures.have(column) {
             return None;
         }
         if is_parameter {
-            return Some("is no parameter that this experiment varies".into());
+            return Some("is not a parameter that this experiment varies".into());
         }
         let paths = self.points.iter().flat_map(|point| &point.parameters).map(|(path, _)| path);
-        let known: Vec<&String> = figures.own.iter().chain(paths).collect();
+        let candidates: Vec<&String> = figures.own.iter().chain(paths).collect();
         let ends = format!(".{column}");
         let mut within: Vec<&str> =
-            known.iter().map(|name| name.as_str()).filter(|name| name.ends_with(&ends)).collect();
+            candidates.iter().map(|name| name.as_str()).filter(|name| name.ends_with(&ends)).collect();
         within.sort_by_key(|name| name.len());
-        within.truncate(MEANT_MAX);
+        within.truncate(SUGGESTIONS_MAX);
         let near = match &within[..] {
-            [] => nearest(column, known).map(|near| format!("; did you mean \"{near}\"?")),
+            [] => nearest(column, candidates).map(|near| format!("; did you mean \"{near}\"?")),
             several => Some(format!("; did you mean \"{}\"?", several.join("\" or \""))),
         };
         let near = near.unwrap_or_default();
-        Some(format!("is no figure of a point, and no parameter that varies{near}"))
+        Some(format!("is neither a figure of a point nor a varied parameter{near}"))
     }
 }
 
-/// More figures that may have been meant are no help.
-const MEANT_MAX: usize = 3;
+/// Maximum number of suggested figure names.
+const SUGGESTIONS_MAX: usize = 3;
 
 impl PlannedPoint {
     fn identity(&self, benchmark: &str, guest: &str) -> Identity {
@@ -242,7 +243,7 @@ impl PlannedPoint {
         Identity(format!("{:032x}", xxh3_128(all.as_bytes())))
     }
 
-    /// Its parameters, load and repetition in words.
+    /// Its parameters, load and seed as text.
     pub fn describe(&self) -> String {
         let mut words = describe(&self.parameters);
         if let Work::Measure(rate) = &self.work {
@@ -252,23 +253,23 @@ impl PlannedPoint {
     }
 }
 
-/// Whether points are told what cycles were for; an error if it could not be known of this one.
-fn asks_for_profile(
+/// Whether points are profiled; an error if the machine or benchmark cannot be profiled.
+fn check_profile(
     file: &ExperimentFile,
-    known: &'static Benchmark,
+    benchmark: &'static Benchmark,
     config: &RunConfig,
 ) -> Result<bool, ConfigError> {
     let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
     if profile {
         let observe = Observe { profile, ..Observe::default() };
-        let plan = BenchmarkPlan::new(known, config, (known.name, 1));
+        let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1));
         let checked = plan.and_then(|plan| plan.check(&observe));
         checked.map_err(|error| ConfigError::new("measure.profile", error.to_string()))?;
     }
     Ok(profile)
 }
 
-/// Whether it names a folder beside others.
+/// Whether this is a single folder name.
 fn is_one_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(only)), None) if only == name)
@@ -282,7 +283,7 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
     let wrong = |problem: String| ExperimentError::File(format!("{}: {problem}", file.name()));
     if file.trace.is_some() && (file.measure.is_some() || file.search.is_some()) {
         return Err(wrong(
-            "a trace is played: [measure] and [search] have no meaning for it; leave them out, and for several rates \
+            "[measure] and [search] do not apply to a trace, which is played; remove them, and for several rates \
              write \"playback.rate\" = [\"4Mpps\", \"8Mpps\"] under [grid]"
                 .into(),
         ));
@@ -290,11 +291,11 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
     match (&file.measure, &file.search) {
         (Some(measure), None) => {
             if measure.rates.is_empty() {
-                return Err(wrong("measure.rates has no rates".into()));
+                return Err(wrong("measure.rates is empty".into()));
             }
             let rate = |text: &String| text.parse().map_err(|error| wrong(format!("measure.rates: {error}")));
             let rates: Vec<Rate> = measure.rates.iter().map(rate).collect::<Result<_, _>>()?;
-            if let Some(rate) = twice(&rates) {
+            if let Some(rate) = first_repeated(&rates) {
                 return Err(wrong(format!("measure.rates has {rate} twice; give each rate once")));
             }
             Ok(rates.into_iter().map(Work::Measure).collect())
@@ -304,7 +305,7 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
             .map(|request| vec![Work::Search(request)])
             .map_err(|problem| wrong(format!("search.{problem}"))),
         (None, None) if file.trace.is_some() => Ok(vec![Work::Play]),
-        // A network's generators have rates of their own.
+        // A network's generators have their own rates.
         (None, None) if file.network.is_some() => Ok(vec![Work::Measure(Rate::Times(Rate::ONCE))]),
         _ => Err(wrong("it needs either [measure] with rates or [search] with a goal".into())),
     }
@@ -330,23 +331,23 @@ impl SearchSpec {
     }
 }
 
-/// What stands in a list more than once.
-fn twice<T: PartialEq>(list: &[T]) -> Option<&T> {
+/// The first repeated element of a list.
+fn first_repeated<T: PartialEq>(list: &[T]) -> Option<&T> {
     list.iter().enumerate().find(|(place, one)| list[..*place].contains(one)).map(|(_, one)| one)
 }
 
 fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     let wrong = |problem: &str| Err(ExperimentError::File(format!("{}: {problem}", file.name())));
     match (&file.seeds, file.repetitions, file.seed) {
-        (Some(seeds), None, None) if !seeds.is_empty() => match twice(seeds) {
+        (Some(seeds), None, None) if !seeds.is_empty() => match first_repeated(seeds) {
             Some(seed) => wrong(&format!(
                 "seeds has {seed} twice, which gives the same result twice; give each seed once"
             )),
             None => Ok(seeds.clone()),
         },
-        (Some(_), None, None) => wrong("seeds has no seeds"),
-        (Some(_), ..) => wrong("seeds already says what repetitions and seed say; write either"),
-        (None, Some(0), _) => wrong("repetitions = 0 measures nothing"),
+        (Some(_), None, None) => wrong("seeds is empty"),
+        (Some(_), ..) => wrong("seeds replaces repetitions and seed; remove repetitions and seed, or seeds"),
+        (None, Some(0), _) => wrong("repetitions = 0 measures nothing; set at least 1"),
         (None, repetitions, seed) => {
             let first = seed.unwrap_or(1);
             Ok((0..u64::from(repetitions.unwrap_or(1))).map(|n| first.wrapping_add(n)).collect())
@@ -354,7 +355,7 @@ fn seeds(file: &ExperimentFile) -> Result<Vec<u64>, ExperimentError> {
     }
 }
 
-/// A point's parameters: paths and values.
+/// The parameters of a point: paths and values.
 pub(super) type Combination = Vec<(String, String)>;
 
 fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentError> {
@@ -366,18 +367,18 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
             for (path, values) in grid {
                 let Some(values) = values.as_array().filter(|values| !values.is_empty()) else {
                     return Err(wrong(format!(
-                        "grid.\"{path}\" needs a list of values, such as \"{path}\" = [\"1MiB\", \"2MiB\"]; a path of \
+                        "grid.\"{path}\" needs a list of values, such as \"{path}\" = [\"1MiB\", \"2MiB\"]; quote a path that \
                          names and dots stands in quotes"
                     )));
                 };
                 if all.len().saturating_mul(values.len()) > POINTS_MAX {
                     return Err(wrong(format!(
-                        "the grid has more than {POINTS_MAX} points; vary less at once"
+                        "the grid has more than {POINTS_MAX} points; reduce the number of values"
                     )));
                 }
                 let values: Vec<String> =
                     values.iter().map(|value| as_set(path, value)).collect::<Result<_, _>>()?;
-                if let Some(value) = twice(&values) {
+                if let Some(value) = first_repeated(&values) {
                     return Err(wrong(format!(
                         "grid.\"{path}\" has {value} twice, which gives the same points twice; give each value once"
                     )));
@@ -397,20 +398,20 @@ fn combinations(file: &ExperimentFile) -> Result<Vec<Combination>, ExperimentErr
             list.iter().map(point).collect()
         }
         (None, None, Some(random)) => draw(random),
-        _ => Err(wrong("only one of [grid], [[list]] and [random] can say what is varied".into())),
+        _ => Err(wrong("use only one of [grid], [[list]] and [random]".into())),
     }
 }
 
-/// Whether a second node takes the load generator's place.
+/// Whether a second node replaces the load generator.
 fn has_two_nodes(benchmark: &Benchmark, config: &RunConfig) -> bool {
     matches!(benchmark.nodes, Nodes::Joined { .. } | Nodes::Network)
         || config.options::<DriveConfig>().kind == DriveKind::Node
 }
 
-/// A point's configuration, with everything that its result depends on in it.
+/// The configuration of a point, with everything that its result depends on.
 fn config(
     file: &ExperimentFile,
-    (base, known): (&Base, &Benchmark),
+    (base, benchmark): (&Base, &Benchmark),
     parameters: &Combination,
     work: &Work,
     seed: u64,
@@ -419,7 +420,7 @@ fn config(
     overrides.extend(parameters.iter().map(|(path, value)| format!("{path}={value}")));
     overrides.push(format!("run.seed={seed}"));
     if file.trace.is_some() {
-        // Where the file is not there yet, one hart stands for those that it has.
+        // If the file is not open, its number of harts is unknown and one is assumed.
         let shape = file.opened.as_ref().map_or(1.into(), |traces| traces.shape());
         return resolve_played(base, shape, &overrides);
     }
@@ -428,27 +429,26 @@ fn config(
             Work::Measure(Rate::Times(Rate::ONCE)) => network.resolve(base, &overrides),
             Work::Measure(rate) => network.resolve_at(base, &overrides, *rate),
             Work::Search(_) | Work::Play => {
-                let problem =
-                    "a network has no rate to seek; use [measure], or nothing for the generators' own rates";
+                let problem = "a network has no single rate to search for; use [measure], or nothing for the generators' own rates";
                 Err(ConfigError::new("search", problem))
             }
         };
     }
-    known.refuse_of_others(&overrides)?;
+    benchmark.refuse_of_others(&overrides)?;
     if let Work::Measure(rate) = work {
-        // So many times the streams' own rates is a total, and no rate that traffic could have by itself.
+        // A multiple of the streams' own rates is a total, not a rate of a single stream.
         let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };
         overrides.push(format!("loadgen.traffic.{key}={rate}"));
     }
-    let mut defaults = known.defaults.to_vec();
+    let mut defaults = benchmark.defaults.to_vec();
     defaults.extend(matches!(work, Work::Search(_)).then_some(SEARCH_ARRIVALS));
     let config = Layers { defaults: &defaults, ..Layers::of(base, &overrides) }.resolve()?;
-    (known.check)(&config)?;
+    (benchmark.check)(&config)?;
     if config.options::<DriveConfig>().kind == DriveKind::Node {
-        driven_guests(known, &config)?;
+        driven_guests(benchmark, &config)?;
     }
-    if matches!(work, Work::Search(_)) && (known.silent || has_two_nodes(known, &config)) {
-        let problem = "without a load generator there is no rate to seek; use [measure]";
+    if matches!(work, Work::Search(_)) && (benchmark.silent || has_two_nodes(benchmark, &config)) {
+        let problem = "a search needs a load generator; use [measure]";
         return Err(ConfigError::new("search", problem));
     }
     if let Work::Search(request) = work {

@@ -1,4 +1,4 @@
-//! Points of experiments, and what their files get wrong.
+//! Points of experiments, and errors in experiment files.
 
 use doorbell_bench::DpdkConfig;
 
@@ -12,7 +12,7 @@ fn plan(text: &str) -> Result<Plan, String> {
 }
 
 #[test]
-fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
+fn a_grid_yields_every_combination_with_the_last_parameter_fastest() {
     let plan = plan(
         "repetitions = 2\nseed = 5\n[measure]\nrates = [\"1Mpps\", \"50%\"]\n[grid]\n\
          \"core.ipc\" = [1, 2]\n\"loadgen.traffic.frame_size\" = [\"64B\", \"512B\"]\n",
@@ -30,10 +30,10 @@ fn a_grid_is_every_combination_and_the_last_parameter_varies_fastest() {
 }
 
 #[test]
-fn the_rates_of_streams_may_be_times_their_own() {
+fn rates_may_be_multiples_of_the_streams_own_rates() {
     let stream = "set = ['loadgen.traffic.streams=[{ name = \"a\", rate = \"1Mpps\" }]']";
     let plan = plan(&format!("{stream}\n[measure]\nrates = [\"1x\", \"2x\", \"2Mpps\"]\n")).unwrap();
-    let rates = |of: &PlannedPoint| of.config.loadgen.traffic.rate_asked().to_string();
+    let rates = |of: &PlannedPoint| of.config.loadgen.traffic.requested_rate().to_string();
     assert_eq!(plan.points[..2].iter().map(rates).collect::<Vec<_>>(), ["1x", "2x"]);
     assert_eq!(
         plan.points
@@ -46,7 +46,7 @@ fn the_rates_of_streams_may_be_times_their_own() {
 }
 
 #[test]
-fn a_profile_makes_other_points_and_needs_times() {
+fn a_profile_changes_point_identities_and_needs_a_timing_model() {
     let of = |preset: &str, profile: &str| {
         let text = format!(
             "name = \"x\"\nbenchmark = \"testpmd\"\npreset = \"{preset}\"\n[measure]\nrates = [\"1Mpps\"]\n{profile}"
@@ -61,7 +61,7 @@ fn a_profile_makes_other_points_and_needs_times() {
 }
 
 #[test]
-fn a_list_is_its_points_and_a_sample_is_drawn() {
+fn a_list_yields_its_points_and_a_random_sample_is_drawn() {
     let text = "[search]\ngoal = \"ndr\"\n[[list]]\n\"core.ipc\" = 1\n[[list]]\n\"core.ipc\" = 2\n\"dpdk.burst\" = 8\n";
     let points = plan(text).unwrap().points;
     assert_eq!((points.len(), points[1].config.options::<DpdkConfig>().burst), (2, 8));
@@ -71,7 +71,7 @@ fn a_list_is_its_points_and_a_sample_is_drawn() {
 }
 
 #[test]
-fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refused() {
+fn a_trace_is_played_at_every_combination_and_inapplicable_options_are_rejected() {
     let plan = |text: &str| {
         let text = format!("name = \"x\"\ntrace = \"t.dbt\"\npreset = \"server\"\n{text}");
         Plan::new(ExperimentFile::from_toml(&text)?).map_err(|error| error.to_string())
@@ -83,8 +83,8 @@ fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refu
     assert_eq!((words.len(), words[3].as_str()), (4, "memory.llc.size=4MiB playback.warmup=10% seed=1"));
     assert!(varied.points.iter().all(|point| point.work == Work::Play && point.config.is_played()));
     for (text, part) in [
-        ("[measure]\nrates = [\"1Mpps\"]\n", "no meaning for it"),
-        ("[search]\ngoal = \"ndr\"\n", "no meaning for it"),
+        ("[measure]\nrates = [\"1Mpps\"]\n", "do not apply to a trace"),
+        ("[search]\ngoal = \"ndr\"\n", "do not apply to a trace"),
         ("[grid]\n\"dpdk.burst\" = [8]\n", "no meaning for a played trace"),
     ] {
         let error = plan(text).map(|plan| plan.points.len()).unwrap_err();
@@ -93,18 +93,18 @@ fn a_trace_is_played_at_every_combination_and_what_has_no_meaning_for_it_is_refu
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_refused() {
+fn a_name_with_path_components_is_rejected() {
     for name in ["/tmp/x", "../x", "a/b", "..", ".", "", "x/"] {
         let text = format!(
             "name = \"{name}\"\nbenchmark = \"testpmd\"\npreset = \"fast\"\n[measure]\nrates = [\"1Mpps\"]\n"
         );
         let error = Plan::new(ExperimentFile::from_toml(&text).unwrap()).unwrap_err().to_string();
-        assert!(error.contains("name: results are in a folder of this name"), "{name}: {error}");
+        assert!(error.contains("name: it must be a folder name"), "{name}: {error}");
     }
 }
 
 #[test]
-fn a_figure_may_be_plotted_whose_group_is_called_as_a_section_of_the_configuration_is() {
+fn a_figure_group_may_share_its_name_with_a_configuration_section() {
     let text = |column: &str| {
         format!(
             "name = \"x\"\nbenchmark = \"netperf\"\npreset = \"fast\"\n[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.ipc\" = [1, 2]\n\
@@ -116,13 +116,13 @@ fn a_figure_may_be_plotted_whose_group_is_called_as_a_section_of_the_configurati
     assert_eq!(plan("transfer.goodput_gbps").map(|plan| plan.points.len()), Ok(2));
     let error = plan("core.quantum").map(|plan| plan.points.len()).unwrap_err();
     assert!(
-        error.contains("plot.y = \"core.quantum\" is no parameter that this experiment varies"),
+        error.contains("plot.y = \"core.quantum\" is not a parameter that this experiment varies"),
         "{error}"
     );
 }
 
 #[test]
-fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
+fn plots_accept_summary_names_and_parameters_with_units() {
     let plots = [
         "drops.dma",
         "dropped_frames.dma",
@@ -136,7 +136,7 @@ fn a_plot_may_name_figures_as_summaries_do_and_parameters_with_their_units() {
 }
 
 #[test]
-fn rows_of_some_values_are_those_of_their_points() {
+fn rows_are_selected_by_parameter_values() {
     let plan = plan(
         "[measure]\nrates = [\"1Mpps\"]\n[grid]\n\"core.frequency\" = [\"1GHz\", \"2GHz\"]\n\"core.ipc\" = [1, 2]\n",
     )
@@ -149,15 +149,15 @@ fn rows_of_some_values_are_those_of_their_points() {
         }],
     };
     let at = |text: &str| values_at(&toml::from_str(text).unwrap()).unwrap();
-    // The point 0 is not done.
+    // Point 0 is not finished.
     assert_eq!(plan.rows_at(&at("\"core.frequency\" = \"2GHz\""), &index(&[1, 2, 3])), [1, 2]);
     assert_eq!(plan.rows_at(&at("\"core.ipc\" = 2\nrate = \"1Mpps\""), &index(&[1, 2, 3])), [0, 2]);
-    assert_eq!(plan.rows_at(&at(""), &index(&[3, 0])), [0, 1], "of no values all");
+    assert_eq!(plan.rows_at(&at(""), &index(&[3, 0])), [0, 1], "an empty selection matches all");
     assert!(plan.rows_at(&at("\"core.ipc\" = 3"), &index(&[1, 2, 3])).is_empty());
 }
 
 #[test]
-fn every_wrong_file_is_answered_with_what_to_write() {
+fn every_invalid_file_is_rejected_with_a_remedy() {
     let measure = "[measure]\nrates = [\"1Mpps\"]\n";
     for (text, part) in [
         ("", "either [measure] with rates or [search]"),
@@ -165,10 +165,10 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         ("[measure]\nrates = [\"5\"]\n", "5Mpps"),
         ("[search]\ngoal = \"mbs\"\n", "search.goal"),
         ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "min: "),
-        ("trace = \"t.dbt\"\n", "either a benchmark, or the file"),
+        ("trace = \"t.dbt\"\n", "set one of benchmark, network and trace"),
         ("repetition = 2\n", "unknown field `repetition`"),
         (&format!("repetitions = 0\n{measure}"), "repetitions = 0"),
-        (&format!("seeds = [1]\nseed = 2\n{measure}"), "write either"),
+        (&format!("seeds = [1]\nseed = 2\n{measure}"), "remove repetitions and seed"),
         (&format!("{measure}[grid]\nnic = {{ rx_fifo = [\"1KiB\"] }}\n"), "in quotes"),
         (&format!("{measure}[grid]\n\"core.ipc\" = []\n"), "a list of values"),
         (&format!("{measure}[grid]\n\"core.frequenzy\" = [1]\n"), "did you mean \"frequency\""),
@@ -176,39 +176,45 @@ fn every_wrong_file_is_answered_with_what_to_write() {
         (&format!("{measure}[grid]\n\"core.ipc\" = [1]\n[[list]]\n\"core.ipc\" = 1\n"), "only one of"),
         (
             &format!("{measure}[[plot]]\nx = \"core.ipc\"\ny = \"ipc\"\n"),
-            "no parameter that this experiment varies",
+            "not a parameter that this experiment varies",
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rate\"\nat = {{ rate = \"2Mpps\" }}\n"),
-            "plot.at asks for points with rate=2Mpps, and there are none; take values of [grid]",
+            "plot.at selects points with rate=2Mpps, and there are none; use values of [grid]",
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"drop_rat\"\n"),
-            "plot.y = \"drop_rat\" is no figure of a point, and no parameter that varies; did you mean \"drop_rate\"?",
+            "plot.y = \"drop_rat\" is neither a figure of a point nor a varied parameter; did you mean \"drop_rate\"?",
         ),
         (
             &format!("{measure}[[plot]]\nx = \"rate\"\ny = \"p99\"\n"),
-            "plot.y = \"p99\" is no figure of a point, and no parameter that varies; did you mean \"latency_ns.p99\" or",
+            "plot.y = \"p99\" is neither a figure of a point nor a varied parameter; did you mean \"latency_ns.p99\" or",
         ),
-        (&format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"), "plot.x = \"speed\" is no figure"),
-        (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is no"),
+        (
+            &format!("{measure}[[plot]]\nx = \"speed\"\ny = \"ipc\"\n"),
+            "plot.x = \"speed\" is neither a figure",
+        ),
+        (&format!("{measure}[[plot]]\nx = \"rate\"\ny = \"low_mpps\"\n"), "plot.y = \"low_mpps\" is neither"),
         (&format!("seeds = [1, 2, 1]\n{measure}"), "seeds has 1 twice"),
         (&format!("{measure}[grid]\n\"core.ipc\" = [1, 2, 1]\n"), "grid.\"core.ipc\" has 1 twice"),
         ("[measure]\nrates = [\"1Mpps\", \"1000kpps\"]\n", "measure.rates has 1Mpps twice"),
-        ("[measure]\nrates = [\"2x\"]\n", "total = \"2x\" is for streams, and there are none; set rate"),
-        (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
-        (&format!("set = [\"run={{seed=9}}\"]\n{measure}"), "run.seed is what seeds = [1, 2]"),
+        ("[measure]\nrates = [\"2x\"]\n", "total = \"2x\" needs streams, and none are configured; set rate"),
+        (&format!("set = [\"run.seed=9\"]\n{measure}"), "run.seed has no effect here; write seeds = [1, 2]"),
+        (
+            &format!("set = [\"run={{seed=9}}\"]\n{measure}"),
+            "run.seed has no effect here; write seeds = [1, 2]",
+        ),
         (
             &format!("{measure}[grid]\n\"run.seed\" = [1, 2]\n"),
             "write seeds = [1, 2], or seed and repetitions",
         ),
         (
             &format!("{measure}[grid]\n\"loadgen.traffic.rate\" = [\"1Mpps\"]\n"),
-            "loadgen.traffic.rate is what measure.rates say",
+            "loadgen.traffic.rate has no effect here; write measure.rates",
         ),
         (
             "[search]\ngoal = \"msb\"\n[[list]]\n\"loadgen.traffic.rate\" = \"1Mpps\"\n",
-            "loadgen.traffic.rate is what search.min and search.max say",
+            "loadgen.traffic.rate has no effect here; write search.min",
         ),
         (
             "set = [\"loadgen.traffic.outstanding=2\"]\n[search]\ngoal = \"msb\"\n",

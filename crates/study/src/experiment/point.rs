@@ -1,11 +1,11 @@
-//! One point: a machine of its own, measured or searched, and its results made durable.
+//! One point: measured or searched on its own machine, with its results stored durably.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Progress, Ran, ReadyTrace,
-    ResultFolder, RunError, RunSummary, Session, Source, Traces, changes, write_played,
+    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Progress, ReadyTrace, ResultFolder,
+    RunError, RunIdentity, RunSummary, Session, Source, Traces, changes, write_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::Base;
@@ -14,18 +14,18 @@ use doorbell_sim::Ps;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
 use super::store::Store;
-use crate::search::{SearchRequest, search_sizes, search_summary, searched};
+use crate::search::{SearchRequest, search_config, search_sizes, search_summary};
 
-/// How a point's summary and its configuration as text become its page.
+/// Functions that render a point's page from its summary and its configuration text.
 #[derive(Clone, Copy)]
 pub struct Pages {
-    /// Of a run.
+    /// For a run.
     pub run: fn(&RunSummary, &str) -> String,
-    /// Of a search.
+    /// For a search.
     pub search: fn(&SearchSummary, &str) -> String,
 }
 
-/// Measures a point, unless it is done.
+/// Measures a point, unless it is finished.
 pub fn measure(
     plan: &Plan,
     (index, identity): (usize, &Identity),
@@ -36,31 +36,30 @@ pub fn measure(
 ) -> Result<(), ExperimentError> {
     let point = &plan.points[index];
     let base = plan.file.base.as_ref().expect("a plan has its machine");
-    let mut told = false;
+    let mut announced = false;
     let busy = |control: &mut &mut Control| {
-        if !std::mem::replace(&mut told, true) {
-            (control.say)("waiting for another process that measures this point");
+        if !std::mem::replace(&mut announced, true) {
+            (control.say)("waiting for another process that is measuring this point");
         }
         let stop = control.interrupted.load(Ordering::Relaxed);
         if stop { Err(ExperimentError::from(RunError::Interrupted)) } else { Ok(()) }
     };
     store.complete(identity, &mut &mut *control, busy, |folder, control| {
         let command = format!("doorbell sweep run --index {index} ({})", plan.file.name());
-        let own = Own { point, benchmark: plan.benchmark, places, pages, base, command };
+        let own = PointJob { point, benchmark: plan.benchmark, places, pages, base, command };
         match &point.work {
             Work::Measure(rate) => own.at_rate(*rate, folder, control),
-            Work::Search(request) => own.found(request, folder, control),
+            Work::Search(request) => own.search(request, folder, control),
             Work::Play => {
-                let traces =
-                    plan.file.opened.as_deref().expect("a point that has an identity has its traces");
+                let traces = plan.file.opened.as_deref().expect("an identity requires open traces");
                 own.played(traces, folder, control)
             }
         }
     })
 }
 
-/// A point, and what its results say of where they come from.
-struct Own<'a> {
+/// A point, and the provenance of its results.
+struct PointJob<'a> {
     point: &'a PlannedPoint,
     benchmark: &'static Benchmark,
     places: &'a Places,
@@ -69,7 +68,7 @@ struct Own<'a> {
     command: String,
 }
 
-impl Own<'_> {
+impl PointJob<'_> {
     fn at_rate(
         self,
         rate: Rate,
@@ -77,7 +76,7 @@ impl Own<'_> {
         control: &mut Control,
     ) -> Result<(), ExperimentError> {
         let (config, benchmark) = (&self.point.config, self.benchmark);
-        // The sweep has a process for each core already.
+        // The sweep already runs one process per core.
         let plan = BenchmarkPlan::new(benchmark, config, (benchmark.name, 1))?;
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
         let observe = Observe { profile: self.point.profile, ..Observe::default() };
@@ -102,7 +101,7 @@ impl Own<'_> {
         self,
         mut summary: PointSummary,
         meanings: BTreeMap<String, String>,
-        ran: Ran,
+        ran: RunIdentity,
         folder: &ResultFolder,
     ) -> Result<(), ExperimentError> {
         summary.limit = limit::of_point(&summary);
@@ -121,7 +120,7 @@ impl Own<'_> {
         Ok(folder.write("report.html", &(self.pages.run)(&whole, &folder.config_text()?))?)
     }
 
-    fn found(
+    fn search(
         self,
         request: &SearchRequest,
         folder: &ResultFolder,
@@ -129,12 +128,12 @@ impl Own<'_> {
     ) -> Result<(), ExperimentError> {
         let session =
             Session::prepare(&self.point.config, self.benchmark, self.places, &Source::Cache, control)?;
-        folder.write_config(&searched(&self.point.config, self.benchmark))?;
+        folder.write_config(&search_config(&self.point.config, self.benchmark))?;
         let started = std::time::Instant::now();
         let size = self.point.config.loadgen.traffic.frame_size;
-        // How many trials there will be is not known.
+        // The number of trials is not known in advance.
         (control.progress)(&Progress { stage: "searching", share: None, instructions: 0, now: Ps::ZERO });
-        // The sweep has a process for each core already.
+        // The sweep already runs one process per core.
         let jobs = 1;
         let searches =
             search_sizes(&session, &[size], request, jobs, control.interrupted, &|_, _| {}).all()?;

@@ -1,4 +1,4 @@
-//! Values drawn at random, the same on every host.
+//! Random samples of parameter values, identical on every host.
 
 use doorbell_sim::rng::Rng;
 
@@ -6,7 +6,7 @@ use super::file::{Choice, Random, Range};
 use super::plan::ExperimentError;
 use super::value::as_set;
 
-/// The points of a random sample: for each its parameters and values.
+/// Draws the points of a random sample: parameters and values of each.
 pub(super) fn draw(random: &Random) -> Result<Vec<Vec<(String, String)>>, ExperimentError> {
     let wrong = |path: &str, problem: String| {
         ExperimentError::File(format!("random.parameters.\"{path}\": {problem}"))
@@ -18,7 +18,7 @@ pub(super) fn draw(random: &Random) -> Result<Vec<Vec<(String, String)>>, Experi
             Choice::Values(_) => {}
             Choice::Range(range) => range.check().map_err(|problem| wrong(path, problem))?,
         }
-        // A stream of its own for each: one more parameter does not change the others' values.
+        // One random stream per parameter, so that adding a parameter does not change the others' values.
         streams.push((path, choice, Rng::stream(random.seed, path)));
     }
     let mut points = Vec::new();
@@ -36,16 +36,16 @@ pub(super) fn draw(random: &Random) -> Result<Vec<Vec<(String, String)>>, Experi
     Ok(points)
 }
 
-/// A range is cut into two to the power of this.
+/// A range is divided into 2 to the power of this many steps.
 const HALVINGS: u32 = 10;
 
 impl Range {
     fn check(&self) -> Result<(), String> {
         if !(self.from.is_finite() && self.to.is_finite() && self.from <= self.to) {
-            return Err(format!("from {} to {} is no range", self.from, self.to));
+            return Err(format!("from {} to {} is not a range", self.from, self.to));
         }
         if self.log && self.from <= 0.0 {
-            return Err("a logarithmic range begins above zero".to_owned());
+            return Err("a logarithmic range must start above zero".to_owned());
         }
         if self.whole && self.from.ceil() > self.to.floor() {
             return Err(format!("there is no whole number from {} to {}", self.from, self.to));
@@ -67,7 +67,8 @@ impl Range {
     }
 }
 
-/// `ratio` to the power of a part of the range. Square roots are the same on every host, unlike logarithms.
+/// `ratio` to the power of a fraction of the range. Uses square roots, which are identical on every host,
+/// unlike logarithms.
 fn power(ratio: f64, part: u64) -> f64 {
     let mut root = ratio;
     let mut product = if part >> HALVINGS == 1 { ratio } else { 1.0 };
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_in_its_range_and_the_same_again() {
+    fn samples_are_in_range_and_reproducible() {
         let random = random(
             "points = 200\nseed = 7\n[parameters]\na = { from = 1, to = 4, unit = \"GHz\", log = true }\n\
              b = { from = 32, to = 512, whole = true }\nc = [\"x\", 3]\n",
@@ -114,9 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_none_is_told() {
+    fn an_invalid_range_is_rejected() {
         for (range, part) in [
-            ("{ from = 2, to = 1 }", "no range"),
+            ("{ from = 2, to = 1 }", "not a range"),
             ("{ from = 0, to = 1, log = true }", "above zero"),
             ("{ from = 1.2, to = 1.8, whole = true }", "no whole number"),
             ("[]", "no values"),

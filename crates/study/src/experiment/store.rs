@@ -1,8 +1,8 @@
-//! The result folder of an experiment. A point is done when its folder, named by its identity, is there, whole and unchanged: it
-//! is written under another name, sealed, made durable, and renamed. Whoever measures a point holds its lock, which lies
-//! beside the folder, until the folder is in place: another sweep of the same experiment waits for the point instead of
-//! measuring it too. A process that is killed leaves only a folder of that other name, which is swept away when nobody holds the
-//! point's lock any more.
+//! Result folder of an experiment. A point is finished when its folder, named by its identity, exists and
+//! passes verification. The folder is written under a temporary name, sealed, synced to disk, and renamed. A
+//! process that measures a point holds the point's lock file, next to the folder, until the rename. Another
+//! sweep of the same experiment then waits for the result instead of measuring the point too. A killed
+//! process leaves only a folder with a temporary name, which is removed once the point's lock is free.
 
 use std::path::{Path, PathBuf};
 
@@ -24,20 +24,20 @@ pub struct Store {
     points: PathBuf,
 }
 
-/// What is known of a point.
+/// Status of a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is still to be measured.
+    /// Not yet measured.
     Missing,
-    /// It is measured, and its results are as they were written.
+    /// Measured, and its results are unmodified.
     Done,
-    /// Something is in its place that is no whole result; it is measured again.
+    /// Its path exists but is not a complete result; it will be measured again.
     Damaged(String),
 }
 
 impl Store {
-    /// Opens the folder, makes it if need be, and checks that it can be written, and that there is nothing of others' in it that the sweep's
-    /// own files would take the place of.
+    /// Opens the folder, creates it if it does not exist, and checks that it is writable. Fails if it
+    /// contains other files that the sweep's files could overwrite.
     pub fn open(path: &Path) -> Result<Store, RunError> {
         refuse_foreign(path)?;
         let folder = ResultFolder::create(path)?;
@@ -46,17 +46,17 @@ impl Store {
         Ok(Store { folder, points })
     }
 
-    /// The whole experiment's folder.
+    /// The experiment's folder.
     pub fn folder(&self) -> &ResultFolder {
         &self.folder
     }
 
-    /// Where a point's results are, or will be.
+    /// Path of a point's results.
     pub fn point(&self, identity: &Identity) -> PathBuf {
         self.points.join(&identity.0)
     }
 
-    /// What is known of a point, from every file of it.
+    /// Status of a point, verified over all its files.
     pub fn state(&self, identity: &Identity) -> State {
         let path = self.point(identity);
         match kind(&path) {
@@ -67,37 +67,40 @@ impl Store {
         }
     }
 
-    /// Whether a point is done.
+    /// Whether a point is finished.
     pub fn is_done(&self, identity: &Identity) -> bool {
         self.state(identity) == State::Done
     }
 
-    /// A file of a point that is done.
+    /// Reads a file of a finished point.
     pub fn read(&self, identity: &Identity, name: &str) -> Result<Vec<u8>, String> {
         read_verified(&self.point(identity), name)
     }
 
-    /// Removes what killed processes have left: parts of points, and locks that nobody holds.
-    pub fn sweep_away_partial(&self) -> Result<usize, RunError> {
+    /// Removes leftovers of killed processes: partial points, and lock files that no process holds. Returns
+    /// their number.
+    pub fn remove_partial(&self) -> Result<usize, RunError> {
         let io = |error| RunError::Io { action: "clean up", path: self.points.clone(), error };
-        let mut swept = 0;
+        let mut removed = 0;
         for name in list(&self.points).map_err(io)? {
             let name = name.to_string_lossy().into_owned();
             let Some(hidden) = name.strip_prefix('.') else { continue };
             let part = hidden.split_once(".partial-").map(|(identity, _)| identity);
             let Some(identity) = part.or_else(|| hidden.strip_suffix(".lock")) else { continue };
             let identity = Identity(identity.to_owned());
-            // Whoever is still writing there holds the lock. One that is free goes with its file.
+            // A process that is still writing holds the lock. If the lock is free, it is removed together
+            // with its file.
             let point = self.point(&identity);
-            if let Some(_lock) = Lock::try_take(&Lock::beside(&point)).map_err(io)? {
-                swept += remove_left_behind(&point, PARTIAL).map_err(io)?;
+            if let Some(_lock) = Lock::try_take(&Lock::path_for(&point)).map_err(io)? {
+                removed += remove_left_behind(&point, PARTIAL).map_err(io)?;
             }
         }
-        Ok(swept)
+        Ok(removed)
     }
 
-    /// Makes a point done by what `write` puts into a folder, unless another process does. `busy` is called each time that one
-    /// is found at it, and may end the wait. Both are given `context`.
+    /// Completes a point with the files that `write` creates, unless another process completes it first.
+    /// `busy` is called repeatedly while another process holds the lock, and may end the wait. Both receive
+    /// `context`.
     pub fn complete<C, E: From<RunError>>(
         &self,
         identity: &Identity,
@@ -106,7 +109,7 @@ impl Store {
         write: impl FnOnce(&ResultFolder, &mut C) -> Result<(), E>,
     ) -> Result<(), E> {
         let target = self.point(identity);
-        let lock = Lock::wait(&Lock::beside(&target), || busy(context));
+        let lock = Lock::wait(&Lock::path_for(&target), || busy(context));
         let _lock = lock.map_err(RunError::io("lock", &target))??;
         match self.state(identity) {
             State::Done => return Ok(()),
@@ -115,11 +118,12 @@ impl Store {
                 remove(&target).map_err(RunError::io("remove the damaged point", &target))?
             }
         }
-        remove_left_behind(&target, PARTIAL).map_err(RunError::io("clean up beside", &target))?;
+        remove_left_behind(&target, PARTIAL).map_err(RunError::io("clean up next to", &target))?;
         let partial = temporary_name(&target, PARTIAL);
         let written = self.write_point(&partial, &target, |folder| write(folder, context));
         if written.is_err() {
-            // What is not whole counts for nothing; the next one to measure the point removes it otherwise.
+            // A partial folder is never used; if this fails, the next process that measures the point removes
+            // it.
             let _ = remove(&partial);
         }
         written
@@ -140,28 +144,29 @@ impl Store {
     }
 }
 
-/// What a sweep writes into its folder, or a command that has one swept before there are points.
+/// Files in a sweep's folder, written by the sweep or by a command that uses one, before there are points.
 const OURS: [&str; 7] =
     [POINTS, "cluster", "config.toml", "report.html", "search.toml", "table.csv", "table.parquet"];
 
-/// A folder that holds anything but a sweep is left alone: the sweep's page and table would take the place of others'.
+/// Rejects a folder that contains anything other than a sweep, because the sweep's page and table could
+/// overwrite its files.
 fn refuse_foreign(path: &Path) -> Result<(), RunError> {
     let foreign = |problem: String| Err(RunError::ResultsForeign { path: path.to_owned(), problem });
     match kind(path).map_err(RunError::io("look at", path))? {
         Some(Kind::Folder) => {}
-        // What is no folder is told where it is opened; a link may lead to one.
+        // A path that is not a folder is reported when it is opened; a link may lead to a folder.
         _ if path.is_dir() => {}
         _ => return Ok(()),
     }
     let names = list(path).map_err(RunError::io("read", path))?;
     let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     if names.iter().any(|name| name == SEAL || name == "summary.json") {
-        return foreign("it holds the results of a command that is no sweep".into());
+        return foreign("it contains the results of a command other than a sweep".into());
     }
     let is_sweeps = names.iter().any(|name| name == POINTS);
     let is_ours = |name: &String| name.starts_with('.') || OURS.contains(&name.as_str());
     match names.iter().find(|name| !is_sweeps && !is_ours(name)) {
-        Some(name) => foreign(format!("it holds {name}, which no sweep wrote")),
+        Some(name) => foreign(format!("it contains {name}, which was not written by a sweep")),
         None => Ok(()),
     }
 }
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_something_else_is_left_as_it_is() {
+    fn a_folder_with_foreign_files_is_rejected_and_unchanged() {
         let scratch = tempfile::tempdir().unwrap();
         let make = |name: &str, files: &[&str]| {
             let path = scratch.path().join(name);
@@ -195,17 +200,17 @@ mod tests {
             path
         };
         for (name, files, problem) in [
-            ("run", &["report.html", "summary.json", "files.sha256"][..], "no sweep"),
+            ("run", &["report.html", "summary.json", "files.sha256"][..], "other than a sweep"),
             ("papers", &["table.csv", "thesis.tex"], "thesis.tex"),
         ] {
             let path = make(name, files);
-            let said = Store::open(&path).unwrap_err().to_string();
-            assert!(said.contains(problem), "{said}");
+            let message = Store::open(&path).unwrap_err().to_string();
+            assert!(message.contains(problem), "{message}");
             assert_eq!(list(&path).unwrap().len(), files.len(), "nothing was added");
         }
         let own = make("own", &[]);
         Store::open(&own).unwrap();
-        // A sweep's folder may hold notes.
+        // A sweep's folder may contain the user's notes.
         fs::write(own.join("notes.txt"), "own").unwrap();
         Store::open(&own).unwrap();
         std::os::unix::fs::symlink(&own, scratch.path().join("link")).unwrap();
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_there_whole_or_not_at_all() {
+    fn a_point_is_stored_completely_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         complete(&store, "good", "{}").unwrap();
@@ -233,20 +238,20 @@ mod tests {
         assert_eq!(store.state(&identity("bad")), State::Missing);
         assert_eq!(names(&folder.path().join(POINTS)), ["good"]);
         assert_eq!(names(&store.point(&identity("good"))), [SEAL, "summary.json"]);
-        // Once more is no error, and changes nothing.
+        // Repeating is not an error, and changes nothing.
         complete(&store, "good", "[]").unwrap();
         assert_eq!(store.read(&identity("good"), "summary.json").unwrap(), b"{}");
         assert_eq!(names(&folder.path().join(POINTS)), ["good"]);
     }
 
     #[test]
-    fn what_a_killed_process_left_is_swept_away_and_what_a_living_one_writes_is_not() {
+    fn leftovers_of_killed_processes_are_removed_and_running_ones_kept() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         fs::create_dir_all(folder.path().join("points/.left.partial-1-0")).unwrap();
         fs::write(folder.path().join("points/.left.lock"), "").unwrap();
         let write = |own: &ResultFolder, _: &mut ()| {
-            assert_eq!(store.sweep_away_partial().unwrap(), 1);
+            assert_eq!(store.remove_partial().unwrap(), 1);
             assert!(own.path().is_dir());
             own.write("summary.json", "{}")
         };
@@ -255,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_another_at_a_point_waits_for_its_result() {
+    fn a_process_waits_for_a_point_that_another_is_measuring() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let write = |own: &ResultFolder, _: &mut ()| {
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_was_changed_or_is_something_else_is_measured_again() {
+    fn a_damaged_point_is_measured_again() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let path = store.point(&identity("one"));

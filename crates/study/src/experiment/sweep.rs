@@ -1,5 +1,5 @@
-//! All points of an experiment that are not done, on several cores: each in a process of its own, so that one that crashes takes no
-//! other along.
+//! Measures all unfinished points of an experiment on several cores. Each runs in its own process, so that a
+//! crash does not affect the others.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -11,45 +11,45 @@ use std::time::Duration;
 use super::plan::{Identity, Plan};
 use super::store::{State, Store};
 
-/// How often the processes are looked at.
+/// Interval at which the processes are polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of what a process said, so much is kept for its failure.
-const SAID_MAX: usize = 2000;
+/// Maximum length of standard error kept for a failure report, in bytes.
+const STDERR_MAX: usize = 2000;
 
 /// A point that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which point.
+    /// Index of the point.
     pub index: usize,
-    /// How its process ended, and what it said last.
+    /// Exit status of its process, and its last output.
     pub problem: String,
 }
 
-/// How a sweep went.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Points that were done before.
+    /// Number of points that were already finished.
     pub skipped: usize,
-    /// Points that were measured.
+    /// Number of points measured.
     pub measured: usize,
     /// Points that failed.
     pub failures: Vec<Failure>,
-    /// Whether the user stopped it.
+    /// Whether the user interrupted it.
     pub interrupted: bool,
 }
 
-/// What happens on the way.
+/// Progress of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A point was measured, but its results are damaged in this way: it is measured again.
+    /// A point's stored results are damaged as described; it is measured again.
     Damaged(usize, String),
-    /// So many points are to be measured.
+    /// Number of points to be measured.
     ToDo(usize),
-    /// A point was begun.
-    Began(usize),
-    /// What a point's process last said on its standard output of how far it is.
+    /// Measuring a point has started.
+    Started(usize),
+    /// The last progress line on the standard output of a point's process.
     At(usize, String),
-    /// A point is done.
+    /// A point is finished.
     Done(usize),
     /// A point failed.
     Failed(usize),
@@ -58,13 +58,13 @@ pub enum Progress {
 struct Running {
     index: usize,
     child: Child,
-    /// What it says on standard error, taken by a thread so that it never waits for us.
-    said: std::thread::JoinHandle<String>,
-    /// The last line that it printed and that was not told yet, taken by another thread.
+    /// Standard error, read by a thread so that the process never blocks on it.
+    stderr_reader: std::thread::JoinHandle<String>,
+    /// The last line on standard output that was not reported yet, read by another thread.
     at: Arc<Mutex<Option<String>>>,
 }
 
-/// Measures every point that is not done, `jobs` at once; `command` makes the process of a point.
+/// Measures every unfinished point, at most `jobs` at once; `command` creates the process of a point.
 pub fn sweep(
     plan: &Plan,
     identities: &[Identity],
@@ -72,28 +72,28 @@ pub fn sweep(
     jobs: usize,
     command: &dyn Fn(usize) -> Command,
     interrupted: &AtomicBool,
-    tell: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(Progress),
 ) -> Sweep {
     let mut result = Sweep::default();
-    // Two points of one identity are measured once.
-    let mut begun = std::collections::BTreeSet::new();
+    // Points with the same identity are measured once.
+    let mut queued = std::collections::BTreeSet::new();
     let mut waiting: VecDeque<usize> = plan
         .in_rounds()
         .into_iter()
         .filter(|&index| match store.state(&identities[index]) {
             State::Done => false,
-            State::Missing => begun.insert(&identities[index]),
+            State::Missing => queued.insert(&identities[index]),
             State::Damaged(problem) => {
-                let first = begun.insert(&identities[index]);
+                let first = queued.insert(&identities[index]);
                 if first {
-                    tell(Progress::Damaged(index, problem));
+                    report(Progress::Damaged(index, problem));
                 }
                 first
             }
         })
         .collect();
     result.skipped = plan.points.len() - waiting.len();
-    tell(Progress::ToDo(waiting.len()));
+    report(Progress::ToDo(waiting.len()));
     let mut running: Vec<Running> = Vec::new();
     while !(waiting.is_empty() && running.is_empty()) {
         if interrupted.load(Ordering::Relaxed) {
@@ -106,12 +106,12 @@ pub fn sweep(
         {
             match begin(index, command(index)) {
                 Ok(process) => {
-                    tell(Progress::Began(index));
+                    report(Progress::Started(index));
                     running.push(process);
                 }
                 Err(error) => {
-                    tell(Progress::Failed(index));
-                    result.failures.push(Failure { index, problem: format!("cannot be begun: {error}") });
+                    report(Progress::Failed(index));
+                    result.failures.push(Failure { index, problem: format!("cannot be started: {error}") });
                 }
             }
         }
@@ -122,26 +122,26 @@ pub fn sweep(
         running = still.into_iter().map(|(_, process)| process).collect();
         for Running { index, at, .. } in &running {
             if let Some(line) = at.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                tell(Progress::At(*index, line));
+                report(Progress::At(*index, line));
             }
         }
         if ended.is_empty() {
             doorbell_files::pause(LOOK);
         }
         for (status, process) in ended {
-            let said = process.said.join().unwrap_or_default();
+            let stderr = process.stderr_reader.join().unwrap_or_default();
             let index = process.index;
-            // What counts is the result, not what the process says of itself.
+            // The stored result decides, not the exit status of the process.
             if store.is_done(&identities[index]) {
                 result.measured += 1;
-                tell(Progress::Done(index));
+                report(Progress::Done(index));
             } else if !interrupted.load(Ordering::Relaxed) {
                 let status = status.map_or_else(
                     |error| error.to_string(),
                     |status| status.map_or_else(String::new, |status| status.to_string()),
                 );
-                tell(Progress::Failed(index));
-                result.failures.push(Failure { index, problem: format!("{status}\n{}", said.trim_end()) });
+                report(Progress::Failed(index));
+                result.failures.push(Failure { index, problem: format!("{status}\n{}", stderr.trim_end()) });
             }
         }
     }
@@ -153,12 +153,12 @@ fn begin(index: usize, mut command: Command) -> std::io::Result<Running> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = doorbell_files::spawn(&mut command)?;
     let mut stderr = child.stderr.take().expect("it was piped");
-    let said = std::thread::spawn(move || {
+    let stderr_reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let mut chunk = [0; 4096];
         while let Ok(count @ 1..) = stderr.read(&mut chunk) {
             bytes.extend_from_slice(&chunk[..count]);
-            let over = bytes.len().saturating_sub(SAID_MAX);
+            let over = bytes.len().saturating_sub(STDERR_MAX);
             bytes.drain(..over);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -170,15 +170,15 @@ fn begin(index: usize, mut command: Command) -> std::io::Result<Running> {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
         }
     });
-    Ok(Running { index, child, said, at })
+    Ok(Running { index, child, stderr_reader, at })
 }
 
-/// A point that is not done has left nothing behind that counts, so its process need not be asked.
+/// Kills the processes. An unfinished point leaves no valid data, so they need not stop cleanly.
 fn stop(running: Vec<Running>) {
     for mut process in running {
-        // It may have ended just now.
+        // The process may have just exited.
         let _ = process.child.kill();
         let _ = process.child.wait();
-        let _ = process.said.join();
+        let _ = process.stderr_reader.join();
     }
 }

@@ -1,4 +1,5 @@
-//! One row a point: what was varied, and every figure that its summary has. Columns carry their units in their names.
+//! The results table: one row per point with the varied parameters and every figure of its summary. Column
+//! names include units.
 
 use doorbell_bench::csv_field;
 use serde_json::Value;
@@ -11,28 +12,28 @@ use super::value::{Cell, in_one_unit};
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name, with the unit.
+    /// Name, with the unit.
     pub name: String,
-    /// A cell for each row.
+    /// One cell per row.
     pub cells: Vec<Cell>,
-    /// The parameter that it holds, if it holds one.
+    /// Path of the parameter in this column, if it is one.
     pub parameter: Option<String>,
 }
 
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// The columns, all of one length.
+    /// The columns, all of the same length.
     pub columns: Vec<Column>,
 }
 
-/// Why a NIC has no room for a frame.
+/// Drop causes of a NIC that has no room for a frame.
 pub(super) const CAUSES: [&str; 3] = ["dma", "core", "tx"];
-/// What stands in columns of its own, or is no figure.
+/// Names that have columns of their own, or are not figures.
 const LEFT_OUT: [&str; 4] = ["benchmark", "config_hash", "limit.text", "rate"];
 
 impl Table {
-    /// The table of all points that are done.
+    /// The table of all finished points.
     pub fn of(plan: &Plan, identities: &[Identity], store: &Store) -> Result<Table, String> {
         let mut rows = Vec::new();
         for point in &plan.points {
@@ -90,12 +91,12 @@ impl Table {
         Ok(table)
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// A column by its name, by the parameter that it holds, or by what a summary calls the figure.
+    /// Finds a column by its name, by its parameter, or by the name of the figure in a summary.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let by_parameter = |column: &&Column| column.parameter.as_deref() == Some(name);
         let by_name = |name: &str| self.columns.iter().find(|column| column.name == name);
@@ -117,7 +118,7 @@ impl Table {
     }
 }
 
-/// Values of a parameter as numbers of one unit, where they are such, or else as text.
+/// Converts a parameter's values to numbers of one unit, or to text if that is not possible.
 fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
     let given: Vec<String> = texts.iter().flatten().cloned().collect();
     match in_one_unit(&given) {
@@ -137,7 +138,8 @@ fn quantities(texts: Vec<Option<String>>) -> (&'static str, Vec<Cell>) {
     }
 }
 
-/// The figures of a point's `summary.json`: a run's only point, or a search's answer and its point at the lower end.
+/// Figures of a point's `summary.json`: a run's only point, or a search's result and its point at the lower
+/// end.
 fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
     let summary: Value =
         serde_json::from_slice(summary).map_err(|error| format!("summary.json cannot be read: {error}"))?;
@@ -149,14 +151,14 @@ fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
     } else if let Some(point) = summary.get("points").and_then(|all| all.get(0)) {
         flatten("", point, &mut all);
     } else {
-        return Err("summary.json is no summary".to_owned());
+        return Err("summary.json is not a summary".to_owned());
     }
     let mut figures: Vec<(String, Cell)> = Vec::new();
     for (name, cell) in all {
         let name = renamed(name);
-        // What is null or a stage's place in the packet's way says nothing.
-        let says = cell != Cell::None && !name.ends_with(".place") && !LEFT_OUT.contains(&name.as_str());
-        if says && !figures.iter().any(|(own, _)| *own == name) {
+        // Null values and a stage's position in the packet's path are left out.
+        let is_figure = cell != Cell::None && !name.ends_with(".place") && !LEFT_OUT.contains(&name.as_str());
+        if is_figure && !figures.iter().any(|(own, _)| *own == name) {
             figures.push((name, cell));
         }
     }
@@ -164,7 +166,7 @@ fn figures(summary: &[u8]) -> Result<Vec<(String, Cell)>, String> {
     Ok(figures)
 }
 
-/// The share of each cause in the frames that NICs dropped for want of room, in percent.
+/// Share of each cause among frames that NICs dropped for lack of room, in percent.
 fn shares(figures: &[(String, Cell)]) -> Vec<(String, Cell)> {
     let count = |cause: &str| {
         let name = format!("dropped_frames.{cause}");
@@ -191,7 +193,7 @@ fn flatten(prefix: &str, value: &Value, all: &mut Vec<(String, Cell)>) {
     }
 }
 
-/// What a kind of CPU time costs, under its name.
+/// Flattens the cost of a kind of CPU time, under the kind's name.
 fn flatten_kind(prefix: &str, cost: &Value, all: &mut Vec<(String, Cell)>) {
     let (Some(kind), Value::Object(fields)) = (cost["kind"].as_str(), cost) else { return };
     for (key, value) in fields.iter().filter(|(_, value)| value.is_number()) {
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_quoted_as_rfc_4180_says() {
+    fn cells_are_quoted_as_in_rfc_4180() {
         let column = |name: &str, cells| Column { name: name.to_owned(), cells, parameter: None };
         let table = Table {
             columns: vec![
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_some_points_lack_is_empty_there() {
+    fn a_parameter_is_empty_for_points_without_it() {
         let texts = vec![Some("1MiB".to_owned()), None, Some("512KiB".to_owned())];
         assert_eq!(quantities(texts), ("KiB", vec![Cell::Int(1024), Cell::None, Cell::Int(512)]));
         let texts = vec![Some("0-3".to_owned()), None];
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_becomes_one_level_of_names() {
+    fn a_summary_is_flattened_to_dotted_names() {
         let json =
             r#"{"points":[{"rate":"x","drop_rate":0.5,"drops":{"dma":3},"ports":[1],"latency_ns":null}]}"#;
         let expected = [
@@ -240,6 +242,6 @@ mod tests {
         let expected = [("kinds.cycles", Cell::Int(9)), ("kinds.copy.share", Cell::Float(0.5))];
         assert_eq!(figures(json.as_bytes()).unwrap(), expected.map(|(name, cell)| (name.to_owned(), cell)));
         assert!(figures(b"{").unwrap_err().contains("summary.json"));
-        assert!(figures(b"{}").unwrap_err().contains("no summary"));
+        assert!(figures(b"{}").unwrap_err().contains("not a summary"));
     }
 }

@@ -1,11 +1,11 @@
-//! A table's cells, and values with units as numbers.
+//! Table cells, and conversion of values with units to numbers.
 
 use super::plan::ExperimentError;
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing.
+    /// Empty.
     None,
     /// A whole number.
     Int(i64),
@@ -25,7 +25,7 @@ impl Cell {
         }
     }
 
-    /// The cell as text; nothing is empty.
+    /// The cell as text; an empty cell yields the empty string.
     pub fn text(&self) -> String {
         match self {
             Cell::None => String::new(),
@@ -35,7 +35,7 @@ impl Cell {
         }
     }
 
-    /// A JSON scalar; a truth value becomes 0 or 1. Lists and objects are no cells.
+    /// Converts a JSON scalar; a Boolean becomes 0 or 1. Lists and objects yield `None`.
     pub fn of_json(value: &serde_json::Value) -> Option<Cell> {
         Some(match value {
             serde_json::Value::Null => Cell::None,
@@ -50,20 +50,21 @@ impl Cell {
     }
 }
 
-/// A TOML value as `--set` takes it behind the equals sign.
+/// Formats a TOML value as the right-hand side of `--set`.
 pub(crate) fn as_set(path: &str, value: &toml::Value) -> Result<String, ExperimentError> {
     match value {
         toml::Value::String(text) => Ok(text.clone()),
         toml::Value::Table(_) => {
-            let problem =
-                format!("\"{path}\" has parts; write its path with dots in quotes, such as \"nic.rx_fifo\"");
+            let problem = format!(
+                "\"{path}\" is a table; write the full path with dots, in quotes, such as \"nic.rx_fifo\""
+            );
             Err(ExperimentError::File(problem))
         }
         other => Ok(other.to_string()),
     }
 }
 
-/// Units that measure the same, and how many of the first one each is.
+/// Units of the same quantity, and their size relative to the first one.
 const FAMILIES: [&[(&str, f64)]; 6] = [
     &[("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)],
     &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)],
@@ -81,7 +82,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Reads one, such as `48KiB`, `3 GHz` or `12`.
+    /// Parses a quantity such as `48KiB`, `3 GHz` or `12`.
     pub fn parse(text: &str) -> Option<Quantity> {
         let text = text.trim();
         let split = text.find(|c: char| !(c.is_ascii_digit() || "+-.eE_".contains(c))).unwrap_or(text.len());
@@ -98,7 +99,8 @@ impl Quantity {
     }
 }
 
-/// Texts as numbers of one unit, and its name: the smallest that any of them has. Nothing unless all are of one family.
+/// Converts texts to numbers of one unit, the smallest that occurs in them. `None` unless all are of one
+/// family.
 pub(super) fn in_one_unit(texts: &[String]) -> Option<(Vec<f64>, &'static str)> {
     let quantities: Vec<Quantity> = texts.iter().map(|text| Quantity::parse(text)).collect::<Option<_>>()?;
     let Some((family, _)) = quantities.first()?.family else {
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_of_one_family_become_numbers_of_their_smallest_unit() {
+    fn quantities_of_one_family_convert_to_their_smallest_unit() {
         assert_eq!(numbers(&["512KiB", "1MiB"]), Some((vec![512.0, 1024.0], "KiB")));
         assert_eq!(numbers(&["3GHz", "1.5GHz"]), Some((vec![3.0, 1.5], "GHz")));
         assert_eq!(numbers(&["32", "128"]), Some((vec![32.0, 128.0], "")));

@@ -1,71 +1,73 @@
-//! A claim of a paper: what is compared, and what comes of it.
+//! A claim of a paper: the quantities compared, and the verdict.
 
 use serde::Deserialize;
 
 use crate::compare::student_97_5;
 use crate::experiment::{Plan, Table, values_at};
 
-/// What a paper says, and where our number for it comes from.
+/// A claim of a paper, and how our value for it is measured.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claim {
-    /// What it says, in our words.
+    /// The claim, in our words.
     pub says: String,
-    /// Where it was read: page, figure or table of the paper, or file and line of the scripts that were released with it.
+    /// Its source: page, figure or table of the paper, or file and line of the scripts released with it.
     pub source: Option<String>,
-    /// Its number, if it has one.
+    /// The paper's number, if the claim has one.
     paper: Option<f64>,
-    /// In place of a number: the last step of the paper's grid that it sustained. With two of them the claim is of a gain.
+    /// Alternative to `paper`: the last step of the paper's load grid that was sustained. Two steps state a
+    /// gain.
     steps: Option<Vec<f64>>,
-    /// Ours is divided by this, to be in steps.
+    /// Divisor that converts our value to steps.
     per: Option<f64>,
-    /// The unit of its number and ours; a gain's is percent.
+    /// Unit of both numbers; a gain is in percent.
     pub unit: String,
-    /// The experiment that measures it.
+    /// Name of the experiment that measures it.
     part: String,
-    /// The column of that experiment's table.
+    /// Column of that experiment's table.
     figure: String,
-    /// At which points: parameters and their values, and `rate`. Of several points the mean counts.
+    /// Selects the points: parameters and their values, and `rate`. Several points are averaged.
     at: toml::Table,
-    /// Compared with the points at which these parameters have these values instead.
+    /// Compare with the points where these parameters have these values instead.
     over: Option<toml::Table>,
-    /// Compared with another experiment's points.
+    /// Compare with the points of another experiment.
     over_part: Option<String>,
-    /// Compared with this column, where it is another one.
+    /// Compare with this column instead of `figure`.
     over_figure: Option<String>,
-    /// As a ratio, not as a gain in percent.
+    /// State the comparison as a ratio, not as a gain in percent.
     ratio: bool,
-    /// Not the figure itself, but where along the points it first comes above a value.
+    /// Compare the position at which the figure first exceeds a threshold, not the figure itself.
     first: Option<First>,
-    /// It is confirmed if ours is in this interval: without one, within a fifth of the paper's number. Where the paper has a
-    /// number, no interval is wider.
+    /// Interval in which our value confirms the claim. Default: within a fifth of the paper's number. If the
+    /// paper has a number, the interval may not be wider than that.
     confirmed: Option<Vec<f64>>,
-    /// Which value of ours was fitted to the paper's figures, where the claim follows from it: then it confirms nothing but that.
+    /// Names the value of ours that was fitted to the paper's figures, if the claim follows from that value.
+    /// The claim then confirms only the fit.
     circular: Option<String>,
-    /// Why ours differs, where it does: a finding, not an excuse.
+    /// Reason for a difference: a finding, not an excuse.
     why: Option<String>,
-    /// What kind of reason that is.
+    /// Category of that reason.
     pub cause: Option<Cause>,
-    /// The command that shows why.
+    /// Command that demonstrates the reason.
     shown_by: Option<String>,
-    /// Why it cannot be tested.
+    /// Reason why the claim cannot be tested.
     untestable: Option<String>,
 }
 
-/// What a difference comes from.
+/// Cause of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The guest's driver, instruction set or card is another than the paper's.
+    /// The guest's driver, instruction set or NIC differs from the paper's.
     Driver,
-    /// Our models leave out what the paper's machine has.
+    /// Our models omit a feature of the paper's machine.
     Model,
-    /// The paper does not say enough of its machine or its measurement.
+    /// The paper does not describe its machine or its measurement completely.
     Paper,
 }
 
 impl Cause {
-    /// In a word or two, for tables.
+    /// Short label for tables.
     pub fn in_words(self) -> &'static str {
         match self {
             Cause::Driver => "driver and NIC",
@@ -75,63 +77,63 @@ impl Cause {
     }
 }
 
-/// Where something begins: a threshold that a figure crosses along an axis.
+/// A threshold that a figure crosses along an axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct First {
-    /// The column along which it is looked for, in the claim's unit.
+    /// Column that is the axis, in the claim's unit.
     along: String,
-    /// It begins where the figure is greater than this; between two points, on the straight line that joins them.
+    /// The position is where the figure first exceeds this value, by linear interpolation between two points.
     above: f64,
 }
 
-/// So much may ours differ from a number of the paper and still confirm it.
+/// Maximum relative difference from a number of the paper that still confirms it.
 const TOLERANCE: f64 = 0.2;
 
-/// So many pairs of host times say something.
+/// Minimum number of pairs of host times for a verdict.
 const PAIRS_MIN: usize = 3;
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Our number is where it must be.
+    /// Our value is in the interval.
     Confirmed,
-    /// Our number is elsewhere; why, if that is known.
+    /// Our value is outside the interval; the reason, if the file states one.
     Differs(Option<String>),
-    /// Chance may have put it on this side: a time of the host is never the same twice.
+    /// The difference may be due to chance, because host times vary between runs. Holds the explanation.
     Undecided(String),
-    /// For this reason.
+    /// The claim cannot be tested, for this reason.
     NotTestable(String),
-    /// Its points are not all there.
+    /// Not all of its points are measured.
     NotMeasured,
 }
 
-/// An experiment's name, and the parameters of its points.
+/// An experiment's name, and the parameters that select its points.
 type Points<'a> = (&'a str, Vec<(String, String)>);
 
-/// A claim with our number and its verdict.
+/// Our value for a claim and the verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// Our number.
+pub struct ClaimVerdict {
+    /// Our value.
     pub ours: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// An experiment with what was measured.
+/// An experiment with its results.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// Its points.
+pub struct MeasuredPart {
+    /// The planned points.
     pub plan: Plan,
-    /// Its rows.
+    /// The measured rows.
     pub table: Table,
 }
 
 impl Claim {
-    /// Finds a claim that nothing measures, before anything is measured.
+    /// Rejects a claim that refers to points or columns that no experiment measures. Called before measuring.
     pub(super) fn check(&self, plans: &[Plan], may_be_missing: bool) -> Result<(), String> {
         if self.says.is_empty() {
-            return Err("a claim must say something".into());
+            return Err("a claim needs a text (says)".into());
         }
         if self.untestable.is_some() {
             return Ok(());
@@ -141,7 +143,7 @@ impl Claim {
             return Err("confirmed = [from, to] is missing, or is not two numbers".into());
         };
         if from > to {
-            return Err(format!("confirmed = [{from}, {to}] is no interval"));
+            return Err(format!("confirmed = [{from}, {to}] is not an interval"));
         }
         if let Some([least, most]) = self.widest().filter(|most| from < most[0] || to > most[1]) {
             let paper = self.paper().unwrap_or_default();
@@ -150,7 +152,9 @@ impl Claim {
             ));
         }
         if self.first.is_some() && (self.over.is_some() || self.over_part.is_some()) {
-            return Err("where something begins (first) cannot be compared (over, over_part)".into());
+            return Err(
+                "a threshold crossing (first) cannot be combined with a comparison (over, over_part)".into(),
+            );
         }
         let columns =
             [("figure", Some(&self.figure)), ("first.along", self.first.as_ref().map(|f| &f.along))];
@@ -183,21 +187,21 @@ impl Claim {
         let gain = self.denominator()?.is_some();
         let wanted = if gain { 2 } else { 1 };
         if self.paper.is_some() {
-            return Err("a claim has a number (paper) or steps, not both".into());
+            return Err("a claim may have a number (paper) or steps, not both".into());
         }
         if steps.len() != wanted || steps.iter().any(|step| *step < 1.0) {
-            return Err(format!("steps = {steps:?} is not {wanted} steps from 1, as the claim needs"));
+            return Err(format!("steps = {steps:?} is not {wanted} steps from 1, which this claim needs"));
         }
         Ok(())
     }
 
-    /// Judges it by what was measured.
-    pub fn judge(&self, parts: &[&Measured]) -> Judged {
+    /// Compares the measured value with the claim.
+    pub fn judge(&self, parts: &[&MeasuredPart]) -> ClaimVerdict {
         if let Some(reason) = &self.untestable {
-            return Judged { ours: None, verdict: Verdict::NotTestable(reason.clone()) };
+            return ClaimVerdict { ours: None, verdict: Verdict::NotTestable(reason.clone()) };
         }
         let (Some(ours), Some([from, to])) = (self.ours(parts), self.interval()) else {
-            return Judged { ours: None, verdict: Verdict::NotMeasured };
+            return ClaimVerdict { ours: None, verdict: Verdict::NotMeasured };
         };
         if self.figure.starts_with("host_") {
             return self.judge_pairs(parts, [from, to]);
@@ -206,19 +210,20 @@ impl Claim {
             Some(ours) if (from..=to).contains(&ours) => Verdict::Confirmed,
             _ => Verdict::Differs(self.why.clone()),
         };
-        Judged { ours, verdict }
+        ClaimVerdict { ours, verdict }
     }
 
-    /// Judges host times: by pairs of repetitions, and only if the 95 % interval of their mean lies on one side of every bound.
-    fn judge_pairs(&self, parts: &[&Measured], [from, to]: [f64; 2]) -> Judged {
+    /// Judges host times by pairs of repetitions. Decides only if the 95 % confidence interval of their mean
+    /// does not contain a bound.
+    fn judge_pairs(&self, parts: &[&MeasuredPart], [from, to]: [f64; 2]) -> ClaimVerdict {
         let pairs = self.pairs(parts).unwrap_or_default();
         let count = pairs.len() as f64;
         let mean = pairs.iter().sum::<f64>() / count;
         if pairs.len() < PAIRS_MIN {
             let reason = format!(
-                "of a time of the host {PAIRS_MIN} pairs of measurements are needed (repetitions), and there are {count}"
+                "a host time needs at least {PAIRS_MIN} pairs of measurements (repetitions), and there are {count}"
             );
-            return Judged {
+            return ClaimVerdict {
                 ours: Some(mean).filter(|mean| mean.is_finite()),
                 verdict: Verdict::Undecided(reason),
             };
@@ -232,15 +237,15 @@ impl Claim {
             Verdict::Differs(self.why.clone())
         } else {
             Verdict::Undecided(format!(
-                "the mean of {count} pairs is {low:.0} to {high:.0} {} with 95 %",
+                "the mean of {count} pairs is {low:.0} to {high:.0} {} at 95 % confidence",
                 self.unit()
             ))
         };
-        Judged { ours: Some(mean), verdict }
+        ClaimVerdict { ours: Some(mean), verdict }
     }
 
-    /// Our number of each repetition by itself.
-    fn pairs(&self, parts: &[&Measured]) -> Option<Vec<f64>> {
+    /// Our value for each repetition.
+    fn pairs(&self, parts: &[&MeasuredPart]) -> Option<Vec<f64>> {
         let each = |(part, at): Points, figure: &str| -> Option<Vec<f64>> {
             let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
             let (values, repetitions) =
@@ -259,7 +264,7 @@ impl Claim {
             .then(|| values.iter().zip(&base).map(|(value, base)| self.gain(value / base)).collect())
     }
 
-    /// The interval in which our number confirms the claim.
+    /// The interval in which our value confirms the claim.
     pub fn interval(&self) -> Option<[f64; 2]> {
         match self.confirmed.as_deref() {
             Some([from, to]) => Some([*from, *to]),
@@ -268,7 +273,8 @@ impl Claim {
         }
     }
 
-    /// Its number, if it has one: of steps, that step or the gain between two.
+    /// The paper's number, if it has one: the number itself, the last sustained step, or the gain between two
+    /// steps.
     pub fn paper(&self) -> Option<f64> {
         match self.steps.as_deref() {
             Some([step]) => Some(*step),
@@ -277,8 +283,9 @@ impl Claim {
         }
     }
 
-    /// The widest interval that may confirm it: a fifth around the paper's number; of steps, a fifth around what lies between the last one
-    /// sustained and the next, and of a gain at least what two steps leave open.
+    /// The widest interval that may be configured: a fifth around the paper's number. For a step, from a
+    /// fifth below it to a fifth above the next one. For a gain, at least the range left open by the two
+    /// steps.
     fn widest(&self) -> Option<[f64; 2]> {
         match self.steps.as_deref() {
             Some([step]) => Some([around(*step)?[0], around(step + 1.0)?[1]]),
@@ -291,12 +298,12 @@ impl Claim {
         }
     }
 
-    /// The experiments that it is judged by.
+    /// The experiments whose results it uses.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         [Some(&self.part), self.over_part.as_ref()].into_iter().flatten().map(String::as_str)
     }
 
-    /// Whether it has a number of the paper's, and not only a direction.
+    /// Whether the paper states a number, and not only a direction.
     pub fn is_numeric(&self) -> bool {
         self.paper().is_some()
     }
@@ -305,13 +312,13 @@ impl Claim {
         if self.ratio { ratio } else { (ratio - 1.0) * 100.0 }
     }
 
-    /// What stands in the file beside the verdict: which fitted value makes the claim circular, and the command that shows why
-    /// ours differs.
-    pub fn notes(&self) -> (Option<&str>, Option<&str>) {
+    /// Further notes from the file: the fitted value that makes the claim circular, and the command that
+    /// demonstrates why our value differs.
+    pub fn file_notes(&self) -> (Option<&str>, Option<&str>) {
         (self.circular.as_deref(), self.shown_by.as_deref())
     }
 
-    /// The unit of its numbers.
+    /// Unit of its numbers.
     pub fn unit(&self) -> &str {
         match (&self.over, &self.over_part, self.ratio) {
             (None, None, _) if self.over_figure.is_none() && self.steps.is_some() => "steps",
@@ -321,14 +328,15 @@ impl Claim {
         }
     }
 
-    /// Our number, if its points are all there; or that there is none.
-    fn ours(&self, parts: &[&Measured]) -> Option<Option<f64>> {
+    /// Our value. The outer option is `None` if points are missing, the inner one if the points have no
+    /// value.
+    fn ours(&self, parts: &[&MeasuredPart]) -> Option<Option<f64>> {
         if let Some(first) = &self.first {
             let (part, at) = self.numerator().ok()?;
             let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
             return first.of(&rows_at(measured, &at)?, [&self.figure, &first.along], &measured.table);
         }
-        // Points that are done without the figure, such as shares of drops where nothing is dropped, have no number.
+        // Finished points may lack the figure: for example, shares of drops where nothing was dropped.
         let mean = |(part, at): Points, figure: &str| {
             let measured = parts.iter().find(|measured| measured.plan.file.name() == part)?;
             rows_at(measured, &at).map(|_| mean_at(measured, &at, figure))
@@ -356,15 +364,16 @@ impl Claim {
     }
 }
 
-/// The interval around a number that confirms it; around 0 there is none.
+/// The interval around a number that confirms it; `None` for 0.
 fn around(paper: f64) -> Option<[f64; 2]> {
     let far = paper.abs() * TOLERANCE;
-    // Written as decimals, a bound may miss the product by its last bit.
+    // Allows for rounding: a bound written in decimal may differ from the product in its last bit.
     (paper != 0.0).then_some([paper - far - far * 1e-9, paper + far + far * 1e-9])
 }
 
 impl First {
-    /// Where along the rows the figure comes above the value; inside, nothing if it never does.
+    /// Position along the rows at which the figure first exceeds the threshold. The inner option is `None` if
+    /// it never does.
     fn of(&self, rows: &[usize], columns: [&str; 2], table: &Table) -> Option<Option<f64>> {
         let [figure, along] = columns.map(|name| table.column(name));
         let (figure, along) = (figure?, along?);
@@ -380,15 +389,15 @@ impl First {
     }
 }
 
-/// The table's rows of these points; nothing unless there are any and all of them are done.
-fn rows_at(measured: &Measured, at: &[(String, String)]) -> Option<Vec<usize>> {
+/// Table rows of the selected points; `None` if there are no such points or not all of them are finished.
+fn rows_at(measured: &MeasuredPart, at: &[(String, String)]) -> Option<Vec<usize>> {
     let points = measured.plan.points.iter().filter(|point| point.is_at(at)).count();
     let rows = measured.plan.rows_at(at, &measured.table);
     (!rows.is_empty() && rows.len() == points).then_some(rows)
 }
 
-/// The mean of a column over the rows of these points; nothing unless all of them are done and have a number.
-pub(super) fn mean_at(measured: &Measured, at: &[(String, String)], column: &str) -> Option<f64> {
+/// Mean of a column over the selected points; `None` unless all of them are finished and have a number.
+pub(super) fn mean_at(measured: &MeasuredPart, at: &[(String, String)], column: &str) -> Option<f64> {
     let values = measured.table.column(column)?;
     let rows = rows_at(measured, at)?;
     let numbers: Vec<f64> = rows.iter().map(|&row| values.cells[row].number()).collect::<Option<_>>()?;

@@ -1,34 +1,34 @@
-//! A figure's file, as TOML.
+//! The TOML file of a figure.
 
 use std::path::Path;
 
 use doorbell_machine::is_path;
 use serde::Deserialize;
 
-use super::claim::{Claim, Measured, mean_at};
+use super::claim::{Claim, MeasuredPart, mean_at};
 use crate::experiment::{ExperimentFile, Plan, values_at};
 
-/// A figure: what it is about, the experiments that measure it, and what the paper says of it.
+/// A figure: its topic, the experiments that measure it, and the paper's claims.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its name on the command line: the file's.
+    /// Name on the command line: the file's name without its extension.
     #[serde(skip)]
     pub name: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What is measured, and how that differs from what the paper did.
+    /// The quantity measured, and how the measurement differs from the paper's.
     pub about: String,
-    /// The preset of all its experiments.
+    /// Preset of all its experiments.
     preset: String,
-    /// What is set for all its experiments, before what each sets itself.
+    /// Settings of all its experiments, applied before each experiment's own.
     #[serde(default)]
     set: Vec<toml::Value>,
-    /// The experiments, as [`ExperimentFile`]s with a name each; what stands in a part's `quick` takes the place of what
-    /// stands in the part itself when a coarse version is asked for.
+    /// The experiments, as [`ExperimentFile`]s, each with a name. When a coarse version is requested, keys in
+    /// a part's `quick` table replace the part's own.
     #[serde(default, rename = "part")]
     parts: Vec<toml::Table>,
-    /// What the paper says.
+    /// The paper's claims.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -36,23 +36,23 @@ pub struct Figure {
 /// An experiment of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartFile {
-    /// Its name in the figure.
+    /// Name within the figure.
     pub name: String,
-    /// The text of its experiment file; where rates follow from another part, any rates stand for them.
+    /// Text of its experiment file; placeholder rates if the rates derive from another part.
     text: String,
-    /// From what its rates follow, if they do.
+    /// Source of its rates, if they derive from another part.
     of: Option<RatesOf>,
 }
 
-/// Rates that are multiples of one that another part of the figure measures: `measure.of` in the file.
+/// Rates that are multiples of a rate measured by another part of the figure: `measure.of` in the file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RatesOf {
-    /// That part.
+    /// Name of the other part.
     part: String,
-    /// The column of its table, in Mpps.
+    /// Column of its table, in Mpps.
     figure: String,
-    /// At which of its points.
+    /// Selects the points of the other part.
     #[serde(default)]
     at: toml::Table,
     /// The multiples.
@@ -60,7 +60,7 @@ struct RatesOf {
 }
 
 impl RatesOf {
-    /// Rates that stand for those that are not known yet.
+    /// Placeholder rates, used until the actual rates are measured.
     fn stand_ins(&self) -> Vec<f64> {
         self.times.iter().map(|times| times / 1000.0).collect()
     }
@@ -70,14 +70,14 @@ impl RatesOf {
             return Err("measure.of.times needs numbers from 0.001 to 1000".into());
         }
         if !self.figure.ends_with("_mpps") {
-            return Err(format!("measure.of.figure = \"{}\" is no column in Mpps", self.figure));
+            return Err(format!("measure.of.figure = \"{}\" is not a column in Mpps", self.figure));
         }
         let Some((source, plan)) = before.iter().find(|(part, _)| part.name == self.part) else {
             return Err(format!("measure.of.part: there is no part \"{}\" before this one", self.part));
         };
         if source.of.is_some() {
             return Err(format!(
-                "measure.of.part: the rates of \"{}\" follow from others themselves",
+                "measure.of.part: the rates of \"{}\" themselves derive from another part",
                 self.part
             ));
         }
@@ -90,54 +90,56 @@ impl RatesOf {
 }
 
 impl PartFile {
-    /// Whether its rates follow from what another part measures.
+    /// Whether its rates derive from the results of another part.
     pub fn follows(&self) -> bool {
         self.of.is_some()
     }
 
-    /// The text of its experiment file, with what the parts before it measured.
-    pub fn text(&self, measured: &[&Measured]) -> Result<String, String> {
+    /// Text of its experiment file, with rates computed from the results of earlier parts.
+    pub fn text(&self, measured: &[&MeasuredPart]) -> Result<String, String> {
         let Some(of) = &self.of else { return Ok(self.text.clone()) };
         let source = measured.iter().find(|source| source.plan.file.name() == of.part);
         let rate = source.and_then(|source| mean_at(source, &values_at(&of.at).ok()?, &of.figure));
         let rate = rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
-            format!("its rates follow from {} of \"{}\", which is not measured", of.figure, of.part)
+            format!("its rates derive from {} of \"{}\", which is not measured", of.figure, of.part)
         })?;
-        let mut table: toml::Table = self.text.parse().expect("it was written by us");
+        let mut table: toml::Table = self.text.parse().expect("serialized from a table");
         set_rates(&mut table, &of.times.iter().map(|times| times * rate).collect::<Vec<_>>());
         Ok(table.to_string())
     }
 }
 
-/// Four digits are more than a rate is known to.
+/// Sets the rates, rounded to four significant digits, which exceeds the precision of a measured rate.
 fn set_rates(table: &mut toml::Table, mpps: &[f64]) {
     let written = |mpps: &f64| {
         let digits = 3 - mpps.log10().floor() as i32;
         toml::Value::from(format!("{:.*}Mpps", digits.max(0) as usize, mpps))
     };
     let rates = toml::Value::Array(mpps.iter().map(written).collect());
-    let measure =
-        table.get_mut("measure").and_then(toml::Value::as_table_mut).expect("it had these rates' key");
+    let measure = table
+        .get_mut("measure")
+        .and_then(toml::Value::as_table_mut)
+        .expect("a part with measure.of has a measure table");
     measure.insert("rates".to_owned(), rates);
 }
 
-/// What is wrong with a figure's file.
+/// An error in a figure's file.
 #[derive(Debug, thiserror::Error)]
 #[error("{figure}: {problem}")]
 pub struct FigureError {
-    /// Which figure.
+    /// Name of the figure.
     pub figure: String,
-    /// What is wrong.
+    /// Description of the error.
     pub problem: String,
 }
 
 impl Figure {
-    /// Reads a figure's text, and checks that its claims speak of what its experiments measure.
+    /// Reads a figure's text, and checks that its claims refer to quantities that its experiments measure.
     pub fn read(name: &str, text: &str) -> Result<Figure, FigureError> {
         Figure::read_in(None, name, text)
     }
 
-    /// The same of a file in this folder, beside which machines' files are that it names.
+    /// Reads a figure's text from a file in `folder`; machine files are found relative to that folder.
     pub fn read_in(folder: Option<&Path>, name: &str, text: &str) -> Result<Figure, FigureError> {
         let fail = |problem: String| FigureError { figure: name.to_owned(), problem };
         let mut figure: Figure =
@@ -149,7 +151,7 @@ impl Figure {
         for quick in [false, true] {
             let plans = figure.plans(quick)?;
             for claim in &figure.claims {
-                // A coarse version need not measure everything.
+                // A coarse version may measure fewer points.
                 claim
                     .check(&plans, quick)
                     .map_err(|problem| fail(format!("\"{}\": {problem}", claim.says)))?;
@@ -158,7 +160,8 @@ impl Figure {
         Ok(figure)
     }
 
-    /// Parts are written to files elsewhere, so that machines' files are named by where they are.
+    /// Makes the paths of machine files absolute, because the experiment files of the parts are written to
+    /// other folders.
     fn find_machines(&mut self, folder: &Path) {
         let found = |name: &str| {
             let path = folder.join(name);
@@ -178,14 +181,14 @@ impl Figure {
         }
     }
 
-    /// The figure's experiments, or coarse versions of them.
+    /// The figure's experiments, or their coarse versions.
     pub fn parts(&self, quick: bool) -> Result<Vec<PartFile>, FigureError> {
         let fail = |problem: &str| FigureError { figure: self.name.clone(), problem: problem.to_owned() };
         let part = |table: &toml::Table| {
             let mut table = table.clone();
             let coarse = table.remove("quick");
             if let Some(coarse) = coarse.filter(|_| quick) {
-                let coarse = coarse.as_table().ok_or_else(|| fail("part.quick is no table"))?.clone();
+                let coarse = coarse.as_table().ok_or_else(|| fail("part.quick is not a table"))?.clone();
                 table.extend(coarse);
             }
             let benchmark = table.get("benchmark").and_then(|name| name.as_str());
@@ -210,7 +213,8 @@ impl Figure {
         self.parts.iter().map(part).collect()
     }
 
-    /// The parts of which the coarse version is another one than the full one, or whose rates follow from such a part.
+    /// Names of the parts whose coarse version differs from the full one, or whose rates derive from such a
+    /// part.
     pub fn coarse_parts(&self) -> Vec<String> {
         let [Ok(coarse), Ok(full)] = [true, false].map(|quick| self.parts(quick)) else { return Vec::new() };
         let mut names: Vec<String> = Vec::new();
@@ -223,8 +227,9 @@ impl Figure {
         names
     }
 
-    /// Whether what all parts share is for a part with this benchmark: what is another part's alone is not, and what is nobody's is refused
-    /// with the part.
+    /// Whether a shared setting applies to a part with this benchmark. A setting that only another part's
+    /// benchmark accepts does not apply. A setting that no benchmark accepts does apply, so that the part
+    /// reports the error.
     fn is_for(&self, set: &toml::Value, benchmark: Option<&str>) -> bool {
         let Some(set) = set.as_str().map(str::to_owned) else { return true };
         let takes = |name: &str| {
@@ -234,13 +239,13 @@ impl Figure {
         benchmark.is_none_or(takes) || !of_parts.into_iter().any(takes)
     }
 
-    /// The place of a part among the others.
+    /// Index of a part within the figure.
     pub fn order(&self, part: &str) -> usize {
         let named = |table: &toml::Table| table.get("name").and_then(|name| name.as_str()) == Some(part);
         self.parts.iter().position(named).unwrap_or(self.parts.len())
     }
 
-    /// The points of its experiments.
+    /// Expanded points of each of its experiments.
     pub fn plans(&self, quick: bool) -> Result<Vec<Plan>, FigureError> {
         let fail = |problem: String| FigureError { figure: self.name.clone(), problem };
         let mut plans: Vec<(PartFile, Plan)> = Vec::new();
@@ -267,7 +272,7 @@ mod tests {
         [part.quick]\nmeasure.rates = [\"2Mpps\"]\n";
 
     #[test]
-    fn a_part_has_the_figures_settings_and_its_own_and_fewer_points_when_coarse() {
+    fn a_part_combines_figure_and_own_settings_and_has_fewer_points_when_coarse() {
         let figure = Figure::read("f", TEXT).unwrap();
         let [full, quick] = [false, true].map(|quick| figure.plans(quick).unwrap().remove(0));
         assert_eq!((full.points.len(), quick.points.len()), (2, 1));
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_of_one_parts_benchmark_is_not_the_others() {
+    fn shared_settings_apply_only_to_parts_whose_benchmark_accepts_them() {
         let other = "[[part]]\nname = \"q\"\nbenchmark = \"redis\"\nmeasure.rates = [\"100%\"]\n";
         let text = |set: &str| format!("{TEXT}{other}").replacen("run.warmup=1ms", set, 1);
         let sets = |set: &str| {
@@ -294,12 +299,12 @@ mod tests {
         );
     }
 
-    /// A second part, at a half and at one and a half times what the first delivers.
+    /// A second part, at 0.5 and 1.5 times the rate that the first part delivers.
     const FOLLOWING: &str = "[[part]]\nname = \"q\"\nbenchmark = \"touchdrop\"\n\
         measure.of = { part = \"p\", figure = \"arrived_mpps\", at = { rate = \"2Mpps\" }, times = [0.5, 1.5] }\n";
 
     #[test]
-    fn rates_follow_from_what_another_part_measured() {
+    fn rates_derive_from_the_results_of_another_part() {
         let figure = Figure::read("f", &format!("{TEXT}{FOLLOWING}")).unwrap();
         let parts = figure.parts(false).unwrap();
         assert_eq!(parts.iter().map(PartFile::follows).collect::<Vec<_>>(), [false, true]);
@@ -311,14 +316,15 @@ mod tests {
             column("index", [0, 1].map(Cell::Int).to_vec()),
             column("arrived_mpps", [1.0, 1.33337].map(Cell::Float).to_vec()),
         ];
-        let measured = Measured { plan: figure.plans(false).unwrap().remove(0), table: Table { columns } };
+        let measured =
+            MeasuredPart { plan: figure.plans(false).unwrap().remove(0), table: Table { columns } };
         let text = parts[1].text(&[&measured]).unwrap();
         let file = ExperimentFile::from_toml(&text).unwrap();
         assert_eq!(file.measure.unwrap().rates, ["0.6667Mpps", "2.000Mpps"]);
     }
 
     #[test]
-    fn rates_that_follow_from_nothing_are_refused() {
+    fn derived_rates_without_a_valid_source_are_rejected() {
         for (from, to, word) in [
             ("part = \"p\"", "part = \"r\"", "no part \"r\""),
             ("arrived_mpps", "arrived_gbps", "Mpps"),
@@ -333,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_claim_or_part_is_refused_when_the_figure_is_read() {
+    fn an_invalid_claim_or_part_is_rejected_when_the_figure_is_read() {
         let claim = "[[claim]]\nsays = \"more\"\npart = \"q\"\nconfirmed = [1, 2]\n";
         let problem = Figure::read("f", &format!("{TEXT}{claim}")).unwrap_err().to_string();
         assert!(problem.contains("f: \"more\": there is no part \"q\""), "{problem}");

@@ -1,18 +1,18 @@
-//! The studies that come with Doorbell, compiled into the program so that it works from any folder. This list is the
-//! registry; a folder of the user's own does as well.
+//! Registry of the built-in studies, compiled into the program so that it works from any folder. A folder of
+//! the user's own works as well.
 
 use std::path::Path;
 
 use super::figure::{Figure, FigureError};
 
-/// A study's files.
+/// The files of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyFiles {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it reproduces.
+    /// Title of the paper.
     pub title: &'static str,
-    /// Its figures' names and texts, in the order to show them.
+    /// Names and texts of its figures, in display order.
     pub files: &'static [(&'static str, &'static str)],
 }
 
@@ -26,7 +26,7 @@ macro_rules! study {
     };
 }
 
-/// All of them.
+/// All built-in studies.
 pub const STUDIES: &[StudyFiles] = &[
     study!(
         "ispass24", "Userspace Networking in gem5 (ISPASS 2024)":
@@ -42,7 +42,7 @@ pub const STUDIES: &[StudyFiles] = &[
     study!("m5-nics", "Analyzing NIC Overheads in Network-Intensive Workloads (2005)": "nat", "nfs", "receive", "send", "web"),
 ];
 
-/// The figures of a built-in study, or of a folder with a TOML file a figure: the study's title, and its figures.
+/// Returns the title and the figures of a built-in study, or of a folder with one TOML file per figure.
 pub fn figures(study: &str) -> Result<(String, Vec<Figure>), FigureError> {
     if let Some(built_in) = STUDIES.iter().find(|known| known.name == study) {
         let figures = built_in.files.iter().map(|(name, text)| Figure::read(name, text));
@@ -52,8 +52,10 @@ pub fn figures(study: &str) -> Result<(String, Vec<Figure>), FigureError> {
     let folder = Path::new(study);
     if !folder.is_dir() {
         let known: Vec<&str> = STUDIES.iter().map(|known| known.name).collect();
-        let problem =
-            format!("no such study (built in: {}), and no folder with a file a figure", known.join(", "));
+        let problem = format!(
+            "no such study (built in: {}), and no folder of figure files has this name",
+            known.join(", ")
+        );
         return Err(fail(problem));
     }
     let entries = std::fs::read_dir(folder).map_err(|error| fail(format!("cannot read it: {error}")))?;

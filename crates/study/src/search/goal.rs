@@ -1,26 +1,27 @@
-//! What a search seeks: the highest rate that loses no more than a share of the frames, and whose round trips keep a bound.
+//! Goal of a search: the highest rate that loses at most a share of the frames and keeps round trips within a
+//! bound.
 
 use std::fmt;
 use std::str::FromStr;
 
 use doorbell_sim::Ps;
 
-/// What a search sends unless told otherwise: RFC 2544 (section 20) tests with RFC 1242's constant load (section 3.4), frames at equal
-/// distances. It is a default such as a benchmark's, below a user's own settings.
+/// Default arrival process of a search: RFC 2544 (section 20) tests with RFC 1242's constant load (section
+/// 3.4), frames at equal intervals. Like a benchmark's default, it can be overridden by the user's settings.
 pub const SEARCH_ARRIVALS: &str = "loadgen.traffic.arrivals=constant";
 
-/// The share of frames that may be lost, and how long round trips may take.
+/// Share of frames that may be lost, and bound on round trips.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// The name it was asked by.
+    /// Name by which it was requested.
     pub name: Name,
-    /// Lost frames as a share of the offered.
+    /// Lost frames as a share of offered frames.
     pub loss: f64,
-    /// A bound on round trips.
+    /// Bound on round trips.
     pub latency: Option<LatencyBound>,
 }
 
-/// By what a goal is known.
+/// Name of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Maximum sustainable bandwidth: 1 % ("Userspace Networking in gem5").
@@ -34,7 +35,7 @@ pub enum Name {
 }
 
 impl Goal {
-    /// By how much the queues may change in a window that is to say something, as a share of the offered frames.
+    /// Maximum change in queue occupancy within a valid window, as a share of offered frames.
     pub(super) fn tolerated_change(&self, precision: Precision) -> f64 {
         if self.loss > 0.0 { self.loss / 2.0 } else { precision.0 / 4.0 }
     }
@@ -51,7 +52,7 @@ impl FromStr for Goal {
             other => match percent(other) {
                 Some(loss) if (0.0..1.0).contains(&loss) => named(Name::Loss, loss),
                 _ => Err(format!(
-                    "\"{text}\" is no goal: write msb (1 % lost), ndr (nothing lost), pdr (0.5 %), or a \
+                    "\"{text}\" is not a goal: write msb (1 % lost), ndr (nothing lost), pdr (0.5 %), or a \
                      share such as 0.1%"
                 )),
             },
@@ -74,12 +75,12 @@ impl fmt::Display for Goal {
     }
 }
 
-/// A percentile of round trips and what it may be at most.
+/// A percentile of round trips and its upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyBound {
     /// The percentile as a fraction.
     pub percentile: (u64, u64),
-    /// The longest it may be.
+    /// The upper bound.
     pub at_most: Ps,
 }
 
@@ -87,7 +88,7 @@ impl FromStr for LatencyBound {
     type Err = String;
     fn from_str(text: &str) -> Result<LatencyBound, String> {
         let wrong =
-            || format!("\"{text}\" is no bound on latency: write a percentile and a time, such as p99=20us");
+            || format!("\"{text}\" is not a latency bound: write a percentile and a time, such as p99=20us");
         let (percentile, time) = text.split_once('=').ok_or_else(wrong)?;
         let digits = percentile.trim().strip_prefix('p').ok_or_else(wrong)?.replace('_', ".");
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
@@ -99,7 +100,7 @@ impl FromStr for LatencyBound {
         }
         let percentile = (all.parse::<u64>().map_err(|_| wrong())?, 100 * scale);
         if percentile.0 == 0 || percentile.0 >= percentile.1 {
-            return Err(format!("\"{text}\": a percentile lies between 0 and 100, such as p99=20us"));
+            return Err(format!("\"{text}\": a percentile must be between 0 and 100, such as p99=20us"));
         }
         let at_most: Ps = time.parse().map_err(|error| format!("\"{text}\": {error}"))?;
         Ok(LatencyBound { percentile, at_most })
@@ -118,7 +119,7 @@ impl fmt::Display for LatencyBound {
     }
 }
 
-/// How narrow the interval is to be, as a share of its upper end.
+/// Width of the resulting interval, as a share of its upper end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision(pub f64);
 
@@ -127,12 +128,12 @@ impl FromStr for Precision {
     fn from_str(text: &str) -> Result<Precision, String> {
         match percent(text) {
             Some(share) if (0.0005..=0.5).contains(&share) => Ok(Precision(share)),
-            _ => Err(format!("\"{text}\" is no precision: write a share from 0.05% to 50%, such as 2%")),
+            _ => Err(format!("\"{text}\" is not a precision: write a share from 0.05% to 50%, such as 2%")),
         }
     }
 }
 
-/// A share written in percent.
+/// Parses a share written in percent.
 fn percent(text: &str) -> Option<f64> {
     let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     number.is_finite().then_some(number / 100.0)
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_are_known_by_name_or_by_their_share() {
+    fn goals_parse_by_name_or_by_share() {
         let loss = |text: &str| text.parse::<Goal>().map(|goal| goal.loss);
         assert_eq!(["msb", "NDR", "pdr", "0.1%"].map(loss), [Ok(0.01), Ok(0.0), Ok(0.005), Ok(0.001)]);
         for wrong in ["", "mbs", "1", "-1%", "100%", "nan%", "inf%"] {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_on_latency_names_a_percentile_and_a_time() {
+    fn a_latency_bound_has_a_percentile_and_a_time() {
         let bound: LatencyBound = "p99.9=20us".parse().unwrap();
         assert_eq!(bound, LatencyBound { percentile: (999, 1000), at_most: Ps::from_us(20) });
         assert_eq!(bound.to_string(), "p99.9 of round trips at most 20us");
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_precision_is_a_share_that_can_be_reached() {
+    fn a_precision_is_a_share_within_its_limits() {
         assert_eq!("2%".parse(), Ok(Precision(0.02)));
         for wrong in ["2", "0%", "51%", "0.01%", "x%"] {
             assert!(wrong.parse::<Precision>().unwrap_err().contains("2%"), "{wrong}");

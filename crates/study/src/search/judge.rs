@@ -1,69 +1,74 @@
-//! One trial: how long it must be until it says on which side of the goal a rate lies.
+//! One trial: runs until it is decided on which side of the goal its rate is.
 //!
-//! A trial goes on in slices. After every slice the loss in its window is known to lie between two shares of the offered
-//! frames: what was dropped, and that plus what the queues took in (or gave out). While a trial reaches its own steady
-//! state the queues fill or empty; as soon as they no longer do, the window begins again. The rate is
+//! A trial runs in slices. After each slice, the loss in its window is bounded by two shares of the offered
+//! frames: the dropped frames, and the dropped frames plus the change in queue occupancy. While the trial
+//! approaches its steady state, the queues fill or empty. When they stop doing so, the window restarts. The
+//! rate is
 //!
-//! * *above* the one that is sought if even the lower of the two exceeds the goal,
-//! * *below* if even the higher one does not, and the change of the queues is no more than half the goal: buffers hide overload,
-//! * not known yet otherwise: the same trial goes on, and is undecided if it does not say within its longest time.
+//! * *above* the goal's rate if even the lower of the two shares exceeds the goal,
+//! * *below* if even the higher one does not, and queue occupancy changes by at most half the goal, since
+//!   buffers hide overload,
+//! * undecided otherwise: the trial continues, and stays undecided if its maximum time expires.
 //!
-//! A load that offered much less than its rate, since it ended, was paused or has long silences, met no goal at that rate: it is not known
-//! either.
+//! A load that offered much less than its rate does not meet a goal at that rate, and is undecided as well.
+//! Causes are a load that ended, was paused or has long silences.
 //!
-//! "Exceeds" is by more than chance: by three standard errors of the slices' losses. A goal without loss has no half; there the queues may grow by a quarter of the precision: an overload
-//! beyond that shows as growth, and one below is within the interval that is stated anyway. It is met if nothing at all is lost.
+//! "Exceeds" means by more than chance: by three standard errors of the slices' losses. A goal without loss
+//! has no half: there, the queues may grow by a quarter of the precision. A larger overload shows as growth;
+//! a smaller one is within the stated interval. That goal is met if no frame is lost.
 //!
-//! What decides how long: enough frames for the goal (`least_frames`), and at most the time in which an overload of half
-//! the precision fills everything that holds frames, twice over. Drops are counted while the trial goes on; what the
-//! guest's software drops is not seen before the frames inside are more than it can hold, or the trial has ended and drained.
+//! The length is determined by the frames that the goal needs (`least_frames`). The maximum is twice the time
+//! in which an overload of half the precision fills all queues. Drops are counted during the trial. Drops by
+//! guest software are detected only when the frames inside exceed the total queue capacity, or after the
+//! trial has ended and drained.
 
 use doorbell_sim::Ps;
 
 use super::goal::{Goal, Precision};
-use super::{Account, Standing, Trial};
+use super::{Account, Trial, TrialStatus};
 
-/// On which side of the sought rate a trial's rate is.
+/// Side of the goal's rate on which a trial's rate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Below it: the goal is met.
     Below,
     /// Above it: the goal is missed.
     Above,
-    /// Not known.
+    /// Undecided.
     Undecided,
 }
 
-/// Into so many stretches at least a window is cut to see what chance does. Few and long: a driver takes and gives frames in
-/// bursts, which say nothing.
+/// Minimum number of stretches into which a window is divided to estimate the standard error. Few and long,
+/// because a driver receives and returns frames in bursts, which would add noise.
 const STRETCHES: usize = 4;
 /// Slices before the first window.
 const SETTLE_SLICES: u64 = 2;
-/// A window has so many slices at least: a spread needs some.
+/// Minimum number of slices per window: an estimate of the spread needs several.
 const SLICES_MIN: u64 = 4;
-/// A slice is no shorter.
+/// Minimum length of a slice.
 const SLICE_MIN: Ps = Ps::from_us(50);
-/// At low rates a window need not have its least number of frames: after this time it is long enough.
+/// Window length after which the minimum number of frames is waived, for low rates.
 const LEAST_TIME_MAX: Ps = Ps::from_ms(100);
 
-/// How long a trial at some rate may be.
+/// Length limits of a trial at some rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// The time between two looks.
+    /// Time between two observations.
     pub slice: Ps,
-    /// Frames that a window has at least.
+    /// Minimum number of frames in a window.
     pub least_frames: u64,
-    /// The longest time for the queues to settle and the window together.
+    /// Maximum time for settling and the window together.
     pub longest: Ps,
-    /// Frames that the load is to offer a second, at all ports together.
+    /// Frames per second that the load should offer, over all ports.
     pub due: u64,
 }
 
-/// A load that offers less than this share of its rate says nothing of the rate.
+/// Minimum share of its rate that a load must offer for a valid trial.
 const OFFERED_MIN: f64 = 0.9;
 
 impl Lengths {
-    /// For a rate in frames a second at a system in which an overload fills so much before anything is lost.
+    /// For a rate in frames per second, and a system whose queues hold `before_loss` frames before an
+    /// overload loses any.
     pub fn new(rate: u64, least_frames: u64, before_loss: u64, precision: Precision) -> Lengths {
         let least_frames = least_frames.min((rate as f64 * LEAST_TIME_MAX.as_secs_f64()) as u64).max(1);
         let time_of = |frames: f64| Ps((frames / rate.max(1) as f64 * Ps::PER_SECOND as f64) as u64);
@@ -73,41 +78,41 @@ impl Lengths {
         Lengths { slice, least_frames, longest: Ps(fills.0.saturating_mul(2)).max(least), due: rate }
     }
 
-    /// Whether what was offered in a time is about what was due, as far as chance and rounding of few frames let one know.
+    /// Whether the frames offered in a time match the rate, within chance and rounding of small counts.
     fn is_offered(&self, offered: f64, time: Ps) -> bool {
         let due = self.due as f64 * time.as_secs_f64();
         offered + 4.0 * due.sqrt() + 2.0 >= OFFERED_MIN * due
     }
 }
 
-/// Frames that a window needs at least for a goal: with a hundred lost at the goal, chance is a tenth of it; and without a loss
-/// allowed, so many that a loss of a thousandth of a percent is seen.
+/// Minimum number of frames in a window for a goal. With 100 frames lost at the goal, the standard error is a
+/// tenth of the loss. For a goal without loss, enough frames to detect a loss of 0.001 %.
 pub fn least_frames(goal: &Goal) -> u64 {
     if goal.loss == 0.0 { 100_000 } else { (100.0 / goal.loss) as u64 }
 }
 
-/// What a trial said.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
-    /// On which side the rate is.
+pub struct Judgment {
+    /// Side of the goal's rate.
     pub verdict: Verdict,
-    /// The window's account.
+    /// Frame counts of the window.
     pub account: Account,
-    /// Lost frames as a share of the offered, corrected for the change in what the queues hold.
+    /// Lost frames as a share of offered frames.
     pub loss: f64,
-    /// By how much chance may have moved it.
+    /// Statistical error of the loss.
     pub loss_error: f64,
-    /// The change in what the queues hold, as a share of the offered.
+    /// Change in queue occupancy, as a share of offered frames.
     pub occupancy_change: f64,
 }
 
-/// What is known of a window.
+/// Measurements of a window.
 struct Evidence {
     offered: f64,
     lost: f64,
-    /// By how much the queues grew.
+    /// Growth of queue occupancy, in frames.
     change: f64,
-    /// By how much chance may have moved the loss.
+    /// Statistical error of the loss.
     error: f64,
     latency: Option<(Ps, Ps)>,
 }
@@ -138,9 +143,9 @@ impl Evidence {
     }
 }
 
-/// By how much chance may have moved the mean of shares, one a stretch of the window: three standard errors, and more while
-/// they are few, as Student's distribution has it. A trial is looked at many times, so two would err too often. Where hardly
-/// anything was lost the count itself is the larger chance.
+/// Statistical error of the mean of the stretches' loss shares: three standard errors, and more for few
+/// stretches, following Student's distribution. A trial is evaluated many times, so two would err too often.
+/// When hardly any frames are lost, the counting error dominates.
 fn chance(shares: &[f64], offered: f64, lost: f64) -> f64 {
     let n = shares.len() as f64;
     let mean = shares.iter().sum::<f64>() / n;
@@ -151,21 +156,21 @@ fn chance(shares: &[f64], offered: f64, lost: f64) -> f64 {
     (3.0 + 6.0 / (n - 1.0).max(1.0)) * of_mean.max(of_count)
 }
 
-/// Watches a trial that has begun, and ends it when it has said what it can.
+/// Runs a started trial until its verdict is decided or its maximum time expires.
 pub fn judge<T: Trial>(
     mut trial: T,
     goal: &Goal,
     precision: Precision,
     lengths: &Lengths,
     holds: u64,
-) -> Result<(Judged, T::Remains), T::Error> {
+) -> Result<(Judgment, T::Summary), T::Error> {
     let most = lengths.longest.0 / lengths.slice.0;
     let mut left = most;
-    trial.go_on(Ps(SETTLE_SLICES * lengths.slice.0))?;
+    trial.advance(Ps(SETTLE_SLICES * lengths.slice.0))?;
     let tolerated = goal.tolerated_change(precision);
     let mut window = Window::open(&mut trial, holds)?;
     let error = loop {
-        window.looks.push(trial.go_on(lengths.slice)?);
+        window.looks.push(trial.advance(lengths.slice)?);
         left = left.saturating_sub(1);
         let evidence = window.evidence();
         let enough = window.slices() >= SLICES_MIN && evidence.offered >= lengths.least_frames as f64;
@@ -175,7 +180,7 @@ pub fn judge<T: Trial>(
             Verdict::Below => lengths.is_offered(evidence.offered, Ps(lengths.slice.0 * window.slices())),
             Verdict::Undecided => false,
         };
-        // What is delivered before the queues are steady says little, even where the verdict is certain.
+        // Counts before the queues are steady are misleading, even if the verdict is certain.
         if (enough && steady && says) || left == 0 {
             break evidence.error;
         }
@@ -186,31 +191,31 @@ pub fn judge<T: Trial>(
             window = Window::open(&mut trial, holds)?;
         }
     };
-    let (account, remains) = trial.close()?;
-    let mut judged = judged(account, error, goal, precision);
-    if judged.verdict == Verdict::Below && !lengths.is_offered(account.offered as f64, account.window) {
-        judged.verdict = Verdict::Undecided;
+    let (account, summary) = trial.close()?;
+    let mut judgment = judgment(account, error, goal, precision);
+    if judgment.verdict == Verdict::Below && !lengths.is_offered(account.offered as f64, account.window) {
+        judgment.verdict = Verdict::Undecided;
     }
-    Ok((judged, remains))
+    Ok((judgment, summary))
 }
 
-/// A window while it goes on: what was seen at its begin and after each slice.
+/// An open window: the observations at its start and after each slice.
 struct Window {
-    looks: Vec<Standing>,
+    looks: Vec<TrialStatus>,
     holds: u64,
 }
 
 impl Window {
     fn open<T: Trial>(trial: &mut T, holds: u64) -> Result<Window, T::Error> {
         trial.open_window()?;
-        Ok(Window { looks: vec![trial.go_on(Ps::ZERO)?], holds })
+        Ok(Window { looks: vec![trial.advance(Ps::ZERO)?], holds })
     }
 
     fn slices(&self) -> u64 {
         self.looks.len() as u64 - 1
     }
 
-    /// Offered, known to be lost, and by how much what is inside grew, between two looks.
+    /// Offered frames, detected drops, and growth of the frames inside, between two observations.
     fn between(&self, from: usize, to: usize) -> (f64, f64, f64) {
         let (a, b) = (&self.looks[from], &self.looks[to]);
         let change = b.inside() as f64 - a.inside() as f64;
@@ -220,7 +225,7 @@ impl Window {
     fn evidence(&self) -> Evidence {
         let end = self.looks.len() - 1;
         let (offered, dropped, change) = self.between(0, end);
-        // What is beyond all that can be held was lost unseen.
+        // Growth beyond the total queue capacity is undetected loss.
         let unseen = (change - self.holds as f64).max(0.0);
         let stretch = (end / STRETCHES).max(1);
         let shares: Vec<f64> = (0..end / stretch)
@@ -243,7 +248,8 @@ impl Window {
         change.abs() <= tolerated * offered
     }
 
-    /// Whether the queues changed too much in the window, and do so no longer: a new one will say more.
+    /// Whether the queues changed too much over the window but are steady now: a new window will be more
+    /// accurate.
     fn has_become_steady(&self, tolerated: f64) -> bool {
         let end = self.looks.len() - 1;
         let recent = (end / 8).max(SLICES_MIN as usize);
@@ -251,13 +257,13 @@ impl Window {
     }
 }
 
-/// The last word is that of the account.
-fn judged(account: Account, error: f64, goal: &Goal, precision: Precision) -> Judged {
+/// The final result comes from the complete frame counts, after the trial has drained.
+fn judgment(account: Account, error: f64, goal: &Goal, precision: Precision) -> Judgment {
     let (offered, lost) = (account.offered as f64, account.lost as f64);
     let change = account.occupancy_change() as f64;
     let evidence = Evidence { offered, lost, change, error, latency: account.latency };
     let offered = offered.max(1.0);
-    Judged {
+    Judgment {
         verdict: evidence.verdict(goal, precision),
         account,
         loss: lost / offered,
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goal_itself_is_met_and_one_frame_more_is_not() {
+    fn a_loss_equal_to_the_goal_meets_it_and_one_more_frame_misses_it() {
         assert_eq!(verdict("1%", 100.0, 0.0, 0.0), Verdict::Below);
         assert_eq!(verdict("1%", 101.0, 0.0, 0.0), Verdict::Above);
         assert_eq!(verdict("ndr", 0.0, 0.0, 0.01), Verdict::Below);
@@ -286,20 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_change_by_more_than_half_the_goal_decide_nothing() {
+    fn queue_change_above_half_the_goal_is_undecided() {
         assert_eq!(verdict("1%", 0.0, 50.0, 0.0), Verdict::Below);
         assert_eq!(verdict("1%", 0.0, 51.0, 0.0), Verdict::Undecided);
         assert_eq!(verdict("1%", 0.0, -51.0, 0.0), Verdict::Undecided);
         assert_eq!(verdict("1%", 60.0, 45.0, 0.0), Verdict::Undecided);
         assert_eq!(verdict("1%", 150.0, -60.0, 0.0), Verdict::Undecided);
         assert_eq!(verdict("1%", 300.0, -60.0, 0.0), Verdict::Above);
-        // Nothing may be lost: half a percent of growth is a quarter of the precision.
+        // No frame may be lost: half a percent of growth is a quarter of the precision.
         assert_eq!(verdict("ndr", 0.0, 50.0, 0.0), Verdict::Below);
         assert_eq!(verdict("ndr", 0.0, 51.0, 0.0), Verdict::Undecided);
     }
 
     #[test]
-    fn what_may_be_chance_decides_nothing() {
+    fn a_loss_within_the_statistical_error_is_undecided() {
         assert_eq!(verdict("1%", 110.0, 0.0, 0.002), Verdict::Undecided);
         assert_eq!(verdict("1%", 90.0, 0.0, 0.002), Verdict::Undecided);
         assert_eq!(verdict("1%", 130.0, 0.0, 0.002), Verdict::Above);
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_beyond_the_bound_miss_the_goal_whatever_is_lost() {
+    fn round_trips_beyond_the_bound_miss_the_goal_regardless_of_loss() {
         let goal = Goal { latency: Some("p99=20us".parse().unwrap()), ..("1%".parse().unwrap()) };
         let at = |low, high| {
             let latency = Some((Ps::from_us(low), Ps::from_us(high)));
@@ -321,8 +327,8 @@ mod tests {
     }
 
     #[test]
-    fn frames_beyond_what_can_be_held_are_lost() {
-        let look = |offered, returned| Standing { offered, returned, ..Standing::default() };
+    fn frames_beyond_queue_capacity_count_as_lost() {
+        let look = |offered, returned| TrialStatus { offered, returned, ..TrialStatus::default() };
         let evidence = |holds| {
             let evidence = Window { looks: vec![look(1000, 990), look(3000, 1500)], holds }.evidence();
             (evidence.lost, evidence.change)
@@ -332,15 +338,15 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_from_stretch_to_stretch_may_be_chance() {
+    fn variation_between_stretches_increases_the_error() {
         assert_eq!(chance(&[0.02; 5], 1e9, 0.0), 4.5 * 1e-9);
         assert!((chance(&[0.01, 0.03, 0.01, 0.03], 1e9, 0.0) - 5.0 * 0.02 / 12f64.sqrt()).abs() < 1e-12);
-        // 50 of 100 are as chance has it in half of all cases; three heads in four throws say nothing.
+        // 50 of 100 is what chance yields in half of all cases; three of four coin tosses prove nothing.
         assert_eq!(chance(&[0.5; 4], 96.0, 48.0), 5.0 * 5.0 / 96.0);
     }
 
     #[test]
-    fn the_longest_trial_is_twice_what_half_the_precision_takes_to_fill_all_that_holds_frames() {
+    fn maximum_trial_is_twice_the_time_for_half_the_precision_to_fill_all_queues() {
         let lengths = Lengths::new(15_000_000, 10_000, 1_660, P);
         // FACTS' example: 1 % of 15 Mpps fills 1,660 frames in 11 ms.
         assert_eq!(lengths.longest.0 / 1_000_000_000, 22);

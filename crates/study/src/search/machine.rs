@@ -1,4 +1,4 @@
-//! Trials on simulated machines: each on one of its own, restored from the checkpoint that all share.
+//! Trials on simulated machines: each runs on its own machine, restored from a shared checkpoint.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,28 +8,29 @@ use doorbell_machine::PortConfig;
 use doorbell_sim::{Bytes, Ps};
 
 use super::goal::{Goal, LatencyBound};
-use super::{Account, Queues, Standing, System, Trial};
+use super::{Account, Queues, System, Trial, TrialStatus};
 
-/// What a guest may hold besides its rings, at each port: bursts in its hands, queues of its kernel and of sockets.
+/// Upper bound on frames that a guest holds per port outside its rings: bursts in processing, kernel queues
+/// and socket queues.
 const IN_GUEST: u64 = 4096;
-/// Descriptors of a ring at most.
+/// Maximum number of descriptors in a ring.
 const RING_MAX: u64 = 4096;
-/// The NIC's packet buffer, of which drivers give each direction a part where the configuration says nothing.
+/// NIC packet buffer. Drivers give each direction a part of it; used if the configuration has no FIFO size.
 const PACKET_BUFFER: u64 = 64 << 10;
 
-/// A benchmark's machine under frames of one size.
+/// A benchmark's machine, loaded with frames of one size.
 pub struct MachineSystem<'a> {
     session: &'a Session,
     frame_size: Bytes,
     latency: Option<LatencyBound>,
 }
 
-/// The highest rate that every port's link carries, in whole frames a second.
+/// The highest rate that every port's link carries, in whole frames per second.
 pub fn line_rate(config: &RunConfig, frame_size: Bytes) -> u64 {
     frames_per_second(Rate::Line(100_000_000), config, frame_size)
 }
 
-/// A rate in whole frames a second, at each port; of ports with different links, at the slowest one.
+/// Converts a rate to whole frames per second at each port; with different links, at the slowest one.
 pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u64 {
     let mut traffic = config.loadgen.traffic.clone();
     traffic.frame_size = frame_size;
@@ -40,7 +41,7 @@ pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u
 }
 
 impl<'a> MachineSystem<'a> {
-    /// For frames of this size.
+    /// Creates the system for frames of this size.
     pub fn new(session: &'a Session, frame_size: Bytes, goal: &Goal) -> MachineSystem<'a> {
         MachineSystem { session, frame_size, latency: goal.latency }
     }
@@ -48,7 +49,7 @@ impl<'a> MachineSystem<'a> {
 
 impl System for MachineSystem<'_> {
     type Error = RunError;
-    type Remains = PointSummary;
+    type Summary = PointSummary;
     type Trial<'t>
         = Load<'t>
     where
@@ -79,13 +80,13 @@ impl System for MachineSystem<'_> {
         queues
     }
 
-    /// Rates are those at each port.
+    /// Rates are per port.
     fn due(&self, rate: u64) -> u64 {
         rate * self.session.config().ports().count() as u64
     }
 }
 
-/// A trial that goes on.
+/// A running trial.
 pub struct Load<'t> {
     trial: doorbell_bench::Trial<'t>,
     stop: &'t AtomicBool,
@@ -100,12 +101,12 @@ impl Load<'_> {
 
 impl Trial for Load<'_> {
     type Error = RunError;
-    type Remains = PointSummary;
+    type Summary = PointSummary;
 
-    fn go_on(&mut self, time: Ps) -> Result<Standing, RunError> {
+    fn advance(&mut self, time: Ps) -> Result<TrialStatus, RunError> {
         let now = Control::quietly(self.stop, |control| self.trial.go_on(time, control))?;
         let (offered, returned, dropped) = (now.offered, now.returned, now.dropped);
-        Ok(Standing { offered, returned, dropped, latency: self.latency() })
+        Ok(TrialStatus { offered, returned, dropped, latency: self.latency() })
     }
 
     fn open_window(&mut self) -> Result<(), RunError> {

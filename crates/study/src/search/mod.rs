@@ -2,15 +2,15 @@
 //!
 //! | File | Question it answers |
 //! |---|---|
-//! | `goal` | what is sought: how much loss, how late, how exactly? |
-//! | `judge` | is this rate below or above the one that is sought? How long must a trial be to know? |
-//! | `next` | which rate is tried next, and when is the answer known? |
+//! | `goal` | the goal: how much loss, how much latency, how precise? |
+//! | `judge` | is this rate above or below the goal's rate? How long must a trial run to decide? |
+//! | `next` | which rate is tried next, and when is the search finished? |
 //! | `run` | how are trials spread over cores? |
 //! | `machine` | how is a trial made on a simulated machine? |
-//! | `sizes` | which searches does a user ask for, and what do they say in the end? |
+//! | `sizes` | which searches does a user request, and what is in their summary? |
 //!
-//! Only `machine` and `sizes` know one: the others know the traits [`System`] and [`Trial`], and are tested with systems whose answer
-//! is known.
+//! Only `machine` and `sizes` depend on the machine. The other modules use the traits [`System`] and
+//! [`Trial`], and are tested with synthetic systems whose correct result is given.
 
 mod goal;
 mod judge;
@@ -29,99 +29,101 @@ use std::sync::atomic::AtomicBool;
 use doorbell_sim::Ps;
 
 pub use goal::{Goal, LatencyBound, Precision, SEARCH_ARRIVALS};
-pub use judge::{Judged, Lengths, Verdict, least_frames};
+pub use judge::{Judgment, Lengths, Verdict, least_frames};
 pub use machine::{MachineSystem, frames_per_second, line_rate};
-pub use next::{Answer, Bracket, Ended, Seen};
-pub use run::{Cost, Event, Found, Outcome, search};
-pub use sizes::{Progress, SearchRequest, Searched, search_sizes, search_summary, searched};
+pub use next::{Answer, Bracket, Ended, TrialResult};
+pub use run::{Cost, Event, Outcome, SearchResult, search};
+pub use sizes::{Progress, SearchRequest, SizeResults, search_config, search_sizes, search_summary};
 
-/// What is loaded: it makes trials, each independent of all others.
+/// A system under load: creates trials, which are independent of each other.
 pub trait System: Sync {
-    /// What can go wrong.
+    /// Error of a trial.
     type Error: Send;
-    /// What a trial leaves besides its account.
-    type Remains: Send;
-    /// A trial of it.
-    type Trial<'a>: Trial<Error = Self::Error, Remains = Self::Remains>
+    /// Data that a trial returns in addition to its account.
+    type Summary: Send;
+    /// Type of its trials.
+    type Trial<'a>: Trial<Error = Self::Error, Summary = Self::Summary>
     where
         Self: 'a;
 
-    /// Loads it at so many frames a second, and returns when it is warm. `stop` is set when nobody wants the trial any more.
+    /// Loads the system at this many frames per second, and returns when it is warm. `stop` is set when the
+    /// trial is no longer needed.
     fn begin<'a>(&'a self, rate: u64, stop: &'a AtomicBool) -> Result<Self::Trial<'a>, Self::Error>;
 
-    /// How many frames its queues can hold at this rate.
+    /// Number of frames that its queues can hold at this rate.
     fn queues(&self, rate: u64) -> Queues;
 
-    /// Frames that are due a second at this rate, wherever they are offered.
+    /// Frames per second that are due at this rate, over all ports.
     fn due(&self, rate: u64) -> u64 {
         rate
     }
 }
 
-/// How many frames queues can hold.
+/// Queue capacities, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
-    /// What an overload fills before anything is lost.
+    /// Capacity that an overload fills before any frame is lost.
     pub before_loss: u64,
-    /// All that can be on its way at once, for certain.
+    /// Upper bound on all frames in flight.
     pub at_most: u64,
 }
 
-/// What is known of a load while it goes on, counted since it began.
+/// Counts since the start of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct TrialStatus {
     /// Frames sent.
     pub offered: u64,
-    /// Frames that are back.
+    /// Frames returned.
     pub returned: u64,
-    /// Frames known to be lost.
+    /// Detected drops.
     pub dropped: u64,
-    /// Between which times the percentile lies that the goal bounds, in the window; nothing if it bounds none.
+    /// Lower and upper estimate of the percentile that the goal bounds, in the window; `None` if the goal has
+    /// no bound.
     pub latency: Option<(Ps, Ps)>,
 }
 
-impl Standing {
-    /// Frames not accounted for: in queues, or lost unseen.
+impl TrialStatus {
+    /// Frames not accounted for: in queues, or lost undetected.
     fn inside(&self) -> u64 {
         self.offered.saturating_sub(self.returned + self.dropped)
     }
 }
 
-/// The account of a window's frames, when all of them are back or lost.
+/// Frame counts of a window, complete when every frame has returned or is lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     /// Frames sent in the window.
     pub offered: u64,
-    /// Of these, those that never came back.
+    /// Frames sent in the window that never returned.
     pub lost: u64,
-    /// Frames that came back in the window, whenever they were sent.
+    /// Frames that returned in the window, whenever they were sent.
     pub arrived: u64,
-    /// See [`Standing::latency`].
+    /// See [`TrialStatus::latency`].
     pub latency: Option<(Ps, Ps)>,
     /// Length of the window.
     pub window: Ps,
-    /// Simulated time of the trial, its warm-up included.
+    /// Simulated time of the trial, including its warm-up.
     pub simulated: Ps,
 }
 
 impl Account {
-    /// By how many frames the queues grew in the window, lost frames aside.
+    /// Growth of queue occupancy in the window, in frames, excluding lost frames.
     pub fn occupancy_change(&self) -> i64 {
         self.offered as i64 - self.lost as i64 - self.arrived as i64
     }
 }
 
-/// A load that goes on until it is ended.
+/// A load that runs until it is closed.
 pub trait Trial {
-    /// What can go wrong.
+    /// Error of the trial.
     type Error;
-    /// What it leaves besides its account.
-    type Remains;
+    /// Data returned in addition to the account.
+    type Summary;
 
-    /// Goes on for this long.
-    fn go_on(&mut self, time: Ps) -> Result<Standing, Self::Error>;
-    /// Begins the window; one that has begun already is forgotten.
+    /// Continues the load for this long.
+    fn advance(&mut self, time: Ps) -> Result<TrialStatus, Self::Error>;
+    /// Opens the window; a window that is already open is discarded.
     fn open_window(&mut self) -> Result<(), Self::Error>;
-    /// Ends the window and the load, and waits for what is on its way.
-    fn close(self) -> Result<(Account, Self::Remains), Self::Error>;
+    /// Closes the window, stops the load, and waits for the frames in flight.
+    fn close(self) -> Result<(Account, Self::Summary), Self::Error>;
 }

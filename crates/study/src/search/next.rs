@@ -1,190 +1,198 @@
-//! Which rate is tried next: a function of the trials so far and of nothing else, so that an answer does not depend on how
+//! Selects the next rate: a function of the completed trials only, so that the result does not depend on how
 //! many trials run at once.
 //!
-//! The first trial is at the highest rate. If it misses the goal, what it delivers is a good guess of what the machine can do,
-//! and the next two trials are a little below and a little above the rate that loses just the goal's share of that. If they
-//! disagree, as they should, the search is over after three trials. If they do not, steps away from the guess grow, fourfold and then
-//! twofold, until the answer is between two trials. A trial that misses the goal gives a new guess, which is tried while it lies between
-//! the two, but twice at most; then the interval is halved. It is at once where round trips alone miss the goal: such a trial loses nothing,
-//! so that it gives no guess.
+//! The first trial is at the highest rate. If it misses the goal, its delivered rate gives a guess of the
+//! machine's capacity. The next two trials are slightly below and slightly above the rate that loses exactly
+//! the goal's share at that capacity. If one meets the goal and the other misses it, as expected, the search
+//! is over after three trials. Otherwise, steps away from the guess grow, first fourfold and then twofold,
+//! until the result is between two trials. A trial that misses the goal gives a new guess, which is tried if
+//! it is between the two, but at most twice; after that, the interval is halved. The interval is halved at
+//! once if only the round trips miss the goal: such a trial loses no frames, so it gives no guess.
 //!
-//! A machine need not lose more at every higher rate. The answer is then the crossing above the highest rate that meets the goal
-//! below *all* that miss it: everything tried up to the interval met the goal (RFC 9971 takes inversions of loss the same way).
-//! A dip that no trial fell into is not found.
+//! Loss need not increase with the rate on every machine. The result is then the crossing above the highest
+//! rate that meets the goal and is below *all* rates that miss it. Every rate tried up to the interval met
+//! the goal (RFC 9971 handles inversions of loss the same way). A dip between two trials is not found.
 
 use super::goal::{Goal, Precision};
 use super::judge::Verdict;
 
-/// A trial as the search sees it.
+/// A trial as the search uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
-    /// Frames offered a second.
+pub struct TrialResult {
+    /// Frames offered per second.
     pub rate: u64,
-    /// On which side of the answer that is.
+    /// Side of the goal's rate.
     pub verdict: Verdict,
-    /// Frames delivered a second.
+    /// Frames delivered per second.
     pub delivered: f64,
-    /// It lost no more than the goal allows: its round trips alone missed it, and what it delivered says nothing of the answer.
+    /// Only its round trips missed the goal. Its loss was within the goal, so its delivered rate does not
+    /// indicate the capacity.
     pub late: bool,
 }
 
-/// Between which rates the answer is sought, and how exactly.
+/// Range of rates to search, and the precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
-    /// The lowest rate that is tried, in frames a second.
+    /// The lowest rate to try, in frames per second.
     pub min: u64,
-    /// The highest.
+    /// The highest rate to try.
     pub max: u64,
-    /// How wide the interval may be at the end.
+    /// Maximum width of the final interval.
     pub precision: Precision,
-    /// After so many trials the search ends in any case.
+    /// Maximum number of trials.
     pub trials_max: usize,
 }
 
 /// Why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The interval is as narrow as was asked.
+    /// The interval has the requested precision.
     Precise,
     /// Even the highest rate meets the goal.
     AtHighest,
     /// Even the lowest rate misses it.
     BelowLowest,
-    /// Trials between the interval's ends did not say on which side they are.
+    /// Trials between the ends of the interval were undecided.
     Undecided,
-    /// Too many trials.
+    /// The maximum number of trials was reached.
     TooMany,
 }
 
-/// The interval that holds the answer.
+/// The interval that contains the highest rate that meets the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The highest rate that met the goal, below all that missed it. None did if there is none.
+    /// The highest rate that met the goal, below all that missed it. `None` if no rate met it.
     pub low: Option<u64>,
-    /// The lowest rate that missed it. None did if there is none.
+    /// The lowest rate that missed the goal. `None` if no rate missed it.
     pub high: Option<u64>,
-    /// Why there is no narrower one.
+    /// Why the search ended.
     pub ended: Ended,
 }
 
-/// What is to be done.
+/// Next action of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Try(u64),
     Done(Answer),
 }
 
-/// The guess may be so much too low, as a share of the lowest rate that missed the goal: a machine that does nothing useful
-/// any more when overloaded delivers nothing that says what it could do.
+/// Maximum factor by which the guess may be too low, relative to the lowest rate that missed the goal. A
+/// machine that collapses under overload delivers too little to show its capacity.
 const FALL_MAX: u64 = 32;
-/// The first trials beside the guess are so many precisions away from it: together less than one.
-const BESIDE: f64 = 0.45;
-/// Once the answer is between two trials, so many may miss the goal before guesses have proved to be bad ones.
+/// Distance of the first trials from the guess, in precisions: the two distances add up to less than one.
+const GUESS_OFFSET: f64 = 0.45;
+/// Maximum number of misses after the first trial that met the goal, before the search stops using guesses.
 const GUESSES: usize = 2;
 
-/// What the trials so far say.
-struct State<'a> {
+/// SearchState of the search after some trials.
+struct SearchState<'a> {
     bracket: &'a Bracket,
-    seen: &'a [Seen],
+    results: &'a [TrialResult],
     low: Option<u64>,
-    high: Option<Seen>,
+    high: Option<TrialResult>,
 }
 
-/// Between which rates the answer is, as far as these trials say: the highest that met the goal below all that missed it, and the
-/// lowest that missed it.
-pub(super) fn between(seen: &[Seen]) -> (Option<u64>, Option<Seen>) {
-    let missed = seen.iter().filter(|trial| trial.verdict == Verdict::Above);
+/// Current interval: the highest rate that met the goal below all that missed it, and the lowest that missed
+/// it.
+pub(super) fn between(results: &[TrialResult]) -> (Option<u64>, Option<TrialResult>) {
+    let missed = results.iter().filter(|trial| trial.verdict == Verdict::Above);
     let high = missed.min_by_key(|trial| trial.rate).copied();
-    let met = seen.iter().filter(|trial| trial.verdict == Verdict::Below).map(|trial| trial.rate);
+    let met = results.iter().filter(|trial| trial.verdict == Verdict::Below).map(|trial| trial.rate);
     (met.filter(|rate| high.is_none_or(|high| *rate < high.rate)).max(), high)
 }
 
-/// What is to be done after these trials, in the order in which they were asked for.
-pub(super) fn next(bracket: &Bracket, goal: &Goal, seen: &[Seen]) -> Next {
-    let (low, high) = between(seen);
-    let state = State { bracket, seen, low, high };
+/// Selects the next action after these trials, given in the order in which they were requested.
+pub(super) fn next(bracket: &Bracket, goal: &Goal, results: &[TrialResult]) -> Next {
+    let (low, high) = between(results);
+    let state = SearchState { bracket, results, low, high };
     let done = |ended| Next::Done(Answer { low, high: high.map(|high| high.rate), ended });
-    if seen.is_empty() {
+    if results.is_empty() {
         return Next::Try(bracket.max);
     }
     let top = high.map_or(bracket.max, |high| high.rate);
     match low {
         Some(low) if low == bracket.max => return done(Ended::AtHighest),
-        // Rates are whole frames a second.
+        // Rates are whole frames per second.
         Some(low) if high.is_some() && (top - low) as f64 <= (bracket.precision.0 * top as f64).max(1.0) => {
             return done(Ended::Precise);
         }
         None if top == bracket.min => return done(Ended::BelowLowest),
         _ => {}
     }
-    if seen.len() >= bracket.trials_max {
+    if results.len() >= bracket.trials_max {
         return done(Ended::TooMany);
     }
-    match state.wanted(goal) {
-        Some(rate) if !seen.iter().any(|trial| trial.rate == rate) => Next::Try(rate),
+    match state.best_rate(goal) {
+        Some(rate) if !results.iter().any(|trial| trial.rate == rate) => Next::Try(rate),
         _ => done(Ended::Undecided),
     }
 }
 
-impl State<'_> {
-    /// The rate that loses just the goal's share of what the lowest missing trial delivered, if that says anything.
+impl SearchState<'_> {
+    /// The rate that loses exactly the goal's share, given the delivered rate of the lowest trial that missed
+    /// the goal. `None` if no trial missed it, or it missed by latency only.
     fn guess(&self, goal: &Goal) -> Option<f64> {
         let high = self.high.filter(|high| !high.late);
         high.map(|high| (high.delivered / (1.0 - goal.loss)).min(high.rate as f64))
     }
 
-    /// Whether guesses have not led anywhere.
+    /// Whether guesses have not narrowed the interval.
     fn is_past_guessing(&self) -> bool {
-        let since = self.seen.iter().skip_while(|trial| trial.verdict != Verdict::Below);
+        let since = self.results.iter().skip_while(|trial| trial.verdict != Verdict::Below);
         since.filter(|trial| trial.verdict == Verdict::Above).count() > GUESSES
     }
 
     fn count(&self, verdict: Verdict) -> i32 {
-        self.seen.iter().filter(|trial| trial.verdict == verdict).count() as i32
+        self.results.iter().filter(|trial| trial.verdict == verdict).count() as i32
     }
 
-    /// The rate that says most; nothing if all that are left lie too close to some that said nothing.
-    fn wanted(&self, goal: &Goal) -> Option<u64> {
+    /// The most informative rate; `None` if all remaining rates are too close to undecided trials.
+    fn best_rate(&self, goal: &Goal) -> Option<u64> {
         let precision = self.bracket.precision.0;
         let bottom = self.low.unwrap_or(0);
         let top = self.high.map_or(self.bracket.max, |high| high.rate);
         let undecided =
-            self.seen.iter().filter(|trial| trial.verdict == Verdict::Undecided).map(|trial| trial.rate);
+            self.results.iter().filter(|trial| trial.verdict == Verdict::Undecided).map(|trial| trial.rate);
         let undecided: Vec<u64> = undecided.filter(|rate| (bottom..=top).contains(rate)).collect();
-        // Between these nothing is known.
-        let fog = undecided.iter().min().copied().zip(undecided.iter().max().copied());
+        // Rates between these are undecided.
+        let undecided_range = undecided.iter().min().copied().zip(undecided.iter().max().copied());
         let Some(low) = self.low else {
-            let below = fog.map_or(top, |(lowest, _)| lowest);
+            let below = undecided_range.map_or(top, |(lowest, _)| lowest);
             return (below > self.bracket.min).then(|| self.down_from(below, goal));
         };
-        let Some((lowest, highest)) = fog else { return Some(self.between(low, top, goal)) };
+        let Some((lowest, highest)) = undecided_range else { return Some(self.between(low, top, goal)) };
         let narrow = precision / 4.0 * top as f64;
         if (top - highest) as f64 > narrow && top != highest {
             Some(self.towards(highest, top, self.count(Verdict::Undecided) - 1))
         } else if (lowest - low) as f64 > narrow {
-            Some(lowest - (self.towards(0, lowest - low, 0)).min((BESIDE * precision * lowest as f64) as u64))
+            Some(
+                lowest
+                    - (self.towards(0, lowest - low, 0))
+                        .min((GUESS_OFFSET * precision * lowest as f64) as u64),
+            )
         } else {
             None
         }
     }
 
-    /// Below all that did not meet the goal: at the guess, less a distance that grows fourfold with the first and then twofold: the
-    /// lowest that missed it has given a better guess. Without one, half of it.
+    /// A rate below all that did not meet the goal: the guess less a distance, which grows fourfold once and
+    /// then twofold, since the lowest miss has given a better guess. Without a guess, half of `below`.
     fn down_from(&self, below: u64, goal: &Goal) -> u64 {
         let (precision, min) = (self.bracket.precision.0, self.bracket.min);
         let failures = self.count(Verdict::Above) + self.count(Verdict::Undecided);
         let distance = match failures {
-            ..=1 => BESIDE * precision,
-            _ => BESIDE * precision * f64::powi(2.0, failures.min(15)),
+            ..=1 => GUESS_OFFSET * precision,
+            _ => GUESS_OFFSET * precision * f64::powi(2.0, failures.min(15)),
         };
         let Some(guess) = self.guess(goal) else {
             return round(below as f64 / 2.0, below).clamp(min, (below - 1).max(min));
         };
-        let wanted = (guess * (1.0 - distance).max(0.0)).min(below as f64 * (1.0 - BESIDE * precision));
+        let wanted = (guess * (1.0 - distance).max(0.0)).min(below as f64 * (1.0 - GUESS_OFFSET * precision));
         round(wanted, below).clamp((below / FALL_MAX).max(min), (below - 1).max(min))
     }
 
-    /// Between one that met the goal and one that missed it: a little above the guess, or below it, if that says anything new.
+    /// A rate between one that met the goal and one that missed it: slightly above or below the guess, if
+    /// that narrows the interval.
     fn between(&self, low: u64, top: u64, goal: &Goal) -> u64 {
         let precision = self.bracket.precision.0;
         let guess = self.guess(goal);
@@ -193,25 +201,27 @@ impl State<'_> {
         }
         if let (Some(guess), ..=2) = (guess, self.count(Verdict::Below)) {
             let news = low as f64 * (1.0 + precision / 4.0)..=top as f64 * (1.0 - precision / 4.0);
-            for beside in [guess * (1.0 + BESIDE * precision), guess * (1.0 - BESIDE * precision)] {
-                if news.contains(&beside) {
-                    return round(beside, top).clamp(low + 1, (top - 1).max(low + 1));
+            for candidate in
+                [guess * (1.0 + GUESS_OFFSET * precision), guess * (1.0 - GUESS_OFFSET * precision)]
+            {
+                if news.contains(&candidate) {
+                    return round(candidate, top).clamp(low + 1, (top - 1).max(low + 1));
                 }
             }
         }
         self.towards(low, top, self.count(Verdict::Below))
     }
 
-    /// Some steps up from `low`, each four times as far as the one before, but no further than half way to `top`.
+    /// A few steps up from `low`, each four times as long as the previous one, but at most half way to `top`.
     fn towards(&self, low: u64, top: u64, steps: i32) -> u64 {
-        let step = BESIDE * self.bracket.precision.0 * 2.0 * f64::powi(4.0, (steps - 1).clamp(0, 15));
+        let step = GUESS_OFFSET * self.bracket.precision.0 * 2.0 * f64::powi(4.0, (steps - 1).clamp(0, 15));
         let middle = (low as f64 + top as f64) / 2.0;
         let wanted = if low == 0 { middle } else { (low as f64 * (1.0 + step)).min(middle) };
         round(wanted, top).clamp(low + 1, (top - 1).max(low + 1))
     }
 }
 
-/// To four digits: rates are for people, too. Never up to `below`.
+/// Rounds to five significant digits for readability. The result is less than `below`.
 fn round(rate: f64, below: u64) -> u64 {
     let rate = rate.max(1.0) as u64;
     let unit = 10u64.pow(rate.ilog10().saturating_sub(4));
@@ -219,11 +229,11 @@ fn round(rate: f64, below: u64) -> u64 {
     if rounded < below { rounded } else { rate.min(below.saturating_sub(1)).max(1) }
 }
 
-/// The rates that may be asked for next, the first of them surely, whatever the trials that are not done yet will say; at most
-/// `count`. Before the first trial nothing can be guessed.
-pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: usize) -> Vec<u64> {
+/// Rates that may be requested next, at most `count`. The first one is certain, whatever the unfinished
+/// trials yield. Before the first trial, only the highest rate is returned.
+pub(super) fn speculate(bracket: &Bracket, goal: &Goal, results: &[TrialResult], count: usize) -> Vec<u64> {
     let mut rates = Vec::new();
-    let mut futures = std::collections::VecDeque::from([seen.to_vec()]);
+    let mut futures = std::collections::VecDeque::from([results.to_vec()]);
     let mut looked_at = 0;
     while let Some(future) = futures.pop_front() {
         looked_at += 1;
@@ -231,16 +241,16 @@ pub(super) fn speculate(bracket: &Bracket, goal: &Goal, seen: &[Seen], count: us
         if !rates.contains(&rate) {
             rates.push(rate);
         }
-        if rates.len() >= count || looked_at > 8 * count || seen.is_empty() {
+        if rates.len() >= count || looked_at > 8 * count || results.is_empty() {
             break;
         }
-        // What an overloaded trial would deliver is what the last one delivered.
+        // An overloaded trial is assumed to deliver as much as the lowest trial that missed the goal.
         let before =
             future.iter().filter(|trial| trial.verdict == Verdict::Above).min_by_key(|trial| trial.rate);
         let delivered = before.map_or(rate as f64 / 2.0, |trial| trial.delivered.min(rate as f64));
         for (verdict, delivered) in [(Verdict::Below, rate as f64), (Verdict::Above, delivered)] {
             let mut further = future.clone();
-            further.push(Seen { rate, verdict, delivered, late: false });
+            further.push(TrialResult { rate, verdict, delivered, late: false });
             futures.push_back(further);
         }
     }
@@ -258,12 +268,16 @@ mod tests {
         "msb".parse().unwrap()
     }
 
-    fn seen(rate: u64, verdict: Verdict, delivered: f64) -> Seen {
-        Seen { rate, verdict, delivered, late: false }
+    fn result(rate: u64, verdict: Verdict, delivered: f64) -> TrialResult {
+        TrialResult { rate, verdict, delivered, late: false }
     }
 
-    /// The trials of a search whose every answer is known.
-    fn trials(bracket: &Bracket, goal: &Goal, says: impl Fn(u64) -> Seen) -> (Answer, Vec<Seen>) {
+    /// Runs a search on a synthetic system and returns its trials.
+    fn trials(
+        bracket: &Bracket,
+        goal: &Goal,
+        says: impl Fn(u64) -> TrialResult,
+    ) -> (Answer, Vec<TrialResult>) {
         let mut trials = Vec::new();
         loop {
             match next(bracket, goal, &trials) {
@@ -274,16 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_that_alone_miss_the_goal_halve_the_interval() {
+    fn trials_that_miss_only_the_latency_bound_halve_the_interval() {
         for (precision, most) in [(0.05, 12), (0.02, 13), (0.005, 15)] {
             let bracket =
                 Bracket { min: 148_000, max: 148_000_000, precision: Precision(precision), ..BRACKET };
             for truth in [149_000, 700_000, 3_000_000, 9_700_000, 14_200_000, 60_000_000, 147_000_000] {
                 let (answer, trials) = trials(&bracket, &msb(), |rate| match rate {
-                    // Above this, frames are lost as well.
-                    15_000_001.. if truth <= 15_000_000 => seen(rate, Verdict::Above, 15e6),
-                    _ if rate <= truth => seen(rate, Verdict::Below, rate as f64),
-                    _ => Seen { late: true, ..seen(rate, Verdict::Above, rate as f64) },
+                    // Above this rate, frames are lost as well.
+                    15_000_001.. if truth <= 15_000_000 => result(rate, Verdict::Above, 15e6),
+                    _ if rate <= truth => result(rate, Verdict::Below, rate as f64),
+                    _ => TrialResult { late: true, ..result(rate, Verdict::Above, rate as f64) },
                 });
                 assert_eq!(answer.ended, Ended::Precise, "{truth}");
                 assert!(answer.low.unwrap() <= truth && truth < answer.high.unwrap(), "{truth}: {answer:?}");
@@ -293,14 +307,14 @@ mod tests {
         }
     }
 
-    /// As behind a queue that drops at random long before the machine is at its end.
+    /// As behind a queue that drops at random long before the machine is saturated.
     #[test]
-    fn losses_that_hardly_grow_with_the_rate_do_not_lead_down_in_small_steps() {
+    fn slowly_growing_loss_does_not_cause_many_small_steps() {
         let bracket = Bracket { precision: Precision(0.05), ..BRACKET };
         for truth in [20_000, 200_000, 310_000, 700_000] {
             let (answer, trials) = trials(&bracket, &msb(), |rate| match rate <= truth {
-                true => seen(rate, Verdict::Below, rate as f64),
-                false => seen(rate, Verdict::Above, rate as f64 * 0.98),
+                true => result(rate, Verdict::Below, rate as f64),
+                false => result(rate, Verdict::Above, rate as f64 * 0.98),
             });
             assert_eq!(answer.ended, Ended::Precise, "{truth}");
             assert!(trials.len() <= 18, "{truth}: {} trials", trials.len());
@@ -308,79 +322,84 @@ mod tests {
     }
 
     #[test]
-    fn a_good_guess_is_confirmed_by_a_trial_on_each_side() {
-        let mut trials = vec![seen(1_000_000, Verdict::Above, 198_000.0)];
+    fn an_exact_guess_is_confirmed_by_one_trial_on_each_side() {
+        let mut trials = vec![result(1_000_000, Verdict::Above, 198_000.0)];
         let Next::Try(below) = next(&BRACKET, &msb(), &trials) else { panic!() };
         assert_eq!(below, 198_200);
-        trials.push(seen(below, Verdict::Below, below as f64));
+        trials.push(result(below, Verdict::Below, below as f64));
         let Next::Try(above) = next(&BRACKET, &msb(), &trials) else { panic!() };
         assert_eq!(above, 201_800);
-        trials.push(seen(above, Verdict::Above, 198_000.0));
+        trials.push(result(above, Verdict::Above, 198_000.0));
         let answer = Answer { low: Some(below), high: Some(above), ended: Ended::Precise };
         assert_eq!(next(&BRACKET, &msb(), &trials), Next::Done(answer));
     }
 
     #[test]
-    fn a_rate_of_a_few_frames_a_second_is_found_to_the_frame() {
+    fn a_rate_of_a_few_frames_per_second_is_found_exactly() {
         let bracket = Bracket { min: 1, max: 40, ..BRACKET };
         for truth in 1..40 {
             let mut trials = Vec::new();
             let answer = loop {
                 match next(&bracket, &msb(), &trials) {
                     Next::Done(answer) => break answer,
-                    Next::Try(rate) if rate > truth => trials.push(seen(rate, Verdict::Above, truth as f64)),
-                    Next::Try(rate) => trials.push(seen(rate, Verdict::Below, rate as f64)),
+                    Next::Try(rate) if rate > truth => {
+                        trials.push(result(rate, Verdict::Above, truth as f64))
+                    }
+                    Next::Try(rate) => trials.push(result(rate, Verdict::Below, rate as f64)),
                 }
             };
             assert_eq!((answer.low, answer.high), (Some(truth), Some(truth + 1)), "{trials:?}");
         }
     }
 
-    /// As gem5's machine does behind its I/O crossbar: overload brings more back than can be sustained without loss.
+    /// As with gem5's machine behind its I/O crossbar: an overload returns more frames than can be sustained
+    /// without loss.
     #[test]
-    fn a_guess_that_is_too_high_is_made_again_from_each_trial_that_misses_the_goal() {
+    fn a_guess_that_is_too_high_is_updated_by_each_miss() {
         let bracket = Bracket { max: 100_000_000, precision: Precision(0.04), ..BRACKET };
         let mut trials = Vec::new();
         let answer = loop {
             match next(&bracket, &msb(), &trials) {
                 Next::Done(answer) => break answer,
                 Next::Try(rate) => trials.push(match rate {
-                    ..27_200_000 => seen(rate, Verdict::Below, rate as f64),
-                    28_000_000..30_000_000 => seen(rate, Verdict::Undecided, 28_500_000.0),
-                    30_000_000.. => seen(rate, Verdict::Above, 29_100_000.0),
-                    _ => seen(rate, Verdict::Above, rate as f64 * 0.97),
+                    ..27_200_000 => result(rate, Verdict::Below, rate as f64),
+                    28_000_000..30_000_000 => result(rate, Verdict::Undecided, 28_500_000.0),
+                    30_000_000.. => result(rate, Verdict::Above, 29_100_000.0),
+                    _ => result(rate, Verdict::Above, rate as f64 * 0.97),
                 }),
             }
         };
         assert_eq!(answer.ended, Ended::Precise, "{trials:?}");
         assert!((26_000_000..27_200_000).contains(&answer.low.unwrap()), "{answer:?}");
-        // With steps that grow fourfold from the first guess it took nine.
+        // With steps that grow fourfold from the first guess, it took nine.
         assert!(trials.len() <= 6, "{trials:#?}");
     }
 
     #[test]
-    fn what_is_speculated_is_what_is_asked_for_when_the_guess_is_good() {
-        let trials = vec![seen(1_000_000, Verdict::Above, 198_000.0)];
+    fn speculated_rates_are_the_requested_ones_if_the_guess_is_exact() {
+        let trials = vec![result(1_000_000, Verdict::Above, 198_000.0)];
         assert_eq!(speculate(&BRACKET, &msb(), &trials, 2), [198_200, 201_800]);
         assert_eq!(speculate(&BRACKET, &msb(), &trials, 1), [198_200]);
     }
 
     #[test]
-    fn a_rate_that_met_the_goal_above_one_that_missed_it_is_not_believed() {
+    fn a_rate_that_met_the_goal_above_a_miss_is_ignored() {
         let trials = vec![
-            seen(1_000_000, Verdict::Above, 800_000.0),
-            seen(800_000, Verdict::Below, 800_000.0),
-            seen(500_000, Verdict::Above, 400_000.0),
-            seen(490_000, Verdict::Below, 490_000.0),
+            result(1_000_000, Verdict::Above, 800_000.0),
+            result(800_000, Verdict::Below, 800_000.0),
+            result(500_000, Verdict::Above, 400_000.0),
+            result(490_000, Verdict::Below, 490_000.0),
         ];
         let answer = Answer { low: Some(490_000), high: Some(500_000), ended: Ended::Precise };
         assert_eq!(next(&BRACKET, &msb(), &trials), Next::Done(answer));
     }
 
     #[test]
-    fn around_a_rate_that_says_nothing_the_interval_stays_open() {
-        let mut trials =
-            vec![seen(1_000_000, Verdict::Above, 198_000.0), seen(198_200, Verdict::Undecided, 198_000.0)];
+    fn an_undecided_rate_keeps_the_interval_open() {
+        let mut trials = vec![
+            result(1_000_000, Verdict::Above, 198_000.0),
+            result(198_200, Verdict::Undecided, 198_000.0),
+        ];
         let ended = loop {
             match next(&BRACKET, &msb(), &trials) {
                 Next::Done(answer) => break answer,
@@ -390,7 +409,7 @@ mod tests {
                         205_000.. => Verdict::Above,
                         _ => Verdict::Undecided,
                     };
-                    trials.push(seen(rate, verdict, 198_000.0_f64.min(rate as f64)));
+                    trials.push(result(rate, verdict, 198_000.0_f64.min(rate as f64)));
                 }
             }
         };

@@ -1,11 +1,11 @@
-//! Whole searches on systems whose answer is known.
+//! Complete searches on synthetic systems whose correct result is given.
 
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 
 use super::synthetic::Queue;
-use super::{Answer, Bracket, Ended, Found, Goal, Precision, Verdict, search};
+use super::{Answer, Bracket, Ended, Goal, Precision, SearchResult, Verdict, search};
 
 const LINE: u64 = 100_000_000;
 
@@ -13,18 +13,18 @@ fn bracket(percent: f64) -> Bracket {
     Bracket { min: LINE / 1000, max: LINE, precision: Precision(percent / 100.0), trials_max: 40 }
 }
 
-fn find_with(queue: &Queue, goal: &str, percent: f64, jobs: usize) -> Found<()> {
+fn find_with(queue: &Queue, goal: &str, percent: f64, jobs: usize) -> SearchResult<()> {
     let goal: Goal = goal.parse().unwrap();
     let never = AtomicBool::new(false);
     search(queue, &bracket(percent), &goal, None, jobs, &never, &mut |_| {}).unwrap().expect("an answer")
 }
 
-fn find(queue: &Queue, goal: &str) -> Found<()> {
+fn find(queue: &Queue, goal: &str) -> SearchResult<()> {
     find_with(queue, goal, 2.0, 1)
 }
 
-/// The ends of an interval that is as narrow as was asked.
-fn precise(found: &Found<()>) -> (f64, f64) {
+/// Both ends of an interval that has the requested precision.
+fn precise(found: &SearchResult<()>) -> (f64, f64) {
     let Answer { low: Some(low), high: Some(high), ended: Ended::Precise } = found.answer else {
         panic!("{:?}", found.answer)
     };
@@ -44,7 +44,7 @@ fn an_exact_knee_is_found_in_three_trials() {
 }
 
 #[test]
-fn rates_are_those_at_each_of_several_ports() {
+fn rates_are_per_port() {
     let found = find(&Queue { ports: 4, ..Queue::new(20_000_000, 1_700) }, "msb");
     let (low, high) = precise(&found);
     let truth = 5_000_000.0 / 0.99;
@@ -53,20 +53,20 @@ fn rates_are_those_at_each_of_several_ports() {
 }
 
 #[test]
-fn a_loss_at_every_rate_below_the_goal_does_not_hide_the_knee() {
+fn a_small_loss_at_every_rate_does_not_hide_the_knee() {
     for unseen in [false, true] {
         let queue = Queue { leak: 0.004, leak_unseen: unseen, ..Queue::new(2_000_000, 1_700) };
         let (low, high) = precise(&find(&queue, "msb"));
         let truth = 2_000_000.0 / 0.99;
         assert!(low <= truth && truth <= high, "{low} to {high}");
-        // And for who wants no loss there is no rate at all.
+        // With a goal of no loss, no rate meets it.
         let none = find(&queue, "ndr").answer;
         assert_eq!((none.low, none.ended), (None, Ended::BelowLowest), "{unseen}");
     }
 }
 
 #[test]
-fn a_server_of_varying_speed_is_found_all_the_same() {
+fn the_knee_of_a_server_with_varying_speed_is_found() {
     let queue = Queue { noise: 0.3, ..Queue::new(2_000_000, 1_700) };
     let (low, high) = precise(&find(&queue, "msb"));
     let truth = 2_000_000.0 / 0.99;
@@ -74,31 +74,31 @@ fn a_server_of_varying_speed_is_found_all_the_same() {
 }
 
 #[test]
-fn buffers_that_hide_overload_for_long_are_waited_for() {
-    // At 1 % above what it serves this queue takes 1.5 s to fill: a trial of fixed length would call 2.9 Mpps good.
+fn trials_last_until_large_buffers_are_full() {
+    // At 1 % overload, this queue takes 1.5 s to fill: a trial of fixed length would accept 2.9 Mpps.
     let queue = Queue::new(2_000_000, 30_000);
     for goal in ["msb", "ndr"] {
         let found = find(&queue, goal);
         let truth = 2_000_000.0 / (1.0 - goal.parse::<Goal>().unwrap().loss);
         let (low, high) = precise(&found);
         assert!(low <= truth && truth <= high, "{goal}: {low} to {high}");
-        assert!(found.trials.iter().any(|trial| trial.judged.account.simulated.as_secs_f64() > 0.1));
+        assert!(found.trials.iter().any(|trial| trial.judgment.account.simulated.as_secs_f64() > 0.1));
     }
 }
 
 #[test]
-fn what_falls_below_the_interval_in_a_dip_is_not_called_good() {
+fn a_miss_in_a_dip_is_not_reported_below_the_interval() {
     let queue = Queue { dip: Some((1_500_000, 1_800_000)), ..Queue::new(2_000_000, 1_700) };
     let found = find(&queue, "msb");
     let (low, high) = precise(&found);
     assert!(queue.loss(low as u64) <= 0.01 && queue.loss(high as u64) > 0.01, "{low} to {high}");
     for trial in found.trials.iter().filter(|trial| trial.rate as f64 <= low) {
-        assert_eq!(trial.judged.verdict, Verdict::Below);
+        assert_eq!(trial.judgment.verdict, Verdict::Below);
     }
 }
 
 #[test]
-fn a_machine_that_never_meets_the_goal_and_one_that_always_does_are_told() {
+fn goals_that_are_never_or_always_met_are_reported() {
     let lossy = find(&Queue { leak: 0.02, ..Queue::new(2_000_000, 1_700) }, "msb").answer;
     assert_eq!(lossy, Answer { low: None, high: Some(LINE / 1000), ended: Ended::BelowLowest });
     let found = find(&Queue::new(2 * LINE, 1_700), "ndr");
@@ -107,7 +107,7 @@ fn a_machine_that_never_meets_the_goal_and_one_that_always_does_are_told() {
 }
 
 #[test]
-fn a_bound_on_latency_is_missed_at_every_rate_or_at_none() {
+fn a_latency_bound_below_the_base_latency_is_never_met() {
     let queue = Queue::new(2_000_000, 1_700);
     let never = AtomicBool::new(false);
     let with = |bound: &str| {
@@ -119,7 +119,7 @@ fn a_bound_on_latency_is_missed_at_every_rate_or_at_none() {
 }
 
 #[test]
-fn a_bound_on_latency_far_below_the_knee_is_found_by_halving() {
+fn a_latency_crossing_far_below_the_knee_is_found_by_halving() {
     let never = AtomicBool::new(false);
     let goal = Goal { latency: Some("p99=6us".parse().unwrap()), ..("msb".parse().unwrap()) };
     for slow_from in [150_000, 900_000, 3_300_000, 15_000_000] {
@@ -134,25 +134,25 @@ fn a_bound_on_latency_far_below_the_knee_is_found_by_halving() {
 }
 
 #[test]
-fn a_load_that_offers_less_than_its_rate_meets_no_goal_there() {
+fn a_load_that_offers_less_than_its_rate_does_not_meet_a_goal() {
     for (offered, ended) in [(0.97, Ended::AtHighest), (0.5, Ended::Undecided), (0.0, Ended::Undecided)] {
         let queue = Queue { offered, ..Queue::new(2 * LINE, 1_700) };
         assert_eq!(find(&queue, "msb").answer.ended, ended, "{offered}");
     }
-    // What it loses at that counts all the same.
+    // Loss at the lower offered rate still counts.
     let queue = Queue { offered: 0.5, ..Queue::new(1_000, 1_700) };
     assert_eq!(find(&queue, "msb").answer.ended, Ended::BelowLowest);
 }
 
 #[test]
-fn the_answer_and_its_trials_do_not_depend_on_the_number_of_jobs() {
+fn the_answer_and_its_trials_are_independent_of_the_number_of_jobs() {
     let queue = Queue { noise: 0.2, dip: Some((900_000, 990_000)), ..Queue::new(1_000_000, 5_000) };
     let alone = find_with(&queue, "msb", 0.5, 1);
     for jobs in [2, 3, 8] {
         let together = find_with(&queue, "msb", 0.5, jobs);
         assert_eq!(together.answer, alone.answer);
-        let rates = |found: &Found<()>| {
-            found.trials.iter().map(|trial| (trial.rate, trial.judged)).collect::<Vec<_>>()
+        let rates = |found: &SearchResult<()>| {
+            found.trials.iter().map(|trial| (trial.rate, trial.judgment)).collect::<Vec<_>>()
         };
         assert_eq!(rates(&together), rates(&alone));
     }
@@ -170,7 +170,7 @@ fn an_interrupted_search_has_no_answer() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn the_interval_holds_the_knee_and_few_trials_were_needed(
+    fn the_interval_contains_the_knee_after_few_trials(
         capacity in 300_000u64..90_000_000,
         depth in 64u64..20_000,
         leak in 0.0f64..0.006,
@@ -182,7 +182,7 @@ proptest! {
         let truth = capacity as f64 / (1.0 - loss);
         let found = find_with(&queue, goal, precision, 1);
         let (low, high) = (found.answer.low.unwrap() as f64, found.answer.high.unwrap() as f64);
-        // To within the frame that a trial's end may cut off.
+        // Tolerance for the frame that may be cut off at a trial's end.
         prop_assert!(low <= truth * 1.0005 && truth * 0.9995 <= high, "{low} to {high}, not {truth}: {:?}", found.answer);
         prop_assert!(found.trials.len() <= 14, "{} trials", found.trials.len());
     }

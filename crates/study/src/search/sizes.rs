@@ -1,4 +1,4 @@
-//! A user's search: one for each frame size, and what is said of them in `summary.json`.
+//! A user's search: one search per frame size, and their summary in `summary.json`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,39 +7,42 @@ use std::time::Instant;
 use doorbell_bench::{Benchmark, RunConfig, RunError, Session};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::ConfigError;
-use doorbell_results::{PointSummary, Ran, SearchCost, SearchSummary, SizeSummary, TrialSummary, limit};
+use doorbell_results::{
+    PointSummary, RunIdentity, SearchCost, SearchSummary, SizeSummary, TrialSummary, limit,
+};
 use doorbell_sim::{Bytes, Frame, Ps};
 
 use super::goal::{Goal, Precision};
 use super::judge::Verdict;
 use super::machine::{MachineSystem, frames_per_second, line_rate};
 use super::next::{Answer, Bracket, Ended};
-use super::run::{Event, Found, Outcome, search};
+use super::run::{Event, Outcome, SearchResult, search};
 
-/// More trials than this do not make an answer better.
+/// Limit of trials per search; more do not improve the answer.
 const TRIALS_MAX: usize = 40;
-/// Without a lowest rate, this share of the highest is it.
+/// Default lowest rate, as a fraction of the highest: one thousandth.
 const MIN_SHARE: u64 = 1000;
-/// So many frames on their way at most are more than a ring holds: an overload loses frames before it waits for the limit.
+/// Limit of outstanding frames from which the load counts as open. It exceeds a ring's capacity, so an
+/// overload loses frames before the limit applies.
 const OPEN_FROM: u32 = 4096;
 
-/// What is sought.
+/// Parameters of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchRequest {
     /// The goal.
     pub goal: Goal,
-    /// How narrow the interval is to be.
+    /// Width of the resulting interval.
     pub precision: Precision,
-    /// The lowest rate to try; without one, a thousandth of the highest.
+    /// Lowest rate to try; default: a thousandth of the highest.
     pub min: Option<Rate>,
-    /// The highest rate to try; without one, the line's.
+    /// Highest rate to try; default: the line rate.
     pub max: Option<Rate>,
-    /// The least number of frames of a window; without one, what the goal needs.
+    /// Minimum number of frames per window; default: derived from the goal.
     pub frames: Option<u64>,
 }
 
 impl SearchRequest {
-    /// The rates between which frames of a size are tried.
+    /// Range of rates for one frame size.
     fn bracket(&self, config: &RunConfig, frame_size: Bytes) -> Result<Bracket, ConfigError> {
         let pps = |rate| frames_per_second(rate, config, frame_size);
         let line = line_rate(config, frame_size);
@@ -47,15 +50,15 @@ impl SearchRequest {
         let min = self.min.map_or(max / MIN_SHARE, pps).max(1);
         if min >= max {
             let problem = format!(
-                "{min} frames a second are no less than the highest rate, {max} (max, or the line's)"
+                "{min} frames per second is not below the highest rate, {max} (max, or the line rate); lower it"
             );
             return Err(ConfigError::new("min", problem));
         }
         Ok(Bracket { min, max, precision: self.precision, trials_max: TRIALS_MAX })
     }
 
-    /// What there is to say of a highest rate that the line does not carry.
-    pub fn beyond_the_line(&self, config: &RunConfig, sizes: &[Bytes]) -> Option<String> {
+    /// Warning if the highest rate exceeds the line rate.
+    pub fn line_rate_warning(&self, config: &RunConfig, sizes: &[Bytes]) -> Option<String> {
         let max = self.max?;
         let over =
             sizes.iter().filter(|size| frames_per_second(max, config, **size) > line_rate(config, **size));
@@ -64,26 +67,27 @@ impl SearchRequest {
         let lines: Vec<String> = lines.collect();
         (!lines.is_empty()).then(|| {
             let lines = lines.join(", ");
-            format!("{max} is more than the line carries, whose rate is tried instead: {lines}")
+            format!("{max} is above the line rate, which is used instead: {lines}")
         })
     }
 
-    /// Checks that the traffic has a rate, and that there is something between the rates for every frame size.
+    /// Checks that the traffic has a single rate, and that the range of rates is not empty for any frame
+    /// size.
     pub fn validate(&self, config: &RunConfig, sizes: &[Bytes]) -> Result<(), ConfigError> {
         has_a_rate(&config.loadgen.traffic)?;
         sizes.iter().try_for_each(|size| self.bracket(config, *size).map(drop))
     }
 }
 
-/// Refuses traffic of which a trial at a rate would say nothing: its rate follows from the answers, it ends before the trial does, or its
-/// rate is not one.
+/// Rejects traffic that has no single rate: a closed loop, a stream that ends before the trial, or a stream
+/// with a ramp.
 fn has_a_rate(traffic: &TrafficConfig) -> Result<(), ConfigError> {
     let wrong =
         |key: String, problem: String| Err(ConfigError::new(format!("loadgen.traffic.{key}"), problem));
     if let Some(most) = traffic.outstanding.filter(|most| *most < OPEN_FROM) {
         let problem = format!(
-            "at most {most} frames on their way are a closed loop: how many are sent follows from what comes back, so there is no \
-             rate to seek. Measure it with `doorbell run`, several limits with a sweep over loadgen.traffic.outstanding; or search \
+            "with at most {most} frames outstanding the load is a closed loop: replies determine its rate, so there is no \
+             rate to search for. Measure it with `doorbell run`, several limits with a sweep over loadgen.traffic.outstanding; or search \
              with a limit that is not reached, such as loadgen.traffic.outstanding=65536"
         );
         return wrong("outstanding".to_owned(), problem);
@@ -92,40 +96,42 @@ fn has_a_rate(traffic: &TrafficConfig) -> Result<(), ConfigError> {
         let frames = frames.map(|frames| ("frames", format!("{frames} frames")));
         frames.or(duration.map(|duration| ("duration", duration.to_string())))
     };
-    let goes_on = "a trial goes on until it has said on which side of the goal its rate is";
+    let until_decided = "a trial runs until it is decided whether its rate meets the goal";
     if let Some((key, after)) = ends(traffic.frames, traffic.duration) {
-        let problem = format!("{goes_on}, and this traffic ends after {after}; leave it out in a search");
+        let problem =
+            format!("{until_decided}, and this traffic ends after {after}; leave it out in a search");
         return wrong(key.to_owned(), problem);
     }
     for (place, stream) in traffic.streams.iter().enumerate() {
         let (name, key) = (stream.name(place), |key: &str| format!("streams[{place}].{key}"));
         if stream.ramp.is_some() {
             let problem = format!(
-                "the rate of stream \"{name}\" changes, so there is no one rate to seek; leave the ramp out in a search, or \
+                "the rate of stream \"{name}\" changes, so there is no single rate to search for; leave the ramp out in a search, or \
                  measure it with `doorbell run`"
             );
             return wrong(key("ramp"), problem);
         }
         if let Some((which, after)) = ends(stream.frames, stream.duration) {
-            let problem =
-                format!("{goes_on}, and stream \"{name}\" ends after {after}; leave it out in a search");
+            let problem = format!(
+                "{until_decided}, and stream \"{name}\" ends after {after}; leave it out in a search"
+            );
             return wrong(key(which), problem);
         }
     }
     Ok(())
 }
 
-/// The configuration of a search's results: what trials expect back is what the workload does to frames.
-pub fn searched(config: &RunConfig, benchmark: &Benchmark) -> RunConfig {
+/// Configuration stored with a search's results: which frames the trials expect back depends on the workload.
+pub fn search_config(config: &RunConfig, benchmark: &Benchmark) -> RunConfig {
     let mut config = config.clone();
     config.loadgen.traffic.returned = benchmark.workload(&config).returned;
     config
 }
 
-/// What happens in a search for one frame size.
+/// Callback for the progress of a search with one frame size.
 pub type Progress<'a> = &'a (dyn Fn(Bytes, &Event) + Sync);
 
-/// What was found, and how it was asked for.
+/// Summary of the searches and their parameters.
 pub fn search_summary(
     (benchmark, preset): (&str, &str),
     command: String,
@@ -133,7 +139,7 @@ pub fn search_summary(
     jobs: usize,
     host_seconds: f64,
     searches: Vec<SizeSummary>,
-    ran: Ran,
+    ran: RunIdentity,
 ) -> SearchSummary {
     SearchSummary {
         benchmark: benchmark.to_owned(),
@@ -154,23 +160,23 @@ pub fn search_summary(
     }
 }
 
-/// What became of searches for several frame sizes.
-pub struct Searched {
-    /// The sizes that are done, in their order.
+/// Results of searches with several frame sizes.
+pub struct SizeResults {
+    /// The finished sizes, in order.
     pub done: Vec<SizeSummary>,
-    /// What ended the others, if they did not come to their ends.
+    /// Error that ended the remaining searches, if any.
     pub error: Option<RunError>,
 }
 
-impl Searched {
-    /// All sizes, or the error.
+impl SizeResults {
+    /// Returns all sizes, or the error.
     pub fn all(self) -> Result<Vec<SizeSummary>, RunError> {
         self.error.map_or(Ok(self.done), Err)
     }
 }
 
-/// Searches for each frame size; several at once if there are several sizes and jobs. Does not depend on how many jobs there
-/// are, but for the host's times.
+/// Searches for each frame size; several at once if there are several sizes and jobs. Except for host times,
+/// the results do not depend on the number of jobs.
 pub fn search_sizes(
     session: &Session,
     sizes: &[Bytes],
@@ -178,9 +184,9 @@ pub fn search_sizes(
     jobs: usize,
     interrupted: &AtomicBool,
     progress: Progress,
-) -> Searched {
+) -> SizeResults {
     if let Err(error) = request.validate(session.config(), sizes) {
-        return Searched { done: Vec::new(), error: Some(error.into()) };
+        return SizeResults { done: Vec::new(), error: Some(error.into()) };
     }
     let at_once = jobs.min(sizes.len()).max(1);
     let each = (jobs / at_once).max(1);
@@ -203,9 +209,12 @@ pub fn search_sizes(
         }
     });
     let results = results.into_inner().expect("no thread panicked");
-    // After a failure the rest was not begun; the failure itself is among the results.
+    // After a failure, the remaining searches were not started; the failure itself is among the results.
     let (done, failures): (Vec<_>, Vec<_>) = results.into_iter().flatten().partition(Result::is_ok);
-    Searched { done: done.into_iter().flatten().collect(), error: failures.into_iter().find_map(Result::err) }
+    SizeResults {
+        done: done.into_iter().flatten().collect(),
+        error: failures.into_iter().find_map(Result::err),
+    }
 }
 
 fn search_size(
@@ -225,21 +234,25 @@ fn search_size(
     Ok(size_summary(session.config(), size, found, started.elapsed().as_secs_f64()))
 }
 
-fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, elapsed: f64) -> SizeSummary {
+fn size_summary(
+    config: &RunConfig,
+    size: Bytes,
+    found: SearchResult<PointSummary>,
+    elapsed: f64,
+) -> SizeSummary {
     let mut traffic = config.loadgen.traffic.clone();
     traffic.frame_size = size;
     let bytes = (traffic.frame_len() + Frame::FCS_BYTES) as u64;
     let mpps = |rate: u64| rate as f64 / 1e6;
     let gbps = |rate: u64| rate as f64 * (8 * bytes) as f64 / 1e9;
     let Answer { low, high, ended } = found.answer;
-    let met_above = found
-        .trials
-        .iter()
-        .filter(|trial| trial.judged.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high));
+    let met_above = found.trials.iter().filter(|trial| {
+        trial.judgment.verdict == Verdict::Below && high.is_some_and(|high| trial.rate > high)
+    });
     let at_low = found.trials.iter().find(|trial| Some(trial.rate) == low);
     let cost = SearchCost {
         trials: found.trials.len() as u64,
-        simulated_seconds: found.trials.iter().map(|t| t.judged.account.simulated.as_secs_f64()).sum(),
+        simulated_seconds: found.trials.iter().map(|t| t.judgment.account.simulated.as_secs_f64()).sum(),
         host_seconds: found.trials.iter().map(|trial| trial.host_seconds).sum(),
         trials_ahead: found.ahead.trials,
         host_seconds_ahead: found.ahead.host_seconds,
@@ -260,7 +273,7 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
         }
         .to_owned(),
         inversions_mpps: met_above.map(|trial| mpps(trial.rate)).collect(),
-        at_low: at_low.map(|trial| trial.remains.clone()),
+        at_low: at_low.map(|trial| trial.summary.clone()),
         trials: found.trials.iter().map(trial_summary).collect(),
         cost,
         limit: None,
@@ -271,27 +284,27 @@ fn size_summary(config: &RunConfig, size: Bytes, found: Found<PointSummary>, ela
 }
 
 fn trial_summary(trial: &Outcome<PointSummary>) -> TrialSummary {
-    let (judged, point) = (&trial.judged, &trial.remains);
+    let (judgment, point) = (&trial.judgment, &trial.summary);
     TrialSummary {
         rate_mpps: trial.rate as f64 / 1e6,
-        verdict: match judged.verdict {
+        verdict: match judgment.verdict {
             Verdict::Below => "below",
             Verdict::Above => "above",
             Verdict::Undecided => "undecided",
         }
         .to_owned(),
-        frames_offered: judged.account.offered,
-        frames_lost: judged.account.lost,
+        frames_offered: judgment.account.offered,
+        frames_lost: judgment.account.lost,
         drops: Some(point.drops.clone()),
-        loss: judged.loss,
-        loss_error: judged.loss_error,
-        occupancy_correction: judged.occupancy_change,
-        window_seconds: judged.account.window.as_secs_f64(),
-        simulated_seconds: judged.account.simulated.as_secs_f64(),
+        loss: judgment.loss,
+        loss_error: judgment.loss_error,
+        occupancy_correction: judgment.occupancy_change,
+        window_seconds: judgment.account.window.as_secs_f64(),
+        simulated_seconds: judgment.account.simulated.as_secs_f64(),
         delivered_mpps: point.delivered_mpps,
         latency_p50_ns: point.latency_ns.as_ref().map(|latency| latency.p50),
         latency_p99_ns: point.latency_ns.as_ref().map(|latency| latency.p99),
-        latency_bounded_ns: judged.account.latency.map(|(low, high)| [low.as_ns_f64(), high.as_ns_f64()]),
+        latency_bounded_ns: judgment.account.latency.map(|(low, high)| [low.as_ns_f64(), high.as_ns_f64()]),
         steady: point.steady.clone(),
         state_hash: point.state_hash.clone(),
         host_seconds: trial.host_seconds,
@@ -305,9 +318,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_highest_rate_that_the_line_does_not_carry_is_told() {
+    fn a_highest_rate_above_the_line_rate_causes_a_warning() {
         let config = resolve("fast", &[] as &[String]).unwrap();
-        let said = |max: &str| {
+        let warning = |max: &str| {
             let max = Some(max.parse().unwrap());
             let request = SearchRequest {
                 goal: "msb".parse().unwrap(),
@@ -316,17 +329,17 @@ mod tests {
                 max,
                 frames: None,
             };
-            request.beyond_the_line(&config, &[Bytes(64), Bytes(1518)])
+            request.line_rate_warning(&config, &[Bytes(64), Bytes(1518)])
         };
-        assert_eq!(said("8Mpps"), None);
+        assert_eq!(warning("8Mpps"), None);
         assert_eq!(
-            said("100Mpps").unwrap(),
-            "100Mpps is more than the line carries, whose rate is tried instead: 8.127438 Mpps of 1518B frames"
+            warning("100Mpps").unwrap(),
+            "100Mpps is above the line rate, which is used instead: 8.127438 Mpps of 1518B frames"
         );
     }
 
     #[test]
-    fn traffic_that_has_no_one_rate_is_refused_with_what_to_do() {
+    fn traffic_without_a_single_rate_is_rejected_with_a_remedy() {
         let request = SearchRequest {
             goal: "msb".parse().unwrap(),
             precision: Precision(0.02),

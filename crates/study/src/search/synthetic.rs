@@ -1,34 +1,34 @@
-//! Systems whose answer is known: a queue before a server, with what can make a search go wrong.
+//! Synthetic systems with a given capacity: a queue before a server, with effects that can mislead a search.
 
 use std::sync::atomic::AtomicBool;
 
 use doorbell_sim::Ps;
 use doorbell_sim::rng::Rng;
 
-use super::{Account, Queues, Standing, System, Trial};
+use super::{Account, Queues, System, Trial, TrialStatus};
 
 /// A queue of `depth` frames before a server.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// Frames that it serves a second.
+    /// Frames that the server processes per second.
     pub capacity: f64,
-    /// Frames that it holds.
+    /// Capacity of the queue, in frames.
     pub depth: f64,
-    /// What is lost of every load, as a share.
+    /// Share of frames lost at every load.
     pub leak: f64,
-    /// Whether the leak is the guest's: no counter sees it.
+    /// Whether the guest loses these frames, so that no counter detects them.
     pub leak_unseen: bool,
-    /// By how much a moment's capacity may differ, as a share.
+    /// Variation of the capacity over time, as a share.
     pub noise: f64,
-    /// Between these rates it is slower by a fifth.
+    /// Range of rates at which only 80 % of the frames get through.
     pub dip: Option<(u64, u64)>,
-    /// Time in the queue and beside it.
+    /// Latency of the queue and the rest of the path.
     pub latency: Ps,
-    /// Above this rate it is ten times as long.
+    /// Rate above which the latency is ten times as long.
     pub slow_from: u64,
-    /// Ports of which each offers the rate.
+    /// Number of ports, each of which offers the rate.
     pub ports: u64,
-    /// Of a rate no more than this share is offered, whatever it is.
+    /// Share of the rate that is actually offered.
     pub offered: f64,
 }
 
@@ -52,7 +52,7 @@ impl Queue {
         Ps(self.latency.0 * if rate > self.slow_from { 10 } else { 1 })
     }
 
-    /// The share of frames that a load loses in the end.
+    /// Share of frames that a load loses in steady state.
     pub fn loss(&self, rate: u64) -> f64 {
         let through = (rate as f64 * (1.0 - self.leak)).min(self.capacity_at(rate));
         1.0 - through / rate as f64
@@ -66,7 +66,7 @@ impl Queue {
 
 impl System for Queue {
     type Error = &'static str;
-    type Remains = ();
+    type Summary = ();
     type Trial<'a> = Load<'a>;
 
     fn begin<'a>(&'a self, rate: u64, _stop: &'a AtomicBool) -> Result<Load<'a>, &'static str> {
@@ -113,7 +113,7 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// A hundredth of a millisecond, with a capacity of its own.
+    /// Advances by one step of 10 us, with its own random capacity.
     fn step(&mut self, seconds: f64) {
         let q = self.queue;
         let offered = (self.rate * q.ports) as f64 * q.offered * seconds;
@@ -136,9 +136,9 @@ impl Load<'_> {
 
 impl Trial for Load<'_> {
     type Error = &'static str;
-    type Remains = ();
+    type Summary = ();
 
-    fn go_on(&mut self, time: Ps) -> Result<Standing, &'static str> {
+    fn advance(&mut self, time: Ps) -> Result<TrialStatus, &'static str> {
         const STEP: f64 = 1e-5;
         self.gone += time;
         self.rest += time.as_secs_f64();
@@ -150,7 +150,7 @@ impl Trial for Load<'_> {
         let (returned, dropped) = (all.returned as u64, all.dropped as u64);
         let latency = self.queue.latency_at(self.rate);
         let latency = Some((latency, latency));
-        Ok(Standing { offered: (all.offered as u64).max(returned + dropped), returned, dropped, latency })
+        Ok(TrialStatus { offered: (all.offered as u64).max(returned + dropped), returned, dropped, latency })
     }
 
     fn open_window(&mut self) -> Result<(), &'static str> {

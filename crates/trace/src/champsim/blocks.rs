@@ -1,43 +1,44 @@
-//! A trace's ops in blocks, made ahead by a thread of its own: to make them of records takes about as long as to price the simple ones.
+//! Blocks of a trace's ops, decoded ahead by a thread, because decoding takes about as long as simulating
+//! simple ops.
 //!
-//! A block ends where a branch is, as a machine's do, or behind so many ops.
+//! A block ends after a branch, as in a machine, or at an op limit.
 
 use std::io;
 
 use doorbell_sim::Op;
 
-use super::{Again, Error, OpStream};
+use super::{CheckedRecords, Error, OpStream};
 use crate::batches::Batches;
 
-/// So many ops of one block, and more if an instruction has them.
+/// Op limit of a block; its last instruction may exceed it.
 const BLOCK_OPS: usize = 64;
-/// Blocks are handed over when they have so many ops, 160 KiB.
+/// Ops per batch, 160 KiB.
 const BATCH_OPS: usize = 4096;
-/// Groups of batches that wait at most.
+/// Groups of batches decoded ahead.
 const GROUPS_AHEAD: usize = 1;
 
-/// Blocks that follow each other.
+/// Consecutive blocks.
 #[derive(Default)]
 struct Batch {
     ops: Vec<Op>,
-    /// Where each block's ops end, and how many instructions they are.
+    /// For each block, the end of its ops and its instruction count.
     blocks: Vec<(usize, u64)>,
-    /// Why there is nothing behind them.
+    /// Error that ended decoding after these blocks.
     failed: Option<Error>,
 }
 
-/// See the module.
+/// Reader of a trace's blocks; see the module.
 pub struct Blocks {
     batches: Batches<Batch>,
     batch: Batch,
-    /// How many blocks and ops of the batch have been taken.
+    /// Position in the batch.
     blocks: usize,
     ops: usize,
     position: u64,
 }
 
 impl Blocks {
-    pub(super) fn new(mut stream: OpStream<Again>) -> io::Result<Blocks> {
+    pub(super) fn new(mut stream: OpStream<CheckedRecords>) -> io::Result<Blocks> {
         let batches =
             Batches::new("trace ops", GROUPS_AHEAD, move |batch: &mut Batch| batch.fill(&mut stream))?;
         Ok(Blocks { batches, batch: Batch::default(), blocks: 0, ops: 0, position: 0 })
@@ -49,7 +50,7 @@ impl Blocks {
         self.position
     }
 
-    /// Puts the next block's ops in the place of the last one's. Whether there is one.
+    /// Replaces `ops` by the next block's; `false` at the end.
     #[inline]
     pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<bool, Error> {
         ops.clear();
@@ -75,8 +76,8 @@ impl Blocks {
 }
 
 impl Batch {
-    /// What the thread does. Whether there may be more.
-    fn fill(&mut self, stream: &mut OpStream<Again>) -> bool {
+    /// Fills a batch; returns whether more may follow.
+    fn fill(&mut self, stream: &mut OpStream<CheckedRecords>) -> bool {
         self.ops.clear();
         self.blocks.clear();
         while self.ops.len() < BATCH_OPS {
@@ -93,8 +94,8 @@ impl Batch {
     }
 }
 
-/// Appends a block's ops, and says how many instructions they are.
-fn block(stream: &mut OpStream<Again>, ops: &mut Vec<Op>) -> Result<u64, Error> {
+/// Appends a block's ops; returns its instruction count.
+fn block(stream: &mut OpStream<CheckedRecords>, ops: &mut Vec<Op>) -> Result<u64, Error> {
     let (begin, mut instructions) = (ops.len(), 0);
     while ops.len() - begin < BLOCK_OPS {
         let first = ops.len();

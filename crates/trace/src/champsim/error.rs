@@ -1,169 +1,169 @@
-//! What can be wrong with a trace in a file, and what to do about it.
+//! Errors of reading and writing trace files, with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Compression, Variant};
 
-/// Why a trace cannot be read or written. Records are numbered from 0.
+/// Error of a trace file. Records are numbered from 0.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The host's answer.
+    /// The file cannot be opened.
     #[error("cannot open {}: {error}", file.display())]
     Open {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What the host said.
+        /// Error of the host.
         error: io::Error,
     },
-    /// There is no trace in it.
+    /// The file is of another type.
     #[error("{} is {what}; {advice}", file.display())]
     NoTrace {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What it is instead.
+        /// Detected file type.
         what: &'static str,
-        /// What to do.
+        /// Advice.
         advice: &'static str,
     },
-    /// Not even one record.
-    #[error("{} has no instructions; was it made to its end? Make or fetch it again", .0.display())]
+    /// The file has no record.
+    #[error("{} has no instructions; make or fetch it again", .0.display())]
     Empty(PathBuf),
-    /// The host could not go on reading.
+    /// The host failed to read further.
     #[error("cannot read {} after {records} records: {error}", file.display())]
     Read {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// What the host said.
+        /// Error of the host.
         error: io::Error,
     },
-    /// The end of compressed data is missing.
+    /// The compressed data are truncated.
     #[error(
         "{} is cut off: its {} data end too early, after {records} records; make or fetch it again", file.display(), compression.name()
     )]
     Cut {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How it is compressed.
+        /// Its compression.
         compression: Compression,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
     },
-    /// What the records end with is not one.
+    /// The file does not end at the end of a record.
     #[error(
-        "{} ends {rest} bytes into record {records}, and a record of the variant {} has {}; it is cut off, or of the variant {}",
+        "{} ends {rest} bytes into record {records}, but a record of variant {} has {} bytes; the file is truncated, or of variant {}",
         file.display(), variant.name(), variant.record_bytes(), variant.other().name()
     )]
     WithinRecord {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// As what it was read.
+        /// Variant used for reading.
         variant: Variant,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// Bytes behind them.
+        /// Bytes after the last record.
         rest: usize,
     },
-    /// Compressed data are not what was compressed.
+    /// The compressed data are corrupt.
     #[error(
-        "{} is damaged: its {} data make no sense near byte {at} of the file, after {records} records ({what}); make or fetch it again",
+        "{} is damaged: its {} data are invalid near byte {at} of the file, after {records} records ({what}); make or fetch it again",
         file.display(), compression.name()
     )]
     Damaged {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How it is compressed.
+        /// Its compression.
         compression: Compression,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// How far the file was read.
+        /// File offset reached.
         at: u64,
-        /// What the library that decompresses says.
+        /// Error of the decompression library.
         what: String,
     },
-    /// Compressed data ended, the file did not.
+    /// The file has other data after the compressed data.
     #[error(
-        "{} goes on behind the end of its {} data, at byte {at} of the file, after {records} records; what follows is no more {} data: \
-         cut it off, or make or fetch the file again",
-        file.display(), compression.name(), compression.name()
+        "{} has other data after the end of its {} data, at byte {at} of the file, after {records} records; \
+         remove them, or make or fetch the file again",
+        file.display(), compression.name()
     )]
     Trailing {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How it is compressed.
+        /// Its compression.
         compression: Compression,
-        /// How many records were read.
+        /// Records read before.
         records: u64,
-        /// Where the data end.
+        /// File offset of the other data.
         at: u64,
     },
-    /// Decompressing would take too much memory.
+    /// Decompression exceeds the memory limit.
     #[error(
-        "{} needs more than {memory_mib} MiB of memory to be decompressed; compress it again with less, such as by {} without \
+        "{} needs more than {memory_mib} MiB of memory for decompression; compress it again with a smaller window, such as by {} without \
          any options", file.display(), compression.name()
     )]
     Memory {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// How it is compressed.
+        /// Its compression.
         compression: Compression,
-        /// What there may be.
+        /// The limit.
         memory_mib: u64,
     },
-    /// A byte that says yes or no says neither.
+    /// A boolean byte is neither 0 nor 1.
     #[error(
-        "record {record} of {} has {value:#04x} at its byte {at}, where 0 or 1 says {}: it is damaged, no trace of ChampSim's, or of the \
-         variant {}", file.display(), if *at == 8 { "whether it is a branch" } else { "whether it was taken" }, variant.other().name()
+        "record {record} of {} has {value:#04x} at its byte {at}, the {} flag, which must be 0 or 1: the file is damaged, no ChampSim trace, or of \
+         variant {}", file.display(), if *at == 8 { "branch" } else { "taken" }, variant.other().name()
     )]
     Flag {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// As what it was read.
+        /// Variant used for reading.
         variant: Variant,
-        /// Which record.
+        /// The record.
         record: u64,
-        /// Which of its bytes.
+        /// Offset of the byte in the record.
         at: usize,
-        /// What it has.
+        /// Its value.
         value: u8,
     },
-    /// A trace is gone through twice and was not the same.
-    #[error("{} has changed while it was read; start again when it is whole", .0.display())]
+    /// The file changed between the two passes over it.
+    #[error("{} changed while it was read; start again when it is complete", .0.display())]
     Changed(PathBuf),
-    /// A record has no room.
+    /// The record does not fit into the variant.
     #[error(
-        "instruction {record} for {} writes more than two registers or addresses, which the variant standard has no room for; write \
-         the variant cloudsuite", file.display()
+        "instruction {record} for {} writes more than two registers or addresses, the limit of variant standard; write \
+         variant cloudsuite", file.display()
     )]
     NoRoom {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Which record.
+        /// The record.
         record: u64,
     },
-    /// The host's answer.
+    /// The file cannot be written.
     #[error("cannot write {}: {error}", file.display())]
     Write {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What the host said.
+        /// Error of the host.
         error: io::Error,
     },
-    /// The ending of its name stands for something else than what would be in it.
-    #[error("cannot write {}: nothing here makes .{ending}; name it .xz, .gz, .zst, or without such an ending", file.display())]
+    /// The file name has the extension of an unsupported compression.
+    #[error("cannot write {}: compression .{ending} is not supported; name it .xz, .gz or .zst, or without such an ending", file.display())]
     Ending {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// The ending.
+        /// The extension.
         ending: String,
     },
-    /// A name of something that is no file.
-    #[error("cannot write {}: it is there and no ordinary file; choose another name", .0.display())]
+    /// The file name belongs to something that is not a regular file.
+    #[error("cannot write {}: it exists and is not a regular file; choose another name", .0.display())]
     NoFile(PathBuf),
-    /// There was nothing to write.
-    #[error("cannot write {}: a trace has one instruction at least", .0.display())]
+    /// No instruction was written.
+    #[error("cannot write {}: a trace needs at least one instruction", .0.display())]
     Nothing(PathBuf),
 }
 

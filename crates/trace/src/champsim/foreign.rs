@@ -1,25 +1,17 @@
-//! Files that are taken for traces by mistake, told by their first bytes. Any of these as the address of a first instruction would be
-//! far outside every address space, or takes too many bits to happen.
+//! Recognises other file types by their first bytes. As addresses of a first instruction, these bytes would
+//! be far outside every address space, or match too many bits by chance.
 
-const FROM_CAPTURE: &str = "name a trace of instructions";
-const UNPACK: &str = "unpack it, and name what is in it";
+const FROM_CAPTURE: &str = "name an instruction trace";
+const UNPACK: &str = "unpack it, and name the trace in it";
 
-/// First bytes, what has them, and what to do.
+/// Magic number, file type, and advice.
 const KINDS: &[(&[u8], &str, &str)] = &[
-    (
-        b"\x7fELF\x01\x01\x01",
-        "a program (ELF)",
-        "record it with one of ChampSim's tracers, and name the trace",
-    ),
-    (
-        b"\x7fELF\x02\x01\x01",
-        "a program (ELF)",
-        "record it with one of ChampSim's tracers, and name the trace",
-    ),
-    (b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00", "a capture of packets (pcap)", FROM_CAPTURE),
-    (b"\x4d\x3c\xb2\xa1\x02\x00\x04\x00", "a capture of packets (pcap)", FROM_CAPTURE),
-    (b"\xa1\xb2\xc3\xd4\x00\x02\x00\x04", "a capture of packets (pcap)", FROM_CAPTURE),
-    (b"\xa1\xb2\x3c\x4d\x00\x02\x00\x04", "a capture of packets (pcap)", FROM_CAPTURE),
+    (b"\x7fELF\x01\x01\x01", "a program (ELF)", "record it with a ChampSim tracer, and name the trace"),
+    (b"\x7fELF\x02\x01\x01", "a program (ELF)", "record it with a ChampSim tracer, and name the trace"),
+    (b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00", "a packet capture (pcap)", FROM_CAPTURE),
+    (b"\x4d\x3c\xb2\xa1\x02\x00\x04\x00", "a packet capture (pcap)", FROM_CAPTURE),
+    (b"\xa1\xb2\xc3\xd4\x00\x02\x00\x04", "a packet capture (pcap)", FROM_CAPTURE),
+    (b"\xa1\xb2\x3c\x4d\x00\x02\x00\x04", "a packet capture (pcap)", FROM_CAPTURE),
     (b"BZh91AY&SY", "compressed by bzip2", "compress it by xz, gzip or zstd instead"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "compress it by xz, gzip or zstd instead"),
     (b"\xff\x06\x00\x00sNaPpY", "compressed by snappy", "compress it by xz, gzip or zstd instead"),
@@ -28,12 +20,12 @@ const KINDS: &[(&[u8], &str, &str)] = &[
     (b"\x28\xb5\x2f\xfd", "compressed by zstd twice", UNPACK),
 ];
 
-/// Within a tar archive's first header.
+/// Offset and magic number in a tar archive's first header.
 const TAR: (usize, &[u8]) = (257, b"ustar");
-/// The types of a pcapng file's first block and of its byte order's mark.
+/// Type of a pcapng file's first block, and both forms of its byte-order magic.
 const PCAPNG: [&[u8]; 3] = [b"\x0a\x0d\x0d\x0a", b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"];
 
-/// What a file that begins with these bytes is, if it is known to be no trace, and what to do about it.
+/// File type and advice, if the bytes begin a recognised file that is no trace.
 pub(super) fn kind(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let known = KINDS.iter().find(|(magic, ..)| bytes.starts_with(magic));
     if let Some((_, what, advice)) = known {
@@ -44,5 +36,5 @@ pub(super) fn kind(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         return Some(("a tar archive", UNPACK));
     }
     let is_pcapng = at(0, PCAPNG[0]) && (at(8, PCAPNG[1]) || at(8, PCAPNG[2]));
-    is_pcapng.then_some(("a capture of packets (pcapng)", FROM_CAPTURE))
+    is_pcapng.then_some(("a packet capture (pcapng)", FROM_CAPTURE))
 }

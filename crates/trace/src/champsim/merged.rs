@@ -1,41 +1,42 @@
-//! A record of an instruction's ops: all of them, each of which may access memory, compute or branch.
+//! Merges the ops of an instruction into one ChampSim record; each op may access memory, compute or branch.
 //!
-//! Registers that pass between the ops of an instruction are none of the record's. Of a ChampSim record that became ops come back: its kind
-//! of branch, its addresses, what it reads and writes, and so which instructions wait for which. What an op cannot tell is lost:
-//! registers that a record writes together are one register from then on, the first of them; one that was renamed for another's sake comes
-//! back by another number; and places within a record are filled from the front.
+//! Registers that only pass values between the ops of an instruction are left out. Ops made from ChampSim
+//! records are converted back with the same branch type, addresses, and registers read and written, so data
+//! dependences are preserved. Details that ops cannot express are lost. Registers that a record writes
+//! together become one, the first of them. A register renamed to avoid a conflict gets another number, and
+//! fields of a record are filled from the front.
 
 use doorbell_sim::op::{INNER_REGISTERS, Register};
 use doorbell_sim::{Op, OpClass};
 
-use super::names::usually;
-use super::ops::Few;
+use super::names::default_of;
+use super::ops::RegisterList;
 use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, Record, STACK_POINTER};
 
-/// Whose numbers the registers of ops are.
+/// Meaning of the register numbers in ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Numbers {
-    /// Those of Doorbell's own traces.
+pub enum RegisterNumbers {
+    /// Registers of Doorbell's own traces.
     #[default]
     Own,
-    /// Those that [`ops`](super::ops()) gives to a ChampSim trace's.
+    /// Registers that [`ops`](super::ops()) assigned to those of a ChampSim trace.
     ChampSim,
 }
 
-/// A register of our own traces, as it is numbered in a record.
-fn own(register: Register) -> u8 {
+/// Record number of a register of Doorbell's own traces.
+fn champsim_number(register: Register) -> u8 {
     if register == 0 { 0 } else { register.saturating_add(FIRST_REGISTER) }
 }
 
-/// The record of one instruction's ops, the last of which ends it.
-fn merged(ops: &[Op], numbers: Numbers, pointer: Register) -> Record {
+/// Merges one instruction's ops, the last of which ends it.
+fn merged(ops: &[Op], numbers: RegisterNumbers, pointer: Register) -> Record {
     let last = ops.last().expect("an instruction has an op");
     let branch = ops.iter().find(|op| op.class.is_branch());
     let mut record = Record { ip: last.fetch.0, is_branch: branch.is_some(), ..Record::default() };
     record.taken = branch.is_some_and(Op::is_taken);
     (record.destinations, record.sources) = match numbers {
-        Numbers::Own => own_registers(ops, branch),
-        Numbers::ChampSim => champsim_registers(ops, branch, pointer),
+        RegisterNumbers::Own => own_registers(ops, branch),
+        RegisterNumbers::ChampSim => champsim_registers(ops, branch, pointer),
     };
     let reads = |op: &&Op| matches!(op.class, OpClass::Load | OpClass::Atomic);
     let writes =
@@ -49,13 +50,13 @@ fn merged(ops: &[Op], numbers: Numbers, pointer: Register) -> Record {
     record
 }
 
-/// What a record writes and reads that is a branch of this kind, and reads others besides.
-fn of_branch(class: OpClass, others: [u8; 2]) -> ([u8; 4], [u8; 4]) {
+/// Registers written and read by a branch of this class that also reads `others`.
+fn branch_registers(class: OpClass, others: [u8; 2]) -> ([u8; 4], [u8; 4]) {
     let (ip, sp, [other, next]) = (INSTRUCTION_POINTER, STACK_POINTER, others);
     let (destinations, sources) = match class {
         OpClass::Branch if other == 0 => ([ip, 0], [ip, FLAGS, 0, 0]),
         OpClass::Branch => ([ip, 0], [ip, other, next, 0]),
-        // One that names no register goes to a fixed target.
+        // Without a register, the target is fixed.
         OpClass::IndirectJump if other != 0 => ([ip, 0], [other, 0, 0, 0]),
         OpClass::Call => ([ip, sp], [ip, sp, 0, 0]),
         OpClass::IndirectCall => ([ip, sp], [ip, sp, other, 0]),
@@ -65,42 +66,46 @@ fn of_branch(class: OpClass, others: [u8; 2]) -> ([u8; 4], [u8; 4]) {
     ([destinations[0], destinations[1], 0, 0], sources)
 }
 
-/// What the instruction writes, and what it reads that it has not written itself.
+/// Registers that the instruction writes, and those that it reads without having written them itself.
 fn own_registers(ops: &[Op], branch: Option<&Op>) -> ([u8; 4], [u8; 4]) {
     if let [op] = ops {
-        let [first, second, third] = op.sources.map(own);
+        let [first, second, third] = op.sources.map(champsim_number);
         let mut others = [first, second, third].into_iter().filter(|source| *source != 0);
         return match op.class.is_branch() {
-            true => of_branch(op.class, [others.next().unwrap_or(0), others.next().unwrap_or(0)]),
-            false => ([own(op.destination), 0, 0, 0], [first, second, third, 0]),
+            true => branch_registers(op.class, [others.next().unwrap_or(0), others.next().unwrap_or(0)]),
+            false => ([champsim_number(op.destination), 0, 0, 0], [first, second, third, 0]),
         };
     }
-    let (mut written, mut read) = (Few::default(), Few::default());
+    let (mut written, mut read) = (RegisterList::default(), RegisterList::default());
     let mut made = [0u64; 4];
     for op in ops {
         let is_made = |register: Register| made[usize::from(register / 64)] >> (register % 64) & 1 != 0;
-        op.sources.into_iter().filter(|source| !is_made(*source)).for_each(|source| read.add(own(source)));
+        op.sources
+            .into_iter()
+            .filter(|source| !is_made(*source))
+            .for_each(|source| read.add(champsim_number(source)));
         made[usize::from(op.destination / 64)] |= 1 << (op.destination % 64);
         if !INNER_REGISTERS.contains(&op.destination) {
-            written.add(own(op.destination));
+            written.add(champsim_number(op.destination));
         }
     }
     let Some(branch) = branch else { return (written.all, read.all) };
-    // One through memory alone still goes where a register says.
-    let fetched = branch.sources.into_iter().find(|source| *source != 0).map_or(0, own);
+    // An indirect branch through memory must still name a register as its source.
+    let fetched = branch.sources.into_iter().find(|source| *source != 0).map_or(0, champsim_number);
     let others = if read.count == 0 { [fetched, 0] } else { [read.all[0], read.all[1]] };
-    of_branch(branch.class, others)
+    branch_registers(branch.class, others)
 }
 
-/// The same of ops that were made of a record, while one of the core's registers stands for the instruction pointer.
+/// The same for ops made from a ChampSim record; `pointer` currently represents the instruction pointer.
 fn champsim_registers(ops: &[Op], branch: Option<&Op>, pointer: Register) -> ([u8; 4], [u8; 4]) {
-    let named = |name: Register| match usually(name) {
+    let named = |name: Register| match default_of(name) {
         _ if name == pointer => INSTRUCTION_POINTER,
-        // Another has its name meanwhile. Who wrote the pointer would be taken for a branch.
+        // The register is renamed, and `pointer` has another name now. A write of the instruction pointer
+        // would be taken for a branch.
         INSTRUCTION_POINTER => FIRST_REGISTER,
         register => register,
     };
-    let mut written = Few::default();
+    let mut written = RegisterList::default();
     if branch.is_some() {
         written.add(INSTRUCTION_POINTER);
     }
@@ -110,7 +115,7 @@ fn champsim_registers(ops: &[Op], branch: Option<&Op>, pointer: Register) -> ([u
     if ops.iter().any(|op| op.flags & Op::MOVES_STACK != 0) {
         written.add(STACK_POINTER);
     }
-    // What comes first reads all that the record reads, but for what an op before it joins.
+    // The first op reads all registers of the record, except for those that a preceding join op reads.
     let read = match ops {
         [join, next, ..] if join.class == OpClass::Int && join.flags & Op::INNER != 0 => {
             [next.sources[0], join.sources[0], join.sources[1], join.sources[2]]
@@ -120,48 +125,48 @@ fn champsim_registers(ops: &[Op], branch: Option<&Op>, pointer: Register) -> ([u
     let read = read.map(named);
     let record = Record { destinations: written.all, sources: read, ..Record::default() };
     match branch {
-        // Registers that were written together have one name, which may be a special one's.
+        // Registers written together have one name, which may be that of a special register.
         Some(branch) if record.branch() != Some(branch.class) => {
             let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
             let others = read.into_iter().filter(|register| !special.contains(register));
             let is_indirect = matches!(branch.class, OpClass::IndirectJump | OpClass::IndirectCall);
             let mut others = others.chain(is_indirect.then_some(FIRST_REGISTER));
-            of_branch(branch.class, [others.next().unwrap_or(0), others.next().unwrap_or(0)])
+            branch_registers(branch.class, [others.next().unwrap_or(0), others.next().unwrap_or(0)])
         }
         _ => (written.all, read),
     }
 }
 
-/// Gathers ops until an instruction has ended.
+/// Collects ops until an instruction ends.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    begun: Vec<Op>,
-    numbers: Numbers,
-    /// What stands for the instruction pointer: what the branch before wrote.
+    pending: Vec<Op>,
+    numbers: RegisterNumbers,
+    /// Register that represents the instruction pointer: the one written by the last branch.
     pointer: Register,
 }
 
 impl Recorder {
-    pub(super) fn new(numbers: Numbers) -> Recorder {
-        Recorder { begun: Vec::new(), numbers, pointer: FIRST_REGISTER }
+    pub(super) fn new(numbers: RegisterNumbers) -> Recorder {
+        Recorder { pending: Vec::new(), numbers, pointer: FIRST_REGISTER }
     }
 
-    /// Takes the next op; the instruction that it ends.
+    /// Adds an op; returns the record if the op ends its instruction.
     pub(super) fn take(&mut self, op: &Op) -> Option<Record> {
-        self.begun.push(*op);
+        self.pending.push(*op);
         op.ends_instruction().then(|| {
-            let record = merged(&self.begun, self.numbers, self.pointer);
-            if let Some(branch) = self.begun.iter().find(|op| op.class.is_branch()) {
+            let record = merged(&self.pending, self.numbers, self.pointer);
+            if let Some(branch) = self.pending.iter().find(|op| op.class.is_branch()) {
                 self.pointer = branch.destination;
             }
-            self.begun.clear();
+            self.pending.clear();
             record
         })
     }
 }
 
-/// The records of ops that were executed one after the other. Those of an instruction that has not ended are left out.
-pub fn records(ops: &[Op], numbers: Numbers) -> Vec<Record> {
+/// Records of consecutive ops. An instruction that has not ended is left out.
+pub fn records(ops: &[Op], numbers: RegisterNumbers) -> Vec<Record> {
     let mut recorder = Recorder::new(numbers);
     ops.iter().filter_map(|op| recorder.take(op)).collect()
 }

@@ -1,17 +1,17 @@
-//! Which of the core's registers stands for each of a trace's.
+//! Renames the registers of a ChampSim trace to those of the core.
 //!
-//! An op writes one register, a record up to four, so registers are *renamed*: what an instruction writes gets one of the core's
-//! registers, which stands for all of those of the trace until each is written again.
+//! An op writes one register, a record up to four. An instruction's results therefore get one of the core's
+//! registers, which represents all of the trace's registers written, until each is written again.
 
 use doorbell_sim::op::{REGISTERS, Register};
 
 use super::{FIRST_REGISTER, FLAGS, INSTRUCTION_POINTER, STACK_POINTER, Survey};
 
-/// The core's register for one of the trace's while there is no reason for another. Ours, which the writer numbers from
-/// [`FIRST_REGISTER`] on, come back as they were; the special ones follow them, and then all the others.
-static USUAL: [Register; REGISTERS] = usual_names();
+/// Default core register for each of the trace's. Doorbell's registers, which the writer numbers from
+/// [`FIRST_REGISTER`], keep their numbers; the special ones follow, then all others.
+static DEFAULT: [Register; REGISTERS] = default_names();
 
-const fn usual_names() -> [Register; REGISTERS] {
+const fn default_names() -> [Register; REGISTERS] {
     let mut names = [0; REGISTERS];
     names[INSTRUCTION_POINTER as usize] = FIRST_REGISTER;
     names[FLAGS as usize] = FIRST_REGISTER + 1;
@@ -24,65 +24,66 @@ const fn usual_names() -> [Register; REGISTERS] {
             names[register as usize] = register - FIRST_REGISTER;
         } else if names[register as usize] == 0 {
             names[register as usize] = next;
-            // There are as many names as registers, so that it overflows behind the last one.
+            // There are as many names as registers, so this overflows only after the last one.
             next = next.wrapping_add(1);
         }
     }
     names
 }
 
-/// Which of the trace's registers each of the core's is usually the name of: the other way round.
+/// Inverse of [`DEFAULT`]: the trace register whose default each core register is.
 static NAMED: [u8; REGISTERS] = named();
 
 const fn named() -> [u8; REGISTERS] {
-    let (usual, mut named) = (usual_names(), [0; REGISTERS]);
+    let (defaults, mut named) = (default_names(), [0; REGISTERS]);
     let mut register = 0;
     while register < REGISTERS {
-        named[usual[register] as usize] = register as u8;
+        named[defaults[register] as usize] = register as u8;
         register += 1;
     }
     named
 }
 
-/// The register of a ChampSim trace that one of the core's usually stands for.
-pub(super) fn usually(name: Register) -> u8 {
+/// The trace register whose default `name` is.
+pub(super) fn default_of(name: Register) -> u8 {
     NAMED[usize::from(name)]
 }
 
-/// Whether what kind of branch an instruction is may hang on it.
+/// Returns whether the branch type may depend on the register.
 fn is_special(register: u8) -> bool {
     [STACK_POINTER, FLAGS, INSTRUCTION_POINTER].contains(&register)
 }
 
-/// See the module.
+/// Register renaming state; see the module.
 pub(super) struct Names {
     of: [Register; REGISTERS],
-    /// How many of the trace's registers each of the core's stands for. Those that the trace never names need none.
+    /// Number of trace registers that each core register represents. Registers that the trace never uses are
+    /// not counted.
     users: [u8; REGISTERS],
 }
 
 impl Names {
-    /// As they are before the first record of a trace that names the registers which the survey has seen.
+    /// State before the first record of the surveyed trace.
     pub(super) fn new(survey: &Survey) -> Names {
-        let mut names = Names { of: USUAL, users: [0; REGISTERS] };
-        for (register, usual) in USUAL.iter().enumerate() {
-            names.users[usize::from(*usual)] = u8::from(survey.names(register as u8));
+        let mut names = Names { of: DEFAULT, users: [0; REGISTERS] };
+        for (register, default) in DEFAULT.iter().enumerate() {
+            names.users[usize::from(*default)] = u8::from(survey.names(register as u8));
         }
         names
     }
 
-    /// What stands for a register of the trace's.
+    /// Core register of a trace register.
     pub(super) fn of(&self, register: u8) -> Register {
         self.of[usize::from(register)]
     }
 
-    /// A register of the core's that stands for none of the trace's; 0 where the trace needs them all.
+    /// A core register that represents none of the trace's; 0 if all are in use.
     pub(super) fn spare(&self) -> Register {
         self.free(&[]).unwrap_or(0)
     }
 
-    /// Integer registers (and flags) come first, those that the special ones are usually called by last among them: a register that was
-    /// renamed is not to be taken for one of these.
+    /// A free register other than `not`. Integer registers and flags are preferred; the defaults of the
+    /// special registers come last among these, so that a renamed register is not mistaken for a special one.
     fn free(&self, not: &[Register]) -> Option<Register> {
         (67..=u8::MAX).chain(64..67).chain(1..64).find(|name| self.is_free(*name, not))
     }
@@ -91,17 +92,18 @@ impl Names {
         self.users[usize::from(name)] == 0 && !not.contains(&name)
     }
 
-    /// Names what an instruction writes, each register once, if it can be none of `not`; 0 if it writes nothing.
+    /// Assigns a register other than `not` to an instruction's results; 0 if it writes none. `written` has no
+    /// repeats.
     pub(super) fn write(&mut self, written: &[u8], not: &[Register]) -> Register {
         for register in written {
             self.users[usize::from(self.of(*register))] -= 1;
         }
-        let mut usual = written.iter().map(|register| USUAL[usize::from(*register)]);
-        let name = usual.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
-        // A special register's is for none that is written with it.
-        let is_shared = |name: Register| written.len() > 1 && is_special(usually(name));
+        let mut defaults = written.iter().map(|register| DEFAULT[usize::from(*register)]);
+        let name = defaults.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        // A special register's default is not shared with other registers.
+        let is_shared = |name: Register| written.len() > 1 && is_special(default_of(name));
         let name = if name.is_some_and(is_shared) { self.free(not).or(name) } else { name };
-        // Where all others are taken, what has just been given up is left.
+        // If all others are in use, only the register just released is left.
         let name = name.or_else(|| self.free(&[])).filter(|_| !written.is_empty()).unwrap_or(0);
         for register in written {
             self.of[usize::from(*register)] = name;
@@ -116,16 +118,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_register_has_a_usual_name_of_its_own_and_ours_come_back() {
-        let mut names = USUAL.to_vec();
+    fn default_names_are_a_permutation_that_keeps_our_registers() {
+        let mut names = DEFAULT.to_vec();
         names.sort_unstable();
         assert!(names.into_iter().eq(0..=u8::MAX));
-        assert_eq!(USUAL[0], 0);
-        assert!((0..=u8::MAX).all(|register| usually(USUAL[usize::from(register)]) == register));
-        assert!((1..FIRST_REGISTER).all(|own| USUAL[usize::from(FIRST_REGISTER + own)] == own));
+        assert_eq!(DEFAULT[0], 0);
+        assert!((0..=u8::MAX).all(|register| default_of(DEFAULT[usize::from(register)]) == register));
+        assert!((1..FIRST_REGISTER).all(|own| DEFAULT[usize::from(FIRST_REGISTER + own)] == own));
         let others =
             [INSTRUCTION_POINTER, FLAGS, STACK_POINTER, 1, 5, 7, 24, 27, FIRST_REGISTER, 128, u8::MAX];
         let expected = [64, 65, 66, 67, 71, 72, 89, 90, 127, 128, 255];
-        assert_eq!(others.map(|register| USUAL[usize::from(register)]), expected);
+        assert_eq!(others.map(|register| DEFAULT[usize::from(register)]), expected);
     }
 }

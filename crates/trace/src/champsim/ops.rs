@@ -1,17 +1,18 @@
-//! A trace's ops, as ChampSim understands its records.
+//! Conversion of ChampSim records to ops, with ChampSim's semantics.
 //!
-//! An instruction is one op, or several: its loads, then what it computes or where it jumps, then its stores. Every number but 0 is
-//! a register, and what an instruction writes is renamed ([`Names`]). An op reads three registers, a record up to four: one that
-//! reads four is an op more, which joins three of them. What an instruction loads, its stores and its jump
-//! wait for. A branch depends on the branch before it, through the instruction pointer. The stack pointer is folded as ChampSim
-//! does it (`do_stack_pointer_folding` in its `ooo_cpu.cc`): branches, accesses to memory and constant steps leave it behind without
-//! anybody's having to wait, as a stack engine does. A load overlaps a store only if it has the same address. Of several loads of
-//! one instruction the last is what others wait for.
+//! An instruction becomes one op or several: its loads, then its computation or branch, then its stores.
+//! Every number but 0 is a register, and results are renamed ([`Names`]). An op reads three registers, a
+//! record up to four: a record that reads four gets an additional op that joins three of them. An
+//! instruction's computation, stores and branch depend on its loads. A branch depends on the previous branch
+//! through the instruction pointer. The stack pointer is folded as in ChampSim (`do_stack_pointer_folding` in
+//! its `ooo_cpu.cc`). Its updates by branches, memory accesses and constant steps cause no dependence, as
+//! with a stack engine. A load depends on an earlier store only if the addresses are equal. If an instruction
+//! has several loads, its result depends on the last.
 //!
-//! What no op needs, and no model looks at, is told by flags, so that records can be made of ops again: a register that one op writes for
-//! the others alone ([`Op::INNER`]), and a stack pointer that is left behind ([`Op::MOVES_STACK`]).
+//! Flags that no model uses allow ops to be converted back to records: a register that passes a value within
+//! an instruction ([`Op::INNER`]), and a folded stack pointer update ([`Op::MOVES_STACK`]).
 //!
-//! Ops follow from what the whole trace is like ([`Survey`]) and, record by record, from one record and the address of the next.
+//! Ops depend on the [`Survey`] of the whole trace, the record itself, and the address of the next one.
 
 use doorbell_sim::op::Register;
 use doorbell_sim::{Op, OpClass, PhysAddr};
@@ -19,7 +20,7 @@ use doorbell_sim::{Op, OpClass, PhysAddr};
 use super::names::Names;
 use super::{Record, STACK_POINTER, Survey};
 
-/// A trace's ops. The last record has no successor and leaves none.
+/// Converts records to ops. The last record has no successor and yields no ops.
 pub fn ops(records: &[Record]) -> Vec<Op> {
     let each = || records.iter().map(|record| Ok::<Record, std::convert::Infallible>(*record));
     let Ok(survey) = Survey::of(each());
@@ -29,24 +30,24 @@ pub fn ops(records: &[Record]) -> Vec<Op> {
     ops
 }
 
-/// Turns records into ops, one instruction after the other.
+/// Converts records to ops, instruction by instruction.
 pub struct OpStream<I> {
     records: I,
     survey: Survey,
     names: Names,
-    /// The record whose ops are next, once the first has been read.
+    /// Record to be converted next, once the first has been read.
     current: Option<Record>,
 }
 
 impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
-    /// Of records that were surveyed before, all of them from the first on.
+    /// Converts records, all of which the survey covers.
     pub fn new(records: I, survey: Survey) -> OpStream<I> {
         let names = Names::new(&survey);
         OpStream { records, survey, names, current: None }
     }
 
-    /// Appends the ops of the next instruction, the last of which ends it. `false` behind the last one: the trace's last
-    /// record has no successor and leaves none.
+    /// Appends the ops of the next instruction, the last of which ends it; `false` at the end. The last
+    /// record has no successor and yields no ops.
     #[inline]
     pub fn instruction(&mut self, ops: &mut Vec<Op>) -> Result<bool, E> {
         if self.current.is_none() {
@@ -55,7 +56,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
         let Some(current) = &mut self.current else { return Ok(false) };
         match self.records.next() {
             Some(Ok(next)) => {
-                one(current, next.ip, &self.survey, &mut self.names, ops);
+                convert(current, next.ip, &self.survey, &mut self.names, ops);
                 *current = next;
                 Ok(true)
             }
@@ -64,7 +65,7 @@ impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
         }
     }
 
-    /// Appends the ops of as many instructions, or of as many as there are left; how many they were.
+    /// Appends the ops of up to `count` instructions; returns their number.
     pub fn instructions(&mut self, count: u64, ops: &mut Vec<Op>) -> Result<u64, E> {
         for done in 0..count {
             if !self.instruction(ops)? {
@@ -75,21 +76,21 @@ impl<E, I: Iterator<Item = Result<Record, E>>> OpStream<I> {
     }
 }
 
-/// A few registers, in order.
+/// Up to four registers, in order.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Few {
-    /// They, and none behind them.
+pub(super) struct RegisterList {
+    /// The registers; the rest is 0.
     pub all: [Register; 4],
     pub count: usize,
 }
 
-impl Few {
+impl RegisterList {
     fn push(&mut self, register: Register) {
         self.all[self.count] = register;
         self.count += 1;
     }
 
-    /// One that is not among them yet, if there is room for it.
+    /// Adds a register, unless it is 0, already in the list, or the list is full.
     pub fn add(&mut self, register: Register) {
         if register != 0 && self.count < self.all.len() && !self.as_slice().contains(&register) {
             self.push(register);
@@ -101,19 +102,19 @@ impl Few {
     }
 }
 
-impl FromIterator<Register> for Few {
-    fn from_iter<T: IntoIterator<Item = Register>>(registers: T) -> Few {
-        let mut few = Few::default();
+impl FromIterator<Register> for RegisterList {
+    fn from_iter<T: IntoIterator<Item = Register>>(registers: T) -> RegisterList {
+        let mut few = RegisterList::default();
         registers.into_iter().for_each(|register| few.push(register));
         few
     }
 }
 
-/// The registers that an instruction writes for others to wait for, each once.
-fn written(record: &Record, is_branch: bool) -> Few {
+/// Result registers that later instructions depend on, without repeats.
+fn written(record: &Record, is_branch: bool) -> RegisterList {
     let accesses = record.read.iter().chain(&record.written).fold(0, |any, address| any | address) != 0;
     let folded = is_branch || accesses || !record.reads_a_variable();
-    let mut written = Few::default();
+    let mut written = RegisterList::default();
     for register in record.destinations {
         let is_left_behind = folded && register == STACK_POINTER;
         if !is_left_behind {
@@ -123,30 +124,31 @@ fn written(record: &Record, is_branch: bool) -> Few {
     written
 }
 
-/// The first three of them.
+/// The first three registers.
 fn reading(sources: &[Register]) -> [Register; 3] {
     let mut all = [0; 3];
     all.iter_mut().zip(sources).for_each(|(place, source)| *place = *source);
     all
 }
 
-/// The ops of a record that is followed by the instruction at `next`.
-fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut Vec<Op>) {
+/// Appends the ops of a record; `next` is the address of the following instruction.
+fn convert(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut Vec<Op>) {
     let class = record.branch();
     let taken = class.is_some_and(|class| class != OpClass::Branch || record.taken);
     let first = ops.len();
     let addresses = |all: &[u64; 4]| all.iter().filter(|address| **address != 0).count();
     let (loads, stores) = (addresses(&record.read), addresses(&record.written));
 
-    let mut sources = Few::default();
+    let mut sources = RegisterList::default();
     for source in record.sources {
-        // What stands for none is 0, as all behind the last one are. (Without a branch that nobody can predict.)
+        // Zero entries are not counted, so the rest stays 0. Branch-free, because the branch would be
+        // unpredictable.
         sources.all[sources.count] = names.of(source);
         sources.count += usize::from(source != 0);
     }
     let several = sources.count > 3 || stores > 0 || loads + usize::from(class.is_some()) > 1;
-    // What one op writes the next one must not read by mistake.
-    let not = if several { sources } else { Few::default() };
+    // The result of one op must not overwrite a source of the next.
+    let not = if several { sources } else { RegisterList::default() };
     let written = written(record, class.is_some());
     let writes_stack = record.destinations.contains(&STACK_POINTER);
     let result = names.write(written.as_slice(), not.as_slice());
@@ -172,7 +174,7 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
         ops.push(Op { destination: loaded, flags: inner(loaded != result), ..load });
     }
     if loads > 0 {
-        // All that the loads waited for, they have waited for.
+        // The remaining ops depend on the loads' sources through the last load.
         sources = sources.as_slice().first().copied().into_iter().chain([between]).collect();
     }
     if let Some(class) = class {
@@ -191,19 +193,19 @@ fn one(record: &Record, next: u64, survey: &Survey, names: &mut Names, ops: &mut
     last.flags |= u8::from(writes_stack && !written.as_slice().contains(&STACK_POINTER)) * Op::MOVES_STACK;
 }
 
-/// The flags of an op that writes a register for its own instruction alone, or for others.
+/// [`Op::INNER`] if the result of an op is only used within its instruction.
 fn inner(is_inner: bool) -> u8 {
     u8::from(is_inner) * Op::INNER
 }
 
-/// Bytes of an instruction.
+/// Length of an instruction in bytes.
 fn length(record: &Record, class: Option<OpClass>, next: u64, taken: bool, survey: &Survey) -> u8 {
     let is_call = matches!(class, Some(OpClass::Call | OpClass::IndirectCall));
     let known = if is_call { survey.call_length(record.ip) } else { None };
-    let behind = next.wrapping_sub(record.ip);
+    let distance = next.wrapping_sub(record.ip);
     match known {
         Some(length) => length,
-        None if !taken && (1..=15).contains(&behind) => behind as u8,
+        None if !taken && (1..=15).contains(&distance) => distance as u8,
         None => 4,
     }
 }

@@ -1,11 +1,13 @@
-//! Page tables as ChampSim makes them for a trace (its `vmem.cc`), for comparisons in which walks cost something.
+//! ChampSim's page tables for a trace (its `vmem.cc`), for comparisons with page walks.
 //!
-//! A page gets any page of memory when it is first touched, and so does *each entry* of a table: an entry lies in that page's aligned group of eight,
-//! where a table of as many entries as a page has bytes would have it. So entries of neighbouring pages share no lines, as they do in real
-//! tables, unless the pages that they were given happen to be neighbours too.
+//! A page gets a random frame at its first touch, and so does *each entry* of a page table: the entry is in
+//! its frame's aligned group of eight frames, at the offset of its index in a table with as many entries as a
+//! page has bytes. Entries of neighbouring pages therefore share no cache line, as they would in real tables,
+//! unless their frames happen to be neighbours.
 //!
-//! A walk that begins above the last level reads the entry above the last one not where it lies but in the page of the last entry that was read in the same
-//! table: that is what ChampSim's caches of entries keep (its `ptw.cc`). It is hardly ever in a cache.
+//! A walk that starts above the last level reads the second-to-last entry not at its own address, but in the
+//! page of the entry that was last read in the same table. This is the content of ChampSim's page-table
+//! caches (its `ptw.cc`). It is rarely in a cache.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,28 +16,28 @@ use doorbell_sim::memory::Walk;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Op, PhysAddr};
 
-/// Below this no pages are handed out.
+/// No frames are allocated below this address.
 const FIRST: u64 = 1 << 20;
 const ENTRY_BYTES: u64 = 8;
-/// What a [`Walk`] has room for.
+/// Number of levels in a [`Walk`].
 const LEVELS_MAX: u32 = 5;
 
-/// See the module.
+/// ChampSim's page tables; see the module.
 pub struct PageTables {
     base: u64,
     page_bits: u32,
     levels: u32,
-    /// Numbers of pages that are not taken yet, from the end on.
+    /// Free frame numbers, used from the end.
     free: Vec<u64>,
     is_full: bool,
     pages: HashMap<u64, u64>,
-    /// Pages of entries, by level (1 is the last) and the part of an address that leads to them.
+    /// Frame of each table entry, by level (1 is the last) and the address bits that select it.
     entries: HashMap<(u32, u64), u64>,
-    /// The page of the entry that was read last, by its table's part of an address.
+    /// Frame of the entry read last, by the address bits of its table.
     last: HashMap<u64, u64>,
 }
 
-/// The next page; where there is none, one that is not handed out otherwise.
+/// Allocates a frame; 0 if none is left.
 fn take(free: &mut Vec<u64>, is_full: &mut bool) -> u64 {
     free.pop().unwrap_or_else(|| {
         *is_full = true;
@@ -44,12 +46,12 @@ fn take(free: &mut Vec<u64>, is_full: &mut bool) -> u64 {
 }
 
 impl PageTables {
-    /// Whether a trace has touched more pages than there are: what it was told since means nothing.
+    /// Returns whether the trace has touched more pages than there are frames; results are then invalid.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// For this memory, pages of a power of two of bytes, and at most five levels.
+    /// Creates tables for this memory. The page size is a power of two; there are at most five levels.
     pub fn new(memory: Range<PhysAddr>, page_bytes: u64, levels: u32) -> PageTables {
         assert!(page_bytes.is_power_of_two() && page_bytes >= 4096 && (1..=LEVELS_MAX).contains(&levels));
         let page_bits = page_bytes.ilog2();
@@ -61,7 +63,7 @@ impl PageTables {
         PageTables { base: memory.start.0, page_bits, levels, free, is_full: false, pages, entries, last }
     }
 
-    /// Where an address lies.
+    /// Physical address of a virtual one.
     pub fn translate(&mut self, virt: u64) -> PhysAddr {
         let (page, offset) = (virt >> self.page_bits, virt & ((1 << self.page_bits) - 1));
         let (free, is_full) = (&mut self.free, &mut self.is_full);
@@ -69,7 +71,7 @@ impl PageTables {
         PhysAddr(self.base + (*frame << self.page_bits) + offset)
     }
 
-    /// The entries that lead there.
+    /// Page-table entries that a walk for an address reads.
     pub fn walk(&mut self, virt: u64) -> Walk {
         let mut walk = Walk { levels: self.levels as u8, page_bytes: 1 << self.page_bits, ..Walk::default() };
         for (entry, level) in walk.entries.iter_mut().zip((1..=self.levels).rev()) {
@@ -77,7 +79,7 @@ impl PageTables {
             let leading = virt.checked_shr(shift).unwrap_or(0);
             let index = leading & ((1 << self.page_bits) - 1);
             let (free, is_full) = (&mut self.free, &mut self.is_full);
-            // A page's own entry is as new as the page, for which another one is found.
+            // A new last-level entry is a second fault: the page itself is new as well.
             let page = self.entries.entry((level, leading)).or_insert_with(|| {
                 walk.faults += 1 + u8::from(level == 1);
                 take(free, is_full)
@@ -95,7 +97,7 @@ impl PageTables {
         walk
     }
 
-    /// Moves a trace's instructions and data to where they lie; their own addresses become virtual.
+    /// Translates the addresses of a trace's instructions and data; their own become virtual.
     pub fn apply(&mut self, ops: &mut [Op]) {
         for op in ops {
             op.fetch = self.translate(op.pc);
@@ -119,13 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn each_page_lies_somewhere_and_stays_there() {
+    fn pages_get_random_frames_and_keep_them() {
         let mut tables = tables();
         let places: Vec<u64> =
             (0..10_000).map(|page| tables.translate(page << 12 | page & 0xfff).0).collect();
         assert!(places.iter().all(|place| (BASE + FIRST..BASE + (64 << 20)).contains(place)));
         let mut pages: Vec<u64> = places.iter().map(|place| place >> 12).collect();
-        assert!(pages.windows(2).filter(|pair| pair[1] == pair[0] + 1).count() < 10, "no neighbours");
+        assert!(
+            pages.windows(2).filter(|pair| pair[1] == pair[0] + 1).count() < 10,
+            "few neighbouring frames"
+        );
         pages.sort_unstable();
         pages.dedup();
         assert_eq!(pages.len(), 10_000);
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_has_a_line_of_its_own_where_an_index_by_page_puts_it() {
+    fn entries_of_neighbouring_pages_share_no_line() {
         let mut tables = tables();
         let first = tables.walk(0x1234_5000);
         assert_eq!((first.levels, first.page_bytes), (5, 4096));
@@ -144,7 +149,7 @@ mod tests {
         assert_eq!(
             near.entries[3].0,
             first.entries[4].0 & !0xfff | (0x346 * 8),
-            "in the page that was read last"
+            "in the page of the entry read last"
         );
         assert_ne!(near.entries[4].0 / 64, first.entries[4].0 / 64);
         assert_eq!(far.entries[..3], first.entries[..3]);
@@ -152,11 +157,11 @@ mod tests {
         for (walk, page) in [(first, 0x12345), (near, 0x12346)] {
             assert_eq!(walk.entries[4].0 % 0x8000, (page & 0xfff) * 8);
         }
-        assert_eq!(tables.walk(0x1234_5000).entries[4], first.entries[4], "nothing moves");
+        assert_eq!(tables.walk(0x1234_5000).entries[4], first.entries[4], "entries do not move");
     }
 
     #[test]
-    fn a_trace_is_moved_and_keeps_its_addresses() {
+    fn apply_translates_ops_and_keeps_virtual_addresses() {
         let op = Op { pc: 0x40_0000, virt: 0x7000_0008, class: OpClass::Load, ..Op::default() };
         let mut ops = [op, Op { pc: 0x40_0004, class: OpClass::Int, virt: 5, ..Op::default() }];
         let mut tables = tables();

@@ -1,8 +1,8 @@
-//! Reading a trace record by record, in memory that does not grow with it.
+//! Reads a trace record by record, in constant memory.
 //!
-//! A thread of its own reads and decompresses, some blocks ahead; it ends with the reader, or as soon as it has a block to give after that.
-//! The end of a file is only good where it is the end of a record and of the compressed data. What is not the trace that was written
-//! is an error behind the records that could be read; of damaged data, these may already be others than were written.
+//! A thread reads and decompresses some blocks ahead; it ends with the reader, or when it next delivers a
+//! block. A file must end at the end of a record and of the compressed data. Any other defect is reported
+//! after the records that could be read; if the data are corrupt, these may already be wrong.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,21 +12,21 @@ use super::{Compression, Error, Record, Variant, foreign};
 use crate::batches::Batches;
 use crate::container::{Failure, MEMORY_MIB, Unpacker};
 
-/// 256 KiB, or 384 of the larger variant.
+/// 256 KiB, or 384 KiB in the larger variant.
 const BLOCK_RECORDS: usize = 4096;
-/// How many groups of blocks wait at most.
+/// Groups of blocks decoded ahead.
 const BLOCKS_AHEAD: usize = 1;
 
-/// Decompressed bytes, a whole number of records unless they are the last ones.
+/// Decompressed bytes; a whole number of records, except in the last block.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
     length: usize,
-    /// Of the last block: how it ended.
+    /// Last block only: result of the whole file.
     end: Option<Result<(), Failure>>,
 }
 
-/// See the module.
+/// Trace reader; see the module.
 pub struct Reader {
     file: PathBuf,
     variant: Variant,
@@ -39,7 +39,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file, whatever it is called, plain or compressed.
+    /// Opens a file under any name, plain or compressed.
     pub fn open(path: impl AsRef<Path>, variant: Variant) -> Result<Reader, Error> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| Error::open(path, error))?;
@@ -51,7 +51,7 @@ impl Reader {
         Reader::new(path, file, variant)
     }
 
-    /// Reads from anything, which messages call `name`.
+    /// Reads from any stream; messages call it `name`.
     pub fn new(
         name: impl Into<PathBuf>,
         from: impl Read + Send + 'static,
@@ -77,7 +77,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// How the file is compressed.
+    /// Compression of the file.
     pub fn compression(&self) -> Compression {
         self.compression
     }
@@ -88,11 +88,11 @@ impl Reader {
     }
 
     fn next_block(&mut self) {
-        assert!(self.blocks.next(&mut self.block), "the thread says when the last block has come");
+        assert!(self.blocks.next(&mut self.block), "the last block is marked");
         self.at = 0;
     }
 
-    /// The next whole record's bytes; `None` at the end.
+    /// Range of the next record in the block; `None` at the end.
     #[inline]
     fn advance(&mut self) -> Result<Option<std::ops::Range<usize>>, Error> {
         let size = self.variant.record_bytes();
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// Whether the trace ends well behind so many bytes that are no record.
+    /// Result of the end of the trace, with `rest` bytes after the last record.
     fn end(&self, end: Result<(), Failure>, rest: usize) -> Result<(), Error> {
         let (file, records, compression) = (self.file.clone(), self.records, self.compression);
         Err(match end {
@@ -155,7 +155,7 @@ impl Iterator for Reader {
 }
 
 impl Block {
-    /// What the thread does. Whether there are more.
+    /// Fills a block; returns whether more follow.
     fn fill(&mut self, from: &mut Unpacker<impl Read>, block_bytes: usize) -> bool {
         self.bytes.resize(block_bytes, 0);
         let (length, outcome) = from.fill(&mut self.bytes);
@@ -165,7 +165,7 @@ impl Block {
     }
 }
 
-/// Whether a file can be gone through more than once.
-pub(super) fn can_be_read_again(path: &Path) -> io::Result<bool> {
+/// Returns whether a file can be read more than once.
+pub(super) fn can_be_read_twice(path: &Path) -> io::Result<bool> {
     Ok(std::fs::metadata(path)?.is_file())
 }

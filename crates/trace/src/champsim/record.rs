@@ -1,36 +1,36 @@
-//! A record of a trace: its bytes in either variant, and which kind of branch it is.
+//! Trace record: its bytes in both variants, and its branch type.
 
 use doorbell_sim::OpClass;
 
 use super::{FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 
-/// Which of ChampSim's two formats a trace is in. Nothing in a file says so: ChampSim is told by `--cloudsuite`.
+/// Trace format of ChampSim. A file does not record it; ChampSim's option is `--cloudsuite`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// `input_instr`: 64 bytes, room for two registers and two addresses written.
+    /// `input_instr`: 64 bytes, up to two registers and two addresses written.
     #[default]
     Standard,
-    /// `cloudsuite_instr`: 96 bytes, room for four of each, and an address space.
+    /// `cloudsuite_instr`: 96 bytes, up to four of each, and an address space.
     CloudSuite,
 }
 
-/// Bytes of a record of the larger variant.
+/// Record size of the larger variant.
 pub const RECORD_BYTES_MAX: usize = 96;
 const SOURCES: usize = 4;
-/// Where the bytes are that say whether it is a branch, and whether it was taken.
+/// Offsets of the flags *is a branch* and *was taken*.
 const FLAG_BYTES: [usize; 2] = [8, 9];
 const REGISTERS_AT: usize = 10;
 
 impl Variant {
-    /// Both.
+    /// Both variants.
     pub const ALL: [Variant; 2] = [Variant::Standard, Variant::CloudSuite];
 
-    /// The one that a flag `cloudsuite` chooses.
+    /// Variant for an option `cloudsuite`.
     pub const fn of(cloudsuite: bool) -> Variant {
         if cloudsuite { Variant::CloudSuite } else { Variant::Standard }
     }
 
-    /// Bytes of a record, padding included.
+    /// Record size, padding included.
     pub const fn record_bytes(self) -> usize {
         match self {
             Variant::Standard => 64,
@@ -38,7 +38,7 @@ impl Variant {
         }
     }
 
-    /// How many registers, and as many addresses, a record can write.
+    /// Limit of registers written, and of addresses written.
     pub const fn destinations(self) -> usize {
         match self {
             Variant::Standard => 2,
@@ -46,7 +46,7 @@ impl Variant {
         }
     }
 
-    /// As users know it.
+    /// Name in options and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Variant::Standard => "standard",
@@ -54,7 +54,7 @@ impl Variant {
         }
     }
 
-    /// The other one.
+    /// The other variant.
     pub const fn other(self) -> Variant {
         match self {
             Variant::Standard => Variant::CloudSuite,
@@ -62,7 +62,7 @@ impl Variant {
         }
     }
 
-    /// Addresses follow the registers where eight bytes begin, as a C compiler lays them out.
+    /// The addresses follow the registers, aligned to eight bytes as a C compiler does.
     const fn addresses_at(self) -> usize {
         (REGISTERS_AT + self.destinations() + SOURCES).next_multiple_of(8)
     }
@@ -72,20 +72,21 @@ impl Variant {
     }
 }
 
-/// An instruction. Of a standard trace the last two destinations and addresses written are 0, and so is the address space.
+/// An instruction. In a standard record, the last two destinations and written addresses are 0, and so is the
+/// address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Its address.
+    /// Address.
     pub ip: u64,
-    /// Whether it can be followed by another than the next one.
+    /// Whether it is a branch.
     pub is_branch: bool,
-    /// Whether it was.
+    /// Whether the branch was taken.
     pub taken: bool,
     /// Registers written.
     pub destinations: [u8; 4],
     /// Registers read.
     pub sources: [u8; 4],
-    /// The address space, as the recorder numbers them.
+    /// Address space number.
     pub asid: [u8; 2],
     /// Addresses written.
     pub written: [u64; 4],
@@ -93,11 +94,11 @@ pub struct Record {
     pub read: [u64; 4],
 }
 
-/// A record writes more registers or addresses than its variant has room for.
+/// A record writes more registers or addresses than its variant allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// What a variant with less room keeps: all as they stand, or those that are not 0 if they do not stand at the front.
+/// Fits a list into `room` entries: unchanged if the rest is 0, otherwise with the zeros removed.
 fn kept<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> Result<[T; 4], NoRoom> {
     let none = T::default();
     if all[room..].iter().all(|one| *one == none) {
@@ -112,7 +113,7 @@ fn kept<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> Result<[T; 
     if count > room { Err(NoRoom) } else { Ok(kept) }
 }
 
-/// As many of them as there is room for, and whether some are left out.
+/// As [`kept`], but truncated if necessary; returns whether it was.
 fn first<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> ([T; 4], bool) {
     match kept(all, room) {
         Ok(kept) => (kept, false),
@@ -126,7 +127,7 @@ fn first<T: Copy + Default + PartialEq>(all: &[T; 4], room: usize) -> ([T; 4], b
 }
 
 impl Record {
-    /// Appends it as a file of this variant has it. The standard one has no room for the address space, which is left out.
+    /// Appends the record's bytes. The standard variant omits the address space.
     pub fn put(&self, variant: Variant, to: &mut Vec<u8>) -> Result<(), NoRoom> {
         let room = variant.destinations();
         let (destinations, written) = (kept(&self.destinations, room)?, kept(&self.written, room)?);
@@ -146,7 +147,7 @@ impl Record {
         Ok(())
     }
 
-    /// From a file's bytes, as many as the variant's records have. Padding may hold anything.
+    /// Parses a record. Padding is ignored.
     #[inline]
     pub fn from_bytes(variant: Variant, bytes: &[u8]) -> Record {
         assert_eq!(bytes.len(), variant.record_bytes(), "the bytes of one record");
@@ -159,7 +160,7 @@ impl Record {
         }
     }
 
-    /// With so many destinations.
+    /// Parses a record with `ROOM` destinations.
     fn parse<const ROOM: usize>(variant: Variant, bytes: &[u8]) -> Record {
         let word = |place: usize| {
             let at = variant.addresses_at() + 8 * place;
@@ -182,27 +183,27 @@ impl Record {
         record
     }
 
-    /// The value of the first of the two bytes for a yes or no that says neither, and where it stands. Records of whatever is no
-    /// trace hardly ever pass.
+    /// The first flag byte that is neither 0 nor 1: its offset and value. Files that are no traces rarely
+    /// pass.
     pub(super) fn wrong_flag(bytes: &[u8]) -> Option<(usize, u8)> {
         FLAG_BYTES.into_iter().map(|at| (at, bytes[at])).find(|(_, value)| *value > 1)
     }
 
-    /// With no more registers and addresses written than the variant has room for; whether some were left out.
-    pub(super) fn fitted(self, variant: Variant) -> (Record, bool) {
+    /// Truncates the record to the variant's limits; returns whether it lost anything.
+    pub(super) fn truncated_to(self, variant: Variant) -> (Record, bool) {
         let room = variant.destinations();
         let (destinations, registers_left) = first(&self.destinations, room);
         let (written, addresses_left) = first(&self.written, room);
         (Record { destinations, written, ..self }, registers_left || addresses_left)
     }
 
-    /// What kind of branch ChampSim takes it for; `None` if it does not write the instruction pointer.
+    /// Branch type as ChampSim derives it; `None` if the record does not write the instruction pointer.
     #[inline]
     pub(super) fn branch(&self) -> Option<OpClass> {
         among(&self.destinations, INSTRUCTION_POINTER).then(|| self.branch_kind())
     }
 
-    /// Of one that is a branch. Kept apart, as most instructions are none.
+    /// Branch type of a branch. Not inlined, because most instructions are no branches.
     #[inline(never)]
     fn branch_kind(&self) -> OpClass {
         let other = self.reads_a_variable();
@@ -218,7 +219,7 @@ impl Record {
         }
     }
 
-    /// Whether it reads a register that is none of the special ones.
+    /// Returns whether it reads a register other than the special ones.
     #[inline]
     pub(super) fn reads_a_variable(&self) -> bool {
         let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
@@ -226,7 +227,7 @@ impl Record {
     }
 }
 
-/// Whether the register is one of these. Without branches, which in a trace nobody can predict.
+/// Returns whether the list has the register. Branch-free, because the branches would be unpredictable.
 #[inline]
 fn among(registers: &[u8; 4], register: u8) -> bool {
     registers.iter().fold(false, |found, other| found | (*other == register))

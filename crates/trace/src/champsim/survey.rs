@@ -1,5 +1,5 @@
-//! What must be known of a whole trace before its first record can become ops: which registers it ever names, and how long its calls
-//! are, which shows when they return. It takes a pass of its own, and memory that does not grow with the trace.
+//! Survey of a whole trace before its records are converted to ops: the registers that it uses, and the
+//! lengths of its call instructions, which returns reveal. It takes one pass, in constant memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,41 +7,41 @@ use doorbell_sim::OpClass;
 
 use super::{Record, Variant};
 
-/// A call is not longer than this; a return that comes back further behind it is somebody else's.
+/// Longest call instruction; a return further after the call does not belong to it.
 const CALL_BYTES_MAX: u64 = 10;
-/// The most calls within each other whose lengths are found, and the most places that calls are made from. Programs have
-/// less; broken traces have any number.
+/// Limits of the call depth and of the number of call sites. Real programs stay below them; corrupt traces
+/// may not.
 const NESTED_MAX: usize = 1 << 20;
 const PLACES_MAX: usize = 1 << 20;
-/// With fewer records than this nothing is concluded from where they lie.
+/// With fewer records, [`Survey::doubt`] has too little evidence.
 const RECORDS_FOR_DOUBT: u64 = 16;
 
-/// What is known of a trace that was gone through. See the module.
+/// Result of a survey; see the module.
 #[derive(Clone, Debug)]
 pub struct Survey {
     records: u64,
-    /// Those whose address is 0.
-    nowhere: u64,
+    /// Records with address 0.
+    at_zero: u64,
     named: [bool; 256],
     calls: BTreeMap<u64, u8>,
 }
 
-/// A survey that is being made.
+/// A survey in progress.
 #[derive(Debug)]
 struct Surveyor {
     survey: Survey,
-    /// Where calls were made from that have not returned, the last one last.
-    begun: VecDeque<u64>,
-    /// The call that the next record comes back from.
+    /// Addresses of calls that have not returned yet, the innermost last.
+    pending: VecDeque<u64>,
+    /// Call to which the previous record returned.
     returned_from: Option<u64>,
 }
 
 impl Surveyor {
     #[inline]
-    fn see(&mut self, record: &Record) {
+    fn add_record(&mut self, record: &Record) {
         let survey = &mut self.survey;
         survey.records += 1;
-        survey.nowhere += u64::from(record.ip == 0);
+        survey.at_zero += u64::from(record.ip == 0);
         for register in record.sources.iter().chain(&record.destinations) {
             survey.named[usize::from(*register)] = true;
         }
@@ -54,57 +54,57 @@ impl Surveyor {
         }
         match record.branch() {
             Some(OpClass::Call | OpClass::IndirectCall) => {
-                if self.begun.len() == NESTED_MAX {
-                    self.begun.pop_front();
+                if self.pending.len() == NESTED_MAX {
+                    self.pending.pop_front();
                 }
-                self.begun.push_back(record.ip);
+                self.pending.push_back(record.ip);
             }
-            Some(OpClass::Return) => self.returned_from = self.begun.pop_back(),
+            Some(OpClass::Return) => self.returned_from = self.pending.pop_back(),
             _ => {}
         }
     }
 }
 
 impl Survey {
-    /// Goes through a trace, to its end or its first error.
+    /// Surveys a trace, up to its end or first error.
     pub fn of<E>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<Survey, E> {
-        let survey = Survey { records: 0, nowhere: 0, named: [false; 256], calls: BTreeMap::new() };
-        let mut surveyor = Surveyor { survey, begun: VecDeque::new(), returned_from: None };
+        let survey = Survey { records: 0, at_zero: 0, named: [false; 256], calls: BTreeMap::new() };
+        let mut surveyor = Surveyor { survey, pending: VecDeque::new(), returned_from: None };
         for record in records {
-            surveyor.see(&record?);
+            surveyor.add_record(&record?);
         }
         Ok(surveyor.survey)
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Whether a record names this register.
+    /// Returns whether any record uses the register.
     pub fn names(&self, register: u8) -> bool {
         self.named[usize::from(register)]
     }
 
-    /// Whether it has seen all registers of this record.
+    /// Returns whether the survey covers all registers of the record.
     #[inline]
-    pub(super) fn knows(&self, record: &Record) -> bool {
+    pub(super) fn covers(&self, record: &Record) -> bool {
         record.sources.iter().chain(&record.destinations).all(|register| self.names(*register))
     }
 
-    /// Bytes of the call at this address, if it ever returned: what it came back behind.
+    /// Length of the call at this address, if it ever returned.
     pub(super) fn call_length(&self, ip: u64) -> Option<u8> {
         self.calls.get(&ip).copied()
     }
 
-    /// Why the trace may well be of the other variant than it was read as: what should be instructions' addresses is then often a place
-    /// where there was no access, which is 0.
+    /// Warning that the trace is probably of the other variant: many instruction addresses are 0. In the
+    /// wrong variant, they are often read from unused address fields.
     pub fn doubt(&self, variant: Variant) -> Option<String> {
-        let many = self.records >= RECORDS_FOR_DOUBT && self.nowhere > self.records / 8;
+        let many = self.records >= RECORDS_FOR_DOUBT && self.at_zero > self.records / 8;
         many.then(|| {
             format!(
-                "{} of {} instructions are at address 0: is the trace of the variant {} instead of {}?",
-                self.nowhere,
+                "{} of {} instructions are at address 0: is the trace of variant {} instead of {}?",
+                self.at_zero,
                 self.records,
                 variant.other().name(),
                 variant.name(),

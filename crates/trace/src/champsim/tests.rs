@@ -1,4 +1,4 @@
-//! The format field by field, and what comes back of what was written.
+//! Record fields, and round trips between ops, records and bytes.
 
 mod files;
 mod merged;
@@ -30,13 +30,13 @@ fn parsed(variant: Variant, bytes: &[u8]) -> Vec<Record> {
 
 fn round_trip(written: &[Op]) -> Vec<Op> {
     let instructions = written.iter().filter(|op| op.ends_instruction()).count();
-    let bytes = bytes(Variant::Standard, &records(written, Numbers::Own));
+    let bytes = bytes(Variant::Standard, &records(written, RegisterNumbers::Own));
     assert_eq!(bytes.len(), instructions * 64);
     ops(&parsed(Variant::Standard, &bytes))
 }
 
 #[test]
-fn fields_stand_where_the_format_has_them() {
+fn standard_record_layout() {
     let store = Op {
         virt: 0x1234,
         phys: PhysAddr(0x9000_0010),
@@ -48,11 +48,11 @@ fn fields_stand_where_the_format_has_them() {
     expected[..8].copy_from_slice(&(BASE + 4).to_le_bytes());
     (expected[12], expected[13]) = (66, 69);
     expected[16..24].copy_from_slice(&0x9000_0010u64.to_le_bytes());
-    assert_eq!(bytes(Variant::Standard, &records(&[store], Numbers::Own)), expected);
+    assert_eq!(bytes(Variant::Standard, &records(&[store], RegisterNumbers::Own)), expected);
 }
 
 #[test]
-fn fields_of_a_cloudsuite_record_stand_where_a_c_compiler_puts_them() {
+fn cloudsuite_record_layout() {
     let record = Record {
         ip: 0x0102_0304_0506_0708,
         is_branch: true,
@@ -76,25 +76,25 @@ fn fields_of_a_cloudsuite_record_stand_where_a_c_compiler_puts_them() {
 }
 
 #[test]
-fn a_standard_record_keeps_two_of_four_places_and_refuses_a_third_register_or_address() {
+fn standard_record_has_two_destinations_and_refuses_a_third() {
     let spread = Record { destinations: [0, 7, 0, 9], written: [0, 0, 0x40, 0x80], ..Record::default() };
     let kept = parsed(Variant::Standard, &bytes(Variant::Standard, &[spread]))[0];
     assert_eq!((kept.destinations, kept.written), ([7, 9, 0, 0], [0x40, 0x80, 0, 0]));
     let second = Record { destinations: [0, 7, 0, 0], ..Record::default() };
-    assert_eq!(parsed(Variant::Standard, &bytes(Variant::Standard, &[second])), [second], "as it stands");
+    assert_eq!(parsed(Variant::Standard, &bytes(Variant::Standard, &[second])), [second], "unchanged");
     let mut to = vec![1];
     for too_many in [
         Record { destinations: [1, 2, 3, 0], ..Record::default() },
         Record { written: [8, 0, 16, 24], ..Record::default() },
     ] {
         assert_eq!(too_many.put(Variant::Standard, &mut to), Err(NoRoom));
-        assert_eq!(to, [1], "nothing is left of it");
+        assert_eq!(to, [1], "a refused record leaves no bytes");
         assert_eq!(too_many.put(Variant::CloudSuite, &mut Vec::new()), Ok(()));
     }
 }
 
 #[test]
-fn every_kind_of_branch_is_told_from_the_others_by_its_registers() {
+fn branch_types_follow_from_registers() {
     let kinds = [
         (OpClass::Branch, [10, 11, 0]),
         (OpClass::Branch, [0, 0, 0]),
@@ -130,7 +130,7 @@ fn every_kind_of_branch_is_told_from_the_others_by_its_registers() {
 }
 
 #[test]
-fn an_atomic_reads_and_then_writes_and_a_split_load_is_two() {
+fn atomics_become_load_and_store_and_split_loads_two_loads() {
     let phys = PhysAddr(0x9000_0000);
     let atomic = Op { phys, flags: Op::WRITES, destination: 7, sources: [8, 9, 0], ..op(OpClass::Atomic, 0) };
     let half = Op { phys, length: 0, destination: 5, sources: [8, 0, 0], ..op(OpClass::Load, 1) };
@@ -149,7 +149,7 @@ fn an_atomic_reads_and_then_writes_and_a_split_load_is_two() {
 }
 
 #[test]
-fn a_call_is_as_long_as_its_return_comes_back_behind_it() {
+fn call_length_follows_from_its_return() {
     let call = Op { length: 2, flags: Op::TAKEN, virt: BASE + 0x40, ..op(OpClass::Call, 0) };
     let back_to = BASE + 2;
     let ret = Op { flags: Op::TAKEN, virt: back_to, sources: [1, 0, 0], ..op(OpClass::Return, 16) };
@@ -158,7 +158,7 @@ fn a_call_is_as_long_as_its_return_comes_back_behind_it() {
     assert_eq!(read[0].length, 2);
 }
 
-/// Registers of all kinds, few enough to meet again.
+/// Registers of all kinds, few enough for repeats.
 fn any_register() -> impl Strategy<Value = u8> {
     prop_oneof![Just(0u8), 1u8..30, 60u8..70, 96u8..100, 250u8..=255]
 }
@@ -182,7 +182,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Records that a variant has room for.
+/// Records within the variant's limits.
 fn any_records(variant: Variant) -> impl Strategy<Value = Vec<Record>> {
     let room = variant.destinations();
     let fitting = move |mut record: Record| {
@@ -200,7 +200,7 @@ fn any_variant() -> impl Strategy<Value = Variant> {
     proptest::sample::select(Variant::ALL.to_vec())
 }
 
-/// By the trace's registers: which instructions wrote what each one reads.
+/// Data dependences by the trace's registers: the producers of each instruction's sources.
 fn producers_by_registers(records: &[Record]) -> Vec<Vec<usize>> {
     let mut writers = [None; 256];
     let mut all = Vec::new();
@@ -220,7 +220,7 @@ fn producers_by_registers(records: &[Record]) -> Vec<Vec<usize>> {
     all
 }
 
-/// The same by the registers of their ops.
+/// The same by the registers of the ops.
 fn producers_by_ops(ops: &[Op]) -> Vec<Vec<usize>> {
     let mut writers = [None; 256];
     let mut all = vec![Vec::new()];
@@ -247,7 +247,7 @@ fn plain(sources: [u8; 4], [first, second]: [u8; 2]) -> Record {
 }
 
 #[test]
-fn every_number_is_a_register_so_that_a_pointer_chase_is_a_chain() {
+fn pointer_chase_is_a_chain_through_any_register() {
     for register in (1..=255).filter(|register| ![STACK_POINTER, INSTRUCTION_POINTER].contains(register)) {
         let link = Record { read: [0x1000, 0, 0, 0], ..plain([register, 0, 0, 0], [register, 0]) };
         let ops = ops(&[link; 4]);
@@ -258,7 +258,7 @@ fn every_number_is_a_register_so_that_a_pointer_chase_is_a_chain() {
 }
 
 #[test]
-fn two_registers_that_an_instruction_writes_are_waited_for_until_each_is_written_again() {
+fn both_results_are_dependences_until_overwritten() {
     let (rax, flags, rbx) = (10, FLAGS, 7);
     let add = plain([rax, rbx, 0, 0], [rax, flags]);
     let copy = plain([rbx, 0, 0, 0], [rax, 0]);
@@ -270,18 +270,18 @@ fn two_registers_that_an_instruction_writes_are_waited_for_until_each_is_written
 }
 
 #[test]
-fn a_fourth_register_that_is_read_is_waited_for() {
+fn fourth_source_register_is_a_dependence() {
     let [a, b, c, d] = [1, 2, 3, 4].map(|register| plain([0; 4], [register, 0]));
     let reads = plain([1, 2, 3, 4], [1, 0]);
     let ops = ops(&[a, b, c, d, reads, a]);
     assert_eq!(producers_by_ops(&ops)[4], [0, 1, 2, 3]);
-    let [join, own] = &ops[4..] else { panic!("an op that joins, and its own: {ops:?}") };
+    let [join, own] = &ops[4..] else { panic!("a join op and the instruction's own: {ops:?}") };
     assert_eq!((join.length, own.length), (0, 4));
     assert!(own.sources.contains(&join.destination));
 }
 
 #[test]
-fn a_store_and_a_jump_wait_for_what_their_instruction_has_loaded() {
+fn store_and_jump_depend_on_their_load() {
     let store = Record { read: [64, 0, 0, 0], written: [64, 0, 0, 0], ..plain([1, 2, 0, 0], [FLAGS, 0]) };
     let jump = Record { read: [64, 0, 0, 0], ..plain([1, 0, 0, 0], [INSTRUCTION_POINTER, 0]) };
     for record in [store, jump] {
@@ -291,7 +291,7 @@ fn a_store_and_a_jump_wait_for_what_their_instruction_has_loaded() {
 }
 
 #[test]
-fn pushes_and_calls_leave_the_stack_pointer_behind_at_once_and_only_a_variable_step_is_waited_for() {
+fn only_variable_stack_pointer_updates_are_dependences() {
     let sp = STACK_POINTER;
     let push = Record { written: [0x1000, 0, 0, 0], ..plain([sp, 10, 0, 0], [sp, 0]) };
     let step = plain([sp, 0, 0, 0], [sp, FLAGS]);
@@ -302,7 +302,7 @@ fn pushes_and_calls_leave_the_stack_pointer_behind_at_once_and_only_a_variable_s
 }
 
 #[test]
-fn a_trace_that_names_every_register_there_is_still_becomes_ops() {
+fn trace_using_all_registers_is_converted() {
     let mut records: Vec<_> = (1..=255).map(|register| plain([register; 4], [register, 0])).collect();
     records.push(Record { written: [64, 0, 0, 0], ..plain([1, 2, 3, 4], [0; 2]) });
     records.push(plain([0; 4], [0; 2]));
@@ -311,24 +311,24 @@ fn a_trace_that_names_every_register_there_is_still_becomes_ops() {
 
 proptest! {
     #[test]
-    fn any_record_comes_back_as_it_was((variant, records) in any_variant().prop_flat_map(|variant| (Just(variant), any_records(variant)))) {
+    fn records_round_trip_through_bytes((variant, records) in any_variant().prop_flat_map(|variant| (Just(variant), any_records(variant)))) {
         prop_assert_eq!(parsed(variant, &bytes(variant, &records)), records);
     }
 
     #[test]
-    fn any_bytes_become_ops_that_a_core_takes(variant in any_variant(), bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn arbitrary_records_become_ops(variant in any_variant(), bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let records = parsed(variant, &bytes);
         let ops = ops(&records);
         prop_assert_eq!(ops.iter().filter(|op| op.ends_instruction()).count(), records.len().saturating_sub(1));
     }
 
     #[test]
-    fn an_instruction_waits_for_those_that_wrote_what_it_reads_and_for_nobody_else(records in proptest::collection::vec(any_record(), 2..60)) {
+    fn dependences_match_the_trace_registers(records in proptest::collection::vec(any_record(), 2..60)) {
         prop_assert_eq!(producers_by_ops(&ops(&records)), producers_by_registers(&records[..records.len() - 1]));
     }
 
     #[test]
-    fn plain_ops_keep_their_registers_and_addresses(sources in any::<[u8; 3]>(), destination in 0u8..64, address in 1u64..1 << 30, kind in 0usize..3) {
+    fn plain_ops_keep_registers_and_addresses(sources in any::<[u8; 3]>(), destination in 0u8..64, address in 1u64..1 << 30, kind in 0usize..3) {
         let class = [OpClass::Int, OpClass::Load, OpClass::Store][kind];
         let sources = sources.map(|source| source % 64);
         let destination = if class == OpClass::Store { 0 } else { destination };

@@ -1,15 +1,15 @@
-//! A trace in a file, whose ops can be had any number of times.
+//! A trace file whose ops can be read any number of times.
 //!
-//! It is gone through twice: surveyed when it is opened, and read again for its ops. So the ops are those that the whole trace in
-//! memory would become, whatever its length. A pipe can only be read once, by [`Reader`].
+//! Opening the file surveys it; a second pass yields the ops. They equal those of the whole trace in memory,
+//! whatever its length. A pipe can only be read once, with [`Reader`].
 
 use std::iter::Take;
 use std::path::{Path, PathBuf};
 
-use super::reader::can_be_read_again;
+use super::reader::can_be_read_twice;
 use super::{Blocks, Error, OpStream, Reader, Record, Survey, Variant};
 
-/// See the module.
+/// A surveyed trace file; see the module.
 #[derive(Clone, Debug)]
 pub struct Trace {
     file: PathBuf,
@@ -19,15 +19,15 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens a file and surveys it: its first so many instructions, or all of them.
+    /// Opens a file and surveys its first `instructions`, or all.
     pub fn open(path: impl AsRef<Path>, variant: Variant, instructions: Option<u64>) -> Result<Trace, Error> {
         let file = path.as_ref().to_owned();
-        // Where the last instruction went, its successor's record says.
+        // The record after the last instruction has its branch target.
         let records_max = instructions.unwrap_or(u64::MAX).saturating_add(1);
-        let again = can_be_read_again(&file).map_err(|error| Error::open(&file, error))?;
-        if !again && !file.is_dir() {
+        let can_reread = can_be_read_twice(&file).map_err(|error| Error::open(&file, error))?;
+        if !can_reread && !file.is_dir() {
             let (what, advice) =
-                ("no ordinary file, and a trace is read twice", "write it into a file, and name that");
+                ("not a regular file, but the trace is read twice", "write it to a file, and name that");
             return Err(Error::NoTrace { file, what, advice });
         }
         let survey = Survey::of(Trace::begin(&file, variant, records_max)?)?;
@@ -39,60 +39,61 @@ impl Trace {
         Ok(Reader::open(file, variant)?.take(records))
     }
 
-    /// What is known of it.
+    /// Survey of the trace.
     pub fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// How many instructions it becomes: one less than it has records.
+    /// Number of instructions: one less than records.
     pub fn instructions(&self) -> u64 {
         self.survey.records().saturating_sub(1)
     }
 
-    /// Its ops, from the first instruction on.
-    pub fn ops(&self) -> Result<OpStream<Again>, Error> {
+    /// Stream of the ops, from the first instruction.
+    pub fn ops(&self) -> Result<OpStream<CheckedRecords>, Error> {
         let records = Trace::begin(&self.file, self.variant, self.records_max)?;
-        let again = Again { file: self.file.clone(), records, survey: self.survey.clone(), seen: 0 };
-        Ok(OpStream::new(again, self.survey.clone()))
+        let checked =
+            CheckedRecords { file: self.file.clone(), records, survey: self.survey.clone(), count: 0 };
+        Ok(OpStream::new(checked, self.survey.clone()))
     }
 
-    /// The same in blocks.
+    /// The same, in blocks.
     pub fn blocks(&self) -> Result<Blocks, Error> {
         Blocks::new(self.ops()?).map_err(|error| Error::open(&self.file, error))
     }
 }
 
-/// The records of a trace that was surveyed, as long as it is the same trace.
-pub struct Again {
+/// Records of a surveyed trace, checked against the survey.
+pub struct CheckedRecords {
     file: PathBuf,
     records: Take<Reader>,
     survey: Survey,
-    seen: u64,
+    count: u64,
 }
 
-impl Again {
-    /// Whether the trace is another one since it was surveyed, as this record shows.
+impl CheckedRecords {
+    /// Returns whether the record shows that the file changed after the survey.
     #[inline]
-    fn is_new(&self, record: &Record) -> bool {
-        self.seen == self.survey.records() || !self.survey.knows(record)
+    fn shows_change(&self, record: &Record) -> bool {
+        self.count == self.survey.records() || !self.survey.covers(record)
     }
 }
 
-impl Iterator for Again {
+impl Iterator for CheckedRecords {
     type Item = Result<Record, Error>;
 
     #[inline]
     fn next(&mut self) -> Option<Result<Record, Error>> {
         let next = self.records.next();
         match &next {
-            Some(Ok(record)) if self.is_new(record) => Some(Err(Error::Changed(self.file.clone()))),
+            Some(Ok(record)) if self.shows_change(record) => Some(Err(Error::Changed(self.file.clone()))),
             Some(Ok(_)) => {
-                self.seen += 1;
+                self.count += 1;
                 next
             }
-            None if self.seen < self.survey.records() => {
-                // Said once.
-                self.seen = self.survey.records();
+            None if self.count < self.survey.records() => {
+                // Reported once.
+                self.count = self.survey.records();
                 Some(Err(Error::Changed(self.file.clone())))
             }
             _ => next,

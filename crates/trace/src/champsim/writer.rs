@@ -1,5 +1,5 @@
-//! Writing a trace, compressed as its name's ending says. It appears whole when it is finished, in the place of one that may be there; before, and
-//! if anything goes wrong, there is nothing of it.
+//! Trace writer; the file name's extension selects the compression. The file appears when it is complete,
+//! replacing any existing one; if writing fails, nothing is left.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -14,19 +14,19 @@ use tempfile::NamedTempFile;
 use super::merged::Recorder;
 use crate::scratch::{lock, remove_left_behind};
 
-use super::{Compression, Error, Numbers, Record, Variant};
+use super::{Compression, Error, Record, RegisterNumbers, Variant};
 
-/// Bytes that go to the file, and to what compresses, at once.
+/// Size of writes to the file and to the compressor.
 const WRITE_BYTES: usize = 256 << 10;
-/// Of traces, level 6 would make half of level 1's size at a twentieth of its speed, and level 3 does for most of it.
+/// With traces, level 6 halves the size of level 1 at a twentieth of its speed; level 3 gets most of that.
 const XZ_LEVEL: u32 = 3;
 const GZIP_LEVEL: u32 = 6;
 const ZSTD_LEVEL: i32 = 3;
-/// Endings of names by which others would take a trace for what it is not.
+/// Extensions that are rejected, because they would misstate the file's format.
 const OTHER_ENDINGS: &[&str] = &["bz2", "lz4", "lzma", "zip", "tar", "7z", "br", "lz"];
 
 impl Compression {
-    /// Of a file with this name.
+    /// Compression that a file name selects.
     pub fn of_name(path: &Path) -> Result<Compression, Error> {
         let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         if OTHER_ENDINGS.contains(&ending.as_str()) {
@@ -37,7 +37,7 @@ impl Compression {
     }
 }
 
-/// Compresses what is written to it.
+/// Compressor of the written data.
 enum Packer<W: Write> {
     Plain(W),
     Xz(XzEncoder<W>),
@@ -80,7 +80,7 @@ impl<W: Write> Packer<W> {
     }
 }
 
-/// A trace as the bytes of a file.
+/// Compresses a trace in memory.
 #[cfg(test)]
 pub(super) fn pack(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut packer = Packer::new(compression, Vec::new())?;
@@ -88,50 +88,51 @@ pub(super) fn pack(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>
     packer.finish()
 }
 
-/// See the module.
+/// Trace writer; see the module.
 pub struct Writer {
     file: PathBuf,
-    /// Where it is to be: `file`, or what it is a link to.
+    /// Final path: `file`, or the target of that link.
     target: PathBuf,
     variant: Variant,
-    /// None once writing has failed.
+    /// `None` after a failure.
     to: Option<Packer<BufWriter<NamedTempFile>>>,
     recorder: Recorder,
-    /// Records that have not been compressed yet.
+    /// Records not compressed yet.
     waiting: Vec<u8>,
     written: u64,
     shortened: u64,
 }
 
 impl Writer {
-    /// Begins a trace, compressed as the name's ending says: .xz, .gz, .zst, or not at all.
+    /// Creates a trace, compressed by its extension: .xz, .gz, .zst, or plain.
     pub fn create(path: impl AsRef<Path>, variant: Variant) -> Result<Writer, Error> {
         let file = path.as_ref().to_owned();
         let compression = Compression::of_name(&file)?;
-        // A link keeps, and what it leads to is replaced.
+        // A link is kept; its target is replaced.
         let target = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
         if fs::metadata(&target).is_ok_and(|there| !there.is_file()) {
             return Err(Error::NoFile(file));
         }
-        let to = temporary(&target)
-            .and_then(|beside| Packer::new(compression, BufWriter::with_capacity(WRITE_BYTES, beside)));
+        let to = temporary(&target).and_then(|temporary_file| {
+            Packer::new(compression, BufWriter::with_capacity(WRITE_BYTES, temporary_file))
+        });
         let to = Some(to.map_err(|error| Error::write(&file, error))?);
-        let recorder = Recorder::new(Numbers::Own);
+        let recorder = Recorder::new(RegisterNumbers::Own);
         Ok(Writer { file, target, variant, to, recorder, waiting: Vec::new(), written: 0, shortened: 0 })
     }
 
-    /// Whose the registers of the ops are that will be written.
+    /// Sets the meaning of the register numbers in ops.
     #[must_use]
-    pub fn of(mut self, numbers: Numbers) -> Writer {
+    pub fn with_numbers(mut self, numbers: RegisterNumbers) -> Writer {
         self.recorder = Recorder::new(numbers);
         self
     }
 
-    /// Writes ops that were executed one after the other. What an instruction writes more than its record has room for is left out.
+    /// Writes consecutive ops. Registers and addresses beyond the record's limits are left out.
     pub fn write(&mut self, ops: &[Op]) -> Result<(), Error> {
         for op in ops {
             if let Some(record) = self.recorder.take(op) {
-                let (record, is_short) = record.fitted(self.variant);
+                let (record, is_short) = record.truncated_to(self.variant);
                 self.shortened += u64::from(is_short);
                 self.write_record(&record)?;
             }
@@ -139,12 +140,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Of how many instructions something was left out.
+    /// Number of instructions that were not written completely.
     pub fn shortened(&self) -> u64 {
         self.shortened
     }
 
-    /// Writes a record. One that its variant has no room for is not written, and others may follow.
+    /// Writes a record. A record that does not fit the variant is not written, but later ones may be.
     pub fn write_record(&mut self, record: &Record) -> Result<(), Error> {
         record
             .put(self.variant, &mut self.waiting)
@@ -159,7 +160,7 @@ impl Writer {
     }
 
     fn compress(&mut self) -> Result<(), Error> {
-        let to = self.to.as_mut().ok_or_else(|| io::Error::other("it failed before"));
+        let to = self.to.as_mut().ok_or_else(|| io::Error::other("an earlier write failed"));
         let done = to.and_then(|to| to.write_all(&self.waiting));
         self.waiting.clear();
         done.map_err(|error| {
@@ -168,18 +169,19 @@ impl Writer {
         })
     }
 
-    /// Puts the trace in its place. Ops of an instruction that has not ended are left out.
+    /// Completes the trace and moves it into place. An instruction that has not ended is left out.
     pub fn finish(mut self) -> Result<(), Error> {
         if self.written == 0 {
             return Err(Error::Nothing(self.file));
         }
         self.compress()?;
-        let to = self.to.take().expect("it has just been written to");
+        let to = self.to.take().expect("compress checked it");
         put_in_place(to, &self.target).map_err(|error| Error::write(&self.file, error))
     }
 }
 
-/// A file beside another, which goes when it is dropped. Its name says what it is, in case the process is killed.
+/// Creates a temporary file in the target's folder, which is removed on drop. Its name identifies it if the
+/// process is killed.
 fn temporary(target: &Path) -> io::Result<NamedTempFile> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut prefix = std::ffi::OsString::from(".");
@@ -190,13 +192,13 @@ fn temporary(target: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // Who may read a trace is the user's choice (umask), as with all files.
+        // Permissions follow the umask, as with all files.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     remove_left_behind(folder(target));
-    let beside = builder.tempfile_in(folder(target))?;
-    lock(beside.as_file());
-    Ok(beside)
+    let temporary_file = builder.tempfile_in(folder(target))?;
+    lock(temporary_file.as_file());
+    Ok(temporary_file)
 }
 
 fn folder(path: &Path) -> &Path {

@@ -1,8 +1,8 @@
-//! A hart's blocks, unpacked and taken apart ahead by a thread of their own, and handed over some thousand at a time.
+//! Decode-ahead: a thread unpacks and decodes a hart's blocks and passes them on in batches of some thousand.
 //!
-//! Most blocks are executed again and again, and only few of their ops' addresses differ each time. So a shape is handed over once, and of
-//! a block no more than its number and those addresses: whoever prices the blocks has each shape's ops in the caches of its own
-//! processor and puts the addresses in.
+//! Most blocks execute repeatedly, and only a few of their ops' addresses differ each time. A shape is
+//! therefore passed once; a block is only its shape number and those addresses. The timing thread keeps each
+//! shape's ops in its own core's caches and fills in the addresses.
 
 use std::collections::HashMap;
 
@@ -10,40 +10,40 @@ use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr};
 
 use super::TraceError;
-use super::hart::{HartDecoder, PAGE_SHIFT, Page, Step, ToldBlock, instructions};
+use super::hart::{DecodedBlock, HartDecoder, PAGE_SHIFT, Page, Step, instructions};
 use super::merge::Extent;
 use super::reader::{Chunks, malformed};
 use super::shape::Shape;
 use crate::batches::Batches;
 
-/// A batch is handed over when it has so many blocks or addresses.
+/// A batch is full at this number of blocks or addresses.
 const BATCH: usize = 4096;
-/// Of no block.
+/// No block taken yet.
 const NO_SHAPE: usize = usize::MAX;
-/// Before a batch's first.
+/// Before the first step of a batch.
 const NO_STEP: usize = usize::MAX;
-/// Groups of batches that are decoded ahead.
+/// Groups of batches decoded ahead.
 const AHEAD: usize = 1;
 
-/// A block of a batch: its shape, its step, and where its addresses and the news before it end.
+/// A block of a batch: shape, step, and the ends of its addresses and of the updates that precede it.
 #[derive(Clone, Copy)]
 struct Block {
     shape: u32,
     step: u32,
     addresses: u32,
-    news: u32,
+    updates: u32,
 }
 
-/// What the decoder has come to that is the same for many blocks.
-pub(super) enum News {
-    /// Nothing is known: a chunk begins.
+/// Changes of decoder state that hold for many blocks.
+pub(super) enum Update {
+    /// A chunk begins: all shapes and walks are dropped.
     Chunk,
-    /// A page, and what a walk for it reads.
+    /// A page, and the entries that a walk for it reads.
     Page(Page, Walk),
     /// The next shape.
     Shape(Shape),
-    /// From now on a shape's instructions lie there: pages with their frames, as they follow each other.
-    Fetched {
+    /// Code pages of a shape from now on, with their frames, in the order of its ops.
+    CodePages {
         /// The shape's number.
         shape: usize,
         /// The pages.
@@ -51,44 +51,44 @@ pub(super) enum News {
     },
 }
 
-/// Blocks that follow each other.
+/// Consecutive blocks.
 #[derive(Default)]
 struct Batch {
     addresses: Vec<(u64, u64)>,
-    /// Where the addresses of memory are.
+    /// Range of the memory addresses.
     memory: Extent,
     blocks: Vec<Block>,
-    /// Of blocks that follow each other and have the same, once.
+    /// Consecutive blocks with equal steps share one entry.
     steps: Vec<Step>,
-    news: Vec<News>,
-    /// Why there is nothing behind them.
+    updates: Vec<Update>,
+    /// Error that ended decoding after these blocks.
     failed: Option<TraceError>,
 }
 
-/// A shape, as blocks are made from it.
-struct Known {
+/// A shape, and the ops of its blocks.
+struct ShapeOps {
     shape: Shape,
     /// The ops of its last block.
     ops: Vec<Op>,
-    /// Which of them differ each time.
+    /// Indices of the ops whose addresses differ each time.
     differing: Vec<u16>,
     instructions: u64,
-    /// Whether more of them than those differ from that block's, now or when they were lent last.
+    /// Other ops may have changed too, since the last block or since the ops were lent.
     is_new: bool,
 }
 
-/// Reads a hart's blocks.
+/// Reader of a hart's blocks.
 pub struct HartReader {
     batches: Batches<Batch>,
     batch: Batch,
-    /// How much of the batch has been taken.
+    /// Position in the batch.
     blocks: usize,
     addresses: usize,
-    news: usize,
-    /// The chunk's shapes so far, and the last block's.
-    shapes: Vec<Known>,
+    updates: usize,
+    /// Shapes of the chunk so far, and the index of the last block's shape.
+    shapes: Vec<ShapeOps>,
     shape: usize,
-    /// The last block's step in the batch.
+    /// Index in the batch of the last block's step.
     step: usize,
     walks: HashMap<Page, Walk>,
     page_tables: Extent,
@@ -96,7 +96,7 @@ pub struct HartReader {
 }
 
 impl HartReader {
-    /// Of chunks, before which the hart has come to instruction `position`.
+    /// Reads `chunks`, the first of which begins at instruction `position` of the hart.
     pub(super) fn new(chunks: Chunks, position: u64) -> Result<HartReader, TraceError> {
         let mut decoding = Decoding { chunks, decoder: None, position };
         let batches = Batches::new("trace decoder", AHEAD, move |batch| decoding.run(batch))?;
@@ -105,7 +105,7 @@ impl HartReader {
             batch: Batch::default(),
             blocks: 0,
             addresses: 0,
-            news: 0,
+            updates: 0,
             shapes: Vec::new(),
             shape: NO_SHAPE,
             step: NO_STEP,
@@ -121,24 +121,25 @@ impl HartReader {
         self.position
     }
 
-    /// Goes on to the next block; `None` at the end. Tells whether its [`step`](HartReader::step) may be another than the last one's.
+    /// Advances to the next block; `None` at the end. `true` if its [`step`](HartReader::step) may differ
+    /// from the last one's.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<bool>, TraceError> {
-        if let Some(known) = self.shapes.get_mut(self.shape) {
-            known.is_new = false;
+        if let Some(shape_ops) = self.shapes.get_mut(self.shape) {
+            shape_ops.is_new = false;
         }
         while self.blocks == self.batch.blocks.len() {
             if !self.next_batch()? {
                 return Ok(None);
             }
         }
-        let Block { shape, step, addresses, news } = self.batch.blocks[self.blocks];
+        let Block { shape, step, addresses, updates } = self.batch.blocks[self.blocks];
         self.blocks += 1;
-        if self.news < news as usize {
-            self.learn(news as usize);
+        if self.updates < updates as usize {
+            self.apply_updates(updates as usize);
         }
         self.shape = shape as usize;
-        let Known { ops, differing, instructions, .. } = &mut self.shapes[self.shape];
+        let ShapeOps { ops, differing, instructions, .. } = &mut self.shapes[self.shape];
         let addresses = addresses as usize;
         for (at, (virt, phys)) in differing.iter().zip(&self.batch.addresses[self.addresses..addresses]) {
             let op = &mut ops[usize::from(*at)];
@@ -151,43 +152,48 @@ impl HartReader {
         Ok(Some(is_new))
     }
 
-    /// What is told of the block that was come to last.
+    /// Step of the last block.
     #[inline]
     pub fn step(&self) -> Step {
         self.batch.steps.get(self.step).copied().unwrap_or_default()
     }
 
-    /// Where the memory lies that the last block's [`differing`](HartReader::differing) ops access, and its neighbours' too.
+    /// Address range of the last block's [`differing`](HartReader::differing) memory accesses; may be wider.
     #[inline]
     pub fn accessed(&self) -> Extent {
         self.batch.memory
     }
 
-    /// The ops of the block that was come to last.
+    /// Ops of the last block.
     #[inline]
     pub fn ops(&self) -> &[Op] {
-        self.shapes.get(self.shape).map_or(&[], |known| &known.ops)
+        self.shapes.get(self.shape).map_or(&[], |shape_ops| &shape_ops.ops)
     }
 
-    /// The same, to be given back before the next block is come to. Whoever changes one finds it changed when its block comes again, but
-    /// where [`differing`](HartReader::differing) tells of it.
+    /// Lends the ops of the last block; they must be returned before the next
+    /// [`advance`](HartReader::advance). Changes persist when the block repeats, except in the addresses of
+    /// [`differing`](HartReader::differing) ops.
     #[inline]
     pub fn lend(&mut self) -> Vec<Op> {
-        self.shapes.get_mut(self.shape).map_or(Vec::new(), |known| std::mem::take(&mut known.ops))
+        self.shapes.get_mut(self.shape).map_or(Vec::new(), |shape_ops| std::mem::take(&mut shape_ops.ops))
     }
 
-    /// What was lent comes back.
+    /// Returns the ops that [`lend`](HartReader::lend) lent.
     #[inline]
     pub fn take_back(&mut self, ops: Vec<Op>) {
-        if let Some(known) = self.shapes.get_mut(self.shape) {
-            known.ops = ops;
+        if let Some(shape_ops) = self.shapes.get_mut(self.shape) {
+            shape_ops.ops = ops;
         }
     }
 
-    /// Which of the last block's ops have other addresses than when it came before; `None` if all may be others.
+    /// Indices of the ops whose addresses differ from the block's last execution; `None` if any op may
+    /// differ.
     #[inline]
     pub fn differing(&self) -> Option<&[u16]> {
-        self.shapes.get(self.shape).filter(|known| !known.is_new).map(|known| &known.differing[..])
+        self.shapes
+            .get(self.shape)
+            .filter(|shape_ops| !shape_ops.is_new)
+            .map(|shape_ops| &shape_ops.differing[..])
     }
 
     /// Appends the next block's ops; `None` at the end.
@@ -199,7 +205,8 @@ impl HartReader {
         Ok(Some(self.step()))
     }
 
-    /// Which page-table entries a walk for `virt` reads, as of the last block; no levels where addresses are not translated.
+    /// Page-table entries that a walk for `virt` reads, as of the last block; no levels where addresses are
+    /// not translated.
     pub fn walk(&self, virt: u64) -> Walk {
         self.walks
             .get(&Page { space: self.step().space, number: virt >> PAGE_SHIFT })
@@ -207,14 +214,14 @@ impl HartReader {
             .unwrap_or_default()
     }
 
-    /// Where the page-table entries lie of which walks have been told so far.
+    /// Address range of all page-table entries in walks so far.
     pub fn page_tables(&self) -> Extent {
         self.page_tables
     }
 
-    /// Takes another batch, if there is one.
+    /// Takes the next batch, if there is one.
     fn next_batch(&mut self) -> Result<bool, TraceError> {
-        (self.blocks, self.addresses, self.news) = (0, 0, 0);
+        (self.blocks, self.addresses, self.updates) = (0, 0, 0);
         (self.shape, self.step) = (NO_SHAPE, NO_STEP);
         match self.batch.failed.take() {
             Some(error) => Err(error),
@@ -223,57 +230,57 @@ impl HartReader {
     }
 
     #[cold]
-    fn learn(&mut self, until: usize) {
-        for news in &mut self.batch.news[self.news..until] {
-            match news {
-                News::Chunk => {
+    fn apply_updates(&mut self, until: usize) {
+        for updates in &mut self.batch.updates[self.updates..until] {
+            match updates {
+                Update::Chunk => {
                     self.walks.clear();
                     self.shapes.clear();
                 }
-                News::Page(page, walk) => {
+                Update::Page(page, walk) => {
                     let entries = &walk.entries[..usize::from(walk.levels)];
                     entries.iter().for_each(|entry| self.page_tables.note(entry.0, 8));
                     self.walks.insert(*page, *walk);
                 }
-                News::Shape(shape) => self.shapes.push(Known::new(std::mem::take(shape))),
-                News::Fetched { shape, pages } => self.shapes[*shape].is_fetched_from(pages),
+                Update::Shape(shape) => self.shapes.push(ShapeOps::new(std::mem::take(shape))),
+                Update::CodePages { shape, pages } => self.shapes[*shape].set_code_pages(pages),
             }
         }
-        self.news = until;
+        self.updates = until;
     }
 }
 
-impl Known {
-    fn new(shape: Shape) -> Known {
+impl ShapeOps {
+    fn new(shape: Shape) -> ShapeOps {
         let differing = shape.differing().map(|(at, _)| at).collect();
-        let mut known = Known { shape, ops: Vec::new(), differing, instructions: 0, is_new: true };
-        known.is_fetched_from(&[]);
-        known.instructions = instructions(&known.ops);
-        known
+        let mut shape_ops = ShapeOps { shape, ops: Vec::new(), differing, instructions: 0, is_new: true };
+        shape_ops.set_code_pages(&[]);
+        shape_ops.instructions = instructions(&shape_ops.ops);
+        shape_ops
     }
 
-    fn is_fetched_from(&mut self, pages: &[(u64, u64)]) {
+    fn set_code_pages(&mut self, pages: &[(u64, u64)]) {
         self.shape.fetched_from(pages, &mut self.ops);
         self.is_new = true;
     }
 }
 
-/// The decoder's side.
+/// Decoder thread.
 struct Decoding {
     chunks: Chunks,
-    /// The decoder of a chunk, the instructions up to the chunk's end, and where it is.
+    /// Decoder of the current chunk, instruction count at the chunk's end, and the chunk's file offset.
     decoder: Option<(HartDecoder, u64, u64)>,
     position: u64,
 }
 
 impl Decoding {
-    /// What the thread does. Whether there may be more.
+    /// Fills a batch; returns whether more may follow.
     fn run(&mut self, batch: &mut Batch) -> bool {
         batch.addresses.clear();
         batch.memory = Extent::default();
         batch.steps.clear();
         batch.blocks.clear();
-        batch.news.clear();
+        batch.updates.clear();
         match self.fill(batch) {
             Ok(more) => more,
             Err(error) => {
@@ -283,7 +290,7 @@ impl Decoding {
         }
     }
 
-    /// Whether there may be more.
+    /// Returns whether more may follow.
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         while batch.addresses.len().max(batch.blocks.len()) < BATCH {
             if !self.block(batch)? {
@@ -293,13 +300,13 @@ impl Decoding {
         Ok(true)
     }
 
-    /// Decodes a block, if there is one.
+    /// Decodes a block; `false` at the end.
     fn block(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         loop {
             if let Some((decoder, end, at)) = &mut self.decoder {
-                let Batch { addresses, memory, blocks, steps, news, .. } = batch;
-                let told = decoder.next(addresses, memory, news).map_err(|_| malformed(*at))?;
-                if let Some(ToldBlock { step, shape, instructions }) = told {
+                let Batch { addresses, memory, blocks, steps, updates, .. } = batch;
+                let decoded = decoder.next(addresses, memory, updates).map_err(|_| malformed(*at))?;
+                if let Some(DecodedBlock { step, shape, instructions }) = decoded {
                     self.position += instructions;
                     if self.position > *end {
                         return Err(malformed(*at));
@@ -307,9 +314,9 @@ impl Decoding {
                     if steps.last() != Some(&step) {
                         steps.push(step);
                     }
-                    let (step, addresses, news) =
-                        (steps.len() as u32 - 1, addresses.len() as u32, news.len() as u32);
-                    blocks.push(Block { shape, step, addresses, news });
+                    let (step, addresses, updates) =
+                        (steps.len() as u32 - 1, addresses.len() as u32, updates.len() as u32);
+                    blocks.push(Block { shape, step, addresses, updates });
                     return Ok(true);
                 }
                 if self.position != *end {
@@ -320,7 +327,7 @@ impl Decoding {
             if head.first != self.position {
                 return Err(malformed(at));
             }
-            batch.news.push(News::Chunk);
+            batch.updates.push(Update::Chunk);
             self.decoder = Some((HartDecoder::new(columns), head.end, at));
         }
     }

@@ -1,35 +1,36 @@
-//! What was executed and what happened, in the order in which it was told, on its way to the thread that encodes it.
+//! Batches of recorded blocks and events, in program order, on their way to the encoder thread.
 //!
-//! A batch is as large as stays in a core's caches; it comes back when it is encoded, and is filled again.
+//! A batch fits into a core's caches; it is returned after encoding and reused.
 
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
 
 use super::device::DeviceEvent;
-use super::encoder::Again;
+use super::encoder::BlockHint;
 use super::hart::Step;
 
-/// A batch is full when it has so many words, ops or events.
+/// A batch is full at this number of words, ops or events.
 const WORDS: usize = 1 << 15;
 const OPS: usize = 1 << 12;
 const EVENTS: usize = 1 << 11;
 
-/// Kinds of records, in the lowest bits of their first words.
-const AGAIN: u64 = 0;
+/// Record kinds, in the lowest bits of the first word.
+const REPEAT: u64 = 0;
 const STEP: u64 = 1;
 const BLOCK: u64 = 2;
 const EVENT: u64 = 3;
 const KIND_BITS: u32 = 2;
-/// Where else in a first word something is: the hart is above the kind; whether a block has a number; and that, or how many words follow.
+/// Other fields of the first word: the hart above the kind, whether a block has a number, and that number or
+/// the count of words that follow.
 const NUMBERED_SHIFT: u32 = 18;
 const NUMBER_SHIFT: u32 = 32;
 
-/// How far a hart's stream is encoded.
+/// Encoding progress of a hart's stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    /// Which chunk is under way.
+pub(super) struct Progress {
+    /// Current chunk number.
     pub chunk: u64,
-    /// Its bytes so far.
+    /// Bytes encoded in it.
     pub bytes: usize,
 }
 
@@ -39,54 +40,54 @@ pub(super) struct Batch {
     words: Vec<u64>,
     steps: Vec<Step>,
     ops: Vec<Op>,
-    /// By page.
+    /// Pages with their walks.
     walks: Vec<(u64, Walk)>,
     events: Vec<DeviceEvent>,
-    /// The writer's tally of each hart when the batch was sent.
-    pub most: Vec<usize>,
-    /// How far each hart's stream was when it was encoded.
-    pub places: Vec<Place>,
-    /// The trace ends with it.
+    /// The writer's upper bound of each hart's bytes, when the batch was sent.
+    pub bytes_max: Vec<usize>,
+    /// Each hart's progress after the batch was encoded.
+    pub progress: Vec<Progress>,
+    /// Last batch of the trace.
     pub is_last: bool,
 }
 
-/// A record.
+/// A record of a batch.
 pub(super) enum Record<'a> {
-    /// Blocks that were told in full in this chunk, but for what differs each time: numbers and addresses.
-    Again { hart: u16, blocks: &'a [u64] },
-    /// What is told of the hart's next block, which is told by its number. Space and thread hold for those behind it, too.
+    /// Repeated blocks, recorded in full earlier in this chunk: numbers, and the addresses that differ.
+    Repeat { hart: u16, blocks: &'a [u64] },
+    /// Step of the hart's next numbered block. Space and thread also hold for the blocks after it.
     Step { hart: u16, step: &'a Step },
-    /// A block. The walks are those that were not told in this chunk.
-    Block { hart: u16, step: &'a Step, again: Option<Again>, ops: &'a [Op], walks: &'a [(u64, Walk)] },
-    /// A device's event.
+    /// A block. `walks` has the walks that the chunk does not have yet.
+    Block { hart: u16, step: &'a Step, hint: Option<BlockHint>, ops: &'a [Op], walks: &'a [(u64, Walk)] },
+    /// A device event.
     Event(&'a DeviceEvent),
 }
 
 impl Batch {
-    /// Whether it is to be sent.
+    /// Returns whether the batch is full.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.words.len() >= WORDS || self.ops.len() >= OPS || self.events.len() >= EVENTS
     }
 
-    /// Empties it, but for the tally.
+    /// Empties the batch, except for the bounds.
     pub fn clear(&mut self) {
         self.words.clear();
         self.steps.clear();
         self.ops.clear();
         self.walks.clear();
         self.events.clear();
-        self.places.clear();
+        self.progress.clear();
     }
 
-    /// Appends blocks that differ from what was told of their numbers in nothing but addresses.
+    /// Appends repeated blocks, which differ from the recorded ones only in addresses.
     #[inline]
-    pub fn again(&mut self, hart: u16, blocks: &[u64]) {
-        self.words.push(AGAIN | u64::from(hart) << KIND_BITS | (blocks.len() as u64) << NUMBER_SHIFT);
+    pub fn repeat(&mut self, hart: u16, blocks: &[u64]) {
+        self.words.push(REPEAT | u64::from(hart) << KIND_BITS | (blocks.len() as u64) << NUMBER_SHIFT);
         self.words.extend_from_slice(blocks);
     }
 
-    /// Appends what is told of the next block.
+    /// Appends the step of the next numbered block.
     pub fn step(&mut self, hart: u16, step: &Step) {
         self.words.push(STEP | u64::from(hart) << KIND_BITS);
         self.steps.push(*step);
@@ -97,15 +98,15 @@ impl Batch {
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<Again>,
+        hint: Option<BlockHint>,
         ops: &[Op],
         walks: impl Iterator<Item = (u64, Walk)>,
     ) {
         let before = self.walks.len();
         self.walks.extend(walks);
         let walks = (self.walks.len() - before) as u64;
-        let (number, instructions) = again.map_or((0, 0), |again| (again.shape, again.instructions));
-        let is_numbered = u64::from(again.is_some()) << NUMBERED_SHIFT;
+        let (number, instructions) = hint.map_or((0, 0), |hint| (hint.shape, hint.instructions));
+        let is_numbered = u64::from(hint.is_some()) << NUMBERED_SHIFT;
         self.words.extend([
             BLOCK | u64::from(hart) << KIND_BITS | is_numbered | u64::from(number) << NUMBER_SHIFT,
             ops.len() as u64 | walks << NUMBER_SHIFT,
@@ -121,14 +122,14 @@ impl Batch {
         self.events.push(*event);
     }
 
-    /// What is in it, in order.
+    /// Returns the records in order.
     pub fn records(&self) -> Records<'_> {
         let Batch { words, steps, ops, walks, events, .. } = self;
         Records { words, steps, ops, walks, events }
     }
 }
 
-/// What is left of a batch.
+/// Remaining records of a batch.
 pub(super) struct Records<'a> {
     words: &'a [u64],
     steps: &'a [Step],
@@ -137,7 +138,7 @@ pub(super) struct Records<'a> {
     events: &'a [DeviceEvent],
 }
 
-/// The first so many, which are taken off.
+/// Splits off the first `count` items.
 fn first<'a, T>(from: &mut &'a [T], count: usize) -> &'a [T] {
     let (first, rest) = from.split_at(count);
     *from = rest;
@@ -154,15 +155,15 @@ impl<'a> Iterator for Records<'a> {
         let (hart, number) = ((word >> KIND_BITS) as u16, (word >> NUMBER_SHIFT) as u32);
         let is_numbered = word >> NUMBERED_SHIFT & 1 != 0;
         Some(match word & ((1 << KIND_BITS) - 1) {
-            AGAIN => Record::Again { hart, blocks: first(&mut self.words, number as usize) },
+            REPEAT => Record::Repeat { hart, blocks: first(&mut self.words, number as usize) },
             STEP => Record::Step { hart, step: &first(&mut self.steps, 1)[0] },
             BLOCK => {
                 let [counts, instructions] = *first(&mut self.words, 2) else { unreachable!("two words") };
-                let again = is_numbered.then_some(Again { shape: number, instructions });
+                let hint = is_numbered.then_some(BlockHint { shape: number, instructions });
                 Record::Block {
                     hart,
                     step: &first(&mut self.steps, 1)[0],
-                    again,
+                    hint,
                     ops: first(&mut self.ops, counts as u32 as usize),
                     walks: first(&mut self.walks, (counts >> NUMBER_SHIFT) as usize),
                 }

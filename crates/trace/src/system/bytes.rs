@@ -1,7 +1,8 @@
-//! Numbers of variable length, as a chunk's columns hold them: seven bits a byte, the lowest first, the eighth set on all but the last.
-//! A signed one is folded (0, -1, 1, -2 …), so that small differences are short whichever way they go.
+//! Variable-length integers in a chunk's columns: seven bits per byte, lowest first; the top bit is set on
+//! all bytes but the last. Signed values are zigzag-encoded (0, -1, 1, -2 …), so that small differences of
+//! either sign are short.
 
-/// A column ended within a number, or a number does not fit into 64 bits.
+/// A column ends within a number, or a number exceeds 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -22,7 +23,7 @@ pub fn put_difference(to: &mut Vec<u8>, value: u64, from: u64) {
     put(to, (difference << 1 ^ difference >> 63) as u64);
 }
 
-/// A column while it is read.
+/// A column being read.
 #[derive(Debug, Default)]
 pub struct Column {
     bytes: Vec<u8>,
@@ -30,12 +31,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// From its beginning.
+    /// Starts at the beginning.
     pub fn new(bytes: Vec<u8>) -> Column {
         Column { bytes, at: 0 }
     }
 
-    /// Whether nothing is left.
+    /// Returns whether the column is used up.
     pub fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
@@ -69,7 +70,7 @@ impl Column {
         }
     }
 
-    /// The next number, of which `from` was subtracted.
+    /// The next number, stored as its difference from `from`.
     #[inline]
     pub fn take_difference(&mut self, from: u64) -> Result<u64, Malformed> {
         let folded = self.take()?;

@@ -1,23 +1,25 @@
-//! The file's frame: a head, chunks, and an index behind them.
+//! File layout: a file header, chunks, and an index at the end.
 //!
-//! | Bytes | Head of the file |
+//! | Bytes | File header |
 //! |---|---|
 //! | 0..8 | `DBtrace\n` |
 //! | 8..12 | version, little-endian as all numbers; this is version 2 |
 //! | 12..16 | zero |
 //!
-//! | Bytes | Head of a chunk; its packed bytes follow |
+//! | Bytes | Chunk header; its compressed bytes follow |
 //! |---|---|
 //! | 0..4 | `DBck` |
 //! | 4 | kind: 1 description, 2 a hart's steps, 3 devices' events, 4 index |
 //! | 5 | zero |
-//! | 6..8 | which hart |
-//! | 8..12, 12..16 | bytes packed and unpacked |
-//! | 16..24, 24..32 | of a hart: instructions before the chunk, and up to its end; of events: their numbers |
-//! | 32..40 | XXH3 (64 bits) of the 32 bytes before and the packed bytes |
+//! | 6..8 | hart number |
+//! | 8..12, 12..16 | bytes compressed and uncompressed |
+//! | 16..24, 24..32 | hart: instructions before the chunk, and up to its end; events: event numbers |
+//! | 32..40 | XXH3 (64 bits) of the preceding 32 bytes and the compressed bytes |
 //!
-//! Packed bytes are one zstd frame. Unpacked, the chunks of harts and devices are columns: the length of each (4 bytes), then
-//! their bytes. The description is JSON, the index postcard. The file's last 16 bytes are the index's place (8 bytes) and `DBindex\n`.
+//! The compressed bytes are one zstd frame. Uncompressed, hart and device chunks are columns: the length of
+//! each (4 bytes), then their bytes. The description is JSON, the index postcard. The file's last 16 bytes
+//! are the index's offset (8 bytes) and `DBindex
+//! `.
 
 use std::io::{self, Read, Write};
 
@@ -28,51 +30,51 @@ use super::TraceError;
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"DBtrace\n";
-/// The version that is written.
+/// The version that this program writes.
 pub const VERSION: u32 = 2;
-/// The oldest that is read. It has no stores whose instructions are told.
+/// The oldest version that this program reads. It has no [`StoreOrigin`](super::StoreOrigin) in register events.
 pub const OLDEST: u32 = 1;
 /// The last bytes of a file.
 pub const END_MAGIC: &[u8; 8] = b"DBindex\n";
-/// Bytes of the file's head, and behind the index.
+/// Bytes of the file header, and of the trailer after the index.
 pub const EDGE_BYTES: u64 = 16;
-/// Bytes of a chunk's head.
+/// Bytes of a chunk header.
 pub const HEAD_BYTES: usize = 40;
 const CHUNK_MAGIC: &[u8; 4] = b"DBck";
-/// No chunk is larger, packed or unpacked.
+/// Chunk size limit, compressed and uncompressed.
 pub const CHUNK_MAX: usize = 64 << 20;
 const LEVEL: i32 = 3;
 
-/// What a chunk holds.
+/// Content of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {
-    /// What the trace is of.
+    /// [`Description`](super::Description) of the trace.
     Description = 1,
     /// Steps of a hart.
     Hart = 2,
-    /// Events of devices.
+    /// Device events.
     Devices = 3,
-    /// Where the others are.
+    /// Offsets of the other chunks.
     Index = 4,
 }
 
-/// What stands in front of a chunk.
+/// Chunk header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// What it holds.
+    /// Content.
     pub kind: Kind,
-    /// Of which hart.
+    /// Hart number.
     pub hart: u16,
-    /// Instructions of the hart before it, or the number of its first event.
+    /// Instructions of the hart before the chunk, or the number of its first event.
     pub first: u64,
-    /// The same at its end.
+    /// The same at the chunk's end.
     pub end: u64,
 }
 
-/// Packs bytes and puts a head in front of them.
+/// Compresses bytes and prepends a chunk header.
 pub fn packed(head: Head, bytes: &[u8]) -> io::Result<Vec<u8>> {
-    assert!(bytes.len() <= CHUNK_MAX, "chunks are written long before they are so large");
+    assert!(bytes.len() <= CHUNK_MAX, "chunks end well below the size limit");
     let body = zstd::bulk::compress(bytes, LEVEL)?;
     let mut chunk = Vec::with_capacity(HEAD_BYTES + body.len());
     chunk.extend_from_slice(CHUNK_MAGIC);
@@ -96,7 +98,7 @@ fn checksum(chunk: &[u8]) -> u64 {
     hash.digest()
 }
 
-/// Reads the chunk that begins here; `at` is where that is, for errors.
+/// Reads the chunk at the current position; `at` is its file offset, for errors.
 pub fn read(from: &mut impl Read, at: u64) -> Result<(Head, Vec<u8>), TraceError> {
     let damaged = |what: &str| TraceError::Damaged { at, what: what.to_owned() };
     let mut chunk = vec![0; HEAD_BYTES];
@@ -112,46 +114,45 @@ pub fn read(from: &mut impl Read, at: u64) -> Result<(Head, Vec<u8>), TraceError
         (true, 2) => Kind::Hart,
         (true, 3) => Kind::Devices,
         (true, 4) => Kind::Index,
-        _ => return Err(damaged("no chunk begins here")),
+        _ => return Err(damaged("no chunk header here")),
     };
     let hart = u16::from_le_bytes([chunk[6], chunk[7]]);
     let (body, unpacked, check) = (word(8), word(12), long(32));
     let head = Head { kind, hart, first: long(16), end: long(24) };
     if body > CHUNK_MAX || unpacked > CHUNK_MAX || head.end < head.first {
-        return Err(damaged("a chunk's head makes no sense"));
+        return Err(damaged("invalid chunk header"));
     }
     chunk.resize(HEAD_BYTES + body, 0);
     from.read_exact(&mut chunk[HEAD_BYTES..]).map_err(cut)?;
     if checksum(&chunk) != check {
-        return Err(damaged("a chunk does not fit its checksum"));
+        return Err(damaged("chunk checksum mismatch"));
     }
     let bytes = zstd::bulk::decompress(&chunk[HEAD_BYTES..], unpacked);
     let bytes = bytes.map_err(|error| damaged(&format!("a chunk cannot be unpacked: {error}")))?;
     if bytes.len() != unpacked {
-        return Err(damaged("a chunk has another length than its head says"));
+        return Err(damaged("a chunk's length differs from its header"));
     }
     Ok((head, bytes))
 }
 
-/// Puts columns one behind the other.
+/// Concatenates columns.
 pub fn join(columns: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes: Vec<u8> = columns.iter().flat_map(|column| (column.len() as u32).to_le_bytes()).collect();
     columns.iter().for_each(|column| bytes.extend_from_slice(column));
     bytes
 }
 
-/// Takes columns apart.
+/// Splits concatenated columns.
 pub fn split<const N: usize>(bytes: &[u8]) -> Option<[Vec<u8>; N]> {
     let (lengths, mut rest) = bytes.split_at_checked(4 * N)?;
     let mut columns = [const { Vec::new() }; N];
     for (column, length) in columns.iter_mut().zip(lengths.as_chunks::<4>().0) {
-        let (bytes, behind) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        (*column, rest) = (bytes.to_vec(), behind);
+        let (bytes, remaining) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        (*column, rest) = (bytes.to_vec(), remaining);
     }
     rest.is_empty().then_some(columns)
 }
 
-/// Writes the file's head.
 pub fn begin(to: &mut impl Write) -> io::Result<()> {
     to.write_all(MAGIC)?;
     to.write_all(&VERSION.to_le_bytes())?;

@@ -1,11 +1,11 @@
-//! The stream of devices' events within a chunk: all devices', in the order in which they happened.
+//! Device event stream of a chunk: events of all devices in time order.
 
 use doorbell_sim::Ps;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
 
 use super::bytes::{Column, Malformed, put, put_difference};
 
-/// Columns of a chunk of events.
+/// Columns of an event chunk.
 pub const COLUMNS: usize = 6;
 const KINDS: usize = 0;
 const ANCHORS: usize = 1;
@@ -14,108 +14,110 @@ const ADDRESSES: usize = 3;
 const SIZES: usize = 4;
 const VALUES: usize = 5;
 
-/// No device moves more at once.
+/// Largest DMA request.
 pub const DMA_BYTES_MAX: u32 = 1 << 20;
 
-/// A request to memory.
+/// A DMA request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dma {
-    /// What is moved.
+    /// Purpose of the transfer.
     pub kind: DmaKind,
-    /// Whether it is a write.
+    /// Write to memory.
     pub write: bool,
-    /// Where its first byte lies.
+    /// Address of the first byte.
     pub addr: PhysAddr,
     /// Bytes.
     pub len: u32,
-    /// Of frame data: which of the frames that the device received, or sent, since recording began; from 0.
+    /// Frame data only: frame number, from 0, per device and direction since recording began.
     pub frame: u64,
-    /// Of frame data: which byte of the frame the first one is.
+    /// Frame data only: offset of the first byte in the frame.
     pub offset: u32,
-    /// How long it took where it was recorded; zero if that is not known.
+    /// Latency on the recorded machine; zero if unknown.
     pub took: Ps,
-    /// Of a write: the first instruction of the anchor's hart that could see it.
+    /// Writes only: the first instruction of the anchor's hart that can read the data.
     pub visible: u64,
 }
 
-/// Which instruction stored to a register.
+/// Instruction that stored to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Whose it is.
+pub struct StoreOrigin {
+    /// Hart of the instruction.
     pub hart: u16,
-    /// How many instructions this hart had executed with it.
+    /// Instructions of the hart up to and including the store.
     pub after: u64,
 }
 
-/// What a device did, or what was done to it.
+/// Kind of a device event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// It moved data.
+pub enum EventKind {
+    /// DMA request of the device.
     Dma(Dma),
-    /// A store to one of its registers arrived: a doorbell, say.
+    /// A store to a register of the device arrived, such as a doorbell.
     Register {
-        /// Where the register lies in physical memory.
+        /// Physical address of the register.
         addr: PhysAddr,
         /// Bytes stored.
         size: u8,
-        /// What was stored.
+        /// Value stored.
         value: u64,
-        /// Which instruction stored it, if that was recorded and is in the trace: it arrives later.
-        stored: Option<Stored>,
+        /// The instruction that issued the store, if it was recorded and is in the trace; the store arrives
+        /// later.
+        stored: Option<StoreOrigin>,
     },
-    /// Its interrupt line changed, or it sent a message.
+    /// The interrupt line changed, or the device sent a message-signalled interrupt.
     Interrupt {
-        /// The line's level; a message counts as raised.
+        /// Level of the line; a message counts as raised.
         raised: bool,
     },
-    /// A frame's last bit reached it.
+    /// The last bit of a received frame arrived.
     FrameIn {
-        /// Bytes, FCS included.
+        /// Bytes, including FCS.
         bytes: u32,
     },
-    /// It handed a frame to the wire.
+    /// The device passed a frame to the wire.
     FrameOut {
-        /// Bytes, FCS included.
+        /// Bytes, including FCS.
         bytes: u32,
     },
 }
 
-/// An event.
+/// A device event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceEvent {
-    /// Which device.
+    /// Device number.
     pub device: u8,
-    /// The hart by whose instructions the moment is told.
+    /// Anchor hart.
     pub hart: u16,
-    /// How many instructions this hart had executed before it.
+    /// Instructions that the anchor hart had executed before the event.
     pub after: u64,
-    /// The time since the last of them committed.
+    /// Time since the last of these instructions committed.
     pub since: Ps,
-    /// What happened.
-    pub what: Happening,
+    /// Kind of event.
+    pub what: EventKind,
 }
 
-impl Happening {
-    /// Which instruction stored, of a store to a register of which that is told.
-    pub fn stored(&self) -> Option<Stored> {
+impl EventKind {
+    /// The instruction that stored to the register, if this is recorded.
+    pub fn stored(&self) -> Option<StoreOrigin> {
         match self {
-            Happening::Register { stored, .. } => *stored,
+            EventKind::Register { stored, .. } => *stored,
             _ => None,
         }
     }
 }
 
 impl DeviceEvent {
-    /// The moments that it is told by, and speaks of: harts, and how many instructions they had executed.
-    pub fn moments(&self) -> impl Iterator<Item = (u16, u64)> + use<> {
+    /// All positions that the event refers to: hart, and number of instructions executed.
+    pub fn anchors(&self) -> impl Iterator<Item = (u16, u64)> + use<> {
         let stored = self.what.stored().map(|stored| (stored.hart, stored.after));
         [(self.hart, self.after)].into_iter().chain(stored)
     }
 
-    /// Whether a machine can have recorded it: no request is larger than one can be, and no write is seen before it happens.
-    pub(super) fn is_possible(&self) -> bool {
+    /// Returns whether a machine can have recorded the event: request size within the limit, and no write
+    /// visible before its event.
+    pub(super) fn is_valid(&self) -> bool {
         match self.what {
-            Happening::Dma(dma) => dma.len <= DMA_BYTES_MAX && (!dma.write || dma.visible >= self.after),
+            EventKind::Dma(dma) => dma.len <= DMA_BYTES_MAX && (!dma.write || dma.visible >= self.after),
             _ => true,
         }
     }
@@ -126,77 +128,77 @@ const LOWERED: u64 = 1;
 const RAISED: u64 = 2;
 const FRAME_IN: u64 = 3;
 const FRAME_OUT: u64 = 4;
-/// DMA: twice the number of its kind more, and one for a write.
+/// DMA: plus twice the DMA kind, plus one for a write.
 const DMA: u64 = 5;
-/// The version of the format that has stores to registers whose instructions are told.
+/// First version of the format with [`StoreOrigin`] in register events.
 pub(super) const STORES_SINCE: u32 = 2;
-/// One of these.
+/// Register event with [`StoreOrigin`].
 const STORED: u64 = DMA + 2 * DmaKind::ALL.len() as u64;
 
-/// What both sides know of the stream so far.
+/// Delta-coding state of the stream, the same in encoder and decoder.
 #[derive(Default)]
-struct Known {
+struct StreamState {
     after: u64,
-    /// By DMA kind and direction; the last place is that of registers.
+    /// By DMA kind and direction; the last entry is for registers.
     next: [u64; 13],
     frames: [u64; 13],
 }
 
-/// Writes devices' events.
+/// Encoder of device events.
 #[derive(Default)]
 pub struct DeviceEncoder {
     columns: [Vec<u8>; COLUMNS],
-    known: Known,
+    state: StreamState,
 }
 
 impl DeviceEncoder {
-    /// Bytes so far.
+    /// Bytes encoded so far.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Vec::len).sum()
     }
 
-    /// The columns; the next event begins a new chunk.
+    /// Takes the columns; the next event begins a new chunk.
     pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
         std::mem::take(self).columns
     }
 
-    /// Writes an event.
+    /// Encodes an event.
     pub fn event(&mut self, event: &DeviceEvent) {
         let [kinds, anchors, times, addresses, sizes, values] = &mut self.columns;
         let kind = match event.what {
-            Happening::Register { stored: None, .. } => REGISTER,
-            Happening::Register { .. } => STORED,
-            Happening::Interrupt { raised } => LOWERED + u64::from(raised),
-            Happening::FrameIn { .. } => FRAME_IN,
-            Happening::FrameOut { .. } => FRAME_OUT,
-            Happening::Dma(dma) => DMA + dma_number(&dma),
+            EventKind::Register { stored: None, .. } => REGISTER,
+            EventKind::Register { .. } => STORED,
+            EventKind::Interrupt { raised } => LOWERED + u64::from(raised),
+            EventKind::FrameIn { .. } => FRAME_IN,
+            EventKind::FrameOut { .. } => FRAME_OUT,
+            EventKind::Dma(dma) => DMA + dma_number(&dma),
         };
         put(kinds, kind);
         put(kinds, event.device.into());
         put(anchors, event.hart.into());
-        put_difference(anchors, event.after, self.known.after);
-        self.known.after = event.after;
+        put_difference(anchors, event.after, self.state.after);
+        self.state.after = event.after;
         put(times, event.since.0);
         match event.what {
-            Happening::Interrupt { .. } => {}
-            Happening::FrameIn { bytes } | Happening::FrameOut { bytes } => put(sizes, bytes.into()),
-            Happening::Register { addr, size, value, stored } => {
-                put_difference(addresses, addr.0, self.known.next[12]);
-                self.known.next[12] = addr.0;
+            EventKind::Interrupt { .. } => {}
+            EventKind::FrameIn { bytes } | EventKind::FrameOut { bytes } => put(sizes, bytes.into()),
+            EventKind::Register { addr, size, value, stored } => {
+                put_difference(addresses, addr.0, self.state.next[12]);
+                self.state.next[12] = addr.0;
                 put(sizes, size.into());
                 put(values, value);
-                if let Some(Stored { hart, after }) = stored {
+                if let Some(StoreOrigin { hart, after }) = stored {
                     put(values, hart.into());
                     put_difference(anchors, after, event.after);
                 }
             }
-            Happening::Dma(dma) => {
+            EventKind::Dma(dma) => {
                 let number = dma_number(&dma) as usize;
-                put_difference(addresses, dma.addr.0, self.known.next[number]);
-                self.known.next[number] = dma.addr.0.wrapping_add(dma.len.into());
+                put_difference(addresses, dma.addr.0, self.state.next[number]);
+                self.state.next[number] = dma.addr.0.wrapping_add(dma.len.into());
                 put(sizes, dma.len.into());
-                put_difference(values, dma.frame, self.known.frames[number]);
-                self.known.frames[number] = dma.frame;
+                put_difference(values, dma.frame, self.state.frames[number]);
+                self.state.frames[number] = dma.frame;
                 put(values, dma.offset.into());
                 put(times, dma.took.0);
                 if dma.write {
@@ -211,16 +213,16 @@ fn dma_number(dma: &Dma) -> u64 {
     (dma.kind as u64) << 1 | u64::from(dma.write)
 }
 
-/// Reads devices' events.
+/// Decoder of device events.
 pub struct DeviceDecoder {
     columns: [Column; COLUMNS],
-    known: Known,
+    state: StreamState,
 }
 
 impl DeviceDecoder {
-    /// Of a chunk's columns.
+    /// Decodes a chunk's columns.
     pub fn new(columns: [Vec<u8>; COLUMNS]) -> DeviceDecoder {
-        DeviceDecoder { columns: columns.map(Column::new), known: Known::default() }
+        DeviceDecoder { columns: columns.map(Column::new), state: StreamState::default() }
     }
 
     /// The next event; `None` at the chunk's end.
@@ -231,22 +233,22 @@ impl DeviceDecoder {
         let kind = self.columns[KINDS].take()?;
         let device = self.columns[KINDS].take()?.try_into().map_err(|_| Malformed)?;
         let hart = self.columns[ANCHORS].take()?.try_into().map_err(|_| Malformed)?;
-        let after = self.columns[ANCHORS].take_difference(self.known.after)?;
-        self.known.after = after;
+        let after = self.columns[ANCHORS].take_difference(self.state.after)?;
+        self.state.after = after;
         let since = Ps(self.columns[TIMES].take()?);
         let what = match kind {
-            LOWERED | RAISED => Happening::Interrupt { raised: kind == RAISED },
-            FRAME_IN => Happening::FrameIn { bytes: self.size()? },
-            FRAME_OUT => Happening::FrameOut { bytes: self.size()? },
+            LOWERED | RAISED => EventKind::Interrupt { raised: kind == RAISED },
+            FRAME_IN => EventKind::FrameIn { bytes: self.size()? },
+            FRAME_OUT => EventKind::FrameOut { bytes: self.size()? },
             REGISTER | STORED => {
-                let addr = self.columns[ADDRESSES].take_difference(self.known.next[12])?;
-                self.known.next[12] = addr;
+                let addr = self.columns[ADDRESSES].take_difference(self.state.next[12])?;
+                self.state.next[12] = addr;
                 let size = self.size()?.try_into().map_err(|_| Malformed)?;
                 let value = self.columns[VALUES].take()?;
                 let stored = if kind == STORED { Some(self.stored(after)?) } else { None };
-                Happening::Register { addr: PhysAddr(addr), size, value, stored }
+                EventKind::Register { addr: PhysAddr(addr), size, value, stored }
             }
-            dma => Happening::Dma(self.dma(dma - DMA, after)?),
+            dma => EventKind::Dma(self.dma(dma - DMA, after)?),
         };
         Ok(Some(DeviceEvent { device, hart, after, since, what }))
     }
@@ -255,19 +257,19 @@ impl DeviceDecoder {
         self.columns[SIZES].take()?.try_into().map_err(|_| Malformed)
     }
 
-    fn stored(&mut self, after: u64) -> Result<Stored, Malformed> {
+    fn stored(&mut self, after: u64) -> Result<StoreOrigin, Malformed> {
         let hart = self.columns[VALUES].take()?.try_into().map_err(|_| Malformed)?;
-        Ok(Stored { hart, after: self.columns[ANCHORS].take_difference(after)? })
+        Ok(StoreOrigin { hart, after: self.columns[ANCHORS].take_difference(after)? })
     }
 
     fn dma(&mut self, number: u64, after: u64) -> Result<Dma, Malformed> {
         let kind = *DmaKind::ALL.get((number >> 1) as usize).ok_or(Malformed)?;
         let (number, write) = (number as usize, number & 1 != 0);
-        let addr = self.columns[ADDRESSES].take_difference(self.known.next[number])?;
+        let addr = self.columns[ADDRESSES].take_difference(self.state.next[number])?;
         let len = self.size()?;
-        self.known.next[number] = addr.wrapping_add(len.into());
-        let frame = self.columns[VALUES].take_difference(self.known.frames[number])?;
-        self.known.frames[number] = frame;
+        self.state.next[number] = addr.wrapping_add(len.into());
+        let frame = self.columns[VALUES].take_difference(self.state.frames[number])?;
+        self.state.frames[number] = frame;
         let offset = self.columns[VALUES].take()?.try_into().map_err(|_| Malformed)?;
         let took = Ps(self.columns[TIMES].take()?);
         let visible = if write { self.columns[ANCHORS].take_difference(after)? } else { 0 };

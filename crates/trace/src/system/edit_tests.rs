@@ -1,4 +1,4 @@
-//! Traces cut apart hold what the whole one does; traces side by side do not touch each other.
+//! Cutting and merging: parts hold what the whole trace does, and merged traces share no memory.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use proptest::prelude::*;
 
-use super::tests::{PAGE, blocks, description, event, read, scratch, told, walk_of, write};
+use super::tests::{PAGE, blocks, description, event, read, scratch, single_ops, walk_of, write};
 use super::*;
 
-type Told = Vec<(Option<Op>, Step)>;
+type SingleOps = Vec<(Option<Op>, Step)>;
 
-fn ops_of(file: &TraceFile, hart: u16) -> Told {
-    told(read(file, hart).into_iter())
+fn single_ops_of(file: &TraceFile, hart: u16) -> SingleOps {
+    single_ops(read(file, hart).into_iter())
 }
 
 fn events_of(file: &TraceFile) -> Vec<DeviceEvent> {
@@ -20,33 +20,34 @@ fn events_of(file: &TraceFile) -> Vec<DeviceEvent> {
     std::iter::from_fn(|| reader.next().unwrap()).collect()
 }
 
-/// Events as a machine's: of harts that there are, anchored at instructions that there are, frames numbered as they come.
-fn sound(counts: &Counts, events: Vec<DeviceEvent>) -> Vec<DeviceEvent> {
+/// Valid events: existing harts, anchors at existing instructions, frames numbered in order.
+fn valid(counts: &Counts, events: Vec<DeviceEvent>) -> Vec<DeviceEvent> {
     let mut frames = [0; 256];
-    let sound = events.into_iter().map(|mut event| {
+    let valid = events.into_iter().map(|mut event| {
         event.hart %= 2;
         event.after %= counts.instructions[usize::from(event.hart)] + 1;
         match &mut event.what {
-            Happening::Dma(dma) => {
+            EventKind::Dma(dma) => {
                 dma.kind = DmaKind::RxData;
                 dma.frame = frames[usize::from(event.device)];
                 dma.visible = if dma.write { event.after + dma.visible % 50 } else { 0 };
                 frames[usize::from(event.device)] += 1;
             }
-            // By an instruction that there is.
-            Happening::Register { stored, .. } => {
+            // Issued by an existing instruction.
+            EventKind::Register { stored, .. } => {
                 let (hart, has) = (event.hart, counts.instructions[usize::from(event.hart)]);
-                *stored = stored.filter(|_| has > 0).map(|by| Stored { hart, after: 1 + by.after % has });
+                *stored =
+                    stored.filter(|_| has > 0).map(|by| StoreOrigin { hart, after: 1 + by.after % has });
             }
             _ => {}
         }
         event
     });
-    sound.collect()
+    valid.collect()
 }
 
 fn cut_to(file: &TraceFile, path: &Path, from: u64, count: u64) -> (Cut, TraceFile) {
-    let cut = cut(file, path, Window { hart: 0, from, count, alone: false }).unwrap();
+    let cut = cut(file, path, Window { hart: 0, from, count, single_hart: false }).unwrap();
     let part = TraceFile::open(path).unwrap();
     assert_eq!(part.check().unwrap(), cut.counts);
     (cut, part)
@@ -55,11 +56,11 @@ fn cut_to(file: &TraceFile, path: &Path, from: u64, count: u64) -> (Cut, TraceFi
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
     #[test]
-    fn two_parts_have_everything_once(blocks in blocks(), events in prop::collection::vec(event(), 0..30), at in any::<prop::sample::Index>()) {
+    fn two_cuts_partition_blocks_and_events(blocks in blocks(), events in prop::collection::vec(event(), 0..30), at in any::<prop::sample::Index>()) {
         let (folder, path) = scratch();
         let counts = write(&path, &blocks, &[]);
         prop_assume!(counts.instructions[0] > 1);
-        let events = sound(&counts, events);
+        let events = valid(&counts, events);
         write(&path, &blocks, &events);
         let whole = TraceFile::open(&path).unwrap();
         let all = counts.instructions[0];
@@ -71,32 +72,33 @@ proptest! {
         let (first_cut, first) = cut_to(&whole, &of("first.dbt"), 0, at);
         let (second_cut, second) = cut_to(&whole, &of("second.dbt"), at, u64::MAX);
         for hart in 0..2 {
-            prop_assert_eq!(ops_of(&same, hart), ops_of(&whole, hart));
-            let mut both = ops_of(&first, hart);
-            both.extend(ops_of(&second, hart));
-            prop_assert_eq!(both, ops_of(&whole, hart));
+            prop_assert_eq!(single_ops_of(&same, hart), single_ops_of(&whole, hart));
+            let mut both = single_ops_of(&first, hart);
+            both.extend(single_ops_of(&second, hart));
+            prop_assert_eq!(both, single_ops_of(&whole, hart));
             prop_assert_eq!(first_cut.harts[usize::from(hart)].2, second_cut.harts[usize::from(hart)].1);
         }
-        // Events are told from each part's beginning; together they are the same.
+        // Each part counts events from its own beginning; shifted back, both parts together equal the whole.
         let mut both = events_of(&first);
         both.extend(events_of(&second).into_iter().map(|mut event| {
             let from = second_cut.harts[usize::from(event.hart)].1;
             event.after += from;
             match &mut event.what {
-                Happening::Dma(dma) => dma.visible += if dma.write { from } else { 0 },
-                Happening::Register { stored: Some(stored), .. } => stored.after += from,
+                EventKind::Dma(dma) => dma.visible += if dma.write { from } else { 0 },
+                EventKind::Register { stored: Some(stored), .. } => stored.after += from,
                 _ => {}
             }
             event
         }));
-        // Frames: by device, each part numbers its own from 0. Two harts tell of one device, so that its frames may be divided.
+        // Each part numbers a device's frames from 0. Events of one device may have anchors on both harts,
+        // which are cut at different places.
         let key = |event: &DeviceEvent| {
             let mut event = *event;
             let at = second_cut.harts[usize::from(event.hart)].1;
             match &mut event.what {
-                Happening::Dma(dma) => dma.frame = 0,
-                // Nothing says which instruction it was if that is in the first part, and the store arrives in the second.
-                Happening::Register { stored, .. } => {
+                EventKind::Dma(dma) => dma.frame = 0,
+                // A store in the first part that arrives in the second loses its instruction.
+                EventKind::Register { stored, .. } => {
                     *stored = stored.filter(|stored| (stored.after <= at) == (event.after < at));
                 }
                 _ => {}
@@ -112,13 +114,13 @@ proptest! {
     }
 
     #[test]
-    fn traces_side_by_side_are_what_they_were_in_memory_of_their_own(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
+    fn merged_traces_keep_their_contents_in_disjoint_memory(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
         let (folder, path) = scratch();
         let counts = write(&path, &blocks, &[]);
-        // Addresses as machines have them, of devices that there may be.
-        let events: Vec<_> = sound(&counts, events).into_iter().map(|mut event| {
+        // Realistic addresses and device numbers.
+        let events: Vec<_> = valid(&counts, events).into_iter().map(|mut event| {
             event.device %= 3;
-            if let Happening::Dma(dma) = &mut event.what {
+            if let EventKind::Dma(dma) = &mut event.what {
                 (dma.addr.0, dma.len) = (0x8000_0000 + dma.addr.0 % (64 * PAGE), dma.len % PAGE as u32);
             }
             event
@@ -144,10 +146,10 @@ proptest! {
                 });
                 (op, step)
             };
-            let was = ops_of(&files[0], hart);
-            prop_assert_eq!(&told_without_walks(&both, hart), &was);
-            let was: Told = was.into_iter().map(moved).collect();
-            prop_assert_eq!(told_without_walks(&both, hart + 2), was);
+            let was = single_ops_of(&files[0], hart);
+            prop_assert_eq!(&single_ops_without_walks(&both, hart), &was);
+            let was: SingleOps = was.into_iter().map(moved).collect();
+            prop_assert_eq!(single_ops_without_walks(&both, hart + 2), was);
         }
         for (placed, number) in placed.iter().zip(0..) {
             let of = |event: &DeviceEvent| event.hart / 2 == number;
@@ -155,8 +157,8 @@ proptest! {
                 event.hart -= placed.harts.0;
                 event.device = placed.devices.iter().find(|(_, now)| *now == event.device).unwrap().0;
                 match &mut event.what {
-                    Happening::Dma(dma) => dma.addr.0 -= placed.moved,
-                    Happening::Register { stored: Some(stored), .. } => stored.hart -= placed.harts.0,
+                    EventKind::Dma(dma) => dma.addr.0 -= placed.moved,
+                    EventKind::Register { stored: Some(stored), .. } => stored.hart -= placed.harts.0,
                     _ => {}
                 }
                 event
@@ -166,14 +168,14 @@ proptest! {
     }
 }
 
-/// As `ops_of`, where walks have moved.
-fn told_without_walks(file: &TraceFile, hart: u16) -> Told {
+/// As `single_ops_of`, but without a check of the walks, which have moved.
+fn single_ops_without_walks(file: &TraceFile, hart: u16) -> SingleOps {
     let mut reader = file.hart(hart, 0).unwrap();
     let (mut all, mut ops) = (Vec::new(), Vec::new());
     while let Some(step) = reader.next(&mut ops).unwrap() {
         all.push((step, std::mem::take(&mut ops)));
     }
-    told(all.into_iter())
+    single_ops(all.into_iter())
 }
 
 fn mapped(pc: u64, frame: u64) -> Op {
@@ -185,7 +187,7 @@ fn load(op: Op, virt: u64, phys: u64) -> Op {
 }
 
 #[test]
-fn a_cut_within_a_block_leaves_its_sleep_before_and_its_trap_behind() {
+fn cut_inside_a_block_drops_its_sleep_and_keeps_its_trap() {
     let (folder, path) = scratch();
     let slept = Step { slept: Ps::from_us(3), trapped: true, space: Some(7), thread: 5, ..Step::default() };
     let ops: Vec<Op> = (0..4).map(|n| mapped(0x4000 + 4 * n, 0x80001)).collect();
@@ -200,7 +202,7 @@ fn a_cut_within_a_block_leaves_its_sleep_before_and_its_trap_behind() {
 }
 
 #[test]
-fn a_hart_alone_takes_its_own_events_along_and_frames_count_from_the_cut() {
+fn single_hart_cut_keeps_its_events_and_renumbers_frames() {
     let (folder, path) = scratch();
     let ops: Vec<Op> = (0..10).map(|n| mapped(0x4000 + 4 * n, 0x80001)).collect();
     let frame = |hart, after, frame| {
@@ -214,43 +216,43 @@ fn a_hart_alone_takes_its_own_events_along_and_frames_count_from_the_cut() {
             took: Ps(5),
             visible: after + 1,
         };
-        DeviceEvent { device: 0, hart, after, since: Ps(1), what: Happening::Dma(dma) }
+        DeviceEvent { device: 0, hart, after, since: Ps(1), what: EventKind::Dma(dma) }
     };
     let events = [frame(1, 1, 0), frame(0, 2, 1), frame(1, 3, 2), frame(1, 10, 3)];
     let step = Step { space: Some(1), ..Step::default() };
     write(&path, &[(0, step, ops.clone()), (1, step, ops)], &events);
     let file = TraceFile::open(&path).unwrap();
     let out = folder.path().join("part.dbt");
-    let cut = cut(&file, &out, Window { hart: 1, from: 3, count: 100, alone: true }).unwrap();
-    assert_eq!((cut.harts, cut.events_of_others), (vec![(1, 3, 10)], 1));
+    let cut = cut(&file, &out, Window { hart: 1, from: 3, count: 100, single_hart: true }).unwrap();
+    assert_eq!((cut.harts, cut.events_dropped), (vec![(1, 3, 10)], 1));
     let part = TraceFile::open(&out).unwrap();
     assert_eq!(part.description().harts, 1);
     let found = events_of(&part).into_iter().map(|event| match event.what {
-        Happening::Dma(dma) => (event.hart, event.after, dma.visible, dma.frame),
-        _ => panic!("there is DMA alone"),
+        EventKind::Dma(dma) => (event.hart, event.after, dma.visible, dma.frame),
+        _ => panic!("only DMA events were written"),
     });
-    // What comes behind the last instruction belongs to the last part.
+    // Events after the last instruction belong to the last part.
     assert_eq!(found.collect::<Vec<_>>(), [(0, 0, 1, 0), (0, 7, 8, 1)]);
 }
 
 #[test]
-fn a_window_of_nothing_is_refused_and_leaves_nothing() {
+fn empty_window_is_refused_and_leaves_no_file() {
     let (folder, path) = scratch();
     write(&path, &[(0, Step::default(), vec![mapped(0x4000, 0x80001); 3])], &[]);
     let file = TraceFile::open(&path).unwrap();
     let out = folder.path().join("out.dbt");
     let refused = |hart, from, count| {
-        cut(&file, &out, Window { hart, from, count, alone: false }).unwrap_err().to_string()
+        cut(&file, &out, Window { hart, from, count, single_hart: false }).unwrap_err().to_string()
     };
     assert!(refused(0, 3, 1).contains("hart 0 has 3 instructions"));
-    assert!(refused(0, 0, 0).contains("none are 0 from number 0"));
+    assert!(refused(0, 0, 0).contains("the window of 0 from number 0 is empty"));
     assert!(refused(1, 0, 1).contains("hart 1 has 0 instructions"));
     assert!(refused(2, 0, 1).contains("no hart 2"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn page_tables_move_with_their_trace_and_registers_stay() {
+fn merge_moves_page_tables_but_not_device_registers() {
     let (folder, path) = scratch();
     let step = Step { space: Some(1), ..Step::default() };
     let register = Op { class: OpClass::Device, flags: Op::WRITES, ..load(mapped(0x5000, 0x80001), 0, 0) };
@@ -262,7 +264,7 @@ fn page_tables_move_with_their_trace_and_registers_stay() {
     let (_, placed) = merge(&files, &out).unwrap();
     let moved = placed[1].moved;
     assert!(moved.is_multiple_of(64 << 20) && moved > 0);
-    // The walk's entries are the highest addresses.
+    // The walk's entries have the highest addresses.
     assert_eq!(placed[0].memory.high, walk_of(0x7000).entries[2].0 + 7);
     let mut reader = TraceFile::open(&out).unwrap().hart(2, 0).unwrap();
     let mut ops = Vec::new();
@@ -275,14 +277,14 @@ fn page_tables_move_with_their_trace_and_registers_stay() {
 }
 
 #[test]
-fn devices_are_numbered_on_and_disks_stay_among_the_platform_s() {
+fn merge_renumbers_pci_and_platform_devices_separately() {
     let (folder, path) = scratch();
     let on = |device| DeviceEvent {
         device,
         hart: 0,
         after: 0,
         since: Ps::ZERO,
-        what: Happening::Interrupt { raised: true },
+        what: EventKind::Interrupt { raised: true },
     };
     write(&path, &[], &[on(0), on(2), on(57)]);
     let files: Vec<_> = (0..4).map(|_| TraceFile::open(&path).unwrap()).collect();
@@ -291,12 +293,12 @@ fn devices_are_numbered_on_and_disks_stay_among_the_platform_s() {
     assert_eq!(placed[0].devices, [(0, 0), (2, 1), (57, 56)]);
     assert_eq!(placed[3].devices, [(0, 6), (2, 7), (57, 59)]);
     let nine: Vec<_> = (0..9).map(|_| TraceFile::open(&path).unwrap()).collect();
-    assert!(merge(&nine, &out).unwrap_err().to_string().contains("more than 8 devices of platforms"));
+    assert!(merge(&nine, &out).unwrap_err().to_string().contains("more than 8 platform devices"));
     assert_eq!(description().beside, [0u16; 0]);
 }
 
 #[test]
-fn which_harts_are_of_which_trace_is_known_behind_a_cut_that_leaves_some_out() {
+fn cut_of_merged_traces_updates_harts_per_trace() {
     let (folder, path) = scratch();
     write(&path, &[0, 1].map(|hart| (hart, Step::default(), vec![mapped(0x1000, 0x8000_0000)])), &[]);
     let of = |name: &str| folder.path().join(name);
@@ -304,11 +306,11 @@ fn which_harts_are_of_which_trace_is_known_behind_a_cut_that_leaves_some_out() {
     let one = || TraceFile::open(&path).unwrap();
     merge(&[one(), one()], &of("two")).unwrap();
     assert_eq!(open("two").description().parts(), [0..2, 2..4]);
-    let window = |hart, alone| Window { hart, from: 0, count: 1, alone };
+    let window = |hart, single_hart| Window { hart, from: 0, count: 1, single_hart };
     cut(&open("two"), &of("all"), window(0, false)).unwrap();
     assert_eq!(open("all").description().beside, [2, 2]);
     cut(&open("two"), &of("alone"), window(2, true)).unwrap();
-    assert_eq!(open("alone").description().beside, [0u16; 0], "it is one again");
+    assert_eq!(open("alone").description().beside, [0u16; 0], "only one trace is left");
     merge(&[open("alone"), open("two")], &of("three")).unwrap();
     assert_eq!(open("three").description().parts(), [0..1, 1..3, 3..5]);
 

@@ -1,7 +1,7 @@
-//! Writes a hart's stream: what it is, and what its columns hold, is in [`hart`](super::hart).
+//! Encoder of a hart's stream; [`hart`](super::hart) describes the stream and its columns.
 //!
-//! Most blocks are executed again and again. Of one that its caller knows by a number, only addresses are looked at; one that is as one of
-//! those before it, and whose pages lie where they were told to, costs a comparison besides.
+//! Most blocks execute repeatedly. For a block that the caller numbers, only the addresses are examined. A
+//! block equal to a recently recorded one, with all pages mapped as recorded, costs an additional comparison.
 
 use std::collections::HashMap;
 
@@ -10,105 +10,109 @@ use doorbell_sim::{NumberedBlocks, Op, Ps};
 
 use super::bytes::{put, put_difference};
 use super::hart::{
-    COLUMNS, FIRST_SHAPE, Known, MARK, MARKS, Mark, NEW_SHAPE, PAGE_SHIFT, PAGES, SHAPES, STEPS, Step,
+    COLUMNS, FIRST_SHAPE, MARK, MARKS, Mark, NEW_SHAPE, PAGE_SHIFT, PAGES, SHAPES, STEPS, Step, StreamState,
     instructions,
 };
 use super::shape::{Address, OPS_MAX, Shape, ShapeOp};
-use super::written::{Size, Slot, Written, put_address, slots, slots_of};
+use super::written_shapes::{ShapeSize, Slot, WrittenShape, put_address, slots, slots_of};
 
-/// Shapes that are found at once, by a hash of a block's ends.
-const LATELY: usize = 1 << 14;
+/// Entries of the table of recent shapes, indexed by a hash of a block's first and last op.
+const RECENT_SHAPES: usize = 1 << 14;
 const NO_SHAPE: u32 = u32::MAX;
 
-/// What the writer may know of a block beforehand, so that it need not look at all of it each time.
+/// Caller's promise about a block, which saves the encoder from examining all of it each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Again {
-    /// A number of the caller's: blocks that have the same one differ in nothing but [`Step`], addresses of accesses and computed targets.
+pub struct BlockHint {
+    /// A number chosen by the caller: blocks with the same number differ only in [`Step`], access addresses
+    /// and computed targets.
     pub shape: u32,
-    /// The instructions that end in it.
+    /// Instructions that end in the block.
     pub instructions: u64,
 }
 
-/// Writes a hart's stream.
+/// Encoder of a hart's stream.
 #[derive(Default)]
 pub struct HartEncoder {
     columns: [Vec<u8>; COLUMNS],
     shapes: HashMap<Vec<u8>, usize>,
-    /// What differs each time that a shape is executed: all shapes', one behind the other.
+    /// Address slots of all shapes, concatenated.
     slots: Vec<Slot>,
-    /// By twice the caller's number, plus one if it is trapped behind.
-    again: Vec<Option<KnownBlock>>,
-    /// The shapes of these by the caller's number, if they are not trapped behind.
+    /// Numbered blocks, indexed by twice the caller's number, plus one if a trap follows.
+    numbered_blocks: Vec<Option<KnownBlock>>,
+    /// Shapes of the numbered blocks that no trap follows, indexed by the caller's number.
     numbered: Vec<u32>,
-    /// The shapes that were written.
-    written: Vec<Written>,
-    sizes: Vec<Size>,
-    /// Numbers of shapes used lately. Empty before the first.
-    lately: Vec<u32>,
-    known: Known,
+    /// The shapes written so far.
+    written: Vec<WrittenShape>,
+    sizes: Vec<ShapeSize>,
+    /// Table of recent shapes. Empty before the first.
+    recent: Vec<u32>,
+    known: StreamState,
     scratch: Vec<u8>,
 }
 
-/// A block that the caller knows by a number.
+/// A recorded block that has a number.
 #[derive(Clone, Copy, Debug)]
 struct KnownBlock {
     shape: usize,
-    /// Where its instructions lie: pages, and their frames. One that lies in more is not dealt with so.
+    /// Its code pages and their frames. Blocks that span more pages are not recorded here.
     fetched: [Option<(u64, u64)>; 2],
 }
 
 impl HartEncoder {
-    /// Bytes so far.
+    /// Bytes encoded so far.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Vec::len).sum()
     }
 
-    /// The columns; the next step begins a new chunk.
+    /// Takes the columns; the next step begins a new chunk.
     pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
         std::mem::take(self).columns
     }
 
-    /// Writes a block, as several if it is long or has a page at two places. Says how many instructions it has.
+    /// Encodes a block, as several if it is too long or a page changes its frame within it. Returns its
+    /// instruction count.
     pub fn block(
         &mut self,
         step: &Step,
-        again: Option<Again>,
+        hint: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> u64 {
         self.marks(step);
-        let Some(again) = again else { return self.unnumbered(step.trapped, ops, walk) };
-        let place = 2 * again.shape as usize + usize::from(step.trapped);
-        match self.again.get(place).copied().flatten() {
-            Some(known) if self.is_as_known(&known, ops) => {
+        let Some(hint) = hint else { return self.unnumbered(step.trapped, ops, walk) };
+        let table_index = 2 * hint.shape as usize + usize::from(step.trapped);
+        match self.numbered_blocks.get(table_index).copied().flatten() {
+            Some(known) if self.matches_recorded(&known, ops) => {
                 put(&mut self.columns[STEPS], known.shape as u64 + FIRST_SHAPE);
                 self.addresses(known.shape, ops);
             }
             _ => {
-                if let (Some(shape), Some(fetched)) = (self.anew(step.trapped, ops, walk), fetched(ops)) {
-                    self.again.resize(self.again.len().max(place + 1), None);
-                    self.again[place] = Some(KnownBlock { shape, fetched });
+                if let (Some(shape), Some(fetched)) =
+                    (self.block_in_full(step.trapped, ops, walk), fetched(ops))
+                {
+                    self.numbered_blocks.resize(self.numbered_blocks.len().max(table_index + 1), None);
+                    self.numbered_blocks[table_index] = Some(KnownBlock { shape, fetched });
                     if !step.trapped {
-                        let number = again.shape as usize;
+                        let number = hint.shape as usize;
                         self.numbered.resize(self.numbered.len().max(number + 1), NO_SHAPE);
                         self.numbered[number] = shape as u32;
                     }
                 }
             }
         }
-        again.instructions
+        hint.instructions
     }
 
-    /// Writes blocks that were written by their numbers in this chunk before, whose pages lie where they were told to, and whose addresses
-    /// are of the same kinds as then. The step is told if it says anything that does not hold already. Says how many instructions and ops
-    /// they have.
-    pub fn again(&mut self, step: Option<&Step>, blocks: &[u64]) -> (u64, usize) {
+    /// Encodes repeated blocks, which were recorded by number in this chunk. Their pages must be mapped as
+    /// recorded, and their addresses must be of the same kinds. `step` is needed only if it differs from what
+    /// already holds. Returns the instruction and op counts.
+    pub fn repeat(&mut self, step: Option<&Step>, blocks: &[u64]) -> (u64, usize) {
         if let Some(step) = step {
             self.marks(step);
         }
         let (mut instructions, mut ops) = (0, 0);
         for (number, addresses) in NumberedBlocks(blocks) {
-            let size = self.once_more(number, addresses);
+            let size = self.repeat_one(number, addresses);
             instructions += u64::from(size.instructions);
             ops += size.ops as usize;
         }
@@ -116,7 +120,7 @@ impl HartEncoder {
     }
 
     #[inline]
-    fn once_more(&mut self, number: u32, addresses: &[u64]) -> Size {
+    fn repeat_one(&mut self, number: u32, addresses: &[u64]) -> ShapeSize {
         let shape = self.numbered.get(number as usize).copied().filter(|shape| *shape != NO_SHAPE);
         let shape = shape.expect("the block was written in full in this chunk") as usize;
         put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
@@ -128,23 +132,28 @@ impl HartEncoder {
         size
     }
 
-    /// A block of which nothing is known beforehand.
+    /// Encodes a block without a number.
     fn unnumbered(&mut self, trapped: bool, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) -> u64 {
-        let place = place(ops, trapped);
-        if let Some(shape) = self.as_lately(place, ops, trapped) {
+        let table_index = table_index(ops, trapped);
+        if let Some(shape) = self.recent_shape(table_index, ops, trapped) {
             put(&mut self.columns[STEPS], shape as u64 + FIRST_SHAPE);
             self.addresses(shape, ops);
             return self.sizes[shape].instructions.into();
         }
-        if let Some(shape) = self.anew(trapped, ops, walk) {
-            self.lately.resize(LATELY, NO_SHAPE);
-            self.lately[place] = shape as u32;
+        if let Some(shape) = self.block_in_full(trapped, ops, walk) {
+            self.recent.resize(RECENT_SHAPES, NO_SHAPE);
+            self.recent[table_index] = shape as u32;
         }
         instructions(ops)
     }
 
-    /// Looks at all of a block; its shape, if it is written as one.
-    fn anew(&mut self, trapped: bool, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) -> Option<usize> {
+    /// Encodes a block after examining all of it; returns its shape if it was not divided.
+    fn block_in_full(
+        &mut self,
+        trapped: bool,
+        ops: &[Op],
+        walk: &mut dyn FnMut(u64) -> Walk,
+    ) -> Option<usize> {
         let mut left = ops;
         while let Some(end) = piece(left) {
             self.pages(&left[..end], walk);
@@ -156,10 +165,10 @@ impl HartEncoder {
         (left.len() == ops.len()).then_some(shape)
     }
 
-    /// The shape of a block that is as one used lately, if all pages lie where they were told to.
+    /// The recent shape that equals the block, if all its pages are mapped as recorded.
     #[inline]
-    fn as_lately(&mut self, place: usize, ops: &[Op], trapped: bool) -> Option<usize> {
-        let shape = *self.lately.get(place)? as usize;
+    fn recent_shape(&mut self, table_index: usize, ops: &[Op], trapped: bool) -> Option<usize> {
+        let shape = *self.recent.get(table_index)? as usize;
         let written = self.written.get(shape)?;
         if written.ops.len() != ops.len() || written.trapped != trapped {
             return None;
@@ -167,7 +176,7 @@ impl HartEncoder {
         let known = &mut self.known;
         let mut fetched = None;
         for (fixed, op) in written.ops.iter().zip(ops) {
-            if !fixed.is(op) {
+            if !fixed.matches(op) {
                 return None;
             }
             let from = (op.pc >> PAGE_SHIFT, op.fetch.0 >> PAGE_SHIFT);
@@ -186,8 +195,8 @@ impl HartEncoder {
         Some(shape)
     }
 
-    /// Whether all pages of a known block lie where they were told to.
-    fn is_as_known(&mut self, block: &KnownBlock, ops: &[Op]) -> bool {
+    /// Returns whether all pages of a numbered block are mapped as recorded.
+    fn matches_recorded(&mut self, block: &KnownBlock, ops: &[Op]) -> bool {
         let mut knows = |page: u64, frame: u64| self.known.frame(page) == Some(frame);
         block.fetched.into_iter().flatten().all(|(page, frame)| knows(page, frame))
             && slots_of(&self.sizes, &mut self.slots, block.shape).iter().all(|slot| {
@@ -202,7 +211,7 @@ impl HartEncoder {
             })
     }
 
-    /// Tells the pages that are not known, or lie elsewhere now.
+    /// Records the pages that are new to the chunk or have moved.
     fn pages(&mut self, ops: &[Op], walk: &mut dyn FnMut(u64) -> Walk) {
         for (page, frame) in ops.iter().flat_map(uses).flatten() {
             if self.known.frame(page) != Some(frame) {
@@ -226,13 +235,13 @@ impl HartEncoder {
                 self.shapes.insert(self.scratch.clone(), number);
                 let first_slot = self.slots.len();
                 self.slots.extend(slots(ops));
-                self.sizes.push(Size {
+                self.sizes.push(ShapeSize {
                     first_slot: first_slot as u32,
                     slots: (self.slots.len() - first_slot) as u32,
                     instructions: instructions(ops) as u32,
                     ops: ops.len() as u32,
                 });
-                self.written.push(Written::new(ops, trapped));
+                self.written.push(WrittenShape::new(ops, trapped));
                 number
             }
         };
@@ -240,7 +249,7 @@ impl HartEncoder {
         shape
     }
 
-    /// What differs from one time to the next.
+    /// Writes the addresses that differ each time.
     fn addresses(&mut self, shape: usize, ops: &[Op]) {
         for slot in slots_of(&self.sizes, &mut self.slots, shape) {
             put_address(&mut self.columns, slot, ops[usize::from(slot.op)].virt);
@@ -289,24 +298,25 @@ impl HartEncoder {
             known.entry = entry.0;
         }
         (known.page, known.frame) = (page, frame);
-        known.lies(page, frame);
+        known.map(page, frame);
     }
 }
 
-/// The pages that instructions lie in, and their frames, if they are few.
+/// The pages of the instructions with their frames, if there are at most two.
 fn fetched(ops: &[Op]) -> Option<[Option<(u64, u64)>; 2]> {
     let mut found = [None; 2];
     for op in ops {
         let Some(page) = uses(op)[0] else { continue };
-        let place = found.iter_mut().find(|place| place.is_none_or(|known| known == page))?;
-        *place = Some(page);
+        let slot = found.iter_mut().find(|slot| slot.is_none_or(|known| known == page))?;
+        *slot = Some(page);
     }
     Some(found)
 }
 
-/// Where a block has to be divided: before an op that has a page elsewhere than one before it, as an op's two pages agree.
+/// Position at which a block must be divided: before an op whose page has another frame than earlier in the
+/// block. An op's own two pages always agree.
 fn piece(ops: &[Op]) -> Option<usize> {
-    // Few blocks use more than some pages.
+    // Few blocks use more than a few pages, so a linear search is enough.
     let mut used: Vec<(u64, u64)> = Vec::new();
     let mut agrees = |(page, frame): (u64, u64)| match used.iter().find(|(known, _)| *known == page) {
         Some((_, known)) => *known == frame,
@@ -316,11 +326,11 @@ fn piece(ops: &[Op]) -> Option<usize> {
         }
     };
     let most = ops.len().min(OPS_MAX);
-    let odd = ops[..most].iter().position(|op| !uses(op).into_iter().flatten().all(&mut agrees));
-    odd.map(|at| at.max(1)).or((most < ops.len()).then_some(most))
+    let conflict = ops[..most].iter().position(|op| !uses(op).into_iter().flatten().all(&mut agrees));
+    conflict.map(|at| at.max(1)).or((most < ops.len()).then_some(most))
 }
 
-/// The pages that an op uses, and where they lie: its instruction's and its data's.
+/// The pages that an op uses, with their frames: its instruction's and its data's.
 fn uses(op: &Op) -> [Option<(u64, u64)>; 2] {
     let shape = ShapeOp::of(op);
     let fetch = (!shape.fetched_physically).then_some((op.pc >> PAGE_SHIFT, op.fetch.0 >> PAGE_SHIFT));
@@ -328,10 +338,10 @@ fn uses(op: &Op) -> [Option<(u64, u64)>; 2] {
     [fetch, data.then_some((op.virt >> PAGE_SHIFT, op.phys.0 >> PAGE_SHIFT))]
 }
 
-/// Where a block's shape is looked for.
+/// Index of a block in the table of recent shapes.
 #[inline]
-fn place(ops: &[Op], trapped: bool) -> usize {
+fn table_index(ops: &[Op], trapped: bool) -> usize {
     let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return usize::from(trapped) };
     let ends = first.pc ^ (ops.len() as u64) << 48 ^ u64::from(last.flags) << 56 ^ u64::from(trapped) << 40;
-    (ends.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LATELY.ilog2())) as usize
+    (ends.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_SHAPES.ilog2())) as usize
 }

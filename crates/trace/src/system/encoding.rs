@@ -1,4 +1,4 @@
-//! What the thread does that encodes: harts' blocks and devices' events become chunks, which a thread behind it packs and writes.
+//! Encoder thread: turns blocks and device events into chunks, which a second thread compresses and writes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use doorbell_sim::memory::Walk;
 
 use super::TraceError;
-use super::batch::{Batch, Place, Record};
+use super::batch::{Batch, Progress, Record};
 use super::chunk::{self, EDGE_BYTES, Head, Kind};
 use super::device::{DeviceEncoder, DeviceEvent};
 use super::encoder::HartEncoder;
@@ -16,22 +16,22 @@ use super::hart::{PAGE_SHIFT, Step};
 use super::reader::{ChunkPlace, Counts};
 use super::writer::{CHUNK_BYTES, CHUNK_INSTRUCTIONS};
 
-/// Chunks that wait for the packer.
+/// Capacity of the packer's queue, in chunks.
 const WAITING: usize = 2;
 
-/// All chunks, where they are, and where the index comes.
+/// Chunks written so far, and the file offset of the next one.
 pub(super) struct Packed {
     pub file: BufWriter<File>,
     pub places: Vec<ChunkPlace>,
     pub at: u64,
 }
 
-/// What encoding came to; nothing, if the trace was given up.
+/// Result of encoding; `None` if the trace was abandoned.
 pub(super) type Encoded = Result<Option<(Packed, Counts)>, TraceError>;
 
-/// The thread that packs chunks and writes them, in the order in which they come.
+/// Thread that compresses chunks and writes them in order.
 struct Packer {
-    /// `None` once it has failed.
+    /// `None` after a failure.
     to: Option<SyncSender<(Head, Vec<u8>)>>,
     thread: Option<JoinHandle<Result<Packed, TraceError>>>,
 }
@@ -54,18 +54,18 @@ impl Packer {
     }
 
     fn send(&mut self, head: Head, bytes: Vec<u8>) -> Result<(), TraceError> {
-        let gone = match &self.to {
+        let failed = match &self.to {
             Some(to) => to.send((head, bytes)).is_err(),
             None => true,
         };
-        if gone {
+        if failed {
             self.end()?;
-            return Err(io::Error::other("the trace could not be written any further").into());
+            return Err(io::Error::other("writing the trace failed").into());
         }
         Ok(())
     }
 
-    /// What it came to, which ends with this.
+    /// Ends the thread and returns its result.
     fn end(&mut self) -> Result<Option<Packed>, TraceError> {
         self.to = None;
         let Some(thread) = self.thread.take() else { return Ok(None) };
@@ -73,14 +73,14 @@ impl Packer {
     }
 }
 
-/// A hart's stream.
+/// State of a hart's stream.
 #[derive(Default)]
 struct Hart {
     encoder: HartEncoder,
     first: u64,
     end: u64,
     chunk: u64,
-    /// Of the next block, if it is told by its number and not as the one before it.
+    /// Pending step of the next numbered block, if it changes anything.
     step: Option<Step>,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    /// Begins with the chunk that describes the trace.
+    /// Starts with the description chunk.
     pub fn begin(file: BufWriter<File>, harts: u16, description: Vec<u8>) -> Result<Encoding, TraceError> {
         let mut packer = Packer::start(file)?;
         packer.send(Head { kind: Kind::Description, hart: 0, first: 0, end: 0 }, description)?;
@@ -109,7 +109,7 @@ impl Encoding {
         })
     }
 
-    /// Encodes batches and gives them back until the last one has come.
+    /// Encodes batches and returns them until the last one.
     pub fn run(mut self, batches: Receiver<Batch>, back: Sender<Batch>) -> Encoded {
         for mut batch in batches {
             batch.records().try_for_each(|record| self.record(record))?;
@@ -117,9 +117,9 @@ impl Encoding {
                 return self.finish();
             }
             batch.clear();
-            let place = |hart: &Hart| Place { chunk: hart.chunk, bytes: hart.encoder.bytes() };
-            batch.places.extend(self.harts.iter().map(place));
-            // Whoever gives the trace up takes none back.
+            let progress = |hart: &Hart| Progress { chunk: hart.chunk, bytes: hart.encoder.bytes() };
+            batch.progress.extend(self.harts.iter().map(progress));
+            // The receiver is gone if the trace is abandoned.
             let _ = back.send(batch);
         }
         Ok(None)
@@ -128,27 +128,27 @@ impl Encoding {
     #[inline]
     fn record(&mut self, record: Record<'_>) -> Result<(), TraceError> {
         match record {
-            Record::Again { hart, blocks } => {
+            Record::Repeat { hart, blocks } => {
                 let of = &mut self.harts[usize::from(hart)];
-                let (instructions, ops) = of.encoder.again(of.step.take().as_ref(), blocks);
-                self.took(hart, instructions, ops)
+                let (instructions, ops) = of.encoder.repeat(of.step.take().as_ref(), blocks);
+                self.add_instructions(hart, instructions, ops)
             }
             Record::Step { hart, step } => {
                 self.harts[usize::from(hart)].step = Some(*step);
                 Ok(())
             }
-            Record::Block { hart, step, again, ops, walks } => {
+            Record::Block { hart, step, hint, ops, walks } => {
                 let of = &mut self.harts[usize::from(hart)];
-                let instructions = of.encoder.block(step, again, ops, &mut |virt| told(walks, virt));
-                self.took(hart, instructions, ops.len())
+                let instructions = of.encoder.block(step, hint, ops, &mut |virt| walk_of(walks, virt));
+                self.add_instructions(hart, instructions, ops.len())
             }
             Record::Event(event) => self.event(event),
         }
     }
 
-    /// A hart has so many instructions and ops more.
+    /// Accounts for encoded instructions and ops; ends the chunk if it is full.
     #[inline]
-    fn took(&mut self, hart: u16, instructions: u64, ops: usize) -> Result<(), TraceError> {
+    fn add_instructions(&mut self, hart: u16, instructions: u64, ops: usize) -> Result<(), TraceError> {
         let of = &mut self.harts[usize::from(hart)];
         of.end += instructions;
         self.counts.ops += ops as u64;
@@ -199,8 +199,8 @@ impl Encoding {
     }
 }
 
-/// The walk for an address of a page that the block's record tells.
-fn told(walks: &[(u64, Walk)], virt: u64) -> Walk {
+/// The walk recorded for the page of an address.
+fn walk_of(walks: &[(u64, Walk)], virt: u64) -> Walk {
     let found = walks.iter().find(|(page, _)| *page == virt >> PAGE_SHIFT);
     found.expect("a page that is new in a chunk comes with its walk").1
 }

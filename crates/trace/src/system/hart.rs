@@ -1,14 +1,16 @@
-//! A hart's stream within a chunk, which can be read without those before it. Here it is read; [`encoder`](super::encoder) writes it.
+//! A hart's stream within a chunk, decodable without earlier chunks: the format and the decoder;
+//! [`encoder`](super::encoder) writes it.
 //!
-//! A step is a block, by the number of its shape: the shapes are numbered as they first come in the chunk. Before a block
-//! stand *marks*: what happened since the block before, and the pages that it is the first to use, with what a walk for them reads.
+//! Each step is a block, given by its shape number; shapes are numbered in order of first use in the chunk.
+//! *Marks* before a block record events since the previous block, and the pages that the block is the first
+//! to use, with the entries read by their walks.
 
 use std::collections::HashMap;
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, PhysAddr, Ps, TranslationFence};
 
-use super::ahead::News;
+use super::ahead::Update;
 use super::bytes::{Column, Malformed};
 use super::merge::Extent;
 use super::shape::{Address, Shape};
@@ -22,7 +24,7 @@ pub(super) const TARGETS: usize = 3;
 pub(super) const MARKS: usize = 4;
 pub(super) const PAGES: usize = 5;
 
-/// Steps that are no known shape.
+/// Step codes other than shape numbers.
 pub(super) const NEW_SHAPE: u64 = 0;
 pub(super) const MARK: u64 = 1;
 pub(super) const FIRST_SHAPE: u64 = 2;
@@ -31,18 +33,18 @@ pub(super) const FIRST_SHAPE: u64 = 2;
 pub const PAGE_SHIFT: u32 = 12;
 const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
 
-/// What is told of a block besides its ops, and what happened since the one before.
+/// Attributes of a block apart from its ops, and events since the previous block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// An exception or interrupt was taken behind its ops.
+    /// An exception or interrupt was taken after its ops.
     pub trapped: bool,
-    /// The address space that it was executed in; none where addresses were physical.
+    /// Address space; `None` where addresses are physical.
     pub space: Option<u16>,
-    /// What tells the program's threads apart.
+    /// Identifies the program's thread.
     pub thread: u64,
-    /// Translations that software declared void before it.
+    /// Translation fence that software executed before the block.
     pub fence: Option<TranslationFence>,
-    /// How long the hart slept before it.
+    /// Time that the hart slept before the block.
     pub slept: Ps,
 }
 
@@ -65,16 +67,16 @@ const MARK_KINDS: [Mark; 6] =
 pub struct Page {
     /// The address space.
     pub space: Option<u16>,
-    /// Its number: the address without the bits within the page.
+    /// Page number: the address without the offset bits.
     pub number: u64,
 }
 
-/// What both sides know of the stream so far.
+/// Delta-coding state of the stream, the same in encoder and decoder.
 #[derive(Default)]
-pub(super) struct Known {
-    /// Where pages lie.
+pub(super) struct StreamState {
+    /// Frame of each page.
     pages: HashMap<Page, u64>,
-    /// Of these, those that were used lately.
+    /// Cache of recently used pages.
     recent: Recent,
     pub space: Option<u16>,
     pub thread: u64,
@@ -83,38 +85,39 @@ pub(super) struct Known {
     pub entry: u64,
 }
 
-/// Instructions that end in these ops.
+/// Number of instructions that end in these ops.
 pub fn instructions(ops: &[Op]) -> u64 {
     ops.iter().filter(|op| op.ends_instruction()).count() as u64
 }
 
-/// A block, as it stands in the stream.
+/// A block, as decoded from the stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ToldBlock {
+pub(super) struct DecodedBlock {
     pub step: Step,
-    /// Its shape's number in the chunk.
+    /// Shape number within the chunk.
     pub shape: u32,
-    /// The instructions that end in it.
+    /// Instructions that end in it.
     pub instructions: u64,
 }
 
-/// What the decoder knows of a shape.
-struct Seen {
-    /// What differs each time, in the order of its ops: what it is, whether it is in memory, and the last one.
+/// Decoder state of a shape.
+struct ShapeState {
+    /// Addresses that differ each time, in op order: kind, whether the op accesses memory, and the last
+    /// address.
     differing: Vec<(Address, bool, u64)>,
-    /// The pages that its instructions lie in, one after the other, and their frames as they were told last.
+    /// Code pages, in order without consecutive repeats, and their last recorded frames.
     pages: Vec<(u64, u64)>,
-    /// How often pages or the space had changed then.
+    /// Value of the decoder's change count when `pages` was updated.
     changes: u64,
     instructions: u64,
     trapped: bool,
 }
 
-impl Seen {
-    fn new(shape: &Shape) -> Seen {
-        let mut pages: Vec<(u64, u64)> = shape.pages().map(|page| (page, NOWHERE)).collect();
+impl ShapeState {
+    fn new(shape: &Shape) -> ShapeState {
+        let mut pages: Vec<(u64, u64)> = shape.pages().map(|page| (page, NO_FRAME)).collect();
         pages.dedup();
-        Seen {
+        ShapeState {
             differing: shape.differing().map(|(at, address)| (address, shape.is_memory(at), 0)).collect(),
             pages,
             changes: 0,
@@ -124,33 +127,34 @@ impl Seen {
     }
 }
 
-/// No frame.
-const NOWHERE: u64 = u64::MAX;
+/// Marks an unknown frame.
+const NO_FRAME: u64 = u64::MAX;
 
-/// Reads a hart's stream.
+/// Decoder of a hart's stream.
 pub struct HartDecoder {
     columns: [Column; COLUMNS],
-    shapes: Vec<Seen>,
-    known: Known,
-    /// How often pages or the space have changed, and once more.
+    shapes: Vec<ShapeState>,
+    known: StreamState,
+    /// Number of changes of pages or address space, plus one.
     changes: u64,
 }
 
 impl HartDecoder {
-    /// Of a chunk's columns.
+    /// Decodes a chunk's columns.
     pub fn new(columns: [Vec<u8>; COLUMNS]) -> HartDecoder {
-        let known = Known::default();
+        let known = StreamState::default();
         HartDecoder { columns: columns.map(Column::new), shapes: Vec::new(), known, changes: 1 }
     }
 
-    /// The next block. Appends the virtual and physical address of each of its ops that has others each time, notes where those are that
-    /// access memory, and appends what is said before it; `None` at the chunk's end.
+    /// Decodes the next block; `None` at the chunk's end. Appends the virtual and physical address of each op
+    /// that differs each time, extends `memory` by its memory accesses, and appends the updates that precede
+    /// it.
     pub(super) fn next(
         &mut self,
         addresses: &mut Vec<(u64, u64)>,
         memory: &mut Extent,
-        news: &mut Vec<News>,
-    ) -> Result<Option<ToldBlock>, Malformed> {
+        updates: &mut Vec<Update>,
+    ) -> Result<Option<DecodedBlock>, Malformed> {
         let mut step = Step::default();
         let shape = loop {
             if self.columns[STEPS].is_empty() {
@@ -160,32 +164,32 @@ impl HartDecoder {
                 };
             }
             match self.columns[STEPS].take()? {
-                MARK => self.mark(&mut step, news)?,
+                MARK => self.mark(&mut step, updates)?,
                 NEW_SHAPE => {
                     let shape = Shape::read(&mut self.columns[SHAPES])?;
-                    self.shapes.push(Seen::new(&shape));
-                    news.push(News::Shape(shape));
+                    self.shapes.push(ShapeState::new(&shape));
+                    updates.push(Update::Shape(shape));
                     break self.shapes.len() - 1;
                 }
                 number => break (number - FIRST_SHAPE) as usize,
             }
         };
         (step.space, step.thread) = (self.known.space, self.known.thread);
-        let seen = self.shapes.get_mut(shape).ok_or(Malformed)?;
-        if seen.changes != self.changes {
-            seen.changes = self.changes;
+        let state = self.shapes.get_mut(shape).ok_or(Malformed)?;
+        if state.changes != self.changes {
+            state.changes = self.changes;
             let mut moved = false;
-            for (page, told) in &mut seen.pages {
+            for (page, decoded) in &mut state.pages {
                 let frame = self.known.frame(*page).ok_or(Malformed)?;
-                moved |= frame != *told;
-                *told = frame;
+                moved |= frame != *decoded;
+                *decoded = frame;
             }
             if moved {
-                news.push(News::Fetched { shape, pages: seen.pages.clone() });
+                updates.push(Update::CodePages { shape, pages: state.pages.clone() });
             }
         }
         let [_, _, accesses, targets, ..] = &mut self.columns;
-        for (address, is_memory, last) in &mut seen.differing {
+        for (address, is_memory, last) in &mut state.differing {
             let column = if *address == Address::ComputedTarget { &mut *targets } else { &mut *accesses };
             let virt = column.take_difference(*last)?;
             *last = virt;
@@ -202,11 +206,11 @@ impl HartDecoder {
             }
             addresses.push((virt, phys));
         }
-        step.trapped = seen.trapped;
-        Ok(Some(ToldBlock { step, shape: shape as u32, instructions: seen.instructions }))
+        step.trapped = state.trapped;
+        Ok(Some(DecodedBlock { step, shape: shape as u32, instructions: state.instructions }))
     }
 
-    fn mark(&mut self, step: &mut Step, news: &mut Vec<News>) -> Result<(), Malformed> {
+    fn mark(&mut self, step: &mut Step, updates: &mut Vec<Update>) -> Result<(), Malformed> {
         let from = &mut self.columns[MARKS];
         let kind = *MARK_KINDS.get(from.take()? as usize).ok_or(Malformed)?;
         match kind {
@@ -223,12 +227,12 @@ impl HartDecoder {
                 let (address, space) = ((has & 1 != 0).then_some(address), (has & 2 != 0).then_some(space));
                 step.fence = Some(TranslationFence { address, space });
             }
-            Mark::Page => news.push(self.page()?),
+            Mark::Page => updates.push(self.page()?),
         }
         Ok(())
     }
 
-    fn page(&mut self) -> Result<News, Malformed> {
+    fn page(&mut self) -> Result<Update, Malformed> {
         let (from, known) = (&mut self.columns[PAGES], &mut self.known);
         known.page = from.take_difference(known.page)?;
         known.frame = from.take_difference(known.frame)?;
@@ -241,13 +245,14 @@ impl HartDecoder {
             known.entry = from.take_difference(known.entry)?;
             *entry = PhysAddr(known.entry);
         }
-        known.lies(known.page, known.frame);
+        known.map(known.page, known.frame);
         self.changes += 1;
-        Ok(News::Page(Page { space: known.space, number: known.page }, walk))
+        Ok(Update::Page(Page { space: known.space, number: known.page }, walk))
     }
 }
 
-/// Pages used lately with where they lie, by the low bits of their numbers: most accesses find theirs here, without a look into the table.
+/// Cache of recently used pages and their frames, indexed by the low bits of the page number; it avoids most
+/// hash-table lookups.
 struct Recent([Option<(Page, u64)>; RECENT]);
 const RECENT: usize = 256;
 
@@ -257,8 +262,8 @@ impl Default for Recent {
     }
 }
 
-impl Known {
-    /// Where a page of the space lies, if that is known.
+impl StreamState {
+    /// Frame of a page in the current address space, if known.
     #[inline]
     pub fn frame(&mut self, number: u64) -> Option<u64> {
         let page = Page { space: self.space, number };
@@ -273,8 +278,8 @@ impl Known {
         Some(frame)
     }
 
-    /// From now on a page of the space lies there.
-    pub fn lies(&mut self, number: u64, frame: u64) {
+    /// Maps a page of the current address space to a frame.
+    pub fn map(&mut self, number: u64, frame: u64) {
         let page = Page { space: self.space, number };
         self.pages.insert(page, frame);
         self.recent.0[number as usize % RECENT] = Some((page, frame));

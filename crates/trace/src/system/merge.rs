@@ -1,36 +1,38 @@
-//! Puts traces side by side in one file: their harts and devices are numbered on, and each trace's memory becomes a region of its own.
+//! Merges traces into one file: harts and devices are renumbered, and each trace's memory becomes a separate
+//! region.
 //!
-//! Memory moves as a whole, by a multiple of [`ALIGNMENT`], so that what shared a line, a set or a row still does: physical addresses of
-//! instructions, data, DMA and page-table entries. Registers of devices stay where they are, and virtual addresses what they are. No trace
-//! says when its instructions were executed beside another's, so events of different traces stand in the file by how far their
-//! harts have come; only the order of those of one trace means something, and the description says which harts are whose.
+//! A trace's memory moves as a whole, by a multiple of [`ALIGNMENT`], so that cache-line, set and DRAM-row
+//! sharing is preserved. This applies to physical addresses of instructions, data, DMA and page-table
+//! entries. Device registers and virtual addresses are unchanged. Traces have no common time base, so events
+//! of different traces are interleaved by their harts' relative progress. Only the order within one trace is
+//! meaningful; the description records which harts belong together.
 
 use std::path::Path;
 
 use doorbell_sim::memory::{DEVICES_MAX, PLATFORM_DEVICES, Walk};
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
-use super::device::{DeviceEvent, Happening};
+use super::device::{DeviceEvent, EventKind};
 use super::reader::{Counts, DeviceReader, TraceFile};
 use super::writer::TraceWriter;
 use super::{Description, TraceError};
 
-/// Memory of a trace begins at such an address as far as it did before, up to this multiple.
+/// Granularity of moves: addresses keep their offset modulo this.
 pub const ALIGNMENT: u64 = 64 << 20;
-/// What became of one of the traces.
+/// Placement of one of the traces in the merged one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Its harts, as they are numbered now: the first one, and how many.
+pub struct Placement {
+    /// New numbers of its harts: the first, and the count.
     pub harts: (u16, u16),
-    /// Its devices: their numbers before and now.
+    /// Old and new numbers of its devices.
     pub devices: Vec<(u8, u8)>,
-    /// Its memory, as it lies now.
+    /// Its memory, after the move.
     pub memory: Extent,
-    /// How far it was moved.
+    /// Distance of the move.
     pub moved: u64,
 }
 
-/// Addresses from one on up to another.
+/// An address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The first byte.
@@ -46,32 +48,32 @@ impl Default for Extent {
 }
 
 impl Extent {
-    /// It has no address.
+    /// Returns whether the range has no address.
     pub fn is_empty(self) -> bool {
         self.low > self.high
     }
 
-    /// Extends it by some bytes.
+    /// Extends the range to some bytes.
     pub(super) fn note(&mut self, addr: u64, bytes: u64) {
         self.low = self.low.min(addr);
         self.high = self.high.max(addr.saturating_add(bytes.max(1) - 1));
     }
 
-    /// Extends it by another.
+    /// Extends the range to another.
     pub(super) fn join(&mut self, other: Extent) {
         self.low = self.low.min(other.low);
         self.high = self.high.max(other.high);
     }
 }
 
-/// What a trace uses.
+/// Memory and devices that a trace uses.
 struct Used {
     memory: Extent,
     devices: Vec<u8>,
 }
 
-/// Writes all traces into one; each is read twice.
-pub fn merge(files: &[TraceFile], to: &Path) -> Result<(Counts, Vec<Placed>), TraceError> {
+/// Merges all traces into one; each is read twice.
+pub fn merge(files: &[TraceFile], to: &Path) -> Result<(Counts, Vec<Placement>), TraceError> {
     let placed = place(files)?;
     let description = description(files)?;
     let mut writer = TraceWriter::create(to, &description)?;
@@ -99,22 +101,22 @@ fn description(files: &[TraceFile]) -> Result<Description, TraceError> {
         isa: together(|each| &each.isa),
         harts: harts.try_into().map_err(|_| TraceError::TooMany { what: "harts", most: u16::MAX.into() })?,
         timed: all().all(|each| each.timed),
-        // Where addresses were virtual alone they are physical ones from now on, and moved.
+        // Traces with only virtual addresses use them as physical ones from now on, moved.
         physical: true,
         config: all().next().map_or(String::new(), |first| first.config.clone()),
         beside: beside.collect(),
     })
 }
 
-/// Where everything comes.
-fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
+/// Assigns hart and device numbers and memory regions.
+fn place(files: &[TraceFile]) -> Result<Vec<Placement>, TraceError> {
     let (mut placed, mut harts, mut taken) = (Vec::new(), 0u16, Extent::default());
     let mut next = [0, PLATFORM_DEVICES];
     for (number, file) in files.iter().enumerate() {
         let Used { mut memory, devices } = survey(file).map_err(of_input(number))?;
         let mut moved = 0;
         if !taken.is_empty() && !memory.is_empty() && memory.low <= taken.high {
-            let no_room = || TraceError::NoRoom { behind: taken.high, from: memory.low, to: memory.high };
+            let no_room = || TraceError::NoRoom { above: taken.high, from: memory.low, to: memory.high };
             let by = taken.high - memory.low + 1;
             moved = by.checked_next_multiple_of(ALIGNMENT).ok_or_else(no_room)?;
             memory.high = memory.high.checked_add(moved).ok_or_else(no_room)?;
@@ -122,11 +124,11 @@ fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
         }
         let mut numbered = Vec::new();
         for device in devices {
-            // The platform's own stay among themselves.
+            // Platform devices have a number range of their own.
             let platform = usize::from(device >= PLATFORM_DEVICES);
             let most = [PLATFORM_DEVICES, DEVICES_MAX as u8][platform];
             if next[platform] == most {
-                let what = ["PCI devices", "devices of platforms"][platform];
+                let what = ["PCI devices", "platform devices"][platform];
                 return Err(TraceError::TooMany {
                     what,
                     most: u32::from(most - platform as u8 * PLATFORM_DEVICES),
@@ -137,18 +139,18 @@ fn place(files: &[TraceFile]) -> Result<Vec<Placed>, TraceError> {
         }
         taken.join(memory);
         let own = file.description().harts;
-        placed.push(Placed { harts: (harts, own), devices: numbered, memory, moved });
+        placed.push(Placement { harts: (harts, own), devices: numbered, memory, moved });
         harts = harts.saturating_add(own);
     }
     Ok(placed)
 }
 
-/// An error of reading one of them.
+/// Marks an error as one of an input file.
 fn of_input(number: usize) -> impl Fn(TraceError) -> TraceError {
     move |error| TraceError::Input { number, error: Box::new(error) }
 }
 
-/// Reads a trace for what it uses.
+/// Reads a trace to find the memory and devices that it uses.
 fn survey(file: &TraceFile) -> Result<Used, TraceError> {
     let (mut memory, mut used) = (Extent::default(), [false; 256]);
     let mut ops = Vec::new();
@@ -167,14 +169,14 @@ fn survey(file: &TraceFile) -> Result<Used, TraceError> {
     let mut events = file.devices()?;
     while let Some(event) = events.next()? {
         used[usize::from(event.device)] = true;
-        if let Happening::Dma(dma) = event.what {
+        if let EventKind::Dma(dma) = event.what {
             memory.note(dma.addr.0, dma.len.into());
         }
     }
     Ok(Used { memory, devices: (0..=u8::MAX).filter(|device| used[usize::from(*device)]).collect() })
 }
 
-/// Whether an op has an address in memory, and not of a device's register.
+/// Returns whether an op accesses memory and not a device register.
 fn is_in_memory(op: &Op) -> bool {
     !op.class.is_branch() && op.class != OpClass::Device && (op.virt, op.phys.0) != (0, 0)
 }
@@ -182,7 +184,7 @@ fn is_in_memory(op: &Op) -> bool {
 fn blocks(
     (file, number): (&TraceFile, usize),
     hart: u16,
-    placed: &Placed,
+    placed: &Placement,
     writer: &mut TraceWriter,
 ) -> Result<(), TraceError> {
     let (mut reader, mut ops) = (file.hart(hart, 0).map_err(of_input(number))?, Vec::new());
@@ -206,14 +208,14 @@ fn blocks(
     Ok(())
 }
 
-/// A trace's events while they are written.
+/// Events of a trace while they are written.
 struct Events<'a> {
     number: usize,
     file: &'a TraceFile,
-    placed: &'a Placed,
+    placed: &'a Placement,
     reader: DeviceReader,
     next: Option<DeviceEvent>,
-    /// How far their harts have come: a share of their instructions, in units of 2^-32.
+    /// Largest relative progress of its harts so far, in units of 2^-32 of their instructions.
     reached: u64,
 }
 
@@ -222,7 +224,7 @@ impl Events<'_> {
         self.next = self.reader.next()?;
         if let Some(event) = self.next {
             let harts = self.file.description().harts;
-            if let Some((hart, _)) = event.moments().find(|(hart, _)| *hart >= harts) {
+            if let Some((hart, _)) = event.anchors().find(|(hart, _)| *hart >= harts) {
                 return Err(TraceError::NoHart { hart, harts });
             }
             let all = self.file.counts().instructions[usize::from(event.hart)];
@@ -232,22 +234,22 @@ impl Events<'_> {
         Ok(())
     }
 
-    /// The event as it is now.
+    /// The event with new numbers and addresses.
     fn moved(&self, mut event: DeviceEvent) -> DeviceEvent {
         let devices = &self.placed.devices;
         event.hart += self.placed.harts.0;
         let number = devices.iter().find(|(before, _)| *before == event.device);
-        event.device = number.expect("the survey saw all devices").1;
+        event.device = number.expect("the survey found all devices").1;
         match &mut event.what {
-            Happening::Dma(dma) => dma.addr = PhysAddr(dma.addr.0.wrapping_add(self.placed.moved)),
-            Happening::Register { stored: Some(stored), .. } => stored.hart += self.placed.harts.0,
+            EventKind::Dma(dma) => dma.addr = PhysAddr(dma.addr.0.wrapping_add(self.placed.moved)),
+            EventKind::Register { stored: Some(stored), .. } => stored.hart += self.placed.harts.0,
             _ => {}
         }
         event
     }
 }
 
-fn events(files: &[TraceFile], placed: &[Placed], writer: &mut TraceWriter) -> Result<(), TraceError> {
+fn events(files: &[TraceFile], placed: &[Placement], writer: &mut TraceWriter) -> Result<(), TraceError> {
     let mut all = Vec::new();
     for (number, (file, placed)) in files.iter().zip(placed).enumerate() {
         let reader = file.devices().map_err(of_input(number))?;
@@ -257,7 +259,7 @@ fn events(files: &[TraceFile], placed: &[Placed], writer: &mut TraceWriter) -> R
     }
     while let Some(first) = all.iter_mut().filter(|each| each.next.is_some()).min_by_key(|each| each.reached)
     {
-        let event = first.next.take().expect("it was looked for");
+        let event = first.next.take().expect("events without a next one were filtered out");
         writer.event(&first.moved(event))?;
         first.advance().map_err(of_input(first.number))?;
     }

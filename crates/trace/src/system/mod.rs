@@ -1,15 +1,16 @@
-//! Our own traces: what a whole machine executed, and what its devices did beside it (`docs/trace-format.md`).
+//! Doorbell's own trace format: the instructions of a whole machine and its devices' events
+//! (`docs/trace-format.md`).
 //!
-//! A file has a stream of blocks for each hart and one of all devices' events. Each stream is cut into chunks ([`chunk`]) that can be read
-//! without those before; an index says where they are. So memory while writing and reading does not grow with the file, and
-//! reading begins anywhere. An event names the instruction of a hart after which it happened, and the time since.
+//! A file has one stream of blocks per hart and one stream of events for all devices. Each stream is divided
+//! into chunks ([`chunk`]) that are decodable on their own and listed in an index. Memory use is therefore
+//! independent of file size, and reading can begin anywhere. An event is anchored to the last instruction of
+//! a hart before it, plus the time since.
 
-#[cfg(test)]
-mod again_tests;
 mod ahead;
 mod batch;
 mod bytes;
 mod chunk;
+mod chunk_state;
 mod cut;
 mod device;
 #[cfg(test)]
@@ -19,12 +20,13 @@ mod encoding;
 mod hart;
 mod merge;
 mod reader;
+#[cfg(test)]
+mod repeat_tests;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod told;
 mod writer;
-mod written;
+mod written_shapes;
 
 use std::io;
 use std::ops::Range;
@@ -35,38 +37,39 @@ pub use ahead::HartReader;
 pub use chunk::MAGIC;
 pub use chunk::{Kind, OLDEST, VERSION};
 pub use cut::{Cut, Window, cut};
-pub use device::{DMA_BYTES_MAX, DeviceEvent, Dma, Happening, Stored};
-pub use encoder::Again;
+pub use device::{DMA_BYTES_MAX, DeviceEvent, Dma, EventKind, StoreOrigin};
+pub use encoder::BlockHint;
 pub use hart::{Step, instructions};
-pub use merge::{Extent, Placed, merge};
+pub use merge::{Extent, Placement, merge};
 pub use reader::{ChunkPlace, Counts, DeviceReader, TraceFile};
 pub use writer::{CHUNK_INSTRUCTIONS, TraceWriter};
 
-/// What a trace is of.
+/// Description of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// What recorded it.
+    /// Program that recorded it.
     pub recorder: String,
-    /// What was recorded, in words.
+    /// Recorded workload, in words.
     pub recorded: String,
-    /// The instruction set.
+    /// Instruction set.
     pub isa: String,
     /// Harts, each with a stream.
     pub harts: u16,
-    /// Whether the machine was timed in detail, so that times between events mean something.
+    /// Whether the machine had a detailed timing model, so that times between events are meaningful.
     pub timed: bool,
-    /// Whether physical addresses are known; else they are as the virtual ones.
+    /// Whether physical addresses were recorded; otherwise they equal the virtual ones.
     pub physical: bool,
-    /// The recorded machine's configuration (TOML), if there is one.
+    /// Configuration of the recorded machine (TOML); may be empty.
     pub config: String,
-    /// Of traces that were put side by side: how many harts each has, in order. Empty of one alone.
+    /// Merged traces only: number of harts of each, in order; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<u16>,
 }
 
 impl Description {
-    /// Which harts are of which of the traces that were put side by side; all are of one, if nothing is said that they are.
+    /// Hart ranges of the merged traces; one range if the trace is not merged or the numbers are
+    /// inconsistent.
     pub fn parts(&self) -> Vec<Range<u16>> {
         if self.beside.iter().map(|harts| u64::from(*harts)).sum::<u64>() != u64::from(self.harts) {
             return std::iter::once(0..self.harts).collect();
@@ -76,25 +79,25 @@ impl Description {
             *end += *harts;
             Some(first..*end)
         });
-        // One without harts has nothing.
+        // Traces without harts are left out.
         parts.filter(|harts| !harts.is_empty()).collect()
     }
 }
 
-/// Why a trace cannot be written or read.
+/// Error in writing or reading a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The host said so.
+    /// Input or output error of the host.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is a pipe, a device or the like.
+    /// Not a regular file.
     #[error(
-        "this is no file, and a trace is read from one, as its index stands at its end; write what comes out of it to a file first"
+        "a trace must be a regular file, because its index is at the end; write the output to a file first"
     )]
     NoFile,
-    /// An event comes after an instruction that there is not.
+    /// A device event refers to an instruction that does not exist.
     #[error(
-        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which is not there; record it again"
+        "the trace's streams contradict each other: a device's event refers to instruction {after} of hart {hart}, which does not exist; record it again"
     )]
     Contradiction {
         /// The event's hart.
@@ -102,79 +105,79 @@ pub enum TraceError {
         /// Its instruction.
         after: u64,
     },
-    /// It is no trace.
-    #[error("this is not a trace of Doorbell's: {what}")]
+    /// Not a Doorbell trace.
+    #[error("this is not a Doorbell trace: {what}")]
     Foreign {
-        /// What it seems to be.
+        /// Detected file type.
         what: &'static str,
     },
-    /// It has another version.
+    /// Unsupported format version.
     #[error(
-        "the trace has version {found} of the format, and this program reads {OLDEST} to {VERSION}; record it again, or take the Doorbell that wrote it"
+        "the trace has format version {found}, and this program reads {OLDEST} to {VERSION}; record it again, or use the Doorbell version that wrote it"
     )]
     Version {
-        /// The file's version.
+        /// Version in the file.
         found: u32,
     },
-    /// It was not written to its end.
+    /// The file is incomplete.
     #[error("the trace is cut off: its index is missing; copy it again, or record it again")]
     CutOff,
-    /// It holds what cannot be.
+    /// The contents are invalid.
     #[error("the trace is damaged at byte {at}: {what}; copy it again, or record it again")]
     Damaged {
-        /// Where in the file.
+        /// File offset.
         at: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
-    /// One of several that are read cannot be.
+    /// One of several input files cannot be read.
     #[error("{error}")]
     Input {
-        /// Which of them, counted from 0.
+        /// Index of the file, from 0.
         number: usize,
-        /// What is wrong.
+        /// Its error.
         error: Box<TraceError>,
     },
-    /// It has no such hart.
+    /// No such hart.
     #[error("the trace has no hart {hart}: it has {harts}")]
     NoHart {
-        /// Which was asked for.
+        /// Requested hart.
         hart: u16,
-        /// How many there are.
+        /// Number of harts.
         harts: u16,
     },
-    /// There is nothing to cut out.
+    /// The window to cut is empty.
     #[error(
-        "hart {hart} has {has} instructions, and none are {count} from number {from} on; number them from 0, or by another hart's (--hart)"
+        "hart {hart} has {has} instructions: the window of {count} from number {from} is empty; count instructions from 0, or by another hart (--hart)"
     )]
     NoInstruction {
-        /// By which hart's instructions.
+        /// Hart whose instructions are counted.
         hart: u16,
-        /// The first that was asked for.
+        /// First requested instruction.
         from: u64,
-        /// How many were.
+        /// Requested number of instructions.
         count: u64,
-        /// How many there are.
+        /// Instructions of the hart.
         has: u64,
     },
-    /// More than can stand side by side.
+    /// Limit of harts or devices exceeded by a merge.
     #[error("the traces have more than {most} {what} together; merge fewer")]
     TooMany {
-        /// Of what.
+        /// Kind of item.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         most: u32,
     },
-    /// Memory ends where there are no more addresses.
+    /// The merged memory exceeds the address space.
     #[error(
-        "there is no room for addresses {from:#x} to {to:#x} behind {behind:#x}, where the trace before ends; merge them in another order"
+        "no address space is left for {from:#x} to {to:#x} above {above:#x}, where the previous trace ends; merge the traces in another order"
     )]
     NoRoom {
-        /// The last byte that is taken.
-        behind: u64,
-        /// The first that is needed.
+        /// Last address in use.
+        above: u64,
+        /// First address needed.
         from: u64,
-        /// The last.
+        /// Last address needed.
         to: u64,
     },
 }

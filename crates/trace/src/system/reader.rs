@@ -1,5 +1,5 @@
-//! Reads a trace. Chunks are read, unpacked and decoded by threads of their own, a few ahead of the reader: harts' in [`ahead`](super::ahead), devices'
-//! here.
+//! Trace reader. Threads read, decompress and decode chunks ahead: harts' chunks in [`ahead`](super::ahead),
+//! devices' chunks here.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -11,35 +11,35 @@ use serde::{Deserialize, Serialize};
 use super::ahead::HartReader;
 use super::bytes::Malformed;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, OLDEST, VERSION};
-use super::device::{self, DeviceDecoder, DeviceEvent, Happening, STORES_SINCE};
+use super::device::{self, DeviceDecoder, DeviceEvent, EventKind, STORES_SINCE};
 use super::hart::instructions;
 use super::{Description, TraceError};
 use crate::scratch::Scratch;
 
-/// Batches of events that are decoded ahead.
+/// Batches of events decoded ahead.
 const AHEAD: usize = 2;
 
-/// What a trace holds.
+/// Totals of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Instructions of each hart.
+    /// Instructions per hart.
     pub instructions: Vec<u64>,
     /// Ops of all harts.
     pub ops: u64,
-    /// Events of devices.
+    /// Device events.
     pub events: u64,
-    /// Frames that reached a device, and that one sent.
+    /// Frames received by devices.
     pub frames_in: u64,
-    /// See `frames_in`.
+    /// Frames sent by devices.
     pub frames_out: u64,
-    /// Bytes that devices read and wrote.
+    /// Bytes that devices read by DMA.
     pub dma_read_bytes: u64,
-    /// See `dma_read_bytes`.
+    /// Bytes that devices wrote by DMA.
     pub dma_written_bytes: u64,
 }
 
 impl Counts {
-    /// Whether devices move data in it.
+    /// Returns whether devices move data in the trace.
     pub fn has_traffic(&self) -> bool {
         [self.frames_in, self.frames_out, self.dma_read_bytes, self.dma_written_bytes] != [0; 4]
     }
@@ -48,23 +48,23 @@ impl Counts {
     pub(super) fn note(&mut self, event: &DeviceEvent) {
         self.events += 1;
         match event.what {
-            Happening::FrameIn { .. } => self.frames_in += 1,
-            Happening::FrameOut { .. } => self.frames_out += 1,
-            Happening::Dma(dma) if dma.write => self.dma_written_bytes += u64::from(dma.len),
-            Happening::Dma(dma) => self.dma_read_bytes += u64::from(dma.len),
+            EventKind::FrameIn { .. } => self.frames_in += 1,
+            EventKind::FrameOut { .. } => self.frames_out += 1,
+            EventKind::Dma(dma) if dma.write => self.dma_written_bytes += u64::from(dma.len),
+            EventKind::Dma(dma) => self.dma_read_bytes += u64::from(dma.len),
             _ => {}
         }
     }
 }
 
-/// Where a chunk is.
+/// Index entry of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkPlace {
-    /// What it holds.
+    /// Chunk header.
     pub head: Head,
-    /// Where in the file it begins.
+    /// File offset.
     pub at: u64,
-    /// Its bytes there.
+    /// Size in the file.
     pub bytes: u64,
 }
 
@@ -75,8 +75,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Whether the chunks of each stream follow each other from its beginning to its end.
-    fn is_sound(&self) -> bool {
+    /// Returns whether each stream's chunks are contiguous and complete.
+    fn is_consistent(&self) -> bool {
         let (mut done, mut events) = (vec![0; self.counts.instructions.len()], 0);
         for Head { kind, hart, first, end } in self.chunks.iter().map(|place| place.head) {
             let reached = match kind {
@@ -93,17 +93,17 @@ impl Index {
         all.is_some() && done == self.counts.instructions && events == self.counts.events
     }
 
-    /// Whether the chunks, one behind the other, fill the file from its head up to the index.
+    /// Returns whether the chunks fill the file from its header up to the index.
     fn fills(&self, up_to: u64) -> bool {
-        let behind =
+        let follows =
             |end: u64, place: &ChunkPlace| (place.at == end).then(|| end.checked_add(place.bytes))?;
-        self.chunks.iter().try_fold(EDGE_BYTES, behind) == Some(up_to)
+        self.chunks.iter().try_fold(EDGE_BYTES, follows) == Some(up_to)
     }
 }
 
-/// A trace that can be read.
+/// An open trace file.
 pub struct TraceFile {
-    /// The folder that has it, if it goes with it.
+    /// Folder of the file, if it is removed together with this.
     _folder: Option<Scratch>,
     path: PathBuf,
     description: Description,
@@ -113,18 +113,18 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Looks at a file's head and index.
+    /// Opens a file; reads its header and index.
     pub fn open(path: &Path) -> Result<TraceFile, TraceError> {
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         let meta = fs::metadata(path)?;
         if !meta.is_file() && !meta.is_dir() {
             return Err(TraceError::NoFile);
         }
         let mut file = File::open(path)?;
-        // A folder can be opened, and says so only when it is read.
+        // A folder can be opened; only reading it fails.
         let mut head = [0; EDGE_BYTES as usize];
         let got = read_most(&mut file, &mut head)?;
-        let version = recognise(&head[..got])?;
+        let version = check_header(&head[..got])?;
         let bytes = file.seek(SeekFrom::End(0))?;
         if bytes < 2 * EDGE_BYTES {
             return Err(TraceError::CutOff);
@@ -142,79 +142,79 @@ impl TraceFile {
         let damaged = |at, what: &str| TraceError::Damaged { at, what: what.to_owned() };
         let end = file.stream_position()?;
         if end != bytes - EDGE_BYTES {
-            return Err(damaged(end, "something stands between the index and the file's end"));
+            return Err(damaged(end, "extra bytes between the index and the file's end"));
         }
         let index: Index = match postcard::from_bytes(&index) {
             Ok(index) if index_head.kind == Kind::Index => index,
-            _ => return Err(damaged(at, "the index makes no sense")),
+            _ => return Err(damaged(at, "invalid index")),
         };
         file.seek(SeekFrom::Start(EDGE_BYTES))?;
         let (head, description) = chunk::read(&mut file, EDGE_BYTES)?;
         let description: Description = match serde_json::from_slice(&description) {
             Ok(description) if head.kind == Kind::Description => description,
-            _ => return Err(damaged(EDGE_BYTES, "the description makes no sense")),
+            _ => return Err(damaged(EDGE_BYTES, "invalid description")),
         };
         if index.counts.instructions.len() != usize::from(description.harts) {
-            return Err(damaged(at, "index and description are of different traces"));
+            return Err(damaged(at, "index and description differ in the number of harts"));
         }
         if !index.fills(at) {
-            return Err(damaged(at, "the chunks that the index names are not all that is in front of it"));
+            return Err(damaged(at, "the chunks of the index do not fill the file up to it"));
         }
-        if !index.is_sound() {
-            return Err(damaged(at, "the index contradicts itself: chunks are missing, or told twice"));
+        if !index.is_consistent() {
+            return Err(damaged(at, "the index is inconsistent: chunks are missing, or listed twice"));
         }
         Ok(TraceFile { _folder: None, path: path.to_owned(), description, index, bytes, version })
     }
 
-    /// As [`open`](TraceFile::open), of one in a folder that is removed when it is not used any longer.
+    /// As [`open`](TraceFile::open), for a file in a scratch folder that is removed with the returned value.
     pub fn open_within(folder: Scratch, path: &Path) -> Result<TraceFile, TraceError> {
         Ok(TraceFile { _folder: Some(folder), ..TraceFile::open(path)? })
     }
 
-    /// What it is of.
+    /// Description of the trace.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// What it holds.
+    /// Totals of the trace.
     pub fn counts(&self) -> &Counts {
         &self.index.counts
     }
 
-    /// Its chunks, in the order of the file.
+    /// Its chunks, in file order.
     pub fn chunks(&self) -> &[ChunkPlace] {
         &self.index.chunks
     }
 
-    /// Bytes of the file.
+    /// File size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A hart's blocks from the chunk on that holds instruction number `from`.
+    /// Reader of a hart's blocks, starting at the chunk that holds instruction `from`.
     pub fn hart(&self, hart: u16, from: u64) -> Result<HartReader, TraceError> {
         let harts = self.description.harts;
         if hart >= harts {
             return Err(TraceError::NoHart { hart, harts });
         }
-        // A chunk may be of blocks without instructions, such as traps that follow each other.
+        // A chunk may hold only blocks without instructions, such as consecutive traps.
         let places = self
             .places(|head| head.kind == Kind::Hart && head.hart == hart && (from == 0 || head.end > from));
         let position = places.first().map_or(0, |place| place.head.first);
-        HartReader::new(Chunks::of(self, places)?, position)
+        HartReader::new(Chunks::new(self, places)?, position)
     }
 
-    /// Devices' events, from the first.
+    /// Reader of all device events.
     pub fn devices(&self) -> Result<DeviceReader, TraceError> {
         let places = self.places(|head| head.kind == Kind::Devices);
-        DeviceReader::new(Chunks::of(self, places)?, self.version)
+        DeviceReader::new(Chunks::new(self, places)?, self.version)
     }
 
     fn places(&self, wanted: impl Fn(&Head) -> bool) -> Vec<ChunkPlace> {
         self.index.chunks.iter().filter(|place| wanted(&place.head)).copied().collect()
     }
 
-    /// Reads everything, and compares it with the index.
+    /// Reads the whole trace and compares it with the index.
     pub fn check(&self) -> Result<Counts, TraceError> {
         let mut counts = Counts::default();
         let mut ops = Vec::new();
@@ -231,7 +231,7 @@ impl TraceFile {
         let mut events = self.devices()?;
         while let Some(event) = events.next()? {
             counts.note(&event);
-            for (hart, after) in event.moments() {
+            for (hart, after) in event.anchors() {
                 if counts.instructions.get(usize::from(hart)).is_none_or(|has| *has < after) {
                     return Err(TraceError::Contradiction { hart, after });
                 }
@@ -241,21 +241,21 @@ impl TraceFile {
         Ok(counts)
     }
 
-    /// Compares the ops that were read from the first to the last with the index.
+    /// Compares the number of ops of a complete read with the index.
     pub fn compare_ops(&self, ops: u64) -> Result<(), TraceError> {
         self.compare(&Counts { ops, ..self.index.counts.clone() })
     }
 
     fn compare(&self, counts: &Counts) -> Result<(), TraceError> {
         if *counts != self.index.counts {
-            let what = format!("it holds {counts:?}, and its index says {:?}", self.index.counts);
+            let what = format!("the contents are {counts:?}, but the index says {:?}", self.index.counts);
             return Err(TraceError::Damaged { at: self.bytes - EDGE_BYTES, what });
         }
         Ok(())
     }
 }
 
-/// As many bytes as there are.
+/// Reads until `into` is full or the file ends.
 fn read_most(file: &mut File, into: &mut [u8]) -> Result<usize, TraceError> {
     let mut got = 0;
     while got < into.len() {
@@ -267,8 +267,8 @@ fn read_most(file: &mut File, into: &mut [u8]) -> Result<usize, TraceError> {
     Ok(got)
 }
 
-/// The version of the format.
-fn recognise(head: &[u8]) -> Result<u32, TraceError> {
+/// Checks the header; returns the format version.
+fn check_header(head: &[u8]) -> Result<u32, TraceError> {
     let foreign = |what| Err(TraceError::Foreign { what });
     if head.len() >= MAGIC.len() + 4 && &head[..8] == MAGIC {
         return match u32::from_le_bytes(head[8..12].try_into().expect("four bytes")) {
@@ -280,41 +280,41 @@ fn recognise(head: &[u8]) -> Result<u32, TraceError> {
         [] => foreign("the file is empty"),
         [0x7f, b'E', b'L', b'F', ..] => foreign("it is a program (ELF)"),
         [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0x4d, 0x3c, 0xb2, 0xa1, ..] | [0x0a, 0x0d, 0x0d, 0x0a, ..] => {
-            foreign("it is a capture of packets; --trace of a stream's [loadgen] replays those")
+            foreign("it is a packet capture, which `trace` of a stream's [loadgen] replays")
         }
         _ if MAGIC.starts_with(head) || head.starts_with(MAGIC) => Err(TraceError::CutOff),
-        // Compressed, too.
+        // Compressed files, too.
         _ => foreign(
-            "it does not begin with \"DBtrace\"; `trace run` plays one of ChampSim's as it is, `trace convert` makes one of ours of it",
+            "it does not begin with \"DBtrace\"; `trace run` also plays ChampSim traces, and `trace convert` converts them",
         ),
     }
 }
 
-/// A chunk: its head, where in the file it is, and what it holds.
-type Unpacked<T> = (Head, u64, T);
+/// A chunk: header, file offset, and contents.
+type DecompressedChunk<T> = (Head, u64, T);
 
-/// Some chunks of a file.
+/// Sequence of chunks of a file.
 pub(super) struct Chunks {
     input: BufReader<File>,
     places: std::vec::IntoIter<ChunkPlace>,
 }
 
 impl Chunks {
-    fn of(file: &TraceFile, places: Vec<ChunkPlace>) -> Result<Chunks, TraceError> {
+    fn new(file: &TraceFile, places: Vec<ChunkPlace>) -> Result<Chunks, TraceError> {
         Ok(Chunks { input: BufReader::new(File::open(&file.path)?), places: places.into_iter() })
     }
 
-    /// Reads and unpacks the next one.
-    pub fn next<const N: usize>(&mut self) -> Result<Option<Unpacked<[Vec<u8>; N]>>, TraceError> {
+    /// Reads and decompresses the next chunk.
+    pub fn next<const N: usize>(&mut self) -> Result<Option<DecompressedChunk<[Vec<u8>; N]>>, TraceError> {
         let Some(place) = self.places.next() else { return Ok(None) };
         self.input.seek(SeekFrom::Start(place.at))?;
         let (head, bytes) = chunk::read(&mut self.input, place.at)?;
         if head != place.head {
-            let what = "a chunk is not what the index says".to_owned();
+            let what = "a chunk's header differs from the index".to_owned();
             return Err(TraceError::Damaged { at: place.at, what });
         }
         if self.input.stream_position()? - place.at != place.bytes {
-            let what = "a chunk is not as long as the index says".to_owned();
+            let what = "a chunk's length differs from the index".to_owned();
             return Err(TraceError::Damaged { at: place.at, what });
         }
         let columns = chunk::split(&bytes).ok_or_else(|| malformed(place.at))?;
@@ -323,13 +323,13 @@ impl Chunks {
 }
 
 pub(super) fn malformed(at: u64) -> TraceError {
-    TraceError::Damaged { at, what: "a chunk's columns contradict each other".to_owned() }
+    TraceError::Damaged { at, what: "inconsistent contents of a chunk".to_owned() }
 }
 
-/// Events that are handed over at once.
+/// Events per batch.
 const BATCH: usize = 1024;
 
-/// Reads devices' events, which a thread of its own unpacks and decodes ahead.
+/// Reader of device events, which a thread decompresses and decodes ahead.
 pub struct DeviceReader {
     batches: Receiver<Result<Vec<DeviceEvent>, TraceError>>,
     batch: std::vec::IntoIter<DeviceEvent>,
@@ -341,7 +341,7 @@ impl DeviceReader {
         let decode = move || {
             let decoded = decode_events(&mut chunks, version, &to);
             if let Err(error) = decoded {
-                // Whoever reads no further hears no more.
+                // The receiver is gone if the reader was dropped.
                 _ = to.send(Err(error));
             }
         };
@@ -350,7 +350,7 @@ impl DeviceReader {
     }
 
     /// The next event; `None` at the end.
-    #[expect(clippy::should_implement_trait, reason = "it may fail, and then does not go on")]
+    #[expect(clippy::should_implement_trait, reason = "it may fail")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<DeviceEvent>, TraceError> {
         match self.batch.next() {
@@ -366,7 +366,7 @@ impl DeviceReader {
     }
 }
 
-/// Decodes all events of chunks and hands them over, until nobody takes them any more.
+/// Decodes all events of the chunks and sends them until the receiver is dropped.
 fn decode_events(
     chunks: &mut Chunks,
     version: u32,
@@ -384,13 +384,14 @@ fn decode_events(
             position += batch.len() as u64;
             let too_many = position.saturating_sub(head.end);
             batch.truncate(batch.len() - too_many as usize);
-            if let Some(event) = batch.iter().find(|event| !event.is_possible()) {
-                let what = format!("an event of device {} cannot be: {:?}", event.device, event.what);
+            if let Some(event) = batch.iter().find(|event| !event.is_valid()) {
+                let what = format!("an impossible event of device {}: {:?}", event.device, event.what);
                 return Err(TraceError::Damaged { at, what });
             }
             if version < STORES_SINCE && batch.iter().any(|event: &DeviceEvent| event.what.stored().is_some())
             {
-                let what = "it has an event of number 17, and its version of the format has none".to_owned();
+                let what =
+                    "it has an event of number 17, which its format version does not define".to_owned();
                 return Err(TraceError::Damaged { at, what });
             }
             if !batch.is_empty() && to.send(Ok(batch)).is_err() {
@@ -406,7 +407,7 @@ fn decode_events(
     Ok(())
 }
 
-/// Decodes the events of a batch. Whether they were the chunk's last.
+/// Decodes a batch of events; returns whether the chunk has ended.
 fn fill(decoder: &mut DeviceDecoder, batch: &mut Vec<DeviceEvent>) -> Result<bool, Malformed> {
     while batch.len() < BATCH {
         match decoder.next()? {

@@ -1,26 +1,26 @@
-//! A block's shape: what is the same each time that it is executed. What differs (addresses, targets of indirect jumps) stands in
-//! columns of its own.
+//! Block shapes: the part of a block that is equal in each execution. The part that differs (addresses,
+//! targets of indirect jumps) is in separate columns.
 
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 use super::bytes::{Column, Malformed, put, put_difference};
 use super::hart::PAGE_SHIFT;
 
-/// Ops of a block at most; a longer one is written as several.
+/// Ops per block at most; a longer block is written as several.
 pub const OPS_MAX: usize = 4096;
 
-/// What is known of an op's `virt` and `phys`.
+/// Kind of address in an op's `virt` and `phys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// It has none.
+    /// No address.
     None,
-    /// A fixed target of a branch.
+    /// Fixed branch target.
     Target,
-    /// A computed target.
+    /// Computed branch target.
     ComputedTarget,
     /// An access through the page table.
     Mapped,
-    /// An access by a physical address.
+    /// Access by a physical address.
     Physical,
 }
 
@@ -28,7 +28,7 @@ impl Address {
     const ALL: [Address; 5] =
         [Address::None, Address::Target, Address::ComputedTarget, Address::Mapped, Address::Physical];
 
-    /// Of an op that was executed.
+    /// Kind of an executed op's address.
     pub fn of(op: &Op) -> Address {
         match op.class {
             class if class.has_computed_target() => Address::ComputedTarget,
@@ -43,16 +43,16 @@ impl Address {
 /// An op of a shape.
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeOp {
-    /// The op; what differs each time is zero.
+    /// The op, with the fields that differ each time set to zero.
     pub op: Op,
-    /// Where its address comes from.
+    /// Kind of its address.
     pub address: Address,
-    /// Whether it was fetched by its physical address.
+    /// Whether its instruction was fetched by physical address.
     pub fetched_physically: bool,
 }
 
 impl ShapeOp {
-    /// Of an op that was executed.
+    /// Shape of an executed op.
     pub fn of(op: &Op) -> ShapeOp {
         let address = Address::of(op);
         let fetched_physically = op.pc == op.fetch.0;
@@ -61,34 +61,35 @@ impl ShapeOp {
     }
 }
 
-/// What a block is each time.
+/// The constant part of a block.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     /// Its ops.
     pub ops: Vec<ShapeOp>,
-    /// Whether an exception or interrupt was taken behind it.
+    /// Whether an exception or interrupt was taken after it.
     pub trapped: bool,
 }
 
 impl Shape {
-    /// The ops that have other addresses each time: their places, and what kind of address it is.
+    /// Ops whose address differs each time: index and kind of address.
     pub fn differing(&self) -> impl Iterator<Item = (u16, Address)> {
         let differs = |of: &ShapeOp| !matches!(of.address, Address::None | Address::Target);
         let all = self.ops.iter().enumerate();
         all.filter(move |(_, of)| differs(of)).map(|(at, of)| (at as u16, of.address))
     }
 
-    /// Whether an op accesses memory.
+    /// Returns whether an op accesses memory.
     pub fn is_memory(&self, at: u16) -> bool {
         self.ops[usize::from(at)].op.class.is_memory()
     }
 
-    /// The page of each instruction that was not fetched by its physical address, op by op.
+    /// Page of each instruction fetched through translation, op by op.
     pub fn pages(&self) -> impl Iterator<Item = u64> {
         self.ops.iter().filter(|of| !of.fetched_physically).map(|of| of.op.pc >> PAGE_SHIFT)
     }
 
-    /// The ops, without what differs. `pages` says where their pages lie, those that follow each other once.
+    /// Rebuilds the ops, without the addresses that differ. `pages` maps the code pages in order, without
+    /// consecutive repeats.
     pub fn fetched_from(&self, pages: &[(u64, u64)], ops: &mut Vec<Op>) {
         let mut pages = pages.iter().peekable();
         ops.clear();
@@ -111,7 +112,7 @@ fn expected_pc(before: Option<&Op>) -> u64 {
 }
 
 impl Shape {
-    /// Writes the shape of ops; returns it too.
+    /// Encodes the shape of executed ops.
     pub fn write(ops: &[Op], trapped: bool, to: &mut Vec<u8>) {
         put(to, (ops.len() as u64) << 1 | u64::from(trapped));
         let mut before: Option<Op> = None;
@@ -122,7 +123,7 @@ impl Shape {
             to.extend(op.sources);
             let mut known = before;
             if let Some(known) = &mut known {
-                // The next instruction's address behind a computed target is not in the shape.
+                // After a computed target, the shape does not contain the next instruction's address.
                 known.virt = if ShapeOp::of(known).address == Address::Target { known.virt } else { 0 };
             }
             put_difference(to, op.pc, expected_pc(known.as_ref()));
@@ -133,7 +134,7 @@ impl Shape {
         }
     }
 
-    /// Reads a shape.
+    /// Decodes a shape.
     pub fn read(from: &mut Column) -> Result<Shape, Malformed> {
         let head = from.take()?;
         let (count, trapped) = ((head >> 1) as usize, head & 1 != 0);

@@ -1,4 +1,4 @@
-//! What is written is read, and what is broken is refused.
+//! Round trips of the format, and refusal of damaged files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,22 +67,22 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
         |(kind, (write, addr, len, frame, offset), (took, visible))| {
             let visible = if write { visible } else { 0 };
             let (addr, took, len) = (PhysAddr(addr), Ps(took), len % (DMA_BYTES_MAX + 1));
-            Happening::Dma(Dma { kind, write, addr, len, frame, offset, took, visible })
+            EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible })
         },
     );
     let what = prop_oneof![
         dma,
-        any::<bool>().prop_map(|raised| Happening::Interrupt { raised }),
-        any::<u32>().prop_map(|bytes| Happening::FrameIn { bytes }),
-        any::<u32>().prop_map(|bytes| Happening::FrameOut { bytes }),
+        any::<bool>().prop_map(|raised| EventKind::Interrupt { raised }),
+        any::<u32>().prop_map(|bytes| EventKind::FrameIn { bytes }),
+        any::<u32>().prop_map(|bytes| EventKind::FrameOut { bytes }),
         (any::<(u64, u8, u64)>(), any::<Option<(u16, u64)>>()).prop_map(|((addr, size, value), stored)| {
-            let stored = stored.map(|(hart, after)| Stored { hart, after });
-            Happening::Register { addr: PhysAddr(addr), size, value, stored }
+            let stored = stored.map(|(hart, after)| StoreOrigin { hart, after });
+            EventKind::Register { addr: PhysAddr(addr), size, value, stored }
         }),
     ];
     (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), mut what)| {
-        // No write is seen before it happens.
-        if let Happening::Dma(dma) = &mut what
+        // No write is visible before it happens.
+        if let EventKind::Dma(dma) = &mut what
             && dma.write
         {
             dma.visible = dma.visible.max(after);
@@ -91,12 +91,12 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
     })
 }
 
-/// The event, after an instruction that there is.
+/// The event, anchored to an existing instruction.
 fn within(event: DeviceEvent, has: &[u64]) -> DeviceEvent {
     let inside = |hart: u16, after: u64| (hart % 2, after % (has[usize::from(hart % 2)] + 1));
     let (hart, after) = inside(event.hart, event.after);
     let mut event = DeviceEvent { hart, after, ..event };
-    if let Happening::Register { stored: Some(stored), .. } = &mut event.what {
+    if let EventKind::Register { stored: Some(stored), .. } = &mut event.what {
         (stored.hart, stored.after) = inside(stored.hart, stored.after);
     }
     event
@@ -115,27 +115,27 @@ pub(super) fn write(path: &Path, blocks: &[(u16, Step, Vec<Op>)], events: &[Devi
     writer.finish().unwrap()
 }
 
-/// Every block three times: by a number where it is known to differ in addresses alone.
-fn write_again(path: &Path, blocks: &[(u16, Step, Vec<Op>)], by_number: bool) -> Vec<u8> {
+/// Writes every block three times, with a hint where only its addresses differ.
+fn write_three_times(path: &Path, blocks: &[(u16, Step, Vec<Op>)], by_number: bool) -> Vec<u8> {
     let mut writer = TraceWriter::create(path, &description()).unwrap();
     for time in 0..3 {
         for (shape, (hart, step, ops)) in (0..).zip(blocks) {
             let mut ops = ops.clone();
             for op in ops.iter_mut().filter(|op| op.class.is_memory() && op.virt != op.phys.0) {
-                // Other pages too, of which some lie elsewhere.
+                // Other pages too, some in other frames.
                 op.virt += time * 0x1008;
                 op.phys.0 += time % 2 * 0x1000 + time * 8;
             }
-            let again = by_number.then(|| Again { shape, instructions: instructions(&ops) });
-            writer.block_of(*hart, step, again, &ops, &mut walk_of).unwrap();
+            let again = by_number.then(|| BlockHint { shape, instructions: instructions(&ops) });
+            writer.block_with_hint(*hart, step, again, &ops, &mut walk_of).unwrap();
         }
     }
     writer.finish().unwrap();
     fs::read(path).unwrap()
 }
 
-/// Blocks may have been divided: ops one by one, each with what holds for it, and what stands between.
-pub(super) fn told(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)> {
+/// Blocks may have been divided: splits them into single ops, each with its own step.
+pub(super) fn single_ops(steps: impl Iterator<Item = (Step, Vec<Op>)>) -> Vec<(Option<Op>, Step)> {
     let mut all = Vec::new();
     for (step, ops) in steps {
         let (last, inner) =
@@ -172,13 +172,13 @@ pub(super) fn scratch() -> (tempfile::TempDir, PathBuf) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
     #[test]
-    fn a_block_that_the_caller_knows_by_a_number_is_written_as_without_it(blocks in blocks()) {
+    fn block_hints_do_not_change_the_file(blocks in blocks()) {
         let (_folder, path) = scratch();
-        prop_assert!(write_again(&path, &blocks, true) == write_again(&path, &blocks, false));
+        prop_assert!(write_three_times(&path, &blocks, true) == write_three_times(&path, &blocks, false));
     }
 
     #[test]
-    fn what_was_written_is_read(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
+    fn written_traces_are_read_back(blocks in blocks(), events in prop::collection::vec(event(), 0..30)) {
         let (_folder, path) = scratch();
         let has = write(&path, &blocks, &[]).instructions;
         let events: Vec<_> = events.into_iter().map(|event| within(event, &has)).collect();
@@ -188,8 +188,8 @@ proptest! {
         prop_assert_eq!(file.check().unwrap(), counts);
         for hart in 0..2 {
             let own = blocks.iter().filter(|(of, ..)| *of == hart);
-            let written = told(own.map(|(_, step, ops)| (*step, ops.clone())));
-            prop_assert_eq!(told(read(&file, hart).into_iter()), written);
+            let written = single_ops(own.map(|(_, step, ops)| (*step, ops.clone())));
+            prop_assert_eq!(single_ops(read(&file, hart).into_iter()), written);
         }
         let mut reader = file.devices().unwrap();
         let found: Vec<_> = std::iter::from_fn(|| reader.next().unwrap()).collect();
@@ -197,12 +197,12 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_and_never_a_panic(blocks in blocks(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn damaged_files_are_errors_and_never_panic(blocks in blocks(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
         let (_folder, path) = scratch();
         write(&path, &blocks, &[]);
         let mut bytes = fs::read(&path).unwrap();
         let at = at.index(bytes.len());
-        // What is reserved may hold anything.
+        // Reserved bytes are not checked.
         prop_assume!(!(12..16).contains(&at));
         bytes[at] ^= 1 << bit;
         fs::write(&path, &bytes).unwrap();
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn columns_of_anything_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cuts in any::<[u8; 5]>()) {
+    fn arbitrary_columns_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cuts in any::<[u8; 5]>()) {
         let mut cuts = cuts.map(|cut| usize::from(cut) * bytes.len() / 256);
         cuts.sort_unstable();
         let bounds = [0, cuts[0], cuts[1], cuts[2], cuts[3], cuts[4], bytes.len()];
@@ -230,17 +230,19 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_that_is_none_is_told_for_what_it_is() {
+fn files_that_are_no_traces_are_recognised() {
     assert!(refusal(b"").contains("the file is empty"));
     assert!(refusal(b"\x7fELF and so on").contains("a program"));
-    assert!(refusal(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("packets"));
+    assert!(
+        refusal(&[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("packet capture")
+    );
     assert!(refusal(b"hello, world of traces").contains("does not begin with"));
     assert!(refusal(b"DBtr").contains("cut off") && refusal(b"DBtrace\n\x02\0").contains("cut off"));
     assert!(refusal(b"DBtrace\n\x03\0\0\0\0\0\0\0").contains("version 3"));
 }
 
 #[test]
-fn a_file_cut_off_anywhere_is_refused() {
+fn truncated_files_are_refused() {
     let (_folder, path) = scratch();
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
     write(&path, &[block.clone(), block], &[]);
@@ -251,7 +253,7 @@ fn a_file_cut_off_anywhere_is_refused() {
 }
 
 #[test]
-fn a_writer_that_does_not_finish_leaves_what_was_there() {
+fn unfinished_writer_keeps_the_previous_file() {
     let (folder, path) = scratch();
     fs::write(&path, "before").unwrap();
     drop(TraceWriter::create(&path, &description()).unwrap());
@@ -261,7 +263,7 @@ fn a_writer_that_does_not_finish_leaves_what_was_there() {
 }
 
 #[test]
-fn reading_begins_at_the_chunk_that_holds_an_instruction() {
+fn reading_starts_at_the_chunk_of_an_instruction() {
     let (_folder, path) = scratch();
     let ops = vec![Op { pc: 0x1000, fetch: PhysAddr(0x1000), length: 4, ..Op::default() }; 4096];
     let mut writer = TraceWriter::create(&path, &description()).unwrap();
@@ -277,15 +279,15 @@ fn reading_begins_at_the_chunk_that_holds_an_instruction() {
     }
     assert!(file.hart(1, 2200 * 4096).unwrap().next(&mut Vec::new()).unwrap().is_none());
     assert!(matches!(file.hart(2, 0), Err(TraceError::NoHart { hart: 2, harts: 2 })));
-    // All of it the same: next to nothing.
+    // All blocks are equal, so the file is tiny.
     assert!(file.bytes() < 9_000, "{}", file.bytes());
 }
 
 #[test]
-fn pages_are_those_of_the_block_that_was_taken_however_far_decoding_is_ahead() {
+fn pages_match_the_current_block_despite_decode_ahead() {
     const BLOCKS: u64 = 20_000;
     let (_folder, path) = scratch();
-    // Each block finds its page elsewhere, and another walk for it.
+    // Each block has its page in another frame, with another walk.
     let walk_at = |block: u64| {
         let mut walk = Walk { levels: 1, page_bytes: PAGE, ..Walk::default() };
         walk.entries[0] = PhysAddr(0x9000_0000 + 8 * block);
@@ -300,7 +302,7 @@ fn pages_are_those_of_the_block_that_was_taken_however_far_decoding_is_ahead() {
     }
     writer.finish().unwrap();
     let mut reader = TraceFile::open(&path).unwrap().hart(0, 0).unwrap();
-    assert_eq!(reader.walk(PAGE), Walk::default(), "nothing is known before the first");
+    assert_eq!(reader.walk(PAGE), Walk::default(), "no walk before the first block");
     for block in 0..BLOCKS {
         assert!(reader.advance().unwrap().is_some());
         assert_eq!(reader.step(), step);
@@ -311,7 +313,7 @@ fn pages_are_those_of_the_block_that_was_taken_however_far_decoding_is_ahead() {
 }
 
 #[test]
-fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
+fn event_after_a_missing_instruction_is_a_contradiction() {
     let (_folder, path) = scratch();
     let block = (1, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
     let event = |hart, after| DeviceEvent {
@@ -319,7 +321,7 @@ fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
         hart,
         after,
         since: Ps::ZERO,
-        what: Happening::Interrupt { raised: true },
+        what: EventKind::Interrupt { raised: true },
     };
     let checked = |hart, after| {
         write(&path, std::slice::from_ref(&block), &[event(hart, after)]);
@@ -332,7 +334,7 @@ fn an_event_after_an_instruction_that_is_not_there_is_a_contradiction() {
 }
 
 #[test]
-fn a_total_of_ops_that_is_wrong_is_damage_for_whoever_reads_all() {
+fn wrong_op_total_is_reported_as_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("total");
     let mut writer = TraceWriter::create(&path, &Description { harts: 1, ..Description::default() }).unwrap();
@@ -347,13 +349,13 @@ fn a_total_of_ops_that_is_wrong_is_damage_for_whoever_reads_all() {
 }
 
 #[test]
-fn an_event_that_no_machine_records_is_damage_for_whoever_reads_it() {
+fn impossible_dma_events_are_reported_as_damage() {
     let (_folder, path) = scratch();
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
     let read = |write, len, visible| {
         let (kind, addr) = (DmaKind::RxData, PhysAddr(0x8000_0000));
         let dma = Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps::ZERO, visible };
-        let event = DeviceEvent { device: 3, hart: 0, after: 4, since: Ps::ZERO, what: Happening::Dma(dma) };
+        let event = DeviceEvent { device: 3, hart: 0, after: 4, since: Ps::ZERO, what: EventKind::Dma(dma) };
         self::write(&path, std::slice::from_ref(&block), &[event]);
         let file = TraceFile::open(&path).unwrap();
         let (checked, played) = (file.check(), file.devices().unwrap().next());
@@ -367,36 +369,36 @@ fn an_event_that_no_machine_records_is_damage_for_whoever_reads_it() {
         }
     };
     assert!(read(true, DMA_BYTES_MAX, 4) && read(true, 64, 5) && read(false, DMA_BYTES_MAX, 0));
-    assert!(!read(true, DMA_BYTES_MAX + 1, 4), "larger than a request can be");
+    assert!(!read(true, DMA_BYTES_MAX + 1, 4), "larger than a request may be");
     assert!(!read(false, DMA_BYTES_MAX + 1, 0));
-    assert!(!read(true, 64, 3), "seen before it happens");
+    assert!(!read(true, 64, 3), "visible before it happens");
 }
 
 #[test]
-fn what_is_in_a_file_and_in_no_chunk_of_it_is_refused() {
+fn bytes_outside_any_chunk_are_refused() {
     let (_folder, path) = scratch();
     let op = Op { length: 4, ..Op::default() };
     write(&path, &[(0, Step::default(), vec![op]), (1, Step::default(), vec![op])], &[]);
     let bytes = fs::read(&path).unwrap();
     let message = refusal(&[&bytes[..], &bytes].concat());
     assert!(message.contains("between the index and the file's end"), "{message}");
-    // In front of the index, which says where it is at the file's end.
+    // Extra bytes before the index, whose offset is at the end of the file.
     let at = u64::from_le_bytes(bytes[bytes.len() - 16..bytes.len() - 8].try_into().unwrap());
     let (chunks, rest) = bytes.split_at(at as usize);
     let moved = [&(at + 3).to_le_bytes(), &bytes[bytes.len() - 8..]].concat();
     let message = refusal(&[chunks, b"and", &rest[..rest.len() - 16], &moved].concat());
-    assert!(message.contains("not all that is in front of it"), "{message}");
+    assert!(message.contains("do not fill the file up to it"), "{message}");
 }
 
 #[test]
-fn a_file_of_version_1_has_no_stores_whose_instructions_are_told() {
+fn version_1_refuses_store_origins() {
     let (_folder, path) = scratch();
     let store = |stored| {
-        let what = Happening::Register { addr: PhysAddr(0x4000_2818), size: 4, value: 1, stored };
+        let what = EventKind::Register { addr: PhysAddr(0x4000_2818), size: 4, value: 1, stored };
         DeviceEvent { device: 0, hart: 0, after: 1, since: Ps(0), what }
     };
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }]);
-    for (stored, fits) in [(None, true), (Some(Stored { hart: 0, after: 1 }), false)] {
+    for (stored, fits) in [(None, true), (Some(StoreOrigin { hart: 0, after: 1 }), false)] {
         write(&path, std::slice::from_ref(&block), &[store(stored)]);
         TraceFile::open(&path).unwrap().check().unwrap();
         let mut bytes = fs::read(&path).unwrap();
@@ -410,7 +412,7 @@ fn a_file_of_version_1_has_no_stores_whose_instructions_are_told() {
 }
 
 #[test]
-fn a_pipe_is_refused_and_not_waited_for() {
-    let error = TraceFile::open(Path::new("/dev/zero")).err().expect("it is no file");
-    assert!(error.to_string().contains("write what comes out of it to a file"), "{error}");
+fn pipes_are_refused_without_blocking() {
+    let error = TraceFile::open(Path::new("/dev/zero")).err().expect("it is not a regular file");
+    assert!(error.to_string().contains("write the output to a file"), "{error}");
 }

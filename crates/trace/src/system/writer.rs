@@ -1,5 +1,6 @@
-//! Writes a trace. Whoever executes only notes what was executed, in batches; a thread encodes them ([`encoding`](super::encoding)) and
-//! another one packs and writes chunks, in the order in which they were filled. The file appears under its name when it is whole.
+//! Trace writer. The simulating thread only records blocks in batches; a second thread encodes them
+//! ([`encoding`](super::encoding)), and a third compresses and writes chunks in order. The file appears under
+//! its name when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -12,35 +13,35 @@ use doorbell_sim::{Allowance, Op};
 
 use super::batch::Batch;
 use super::chunk::{self, END_MAGIC, Head, Kind};
+use super::chunk_state::ChunkState;
 use super::device::DeviceEvent;
-use super::encoder::Again;
+use super::encoder::BlockHint;
 use super::encoding::{Encoded, Encoding, Packed};
 use super::hart::{Step, instructions};
 use super::reader::{Counts, Index};
-use super::told::Told;
 use super::{Description, TraceError};
 use crate::scratch::{lock, remove_left_behind};
 
-/// Instructions of a chunk at most, give or take a block.
+/// Instructions per chunk at most, give or take a block.
 pub const CHUNK_INSTRUCTIONS: u64 = 1 << 22;
-/// Bytes of a chunk before it is packed, at most; a block is far smaller.
+/// Bytes per uncompressed chunk, at most; a block is far smaller.
 pub(super) const CHUNK_BYTES: usize = 8 << 20;
-/// Batches that there are at most. There is one more only when none of the others is encoded yet.
+/// Limit of batches. One more is allocated only while none of them is encoded yet.
 const BATCHES: usize = 16;
 
-/// Writes a trace. Without [`finish`](TraceWriter::finish) nothing is left of it.
+/// Trace writer. Dropped without [`finish`](TraceWriter::finish), it removes the file.
 pub struct TraceWriter {
-    harts: Vec<Told>,
+    harts: Vec<ChunkState>,
     batch: Batch,
-    /// `None` once the encoder has failed.
+    /// `None` after the encoder has failed.
     to: Option<Sender<Batch>>,
     back: Receiver<Batch>,
-    /// Batches that were sent and are not back.
+    /// Batches at the encoder.
     away: usize,
-    /// Others than these and the one that is filled.
+    /// Free batches.
     empty: Vec<Batch>,
     encoder: Option<JoinHandle<Encoded>>,
-    /// The walks that a block's pages ask for.
+    /// Walks of the pages that the current block uses first.
     walks: Vec<(u64, Walk)>,
     path: PathBuf,
     partial: Partial,
@@ -50,7 +51,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file that is not whole yet.
+/// An incomplete file, removed on drop.
 struct Partial(Option<PathBuf>);
 
 impl Drop for Partial {
@@ -62,7 +63,7 @@ impl Drop for Partial {
 }
 
 impl TraceWriter {
-    /// Begins a file; a trace of that name is replaced when this one is whole.
+    /// Creates a file; it replaces an existing trace of that name when it is complete.
     pub fn create(path: &Path, description: &Description) -> Result<TraceWriter, TraceError> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.partial", std::process::id()));
@@ -78,7 +79,7 @@ impl TraceWriter {
         let encode = move || encoding.run(batches, give_back);
         let encoder = std::thread::Builder::new().name("trace encoder".into()).spawn(encode)?;
         Ok(TraceWriter {
-            harts: (0..description.harts).map(|_| Told::default()).collect(),
+            harts: (0..description.harts).map(|_| ChunkState::default()).collect(),
             batch: Batch::default(),
             to: Some(to),
             back,
@@ -91,7 +92,8 @@ impl TraceWriter {
         })
     }
 
-    /// A hart executed a block. `walk` says what a walk for an address reads; it is asked for pages that the chunk has not had.
+    /// Records a block executed by a hart. `walk` returns the walk for an address; it is called for pages
+    /// that are new to the chunk.
     pub fn block(
         &mut self,
         hart: u16,
@@ -99,66 +101,66 @@ impl TraceWriter {
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> Result<(), TraceError> {
-        self.block_of(hart, step, None, ops, walk)
+        self.block_with_hint(hart, step, None, ops, walk)
     }
 
-    /// As [`block`](TraceWriter::block), of one of which the caller may know more.
-    pub fn block_of(
+    /// As [`block`](TraceWriter::block), with an optional hint about the block.
+    pub fn block_with_hint(
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<Again>,
+        hint: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) -> Result<(), TraceError> {
         self.harts[usize::from(hart)].block(step, ops, &mut self.walks, walk);
-        self.batch.block(hart, step, again, ops, self.walks.drain(..));
-        let count = again.map_or_else(|| instructions(ops), |again| again.instructions);
-        self.took(hart, count)
+        self.batch.block(hart, step, hint, ops, self.walks.drain(..));
+        let count = hint.map_or_else(|| instructions(ops), |hint| hint.instructions);
+        self.add_instructions(hart, count)
     }
 
-    /// What may be told of a hart by [`again`](TraceWriter::again) from now on.
+    /// Amount that may be recorded for a hart by [`repeat`](TraceWriter::repeat) from now on.
     pub fn allowance(&self, hart: u16) -> Allowance {
         self.harts[usize::from(hart)].allowance()
     }
 
-    /// A hart executed [blocks](doorbell_sim::numbered) once more, each of which differs from what was told of its number last in nothing but
-    /// addresses, which are virtual. None of them is physical that was not, or the other way round. The step is the first block's; of the others space and
-    /// thread are the same.
-    pub fn again(
+    /// Records repeated [blocks](doorbell_sim::numbered), each of which differs from the last recorded block
+    /// of its number only in virtual addresses. The kind of each address (physical or mapped) must be
+    /// unchanged. `step` belongs to the first block; the others have the same space and thread.
+    pub fn repeat(
         &mut self,
         hart: u16,
         step: &Step,
         instructions: u64,
         blocks: &[u64],
     ) -> Result<(), TraceError> {
-        let told = &mut self.harts[usize::from(hart)];
-        if !told.goes_on(step) {
-            told.step(step);
+        let state = &mut self.harts[usize::from(hart)];
+        if !state.needs_no_step(step) {
+            state.step(step);
             self.batch.step(hart, step);
         }
-        told.again(blocks.len());
-        self.batch.again(hart, blocks);
-        self.took(hart, instructions)
+        state.repeat(blocks.len());
+        self.batch.repeat(hart, blocks);
+        self.add_instructions(hart, instructions)
     }
 
-    /// A device did something. Events come in the order in which they happened.
+    /// Records a device event. Events must be in time order.
     pub fn event(&mut self, event: &DeviceEvent) -> Result<(), TraceError> {
         self.batch.event(event);
         if self.batch.is_full() { self.send() } else { Ok(()) }
     }
 
-    /// A hart has executed so many instructions more.
+    /// Accounts for executed instructions.
     #[inline]
-    fn took(&mut self, hart: u16, instructions: u64) -> Result<(), TraceError> {
-        let told = &mut self.harts[usize::from(hart)];
-        if !told.took(instructions) && told.bytes() >= CHUNK_BYTES {
+    fn add_instructions(&mut self, hart: u16, instructions: u64) -> Result<(), TraceError> {
+        let state = &mut self.harts[usize::from(hart)];
+        if !state.add_instructions(instructions) && state.bytes() >= CHUNK_BYTES {
             self.catch_up()?;
         }
         if self.batch.is_full() { self.send() } else { Ok(()) }
     }
 
-    /// The chunk may have ended by its bytes: only the encoder knows.
+    /// The chunk may have ended by size, which only the encoder can tell: waits for it.
     #[cold]
     fn catch_up(&mut self) -> Result<(), TraceError> {
         self.send()?;
@@ -166,14 +168,14 @@ impl TraceWriter {
         while self.away > 0 {
             let batch = self.take_back()?;
             chunks.clear();
-            chunks.extend(batch.places.iter().map(|place| place.chunk));
+            chunks.extend(batch.progress.iter().map(|progress| progress.chunk));
             self.empty.push(batch);
         }
-        self.harts.iter_mut().zip(chunks).for_each(|(told, chunk)| told.all_encoded(chunk));
+        self.harts.iter_mut().zip(chunks).for_each(|(state, chunk)| state.all_encoded(chunk));
         Ok(())
     }
 
-    /// Sends the batch, and begins another one.
+    /// Sends the batch, and starts another one.
     #[cold]
     fn send(&mut self) -> Result<(), TraceError> {
         while let Ok(batch) = self.back.try_recv() {
@@ -186,8 +188,8 @@ impl TraceWriter {
             None => self.take_back()?,
         };
         let mut batch = std::mem::replace(&mut self.batch, next);
-        batch.most.clear();
-        batch.most.extend(self.harts.iter().map(|told| told.most));
+        batch.bytes_max.clear();
+        batch.bytes_max.extend(self.harts.iter().map(|state| state.bytes_max));
         self.pass(batch)
     }
 
@@ -199,7 +201,7 @@ impl TraceWriter {
         }
     }
 
-    /// Waits for a batch to be encoded.
+    /// Waits for an encoded batch.
     fn take_back(&mut self) -> Result<Batch, TraceError> {
         let Ok(batch) = self.back.recv() else { return Err(self.failed()) };
         self.is_back(&batch);
@@ -208,30 +210,33 @@ impl TraceWriter {
 
     fn is_back(&mut self, batch: &Batch) {
         self.away -= 1;
-        let all = batch.places.iter().zip(&batch.most);
-        self.harts.iter_mut().zip(all).for_each(|(told, (place, most))| told.encoded(*place, *most));
+        let all = batch.progress.iter().zip(&batch.bytes_max);
+        self.harts
+            .iter_mut()
+            .zip(all)
+            .for_each(|(state, (progress, bytes_max))| state.encoded(*progress, *bytes_max));
     }
 
-    /// Why there is no encoder any more.
+    /// The error that ended the encoder.
     fn failed(&mut self) -> TraceError {
-        let further = || io::Error::other("the trace could not be written any further").into();
+        let further = || io::Error::other("writing the trace failed").into();
         self.encoded().err().unwrap_or_else(further)
     }
 
-    /// What the encoder came to, which ends with this.
+    /// Ends the encoder and returns its result.
     fn encoded(&mut self) -> Encoded {
         self.to = None;
         let Some(encoder) = self.encoder.take() else { return Ok(None) };
         encoder.join().expect("the encoder does not panic")
     }
 
-    /// Puts the file in place.
+    /// Completes the file and moves it into place.
     pub fn finish(mut self) -> Result<Counts, TraceError> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.is_last = true;
         self.pass(batch)?;
         let Some((Packed { mut file, places, at }, counts)) = self.encoded()? else {
-            return Err(io::Error::other("the trace could not be written to its end").into());
+            return Err(io::Error::other("the trace could not be completed").into());
         };
         let index = Index { chunks: places, counts: counts.clone() };
         let head = Head { kind: Kind::Index, hart: 0, first: 0, end: 0 };

@@ -1,5 +1,5 @@
-//! A browser that is told what to do over a pipe (Chrome DevTools Protocol, `--remote-debugging-pipe`): what it is asked is
-//! answered when it is done, however fast the host is.
+//! Drives a browser over a pipe (Chrome DevTools Protocol, `--remote-debugging-pipe`). Each request is
+//! answered when it is complete, so that checks do not depend on the host's speed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use doorbell_acceptance::scratch;
 use serde_json::{Value, json};
 
-/// Answers that a page owes for longer than this, in milliseconds, are not waited for.
+/// Timeout of a script, in milliseconds.
 const PATIENCE: u32 = 120_000;
 
-/// The browser's program. Where no package has one, `--skip browser::` leaves these tests out, as tests/short does.
+/// Path of the browser. If none can be installed, skip these tests with `--skip browser::`, as tests/short
+/// does.
 fn program() -> PathBuf {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -26,12 +27,12 @@ pub struct Browser {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// The page's session; none speaks to the browser itself.
+    /// Session ID of the page; `None` addresses the browser itself.
     session: Option<String>,
     number: u64,
-    /// What came on the console since the page was opened.
+    /// Console messages since the page was opened.
     console: Vec<String>,
-    /// The document that was loaded last, by its loader.
+    /// Loader ID of the last loaded document.
     loaded: Value,
     _profile: tempfile::TempDir,
 }
@@ -39,7 +40,7 @@ pub struct Browser {
 impl Browser {
     pub fn start() -> Self {
         let profile = scratch();
-        // It reads requests from descriptor 3 and writes answers to 4.
+        // The browser reads requests from descriptor 3 and writes responses to descriptor 4.
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 < /dev/null > /dev/null 2>&1"]).arg(program());
         command.args([
@@ -73,7 +74,8 @@ impl Browser {
         own
     }
 
-    /// Opens a page in a window of this width, in the dark or not: what came on the console until it had loaded.
+    /// Opens a page with this window width and colour scheme; returns the console messages until it has
+    /// loaded.
     pub fn open(&mut self, page: &Path, (width, dark): (u32, bool)) -> Vec<String> {
         let size = json!({ "width": width, "height": 3000, "deviceScaleFactor": 1, "mobile": false });
         self.request("Emulation.setDeviceMetricsOverride", size);
@@ -84,13 +86,13 @@ impl Browser {
         while self.loaded != document["loaderId"] {
             self.receive();
         }
-        // Its own script is done, and so is what that logged.
-        self.ask("return 0;");
+        // Wait until the page's own script has run and its console messages have arrived.
+        self.evaluate("return 0;");
         self.console.clone()
     }
 
-    /// What a script in the page answers, which is a function's body.
-    pub fn ask(&mut self, script: &str) -> Value {
+    /// Runs a function body in the page and returns its result.
+    pub fn evaluate(&mut self, script: &str) -> Value {
         let expression = format!(
             "Promise.race([(async () => {{\n{script}\n}})(),
                 new Promise((_, no) => setTimeout(() => no(new Error('no answer in {PATIENCE} ms')), {PATIENCE}))])"
@@ -101,14 +103,14 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Sends a request, and waits for its answer.
+    /// Sends a request and waits for its response.
     fn request(&mut self, method: &str, parameters: Value) -> Value {
         self.number += 1;
         let mut request = json!({ "id": self.number, "method": method, "params": parameters });
         if let Some(session) = &self.session {
             request["sessionId"] = session.as_str().into();
         }
-        self.requests.write_all(format!("{request}\0").as_bytes()).expect("the browser listens");
+        self.requests.write_all(format!("{request}\0").as_bytes()).expect("the browser accepts requests");
         loop {
             let message = self.receive();
             if message["id"] == self.number {
@@ -118,11 +120,11 @@ impl Browser {
         }
     }
 
-    /// Waits for the next message; what it tells of the page is noted.
+    /// Waits for the next message, and records load events and console messages.
     fn receive(&mut self) -> Value {
         let mut message = Vec::new();
-        self.answers.read_until(0, &mut message).expect("the browser answers");
-        assert_eq!(message.pop(), Some(0), "the browser has ended");
+        self.answers.read_until(0, &mut message).expect("the browser sends messages");
+        assert_eq!(message.pop(), Some(0), "the browser has exited");
         let message: Value = serde_json::from_slice(&message).expect("messages are JSON");
         match message["method"].as_str() {
             Some("Page.lifecycleEvent") if message["params"]["name"] == "load" => {
@@ -139,7 +141,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It has nothing to keep: its profile goes with it.
+        // The profile folder is deleted too, so the browser needs no orderly shutdown.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

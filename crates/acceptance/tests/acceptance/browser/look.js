@@ -1,9 +1,9 @@
-// What a page is like from inside: whether all is drawn, and nothing cut off.
+// Inspects the layout of a page: whether all plots are drawn and no text is cut off.
 const box = element => element.getBoundingClientRect();
 const plots = [...document.querySelectorAll('figure > svg')];
 const empty = plots.filter(plot => box(plot).width < 200 || box(plot).height < 20
     || !plot.querySelector('rect, polyline, circle')).length;
-// The names of calls in a flame graph end with their calls.
+// Names in a flame graph are clipped to their calls, so they are not checked.
 const cut = plots.flatMap(plot => [...plot.querySelectorAll('text:not(.call text)')].filter(text => {
     const [inner, outer] = [box(text), box(plot)];
     return inner.left < outer.left - 2 || inner.right > outer.right + 2

@@ -1,4 +1,4 @@
-// What a person does with a run's page, and what comes of it.
+// Operates the tools of a run's page and returns their results.
 const figure = document.querySelector('figure[id^=throughput]');
 const svg = figure.querySelector('svg');
 const ticks = () => [...svg.querySelectorAll('.axis-x .tick')].map(tick => tick.textContent).join(' ');
@@ -35,7 +35,7 @@ did.off = [ideal.getAttribute('aria-pressed'), getComputedStyle(svg.querySelecto
 ideal.click();
 did.on = [svg.classList.contains('moved'), ticks()];
 
-// A table: found, sorted, and as it was.
+// Tables: filter, filter removed, sort.
 const numbers = document.querySelector('[aria-label="All numbers, table"]');
 const bar = numbers.previousElementSibling;
 const filter = words => {
@@ -54,7 +54,7 @@ for (let click = 0; click < 2; click += 1) {
     did.sorted.push(`${head.getAttribute('aria-sort')}: ${column()}`);
 }
 
-// What is saved: a file's name, its type, and how it begins.
+// Saved files: name, type and first bytes.
 const files = [];
 const saved = new Promise(resolve => {
     let blob;

@@ -1,5 +1,5 @@
-//! The table of calls: every function, and arguments that a hostile supervisor might choose. Numbers are from the SBI
-//! specification 2.0, written down a second time.
+//! Table of SBI calls: every function, with arguments that a hostile supervisor might choose. The numbers are
+//! from the SBI specification 2.0, repeated here independently of the firmware.
 
 use super::guest::{self, Call, PEEK, POKE, WAIT};
 
@@ -15,17 +15,17 @@ const ALL: u64 = u64::MAX;
 const FIRMWARE: u64 = 0x8000_0000;
 const CLINT: u64 = 0x200_0000;
 const UART: u64 = 0x1000_0000;
-/// Where the RAM of these tests ends.
+/// End of RAM in these tests.
 const RAM_END: u64 = 0x9000_0000;
 
-/// Which firmware must give the same answer.
+/// Expected result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// OpenSBI's.
+    /// OpenSBI's result.
     Same,
-    /// These, where the specification leaves it to the implementation or ours goes further.
+    /// This error and value: the result is implementation-defined, or ours is stricter than OpenSBI.
     Ours(u64, u64),
-    /// These; and OpenSBI is not asked, since the access would fault in machine mode.
+    /// This error and value. OpenSBI is not called: its access would fault in machine mode.
     OursOnly(u64, u64),
 }
 use Expect::{Ours, OursOnly, Same};
@@ -52,7 +52,7 @@ const INVALID: u64 = -3i64 as u64;
 
 fn base() -> Vec<Row> {
     let mut rows = vec![
-        // What the comparator holds at reset is the hart's affair.
+        // The comparator's reset value is undefined, so set it first.
         same(TIME, 0, &[ALL]),
         same(BASE, 0, &[]),
         row(Ours(0, 0x444f_4f52), BASE, 1, &[]),
@@ -82,7 +82,7 @@ fn timer() -> Vec<Row> {
         same(TIME, 0, &[0]),
         same(TIME, 0, &[ALL]),
         same(TIME, 1, &[0]),
-        // Pending already, so that suspending ends at once.
+        // The timer is pending, so that suspend returns at once.
         same(TIME, 0, &[0]),
         same(HSM, 3, &[0]),
         same(HSM, 3, &[0x8000_0000, guest::RESUMED, 0x7e57]),
@@ -97,7 +97,7 @@ fn interrupts(harts: u64) -> Vec<Row> {
         same(IPI, 0, &[1, 0]),
         same(IPI, 0, &[0, ALL]),
         same(IPI, 0, &[0, 0]),
-        // OpenSBI leaves out harts that do not exist; the specification has an error for them.
+        // OpenSBI ignores harts that do not exist; the specification requires an error.
         row(Ours(INVALID, 0), IPI, 0, &[1 << harts, 0]),
         row(Ours(INVALID, 0), IPI, 0, &[1, harts]),
         row(Ours(INVALID, 0), IPI, 0, &[1 | 1 << harts, 0]),
@@ -188,7 +188,7 @@ fn console() -> Vec<Row> {
     ]
 }
 
-/// What PMP keeps from a supervisor.
+/// Accesses to memory that PMP protects from supervisors.
 fn memory() -> Vec<Row> {
     vec![
         same(PEEK, 0, &[FIRMWARE]),
@@ -202,10 +202,10 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// The second hart's life, as the first one sees it.
+/// Start, interrupts, suspend and stop of the second hart, as observed by the first.
 fn second_hart() -> Vec<Row> {
     let mailbox = guest::MAILBOX + 64;
-    let told = |what: u64| same(PEEK, 0, &[mailbox + what]);
+    let read = |offset: u64| same(PEEK, 0, &[mailbox + offset]);
     let pause = || same(WAIT, 0, &[]);
     let mut rows = vec![
         same(HSM, 2, &[1]),
@@ -221,17 +221,17 @@ fn second_hart() -> Vec<Row> {
             same(HSM, 0, &[1, guest::SECONDARY, 0xca11 + round]),
             pause(),
             same(HSM, 2, &[1]),
-            told(guest::STARTS),
-            told(guest::HART),
-            told(guest::ARGUMENT),
-            told(guest::SATP_AND_SSTATUS),
+            read(guest::STARTS),
+            read(guest::HART),
+            read(guest::ARGUMENT),
+            read(guest::SATP_AND_SSTATUS),
             same(HSM, 0, &[1, guest::SECONDARY, 0]),
             same(IPI, 0, &[1, 1]),
             pause(),
-            told(guest::INTERRUPTS),
+            read(guest::INTERRUPTS),
             same(IPI, 0, &[0, ALL]),
             pause(),
-            told(guest::INTERRUPTS),
+            read(guest::INTERRUPTS),
         ]);
         for kind in 0..3 {
             rows.push(same(RFENCE, kind, &[2, 0, 0x1000, 0x3000, 1]));
@@ -246,8 +246,8 @@ fn second_hart() -> Vec<Row> {
             same(IPI, 0, &[2, 0]),
             pause(),
             same(HSM, 2, &[1]),
-            told(guest::STARTS),
-            told(guest::ARGUMENT),
+            read(guest::STARTS),
+            read(guest::ARGUMENT),
             same(POKE, 0, &[mailbox + guest::COMMAND, guest::STOP]),
             same(IPI, 0, &[2, 0]),
             pause(),
@@ -257,7 +257,7 @@ fn second_hart() -> Vec<Row> {
     rows
 }
 
-/// All rows for a machine of so many harts, of which the boot hart is hart 0; the last powers off.
+/// All rows for a machine with `hart_count` harts, booted on hart 0. The last row powers off.
 pub fn rows(hart_count: u64) -> Vec<Row> {
     let mut rows = base();
     rows.extend(timer());

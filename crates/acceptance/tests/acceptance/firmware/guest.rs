@@ -1,17 +1,18 @@
-//! A supervisor without an operating system: it makes calls from a table and prints what each returns, which
-//! registers it changed and which interrupts are pending. The same bytes run under every firmware and on QEMU.
+//! A bare-metal supervisor: it makes SBI calls from a table and prints each result, the changed registers and
+//! the pending interrupts. The same image runs under every firmware and on QEMU.
 //!
-//! It is a raw kernel Image. The boot hart works through the table; harts that it starts run the code at
-//! [`SECONDARY`], which tells what it was given and does what it is commanded.
+//! It is a raw kernel Image. The boot hart makes the calls; started harts run the code at [`SECONDARY`],
+//! which stores its arguments and state in a mailbox and executes commands from it.
 
 use doorbell_platform::sbi::assembler::{Assembler, csr, *};
 
-/// Where kernels load.
+/// Load address of kernels.
 pub const BASE: u64 = 0x8020_0000;
-/// Where started harts begin, and where the boot hart goes on after a suspension that keeps nothing.
+/// Entry point of started harts.
 pub const SECONDARY: u64 = BASE + 0x100;
+/// Resume address of the boot hart after a non-retentive suspend.
 pub const RESUMED: u64 = BASE + 0x200;
-/// What harts tell: 64 bytes each.
+/// Mailboxes of the harts, 64 bytes each.
 pub const MAILBOX: u64 = BASE + 0x8000;
 /// Offsets in a hart's mailbox.
 pub const STARTS: u64 = 0;
@@ -23,17 +24,17 @@ pub const SATP_AND_SSTATUS: u64 = 40;
 /// Commands.
 pub const STOP: u64 = 1;
 pub const SUSPEND: u64 = 2;
-/// A string in the guest's memory, and room for one.
+/// Address of a string in the guest's memory, its text, and the address of a buffer.
 pub const STRING: u64 = BASE + 0x9000;
 pub const TEXT: &[u8] = b"<printed by the firmware>";
 pub const BUFFER: u64 = BASE + 0x9100;
 
-/// Extensions that are none: the guest reads or writes memory itself, or lets time pass.
+/// Pseudo-extensions handled by the guest itself: read memory, write memory, wait.
 pub const PEEK: u64 = 0xf000_0001;
 pub const POKE: u64 = 0xf000_0002;
 pub const WAIT: u64 = 0xf000_0003;
 
-/// Printed before the first row and after the last.
+/// Printed before the first row.
 pub const BEGIN: &str = "[begin]";
 
 const FRAME: u64 = BASE + 0xa000;
@@ -42,14 +43,14 @@ const UART: u64 = 0x1000_0000;
 const TICKS_WAITED: u64 = 100_000;
 const SSIP: u64 = 2;
 const ALL_INTERRUPTS: u64 = 0x222;
-/// Offsets in the frame: registers by number, and then variables.
+/// Offsets of variables in the frame, after the saved registers.
 const ROW: i32 = 256;
 const ROWS: i32 = 264;
 
-/// A call's a7, a6 and a0 to a5.
+/// Registers a7, a6 and a0 to a5 of a call.
 pub type Call = [u64; 8];
 
-/// The guest for a table of calls. The last should end the machine.
+/// The guest's image for a table of calls, the last of which should power off.
 pub fn image(calls: &[Call]) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     header(&mut a);
@@ -82,7 +83,7 @@ fn header(a: &mut Assembler) {
     a.data(b"RISCV\0\0\0RSC\x05");
 }
 
-/// Tells its number, its argument and its state; counts interrupts; obeys commands.
+/// Code of started harts: stores hart ID, argument and state, counts interrupts and executes commands.
 fn secondary(a: &mut Assembler) {
     a.li(T0, MAILBOX);
     a.slli(T1, A0, 6);
@@ -113,7 +114,7 @@ fn secondary(a: &mut Assembler) {
     a.beqz(A6, "secondary.sleep");
     a.sd(ZERO, SP, COMMAND as i32);
     a.li(A7, HSM);
-    // Stopping is function 1; suspending is 3, here without keeping anything.
+    // Stop is function 1; suspend is function 3, here non-retentive.
     a.addi(T0, A6, -(STOP as i32));
     a.beqz(T0, "secondary.call");
     a.li(A6, 3);
@@ -125,7 +126,7 @@ fn secondary(a: &mut Assembler) {
     a.j("secondary.sleep");
 }
 
-/// The extension that the guest itself uses.
+/// Hart state management, the extension used by started harts.
 const HSM: u64 = 0x48_534d;
 
 fn resumed(a: &mut Assembler) {
@@ -138,7 +139,7 @@ fn resumed(a: &mut Assembler) {
     a.j("result");
 }
 
-/// What register `number` holds before a call, unless it is an argument.
+/// Value of register `number` before a call, unless it is an argument.
 fn pattern(number: u8) -> u64 {
     0x0123_4567_89ab_cd00 | u64::from(number)
 }
@@ -201,13 +202,13 @@ fn main_loop(a: &mut Assembler, rows: u64) {
     results(a);
 }
 
-/// Labels, which are static.
+/// Labels; the assembler needs static strings.
 const SAME: [&str; 32] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18",
     "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31",
 ];
 
-/// Peek, poke and wait: no call, no registers to check.
+/// Handles peek, poke and wait, without a call and without a check of registers.
 fn own_operations(a: &mut Assembler) {
     a.li(S1, 0);
     a.li(T0, PEEK);
@@ -219,7 +220,7 @@ fn own_operations(a: &mut Assembler) {
     a.csrr(T1, csr::TIME);
     a.li(T2, TICKS_WAITED);
     a.label("wait");
-    // A wait for an interrupt that is there already: it takes no time, but QEMU gives the next hart its turn.
+    // WFI with a pending interrupt: it returns at once, but makes QEMU switch to the next hart.
     a.csrr(T3, csr::SIP);
     a.csrr(T4, csr::SIE);
     a.li(T5, SSIP);
@@ -253,7 +254,7 @@ fn own_operations(a: &mut Assembler) {
 /// Prints a0, a1, the changed registers in s1 and the pending interrupts.
 fn results(a: &mut Assembler) {
     a.label("result");
-    // An interrupt that the call has caused gets there a little later.
+    // Wait a little: an interrupt caused by the call may arrive late.
     a.li(T0, 2000);
     a.label("result.delay");
     a.addi(T0, T0, -1);
@@ -280,7 +281,7 @@ fn results(a: &mut Assembler) {
     a.j("stuck");
 }
 
-/// `put` prints t0, `hex` prints s3; a trap's cause and value become a0 and a1.
+/// `put` prints t0 and `hex` prints s3. The trap handler returns cause and value in a0 and a1.
 fn print(a: &mut Assembler) {
     a.label("put");
     a.li(T1, UART);

@@ -1,5 +1,5 @@
-//! The built-in firmware beside Debian's OpenSBI: every call, on our machine and on QEMU; the kernel's own log; the
-//! same frames forwarded.
+//! Compares the built-in firmware with Debian's OpenSBI: every SBI call, on our machine and on QEMU, the
+//! kernel's log and the forwarded frames.
 
 mod calls;
 mod guest;
@@ -13,19 +13,21 @@ use doorbell_machine::{Guest, Limits, Machine, Outcome};
 use doorbell_platform::{InterruptsKind, sbi};
 use doorbell_sim::Ps;
 
-/// What a call returned: a0, a1, changed registers, pending interrupts.
+/// Result of a call: a0, a1, changed registers, pending interrupts.
 type Answer = [u64; 4];
 
-/// Debian's firmware.
+/// Debian's OpenSBI.
 fn opensbi() -> Vec<u8> {
     let image = places().build_image("testpmd", &mut |_| {}).expect("the testpmd image can be built");
-    std::fs::read(image.firmware("fw_dynamic.bin").expect("the image has OpenSBI")).expect("it can be read")
+    std::fs::read(image.firmware("fw_dynamic.bin").expect("the image has OpenSBI"))
+        .expect("a file can be read")
 }
 
-/// The answers in a console's text.
+/// The results in a console's text.
 fn answers(console: &str) -> Vec<Answer> {
-    let (_, lines) = console.split_once(guest::BEGIN).unwrap_or_else(|| panic!("no beginning:\n{console}"));
-    // What the firmware itself prints may stand on the same line.
+    let (_, lines) =
+        console.split_once(guest::BEGIN).unwrap_or_else(|| panic!("no {}:\n{console}", guest::BEGIN));
+    // A line may also contain output of the firmware.
     let answer = |line: &str| {
         let number = |word: &str| (word.len() == 16).then(|| u64::from_str_radix(word, 16).ok())?;
         let words: Vec<Option<u64>> = line.split_whitespace().map(number).collect();
@@ -37,7 +39,7 @@ fn answers(console: &str) -> Vec<Answer> {
 fn on_our_machine(guest: &Guest, overrides: &[&str], firmware: &str) -> String {
     let mut all: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
     all.push(format!("platform.firmware={firmware}"));
-    let config = resolve("fast", &all).expect("the check's configuration is right");
+    let config = resolve("fast", &all).expect("the check's configuration is valid");
     let mut machine = Machine::new(config.machine(), 1).expect("the machine can be built");
     machine.load(guest).expect("the guest fits");
     let outcome = machine.run(&Limits::until(Ps(5 * Ps::PER_SECOND)));
@@ -46,11 +48,11 @@ fn on_our_machine(guest: &Guest, overrides: &[&str], firmware: &str) -> String {
     console
 }
 
-/// Checks each answer of ours against the reference's or what we promise.
+/// Checks each of our results against the reference or the expected values.
 fn compare(rows: &[Row], ours: &[Answer], reference: &[Answer], what: &str) {
-    let asked: Vec<&Row> = rows.iter().filter(|row| !matches!(row.expect, Expect::OursOnly(..))).collect();
-    // The last call ends the machine.
-    assert_eq!((ours.len(), reference.len()), (rows.len() - 1, asked.len() - 1), "{what}");
+    let common: Vec<&Row> = rows.iter().filter(|row| !matches!(row.expect, Expect::OursOnly(..))).collect();
+    // The last call powers off and has no result.
+    assert_eq!((ours.len(), reference.len()), (rows.len() - 1, common.len() - 1), "{what}");
     let (mut theirs, mut wrong) = (reference.iter(), Vec::new());
     for (row, answer) in rows.iter().zip(ours) {
         let wanted = match row.expect {
@@ -62,7 +64,7 @@ fn compare(rows: &[Row], ours: &[Answer], reference: &[Answer], what: &str) {
             Expect::OursOnly(error, value) => [error, value, 0, answer[3]],
         };
         if *answer != wanted {
-            wrong.push(format!("{:x?} gives {answer:x?} and not {wanted:x?}", row.call));
+            wrong.push(format!("{:x?} returns {answer:x?}, expected {wanted:x?}", row.call));
         }
     }
     assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
@@ -74,7 +76,7 @@ fn guest_for(rows: &[Row], firmware: &[u8]) -> Guest {
     Guest { firmware: firmware.to_vec(), kernel, initramfs: vec![0; 4096], bootargs: String::new() }
 }
 
-/// The guest with every row, and the one with those that OpenSBI survives.
+/// All rows, the guest with all of them, and the guest with those that do not crash OpenSBI.
 fn guests(hart_count: u64) -> (Vec<Row>, Guest, Guest) {
     let all = rows(hart_count);
     let survivable: Vec<Row> =
@@ -83,11 +85,11 @@ fn guests(hart_count: u64) -> (Vec<Row>, Guest, Guest) {
     (all, ours, theirs)
 }
 
-/// How many harts our machines get.
+/// Hart counts of our machines.
 const OUR_HARTS: [u64; 2] = [1, 4];
 
 #[test]
-fn every_call_is_answered_as_opensbi_answers_it_on_our_machine() {
+fn every_call_returns_the_same_as_opensbi_on_our_machine() {
     for hart_count in OUR_HARTS {
         let (rows, ours, theirs) = guests(hart_count);
         for sstc in [true, false] {
@@ -100,13 +102,13 @@ fn every_call_is_answered_as_opensbi_answers_it_on_our_machine() {
     }
 }
 
-/// OpenSBI holds a lottery, which the other harts enter late.
+/// OpenSBI chooses the boot hart by a lottery; hart 0 must win, as the other harts enter late.
 #[test]
-fn hart_0_starts_the_kernel_however_turns_and_clocks_lie() {
+fn hart_0_boots_the_kernel_for_any_quantum_and_clock() {
     let (_, _, theirs) = guests(2);
     for harts in ["2", "3"] {
-        for (turn, clock) in [("300ns", "3GHz"), ("500ns", "250MHz"), ("700ns", "3GHz"), ("1us", "1GHz")] {
-            let set = [("platform.harts", harts), ("core.quantum", turn), ("core.frequency", clock)];
+        for (quantum, clock) in [("300ns", "3GHz"), ("500ns", "250MHz"), ("700ns", "3GHz"), ("1us", "1GHz")] {
+            let set = [("platform.harts", harts), ("core.quantum", quantum), ("core.frequency", clock)];
             let set = set.map(|(key, value)| format!("{key}={value}"));
             let console = on_our_machine(&theirs, &set.each_ref().map(String::as_str), "opensbi");
             let lines = console.lines().filter_map(|line| line.strip_prefix("Boot HART ID"));
@@ -117,7 +119,7 @@ fn hart_0_starts_the_kernel_however_turns_and_clocks_lie() {
 }
 
 #[test]
-fn every_call_is_answered_as_opensbi_answers_it_on_qemu() {
+fn every_call_returns_the_same_as_opensbi_on_qemu() {
     for hart_count in [1, 4] {
         let (rows, ours, theirs) = guests(hart_count);
         for sstc in ["on", "off"] {
@@ -131,9 +133,9 @@ fn every_call_is_answered_as_opensbi_answers_it_on_qemu() {
     }
 }
 
-/// QEMU brings an OpenSBI of its own, of another version: what it has must answer as ours does, too.
+/// QEMU bundles another version of OpenSBI; calls that it supports must return the same as ours.
 #[test]
-fn every_call_is_answered_as_qemus_own_opensbi_answers_it() {
+fn every_call_returns_the_same_as_qemus_bundled_opensbi() {
     let cpu = &format!("{},sstc=on", doorbell_oracle::HART);
     let rows: Vec<Row> = rows(2).into_iter().filter(is_in_every_opensbi).collect();
     assert!(rows.len() > 150);
@@ -143,7 +145,8 @@ fn every_call_is_answered_as_qemus_own_opensbi_answers_it() {
     compare(&rows, &answers(&answered.console), &answers(&reference.console), "QEMU's own OpenSBI");
 }
 
-/// Not what came with later versions: the specification's number, and the debug console.
+/// Whether a call behaves the same in all versions of OpenSBI: not the specification version, nor the debug
+/// console.
 fn is_in_every_opensbi(row: &Row) -> bool {
     let [extension, function, argument, ..] = row.call;
     let later = match (extension, function) {

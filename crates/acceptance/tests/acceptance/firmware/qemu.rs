@@ -1,20 +1,20 @@
-//! QEMU's `virt` with a firmware and a kernel.
+//! Runs QEMU's `virt` machine with a firmware and a kernel.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use doorbell_acceptance::scratch;
 
-/// What a run left behind.
+/// Output of a run.
 pub struct Ran {
     pub console: String,
     pub success: bool,
 }
 
-/// Seconds after which a run has failed.
+/// Timeout of a run in seconds.
 const PATIENCE_SECONDS: &str = "240";
 
-/// Without a firmware, with QEMU's own. Runs to the machine's end; a reboot ends it too.
+/// Runs until the guest powers off or reboots. Without `firmware`, QEMU's bundled one is used.
 pub fn run(
     cpu: &str,
     harts: u64,
@@ -39,7 +39,8 @@ pub fn run(
         .arg(file("kernel", kernel));
     match linux {
         Some((initramfs, words)) => command.arg("-initrd").arg(initramfs).args(["-append", words]),
-        // Time by instructions, and harts in turn: what one waits for, another has done.
+        // Virtual time by instruction count, with harts in turn, so that a waiting hart finds the others'
+        // work done.
         None => command.args(["-icount", "shift=3,sleep=off"]),
     };
     let output = command.stdin(Stdio::null()).output().expect("coreutils' timeout starts");

@@ -1,5 +1,5 @@
-//! Whole systems under both firmwares: the kernel's log, power, the device tree, forwarded frames; and Linux on QEMU
-//! with ours.
+//! Whole systems under both firmwares: kernel log, power-off and reboot, device tree, forwarded frames. Also
+//! Linux on QEMU with the built-in firmware.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn linux(words: &str) -> Guest {
 
 fn machine(guest: &Guest, overrides: &[&str]) -> Machine {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-    let config = resolve("fast", &overrides).expect("the check's configuration is right");
+    let config = resolve("fast", &overrides).expect("the check's configuration is valid");
     let mut machine = Machine::new(config.machine(), config.run.seed).expect("the machine can be built");
     machine.load(guest).expect("the guest fits");
     machine
@@ -34,8 +34,8 @@ fn run(machine: &mut Machine, wanted: Outcome) -> String {
     console
 }
 
-/// The kernel's lines without their times, and without those that tell of the firmware itself, of the memory that it
-/// takes, or of the PMU extension that ours has not.
+/// Lines of the kernel log without timestamps, and without lines about the firmware itself, its memory, or
+/// the PMU extension, which the built-in firmware lacks.
 fn kernel_log(console: &str) -> Vec<String> {
     const OF_FIRMWARE: [&str; 9] = [
         "SBI implementation ID=",
@@ -76,11 +76,12 @@ fn the_kernel_logs_the_same_under_both_firmwares() {
         let missing: Vec<_> = theirs.iter().filter(|line| !ours.contains(line)).collect();
         let new: Vec<_> = ours.iter().filter(|line| !theirs.contains(line)).collect();
         assert!(missing.is_empty() && new.is_empty(), "{sstc}: missing {missing:#?}, new {new:#?}");
-        assert_eq!(ours, theirs, "{sstc}: another order");
+        assert_eq!(ours, theirs, "{sstc}: the lines are in another order");
     }
 }
 
-/// What tells whose interrupts come as messages: the firmware's name, the harts, the NIC's vectors, and an answer that they were needed for.
+/// Script that prints the firmware's ID, the harts, the interrupt counts, and a ping that needs the NIC's
+/// interrupts.
 const MESSAGES: &str = r"
 busybox dmesg | busybox grep -e 'SBI implementation ID' -e 'Brought up'
 until read -r carrier < /sys/class/net/eth0/carrier && [ $carrier = 1 ]; do busybox usleep 10000; done
@@ -89,32 +90,32 @@ busybox grep -e eth0 -e ttyS0 -e IPI /proc/interrupts
 ";
 
 #[test]
-fn with_interrupt_files_our_firmware_starts_all_harts_and_messages_arrive() {
+fn with_aia_the_builtin_firmware_starts_all_harts_and_msis_arrive() {
     let set = ["platform.firmware=builtin", "platform.interrupts=aia", "platform.harts=2", "nic.model=82576"];
     let console = net_guest::run(&mut net_guest::boot(&set, "doorbell.app=ours", MESSAGES, &[]));
     for part in ["SBI implementation ID=0x444f4f52", "Brought up 1 node, 2 CPUs", "ping ok"] {
         assert!(console.contains(part), "no {part}: {console}");
     }
-    // A queue a hart, each with a vector, of which one at least was needed for the answer.
+    // One queue per hart, each with a vector; at least one vector was used for the ping.
     let vectors: Vec<&str> = console.lines().filter(|line| line.contains(" eth0-rx-")).collect();
     assert_eq!(vectors.len(), 2, "{console}");
-    let came = |line: &&str| line.split_whitespace().skip(1).take(2).any(|count| count != "0");
-    assert!(vectors.iter().any(came), "{console}");
+    let occurred = |line: &&str| line.split_whitespace().skip(1).take(2).any(|count| count != "0");
+    assert!(vectors.iter().any(occurred), "{console}");
 }
 
-/// Boots straight into a busybox applet.
+/// A guest that runs a busybox applet as init.
 fn applet(words: &str) -> Guest {
     linux(&format!("rdinit=/bin/busybox -- {words}"))
 }
 
 #[test]
-fn a_reboot_and_a_power_off_reach_the_machine() {
+fn reboot_and_power_off_end_the_run() {
     for (words, outcome) in [("poweroff -f", Outcome::PowerOff { code: 0 }), ("reboot -f", Outcome::Reset)] {
         run(&mut machine(&applet(words), &["platform.firmware=builtin"]), outcome);
     }
 }
 
-/// The tree that is handed over, as the device tree compiler prints it.
+/// The device tree at `address`, decompiled by dtc.
 fn decompiled(machine: &Machine, address: u64) -> String {
     let mut header = [0; 8];
     assert_eq!(machine.peek(0, address, &mut header), 8);
@@ -133,11 +134,11 @@ fn decompiled(machine: &Machine, address: u64) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs to the kernel's first instruction and tells how many came before.
+/// Runs to the kernel's first instruction; returns the number of instructions before it.
 fn run_to_kernel(machine: &mut Machine) -> u64 {
     while machine.harts()[0].pc() != KERNEL {
         let instructions = machine.instructions() + 1;
-        assert!(instructions < 20_000_000, "the firmware does not get to its end");
+        assert!(instructions < 20_000_000, "the firmware does not start the kernel");
         machine.run(&Limits { instructions, ..Limits::until(Ps(Ps::PER_SECOND)) });
     }
     machine.instructions()
@@ -155,7 +156,7 @@ fn the_builtin_firmware_needs_a_fraction_of_opensbis_instructions() {
 }
 
 #[test]
-fn the_firmware_adds_its_memory_to_the_device_tree_and_nothing_else() {
+fn the_builtin_firmware_adds_only_its_reserved_memory_to_the_device_tree() {
     let guest = linux(TESTPMD_WORDS);
     let mut machine = machine(&guest, &["platform.firmware=builtin"]);
     let tree = machine.harts()[0].reg(11);
@@ -180,7 +181,7 @@ fn the_firmware_adds_its_memory_to_the_device_tree_and_nothing_else() {
     assert_eq!(after, whole);
 }
 
-/// The frames of a capture, without their times, those that were sent and those that came back apart.
+/// Sent and returned frames of a capture, without timestamps.
 fn frames(pcap: &[u8]) -> [Vec<Vec<u8>>; 2] {
     let mut both = [Vec::new(), Vec::new()];
     let mut rest = &pcap[24..];
@@ -214,7 +215,7 @@ fn testpmd_forwards_the_same_frames_under_both_firmwares() {
 
 #[test]
 #[ignore = "long: make test-long runs it"]
-fn linux_boots_on_qemu_with_our_firmware_and_all_its_harts() {
+fn linux_boots_on_qemu_with_the_builtin_firmware_and_all_harts() {
     let guest = linux("");
     let image = places().build_image("testpmd", &mut |_| {}).expect("the testpmd image can be built");
     let words = |words: &str| format!("console=ttyS0 panic=-1 initcall_blacklist=jent_mod_init {words}");

@@ -1,17 +1,18 @@
-//! Random requests: some commands each, most of them well-formed.
+//! Random requests for memcached, with several commands each, most of them well-formed.
 //!
-//! Left out is what memcached is not meant to be asked, and the differences that the head of `protocol.h` lists.
+//! Commands that memcached does not define and the differences listed at the head of `protocol.h` are left
+//! out.
 
 use std::collections::HashMap;
 
 use doorbell_sim::rng::Rng;
 
-/// The same request for both sides, which differ in the cas ids.
+/// The same request for both servers; only the cas IDs differ.
 #[derive(Default)]
 pub struct Request {
     pub ours: Vec<u8>,
     pub theirs: Vec<u8>,
-    /// There was a get before: memcached then treats incr and decr in another way.
+    /// Whether the request has a get, after which memcached treats incr and decr differently.
     has_get: bool,
 }
 
@@ -22,8 +23,8 @@ impl Request {
     }
 }
 
-/// The cas ids that were last seen at keys, ours and theirs.
-pub type Seen = HashMap<Vec<u8>, (u64, u64)>;
+/// Last cas IDs of each key, ours and theirs.
+pub type CasIds = HashMap<Vec<u8>, (u64, u64)>;
 
 pub struct Commands {
     rng: Rng,
@@ -129,11 +130,13 @@ impl Commands {
         }
     }
 
-    /// Without a minus, and not of white space alone: incr would find what an older and longer value has left behind it.
+    /// A random value, without a minus sign and not only white space: after these, memcached's incr would
+    /// read remains of an older, longer value.
     fn value(&mut self) -> Vec<u8> {
         let length = match self.rng.below(30) {
             0 => self.rng.below(6000),
-            // Around where a reply needs a second datagram, and a second cell.
+            // Lengths at which a reply needs a second datagram, then lengths at which an item needs a second
+            // cell.
             1 => 1360 + self.rng.below(40),
             2..6 => 80 + self.rng.below(12),
             6..16 => return self.rng.below(300).to_string().into_bytes(),
@@ -141,7 +144,8 @@ impl Commands {
             17 => return b" 5 6".to_vec(),
             _ => self.rng.below(30),
         };
-        // A long value that is refused is taken for commands: it has no lines, or more errors come than a socket holds.
+        // A rejected value is parsed as commands. Long values contain no line ends, as the error replies
+        // would overflow the socket.
         let letters = if length > 200 { 3 } else { 10 };
         let mut value: Vec<u8> =
             (0..length).map(|_| b"abc \r\n1+\0\xff"[self.rng.below(letters) as usize]).collect();
@@ -151,8 +155,8 @@ impl Commands {
         value
     }
 
-    /// A command that stores something. What is malformed never announces more data than follow.
-    fn store(&mut self, request: &mut Request, seen: &Seen) {
+    /// A storage command. A malformed one never announces more data than follow.
+    fn store(&mut self, request: &mut Request, cas_ids: &CasIds) {
         let command = self.pick(&["set", "set", "set", "add", "replace", "append", "prepend", "cas"]);
         let key = if self.one_in(40) { vec![b'x'; 251] } else { self.key() };
         let value = self.value();
@@ -166,7 +170,7 @@ impl Commands {
         request.put(format!(" {flags} {time} {length}"));
         if command == "cas" {
             let wrong = if self.one_in(3) { Some(self.rng.below(5)) } else { None };
-            let (ours, theirs) = match (wrong, seen.get(&key)) {
+            let (ours, theirs) = match (wrong, cas_ids.get(&key)) {
                 (None, Some(&both)) => both,
                 (other, _) => (other.unwrap_or(0), other.unwrap_or(0)),
             };
@@ -214,7 +218,7 @@ impl Commands {
         request.put(self.noreply());
     }
 
-    /// A line that is wrong, or random letters.
+    /// An invalid line, or random characters.
     fn line(&mut self, request: &mut Request) {
         if self.one_in(2) {
             request.put(self.pick(LINES));
@@ -226,14 +230,14 @@ impl Commands {
         request.put("\r\n");
     }
 
-    pub fn next(&mut self, seen: &Seen) -> Request {
+    pub fn next(&mut self, cas_ids: &CasIds) -> Request {
         let mut request = Request::default();
         if self.one_in(50) {
             request.put(format!("get a {} b\r\n", "x".repeat(251)));
         }
         for _ in 0..=self.rng.below(4) {
             match self.rng.below(40) {
-                0..14 => self.store(&mut request, seen),
+                0..14 => self.store(&mut request, cas_ids),
                 14..26 => self.get(&mut request),
                 26..34 => self.change(&mut request),
                 34..38 => self.line(&mut request),

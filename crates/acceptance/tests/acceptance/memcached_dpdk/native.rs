@@ -1,4 +1,5 @@
-//! The whole program on the host, over DPDK's pcap ports: frames made by scapy, and its answers as scapy and tshark read them.
+//! The whole program on the host, over DPDK's pcap ports: scapy builds the requests, and scapy and tshark
+//! check the responses.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::process::Command;
 use doorbell_acceptance::native::{EAL, build};
 use doorbell_acceptance::{scratch, tshark};
 
-/// What `frames.py` prints.
+/// Runs `frames.py` and returns the number that it prints.
 fn frames(mode: &str, pcap: &Path) -> usize {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/memcached_dpdk/frames.py");
     let output =
@@ -16,7 +17,7 @@ fn frames(mode: &str, pcap: &Path) -> usize {
 }
 
 #[test]
-fn frames_are_answered_as_scapy_would_and_tshark_finds_nothing_wrong() {
+fn response_frames_match_scapys_and_are_valid_for_tshark() {
     let folder = scratch();
     let flags = "-O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined";
     let program = build("memcached-dpdk", flags, folder.path());
@@ -24,7 +25,7 @@ fn frames_are_answered_as_scapy_would_and_tshark_finds_nothing_wrong() {
     let count = frames("make", &requests);
     let run = |own: &[&str]| {
         let ports = format!("--vdev=net_pcap0,rx_pcap={},tx_pcap={}", requests.display(), answers.display());
-        // DPDK keeps what it allocates.
+        // DPDK does not free its memory at exit.
         let mut command = Command::new(&program);
         command.env("ASAN_OPTIONS", "detect_leaks=0").args(EAL).arg(ports).arg("--").args(own);
         let output = command.output().expect("the program starts");

@@ -1,4 +1,5 @@
-//! The two that are compared: our store and protocol behind `memcached-shell`, and Debian's memcached over UDP loopback.
+//! The two servers under comparison: our store and protocol in `memcached-shell`, and Debian's memcached over
+//! UDP loopback.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use doorbell_acceptance::memcached::Memcached;
 pub use doorbell_acceptance::memcached::datagram;
 use doorbell_acceptance::repository;
 
-/// Bytes of memcached's header before a datagram's text.
+/// Size of memcached's UDP header in bytes.
 pub const HEADER: usize = 8;
 const CLOCK_STEP: u32 = 1 << 31;
-/// The request id of the datagram that follows each request to memcached, whose answer says that the request's are complete.
+/// Request ID of a datagram sent after each request to memcached. Its reply marks the end of the request's
+/// replies.
 const SENTINEL: u16 = 0xffff;
 
 /// The programs' folder.
@@ -48,7 +50,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// A store of so much memory with so many buckets, whose clock begins now.
+    /// Starts a store with `memory` bytes and `buckets` buckets, whose clock starts at the current time.
     pub fn start(memory: usize, buckets: usize) -> Ours {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_secs();
         let mut child = Command::new(shell())
@@ -65,33 +67,33 @@ impl Ours {
         let pipe = self.requests.as_mut().expect("it is open until the end");
         pipe.write_all(&number.to_le_bytes())
             .and_then(|()| pipe.write_all(bytes))
-            .expect("the shell reads on");
+            .expect("the shell reads requests");
     }
 
     fn read(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
-        self.replies.read_exact(&mut length).expect("the shell answers: see its complaint above");
+        self.replies.read_exact(&mut length).expect("the shell replies; its error message is above");
         let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
         self.replies.read_exact(&mut bytes).expect("it writes whole datagrams");
         (!bytes.is_empty()).then_some(bytes)
     }
 
-    pub fn ask(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+    pub fn request(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
         self.write(datagram.len() as u32, datagram);
         std::iter::from_fn(|| self.read()).collect()
     }
 
-    /// What one request is answered, without headers.
+    /// Sends a request and returns the reply without headers.
     pub fn text(&mut self, text: impl AsRef<[u8]>) -> String {
-        let replies = self.ask(&datagram(1, text.as_ref()));
+        let replies = self.request(&datagram(1, text.as_ref()));
         replies.iter().map(|reply| String::from_utf8_lossy(&reply[HEADER..]).into_owned()).collect()
     }
 
-    pub fn pass(&mut self, seconds: u32) {
+    pub fn advance_clock(&mut self, seconds: u32) {
         self.write(CLOCK_STEP | seconds, &[]);
     }
 
-    /// Ends it; the sanitizers must have found nothing, leaks included.
+    /// Ends the shell; fails if the sanitizers have found an error or a leak.
     pub fn end(mut self) {
         self.requests = None;
         assert!(self.child.wait().expect("it can be waited for").success());
@@ -110,19 +112,21 @@ pub struct Theirs(Memcached);
 
 impl Theirs {
     pub fn start() -> Theirs {
-        // Without its modern list of use, whose thread holds items for a moment at any time: incr and decr then replace them.
+        // Disable the segmented LRU: its maintainer thread briefly references items, and incr and decr
+        // replace referenced items.
         Theirs(Memcached::start(&[], &["-o", "no_modern"], Duration::from_secs(10)))
     }
 
-    /// Its answers to one request. It answers requests in turn, so what it says before the sentinel's answer is all.
-    pub fn ask(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+    /// Replies to one request. memcached answers requests in order, so the sentinel's reply follows the last
+    /// one.
+    pub fn request(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
         self.0.socket.send(datagram).expect("memcached runs");
         self.0.socket.send(&self::datagram(SENTINEL, b"version\r\n")).expect("memcached runs");
         let mut replies = Vec::new();
         loop {
             let mut bytes = vec![0; 2048];
             let length = self.0.socket.recv(&mut bytes).unwrap_or_else(|error| {
-                panic!("memcached is silent ({error}) after {:?}", String::from_utf8_lossy(datagram))
+                panic!("memcached does not reply ({error}) to {:?}", String::from_utf8_lossy(datagram))
             });
             bytes.truncate(length);
             if bytes[..2] == SENTINEL.to_be_bytes() {

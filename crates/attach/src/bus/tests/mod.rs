@@ -11,7 +11,7 @@ use doorbell_sim::{Bytes, Hertz, PhysAddr, Ps};
 use super::Bus;
 use crate::config::{Chain, StageConfig};
 
-/// Memory that takes as long for every line, and keeps what it was asked.
+/// Memory with the same latency for every line, which records its requests.
 #[derive(Default)]
 pub(super) struct Memory {
     pub read: Ps,
@@ -41,7 +41,7 @@ pub(super) fn ns(ns: u64) -> Ps {
 
 pub(super) const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
 
-/// 8 bytes at 100 MHz, 100 ns to the other end; nothing else limits.
+/// 8 bytes at 100 MHz, 100 ns to the other end; no other limits.
 pub(super) fn stage() -> StageConfig {
     StageConfig {
         width: Bytes(8),
@@ -64,7 +64,7 @@ pub(super) fn bus(stages: &[StageConfig]) -> Bus {
     Bus::new(&chain(stages))
 }
 
-/// When the last of `count` lines that are asked for at once is there, or visible.
+/// Completion time of the last of `count` lines that are requested at once.
 pub(super) fn many(bus: &mut Bus, memory: &mut Memory, count: u64, write: bool) -> Ps {
     let len = (64 * count) as u32;
     match write {

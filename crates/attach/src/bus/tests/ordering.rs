@@ -1,16 +1,16 @@
-//! What may overtake what, and which bytes go where.
+//! Ordering rules, and the bytes of each transaction.
 
 use super::*;
 
 #[test]
-fn a_transaction_crosses_no_multiple_of_its_size_and_every_byte_is_asked_for_once() {
+fn transactions_do_not_cross_the_burst_size_and_cover_every_byte_once() {
     for (burst, addr, len) in [(64, 0, 1518), (64, 60, 8), (16, 3, 61), (4096, 100, 9000), (64, 64, 64)] {
         let mut bus = Bus::new(&Chain { burst: Bytes(burst), ..chain(&[stage()]) });
         let mut memory = memory(1);
         bus.write(Ps::ZERO, PhysAddr(addr), len, DATA, &mut memory);
         let mut next = addr;
         for (_, at, bytes) in &memory.lines {
-            assert_eq!(*at, next, "lines are asked for in order");
+            assert_eq!(*at, next, "lines are requested in order");
             assert_eq!(at / 64, (at + u64::from(*bytes) - 1) / 64, "within a line");
             next += u64::from(*bytes);
         }
@@ -23,7 +23,7 @@ fn a_transaction_crosses_no_multiple_of_its_size_and_every_byte_is_asked_for_onc
 }
 
 #[test]
-fn a_read_of_nothing_is_a_round_trip_and_a_write_of_nothing_a_cycle() {
+fn a_zero_length_read_is_a_round_trip_and_a_zero_length_write_a_cycle() {
     let mut bus = bus(&[stage()]);
     let mut memory = memory(50);
     assert_eq!(bus.read(Ps::ZERO, PhysAddr(0), 0, DATA, &mut memory), ns(10 + 100 + 10 + 100));
@@ -32,7 +32,7 @@ fn a_read_of_nothing_is_a_round_trip_and_a_write_of_nothing_a_cycle() {
 }
 
 #[test]
-fn reads_push_writes_over_buses_and_not_on_the_die() {
+fn reads_push_writes_only_if_configured() {
     for (reads_push_writes, done) in [(true, 680 + 50 + 80 + 100), (false, 190 + 50 + 80 + 100)] {
         let mut bus = Bus::new(&Chain { reads_push_writes, ..chain(&[stage()]) });
         let mut slow = Memory { read: ns(50), write: ns(500), lines: Vec::new() };
@@ -42,7 +42,7 @@ fn reads_push_writes_over_buses_and_not_on_the_die() {
 }
 
 #[test]
-fn writes_are_visible_and_reads_done_in_the_order_made_whatever_memory_takes() {
+fn writes_and_reads_complete_in_order_for_any_memory_latency() {
     let mut bus = bus(&[stage(), stage()]);
     let (mut visible, mut done) = (Ps::ZERO, Ps::ZERO);
     for step in 0..200u64 {
@@ -57,12 +57,12 @@ fn writes_are_visible_and_reads_done_in_the_order_made_whatever_memory_takes() {
 
 #[test]
 fn a_request_does_not_overtake_one_that_waits_for_a_longer_gap() {
-    // A register answer is booked for later, which leaves a gap of three cycles in front of it.
+    // A register response is booked for later, which leaves a gap of three cycles before it.
     let mut bus = bus(&[stage()]);
     bus.register_answer(ns(10), 8);
     let mut memory = memory(0);
     let write = bus.write(Ps::ZERO, PhysAddr(0), 64, DATA, &mut memory);
-    assert_eq!(write, ns(40 + 80 + 100), "behind the answer at 30 to 40");
+    assert_eq!(write, ns(40 + 80 + 100), "after the response at 30 to 40");
     bus.read(Ps::ZERO, PhysAddr(64), 64, DATA, &mut memory);
     assert!(memory.lines[1].0 >= write, "the read's one cycle would fit into the gap");
 }

@@ -18,37 +18,37 @@ fn traffic(bus: &mut Bus, from: u64) -> Vec<Ps> {
         .collect()
 }
 
-fn some() -> [StageConfig; 2] {
+fn two_stages() -> [StageConfig; 2] {
     let wide = StageConfig { full_duplex: true, buffer: 3, outstanding: 2, ..stage() };
     [wide, StageConfig { split: false, address_cycles: 1, ..stage() }]
 }
 
 #[test]
-fn a_chain_goes_on_where_it_was_saved() {
-    let mut bus = bus(&some());
+fn a_restored_chain_continues_identically() {
+    let mut bus = bus(&two_stages());
     traffic(&mut bus, 0);
     let bytes = postcard::to_stdvec(&bus.save()).unwrap();
-    let mut copy = super::bus(&some());
+    let mut copy = super::bus(&two_stages());
     copy.restore(&postcard::from_bytes(&bytes).unwrap()).unwrap();
     assert_eq!(traffic(&mut copy, 50), traffic(&mut bus, 50));
     assert_eq!(copy.save(), bus.save());
 }
 
 #[test]
-fn a_state_that_cannot_be_is_refused_and_changes_nothing() {
-    let mut whole = bus(&some());
+fn an_invalid_state_is_rejected_and_changes_nothing() {
+    let mut whole = bus(&two_stages());
     traffic(&mut whole, 0);
     let state = whole.save();
     let mut other = bus(&[stage()]);
     let before = other.save();
     assert!(other.restore(&state).unwrap_err().to_string().contains("number of stages"));
     assert_eq!(other.save(), before);
-    // As many reads under way as are saved need as many places.
-    let [first, second] = some();
+    // The saved number of reads in flight exceeds the limit of this chain.
+    let [first, second] = two_stages();
     let mut narrow = bus(&[StageConfig { outstanding: 1, ..first }, second]);
     assert!(narrow.restore(&state).is_err());
     let mut late = whole.save();
     late.sent.writes_visible = Ps(u64::MAX / 2);
-    assert!(whole.restore(&late).unwrap_err().to_string().contains("impossibly late"));
+    assert!(whole.restore(&late).unwrap_err().to_string().contains("out of range"));
     assert_eq!(whole.save(), state);
 }

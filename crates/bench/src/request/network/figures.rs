@@ -145,7 +145,7 @@ fn switch_figures(network: &Network, begin: &SwitchMoment) -> BTreeMap<String, S
 fn generators(network: &Network) -> BTreeMap<String, GeneratorFigures> {
     let figures = |generator: &Generator| {
         let loadgen = generator.loadgen();
-        let rate = loadgen.traffic().rate_asked().to_string();
+        let rate = loadgen.traffic().requested_rate().to_string();
         let summary = loadgen.measurement()?.summary(generator.now());
         Some((generator.name().to_owned(), GeneratorFigures { rate, summary }))
     };

@@ -198,7 +198,7 @@ impl RunConfig {
         if let Some(ip) = ip.filter(|_| !says("destination_ip")) {
             own.traffic.destination_ip = ip;
         }
-        if own.traffic.kind.asks_by_ipv4() && !says("source_ip") {
+        if own.traffic.kind.sends_requests() && !says("source_ip") {
             let network = own.traffic.destination_ip.to_bits() & !0xff;
             own.traffic.source_ip = Ipv4Addr::from_bits(network | (GENERATOR_IP_FROM + index % 50));
         }

@@ -221,7 +221,7 @@ fn summarise(
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", network.state_hash()),
         network: Some(own),
-        ..PointSummary::of_window(figures, frame_size)
+        ..PointSummary::from_window(figures, frame_size)
     }
 }
 

@@ -192,7 +192,7 @@ pub(crate) fn digest(
     // Names that only a program's memory tells. The process whose code was executed is now on some hart.
     let memories: Vec<_> = (0..machine.harts().len()).map(memory).collect();
     let code = code_of_programs(&observed.watched, trace.as_ref());
-    symbols.learn(code, memories.iter().map(|peek| peek as Peek));
+    symbols.name_driver_functions(code, memories.iter().map(|peek| peek as Peek));
     if let Some(trace) = trace {
         let names = RecordedNames::of(trace.begun, &mut symbols);
         let path = RecordedNames::beside(&trace.path);

@@ -8,7 +8,7 @@ use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Allowance, Op, PhysAddr};
 use doorbell_symbols::Mode;
-use doorbell_trace::system::{Again, Description, DeviceEvent, Step, TraceError, TraceWriter};
+use doorbell_trace::system::{BlockHint, Description, DeviceEvent, Step, TraceError, TraceWriter};
 
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
@@ -92,11 +92,11 @@ impl Recorder for ToFile {
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<Again>,
+        again: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     ) {
-        self.write(|writer| writer.block_of(hart, step, again, ops, walk));
+        self.write(|writer| writer.block_with_hint(hart, step, again, ops, walk));
         if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
             state.begun.note(first, step.space.is_some());
         }
@@ -108,7 +108,7 @@ impl Recorder for ToFile {
     }
 
     fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
-        self.write(|writer| writer.again(hart, step, instructions, blocks));
+        self.write(|writer| writer.repeat(hart, step, instructions, blocks));
         self.allowance(hart)
     }
 

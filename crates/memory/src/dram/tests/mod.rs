@@ -1,4 +1,4 @@
-//! Times against closed forms of the standards' tables.
+//! DRAM timing against closed forms of the standards' tables.
 
 mod unbounded;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const STANDARDS: [DramStandard; 4] =
     [DramStandard::Ddr4_2400, DramStandard::Ddr4_2666, DramStandard::Ddr4_3200, DramStandard::Ddr5_4800];
 
-/// One rank, no refresh, no latency but the devices'; row, bank, bank group and column stand in this order.
+/// One rank, no refresh, no latency except the devices'; row, bank, bank group and column in this order.
 fn bare(standard: DramStandard) -> DramConfig {
     DramConfig {
         standard,
@@ -58,7 +58,7 @@ impl Bench {
 }
 
 #[test]
-fn a_closed_bank_an_open_row_and_another_row_cost_what_the_table_says() {
+fn closed_open_and_conflicting_rows_take_the_latencies_of_the_table() {
     for standard in STANDARDS {
         let mut bench = Bench::new(&bare(standard));
         let t = bench.timing.clone();
@@ -79,15 +79,16 @@ fn ddr4_2400_in_picoseconds() {
         ..bare(DramStandard::Ddr4_2400)
     };
     let mut dram = Dram::new(&config);
-    // 6 clocks are the 5 ns; then 38 clocks of 833⅓ ps.
+    // 5 ns are 6 clocks; then 38 clocks of 833⅓ ps.
     assert_eq!(dram.read(Ps::ZERO, PhysAddr(0)), Ps(44 * 2500 / 3 + 7000));
     assert_eq!(dram.config().bytes_per_second(), 19_200_000_000);
 }
 
 #[test]
-fn a_row_is_closed_no_sooner_than_it_may_be() {
+fn a_row_is_not_closed_before_tras_and_trtp() {
     for standard in STANDARDS {
-        // The other row's activation is held by tRAS + tRP of the first until the request comes late enough.
+        // The activation of the other row waits for tRAS + tRP of the first, unless the request comes late
+        // enough.
         let t = standard.timing();
         let free_from = t.ras.max(t.rcd + t.rtp);
         for (at, expected) in [(1, free_from - 1), (free_from - 1, 1), (free_from, 0), (free_from + 1, 0)] {
@@ -100,7 +101,7 @@ fn a_row_is_closed_no_sooner_than_it_may_be() {
 }
 
 #[test]
-fn columns_of_a_bank_group_are_further_apart_than_of_two() {
+fn column_commands_keep_tccd_l_in_a_bank_group_and_tccd_s_between_groups() {
     for standard in STANDARDS {
         let t = standard.timing();
         for (group, gap) in [(0, t.ccd_l), (1, t.ccd_s)] {
@@ -117,7 +118,7 @@ fn columns_of_a_bank_group_are_further_apart_than_of_two() {
 }
 
 #[test]
-fn activations_keep_their_distances() {
+fn activations_keep_trrd_and_tfaw() {
     for standard in STANDARDS {
         let t = standard.timing();
         let closed = t.rcd + t.cl + t.burst;
@@ -129,12 +130,12 @@ fn activations_keep_their_distances() {
                 assert_eq!(latency, expected + closed, "{standard:?} group {group} {late} later");
             }
         }
-        // Five rows: the fifth waits for the window of four.
-        // (Their columns must leave the command bus free then.)
+        // Five rows: the fifth waits for the four-activate window. (Their column commands must leave the
+        // command bus free then.)
         let spread = t.rrd_s + 1;
         for (late, expected) in [(t.faw - 1, 1), (t.faw, 0)] {
             if late < 4 * spread {
-                continue; // DDR5's tRRD_S is a fourth of its tFAW.
+                continue; // DDR5's tRRD_S is a quarter of its tFAW.
             }
             let mut bench = Bench::new(&bare(standard));
             for (index, (bank, group)) in [(0, 0), (0, 1), (0, 2), (0, 3)].into_iter().enumerate() {
@@ -145,14 +146,14 @@ fn activations_keep_their_distances() {
     }
 }
 
-/// Clocks that `count` reads take that are all there at clock 0.
+/// Clocks for `count` reads that all arrive at clock 0.
 fn saturate(config: &DramConfig, count: u64, addr: impl Fn(&Bench, u64) -> PhysAddr) -> u64 {
     let mut bench = Bench::new(config);
     (0..count).map(|index| bench.read(0, addr(&bench, index))).max().unwrap()
 }
 
 #[test]
-fn a_stream_over_bank_groups_takes_all_of_the_pins_bandwidth_and_over_one_what_tccd_l_leaves() {
+fn a_stream_over_bank_groups_reaches_pin_bandwidth_and_in_one_group_tccd_l_limits_it() {
     for standard in STANDARDS {
         let t = standard.timing();
         let count = 20_000;
@@ -166,27 +167,27 @@ fn a_stream_over_bank_groups_takes_all_of_the_pins_bandwidth_and_over_one_what_t
 }
 
 #[test]
-fn rows_of_one_bank_come_every_trc_and_random_rows_four_in_tfaw() {
+fn row_misses_in_a_bank_take_trc_each_and_over_banks_four_per_tfaw() {
     for standard in STANDARDS {
         let t = standard.timing();
         let count = 5_000;
         let rows = saturate(&bare(standard), count, |bench, index| bench.addr(index + 1, 0, 0, 0));
         let cycle = t.ras + t.rp;
         assert_eq!(rows, (count - 1) * cycle + t.rcd + t.cl + t.burst, "{standard:?}");
-        // New rows in all banks: as fast as tFAW, tRRD and the bus let them.
+        // New rows in all banks: as fast as tFAW, tRRD and the data bus allow.
         let banks = saturate(&bare(standard), count, |bench, index| {
             let groups = bench.timing.bank_groups;
             bench.addr(index / 16 + 1, index / groups % bench.timing.banks_per_group, index % groups, 0)
         });
         let every = t.faw.max(4 * t.burst).max(4 * t.rrd_s);
         let least = count * every / 4;
-        // One command bus for precharges, activations and columns costs up to 4 % more.
+        // Precharges, activations and column commands share one command bus, which costs up to 4 % more.
         assert!((least..least * 104 / 100).contains(&banks), "{standard:?}: {banks} for {least}");
     }
 }
 
 #[test]
-fn refresh_takes_its_share() {
+fn refresh_blocks_the_rank_and_reduces_bandwidth() {
     for standard in STANDARDS {
         let t = standard.timing();
         let config = DramConfig {
@@ -194,7 +195,7 @@ fn refresh_takes_its_share() {
             mapping: "row rank bank column bank_group channel".to_owned(),
             ..bare(standard)
         };
-        // Every refresh's beginning and end, one read at a time.
+        // Start and end of a refresh, with single reads.
         let blocked = t.rp + t.rfc;
         for (at, expected) in [
             (t.refi, blocked + t.rcd),
@@ -213,7 +214,7 @@ fn refresh_takes_its_share() {
 }
 
 #[test]
-fn a_row_closes_by_the_policy() {
+fn a_row_closes_as_the_page_policy_says() {
     let t = DramStandard::Ddr4_2400.timing();
     let after_one = |policy, late| {
         let config = DramConfig { page_policy: policy, ..bare(DramStandard::Ddr4_2400) };
@@ -225,7 +226,8 @@ fn a_row_closes_by_the_policy() {
     assert_eq!(after_one(PagePolicy::Closed, t.ras), 0, "a request in time keeps the row");
     assert_eq!(after_one(PagePolicy::Closed, t.ras + 1), t.rp - 1 + t.rcd);
     assert_eq!(after_one(PagePolicy::Closed, 5000), t.rcd);
-    // Adaptive: conflicts long after the last use teach it to close, hits after that to keep open.
+    // Adaptive: conflicts long after the last use make it close rows, repeated accesses to the closed row
+    // make it keep them open.
     let config = DramConfig { page_policy: PagePolicy::Adaptive, ..bare(DramStandard::Ddr4_2400) };
     let mut bench = Bench::new(&config);
     let latencies: Vec<u64> =
@@ -239,12 +241,12 @@ fn a_row_closes_by_the_policy() {
 }
 
 #[test]
-fn an_early_request_that_is_asked_for_late_is_not_behind_later_ones() {
+fn an_early_request_timed_late_does_not_wait_for_later_ones() {
     let t = DramStandard::Ddr4_2400.timing();
     let closed = t.rcd + t.cl + t.burst;
     let mut bench = Bench::new(&bare(DramStandard::Ddr4_2400));
     bench.read(4000, bench.addr(1, 0, 0, 0));
-    // Another row of the same bank fits before it, if it can be precharged in time.
+    // Another row of the same bank fits before it if it can be precharged in time.
     assert_eq!(bench.read(1000, bench.addr(2, 0, 0, 0)), closed);
     let last = 4000 - t.rp - t.ras;
     let mut late = Bench::new(&bare(DramStandard::Ddr4_2400));
@@ -257,7 +259,7 @@ fn an_early_request_that_is_asked_for_late_is_not_behind_later_ones() {
 }
 
 #[test]
-fn writes_wait_and_go_at_the_mark_and_reads_find_them() {
+fn writes_wait_until_the_high_mark_and_reads_are_forwarded() {
     let config = DramConfig {
         write_queue: 8,
         write_high: 4,
@@ -271,13 +273,13 @@ fn writes_wait_and_go_at_the_mark_and_reads_find_them() {
         assert_eq!(bench.dram.write(Ps::ZERO, line(&bench, index)), Ps::ZERO, "taken at once");
     }
     assert_eq!(bench.stats().bytes_written, 0);
-    assert_eq!(bench.read(10, line(&bench, 2)), 1, "the queue answers");
+    assert_eq!(bench.read(10, line(&bench, 2)), 1, "forwarded from the queue");
     bench.dram.write(Ps::ZERO, line(&bench, 2));
     assert_eq!((bench.stats().merged, bench.stats().forwarded), (1, 1));
     bench.dram.write(Ps::ZERO, line(&bench, 3));
     let stats = bench.stats();
     assert_eq!((stats.bytes_written, stats.drains_full), (3 * 64, 1));
-    // The bus turns: the last write's data end, tWTR_L, then a read.
+    // Bus turnaround: the last write's data end, then tWTR_L, then a read.
     let t = bench.timing.clone();
     let last = t.rcd + 2 * t.ccd_l;
     let expected = last + t.cwl + t.burst + t.wtr_l + t.cl + t.burst;
@@ -285,7 +287,7 @@ fn writes_wait_and_go_at_the_mark_and_reads_find_them() {
 }
 
 #[test]
-fn a_full_write_queue_takes_the_next_when_one_has_gone() {
+fn a_full_write_queue_accepts_a_write_when_an_entry_is_free() {
     let config = DramConfig {
         write_queue: 4,
         write_high: 4,
@@ -298,7 +300,7 @@ fn a_full_write_queue_takes_the_next_when_one_has_gone() {
     for index in 0..4 {
         assert_eq!(bench.dram.write(Ps::ZERO, bench.addr(1, 0, 0, index)), Ps::ZERO);
     }
-    // Columns at rcd, rcd + ccd_l, …: an entry is free from then on.
+    // Column commands at rcd, rcd + ccd_l, …: each frees an entry.
     for (index, column) in [(4, t.rcd), (5, t.rcd + t.ccd_l)] {
         let taken = bench.dram.write(Ps::ZERO, bench.addr(1, 0, 0, index));
         assert_eq!(taken, bench.clock.edge(column), "illegal until that clock, legal from it on");
@@ -307,7 +309,7 @@ fn a_full_write_queue_takes_the_next_when_one_has_gone() {
 }
 
 #[test]
-fn writes_go_when_there_is_nothing_to_read() {
+fn an_idle_channel_drains_its_writes() {
     let config = DramConfig { write_idle: 1, ..bare(DramStandard::Ddr4_2400) };
     let mut bench = Bench::new(&config);
     bench.dram.write(Ps::ZERO, bench.addr(1, 0, 0, 0));
@@ -361,7 +363,7 @@ fn parameters_are_read_and_checked() {
 }
 
 #[test]
-fn a_damaged_state_is_refused() {
+fn a_damaged_state_is_rejected() {
     let mut dram = Dram::new(&DramConfig::default());
     for index in 0..100 {
         dram.write(Ps(index * 3000), PhysAddr(index * 4096));
@@ -386,7 +388,7 @@ fn a_damaged_state_is_refused() {
 
 proptest! {
     #[test]
-    fn requests_in_any_order_are_served_once_and_a_saved_controller_goes_on(
+    fn requests_in_any_order_are_served_once_and_a_restored_controller_continues(
         requests in prop::collection::vec((any::<bool>(), 0u64..1 << 14, 0u64..3_000_000), 1..300),
         split in 0usize..300,
         policy in prop::sample::select(vec![PagePolicy::Open, PagePolicy::Closed, PagePolicy::Adaptive]),
@@ -424,7 +426,7 @@ proptest! {
 }
 
 #[test]
-fn an_access_after_the_last_cycle_costs_the_way_there_and_back() {
+fn an_access_after_the_last_cycle_takes_only_the_two_latencies() {
     let config = DramConfig {
         request_latency: Ps::from_ns(7),
         response_latency: Ps::from_ns(5),

@@ -1,4 +1,4 @@
-//! Bookings far ahead: they hold up no access that is near, and nothing that is forgotten is missed.
+//! Bookings far ahead: they delay no earlier access, and dropping old bookings changes no result.
 
 use super::super::channel::Channel;
 use super::super::mapping::Place;
@@ -11,26 +11,26 @@ fn channel(config: &DramConfig) -> Channel {
 }
 
 #[test]
-fn a_row_that_is_wanted_again_far_ahead_is_closed_for_another_that_is_wanted_before() {
+fn a_row_with_a_hit_booked_far_ahead_is_closed_for_an_earlier_access() {
     for standard in STANDARDS {
         let config = bare(standard);
         let (mut channel, t) = (channel(&config), config.timing());
         let row = |row: u64| Place { row, bank: 0, group: 0 };
         let mut column = |from: u64, place: Place| channel.access(from, place, false).0;
         assert_eq!(column(1_000, row(1)), 1_000 + t.rcd);
-        assert_eq!(column(50_000, row(1)), 50_000, "open, if nothing comes between");
-        assert_eq!(column(20_000, row(2)), 20_000 + t.rp + t.rcd, "not behind the hit");
-        assert_eq!(column(60_000, row(1)), 60_000, "opened again for the hit");
-        // Without time to close it and to open it again, the row stays open.
+        assert_eq!(column(50_000, row(1)), 50_000, "the row is still open");
+        assert_eq!(column(20_000, row(2)), 20_000 + t.rp + t.rcd, "before the booked hit");
+        assert_eq!(column(60_000, row(1)), 60_000, "reactivated for the hit");
+        // Without time to close and reactivate it, the row stays open.
         let reopen = t.to_precharge(false) + t.rp + t.rcd;
         assert_eq!(column(60_000 + reopen - 1, row(1)), 60_000 + reopen - 1);
-        assert!(column(60_001, row(3)) >= 60_000 + 2 * reopen - 1, "behind the hit");
+        assert!(column(60_001, row(3)) >= 60_000 + 2 * reopen - 1, "after the hit");
         assert_eq!(channel.stats.row_hits, 3);
     }
 }
 
 #[test]
-fn hits_between_two_that_are_far_apart_come_at_once() {
+fn hits_between_two_distant_hits_are_not_delayed() {
     let config = bare(DramStandard::Ddr4_2400);
     let (mut channel, t) = (channel(&config), config.timing());
     let place = Place { row: 1, bank: 0, group: 0 };
@@ -44,11 +44,11 @@ fn hits_between_two_that_are_far_apart_come_at_once() {
 }
 
 #[test]
-fn a_window_has_the_bytes_that_the_bus_carries_in_it_whenever_they_were_asked_for() {
+fn bytes_are_counted_in_the_window_in_which_the_bus_carries_them() {
     let mut bench = Bench::new(&bare(DramStandard::Ddr4_2400));
     let burst = bench.timing.burst;
     for line in 0..256 {
-        // Those that come later go in front of others.
+        // Later requests overtake others.
         bench.read(50_000 + (line * 37) % 64, bench.addr(1, 0, line % 4, line / 4));
     }
     let bytes = |clock: u64| bench.dram.stats_until(bench.clock.edge(clock)).next().unwrap();
@@ -58,7 +58,7 @@ fn a_window_has_the_bytes_that_the_bus_carries_in_it_whenever_they_were_asked_fo
         let moment = |clock| (bench.clock.edge(clock), bytes(clock));
         let ((from, begin), (to, end)) = (moment(clock), moment(clock + length));
         let share = (end.busy_ps - begin.busy_ps) as f64 / (to - from).0 as f64;
-        assert!(share <= 1.0, "no more than there is time for, in a window of a few clocks too");
+        assert!(share <= 1.0, "utilization is at most 1, even in a window of a few clocks");
         most = most.max(share);
         moved += bytes(clock + 1).bytes_read - begin.bytes_read;
     }
@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_channel_that_forgets_the_past_answers_as_one_that_keeps_all(
+    fn dropping_old_bookings_does_not_change_results(
         closed in any::<bool>(),
         ops in proptest::collection::vec((0u64..400, 0u64..1_000, 0u64..40_000, 0u64..4, 0u8..4), 1..600),
     ) {
@@ -79,11 +79,11 @@ proptest! {
             page_policy: if closed { PagePolicy::Adaptive } else { PagePolicy::Open },
             ..DramConfig::default()
         };
-        // Without the present the other one keeps all rows, calendars and debts.
+        // The reference channel never gets the current time, so it keeps all rows, calendars and debts.
         let (mut forgets, mut keeps, mut now) = (channel(&config), channel(&config), 0);
         for (later, near, far, row, bank) in ops {
             now += later;
-            forgets.come_to(now, now);
+            forgets.advance_to(now, now);
             let from = now + if later % 3 == 0 { far } else { near };
             let place = Place { row, bank: bank.into(), group: bank };
             let write = near % 4 == 0;

@@ -149,7 +149,7 @@ impl<C: Chip> Controller<C> {
             self.wake_for_write(held, false, ports);
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
             if first && !begun {
-                watched.0.stamps.dma_begun = request.start;
+                watched.0.stamps.dma_started = request.start;
                 begun = true;
             }
             // What the port completes by a call is there when the descriptor is, at the latest.

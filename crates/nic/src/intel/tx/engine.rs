@@ -122,7 +122,7 @@ impl<C: Chip> Controller<C> {
         let read = Read::Data { queue: Queue::transmit(queue), addr: piece.addr, len };
         let start = self.issue_read(now, piece, DmaKind::TxData, read, ports);
         if job.to_request == job.len {
-            self.tx.queues[queue].jobs[at].stamps.0.dma_begun = start;
+            self.tx.queues[queue].jobs[at].stamps.0.dma_started = start;
         }
         let busy = self.config.tx_buffer_time;
         if busy != Ps::ZERO {
@@ -176,9 +176,9 @@ impl<C: Chip> Controller<C> {
     /// been read when it was fetched, and no frame is there before all its descriptors are.
     pub(super) fn tx_note_stamps(&mut self, queue: usize, stamps: TxStamps) {
         let of = &mut self.tx.queues[queue];
-        let dma_begun = stamps.dma_begun.max(stamps.fetched);
-        let read = stamps.read.max(dma_begun).max(of.stamps.read);
-        of.stamps = TxStamps { dma_begun, read, ..stamps };
+        let dma_started = stamps.dma_started.max(stamps.fetched);
+        let read = stamps.read.max(dma_started).max(of.stamps.read);
+        of.stamps = TxStamps { dma_started, read, ..stamps };
     }
 
     /// Write-backs as the threshold says, and the head past what needs none.

@@ -1,4 +1,4 @@
-//! Times against closed forms, with a memory that takes a fixed time and remembers what it was asked.
+//! Link times against closed forms, with a memory that has fixed latencies and records its requests.
 
 mod sharing;
 mod ticking;
@@ -8,22 +8,22 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, stats::Stats as _};
 use proptest::prelude::*;
 
-/// Memory that reads and writes in a fixed time each.
+/// Memory with fixed read and write latencies.
 #[derive(Default)]
 struct Fixed {
     read: Ps,
     write: Ps,
-    /// When, where, bytes, offset, and whether it was a write.
-    asked: Vec<(Ps, u64, u32, u32, bool)>,
+    /// Time, address, bytes, offset, and whether it was a write.
+    requests: Vec<(Ps, u64, u32, u32, bool)>,
 }
 
 impl HostMemory for Fixed {
     fn device_read(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
-        self.asked.push((now, addr.0, bytes, access.offset, false));
+        self.requests.push((now, addr.0, bytes, access.offset, false));
         now + self.read
     }
     fn device_write(&mut self, now: Ps, addr: PhysAddr, bytes: u32, access: DmaAccess) -> Ps {
-        self.asked.push((now, addr.0, bytes, access.offset, true));
+        self.requests.push((now, addr.0, bytes, access.offset, true));
         now + self.write
     }
 }
@@ -35,7 +35,8 @@ fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
 }
 
-/// A byte takes a nanosecond (Gen2 x2, nothing for the data link layer); 100 ns over the link and 20 through the root.
+/// A byte takes a nanosecond (Gen2 x2, no data link layer share); 100 ns over the link and 20 ns through the
+/// root complex.
 fn plain() -> LinkConfig {
     LinkConfig {
         generation: 2,
@@ -52,17 +53,17 @@ fn plain() -> LinkConfig {
 }
 
 fn memory() -> Fixed {
-    Fixed { read: ns(50), write: ns(30), asked: Vec::new() }
+    Fixed { read: ns(50), write: ns(30), requests: Vec::new() }
 }
 
 #[test]
-fn a_write_takes_its_packets_the_way_and_memory() {
+fn a_write_takes_its_packets_the_latencies_and_memory() {
     let at = PhysAddr(0x1000);
     let write = |len| PcieLink::new(&plain()).write(ns(1000), at, len, RX, &mut memory());
     assert_eq!(write(64), ns(1000 + 24 + 64 + 100 + 20 + 30));
     assert_eq!(write(256), ns(1000 + 24 + 256 + 100 + 20 + 30));
     assert_eq!(write(257), ns(1000 + 2 * 24 + 257 + 100 + 20 + 30), "a second packet");
-    assert_eq!(write(0), ns(1000 + 24 + 100 + 20), "of nothing");
+    assert_eq!(write(0), ns(1000 + 24 + 100 + 20), "zero length");
 }
 
 #[test]
@@ -71,12 +72,12 @@ fn a_read_takes_its_request_memory_and_its_completions() {
     let read = |len| PcieLink::new(&plain()).read(ns(1000), at, len, TX, &mut memory());
     assert_eq!(read(64), ns(1000 + 24 + 120 + 50 + 20 + 20 + 64 + 100));
     assert_eq!(read(512), ns(1000 + 24 + 120 + 50 + 20 + 2 * 20 + 512 + 100));
-    // The second request follows the first; its data are ready before the first's have gone.
+    // The second request follows the first; its data are ready before the first's have been sent.
     assert_eq!(read(1024), ns(1000 + 24 + 120 + 50 + 20 + 4 * 20 + 1024 + 100));
 }
 
 #[test]
-fn packets_and_bytes_are_those_of_the_closed_form_for_every_size() {
+fn packets_and_bytes_match_the_closed_form_for_every_size() {
     for (mps, mrrs) in [(128, 128), (128, 512), (256, 512), (512, 4096)] {
         let config =
             LinkConfig { max_payload: Bytes(mps), max_read_request: Bytes(mrrs), ..LinkConfig::default() };
@@ -99,16 +100,16 @@ fn packets_and_bytes_are_those_of_the_closed_form_for_every_size() {
 }
 
 #[test]
-fn packets_cross_no_page_and_completions_end_at_the_boundary() {
+fn packets_do_not_cross_pages_and_completions_end_at_the_boundary() {
     let mut link = PcieLink::new(&LinkConfig { read_completion_boundary: Bytes(128), ..plain() });
     let mut memory = memory();
-    // 256 from 0x0f80: 128 up to the page, 128 behind it.
+    // 256 bytes from 0x0f80: 128 up to the page's end, 128 after it.
     link.write(Ps::ZERO, PhysAddr(0xf80), 256, RX, &mut memory);
     assert_eq!(link.kind_stats(DmaKind::RxData).up_packets, 2);
-    // 512 from 0x20: 96 bytes short of 0x100 + …: completions of 224, 256 and 32.
+    // 512 bytes from 0x20: completions of 224, 256 and 32 bytes.
     link.read(Ps::ZERO, PhysAddr(0x20), 512, TX, &mut memory);
     assert_eq!(link.kind_stats(DmaKind::TxData).down_packets, 3);
-    let parts: Vec<_> = memory.asked[4..].iter().map(|a| (a.1, a.2, a.3)).collect();
+    let parts: Vec<_> = memory.requests[4..].iter().map(|a| (a.1, a.2, a.3)).collect();
     assert_eq!((parts[0], parts[1], parts[8]), ((0x20, 32, 0), (0x40, 64, 32), (0x200, 32, 480)));
 }
 
@@ -126,11 +127,11 @@ fn each_line_reaches_memory_when_its_packet_has_arrived() {
         (first + ns(6), 0x10c0, 64, 292, true),
         (second, 0x1100, 44, 356, true),
     ];
-    assert_eq!(memory.asked, expected);
+    assert_eq!(memory.requests, expected);
 }
 
 #[test]
-fn a_write_waits_for_a_header_credit_until_the_first_is_visible_and_told() {
+fn a_write_waits_until_the_header_credit_of_a_visible_write_has_returned() {
     let config = LinkConfig { posted_headers: 1, ..plain() };
     let visible = 24 + 64 + 120 + 30;
     let back = visible + 100;
@@ -145,7 +146,7 @@ fn a_write_waits_for_a_header_credit_until_the_first_is_visible_and_told() {
 
 #[test]
 fn a_write_waits_for_data_credits() {
-    // 16 credits are 256 bytes: the second packet of 64 fits beside 192, not beside 256.
+    // 16 credits are 256 bytes: the second packet of 64 fits in addition to 192, but not to 256.
     let config = LinkConfig { posted_data: 16, ..plain() };
     for (first, waits) in [(192, false), (193, true), (256, true)] {
         let mut link = PcieLink::new(&config);
@@ -158,8 +159,8 @@ fn a_write_waits_for_data_credits() {
 }
 
 #[test]
-fn slow_memory_holds_the_root_complexs_buffers() {
-    // Bandwidth of writes is the buffers over the time they are held.
+fn slow_memory_occupies_the_root_complexs_buffers() {
+    // Write bandwidth is the number of buffers divided by the time for which each is held.
     let config = LinkConfig { posted_headers: 8, ..plain() };
     let mut link = PcieLink::new(&config);
     let mut memory = Fixed { write: ns(1000), ..memory() };
@@ -173,7 +174,7 @@ fn slow_memory_holds_the_root_complexs_buffers() {
 }
 
 #[test]
-fn a_read_waits_for_a_tag_until_the_first_is_answered() {
+fn a_read_waits_for_a_tag_until_the_first_read_completes() {
     let config = LinkConfig { tags: 1, ..plain() };
     let trip = 24 + 120 + 50 + 20 + 84 + 100;
     for (now, begin) in [(0, trip), (trip - 1, trip), (trip, trip), (trip + 1, trip + 1)] {
@@ -186,7 +187,7 @@ fn a_read_waits_for_a_tag_until_the_first_is_answered() {
 }
 
 #[test]
-fn bandwidth_of_reads_is_tags_times_size_over_the_round_trip() {
+fn read_bandwidth_is_tags_times_size_over_the_round_trip() {
     for (tags, size) in [(4, 64), (16, 64), (8, 256), (2, 512)] {
         let mut link = PcieLink::new(&LinkConfig { tags, ..LinkConfig::default() });
         let mut memory = memory();
@@ -223,28 +224,28 @@ fn reads_push_writes_unless_ordering_is_relaxed() {
         let mut memory = Fixed { write: ns(500), ..memory() };
         link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
         link.read(Ps::ZERO, PhysAddr(0x1000), 64, TX, &mut memory);
-        assert_eq!(memory.asked[1].0, ns(expected), "relaxed: {relaxed}");
+        assert_eq!(memory.requests[1].0, ns(expected), "relaxed: {relaxed}");
     }
 }
 
 #[test]
-fn a_write_overtakes_reads_that_wait_for_a_tag_but_no_read_overtakes_a_write_that_waits() {
+fn a_write_passes_reads_waiting_for_tags_but_no_read_passes_a_waiting_write() {
     let mut link = PcieLink::new(&LinkConfig { tags: 1, ..plain() });
     let mut memory = memory();
     link.read(Ps::ZERO, PhysAddr(0), 64, TX, &mut memory);
     link.read(Ps::ZERO, PhysAddr(0x1000), 64, TX, &mut memory);
     let visible = link.write(Ps::ZERO, PhysAddr(0x2000), 64, RX, &mut memory);
-    assert_eq!(visible, ns(24 + 24 + 64 + 120 + 30), "behind the first request's 24 bytes only");
+    assert_eq!(visible, ns(24 + 24 + 64 + 120 + 30), "after the first request's 24 bytes only");
     let mut link = PcieLink::new(&LinkConfig { posted_headers: 1, ..plain() });
     link.write(Ps::ZERO, PhysAddr(0), 64, RX, &mut memory);
     let visible = link.write(Ps::ZERO, PhysAddr(64), 64, RX, &mut memory);
-    let before = memory.asked.len();
+    let before = memory.requests.len();
     link.read(Ps::ZERO, PhysAddr(0x1000), 64, TX, &mut memory);
-    assert!(memory.asked[before].0 >= visible, "the read was sent behind the second write");
+    assert!(memory.requests[before].0 >= visible, "the read was sent after the second write");
 }
 
 #[test]
-fn the_devices_own_rate_spaces_its_requests() {
+fn issue_intervals_space_the_devices_requests() {
     let config = LinkConfig { write_issue_interval: ns(200), read_issue_interval: ns(300), ..plain() };
     let mut link = PcieLink::new(&config);
     let mut memory = memory();
@@ -258,16 +259,16 @@ fn the_devices_own_rate_spaces_its_requests() {
 }
 
 #[test]
-fn registers_share_the_link_and_keep_their_order() {
+fn register_accesses_share_the_link_and_stay_in_order() {
     let mut link = PcieLink::new(&plain());
     let write = link.register_write(ns(10), 4);
     assert_eq!(
         write,
         RegisterWrite { accepted: ns(10), acknowledged: ns(10 + 20), arrives: ns(10 + 20 + 28 + 100) }
     );
-    assert_eq!(link.register_read(ns(10)), ns(10 + 20 + 28 + 24 + 100), "behind the write");
+    assert_eq!(link.register_read(ns(10)), ns(10 + 20 + 28 + 24 + 100), "after the write");
     assert_eq!(link.register_answer(ns(1000), 4), ns(1000 + 24 + 100 + 20));
-    // Completions of DMA are in the way of a register access, and not of an earlier one.
+    // DMA completions delay a register access, but not an earlier one.
     let mut memory = memory();
     link.read(ns(2000), PhysAddr(0x1000), 512, TX, &mut memory);
     let data_from = 2000 + 24 + 120 + 50 + 20;
@@ -279,7 +280,7 @@ fn registers_share_the_link_and_keep_their_order() {
 }
 
 #[test]
-fn register_writes_wait_for_the_devices_room() {
+fn register_writes_wait_for_room_in_the_device() {
     let mut link = PcieLink::new(&LinkConfig { register_writes: 1, ..plain() });
     let first = link.register_write(Ps::ZERO, 4);
     let second = link.register_write(Ps::ZERO, 4);
@@ -287,7 +288,7 @@ fn register_writes_wait_for_the_devices_room() {
 }
 
 #[test]
-fn a_register_answer_follows_the_devices_writes() {
+fn a_register_response_follows_the_devices_writes() {
     let mut link = PcieLink::new(&plain());
     let mut memory = Fixed { write: ns(5000), ..memory() };
     let visible = link.write(ns(100), PhysAddr(0), 64, RX, &mut memory);
@@ -296,8 +297,8 @@ fn a_register_answer_follows_the_devices_writes() {
 }
 
 #[test]
-fn rates_are_those_of_the_generations() {
-    // Gbps after encoding, acknowledgements, flow control and skip sets, before headers.
+fn packet_rates_match_the_generations() {
+    // In Gbps, after encoding, acknowledgements, flow control and skip sets, before headers.
     for (generation, lanes, tenths) in
         [(3, 8, 579), (3, 16, 1137), (4, 8, 1158), (4, 16, 2274), (5, 16, 4547)]
     {
@@ -310,7 +311,7 @@ fn rates_are_those_of_the_generations() {
 }
 
 #[test]
-fn a_register_read_takes_what_was_published_for_each_place() {
+fn register_read_latency_is_the_published_one_for_each_attachment_point() {
     for (attached, expected) in [
         (Attached::Peripheral, 773),
         (Attached::OffBridge, 381),
@@ -324,10 +325,10 @@ fn a_register_read_takes_what_was_published_for_each_place() {
     }
 }
 
-/// Gbps of payload for requests of `size` without end.
+/// Payload bandwidth in Mbps for back-to-back requests of `size` bytes.
 fn bandwidth(config: &LinkConfig, size: u32, write: bool) -> u64 {
     let mut link = PcieLink::new(config);
-    let mut memory = Fixed { read: ns(50), write: ns(50), asked: Vec::new() };
+    let mut memory = Fixed { read: ns(50), write: ns(50), requests: Vec::new() };
     let count = 4000u64;
     let mut last = Ps::ZERO;
     for index in 0..count {
@@ -341,8 +342,9 @@ fn bandwidth(config: &LinkConfig, size: u32, write: bool) -> u64 {
 }
 
 #[test]
-fn the_measured_host_is_met() {
-    // pcie-bench: Gen3 x8, MPS 256, MRRS 512, a device with about 32 reads in flight that sends a write every 21 ns. Mbps.
+fn bandwidth_and_latency_match_the_measured_host() {
+    // pcie-bench: Gen3 x8, MPS 256, MRRS 512; a device with about 32 reads in flight and a write every 21 ns.
+    // In Mbps.
     let config = LinkConfig { write_issue_interval: ns(21), ..LinkConfig::default() };
     for (size, measured, write) in [
         (64, 28_700, false),
@@ -362,8 +364,8 @@ fn the_measured_host_is_met() {
 }
 
 #[test]
-fn full_rate_is_the_formula_with_headers() {
-    // 57.9 Gbps and 256 of every 280 bytes up, 512 of every 552 down.
+fn full_rate_bandwidth_matches_the_formula_with_headers() {
+    // 57.9 Gbps, with 256 of every 280 bytes up and 512 of every 552 down.
     let config = LinkConfig { tags: 256, ..LinkConfig::default() };
     assert_eq!(bandwidth(&config, 256, true) / 100, 528);
     assert_eq!(bandwidth(&config, 512, false) / 100, 535);
@@ -400,7 +402,7 @@ fn parameters_are_read_and_checked() {
 
 proptest! {
     #[test]
-    fn requests_end_in_order_cover_every_byte_once_and_a_saved_link_goes_on(
+    fn requests_end_in_order_cover_every_byte_once_and_a_restored_link_continues(
         requests in prop::collection::vec((0u8..4, 0u64..1 << 20, 1u32..3000, 0u64..400), 1..80),
         split in 0usize..80,
         tags in 1u32..8,
@@ -409,7 +411,7 @@ proptest! {
         let config = LinkConfig { tags, posted_headers, posted_data: 40, ..LinkConfig::default() };
         let (mut link, mut copy) = (PcieLink::new(&config), PcieLink::new(&config));
         let (mut now, mut last, mut bytes) = (Ps::ZERO, [Ps::ZERO; 2], 0);
-        let mut asked = Fixed { read: ns(70), write: ns(40), asked: Vec::new() };
+        let mut memory = Fixed { read: ns(70), write: ns(40), requests: Vec::new() };
         for (index, (kind, addr, len, wait)) in requests.into_iter().enumerate() {
             now += ns(wait);
             if index == split {
@@ -422,25 +424,25 @@ proptest! {
                 2 => link.register_write(now, 4).arrives,
                 _ => { let at = link.register_read(now); link.register_answer(at, 4) }
             };
-            let done = go(&mut link, &mut asked);
+            let done = go(&mut link, &mut memory);
             if kind < 2 {
                 prop_assert!(done >= last[usize::from(kind)] && done > now);
                 last[usize::from(kind)] = done;
                 bytes += u64::from(len);
             }
             if index >= split {
-                prop_assert_eq!(go(&mut copy, &mut Fixed { read: ns(70), write: ns(40), asked: Vec::new() }), done);
+                prop_assert_eq!(go(&mut copy, &mut Fixed { read: ns(70), write: ns(40), requests: Vec::new() }), done);
             }
         }
-        prop_assert_eq!(asked.asked.iter().map(|a| u64::from(a.2)).sum::<u64>(), bytes);
-        prop_assert!(asked.asked.iter().all(|a| a.1 % 64 + u64::from(a.2) <= 64));
+        prop_assert_eq!(memory.requests.iter().map(|a| u64::from(a.2)).sum::<u64>(), bytes);
+        prop_assert!(memory.requests.iter().all(|a| a.1 % 64 + u64::from(a.2) <= 64));
         let stats = link.stats();
-        prop_assert_eq!(stats.full_line_writes + stats.partial_line_writes + stats.line_reads, asked.asked.len() as u64);
+        prop_assert_eq!(stats.full_line_writes + stats.partial_line_writes + stats.line_reads, memory.requests.len() as u64);
         prop_assert!(stats.counters().len() > 10);
     }
 
     #[test]
-    fn a_damaged_state_is_refused_or_harmless(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+    fn a_damaged_state_is_rejected_or_harmless(at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let config = LinkConfig { tags: 4, ..LinkConfig::default() };
         let mut link = PcieLink::new(&config);
         for index in 0..10 {

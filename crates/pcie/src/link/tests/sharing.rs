@@ -1,37 +1,40 @@
-//! Reads and writes share the link upward: beside the closed form and beside a link that goes from nanosecond to nanosecond.
+//! Reads and writes share the direction up: utilization of the link when reads wait for tags or the issue
+//! rate.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::*;
 
-/// Something that a forwarding NIC waits for.
+/// Event in a forwarding NIC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A frame is in memory.
+    /// A received frame is in memory.
     Written,
-    /// A frame has been read back.
+    /// A frame has been read for transmission.
     Read,
 }
 
-/// Forwards frames of `size` bytes without end, as a NIC and a program do that takes frames in bursts: `writes` frames are on their way to
-/// memory at a time, a whole burst of frames is asked for at once when its last one is there, and each gives its buffer back
-/// when it has been read. Returns the share of the time in which the link upward carries packets.
+/// Forwards frames of `size` bytes in a loop, like a NIC with a program that processes bursts. Up to `writes`
+/// frames are being written at a time. When the last frame of a burst is in memory, all its frames are read
+/// at once. A frame's buffer is free after its read. Returns the utilization of the direction up.
 fn busy_upward(config: &LinkConfig, size: u32, writes: u32) -> f64 {
     const FRAMES: u64 = 4000;
     const BURST: u32 = 32;
     let mut link = PcieLink::new(config);
-    let mut memory = Fixed { read: ns(50), write: ns(50), asked: Vec::new() };
+    let mut memory = Fixed { read: ns(50), write: ns(50), requests: Vec::new() };
     let mut next = BinaryHeap::new();
-    let (mut begun, mut writing, mut written, mut buffers) = (0, 0, 0, 8 * BURST);
+    let (mut started, mut writing, mut written, mut buffers) = (0, 0, 0, 8 * BURST);
     let (mut now, mut measured_from) = (Ps::ZERO, None);
-    while begun < FRAMES {
+    while started < FRAMES {
         while writing < writes && buffers > 0 {
-            (begun, writing, buffers) = (begun + 1, writing + 1, buffers - 1);
-            let at = PhysAddr(begun % 64 * 4096);
+            (started, writing, buffers) = (started + 1, writing + 1, buffers - 1);
+            let at = PhysAddr(started % 64 * 4096);
             next.push(Reverse((link.write(now, at, size, RX, &mut memory), Event::Written)));
         }
-        let Some(Reverse((at, event))) = next.pop() else { unreachable!("frames go round") };
+        let Some(Reverse((at, event))) = next.pop() else {
+            unreachable!("a read or write is always pending")
+        };
         now = at;
         match event {
             Event::Read => buffers += 1,
@@ -43,19 +46,19 @@ fn busy_upward(config: &LinkConfig, size: u32, writes: u32) -> f64 {
                 }
             }
         }
-        if begun > FRAMES / 4 {
+        if started > FRAMES / 4 {
             measured_from.get_or_insert((now, link.stats().up_bytes));
         }
     }
-    let (from, bytes) = measured_from.expect("a quarter was before the end");
+    let (from, bytes) = measured_from.expect("the loop has passed a quarter of the frames");
     let carried = link.rate.time_for_bits(8 * (link.stats().up_bytes - bytes));
     carried.0 as f64 / (now - from).0 as f64
 }
 
 #[test]
-fn a_link_that_reads_and_writes_share_is_full_whatever_holds_reads_back() {
-    // 57.9 Gbps up are 4.17 million frames of 1518 bytes a second: 1518 + 6·24 to write one and 3·24 to read it. The tags and the
-    // interval leave 87 Gbps of reads and more.
+fn a_saturated_link_stays_full_whatever_delays_reads() {
+    // 57.9 Gbps up are 4.17 million frames of 1518 bytes per second: 1518 + 6·24 bytes to write one and 3·24
+    // to read it. Tags and interval alone would allow at least 87 Gbps of reads.
     for (tags, interval) in [(16, 2), (32, 2), (48, 2), (64, 2), (256, 2), (32, 30), (256, 30)] {
         let config = LinkConfig { tags, read_issue_interval: ns(interval), ..LinkConfig::default() };
         let busy = busy_upward(&config, 1518, 21);

@@ -1,7 +1,7 @@
-//! Cases worked out by hand from the manual, for every host, and on x86-64 Linux, where Berkeley SoftFloat builds,
-//! a comparison of all operations with it.
+//! Hand-computed cases from the manual, for every host. On x86-64 Linux, where Berkeley SoftFloat builds, all
+//! operations are also compared with it.
 
-mod by_hand;
+mod hand_computed;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod operands;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

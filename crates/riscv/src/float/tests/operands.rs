@@ -1,4 +1,4 @@
-//! Operands for the comparison with SoftFloat: special values, and random ones near the places where things change.
+//! Operands for the comparison with SoftFloat: special values, and random ones near boundaries.
 
 use super::super::format::{F32, F64, Format, signed};
 
@@ -14,7 +14,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Uniform enough for tests, below `limit`.
+    /// Uniform enough for tests; below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
@@ -25,8 +25,8 @@ impl Random {
     }
 }
 
-/// Zeros, subnormal and normal extremes, ones and their neighbours, values that make ties, infinities, NaNs, and
-/// the limits of the integer types.
+/// Zeros, subnormal and normal extremes, ones and their neighbours, values that make ties, infinities, NaNs,
+/// and the limits of the integer types.
 pub fn specials<F: Format>() -> Vec<u64> {
     let power = |exponent: i32| ((exponent + F::BIAS) as u64) << F::FRACTION_BITS;
     let places = F::FRACTION_BITS as i32;
@@ -72,7 +72,7 @@ pub fn specials<F: Format>() -> Vec<u64> {
     magnitudes.iter().flat_map(|&m| [m, m | F::SIGN]).collect()
 }
 
-/// Integers around the powers of two at which types end or significands get too short.
+/// Integers around the powers of two at which integer types end or significands become too short.
 pub fn special_integers() -> Vec<u64> {
     let mut integers = Vec::new();
     for shift in 0..64 {
@@ -111,14 +111,14 @@ fn significand(random: &mut Random, bits: u32) -> u64 {
     }
 }
 
-/// A number with an exponent field as near to `field` as there is one for finite numbers.
+/// A number with the exponent field nearest to `field` that a finite number can have.
 fn number<F: Format>(random: &mut Random, field: i64) -> u64 {
     let field = field.clamp(0, i64::from(F::EXPONENT_MAX) - 1) as u64;
     let fraction = significand(random, F::FRACTION_BITS);
     signed::<F>(random.below(2) == 0, field << F::FRACTION_BITS | fraction)
 }
 
-/// Three operands whose exponents make something interesting happen.
+/// Three operands whose exponents reach a boundary case.
 pub fn triple<F: Format>(random: &mut Random, specials: &[u64]) -> [u64; 3] {
     let (max, bias) = (i64::from(F::EXPONENT_MAX), i64::from(F::BIAS));
     let places = i64::from(F::FRACTION_BITS);
@@ -163,7 +163,7 @@ pub fn triple<F: Format>(random: &mut Random, specials: &[u64]) -> [u64; 3] {
     triple.map(|bits| F::narrow(bits).into())
 }
 
-/// A binary64 number whose exponent is one that binary32 has, or nearly.
+/// A binary64 number whose exponent is in or near the range of binary32.
 pub fn near_binary32(random: &mut Random) -> u64 {
     let lowest = F64::BIAS - F32::BIAS - F32::FRACTION_BITS as i32 - 4;
     let span = 2 * F32::BIAS + F32::FRACTION_BITS as i32 + 8;

@@ -1,7 +1,7 @@
-//! Every operation against Berkeley SoftFloat, specialised for RISC-V: results and flags, all rounding modes, and
-//! with and without flags accrued before, so that the host's floating-point unit gets its share.
+//! Compares every operation with Berkeley SoftFloat, specialised for RISC-V: results and flags, in all
+//! rounding modes, with and without previously accrued flags, so that the fast path is covered.
 //!
-//! `DOORBELL_FLOAT_TESTS` sets how many random operands each operation gets.
+//! `DOORBELL_FLOAT_TESTS` sets the number of random operands per operation.
 
 use softfloat_wrapper::{ExceptionFlags, Float, RoundingMode};
 
@@ -19,7 +19,7 @@ const MODES: [(Rounding, RoundingMode); 5] = [
 type Ours = fn([u64; 3], Rounding, &mut u8) -> u64;
 type Theirs = fn([u64; 3], RoundingMode) -> u64;
 
-/// An operation as we and as SoftFloat do it.
+/// An operation in both implementations.
 struct Operation {
     name: &'static str,
     operands: usize,
@@ -40,12 +40,12 @@ impl Reference for F64 {
     type Soft = softfloat_wrapper::F64;
 }
 
-/// A bit pattern of ours as SoftFloat's number.
+/// Converts one of our bit patterns to a SoftFloat number.
 fn soft<F: Reference>(bits: u64) -> F::Soft {
     F::Soft::from_bits(F::narrow(bits))
 }
 
-/// A number of SoftFloat's as its bit pattern.
+/// Converts a SoftFloat number to its bit pattern.
 fn bits<F: Reference>(number: F::Soft) -> u64 {
     number.to_bits().into()
 }
@@ -54,7 +54,7 @@ fn operation(name: &'static str, operands: usize, ours: Ours, theirs: Theirs) ->
     Operation { name, operands, ours, theirs }
 }
 
-/// The operations that have the short way over the host, with and without it.
+/// The operations that have a fast path, with and without it.
 fn arithmetic<F: Reference>() -> Vec<Operation> {
     fn n<F: Format>(bits: u64) -> F::Bits {
         F::narrow(bits)
@@ -86,8 +86,8 @@ fn arithmetic<F: Reference>() -> Vec<Operation> {
     ]
 }
 
-/// FMIN and FMAX by SoftFloat, which has no such operation: `a` if it wins, and NaNs as the manual says.
-/// The quiet comparison raises NV for signalling NaNs alone, as FMIN and FMAX do.
+/// FMIN and FMAX built from SoftFloat, which has no such operation: `a` if selected, with NaNs as in the
+/// manual. The quiet comparison raises NV only for signalling NaNs, as FMIN and FMAX do.
 fn their_extreme<F: Reference>(a: u64, b: u64, greater: bool) -> u64 {
     let (x, y) = (soft::<F>(a), soft::<F>(b));
     let a_wins = if x.is_zero() && y.is_zero() {
@@ -227,7 +227,7 @@ fn random_count() -> u64 {
     set.map_or(100_000, |count| count.parse().expect("DOORBELL_FLOAT_TESTS is a number"))
 }
 
-/// SoftFloat's result and flags. Its flags are a variable of the thread.
+/// SoftFloat's result and flags. Its flags are a thread-local variable.
 fn reference(operation: &Operation, operands: [u64; 3], mode: RoundingMode) -> (u64, u8) {
     let mut flags = ExceptionFlags::from_bits(0);
     flags.set();
@@ -253,7 +253,7 @@ fn compare(operation: &Operation, operands: [u64; 3]) {
     }
 }
 
-/// The cross product of the special values, then random operands.
+/// Compares the cross product of the special values, then random operands.
 fn compare_all(
     operations: &[Operation],
     specials: &[u64],
@@ -322,7 +322,7 @@ fn conversions_between_formats_equal_softfloat() {
         |[a, ..], m| soft::<F64>(a).to_f32(m).to_bits().into(),
     );
     compare_format::<F32>(&[widen]);
-    // Every special value of binary32, and what lies just beside it or half-way to its neighbour.
+    // Every special value of binary32, and values next to it or halfway to its neighbour.
     let mut wide = specials::<F64>();
     for bits in specials::<F32>() {
         let value = f32_to_f64(bits as u32, &mut 0);

@@ -1,4 +1,4 @@
-//! Records that became ops come back; and ops of several per instruction, as recorders of other instruction sets leave them, are one record.
+//! Conversion of records to ops and back, and of several ops per instruction to one record.
 
 use doorbell_sim::op::Register;
 
@@ -7,16 +7,16 @@ use super::*;
 const IP: u8 = INSTRUCTION_POINTER;
 const SP: u8 = STACK_POINTER;
 
-/// The records that come back. The last one leaves no ops.
+/// Converts records to ops and back. The last record yields no ops.
 fn back(records_there: &[Record]) -> Vec<Record> {
-    records(&ops(records_there), Numbers::ChampSim)
+    records(&ops(records_there), RegisterNumbers::ChampSim)
 }
 
 fn branch(place: u64, sources: [u8; 4], destinations: [u8; 2]) -> Record {
     Record { ip: BASE + 4 * place, is_branch: true, taken: true, ..plain(sources, destinations) }
 }
 
-/// A program of x86-64 with every class of branch, as a tracer writes it.
+/// An x86-64 program with every class of branch, as recorded by a tracer.
 fn program() -> Vec<Record> {
     let (rax, rbx, rcx, stack) = (10, 11, 12, 0x7000);
     let at = |place: u64, record: Record| Record { ip: BASE + 4 * place, ..record };
@@ -27,7 +27,7 @@ fn program() -> Vec<Record> {
         // cmp [rbx], rax; jne
         at(2, Record { read: [0x100, 0, 0, 0], ..plain([rbx, rax, 0, 0], [FLAGS, 0]) }),
         Record { taken: false, ..branch(3, [IP, FLAGS, 0, 0], [IP, 0]) },
-        // add [rbx + rcx], rax; movs; a store; moves between memory and memory of four registers
+        // add [rbx + rcx], rax; movs; a store; a memory-to-memory move that reads four registers
         at(
             4,
             Record { read: [64, 0, 0, 0], written: [64, 0, 0, 0], ..plain([rbx, rcx, rax, 0], [FLAGS, 0]) },
@@ -53,25 +53,25 @@ fn program() -> Vec<Record> {
 }
 
 #[test]
-fn a_program_comes_back_record_by_record() {
+fn program_round_trips_record_by_record() {
     let mut there = program();
     let classes: Vec<_> = there.iter().filter_map(Record::branch).collect();
     use OpClass::{Branch, Call, IndirectCall, IndirectJump, Jump, Return};
     let all = [Branch, Call, IndirectCall, IndirectCall, Return, Jump, IndirectJump, IndirectJump];
     assert_eq!(classes, all);
-    // Twice, so that what was renamed in the first round is in the second.
+    // Twice, so that registers renamed in the first round are renamed in the second.
     there.extend(program());
     let came = back(&there);
     assert_eq!(came.len(), there.len() - 1);
     for (came, there) in came.iter().zip(&there) {
         assert_eq!(came, there);
     }
-    // And from what comes back it comes again.
+    // A second conversion changes nothing.
     assert_eq!(back(&came), came[..came.len() - 1]);
 }
 
 #[test]
-fn registers_that_are_written_together_come_back_as_the_first_of_them() {
+fn registers_written_together_merge_into_the_first() {
     let (rax, rbx) = (10, 11);
     let there =
         [plain([rax, rbx, 0, 0], [rax, FLAGS]), branch(1, [IP, FLAGS, 0, 0], [IP, 0]), plain([0; 4], [0; 2])];
@@ -80,33 +80,33 @@ fn registers_that_are_written_together_come_back_as_the_first_of_them() {
     assert_eq!(jump.branch(), Some(OpClass::Branch));
 }
 
-/// An op of several that an instruction has; the last has its length.
+/// One of several ops of an instruction; only the last has a length.
 fn part(class: OpClass, sources: [Register; 3], destination: Register, length: u8) -> Op {
     Op { class, sources, destination, length, ..op(OpClass::Int, 0) }
 }
 
 #[test]
-fn what_ops_have_between_them_is_none_of_a_record_of_ours() {
+fn internal_registers_are_left_out_of_records() {
     let (loaded, result, flags): (Register, Register, Register) = (81, 83, 64);
     let at = |op: Op, address| Op { phys: PhysAddr(address), virt: address, size: 8, ..op };
     let load = at(part(OpClass::Load, [3, 4, 0], loaded, 0), 0x9000_0000);
     // add [rbx + rcx], rax
     let add = part(OpClass::Int, [1, loaded, 0], flags, 0);
     let store = at(part(OpClass::Store, [3, flags, 4], 0, 4), 0x9000_0000);
-    let [record] = records(&[load, add, store], Numbers::Own).try_into().unwrap();
+    let [record] = records(&[load, add, store], RegisterNumbers::Own).try_into().unwrap();
     assert_eq!((record.sources, record.destinations), ([67, 68, 65, 0], [128, 0, 0, 0]));
     assert_eq!((record.read[0], record.written[0], record.is_branch), (0x9000_0000, 0x9000_0000, false));
-    // A store of what is computed for it alone; and a load that feeds an operation.
+    // A store whose data are computed within the instruction, and a load that feeds an operation.
     let stored =
         [part(OpClass::Int, [1, 2, 0], result, 0), at(part(OpClass::Store, [3, result, 0], 0, 4), 64)];
     let fed = [load, part(OpClass::Int, [1, loaded, 0], 1, 4)];
-    let [stored, fed] = records(&[&stored[..], &fed].concat(), Numbers::Own).try_into().unwrap();
+    let [stored, fed] = records(&[&stored[..], &fed].concat(), RegisterNumbers::Own).try_into().unwrap();
     assert_eq!((stored.sources, stored.destinations), ([65, 66, 67, 0], [0; 4]));
     assert_eq!((fed.sources, fed.destinations), ([67, 68, 65, 0], [65, 0, 0, 0]));
 }
 
 #[test]
-fn a_call_of_several_ops_is_a_call_wherever_its_branch_stands() {
+fn multi_op_calls_are_recognised() {
     let target = BASE + 0x100;
     let taken = |op: Op| Op { virt: target, flags: Op::TAKEN, ..op };
     let push = Op { phys: PhysAddr(64), virt: 64, size: 8, ..part(OpClass::Store, [5, 0, 0], 0, 0) };
@@ -122,16 +122,17 @@ fn a_call_of_several_ops_is_a_call_wherever_its_branch_stands() {
         (vec![fetch, taken(part(OpClass::IndirectJump, [81, 0, 0], 0, 4))], OpClass::IndirectJump),
         (vec![fetch, step, taken(part(OpClass::Return, [81, 0, 0], 0, 4))], OpClass::Return),
     ] {
-        let [record] = records(&ops, Numbers::Own).try_into().unwrap();
+        let [record] = records(&ops, RegisterNumbers::Own).try_into().unwrap();
         assert_eq!((record.branch(), record.is_branch, record.taken), (Some(class), true, true), "{ops:?}");
         let stores = ops.iter().filter(|op| op.class == OpClass::Store).count();
         assert_eq!(record.written.iter().filter(|address| **address != 0).count(), stores);
     }
 }
 
-/// A record as programs have them: nothing but the stack pointer is written together with the instruction pointer, and flags not with the
-/// stack pointer alone; and a conditional branch reads the instruction pointer and one thing more.
-fn as_of_a_program(record: Record) -> Record {
+/// Restricts a record to forms found in programs: only the stack pointer is written together with the
+/// instruction pointer, and no flags together with the stack pointer. A conditional branch reads the
+/// instruction pointer and one more register.
+fn program_like(record: Record) -> Record {
     let stack = if record.destinations.contains(&SP) { SP } else { 0 };
     match record.branch() {
         None => {
@@ -150,7 +151,7 @@ fn as_of_a_program(record: Record) -> Record {
 
 proptest! {
     #[test]
-    fn kinds_addresses_and_who_waits_for_whom_come_back_of_any_records(there in proptest::collection::vec(any_record().prop_map(as_of_a_program), 2..60)) {
+    fn branch_types_addresses_and_dependences_round_trip(there in proptest::collection::vec(any_record().prop_map(program_like), 2..60)) {
         let came = back(&there);
         prop_assert_eq!(came.len(), there.len() - 1);
         prop_assert_eq!(producers_by_registers(&came), producers_by_registers(&there[..came.len()]));

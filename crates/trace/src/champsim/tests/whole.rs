@@ -1,4 +1,4 @@
-//! A trace as ops, looked through whole and with lists that grow: what a stream of them must come to as well.
+//! Reference conversion of a whole trace, with growing lists: the stream must yield the same ops.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A call is not longer than this; a return that comes back further behind it is somebody else's.
+/// Longest call instruction; a return further after the call does not belong to it.
 const CALL_BYTES_MAX: u64 = 10;
 
-/// A trace's ops. The last record has no successor and leaves none.
-fn whole(records: &[Record]) -> Vec<Op> {
+/// Converts records to ops. The last record has no successor and yields no ops.
+fn reference_ops(records: &[Record]) -> Vec<Op> {
     let calls = call_lengths(records);
     let mut names = Names::new(records);
     let mut ops = Vec::with_capacity(records.len());
     for pair in records.windows(2) {
-        one(&pair[0], pair[1].ip, &calls, &mut names, &mut ops);
+        convert(&pair[0], pair[1].ip, &calls, &mut names, &mut ops);
     }
     ops
 }
 
-/// How long calls are: what a return comes back behind.
+/// Lengths of call instructions, derived from their returns.
 fn call_lengths(records: &[Record]) -> BTreeMap<u64, u8> {
     let (mut lengths, mut stack) = (BTreeMap::new(), Vec::new());
     for pair in records.windows(2) {
@@ -40,16 +40,17 @@ fn call_lengths(records: &[Record]) -> BTreeMap<u64, u8> {
     lengths
 }
 
-/// Which of the core's registers stands for each of the trace's.
+/// Core register of each trace register.
 struct Names {
     of: [Register; REGISTERS],
-    /// How many of the trace's registers each of the core's stands for. Those that the trace never names need none.
+    /// Number of trace registers that each core register represents. Registers that the trace never uses are
+    /// not counted.
     users: [u8; REGISTERS],
 }
 
-/// The core's register for one of the trace's while there is no reason for another. Ours, which the writer numbers from
-/// [`FIRST_REGISTER`] on, come back as they were; the special ones follow them, and then all the others.
-fn usual(register: u8) -> Register {
+/// Default core register of a trace register. Doorbell's registers, which the writer numbers from
+/// [`FIRST_REGISTER`], keep their numbers; the special ones follow, then all others.
+fn default_of(register: u8) -> Register {
     let first = FIRST_REGISTER;
     let special = [INSTRUCTION_POINTER, FLAGS, STACK_POINTER];
     if register == 0 || (first + 1..2 * first).contains(&register) {
@@ -66,21 +67,21 @@ impl Names {
     fn new(records: &[Record]) -> Names {
         let mut names = Names { of: [0; REGISTERS], users: [0; REGISTERS] };
         for register in 1..=u8::MAX {
-            names.of[usize::from(register)] = usual(register);
+            names.of[usize::from(register)] = default_of(register);
         }
         for register in records.iter().flat_map(|record| record.sources.iter().chain(&record.destinations)) {
-            names.users[usize::from(usual(*register))] = 1;
+            names.users[usize::from(default_of(*register))] = 1;
         }
         names
     }
 
-    /// A register of the core's that stands for none of the trace's; 0 where the trace needs them all.
+    /// A core register that represents none of the trace's; 0 if all are in use.
     fn spare(&self) -> Register {
         self.free(&[]).unwrap_or(0)
     }
 
-    /// Integer registers (and flags) come first, those that the special ones are usually called by last among them: a register that was
-    /// renamed is not to be taken for one of these.
+    /// A free register other than `not`. Integer registers and flags are preferred; the defaults of the
+    /// special registers come last among these, so that a renamed register is not mistaken for a special one.
     fn free(&self, not: &[Register]) -> Option<Register> {
         (67..=u8::MAX).chain(64..67).chain(1..64).find(|name| self.is_free(*name, not))
     }
@@ -89,18 +90,18 @@ impl Names {
         self.users[usize::from(name)] == 0 && !not.contains(&name)
     }
 
-    /// Names what an instruction writes, if it can be none of `not`; 0 if it writes nothing.
+    /// Assigns a register other than `not` to an instruction's results; 0 if it writes none.
     fn write(&mut self, written: &[u8], not: &[Register]) -> Register {
         for register in written {
             self.users[usize::from(self.of[usize::from(*register)])] -= 1;
         }
-        let mut usual = written.iter().map(|register| usual(*register));
-        let name = usual.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
+        let mut default_of = written.iter().map(|register| default_of(*register));
+        let name = default_of.find(|name| self.is_free(*name, not)).or_else(|| self.free(not));
         let name = match name {
             Some(64..=66) if written.len() > 1 => self.free(not).or(name),
             _ => name,
         };
-        // Where all others are taken, what has just been given up is left.
+        // If all others are in use, only the register just released is left.
         let name = name.or_else(|| self.free(&[])).filter(|_| !written.is_empty()).unwrap_or(0);
         for register in written {
             self.of[usize::from(*register)] = name;
@@ -110,7 +111,7 @@ impl Names {
     }
 }
 
-/// The registers that an instruction writes for others to wait for.
+/// Result registers that later instructions depend on.
 fn written(record: &Record, is_branch: bool) -> Vec<u8> {
     let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
     let by_a_variable = record.sources.iter().any(|source| !special.contains(source));
@@ -118,18 +119,18 @@ fn written(record: &Record, is_branch: bool) -> Vec<u8> {
     let folded = is_branch || accesses || !by_a_variable;
     let mut written = record.destinations.to_vec();
     written.retain(|register| *register != 0 && !(folded && *register == STACK_POINTER));
-    let mut seen = Vec::new();
+    let mut unique = Vec::new();
     written.retain(|register| {
-        !seen.contains(register) && {
-            seen.push(*register);
+        !unique.contains(register) && {
+            unique.push(*register);
             true
         }
     });
     written
 }
 
-/// The ops of a record that is followed by the instruction at `next`.
-fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names, ops: &mut Vec<Op>) {
+/// Appends the ops of a record; `next` is the address of the following instruction.
+fn convert(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names, ops: &mut Vec<Op>) {
     let class = record.branch();
     let taken = class.is_some_and(|class| class != OpClass::Branch || record.taken);
     let first = ops.len();
@@ -140,7 +141,7 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
     let mut sources: Vec<Register> = sources.map(|source| names.of[usize::from(*source)]).collect();
     let several =
         sources.len() > 3 || stores().count() > 0 || loads().count() + usize::from(class.is_some()) > 1;
-    // What one op writes the next one must not read by mistake.
+    // The result of one op must not overwrite a source of the next.
     let not = if several { sources.clone() } else { Vec::new() };
     let written = written(record, class.is_some());
     let result = names.write(&written, &not);
@@ -170,7 +171,7 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
         ops.push(Op { destination: loaded, flags, ..access(OpClass::Load, *address, &sources) });
     }
     if loads().next().is_some() {
-        // All that the loads waited for, they have waited for.
+        // The remaining ops depend on the loads' sources through the last load.
         sources = sources.first().copied().into_iter().chain([between]).collect();
     }
     if let Some(class) = class {
@@ -189,18 +190,18 @@ fn one(record: &Record, next: u64, calls: &BTreeMap<u64, u8>, names: &mut Names,
     }
 }
 
-/// Bytes of an instruction.
+/// Length of an instruction in bytes.
 fn length(record: &Record, next: u64, taken: bool, calls: &BTreeMap<u64, u8>) -> u8 {
-    let behind = next.wrapping_sub(record.ip);
+    let distance = next.wrapping_sub(record.ip);
     let is_call = matches!(record.branch(), Some(OpClass::Call | OpClass::IndirectCall));
     match calls.get(&record.ip) {
         Some(length) if is_call => *length,
-        _ if !taken && (1..=15).contains(&behind) => behind as u8,
+        _ if !taken && (1..=15).contains(&distance) => distance as u8,
         _ => 4,
     }
 }
 
-/// The ops of a stream, each instruction apart.
+/// Ops of a stream, by instruction.
 fn streamed(records: &[Record]) -> Vec<Vec<Op>> {
     let each = || records.iter().map(|record| Ok::<Record, Error>(*record));
     let mut stream = OpStream::new(each(), Survey::of(each()).unwrap());
@@ -214,7 +215,8 @@ fn streamed(records: &[Record]) -> Vec<Vec<Op>> {
     instructions
 }
 
-/// Calls, returns and others at few places, so that calls come back where they should and elsewhere.
+/// Calls, returns and other instructions at few addresses, so that calls return to the right place or
+/// elsewhere.
 fn any_program() -> impl Strategy<Value = Vec<Record>> {
     let kinds: [([u8; 4], [u8; 4]); 5] = [
         ([26, 6, 0, 0], [26, 6, 0, 0]),
@@ -224,7 +226,7 @@ fn any_program() -> impl Strategy<Value = Vec<Record>> {
         ([10, 0, 0, 0], [10, 0, 0, 0]),
     ];
     let one = (0usize..5, 0u64..24).prop_map(move |(kind, place)| {
-        // What one address holds is one kind of instruction, as in programs.
+        // Each address holds one kind of instruction, as in programs.
         let kind = (kind + place as usize) % 5;
         let ip = BASE + 16 * kind as u64 + place % 3 * 100 + place / 3;
         Record {
@@ -240,12 +242,12 @@ fn any_program() -> impl Strategy<Value = Vec<Record>> {
 }
 
 #[test]
-fn a_call_has_the_length_of_its_last_return_and_one_that_comes_back_elsewhere_has_not() {
+fn call_length_follows_its_last_matching_return() {
     let call = Record { ip: BASE, destinations: [26, 6, 0, 0], sources: [26, 6, 0, 0], ..Record::default() };
     let ret = Record { ip: BASE + 99, sources: [6, 0, 0, 0], ..call };
     let at = |ip| Record { ip, ..Record::default() };
-    let lengths = |behind: [u64; 2]| {
-        let [first, second] = behind.map(|behind| at(BASE + behind));
+    let lengths = |offsets: [u64; 2]| {
+        let [first, second] = offsets.map(|offset| at(BASE + offset));
         let ops = ops(&[call, ret, first, call, ret, second]);
         [ops[0].length, ops[3].length]
     };
@@ -256,20 +258,20 @@ fn a_call_has_the_length_of_its_last_return_and_one_that_comes_back_elsewhere_ha
 
 proptest! {
     #[test]
-    fn a_stream_has_the_ops_of_the_whole_trace((_, records) in any_variant().prop_flat_map(|variant| (Just(variant), any_records(variant)))) {
-        prop_assert_eq!(streamed(&records).concat(), whole(&records));
-        prop_assert_eq!(ops(&records), whole(&records));
+    fn stream_yields_the_reference_ops((_, records) in any_variant().prop_flat_map(|variant| (Just(variant), any_records(variant)))) {
+        prop_assert_eq!(streamed(&records).concat(), reference_ops(&records));
+        prop_assert_eq!(ops(&records), reference_ops(&records));
     }
 
     #[test]
-    fn a_stream_knows_how_long_calls_are_as_the_whole_trace_says(records in any_program()) {
+    fn stream_yields_the_reference_call_lengths(records in any_program()) {
         let instructions = streamed(&records);
         prop_assert_eq!(instructions.len(), records.len().saturating_sub(1));
-        prop_assert_eq!(instructions.concat(), whole(&records));
+        prop_assert_eq!(instructions.concat(), reference_ops(&records));
     }
 
     #[test]
-    fn a_stream_that_is_taken_in_pieces_is_the_same(records in any_records(Variant::CloudSuite), piece in 1u64..9) {
+    fn stream_read_in_pieces_is_unchanged(records in any_records(Variant::CloudSuite), piece in 1u64..9) {
         let each = || records.iter().map(|record| Ok::<Record, Error>(*record));
         let mut stream = OpStream::new(each(), Survey::of(each()).unwrap());
         let (mut all, mut total) = (Vec::new(), 0);

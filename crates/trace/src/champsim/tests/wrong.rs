@@ -1,12 +1,12 @@
-//! Files that are no trace, or not the one that was written, and what is said of them.
+//! Refusal of files that are no traces, or damaged, and the error messages.
 
 use std::io::{self, Read};
 
 use super::super::writer::pack;
-use super::files::{reader, some};
+use super::files::{loop_trace, reader};
 use super::*;
 
-/// What is said of a file, and how many records came before.
+/// Number of good records, and the error message.
 fn refusal(bytes: Vec<u8>, variant: Variant) -> (usize, String) {
     let mut reader = match reader(bytes, variant) {
         Ok(reader) => reader,
@@ -18,7 +18,7 @@ fn refusal(bytes: Vec<u8>, variant: Variant) -> (usize, String) {
             Ok(_) => good += 1,
             Err(error) => {
                 assert_eq!(good as u64, reader.records());
-                assert!(reader.next().is_none(), "nothing comes behind an error");
+                assert!(reader.next().is_none(), "no records after an error");
                 return (good, error.to_string());
             }
         }
@@ -30,74 +30,77 @@ fn standard(bytes: &[u8]) -> String {
 }
 
 fn packed(compression: Compression, count: u64) -> Vec<u8> {
-    pack(compression, &bytes(Variant::Standard, &some(count))).unwrap()
+    pack(compression, &bytes(Variant::Standard, &loop_trace(count))).unwrap()
 }
 
 #[test]
-fn a_trace_that_ends_within_a_record_is_refused_there() {
-    let file = bytes(Variant::Standard, &some(5));
-    let (good, said) = refusal(file[..300].to_vec(), Variant::Standard);
+fn trace_ending_inside_a_record_is_refused() {
+    let file = bytes(Variant::Standard, &loop_trace(5));
+    let (good, message) = refusal(file[..300].to_vec(), Variant::Standard);
     assert_eq!(good, 4);
-    let expected = "a.trace ends 44 bytes into record 4, and a record of the variant standard has 64; it is cut off, or of the \
+    let expected = "a.trace ends 44 bytes into record 4, but a record of variant standard has 64 bytes; the file is truncated, or of \
                     variant cloudsuite";
-    assert_eq!(said, expected);
-    let (good, said) = refusal(file, Variant::CloudSuite);
+    assert_eq!(message, expected);
+    let (good, message) = refusal(file, Variant::CloudSuite);
     assert_eq!(good, 3);
-    let expected = "a.trace ends 32 bytes into record 3, and a record of the variant cloudsuite has 96; it is cut off, or of the \
+    let expected = "a.trace ends 32 bytes into record 3, but a record of variant cloudsuite has 96 bytes; the file is truncated, or of \
                     variant standard";
-    assert_eq!(said, expected);
+    assert_eq!(message, expected);
 }
 
 #[test]
-fn a_trace_without_a_record_is_refused() {
-    let expected = "a.trace has no instructions; was it made to its end? Make or fetch it again";
+fn empty_trace_is_refused() {
+    let expected = "a.trace has no instructions; make or fetch it again";
     for compression in Compression::ALL {
         assert_eq!(standard(&packed(compression, 0)), expected);
     }
 }
 
 #[test]
-fn compressed_data_that_are_cut_off_are_refused_wherever_that_is() {
+fn truncated_compressed_data_are_refused() {
     for (compression, name) in
         [(Compression::Xz, "xz"), (Compression::Gzip, "gzip"), (Compression::Zstd, "zstd")]
     {
         let file = packed(compression, 300);
         for length in 6..file.len() {
-            let (good, said) = refusal(file[..length].to_vec(), Variant::Standard);
+            let (good, message) = refusal(file[..length].to_vec(), Variant::Standard);
             let expected = format!(
                 "a.trace is cut off: its {name} data end too early, after {good} records; make or fetch it again"
             );
-            assert_eq!(said, expected, "{length} bytes of {}", file.len());
+            assert_eq!(message, expected, "{length} bytes of {}", file.len());
         }
         assert_eq!(refusal(file[..file.len() - 1].to_vec(), Variant::Standard).0, 300);
     }
 }
 
 #[test]
-fn what_follows_compressed_data_is_refused() {
+fn trailing_data_are_refused() {
     for (compression, name) in
         [(Compression::Xz, "xz"), (Compression::Gzip, "gzip"), (Compression::Zstd, "zstd")]
     {
         let file = packed(compression, 300);
         let other = Compression::ALL[1..].iter().find(|other| **other != compression).unwrap();
-        for behind in [b"x".to_vec(), vec![9; 200_000], packed(*other, 1)] {
-            let (good, said) = refusal([file.clone(), behind].concat(), Variant::Standard);
+        for trailing in [b"x".to_vec(), vec![9; 200_000], packed(*other, 1)] {
+            let (good, message) = refusal([file.clone(), trailing].concat(), Variant::Standard);
             let expected = format!(
-                "a.trace goes on behind the end of its {name} data, at byte {} of the file, after 300 records; what follows is no \
-                 more {name} data: cut it off, or make or fetch the file again",
+                "a.trace has other data after the end of its {name} data, at byte {} of the file, after 300 records; \
+                 remove them, or make or fetch the file again",
                 file.len()
             );
-            assert_eq!((good, said), (300, expected));
+            assert_eq!((good, message), (300, expected));
         }
     }
     let uneven = [packed(Compression::Xz, 300), vec![0; 6]].concat();
-    assert!(standard(&uneven).starts_with("a.trace goes on behind"), "xz is padded by fours");
+    assert!(
+        standard(&uneven).starts_with("a.trace has other data after"),
+        "xz padding comes in units of four bytes"
+    );
 }
 
 #[test]
-fn damage_is_found_before_the_end_and_said_where() {
-    // From the end of the file back to the sum: xz has an index and a footer behind it, gzip a length. In zstd's frame a small
-    // trace is one block, of which nothing is given that has a wrong sum.
+fn corrupt_data_are_reported_with_their_offset() {
+    // Flips a bit in the checksum: xz has an index and a footer after it, gzip a length. With zstd, a small
+    // trace is one block, which is not delivered if its checksum is wrong.
     for (compression, back, good, near, says) in [
         (Compression::Xz, 24, 300, "byte 1", "lzma data error"),
         (Compression::Gzip, 8, 300, "byte 1", "corrupt gzip stream does not have a matching checksum"),
@@ -106,21 +109,21 @@ fn damage_is_found_before_the_end_and_said_where() {
         let mut file = packed(compression, 300);
         let at = file.len() - back;
         file[at] ^= 1;
-        let (read, said) = refusal(file, Variant::Standard);
+        let (read, message) = refusal(file, Variant::Standard);
         let name = compression.name();
-        let begin = format!("a.trace is damaged: its {name} data make no sense near {near}");
+        let begin = format!("a.trace is damaged: its {name} data are invalid near {near}");
         let end = format!(" of the file, after {good} records ({says}); make or fetch it again");
-        assert!(said.starts_with(&begin) && said.ends_with(&end), "{said}");
+        assert!(message.starts_with(&begin) && message.ends_with(&end), "{message}");
         assert_eq!(read, good);
     }
 }
 
 #[test]
-fn no_changed_byte_of_a_compressed_trace_goes_unnoticed() {
-    let records = some(300);
+fn every_changed_byte_of_a_compressed_trace_is_detected() {
+    let records = loop_trace(300);
     for compression in [Compression::Xz, Compression::Gzip, Compression::Zstd] {
         let file = packed(compression, 300);
-        // gzip's time, flags of speed and system are of no account.
+        // gzip's time, compression flags and operating system are not checked.
         let ignored = if compression == Compression::Gzip { 4..10 } else { 0..0 };
         for at in (0..file.len()).filter(|at| !ignored.contains(at)) {
             let mut file = file.clone();
@@ -133,58 +136,59 @@ fn no_changed_byte_of_a_compressed_trace_goes_unnoticed() {
 }
 
 #[test]
-fn a_byte_that_should_say_yes_or_no_and_does_not_is_refused() {
-    let mut file = bytes(Variant::Standard, &some(5));
+fn invalid_flag_byte_is_refused() {
+    let mut file = bytes(Variant::Standard, &loop_trace(5));
     file[3 * 64 + 9] = 0x42;
-    let expected = "record 3 of a.trace has 0x42 at its byte 9, where 0 or 1 says whether it was taken: it is damaged, no trace of \
-                    ChampSim's, or of the variant cloudsuite";
+    let expected = "record 3 of a.trace has 0x42 at its byte 9, the taken flag, which must be 0 or 1: the file is damaged, no \
+                    ChampSim trace, or of variant cloudsuite";
     assert_eq!(refusal(file.clone(), Variant::Standard), (3, expected.to_owned()));
     file[8] = 2;
-    let expected = "record 0 of a.trace has 0x02 at its byte 8, where 0 or 1 says whether it is a branch: it is damaged, no trace of \
-                    ChampSim's, or of the variant cloudsuite";
+    let expected = "record 0 of a.trace has 0x02 at its byte 8, the branch flag, which must be 0 or 1: the file is damaged, no \
+                    ChampSim trace, or of variant cloudsuite";
     assert_eq!(refusal(file, Variant::Standard), (0, expected.to_owned()));
 }
 
 #[test]
-fn files_of_other_kinds_are_called_by_their_names() {
+fn other_file_types_are_named() {
     let filled = |begin: &[u8]| {
         let mut file = begin.to_vec();
         file.resize(640, 0);
         file
     };
     let elf = filled(b"\x7fELF\x02\x01\x01\x00");
-    let said = "a.trace is a program (ELF); record it with one of ChampSim's tracers, and name the trace";
-    assert_eq!(standard(&elf), said);
+    let message = "a.trace is a program (ELF); record it with a ChampSim tracer, and name the trace";
+    assert_eq!(standard(&elf), message);
     for magic in [b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00", b"\xa1\xb2\x3c\x4d\x00\x02\x00\x04"] {
-        let said = "a.trace is a capture of packets (pcap); name a trace of instructions";
-        assert_eq!(standard(&filled(magic)), said);
+        let message = "a.trace is a packet capture (pcap); name an instruction trace";
+        assert_eq!(standard(&filled(magic)), message);
         for compression in Compression::ALL {
-            assert_eq!(standard(&pack(compression, &filled(magic)).unwrap()), said);
+            assert_eq!(standard(&pack(compression, &filled(magic)).unwrap()), message);
         }
     }
     let pcapng = filled(b"\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a");
-    assert_eq!(standard(&pcapng), "a.trace is a capture of packets (pcapng); name a trace of instructions");
+    assert_eq!(standard(&pcapng), "a.trace is a packet capture (pcapng); name an instruction trace");
     let mut tar = filled(b"a/b/c");
     tar[257..262].copy_from_slice(b"ustar");
     assert_eq!(
         standard(&pack(Compression::Gzip, &tar).unwrap()),
-        "a.trace is a tar archive; unpack it, and name what is in it"
+        "a.trace is a tar archive; unpack it, and name the trace in it"
     );
-    let said = "a.trace is compressed by bzip2; compress it by xz, gzip or zstd instead";
-    assert_eq!(standard(&filled(b"BZh91AY&SY")), said);
-    let said = "a.trace is compressed by lz4; compress it by xz, gzip or zstd instead";
-    assert_eq!(standard(&filled(b"\x04\x22\x4d\x18\x60\x40\x82")), said);
+    let message = "a.trace is compressed by bzip2; compress it by xz, gzip or zstd instead";
+    assert_eq!(standard(&filled(b"BZh91AY&SY")), message);
+    let message = "a.trace is compressed by lz4; compress it by xz, gzip or zstd instead";
+    assert_eq!(standard(&filled(b"\x04\x22\x4d\x18\x60\x40\x82")), message);
     let twice = pack(Compression::Gzip, &packed(Compression::Xz, 5)).unwrap();
-    assert_eq!(standard(&twice), "a.trace is compressed by xz twice; unpack it, and name what is in it");
-    let text = "Nothing that is written in a language says no at the right places, and so it is told from any trace.";
-    let said = "record 0 of a.trace has 0x74 at its byte 8, where 0 or 1 says whether it is a branch: it is damaged, no trace of \
-                ChampSim's, or of the variant cloudsuite";
-    assert_eq!(standard(text.as_bytes()), said);
+    assert_eq!(standard(&twice), "a.trace is compressed by xz twice; unpack it, and name the trace in it");
+    let text =
+        "Text in a natural language has other bytes in place of the flags, so it is not taken for a trace.";
+    let message = "record 0 of a.trace has 0x61 at its byte 8, the branch flag, which must be 0 or 1: the file is damaged, no \
+                ChampSim trace, or of variant cloudsuite";
+    assert_eq!(standard(text.as_bytes()), message);
 }
 
 #[test]
-fn a_trace_read_as_the_other_variant_gives_reason_for_doubt() {
-    let records = some(600);
+fn wrong_variant_raises_doubt() {
+    let records = loop_trace(600);
     let doubt = |of: Variant, as_what: Variant| {
         let bytes = bytes(of, &records);
         let read = reader(bytes, as_what).unwrap();
@@ -192,36 +196,36 @@ fn a_trace_read_as_the_other_variant_gives_reason_for_doubt() {
     };
     assert_eq!(doubt(Variant::Standard, Variant::Standard), None);
     assert_eq!(doubt(Variant::CloudSuite, Variant::CloudSuite), None);
-    let said = doubt(Variant::CloudSuite, Variant::Standard).unwrap();
+    let message = doubt(Variant::CloudSuite, Variant::Standard).unwrap();
     assert_eq!(
-        said,
-        "600 of 900 instructions are at address 0: is the trace of the variant cloudsuite instead of standard?"
+        message,
+        "600 of 900 instructions are at address 0: is the trace of variant cloudsuite instead of standard?"
     );
     assert!(doubt(Variant::Standard, Variant::CloudSuite).is_some());
 }
 
 #[test]
-fn more_memory_than_there_may_be_is_not_taken() {
+fn memory_limit_of_decompression_is_enforced() {
     use std::io::Write as _;
 
-    let bytes = bytes(Variant::Standard, &some(300));
+    let bytes = bytes(Variant::Standard, &loop_trace(300));
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.long_distance_matching(true).unwrap();
     encoder.window_log(28).unwrap();
     encoder.write_all(&bytes).unwrap();
-    let said = standard(&encoder.finish().unwrap());
-    let expected = "a.trace needs more than 256 MiB of memory to be decompressed; compress it again with less, such as by zstd \
+    let message = standard(&encoder.finish().unwrap());
+    let expected = "a.trace needs more than 256 MiB of memory for decompression; compress it again with a smaller window, such as by zstd \
                     without any options";
-    assert_eq!(said, expected);
+    assert_eq!(message, expected);
 }
 
-/// Gives some bytes, and then the host's answer that there is something wrong with the disk.
+/// Reader that fails after some bytes, like a broken disk.
 struct Broken(Vec<u8>);
 
 impl Read for Broken {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.0.is_empty() {
-            return Err(io::Error::other("the disk is gone"));
+            return Err(io::Error::other("disk failure"));
         }
         let count = to.len().min(self.0.len());
         to[..count].copy_from_slice(&self.0[..count]);
@@ -231,27 +235,27 @@ impl Read for Broken {
 }
 
 #[test]
-fn what_the_host_says_of_a_file_is_handed_on() {
+fn host_errors_are_reported() {
     for compression in Compression::ALL {
         let mut file = packed(compression, 20_000);
         file.truncate(file.len() - 1);
         let mut reader = Reader::new("a.trace", Broken(file), Variant::Standard).unwrap();
         let error = reader.find_map(Result::err).expect("it cannot be read");
-        let expected = format!("cannot read a.trace after {} records: the disk is gone", reader.records());
+        let expected = format!("cannot read a.trace after {} records: disk failure", reader.records());
         assert_eq!(error.to_string(), expected, "{compression:?}");
     }
     let error = Reader::new("a.trace", Broken(Vec::new()), Variant::Standard).map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "cannot read a.trace after 0 records: the disk is gone");
+    assert_eq!(error.to_string(), "cannot read a.trace after 0 records: disk failure");
 }
 
 #[test]
-fn names_that_no_trace_can_have_are_refused() {
+fn unusable_file_names_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (here, there) = (folder.path(), folder.path().join("there/is/nothing"));
-    let said = |error: Result<(), Error>| error.unwrap_err().to_string();
-    let open = |path: &std::path::Path| said(Reader::open(path, Variant::Standard).map(|_| ()));
-    let create = |path: &std::path::Path| said(Writer::create(path, Variant::Standard).map(|_| ()));
-    let trace = |path: &std::path::Path| said(Trace::open(path, Variant::Standard, None).map(|_| ()));
+    let message = |error: Result<(), Error>| error.unwrap_err().to_string();
+    let open = |path: &std::path::Path| message(Reader::open(path, Variant::Standard).map(|_| ()));
+    let create = |path: &std::path::Path| message(Writer::create(path, Variant::Standard).map(|_| ()));
+    let trace = |path: &std::path::Path| message(Trace::open(path, Variant::Standard, None).map(|_| ()));
     let no_file = "No such file or directory (os error 2)";
     assert_eq!(open(&there), format!("cannot open {}: {no_file}", there.display()));
     assert_eq!(trace(&there), format!("cannot open {}: {no_file}", there.display()));
@@ -261,54 +265,54 @@ fn names_that_no_trace_can_have_are_refused() {
     assert!(create(&there).starts_with(&begin), "{}", create(&there));
     let other = here.join("a.BZ2");
     let expected = format!(
-        "cannot write {}: nothing here makes .bz2; name it .xz, .gz, .zst, or without such an ending",
+        "cannot write {}: compression .bz2 is not supported; name it .xz, .gz or .zst, or without such an ending",
         other.display()
     );
     assert_eq!(create(&other), expected);
     let expected =
-        format!("cannot write {}: it is there and no ordinary file; choose another name", here.display());
+        format!("cannot write {}: it exists and is not a regular file; choose another name", here.display());
     assert_eq!(create(here), expected);
     assert_eq!(create("/dev/null".as_ref()), expected.replace(&here.display().to_string(), "/dev/null"));
     let expected =
-        "/dev/null is no ordinary file, and a trace is read twice; write it into a file, and name that";
+        "/dev/null is not a regular file, but the trace is read twice; write it to a file, and name that";
     assert_eq!(trace("/dev/null".as_ref()), expected);
-    assert_eq!(std::fs::read_dir(here).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(here).unwrap().count(), 0, "no files are left");
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_leaves_nothing_behind() {
+fn failed_writer_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.xz");
-    let said = |error: Result<(), Error>| error.unwrap_err().to_string();
-    let empty = said(Writer::create(&path, Variant::Standard).unwrap().finish());
-    assert_eq!(empty, format!("cannot write {}: a trace has one instruction at least", path.display()));
+    let message = |error: Result<(), Error>| error.unwrap_err().to_string();
+    let empty = message(Writer::create(&path, Variant::Standard).unwrap().finish());
+    assert_eq!(empty, format!("cannot write {}: a trace needs at least one instruction", path.display()));
 
     let mut writer = Writer::create(&path, Variant::Standard).unwrap();
     writer.write_record(&Record::default()).unwrap();
     let too_many = Record { destinations: [1, 2, 3, 4], ..Record::default() };
     let expected = format!(
-        "instruction 1 for {} writes more than two registers or addresses, which the variant standard has no room for; write the \
+        "instruction 1 for {} writes more than two registers or addresses, the limit of variant standard; write \
          variant cloudsuite",
         path.display()
     );
-    assert_eq!(said(writer.write_record(&too_many)), expected);
-    // Meanwhile somebody makes a folder of that name.
+    assert_eq!(message(writer.write_record(&too_many)), expected);
+    // Meanwhile, a folder of that name is created.
     std::fs::create_dir(&path).unwrap();
-    let refused = said(writer.finish());
+    let refused = message(writer.finish());
     assert!(refused.starts_with(&format!("cannot write {}: ", path.display())), "{refused}");
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, [path]);
 }
 
 #[test]
-fn a_trace_that_changes_between_the_passes_is_refused() {
+fn trace_changed_between_passes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let write = |records: &[Record]| std::fs::write(&path, bytes(Variant::Standard, records)).unwrap();
-    let records = some(50);
+    let records = loop_trace(50);
     write(&records);
     let trace = Trace::open(&path, Variant::Standard, None).unwrap();
-    let said = || {
+    let message = || {
         let mut stream = trace.ops().unwrap();
         let streamed = stream.instructions(u64::MAX, &mut Vec::new()).map_err(|error| error.to_string());
         let (mut blocks, mut ops) = (trace.blocks().unwrap(), Vec::new());
@@ -322,22 +326,22 @@ fn a_trace_that_changes_between_the_passes_is_refused() {
         assert_eq!(ahead, streamed);
         streamed
     };
-    assert_eq!(said(), Ok(49));
+    assert_eq!(message(), Ok(49));
     let expected =
-        Err(format!("{} has changed while it was read; start again when it is whole", path.display()));
+        Err(format!("{} changed while it was read; start again when it is complete", path.display()));
     write(&records[..20]);
-    assert_eq!(said(), expected);
-    write(&some(51));
-    assert_eq!(said(), expected);
+    assert_eq!(message(), expected);
+    write(&loop_trace(51));
+    assert_eq!(message(), expected);
     let mut other = records;
     other[40].sources[3] = 200;
     write(&other);
-    assert_eq!(said(), expected);
+    assert_eq!(message(), expected);
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_refused_by_name_or_are_records(
+    fn arbitrary_bytes_are_refused_or_parsed(
         begin in proptest::sample::select(vec![
             &b""[..], b"\xfd7zXZ\x00", b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18",
         ]),
