@@ -163,7 +163,7 @@ fn an_invalid_claim_is_rejected() {
         ("at = { \"testpmd.mode\" = \"mac\" }\nconfirmed = [1, 2]", "no point"),
         (
             "over_figure = \"delivered_gbs\"\nconfirmed = [1, 2]",
-            "over_figure = \"delivered_gbs\" is no figure of a point",
+            "over_figure = \"delivered_gbs\" is neither a figure of a point",
         ),
         ("first = { along = \"ofered_mpps\", above = 1 }\npaper = 1", "did you mean \"offered_mpps\"?"),
         ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),
