@@ -309,7 +309,7 @@ fn on_cluster(
         args,
         results,
         &search_config(config, chosen),
-        &found.together(args.common.base()?.name(), command_line())?,
+        &found.combine(args.common.base()?.name(), command_line())?,
     )?;
     found.clean_up();
     Ok(code)

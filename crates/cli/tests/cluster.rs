@@ -68,20 +68,20 @@ impl Cluster {
     #[track_caller]
     fn succeeds(&self, words: &[&str]) -> String {
         let output = self.run(words);
-        let output = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{words:?}: {output}");
-        output
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {stderr}");
+        stderr
     }
 
     #[track_caller]
     fn fails(&self, status: i32, words: &[&str], parts: &[&str]) -> String {
         let output = self.run(words);
-        let output = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {output}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {stderr}");
         for part in parts {
-            assert!(output.contains(part), "no {part}: {output}");
+            assert!(stderr.contains(part), "no {part}: {stderr}");
         }
-        output
+        stderr
     }
 
     /// The submitted arrays.
@@ -235,10 +235,10 @@ fn invalid_settings_are_rejected_before_submission() {
     let none = cluster.path("none");
     fs::create_dir(&none).unwrap();
     let output = cluster.command(&SWEEP).env("PATH", &none).output().unwrap();
-    let output = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && output.contains("login node") && output.contains("squeue"),
-        "{output}"
+        !output.status.success() && stderr.contains("login node") && stderr.contains("squeue"),
+        "{stderr}"
     );
     assert!(!cluster.path("results").exists());
     cluster.fails(2, &[&SWEEP[..], &["--time", "2h"]].concat(), &["1:30:00"]);

@@ -21,10 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[track_caller]
 fn ends_with(folder: &Path, status: i32, words: &[&str]) -> String {
     let output = doorbell(folder, words);
-    let output = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {output}");
-    assert!(!output.is_empty() || status == 0, "{words:?} says nothing");
-    output
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {stderr}");
+    assert!(!stderr.is_empty() || status == 0, "{words:?} says nothing");
+    stderr
 }
 
 #[test]
@@ -323,9 +323,9 @@ fn endless_files_are_rejected() {
             &["config", "show", "--machine", path],
         ] {
             let output = doorbell(folder, words);
-            let output = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {output}");
-            assert!(output.contains(part), "{words:?}: {output}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {stderr}");
+            assert!(stderr.contains(part), "{words:?}: {stderr}");
         }
     }
     fs::write(folder.join("spin.bin"), 0x0000_006f_u32.to_le_bytes()).unwrap();

@@ -30,8 +30,8 @@ impl Installed {
         let mut command = Command::new(self.folder.path().join("bin/doorbell"));
         command.current_dir(self.here()).env_clear().env("HOME", self.folder.path()).args(words);
         let output = command.output().unwrap();
-        let output = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&output).into_owned())
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
     #[track_caller]

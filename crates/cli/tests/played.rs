@@ -415,10 +415,10 @@ fn a_trace_of_the_wrong_variant_causes_a_warning_even_with_quiet() {
         &["trace", "convert", "other.champsim", "o.dbt"],
     ] {
         let output = doorbell(folder, words);
-        let output = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && output.contains("of the variant cloudsuite"),
-            "{words:?}: {output}"
+            output.status.success() && stderr.contains("of the variant cloudsuite"),
+            "{words:?}: {stderr}"
         );
     }
 }

@@ -52,7 +52,7 @@ fn experiment(study: &str, figure: &str, part: &str, folder: &Path) -> toml::Tab
     table
 }
 
-/// Runs the first point and returns its summary. `doorbell` checks that it has every figure used by claims.
+/// Runs the first point of a part and returns its summary.
 fn run_first_point(study: &str, figure: &str, part: &str) -> String {
     let folder = scratch();
     let cache = cache_with_own_checkpoints(&format!("acceptance-{study}"));

@@ -100,7 +100,7 @@ mod tests {
         let points: Vec<&PointSummary> = summary.points.iter().collect();
         let figure = figure(&Ids { title: "t".into(), caption: "c".into() }, &points);
         assert!(
-            figure.caption.contains("2 channels") && figure.caption.contains("60.0 ns to 90.0 ns"),
+            figure.caption.contains("2 DRAM channels") && figure.caption.contains("60.0 ns to 90.0 ns"),
             "{}",
             figure.caption
         );

@@ -237,7 +237,7 @@ impl Watch<'_> {
             let state = found.map(|task| task.state.clone());
             let Some(end) = self.end(&key, (&name, task), state) else { continue };
             match self.points.ended(&key, &end, &self.describe_settings()) {
-                Verdict::Again(why) => report(ClusterEvent::Resubmitted(id, why)),
+                Verdict::Retry(why) => report(ClusterEvent::Resubmitted(id, why)),
                 Verdict::GivenUp(_) => report(ClusterEvent::Failed(id)),
             }
         }
@@ -359,7 +359,7 @@ impl Watch<'_> {
         report: Report,
     ) -> Result<Result<String, Refusal>, ClusterError> {
         let (count, boot) = (list.tasks.len(), list.tasks.iter().any(|task| task.boot));
-        let (name, script) = self.journal.intend(name, list, |list| script(self.program, list))?;
+        let (name, script) = self.journal.record(name, list, |list| script(self.program, list))?;
         let array = Array {
             name: &name,
             script: &script,

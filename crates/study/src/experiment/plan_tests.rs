@@ -161,7 +161,7 @@ fn every_invalid_file_is_rejected_with_a_remedy() {
     let measure = "[measure]\nrates = [\"1Mpps\"]\n";
     for (text, part) in [
         ("", "either [measure] with rates or [search]"),
-        ("[measure]\nrates = []\n", "no rates"),
+        ("[measure]\nrates = []\n", "measure.rates is empty"),
         ("[measure]\nrates = [\"5\"]\n", "5Mpps"),
         ("[search]\ngoal = \"mbs\"\n", "search.goal"),
         ("[search]\ngoal = \"msb\"\nmin = \"200Mpps\"\n", "min: "),

@@ -95,12 +95,9 @@ fn a_threshold_crossing_is_interpolated_between_points() {
     let claim = claim("first = { along = \"offered_mpps\", above = 0.01 }\npaper = 2.5");
     claim.check(std::slice::from_ref(&plan), false).unwrap();
     let judged = |loss| claim.judge(&[&MeasuredPart { plan: plan.clone(), table: table(loss) }]);
-    assert_eq!(judge_claim([0.04, 0.0, 0.0]), ClaimVerdict { ours: Some(2.5), verdict: Verdict::Confirmed });
-    assert_eq!(
-        judge_claim([0.5, 0.1, 0.2]),
-        ClaimVerdict { ours: Some(1.0), verdict: Verdict::Differs(None) }
-    );
-    assert_eq!(judge_claim([0.0, 0.0, 0.0]), ClaimVerdict { ours: None, verdict: Verdict::Differs(None) });
+    assert_eq!(judged([0.04, 0.0, 0.0]), ClaimVerdict { ours: Some(2.5), verdict: Verdict::Confirmed });
+    assert_eq!(judged([0.5, 0.1, 0.2]), ClaimVerdict { ours: Some(1.0), verdict: Verdict::Differs(None) });
+    assert_eq!(judged([0.0, 0.0, 0.0]), ClaimVerdict { ours: None, verdict: Verdict::Differs(None) });
 }
 
 #[test]
@@ -137,13 +134,13 @@ fn host_times_are_judged_by_pairs_only_if_statistically_significant() {
         claim.judge(&[&MeasuredPart { plan, table: Table { columns } }])
     };
     // Pairs vary less than times: the host was twice as slow in the second one.
-    let sure = judge_claim(&[1.71, 3.40, 1.69], &[1.0, 2.0, 1.0]);
+    let sure = judged(&[1.71, 3.40, 1.69], &[1.0, 2.0, 1.0]);
     assert_eq!(sure.verdict, Verdict::Confirmed);
     assert!((sure.ours.unwrap() - 70.0).abs() < 0.1, "{sure:?}");
-    assert_eq!(judge_claim(&[1.0, 1.01, 0.99], &[1.0; 3]).verdict, Verdict::Differs(None));
-    let Verdict::Undecided(why) = judge_claim(&[1.2, 1.7, 2.2], &[1.0; 3]).verdict else { panic!() };
+    assert_eq!(judged(&[1.0, 1.01, 0.99], &[1.0; 3]).verdict, Verdict::Differs(None));
+    let Verdict::Undecided(why) = judged(&[1.2, 1.7, 2.2], &[1.0; 3]).verdict else { panic!() };
     assert!(why.starts_with("the mean of 3 pairs is "), "{why}");
-    let once = judge_claim(&[1.7], &[1.0]);
+    let once = judged(&[1.7], &[1.0]);
     assert!(matches!(&once.verdict, Verdict::Undecided(why) if why.contains("3 pairs")), "{once:?}");
 }
 
@@ -166,7 +163,7 @@ fn an_invalid_claim_is_rejected() {
         ("at = { \"testpmd.mode\" = \"mac\" }\nconfirmed = [1, 2]", "no point"),
         (
             "over_figure = \"delivered_gbs\"\nconfirmed = [1, 2]",
-            "over_figure = \"delivered_gbs\" is no figure of a point",
+            "over_figure = \"delivered_gbs\" is neither a figure of a point",
         ),
         ("first = { along = \"ofered_mpps\", above = 1 }\npaper = 1", "did you mean \"offered_mpps\"?"),
         ("over_part = \"q\"\nconfirmed = [1, 2]", "\"q\""),

@@ -114,7 +114,7 @@ pub fn search<S: System>(
                     Ok(outcome) => outcome,
                     Err(error) => break Err(error),
                 };
-                tell(Event::Judgment(trials.len() + 1, rate, &outcome.judgment));
+                tell(Event::Judged(trials.len() + 1, rate, &outcome.judgment));
                 results.push(outcome.result(goal, system.due(rate)));
                 let (low, high) = between(&results);
                 tell(Event::Interval(low, high.map(|high| high.rate)));
