@@ -5,7 +5,8 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use doorbell_machine::{Machine, MachineConfig, PciFunction, Place};
+use doorbell_machine::{Machine, MachineConfig, Place};
+use doorbell_pcie::PciFunction;
 
 /// Maximum number of machines in the pool: as many as a case uses at a time.
 const POOL_MAX: usize = 4;

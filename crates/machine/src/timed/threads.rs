@@ -91,7 +91,9 @@ impl Timing {
         let core = self.core(hart);
         let sleeps = |hart: usize| asleep[hart] && self.core(hart).has_slept_until(cycle);
         match self.sibling(hart) {
-            Some(sibling) => core.stats_with_sibling(self.core(sibling), [sleeps(hart), sleeps(sibling)], cycle),
+            Some(sibling) => {
+                core.stats_with_sibling(self.core(sibling), [sleeps(hart), sleeps(sibling)], cycle)
+            }
             None if sleeps(hart) => core.stats_until(cycle),
             None => core.stats(),
         }

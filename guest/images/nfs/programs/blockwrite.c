@@ -1,7 +1,9 @@
-/* Writes files block by block from start to end, repeatedly: the same as the sequential block writes of
- * bonnie++ ("intelligently"), but endless and to existing files. One process per file.
+/*
+ * Writes files block by block from their beginnings to their ends, and over and over again: what bonnie++ does once when it writes
+ * "intelligently", without end, and in files that are there. A process for each file.
  *
- *     blockwrite BLOCK FILE-BYTES PATH... */
+ *     blockwrite BLOCK FILE-BYTES PATH...
+ */
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Writes from the file's position to its end. Blocks differ only in their number, as with bonnie++. */
+/* From where the file stands to its end. A block is as the one before but for its number, as bonnie++ has it. */
 static void write_blocks(const char *path, int file, char *buffer, size_t block, long blocks)
 {
     for (long number = 0; number < blocks; number++) {
@@ -33,7 +35,7 @@ static void write_without_end(const char *path, char *buffer, size_t block, long
     }
 }
 
-/* Creates a file of full size on the server. */
+/* Makes a file, whole and at the server. */
 static void make(const char *path, char *buffer, size_t block, long blocks)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -68,7 +70,7 @@ int main(int count, char **words)
         if (child == 0)
             write_without_end(words[file], buffer, block, blocks);
     }
-    /* A child only exits after a failure, which it has reported. */
+    /* None ends but by a failure, which it has told. */
     wait(&status);
     return 1;
 }
