@@ -24,8 +24,7 @@ use crate::trace_run::{self, PlayArgs};
 
 #[derive(Subcommand)]
 pub enum TraceCommand {
-    /// Run a benchmark as `doorbell run` does, and record its measurement as trace.dbt in the result folder;
-    /// or with --qemu, record a guest under unmodified QEMU
+    /// Record a benchmark's measurement as trace.dbt, or with --qemu, a guest under unmodified QEMU
     Record(RecordArgs),
     /// Show the contents of traces
     Info(Files),

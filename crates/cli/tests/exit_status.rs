@@ -378,7 +378,10 @@ fn an_interrupted_sweep_ends_with_130_and_its_table_has_finished_points() {
     assert_eq!(sweep.interrupt().0, Some(130));
     let rows = fs::read_to_string(folder.join("results/many/table.csv")).unwrap().lines().count() - 1;
     let plan = String::from_utf8(doorbell(folder, &["sweep", "plan", "many.toml"]).stdout).unwrap();
-    assert!((1..400).contains(&rows) && plan.contains(&format!("{rows} of 400 points are done")), "{rows}");
+    assert!(
+        (1..400).contains(&rows) && plan.contains(&format!("{rows} of 400 points are finished")),
+        "{plan}"
+    );
 }
 
 /// A build whose apt does not end, and the process ID of that apt.

@@ -69,6 +69,6 @@ fn the_program_alone_has_its_machines_images_studies_pages_and_examples() {
     installed.done(&["examples", "."]);
     fs::write(installed.here().join("examples/mix.toml"), "mine").unwrap();
     let (is_done, output) = installed.run(&["examples"]);
-    assert!(!is_done && output.contains("examples/mix.toml is there already"), "{output}");
+    assert!(!is_done && output.contains("examples/mix.toml exists with different contents"), "{output}");
     assert_eq!(fs::read_to_string(installed.here().join("examples/mix.toml")).unwrap(), "mine");
 }

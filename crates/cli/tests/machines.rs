@@ -59,9 +59,9 @@ fn a_machine_file_overrides_its_base_and_errors_are_reported() {
     let (text, _) = run(at, "config explain pipeline.rob --set pipeline.rob=64");
     assert!(text.contains("64, from --set pipeline.rob=64"), "{text}");
     let (text, _) = run(at, "config explain memory.l2");
-    assert!(text.contains("size") && text.contains("1MiB") && text.contains("Lines of a set"), "{text}");
+    assert!(text.contains("size") && text.contains("1MiB") && text.contains("Lines per set"), "{text}");
     let (text, _) = run(at, "config explain hart.1.pipeline.kind --harts 2");
-    assert!(text.contains("in-order: Executes in order"), "{text}");
+    assert!(text.contains("in-order: Issues in order"), "{text}");
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn a_point_can_be_run_by_itself_and_a_changed_file_is_rejected() {
     run(&[]).success();
     run(&["--expect", "0123"]).assert_failure(&["small.toml", "changed"]);
     let plan = doorbell(folder.path(), &["sweep", "plan", "small.toml"]).success();
-    assert!(plan.contains("1 of 16 points are done"), "{plan}");
+    assert!(plan.contains("1 of 16 points are finished"), "{plan}");
     assert_eq!(plan.lines().filter(|line| line.contains(" yes ")).count(), 1);
     doorbell(folder.path(), &["sweep", "run", "small.toml", "--index", "16"]).assert_failure(&["0 to 15"]);
 }

@@ -220,7 +220,7 @@ fn judge(point: &mut Point, end: &End, attempts: u32, settings: &str) -> Verdict
             let problem = match end.output.as_str() {
                 "" => format!(
                     "its task ended ({state}) and left neither results nor output. Are the result folder, Doorbell's program and \
-                     its cache on a file system that the compute nodes experiment? Choose others with --out and --cache"
+                     its cache on a file system that the compute nodes share? Choose others with --out and --cache"
                 ),
                 output => format!("its task ended ({state}):\n{output}"),
             };

@@ -312,7 +312,7 @@ impl Watch<'_> {
         self.points.count(|phase| matches!(phase, Phase::Done)) > 0 || !self.journal.submissions().is_empty()
     }
 
-    /// Submits the boots that several points experiment, each once, as its own task.
+    /// Submits the boots that several points share, each once, as its own task.
     fn submit_boots(&mut self, report: Report) -> Result<(), ClusterError> {
         if std::mem::replace(&mut self.boots_submitted, true) {
             return Ok(());
