@@ -193,3 +193,22 @@ fn each_pci_bridge_adds_its_latency_each_way_by_default_zero() {
         }
     }
 }
+
+#[test]
+fn a_restored_attachment_keeps_the_same_past_bookings() {
+    for config in kinds() {
+        let (mut attachment, mut copy) = (timed(&config), timed(&config));
+        // The machine's last DMA request was long ago; register accesses since then have filled the lists of bookings.
+        attachment.come_to(Ps::ZERO);
+        let access = |attachment: &mut Attachment, at: u64| {
+            let arrives = attachment.register_read(Ps::from_us(at), 4);
+            attachment.register_answer(arrives, 4);
+        };
+        (1..=400).for_each(|at| access(&mut attachment, at));
+        copy.restore(&attachment.save()).unwrap();
+        for attachment in [&mut attachment, &mut copy] {
+            access(attachment, 500);
+        }
+        assert_eq!(attachment.save(), copy.save(), "{:?}", config.kind);
+    }
+}

@@ -3,7 +3,7 @@
 use doorbell_pcie::Sent;
 use doorbell_pcie::path::{KINDS, PathStats};
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{Pool, PoolState};
+use doorbell_sim::{Pool, PoolState, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stage::StageState;
@@ -18,6 +18,8 @@ pub struct BusState {
     register_writes: PoolState,
     kinds: [PathStats; KINDS.len()],
     stats: BusStats,
+    /// Current time of the machine at the last DMA request: bookings that ended before it are dropped.
+    present: Option<Ps>,
 }
 
 impl Bus {
@@ -29,6 +31,7 @@ impl Bus {
             register_writes: self.register_writes.save(),
             kinds: self.kinds.clone(),
             stats: self.stats.clone(),
+            present: self.present,
         }
     }
 
@@ -38,7 +41,7 @@ impl Bus {
         if state.stages.len() != self.stages.len() {
             return Err(inconsistent("the saved state has a different number of stages".to_owned()));
         }
-        if state.sent.latest() > LATEST {
+        if state.sent.latest().max(state.present.unwrap_or_default()) > LATEST {
             return Err(inconsistent("a time is out of range".to_owned()));
         }
         let mut bus = Bus::new(&self.chain);
@@ -48,6 +51,7 @@ impl Bus {
             *stage = stage.restored(saved)?;
         }
         bus.sent = state.sent;
+        bus.present = state.present;
         bus.kinds = state.kinds.clone();
         bus.stats = state.stats.clone();
         *self = bus;

@@ -20,7 +20,7 @@ use crate::ports_config::{PortTable, with_any};
 
 /// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores too. That of caches and memory
 /// counts with it.
-const TIMING_VERSION: u32 = 22 + MemoryState::<DramState>::VERSION;
+const TIMING_VERSION: u32 = 23 + MemoryState::<DramState>::VERSION;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Saved state of a link.
 
 use doorbell_sim::snapshot::SnapshotError;
-use doorbell_sim::{FutureBookings, Pool, PoolState};
+use doorbell_sim::{FutureBookings, Pool, PoolState, Ps};
 use serde::{Deserialize, Serialize};
 
 use super::stats::LinkStats;
@@ -19,11 +19,13 @@ pub struct LinkState {
     posted_waits: FutureBookings,
     kinds: [PathStats; KINDS.len()],
     stats: LinkStats,
+    /// Current time of the machine at the last DMA request: bookings that ended before it are dropped.
+    present: Option<Ps>,
 }
 
 impl LinkState {
     /// Version of this layout.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 }
 
 impl PcieLink {
@@ -44,6 +46,7 @@ impl PcieLink {
             posted_waits: self.posted_waits.clone(),
             kinds: self.kinds.clone(),
             stats: self.stats.clone(),
+            present: self.present,
         }
     }
 
@@ -59,7 +62,7 @@ impl PcieLink {
         let mut link = PcieLink::behind_bridges(&self.config, self.bridges);
         let Order { next_read, next_write, last_write_sent, sent } = state.order;
         let orders = [next_read, next_write, last_write_sent, sent.latest()];
-        if orders.iter().any(|time| *time > LATEST) {
+        if orders.iter().chain(&state.present).any(|time| *time > LATEST) {
             return Err("a time is out of range".to_owned());
         }
         if ![&state.up, &state.down].iter().all(|way| way.is_consistent()) {
@@ -80,6 +83,7 @@ impl PcieLink {
         link.posted_waits = state.posted_waits.clone();
         link.kinds = state.kinds.clone();
         link.stats = state.stats.clone();
+        link.present = state.present;
         Ok(link)
     }
 }

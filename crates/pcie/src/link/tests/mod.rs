@@ -400,6 +400,26 @@ fn parameters_are_read_and_checked() {
     assert_eq!(toml::from_str::<LinkConfig>(&written).unwrap(), LinkConfig::default());
 }
 
+#[test]
+fn a_restored_link_keeps_the_same_past_bookings() {
+    let config = LinkConfig::default();
+    let (mut link, mut copy) = (PcieLink::new(&config), PcieLink::new(&config));
+    // The machine's last DMA request was long ago; register accesses since then have filled the list of bookings.
+    link.come_to(Ps::ZERO);
+    let access = |link: &mut PcieLink, at: Ps| {
+        let arrives = link.register_read(at);
+        link.register_answer(arrives, 4);
+    };
+    for index in 1..=400 {
+        access(&mut link, ns(1000 * index));
+    }
+    copy.restore(&link.save()).unwrap();
+    for link in [&mut link, &mut copy] {
+        access(link, ns(500_000));
+    }
+    assert_eq!(link.save(), copy.save());
+}
+
 proptest! {
     #[test]
     fn requests_end_in_order_cover_every_byte_once_and_a_restored_link_continues(
