@@ -405,7 +405,7 @@ fn a_restored_link_keeps_the_same_past_bookings() {
     let config = LinkConfig::default();
     let (mut link, mut copy) = (PcieLink::new(&config), PcieLink::new(&config));
     // The machine's last DMA request was long ago; register accesses since then have filled the list of bookings.
-    link.come_to(Ps::ZERO);
+    link.advance_to(Ps::ZERO);
     let access = |link: &mut PcieLink, at: Ps| {
         let arrives = link.register_read(at);
         link.register_answer(arrives, 4);
