@@ -199,7 +199,7 @@ fn a_restored_attachment_keeps_the_same_past_bookings() {
     for config in kinds() {
         let (mut attachment, mut copy) = (timed(&config), timed(&config));
         // The machine's last DMA request was long ago; register accesses since then have filled the lists of bookings.
-        attachment.come_to(Ps::ZERO);
+        attachment.advance_to(Ps::ZERO);
         let access = |attachment: &mut Attachment, at: u64| {
             let arrives = attachment.register_read(Ps::from_us(at), 4);
             attachment.register_answer(arrives, 4);
