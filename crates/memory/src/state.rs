@@ -54,7 +54,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// The version of this layout, which whoever writes it down counts in.
-    pub const VERSION: u32 = 7;
+    pub const VERSION: u32 = 8;
 }
 
 impl Private {

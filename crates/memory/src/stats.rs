@@ -206,6 +206,8 @@ doorbell_sim::stats! {
         fresh_used_by_device,
         /// Of these, lines that a device wrote again before any use.
         fresh_overwritten,
+        /// Of these, lines that were dropped before any use (`invalidate`).
+        fresh_dropped,
         /// DMA leaks: of these, lines that had left for memory before any use.
         leaks,
         /// DMA leaks of packet headers.
