@@ -174,6 +174,8 @@ impl<M: MainMemory> MemorySystem<M> {
         let slot = self.llc.tags.find(line);
         let shared = slot.map(|slot| self.drop_from_llc(slot));
         let is_dirty = private.dirty || shared.is_some_and(Flags::is_dirty);
+        let is_unused = private.fresh || shared.is_some_and(Flags::is_fresh);
+        self.devices.fresh_dropped += u64::from(is_unused);
         self.devices.dropped += u64::from(private.present || shared.is_some());
         self.devices.dropped_dirty += u64::from(is_dirty);
     }

@@ -286,6 +286,26 @@ fn invalidate_returned_drops_lines_that_are_wholly_in_the_returned_buffer() {
 }
 
 #[test]
+fn unused_lines_of_a_returned_buffer_are_counted_as_dropped() {
+    for place in [Place::Allocate, Place::L2] {
+        let policy = DcaPolicy {
+            invalidate: Invalidate::Returned,
+            headers: place,
+            payload: place,
+            ..DcaPolicy::default()
+        };
+        let mut system = with_policy(policy);
+        write(&mut system, 0);
+        write(&mut system, 64);
+        core(&mut system, 0, AccessKind::Load, 64);
+        system.buffer_returned(0, PhysAddr(BASE), 128);
+        let counted = system.stats().devices;
+        assert_eq!((counted.fresh_lines, counted.fresh_used_by_core, counted.fresh_dropped), (2, 1, 1));
+        system.check_invariants().unwrap();
+    }
+}
+
+#[test]
 fn each_device_has_its_own_policy_which_can_change_at_run_time() {
     let mut config = config();
     config.dca.devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];

@@ -107,7 +107,9 @@ impl<M> MemorySystem<M> {
         }
         let counted = &self.devices;
         let used = counted.fresh_used_by_core.wrapping_add(counted.fresh_used_by_device);
-        let lost = counted.fresh_overwritten.wrapping_add(counted.leaks);
+        let lost = [counted.fresh_overwritten, counted.fresh_dropped, counted.leaks]
+            .iter()
+            .fold(0, |sum: u64, n| sum.wrapping_add(*n));
         if counted.fresh_lines != used.wrapping_add(lost).wrapping_add(fresh) {
             return Err(format!(
                 "devices put {} lines into caches, but the counters of their use do not add up to that",

@@ -202,7 +202,7 @@ doorbell_sim::stats! {
         to_memory,
         /// Writes that invalidated copies in private caches.
         private_invalidations,
-        /// Device-written lines that entered a cache. Each is counted by one of the next four counters, or is
+        /// Device-written lines that entered a cache. Each is counted by one of the next five counters, or is
         /// still cached unused.
         fresh_lines,
         /// Device-written lines first used by a core.
@@ -211,6 +211,8 @@ doorbell_sim::stats! {
         fresh_used_by_device,
         /// Device-written lines that a device wrote again before any use.
         fresh_overwritten,
+        /// Device-written lines dropped before any use (`invalidate`).
+        fresh_dropped,
         /// DMA leaks: device-written lines evicted to memory before any use.
         leaks,
         /// DMA leaks of packet headers.

@@ -419,13 +419,13 @@ fn dca(w: &View) -> Filling {
         );
     }
     // Lines that are still there were written in the measurement or before it; each that is not came to one of these ends.
-    let ends = ["fresh_used_by_core", "fresh_used_by_device", "fresh_overwritten", "leaks"];
+    let ends = ["fresh_used_by_core", "fresh_used_by_device", "fresh_overwritten", "fresh_dropped", "leaks"];
     let ended: f64 = ends.iter().map(|end| n(end)).sum();
     let share = |end: &str| over(n(end), ended);
     g.put(
         "leak_rate",
         share("leaks"),
-        "share of lines that left the cache unused: of those written into it that were used, written again, or left",
+        "share of lines that left the cache unused: of those written into it that were used, written again, dropped, or left",
     );
     g.put("used_by_core", share("fresh_used_by_core"), "share of these that a core used");
     g.put(
