@@ -47,7 +47,7 @@ fn values_with_a_missing_or_wrong_unit_or_out_of_range_are_rejected() {
     for (arguments, texts) in [
         (["--rate", "5"], ["--rate", "no unit"]),
         (["--rate", "5Mbpss"], ["--rate", "unknown unit \"Mbpss\""]),
-        (["--rate", "0Mpps"], ["--rate", "no rate"]),
+        (["--rate", "0Mpps"], ["--rate", "is zero"]),
         (["--rate=-5Mpps", "-q"], ["--rate", "no number"]),
         (["--duration", "10"], ["--duration", "no unit"]),
         (["--warmup", "5parsec"], ["--warmup", "unknown unit \"parsec\""]),

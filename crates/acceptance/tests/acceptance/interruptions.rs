@@ -58,7 +58,7 @@ fn an_interrupted_measurement_keeps_the_completed_points() {
     }
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::INT);
-    running.end().assert_interrupted(&["1 of 2 loads are done"]);
+    running.end().assert_interrupted(&["1 of 2 loads are finished"]);
     let check = || {
         assert_eq!(verify(&out), Ok(()));
         let first = out.join("point-00");

@@ -150,7 +150,7 @@ fn an_interrupted_search_keeps_the_completed_frame_sizes() {
     terminal.signal(Signal::INT);
     assert_eq!(terminal.end().code(), Some(130));
     let screen = terminal.screen();
-    assert!(screen.contains("1 of 2 frame sizes are done") && screen.contains("interrupted"), "{screen}");
+    assert!(screen.contains("1 of 2 frame sizes are finished") && screen.contains("interrupted"), "{screen}");
     let out = folder.path().join("out");
     assert_eq!(verify(&out), Ok(()));
     let summary = json(&out.join("summary.json"));
@@ -174,7 +174,7 @@ fn a_sweep_on_a_terminal_shows_completed_points_time_per_point_and_running_point
     terminal.wait_for("1/3 point 0: rate=1Mpps");
     terminal.wait_for("1 of 3 points, ");
     // The line may be too short for the running points.
-    terminal.wait_for(" a point");
+    terminal.wait_for(" per point");
     assert!(terminal.end().success(), "{}", terminal.screen());
     assert!(terminal.screen().contains("3 of 3 points in out"), "{}", terminal.screen());
 }
@@ -263,7 +263,7 @@ fn a_failed_point_does_not_affect_the_others() {
     assert!(
         fs::read_to_string(folder.path().join("results/x/report.html"))
             .unwrap()
-            .contains("1 of 2 points are not done")
+            .contains("1 of 2 points are not finished yet")
     );
 }
 
@@ -357,7 +357,7 @@ fn an_interrupted_reproduction_reports_the_completed_points() {
     assert_eq!(terminal.end().code(), Some(130), "{}", terminal.screen());
     let text = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     assert_eq!(text("fig1/times/table.csv").lines().count(), 2);
-    assert!(text("report.html").contains("fig1, times: only 1 of 2 points are measured yet"));
+    assert!(text("report.html").contains("fig1, times: only 1 of 2 points are measured so far"));
     assert!(folder.path().join("out/fig1/times/report.html").exists());
 }
 

@@ -347,7 +347,8 @@ impl<C: Chip> Controller<C> {
         counters.into_iter().for_each(|counter| *counter += 1);
         own.rx_fifo_full += u64::from(class.is_some());
         let name = &self.name;
-        log!(now, Nic, Debug, "{name}: frame of {wire_bytes} bytes dropped: the FIFO is full ({class:?})");
+        let cause = || class.map_or("looped back".to_owned(), |class| format!("{class:?}"));
+        log!(now, Nic, Debug, "{name}: frame of {wire_bytes} bytes dropped: the FIFO is full ({})", cause());
         self.regs.count(C::REG.mpc);
         C::raise_cause(self, now, cause::RXO, ports);
     }
