@@ -1,5 +1,5 @@
-//! Benchmarks: which image, which guest program, when it is ready, which load, when to warm up and
-//! when to measure. The registry is an explicit list that drives the command line and its help.
+//! Benchmarks: image, guest program, readiness criterion, load, warm-up and measurement. The registry is an
+//! explicit list that drives the command line and its help.
 
 #![forbid(unsafe_code)]
 

@@ -91,7 +91,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         machine.set_mode(Mode::Detailed);
     }
     if args.fingerprint.is_some() {
-        machine.hear_wires();
+        machine.start_wire_hashes();
     }
     let interrupted = interrupt_flag()?;
     // An interactive guest ends when its terminal is closed.

@@ -94,7 +94,7 @@ fn resolve_benchmark(args: &RunArgs) -> anyhow::Result<RunRequest> {
         Some(hint) => anyhow::anyhow!(hint),
         None => error.into(),
     })?;
-    chosen.refuse_of_others(&args.common.set)?;
+    chosen.reject_foreign_settings(&args.common.set)?;
     if let Nodes::Joined { .. } = chosen.nodes {
         return two_nodes_cmd::request(args, chosen);
     }
@@ -196,7 +196,7 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &Places) -> anyhow:
         let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
-        is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
+        is_ready(&args.guest, (prepared.ready_text(), prepared.boot()), write, control)?;
         let symbols = args.observe.fetch_symbols(&prepared.images(), places, control.say)?;
         for load in all {
             if let Some(line) = &load.message {

@@ -193,7 +193,7 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
             chosen.name
         );
     }
-    chosen.refuse_of_others(&args.common.set)?;
+    chosen.reject_foreign_settings(&args.common.set)?;
     let (request, mut config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
     // One boot serves all sizes: the boot for the longest frames.

@@ -13,16 +13,16 @@ use crate::config::{ConfigError, MachineConfig};
 use crate::overlay::{Overlay, merge};
 use crate::playback::Pages;
 use crate::presets::{PRESETS, preset};
-use crate::remarks::remark;
+use crate::toml_comments::comment_on;
 
 /// The key by which a file names what it is laid over.
 const BASE: &str = "base";
 /// With this a result's `config.toml` begins.
-const OF_A_RESULT: &str = "# config_hash = ";
+const RESULT_PREFIX: &str = "# config_hash = ";
 /// The tables that a machine is made of. A file that names no base has them whole.
-const WHOLE: [&str; 3] = ["core", "pipeline", "memory"];
+const REQUIRED_TABLES: [&str; 3] = ["core", "pipeline", "memory"];
 /// More missing keys than so many are not told by name.
-const TOLD_MAX: usize = 4;
+const LISTED_MAX: usize = 4;
 
 /// A machine to start from.
 #[derive(Clone, Debug)]
@@ -84,11 +84,11 @@ impl Base {
 
     /// A file.
     pub fn read(path: &Path) -> Result<Base, ConfigError> {
-        Base::read_behind(path, &mut Vec::new())
+        Base::read_chain(path, &mut Vec::new())
     }
 
     /// Nothing but the defaults of the types, for a configuration in which everything is said.
-    pub fn nothing(name: String) -> Base {
+    pub fn defaults_only(name: String) -> Base {
         Base {
             name,
             preset: Table::new(),
@@ -100,8 +100,8 @@ impl Base {
     }
 
     /// Whether a configuration's text is that of a result.
-    pub fn is_of_a_result(text: &str) -> bool {
-        text.starts_with(OF_A_RESULT)
+    pub fn is_result_config(text: &str) -> bool {
+        text.starts_with(RESULT_PREFIX)
     }
 
     /// What it is called in results: the preset's name, or the file's path as it was given.
@@ -110,19 +110,19 @@ impl Base {
     }
 
     /// What lies below what a benchmark sets: the preset.
-    pub fn below(&self) -> Overlay {
+    pub fn preset_overlay(&self) -> Overlay {
         Overlay::from_table(self.preset.clone())
     }
 
     /// What the user's files say, which lies above it.
-    pub fn own(&self) -> &Table {
+    pub fn user_table(&self) -> &Table {
         &self.own
     }
 
     /// Where a value is said: in which file or preset, and what is remarked on it there.
     pub fn source(&self, path: &str) -> Option<(&str, Option<String>)> {
-        let file = self.files.iter().rev().find(|file| says(&file.tree, path))?;
-        Some((&file.name, remark(&file.text, path)))
+        let file = self.files.iter().rev().find(|file| sets(&file.tree, path))?;
+        Some((&file.name, comment_on(&file.text, path)))
     }
 
     /// Which page tables traces get there that tell virtual addresses alone.
@@ -136,10 +136,10 @@ impl Base {
     }
 
     /// The file, with what it is laid over. `before` are the files that led to it.
-    fn read_behind(path: &Path, before: &mut Vec<PathBuf>) -> Result<Base, ConfigError> {
+    fn read_chain(path: &Path, before: &mut Vec<PathBuf>) -> Result<Base, ConfigError> {
         let name = path.display().to_string();
         let wrong = |problem: String| ConfigError::new(name.clone(), problem);
-        let text = text_of(path)?;
+        let text = read_text(path)?;
         let place =
             path.canonicalize().map_err(|error| wrong(format!("it cannot be found again: {error}")))?;
         before.push(place.clone());
@@ -147,7 +147,7 @@ impl Base {
             let chain: Vec<String> = before.iter().map(|path| path.display().to_string()).collect();
             return Err(wrong(format!("its base leads back to itself: {}", chain.join(" -> "))));
         }
-        let is_result = Base::is_of_a_result(&text);
+        let is_result = Base::is_result_config(&text);
         let mut own = Overlay::from_toml(&name, &text)?.into_table();
         let base = match own.remove(BASE) {
             None => None,
@@ -158,16 +158,16 @@ impl Base {
             }
         };
         if !is_result {
-            beside(&mut own, path);
+            resolve_paths(&mut own, path);
         }
         let file = MachineText { name: name.clone(), text, tree: own.clone() };
         let Some(base) = base else {
-            is_whole(&own, is_result).map_err(wrong)?;
+            check_complete(&own, is_result).map_err(wrong)?;
             let files = vec![file];
             return Ok(Base { name, preset: Table::new(), own, pages: Pages::Identity, is_result, files });
         };
         let below = match is_path(&base) {
-            true => Base::read_behind(&path.with_file_name(&base), before),
+            true => Base::read_chain(&path.with_file_name(&base), before),
             false => Base::find(&base),
         };
         // An error of another file names that file already.
@@ -182,17 +182,17 @@ impl Base {
 }
 
 /// Whether a tree says something at a dotted path, or a word that stands for all that is there.
-fn says(tree: &Table, path: &str) -> bool {
+fn sets(tree: &Table, path: &str) -> bool {
     match path.split_once('.') {
         None => tree.contains_key(path),
         Some((first, rest)) => match tree.get(first) {
-            Some(Value::Table(part)) => says(part, rest),
+            Some(Value::Table(part)) => sets(part, rest),
             other => other.is_some(),
         },
     }
 }
 
-fn text_of(path: &Path) -> Result<String, ConfigError> {
+fn read_text(path: &Path) -> Result<String, ConfigError> {
     let wrong = |problem: &str| ConfigError::new(path.display().to_string(), problem);
     let kind = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -220,7 +220,7 @@ pub fn is_path(given: &str) -> bool {
 }
 
 /// Makes the paths of files that stand in a machine's file those of files beside it.
-fn beside(tree: &mut Table, file: &Path) {
+fn resolve_paths(tree: &mut Table, file: &Path) {
     let moved = |value: &mut Value| {
         if let Value::String(path) = value {
             *path = file.with_file_name(&*path).display().to_string();
@@ -240,21 +240,21 @@ fn beside(tree: &mut Table, file: &Path) {
 
 /// Whether a file without a base says all that a machine is. A result's was whole when it was written; what has come into being since has
 /// its default.
-fn is_whole(tree: &Table, is_result: bool) -> Result<(), String> {
+fn check_complete(tree: &Table, is_result: bool) -> Result<(), String> {
     let all = Table::try_from(MachineConfig::default()).expect("a configuration can be written as TOML");
     let mut missing = Vec::new();
-    for part in WHOLE {
+    for part in REQUIRED_TABLES {
         match (tree.get(part), &all[part]) {
             (Some(Value::Table(_)), _) if is_result => {}
-            (Some(Value::Table(own)), Value::Table(whole)) => lacks(own, whole, part, &mut missing),
+            (Some(Value::Table(own)), Value::Table(whole)) => missing_keys(own, whole, part, &mut missing),
             _ => missing.push(format!("[{part}]")),
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let rest = missing.len().saturating_sub(TOLD_MAX);
-    missing.truncate(TOLD_MAX);
+    let rest = missing.len().saturating_sub(LISTED_MAX);
+    missing.truncate(LISTED_MAX);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     Err(format!(
         "it is no whole machine: {}{more} are missing. Write what it is laid over in its first line, such as base = \"server\" \
@@ -264,11 +264,11 @@ fn is_whole(tree: &Table, is_result: bool) -> Result<(), String> {
 }
 
 /// The keys of a whole table that another one lacks.
-fn lacks(own: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
+fn missing_keys(own: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
     for (key, value) in whole {
         match (own.get(key), value) {
             (Some(Value::Table(own)), Value::Table(whole)) => {
-                lacks(own, whole, &format!("{path}.{key}"), missing)
+                missing_keys(own, whole, &format!("{path}.{key}"), missing)
             }
             (Some(_), _) => {}
             (None, _) => missing.push(format!("{path}.{key}")),

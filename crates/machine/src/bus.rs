@@ -20,7 +20,7 @@ use crate::message::{domain_level, file_level};
 use crate::run::Outcome;
 
 /// A device access in the log's words.
-fn kind(request: &MmioRequest) -> String {
+fn describe(request: &MmioRequest) -> String {
     let bytes = request.size.bytes();
     request.store_value().map_or_else(
         || format!("load of {bytes} bytes"),
@@ -36,17 +36,17 @@ impl Machine {
             self.stats.bus_errors += 1;
             log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
-            self.device_over(hart, now);
+            self.device_access_done(hart, now);
             return;
         };
-        log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
+        log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", describe(&request), request.addr, region.name);
         let target = match region.id {
             RegionId::PciEcam => None,
             RegionId::PciIo => self.bridge.decode_io(offset),
             RegionId::PciMmio32 | RegionId::PciMmio64 => self.bridge.decode_memory(request.addr.0),
             _ => return self.access_platform(hart, region.id, offset, request, now),
         }
-        .and_then(|decoded| self.behind(decoded.function));
+        .and_then(|decoded| self.function_index(decoded.function));
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
@@ -61,7 +61,7 @@ impl Machine {
                 self.record_store(addr, hart);
                 self.queue.schedule(write.arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
-                self.device_over_at(hart, [write.accepted, write.acknowledged]);
+                self.device_access_done_at(hart, [write.accepted, write.acknowledged]);
             }
             _ => {
                 let arrives = match target {
@@ -96,7 +96,7 @@ impl Machine {
             }
         }
         self.access_at = Ps::ZERO;
-        self.device_over(hart, now);
+        self.device_access_done(hart, now);
     }
 
     /// A read is told after it is done: reading a claim register says what was claimed.
@@ -130,7 +130,7 @@ impl Machine {
                 self.update_interrupts();
                 value
             }
-            RegionId::ImsicMachine | RegionId::ImsicSupervisor => self.read_file(offset, size),
+            RegionId::ImsicMachine | RegionId::ImsicSupervisor => self.read_interrupt_file(offset, size),
             RegionId::Uart => {
                 let value = self.uart.read(offset, size);
                 self.update_interrupts();
@@ -176,7 +176,7 @@ impl Machine {
             }
             RegionId::ImsicMachine | RegionId::ImsicSupervisor => {
                 let level = file_level(id).expect("the region is one of interrupt files");
-                self.write_file(now, level, offset, size, value);
+                self.write_interrupt_file(now, level, offset, size, value);
             }
             RegionId::Uart => {
                 self.uart.write(offset, size, value);
@@ -213,7 +213,7 @@ impl Machine {
 
     /// A posted store to PCI arrives.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
-        let stored = self.recorded_store(addr);
+        let stored = self.take_store_origin(addr);
         let target = self.region(addr).and_then(|(region, offset)| match region.id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
@@ -223,7 +223,7 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let index = self.behind(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("bridges decode nothing of their own");
         self.record_event(index, now, EventKind::Register { addr, size: size.bytes() as u8, value, stored });
         // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
@@ -267,7 +267,7 @@ impl Machine {
     pub(crate) fn vendor_read(&mut self, now: Ps, offset: u64, size: AccessSize) -> u64 {
         let value = self.bridge.config_read(offset, size);
         let Some((id, register)) = self.bridge.vendor_access(offset, size) else { return value };
-        let Some(index) = self.behind(id) else { return value };
+        let Some(index) = self.function_index(id) else { return value };
         let function = &mut self.functions[usize::from(index)].function;
         function.config_read(now, register, size, value) & size.mask()
     }
@@ -289,7 +289,7 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let index = self.behind(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("bridges decode nothing of their own");
         let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
         let called = self.bridge.requester_id(function);
         let value = vectors.unwrap_or_else(|| {
@@ -311,7 +311,7 @@ impl Machine {
         // The instruction ends when its answer is there.
         let slot = hart.slot_at(now);
         hart.skip_to(slot);
-        self.device_over(id, now);
+        self.device_access_done(id, now);
     }
 
     pub(crate) fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
@@ -319,21 +319,21 @@ impl Machine {
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
         for id in write.reset {
-            if let Some(index) = self.behind(id) {
+            if let Some(index) = self.function_index(id) {
                 self.with_function(index, |function, side| function.reset(now, side));
             }
         }
         for id in write.bus_master_changed {
             let enabled = self.bridge.bus_master(id);
-            if let Some(index) = self.behind(id) {
+            if let Some(index) = self.function_index(id) {
                 self.with_function(index, |function, side| function.set_bus_master(now, enabled, side));
             }
         }
-        if let Some(index) = write.may_send.and_then(|id| self.behind(id)) {
+        if let Some(index) = write.may_send.and_then(|id| self.function_index(id)) {
             self.with_function(index, |_, side| side.send_due(now));
         }
         if let Some((id, register)) = self.bridge.vendor_access(offset, size)
-            && let Some(index) = self.behind(id)
+            && let Some(index) = self.function_index(id)
         {
             self.with_function(index, |function, side| {
                 function.config_written(now, register, size, value & size.mask(), side);
@@ -348,7 +348,7 @@ impl Machine {
     }
 
     /// The same the other way round; `None` for a bridge.
-    fn behind(&self, id: FunctionId) -> Option<u8> {
+    fn function_index(&self, id: FunctionId) -> Option<u8> {
         id.0.checked_sub(self.config.platform.bridges.len()).map(|index| index as u8)
     }
 }

@@ -35,7 +35,7 @@ impl Cards {
             let nic = match others.iter().position(|(at, _)| *at == place) {
                 Some(index) => with_wire(others.remove(index).1, place)?,
                 None => doorbell_nic::new(nic, link.rate, port)
-                    .map_err(|error| ConfigError::below("nic", &error.to_string()))?,
+                    .map_err(|error| ConfigError::in_part("nic", &error.to_string()))?,
             };
             let attachment = || Attachment::new(&attach, &pcie, bridges_before(config, place));
             cards.plug(place, PluggedFunction::nic(port as u8, nic, place), attachment);

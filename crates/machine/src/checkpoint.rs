@@ -47,7 +47,7 @@ const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
 /// What everything else takes at most: devices, FIFOs and frames on their way.
 const REST_BYTES_MAX: u64 = 1 << 30;
 /// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
-pub(crate) const LATEST: u64 = u64::MAX / 4;
+pub(crate) const TIME_MAX: u64 = u64::MAX / 4;
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub enum CheckpointError {
 }
 
 /// How what names a guest, its command line included, differs from what names another: whole command lines are too long to compare by eye.
-fn other_words(its: &str, this: &str) -> String {
+fn guest_difference(its: &str, this: &str) -> String {
     let beside = |one: &str, other: &str| {
         let other: Vec<&str> = other.split_whitespace().collect();
         let more: Vec<&str> = one.split_whitespace().filter(|word| !other.contains(word)).collect();
@@ -266,7 +266,7 @@ impl Machine {
         }
         self.check_disks(&body.snapshot)?;
         if body.head.guest != guest {
-            return Err(CheckpointError::OtherGuest(other_words(&body.head.guest, guest)));
+            return Err(CheckpointError::OtherGuest(guest_difference(&body.head.guest, guest)));
         }
         if !body.pages.is_sorted_by(|one, next| one < next) {
             return Err(CheckpointError::Damaged);
@@ -284,7 +284,7 @@ impl Machine {
             return Err(CheckpointError::Damaged);
         }
         let (note, boot_notes) = body.head.note.split_once('\n').unwrap_or((&body.head.note, ""));
-        (self.begun_from, self.boot_notes) = (note.to_owned(), boot_notes.to_owned());
+        (self.checkpoint_note, self.boot_notes) = (note.to_owned(), boot_notes.to_owned());
         self.restore_snapshot(&body.snapshot)
     }
 
@@ -372,7 +372,7 @@ impl Machine {
             return Err(inconsistent("its memory is not this machine's").into());
         }
         let saved_clocks = self.saved_clocks(snapshot, state.slot_hertz)?;
-        if state.now.0 > LATEST {
+        if state.now.0 > TIME_MAX {
             return Err(inconsistent("its time is impossible").into());
         }
         if !state.turns.is_for(self.harts.len()) {
@@ -393,7 +393,7 @@ impl Machine {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
             let stopped = saved_clock.edge(hart.slots());
             let ahead = stopped.saturating_sub(AHEAD_MAX) > self.queue.next_time();
-            if ahead || stopped.0 > LATEST || hart.instructions() > LATEST {
+            if ahead || stopped.0 > TIME_MAX || hart.instructions() > TIME_MAX {
                 return Err(inconsistent("a hart's time is impossible").into());
             }
             if saved_clock != clocks[index] {
@@ -462,7 +462,7 @@ mod tests {
             (with("a"), with("b"), "it was booted with \"a\", and this one with \"b\" instead"),
             (with("a b"), with("b a"), "it was booted with the same words in another order"),
         ] {
-            assert_eq!(other_words(&its, &this), said);
+            assert_eq!(guest_difference(&its, &this), said);
         }
     }
 }

@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::harts_config::{HartParts, HartTables, HartsConfig};
 use crate::machine::build_bridge;
-use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, default_place, with_any};
-use crate::timed::threads::of_cores;
+use crate::ports_config::{PortConfig, PortTable, PortTables, PortsConfig, default_place, non_default_tables};
+use crate::timed::threads::core_memory_config;
 
 /// A whole machine, as configuration files write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct MachineConfig {
     /// What harts have of their own.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
     pub hart: HartTables,
-    /// Cores behind those of the harts, for programs that no guest sees ([`Machine::play_beside`](crate::Machine::play_beside)).
+    /// Cores behind those of the harts, for programs that no guest sees ([`Machine::play_corunners`](crate::Machine::play_corunners)).
     #[serde(skip_serializing_if = "is_zero")]
     pub beside: u32,
 }
@@ -222,22 +222,22 @@ pub struct ConfigError {
     /// Whether there is no such key, so that another one may have been meant.
     pub is_unknown_key: bool,
     /// Whether the value is right, and the host cannot provide for it.
-    pub is_hosts: bool,
+    pub is_host_limit: bool,
 }
 
 impl ConfigError {
     /// An error about `key`.
     pub fn new(key: impl Into<String>, problem: impl ToString) -> ConfigError {
-        ConfigError { key: key.into(), problem: problem.to_string(), is_unknown_key: false, is_hosts: false }
+        ConfigError { key: key.into(), problem: problem.to_string(), is_unknown_key: false, is_host_limit: false }
     }
 
     /// The host cannot provide for the value of `key`.
-    pub fn of_host(key: impl Into<String>, problem: impl ToString) -> ConfigError {
-        ConfigError { is_hosts: true, ..ConfigError::new(key, problem) }
+    pub fn host_limit(key: impl Into<String>, problem: impl ToString) -> ConfigError {
+        ConfigError { is_host_limit: true, ..ConfigError::new(key, problem) }
     }
 
     /// An error that a part of the machine words as "key is value; it must be …", its key being relative to the part's.
-    pub(crate) fn below(part: &str, problem: &str) -> ConfigError {
+    pub(crate) fn in_part(part: &str, problem: &str) -> ConfigError {
         let (key, rest) = problem.split_once(' ').unwrap_or(("", problem));
         ConfigError::new(format!("{part}.{key}"), rest)
     }
@@ -306,17 +306,17 @@ impl MachineConfig {
         let apart = self.core.lookahead;
         let problem = format!("{apart}; threads of a core (platform.threads=2) stay together, and need 0ns");
         check(p.threads == 1 || apart == Ps::ZERO, "core.lookahead", problem)?;
-        self.check_beside()?;
-        self.harts().validate(self.cores_and_beside())?;
+        self.check_corunners()?;
+        self.harts().validate(self.cores_with_corunners())?;
         if p.threads > 1 {
             self.harts().validate_threads(p.harts as usize)?;
         }
         self.disk.validate().map_err(|(key, problem)| ConfigError::new(format!("disk.{key}"), problem))?;
         if self.core.model == CoreModel::Timed {
-            let memory = of_cores(&self.memory, p.threads as usize);
+            let memory = core_memory_config(&self.memory, p.threads as usize);
             memory
                 .validate((p.harts / p.threads + self.beside) as usize)
-                .map_err(|e| ConfigError::below("memory", &e))?;
+                .map_err(|e| ConfigError::in_part("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
         self.check_dca_queues()?;
@@ -326,11 +326,11 @@ impl MachineConfig {
     }
 
     /// Harts, and cores of programs beside them.
-    pub(crate) fn cores_and_beside(&self) -> usize {
+    pub(crate) fn cores_with_corunners(&self) -> usize {
         (self.platform.harts + self.beside) as usize
     }
 
-    fn check_beside(&self) -> Result<(), ConfigError> {
+    fn check_corunners(&self) -> Result<(), ConfigError> {
         let fail = |problem: String| Err(ConfigError::new("beside.traces", problem));
         match self.beside {
             0 => Ok(()),
@@ -340,7 +340,7 @@ impl MachineConfig {
             _ if self.platform.threads > 1 => {
                 fail("traces are played on cores without threads; set platform.threads=1".to_owned())
             }
-            beside if self.cores_and_beside() > HARTS_MAX as usize => fail(format!(
+            beside if self.cores_with_corunners() > HARTS_MAX as usize => fail(format!(
                 "{beside} of them and {} harts; a machine has {HARTS_MAX} cores at most",
                 self.platform.harts
             )),
@@ -354,7 +354,7 @@ impl MachineConfig {
         let NicConfig { mac, model, pause_frames, .. } = self.nic;
         let nic = NicConfig { mac, model, pause_frames, ..NicConfig::default() };
         let disk = DiskConfig { written_max: DiskConfig::WRITTEN_MAX, ..DiskConfig::default() };
-        let port = with_any(&self.port, PortTable::visible);
+        let port = non_default_tables(&self.port, PortTable::visible);
         MachineConfig { platform: self.platform.clone(), nic, disk, port, ..MachineConfig::default() }
     }
 

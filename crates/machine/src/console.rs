@@ -13,14 +13,14 @@ pub struct Console {
 }
 
 /// More of a guest's output than this is not kept; what is dropped is the oldest.
-const KEPT_BYTES: usize = 4 << 20;
+const BYTES_KEPT: usize = 4 << 20;
 
 impl Console {
     /// Appends output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.text.extend_from_slice(bytes);
-        if self.text.len() > 2 * KEPT_BYTES {
-            let excess = self.text.len() - KEPT_BYTES;
+        if self.text.len() > 2 * BYTES_KEPT {
+            let excess = self.text.len() - BYTES_KEPT;
             self.text.drain(..excess);
             self.watched_from = self.watched_from.saturating_sub(excess);
             self.searched = self.searched.saturating_sub(excess);

@@ -28,14 +28,14 @@ impl MachineConfig {
     /// in common, one of its machines.
     pub fn check_dca_devices(&self, machines: &[DcaDevices]) -> Result<(), ConfigError> {
         let has = |device| machines.iter().any(|machine| machine.has(device));
-        self.check_dca_named(has, || there_are(machines))
+        self.check_dca_entries(has, || device_ranges(machines))
     }
 
     /// The same of devices of which it can be asked whether they are there, and said which are.
-    pub(crate) fn check_dca_named(
+    pub(crate) fn check_dca_entries(
         &self,
         has: impl Fn(u8) -> bool,
-        there_are: impl Fn() -> String,
+        device_ranges: impl Fn() -> String,
     ) -> Result<(), ConfigError> {
         let dca = &self.memory.dca;
         let devices = dca.devices.iter().map(|entry| Some(entry.device));
@@ -48,7 +48,7 @@ impl MachineConfig {
             let Some(device) = device else { continue };
             if !has(device) {
                 let key = format!("memory.dca.{list}[{index}].device");
-                return Err(ConfigError::new(key, format!("{device}; {}", there_are())));
+                return Err(ConfigError::new(key, format!("{device}; {}", device_ranges())));
             }
         }
         Ok(())
@@ -76,7 +76,7 @@ impl MachineConfig {
     }
 }
 
-fn there_are(machines: &[DcaDevices]) -> String {
+fn device_ranges(machines: &[DcaDevices]) -> String {
     let most = |of: fn(&DcaDevices) -> usize| machines.iter().map(of).max().unwrap_or(0);
     let are = |what: &str, first: usize, count: usize| match count {
         0 => format!("there is no {what}"),

@@ -9,7 +9,7 @@ use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 use doorbell_trace::system::EventKind;
 
 use crate::message::{InterruptFiles, file_level};
-use crate::timed::{Mode, Recording, Timing, under_way};
+use crate::timed::{Mode, Recording, Timing, active_recording};
 
 doorbell_sim::stats! {
     /// DMA that found no RAM, or was not allowed.
@@ -60,7 +60,7 @@ pub(crate) struct PlatformSide<'a> {
 impl PlatformSide<'_> {
     /// Tells the caches and memory of a request.
     pub fn request(&mut self, request: DmaRequest, write: bool) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.dma(self.device, &request, write, self.now, self.now);
         }
         let Some(timing) = &mut self.timing else { return };
@@ -84,8 +84,8 @@ impl PlatformSide<'_> {
 impl BusSide<'_> {
     /// Anything but DMA happens at the device, for a recording.
     pub fn record(&mut self, now: Ps, what: EventKind) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.happened(self.device, now, what, None);
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.device_event(self.device, now, what, None);
         }
     }
 
@@ -94,7 +94,7 @@ impl BusSide<'_> {
     pub fn request_message(&mut self, now: Ps, request: DmaRequest) -> Ps {
         let region = map::lookup(request.addr.0, self.interrupts);
         if region.is_none_or(|(region, _)| file_level(region.id).is_none()) {
-            return self.price(now, request, true);
+            return self.access(now, request, true);
         }
         let DmaRequest { addr, len, .. } = request;
         let access = DmaAccess::of_request(self.device, &request);
@@ -109,7 +109,7 @@ impl BusSide<'_> {
     }
 
     /// When a device's request is done. Caches that are warming learn of it.
-    fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
+    fn access(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, .. } = request;
         let mut access = DmaAccess::of_request(self.device, &request);
         if let Some(timing) = &self.timing {
@@ -128,7 +128,7 @@ impl BusSide<'_> {
             true => self.attachment.write(now, addr, len, access, memory),
             false => self.attachment.read(now, addr, len, access, memory),
         };
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.dma(self.device, &request, write, now, done);
         }
         done
@@ -137,11 +137,11 @@ impl BusSide<'_> {
 
 impl DmaPort for BusSide<'_> {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.price(now, request, false))
+        Done::At(self.access(now, request, false))
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.price(now, request, true))
+        Done::At(self.access(now, request, true))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {

@@ -22,16 +22,16 @@ pub struct Fingerprint {
     /// What was written to each disk.
     pub disks: Vec<String>,
     /// The harts.
-    pub harts: Vec<HartPrint>,
+    pub harts: Vec<HartFingerprint>,
     /// By port and direction, what went over its link: when each frame left and arrived, and its bytes.
-    pub wires: BTreeMap<String, WirePrint>,
+    pub wires: BTreeMap<String, WireFingerprint>,
     /// What was printed.
     pub console: String,
 }
 
 /// A hart at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HartPrint {
+pub struct HartFingerprint {
     /// The moment it has come to.
     pub time_ps: u64,
     /// Instructions retired.
@@ -44,7 +44,7 @@ pub struct HartPrint {
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WirePrint {
+pub struct WireFingerprint {
     /// How many frames.
     pub frames: u64,
     /// A hash of all.
@@ -53,7 +53,7 @@ pub struct WirePrint {
 
 impl Machine {
     /// From now on keeps what a fingerprint says of the wires. An observer: changes no state.
-    pub fn hear_wires(&mut self) {
+    pub fn start_wire_hashes(&mut self) {
         for port in &mut self.ports {
             port.link_in.start_hash();
             port.link_out.start_hash();
@@ -66,7 +66,7 @@ impl Machine {
         for (index, port) in self.ports.iter().enumerate() {
             for (direction, link) in [("in", &port.link_in), ("out", &port.link_out)] {
                 let hash = link.wire_hash()?;
-                let print = WirePrint { frames: hash.frames, hash: digits(hash.hash) };
+                let print = WireFingerprint { frames: hash.frames, hash: digits(hash.hash) };
                 wires.insert(format!("port{index}.{direction}"), print);
             }
         }
@@ -86,7 +86,7 @@ impl Machine {
     }
 }
 
-fn hart(hart: &Hart) -> HartPrint {
+fn hart(hart: &Hart) -> HartFingerprint {
     let mut registers = Xxh3::new();
     let mut take = |value: u64| registers.update(&value.to_le_bytes());
     take(hart.privilege() as u64);
@@ -94,7 +94,7 @@ fn hart(hart: &Hart) -> HartPrint {
     (0..32).for_each(|number| take(hart.freg(number)));
     take(hart.csr(FCSR).unwrap_or(0));
     SHOWN_CSRS.iter().for_each(|(_, number)| take(hart.csr(*number).unwrap_or(0)));
-    HartPrint {
+    HartFingerprint {
         time_ps: hart.time().0,
         instructions: hart.instructions(),
         pc: digits(hart.pc()),

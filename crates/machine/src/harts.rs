@@ -35,19 +35,19 @@ impl Harts {
     /// When each hart goes on by itself, [`Ps::MAX`] if something else must happen first.
     #[inline]
     pub fn ready(&mut self) -> &[Ps] {
-        self.look();
+        self.refresh();
         &self.ready
     }
 
     /// Instructions retired by all.
     #[inline]
     pub fn instructions(&mut self) -> u64 {
-        self.look();
+        self.refresh();
         self.instructions
     }
 
     #[inline]
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         while self.changed != 0 {
             let index = self.changed.trailing_zeros() as usize;
             self.changed &= self.changed - 1;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::{ConfigError, CoreConfig, CoreModel};
-use crate::overlay::{laid_over, part_number};
+use crate::overlay::{with_overrides, part_number};
 
 /// Harts that have something of their own.
 pub type HartTables = BTreeMap<HartNumber, HartTable>;
@@ -57,7 +57,7 @@ pub struct HartParts {
 
 impl HartParts {
     /// What the memory system has to know of it.
-    pub(crate) fn memory_side(&self) -> HartSide {
+    pub(crate) fn private_memory(&self) -> HartSide {
         HartSide { clock: self.core.frequency, caches: self.caches.clone() }
     }
 }
@@ -85,9 +85,9 @@ impl HartsConfig<'_> {
         refuse_shared(index, "core", &own.core, &SHARED_CORE)?;
         refuse_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
         Ok(HartParts {
-            core: laid_over(&core, &own.core, &format!("hart.{index}.core"))?,
-            pipeline: laid_over(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
-            caches: laid_over(&caches, &own.memory, &format!("hart.{index}.memory"))?,
+            core: with_overrides(&core, &own.core, &format!("hart.{index}.core"))?,
+            pipeline: with_overrides(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
+            caches: with_overrides(&caches, &own.memory, &format!("hart.{index}.memory"))?,
         })
     }
 
@@ -98,7 +98,7 @@ impl HartsConfig<'_> {
             parts.core.validate(&format!("{prefix}core"))?;
             if timed {
                 let below =
-                    |part: &str, problem: String| ConfigError::below(&format!("{prefix}{part}"), &problem);
+                    |part: &str, problem: String| ConfigError::in_part(&format!("{prefix}{part}"), &problem);
                 parts.pipeline.validate().map_err(|problem| below("pipeline", problem))?;
                 parts.caches.validate(self.memory.llc.ways).map_err(|problem| below("memory", problem))?;
             }
@@ -143,7 +143,7 @@ impl HartsConfig<'_> {
             if self.core.model == CoreModel::Timed {
                 let named = self.own.contains_key(&HartNumber(second));
                 let path = if named { format!("hart.{second}.pipeline") } else { "pipeline".to_owned() };
-                own.pipeline.validate_threads().map_err(|problem| ConfigError::below(&path, &problem))?;
+                own.pipeline.validate_threads().map_err(|problem| ConfigError::in_part(&path, &problem))?;
             }
         }
         Ok(())

@@ -16,9 +16,9 @@ use crate::events::Event;
 use crate::functions::PluggedFunction;
 use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
-use crate::playback::Beside;
+use crate::playback::Corunners;
 use crate::port::Port;
-use crate::renew::Spare;
+use crate::recycle::Recycled;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
 use crate::turns::Turns;
@@ -60,13 +60,13 @@ pub struct Machine {
     /// Something happened that ends the run.
     pub(crate) outcome: Option<Outcome>,
     /// Programs on cores behind the harts'.
-    pub(crate) beside: Option<Box<Beside>>,
+    pub(crate) corunners: Option<Box<Corunners>>,
     /// What was printed. An observer.
     pub console: Console,
     /// What a boot left to be read by later runs. Checkpoints carry it; no state depends on it.
     pub boot_notes: String,
     /// Why the checkpoint was made from which it goes on; empty if it has booted.
-    pub begun_from: String,
+    pub checkpoint_note: String,
 }
 
 doorbell_sim::stats! {
@@ -84,7 +84,7 @@ doorbell_sim::stats! {
 impl Machine {
     /// Builds a machine. Its RAM is empty and its harts stand at the reset vector.
     pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare::default(), Vec::new())
+        Machine::build(config, seed, Recycled::default(), Vec::new())
     }
 
     /// The same with further PCI functions at these places. One at the place of a port's NIC replaces that NIC and has the port's wire.
@@ -94,18 +94,18 @@ impl Machine {
         seed: u64,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare::default(), functions)
+        Machine::build(config, seed, Recycled::default(), functions)
     }
 
     pub(crate) fn build(
         config: MachineConfig,
         seed: u64,
-        spare: Spare,
+        recycled: Recycled,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
-        let (ram, harts) = spare.memory(&config)?;
+        let (ram, harts) = recycled.memory(&config)?;
         let Cards { functions, attachments } = Cards::new(&config, functions)?;
         let nics = platform.nics as u8;
         let bridge = build_bridge(&config, &functions)?;
@@ -137,10 +137,10 @@ impl Machine {
             writers: Writers::new(platform.harts as usize),
             measured_harts: platform.harts as usize,
             outcome: None,
-            beside: None,
+            corunners: None,
             console: Console::default(),
             boot_notes: String::new(),
-            begun_from: String::new(),
+            checkpoint_note: String::new(),
             config,
         };
         if machine.config.core.model == CoreModel::Timed {

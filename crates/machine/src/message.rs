@@ -58,12 +58,12 @@ impl Machine {
             }
         });
         if let (Some((level, offset)), true) = (file, allowed) {
-            self.write_file(now, level, offset, AccessSize::B4, data.into());
+            self.write_interrupt_file(now, level, offset, AccessSize::B4, data.into());
         }
     }
 
     /// A store to the pages of interrupt files.
-    pub(crate) fn write_file(
+    pub(crate) fn write_interrupt_file(
         &mut self,
         now: Ps,
         level: FileLevel,
@@ -86,7 +86,7 @@ impl Machine {
     }
 
     /// A load from them: all of their bytes read as zero.
-    pub(crate) fn read_file(&mut self, offset: u64, size: AccessSize) -> u64 {
+    pub(crate) fn read_interrupt_file(&mut self, offset: u64, size: AccessSize) -> u64 {
         if let InterruptController::Aia { stats, .. } = &mut self.interrupts {
             let register = imsic::is_message(offset % imsic::FILE_BYTES, size);
             stats.undefined_accesses += u64::from(!register);
@@ -105,7 +105,7 @@ impl Machine {
                 .filter(|(_, offset)| imsic::file_at(*offset, self.harts.len() as u32).is_some());
             match file {
                 Some((level, offset)) => {
-                    self.write_file(self.queue.now(), level, offset, AccessSize::B4, data.into());
+                    self.write_interrupt_file(self.queue.now(), level, offset, AccessSize::B4, data.into());
                 }
                 None if self.ram.store_from_device(addr, &data.to_le_bytes()) => {}
                 None => stats.stray_messages += 1,

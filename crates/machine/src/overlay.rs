@@ -78,7 +78,7 @@ impl Overlay {
         }
         let last = keys.pop().expect("a split has at least one part");
         let value = match value {
-            Value::String(word) if last == ATTACH => Value::Table(placed(&word).ok_or_else(|| {
+            Value::String(word) if last == ATTACH => Value::Table(placement_table(&word).ok_or_else(|| {
                 let known: Vec<_> = PLACEMENTS.iter().map(|placement| placement.name).collect();
                 let example = "attach.kind=bus";
                 ConfigError::new(
@@ -94,7 +94,7 @@ impl Overlay {
         let mut table = &mut self.tree;
         for key in keys {
             let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
-            if let (ATTACH, Some(place)) = (key, entry.as_str().and_then(placed)) {
+            if let (ATTACH, Some(place)) = (key, entry.as_str().and_then(placement_table)) {
                 *entry = Value::Table(place);
             }
             table = match entry {
@@ -117,11 +117,11 @@ impl Overlay {
 
 /// Reads a whole part of a configuration; an error names the key.
 pub(crate) fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
-    read_beside(whole, &[])
+    read_with_siblings(whole, &[])
 }
 
 /// Reads a configuration without those of its parts that are read elsewhere: a misspelt key may mean one of them.
-pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Result<T, ConfigError> {
+pub fn read_with_siblings<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
         let path = error.path().to_string();
         let mut text = error.into_inner().to_string().trim_end().replace('\n', " ");
@@ -129,7 +129,7 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
             return ConfigError::new(path, problem);
         }
-        if let Some(problem) = no_whole_number(&text) {
+        if let Some(problem) = integer_problem(&text) {
             return ConfigError::new(path, problem);
         }
         let unknown = unknown_field(&text);
@@ -147,16 +147,16 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             }
             None => (path, None),
         };
-        let hint = hint.map_or(String::new(), |name| format!("{MEANT}{name}\"?"));
+        let hint = hint.map_or(String::new(), |name| format!("{DID_YOU_MEAN}{name}\"?"));
         ConfigError { is_unknown_key, ..ConfigError::new(key, format!("{text}{hint}")) }
     })
 }
 
 /// What ends a message about a number that is none of those that a key takes.
-pub const WHOLE: &str = "a whole number from 0 up";
+pub const INTEGER_PROBLEM: &str = "a whole number from 0 up";
 
 /// What is wrong with a number that is negative, too large or broken, of serde's "invalid value: integer `-1`, expected u32".
-fn no_whole_number(text: &str) -> Option<String> {
+fn integer_problem(text: &str) -> Option<String> {
     const TYPES: [(&str, u64); 4] = [
         ("u8", u8::MAX as u64),
         ("u16", u16::MAX as u64),
@@ -169,24 +169,24 @@ fn no_whole_number(text: &str) -> Option<String> {
     let given = given.split('`').nth(1)?;
     match given.parse::<i64>() {
         Ok(number) if number > 0 => Some(format!("{number} is too large; it takes at most {most}")),
-        _ => Some(format!("{given} is not {WHOLE}")),
+        _ => Some(format!("{given} is not {INTEGER_PROBLEM}")),
     }
 }
 
 /// What stands before the key that may have been meant.
-const MEANT: &str = "; did you mean \"";
+const DID_YOU_MEAN: &str = "; did you mean \"";
 
 /// An error about a key that there is not, with other keys that may have been meant, by their whole paths, in place of what is like it in
 /// its own table.
-pub fn meant(error: ConfigError, paths: &[String]) -> ConfigError {
+pub fn with_suggestions(error: ConfigError, paths: &[String]) -> ConfigError {
     let Some((last, others)) = paths.split_last() else { return error };
-    let said = error.problem.split(MEANT).next().unwrap_or_default().to_owned();
+    let said = error.problem.split(DID_YOU_MEAN).next().unwrap_or_default().to_owned();
     let others = if others.is_empty() { String::new() } else { format!("{}\" or \"", others.join("\", \"")) };
-    ConfigError { problem: format!("{said}{MEANT}{others}{last}\"?"), ..error }
+    ConfigError { problem: format!("{said}{DID_YOU_MEAN}{others}{last}\"?"), ..error }
 }
 
 /// How like two names are, from 0 to 1, which are the same.
-pub fn likeness(one: &str, other: &str) -> f64 {
+pub fn similarity(one: &str, other: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(one, other)
 }
 
@@ -194,7 +194,7 @@ pub fn likeness(one: &str, other: &str) -> f64 {
 const ATTACH: &str = "attach";
 
 /// The keys that a place's word stands for.
-fn placed(word: &str) -> Option<Table> {
+fn placement_table(word: &str) -> Option<Table> {
     placement(word).map(|placement| placement.toml.parse().expect("a place's keys are TOML"))
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
                 into.insert(key, Value::Table(table));
             }
             (_, Value::String(word)) if key == ATTACH => {
-                let value = placed(&word).map_or(Value::String(word), Value::Table);
+                let value = placement_table(&word).map_or(Value::String(word), Value::Table);
                 into.insert(key, value);
             }
             (_, value) => {
@@ -220,7 +220,7 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
 }
 
 /// A part that all have, with one's own keys over it. An error names the key below `path`.
-pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
+pub fn with_overrides<T: Serialize + DeserializeOwned + Clone>(
     all: &T,
     own: &Table,
     path: &str,
@@ -280,7 +280,7 @@ fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
 }
 
 /// Names that are less alike, by Jaro's and Winkler's measure, have letters in common and nothing else, as `share` and `source` (0.73).
-const ALIKE: f64 = 0.75;
+const SIMILARITY_MIN: f64 = 0.75;
 
 /// The name most like `wanted`, if any is like it.
 pub fn nearest<'a>(
@@ -288,7 +288,7 @@ pub fn nearest<'a>(
     known: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
 ) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| (strsim::jaro_winkler(wanted, name.as_ref()), name.as_ref()));
-    scored.filter(|(score, _)| *score > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    scored.filter(|(score, _)| *score > SIMILARITY_MIN).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
 #[cfg(test)]

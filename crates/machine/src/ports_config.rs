@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::ConfigError;
-use crate::overlay::{laid_over, part_number};
+use crate::overlay::{with_overrides, part_number};
 
 /// Ports that have something of their own.
 pub type PortTables = BTreeMap<PortNumber, PortTable>;
@@ -50,7 +50,7 @@ pub struct PortTable {
 }
 
 /// A part of what each port has of its own, for those that have any of it.
-pub(crate) fn with_any(own: &PortTables, part: impl Fn(&PortTable) -> PortTable) -> PortTables {
+pub(crate) fn non_default_tables(own: &PortTables, part: impl Fn(&PortTable) -> PortTable) -> PortTables {
     let parts = own.iter().map(|(number, own)| (*number, part(own)));
     parts.filter(|(_, part)| *part != PortTable::default()).collect()
 }
@@ -109,13 +109,13 @@ impl PortsConfig<'_> {
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
         let mut port = self.common();
         if let Some(own) = self.own.get(&PortNumber(index)) {
-            port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
-            port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
+            port.nic = with_overrides(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
+            port.link = with_overrides(&port.link, &own.link, &format!("port.{index}.link"))?;
         }
         let card = self.card(index);
         if let Some(own) = self.own.get(&PortNumber(card)) {
-            port.attach = attached(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
-            port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
+            port.attach = attach_config(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
+            port.pcie = with_overrides(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
         }
         // Where all are told the same one, they count on from it: no two stations of a machine have the same.
         let is_own = self.own.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
@@ -128,7 +128,7 @@ impl PortsConfig<'_> {
     }
 
     /// What port `index` has of its own, as the only port's.
-    pub fn alone(&self, index: usize) -> PortTables {
+    pub fn as_only_port(&self, index: usize) -> PortTables {
         self.own.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
     }
 
@@ -163,9 +163,9 @@ impl PortsConfig<'_> {
     /// Checks what all have, and each of `count` ports.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
         let check = |prefix: &str, PortConfig { nic, attach, pcie, link }: &PortConfig| {
-            attach.validate().map_err(|e| ConfigError::below(&format!("{prefix}attach"), &e))?;
-            pcie.validate().map_err(|e| ConfigError::below(&format!("{prefix}pcie"), &e))?;
-            nic.validate().map_err(|e| ConfigError::below(&format!("{prefix}nic"), &e.to_string()))?;
+            attach.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}attach"), &e))?;
+            pcie.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}pcie"), &e))?;
+            nic.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}nic"), &e.to_string()))?;
             link.validate().map_err(|e| ConfigError::new(format!("{prefix}link"), e))
         };
         check("", &self.common())?;
@@ -202,11 +202,11 @@ pub(crate) fn default_place(index: usize, per_card: usize) -> Place {
 }
 
 /// An attachment of another kind than everybody's has only keys of its own.
-fn attached(all: &AttachConfig, own: &Table, path: &str) -> Result<AttachConfig, ConfigError> {
+fn attach_config(all: &AttachConfig, own: &Table, path: &str) -> Result<AttachConfig, ConfigError> {
     let kind = Table::from_iter(own.get_key_value("kind").map(|(key, kind)| (key.clone(), kind.clone())));
-    let of_kind = laid_over(&AttachConfig::default(), &kind, path)?;
+    let of_kind = with_overrides(&AttachConfig::default(), &kind, path)?;
     let base = if kind.is_empty() || of_kind.kind == all.kind { all } else { &of_kind };
-    laid_over(base, own, path)
+    with_overrides(base, own, path)
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub enum Outcome {
         /// Which hart.
         hart: usize,
     },
-    /// A program beside the harts cannot go on: [`Machine::take_failure_beside`] says why.
-    Beside,
+    /// A program beside the harts cannot go on: [`Machine::take_corunner_failure`] says why.
+    CorunnerFailed,
     /// A gem5 m5op retired.
     M5Op {
         /// Which hart did it.
@@ -69,14 +69,14 @@ pub enum Outcome {
 impl Machine {
     /// Runs until a limit is reached or something ends the run.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
-        if self.is_noting() {
-            return self.run_noting(limits);
+        if self.uses_timing() {
+            return self.run_timed(limits);
         }
         if self.harts.len() > 1 {
             return self.run_in_turns(limits);
         }
         loop {
-            if let Some(outcome) = self.ended(limits) {
+            if let Some(outcome) = self.pending_outcome(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
@@ -116,7 +116,7 @@ impl Machine {
     }
 
     /// What has ended the run, if anything has.
-    pub(crate) fn ended(&mut self, limits: &Limits) -> Option<Outcome> {
+    pub(crate) fn pending_outcome(&mut self, limits: &Limits) -> Option<Outcome> {
         let marker = limits.on_marker && self.console.marker_seen();
         self.outcome.take().or(marker.then_some(Outcome::Marker))
     }
@@ -157,18 +157,18 @@ impl Machine {
             let op = answered.then(|| device_op(hart, &self.ram, request));
             recording.access(index, hart, &self.ram, op);
         }
-        self.act_on(index, stop, limits);
+        self.handle_stop(index, stop, limits);
         stop
     }
 
     /// Sees to what a hart has stopped for.
     #[inline]
-    pub(crate) fn act_on(&mut self, index: usize, stop: Stop, limits: &Limits) {
+    pub(crate) fn handle_stop(&mut self, index: usize, stop: Stop, limits: &Limits) {
         let id = index as u32;
         match stop {
             Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
-            Stop::Events => self.tell_guest_events(index),
+            Stop::Events => self.update_guest_events(index),
             Stop::Timer => {
                 let now = self.harts[index].time();
                 self.update_timers(id, now);

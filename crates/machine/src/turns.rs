@@ -88,7 +88,7 @@ impl Machine {
         // Where the segment ends that the limit in time lies in.
         let last_end = Ps(limits.time.0.checked_next_multiple_of(segment.0).unwrap_or(u64::MAX));
         loop {
-            if let Some(outcome) = self.ended(limits) {
+            if let Some(outcome) = self.pending_outcome(limits) {
                 return outcome;
             }
             let event = self.queue.next_time();
@@ -97,8 +97,8 @@ impl Machine {
             if now == Ps::MAX {
                 return self.asleep(limits);
             }
-            if self.beside.is_some() && self.is_noting() {
-                self.run_beside(now);
+            if self.corunners.is_some() && self.uses_timing() {
+                self.run_corunners(now);
                 if self.outcome.is_some() {
                     continue;
                 }
@@ -136,8 +136,8 @@ impl Machine {
     fn take_turn(&mut self, &Turn { hart, end, others }: &Turn, limits: &Limits) {
         self.harts[hart].set_synced_until(others);
         self.turns.begin(hart);
-        let stop = match self.is_noting() {
-            true => self.run_hart_noting(hart, end, limits),
+        let stop = match self.uses_timing() {
+            true => self.run_hart_timed(hart, end, limits),
             false => self.run_hart(hart, end, limits),
         };
         self.turns.ended(hart, &stop);

@@ -4,7 +4,7 @@
 use doorbell_sim::PhysAddr;
 
 /// Registers that are told apart: 8 ports with 16 queues each way have so many tails.
-const KEPT: usize = 256;
+const REGISTERS_MAX: usize = 256;
 
 /// The last stores' harts by register, in no order.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Writers {
         }
         if let Some((_, last)) = self.of.iter_mut().find(|(at, _)| *at == addr.0) {
             *last = hart as u8;
-        } else if self.of.len() < KEPT {
+        } else if self.of.len() < REGISTERS_MAX {
             self.of.push((addr.0, hart as u8));
         }
     }

@@ -13,8 +13,8 @@ fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn config(base: &Base) -> MachineConfig {
-    let mut all = base.below();
-    let mut own = base.own().clone();
+    let mut all = base.preset_overlay();
+    let mut own = base.user_table().clone();
     own.remove("run");
     all.merge(own);
     all.resolve().unwrap()
@@ -35,11 +35,11 @@ fn a_file_is_laid_over_its_base_which_may_be_a_file_beside_it() {
     assert_eq!((machine.pipeline.rob, machine.core.frequency.0), (256, 4_000_000_000));
     assert_eq!(machine.nic, config(&Base::find("server").unwrap()).nic, "the rest is the preset's");
     let disk = folder.path().join("d.img").display().to_string();
-    assert_eq!(wider.own()["run"]["disks"][0].as_str(), Some(disk.as_str()));
+    assert_eq!(wider.user_table()["run"]["disks"][0].as_str(), Some(disk.as_str()));
     let by_path = Base::find(&folder.path().join("mine.toml").display().to_string()).unwrap();
     assert_eq!(config(&by_path).pipeline.rob, 256);
     let same = Base::find("server").unwrap();
-    assert!(same.own().is_empty() && same.name() == "server" && !same.is_result());
+    assert!(same.user_table().is_empty() && same.name() == "server" && !same.is_result());
 }
 
 #[test]

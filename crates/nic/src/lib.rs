@@ -18,7 +18,7 @@ pub use intel::e82540::Nic;
 pub use intel::e82576::Igb;
 pub use intel::{Controller, ControllerState, Queue, e82540, e82576};
 pub use parts::drops::{ArrivalState, DropClass, classify};
-pub use parts::waits::WaitsFor;
+pub use parts::waits::WaitCause;
 
 use intel::Chip as _;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Rate, Returned};
-use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, Watched};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, WatchReport};
 use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
@@ -128,7 +128,7 @@ pub struct DrivenPoint {
     /// What the counters of each node were at both ends of the measurement.
     pub(crate) counters: Vec<MeasuredCounters>,
     /// What was watched of the test node.
-    pub watched: Option<Watched>,
+    pub watched: Option<WatchReport>,
 }
 
 impl DrivenPoint {

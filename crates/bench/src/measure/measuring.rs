@@ -1,6 +1,6 @@
 //! How long a machine is measured: for a time, until a number of frames was offered, or until a measurement is steady.
 
-use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Machine, WatchReport, WatchRequest};
 use doorbell_sim::{Frame, Ps};
 
 use crate::error::RunError;
@@ -20,7 +20,7 @@ impl Run<'_, '_, Machine> {
         config: &RunConfig,
         watch: Option<&WatchRequest>,
         trace: Option<&Trace>,
-    ) -> Result<(Window, Option<Watched>), RunError> {
+    ) -> Result<(Window, Option<WatchReport>), RunError> {
         let mut steady = self.approach()?;
         let begun = self.system.now();
         let mut length = config.run.measured_time();

@@ -1,6 +1,6 @@
 //! The profile of the node that is tested.
 
-use doorbell_machine::{Network, Watched};
+use doorbell_machine::{Network, WatchReport};
 use doorbell_results::PointSummary;
 
 use crate::error::RunError;
@@ -13,7 +13,7 @@ use crate::window::observe::{Delivered, profile_of_node};
 pub(crate) fn profile_test_node(
     load: &NodesLoad,
     testbed: &NodesTestbed,
-    (network, watched): (&mut Network, Option<Watched>),
+    (network, watched): (&mut Network, Option<WatchReport>),
     summary: &mut PointSummary,
 ) -> Result<(), RunError> {
     let (image, delivered) = (&testbed.plan.images()[0], Delivered::of(summary));

@@ -174,7 +174,7 @@ pub(crate) fn summarise(
     let beside = corunners::figures(window.beside.each_ref().map(Vec::as_slice), config, figures.seconds);
     let mut ports = window.ports;
     if let Some(counted) = counted {
-        counted.tell(&mut ports);
+        counted.add_to(&mut ports);
     }
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
@@ -209,7 +209,7 @@ pub(crate) fn summarise(
         beside,
         ..PointSummary::from_window(figures, frame_size)
     };
-    let measured = measured(&point, &window.queues, config.run.asked());
+    let measured = measured(&point, &window.queues, config.run.length_text());
     point.set_measured(measured);
     Ok(point)
 }
@@ -222,7 +222,7 @@ pub(crate) fn figures(
 ) -> WindowSummary {
     let figures = measurement.summary(machine.now());
     match counted {
-        Some(counted) => counted.of_seen(figures),
+        Some(counted) => counted.adjust(figures),
         None => figures,
     }
 }

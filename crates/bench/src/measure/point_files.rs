@@ -87,7 +87,7 @@ impl ResultFolder {
 /// What went over links whose sender is no node: a node's fingerprint has its own.
 fn links_heard(network: &Network) -> Option<(String, Value)> {
     let links: Map<String, Value> = network
-        .wires_of_others()
+        .non_node_wires()
         .filter_map(|(name, link)| {
             let heard = link.wire_hash()?;
             Some((name, json!({ "frames": heard.frames, "hash": format!("{:016x}", heard.hash) })))

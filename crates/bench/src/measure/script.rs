@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchRequest, Watched};
+use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchReport, WatchRequest};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
@@ -208,7 +208,7 @@ struct Run<'a, 'c> {
     trace: Option<&'a Trace>,
     /// What is to be watched in the measurement, and what was.
     watch: Option<WatchRequest>,
-    watched: Option<Watched>,
+    watched: Option<WatchReport>,
     /// The script's exit status once it has ended.
     ended: Option<u8>,
     /// The guest has switched itself off, so time no longer passes.
@@ -220,7 +220,7 @@ struct Run<'a, 'c> {
 
 impl Run<'_, '_> {
     fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
-        if self.machine.begun_from == ASKED_FOR {
+        if self.machine.checkpoint_note == ASKED_FOR {
             self.go_on_in_the_middle(script)?;
         } else if !self.wait_for(&Mark::Line(START_LINE.to_owned()), &[])? {
             return Err(self.unfinished("the guest did not start the script"));

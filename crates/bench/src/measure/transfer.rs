@@ -370,7 +370,7 @@ pub(crate) fn measure<T>(
     add(&mut summary, said);
     judge(&mut summary, config);
     if let Some(counted) = counted {
-        counted.tell(&mut summary.ports);
+        counted.add_to(&mut summary.ports);
     }
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
     folder.write_nodes(config, &network, &interval.take_counters())?;

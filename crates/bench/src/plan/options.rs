@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use doorbell_machine::ConfigError;
-use doorbell_machine::overlay::laid_over;
+use doorbell_machine::overlay::with_overrides;
 use doorbell_sim::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -240,7 +240,7 @@ impl<T: Options> Held for T {
     }
 
     fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError> {
-        Ok(Arc::new(laid_over(self, own, T::SECTION)?))
+        Ok(Arc::new(with_overrides(self, own, T::SECTION)?))
     }
 
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError> {

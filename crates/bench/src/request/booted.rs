@@ -1,4 +1,4 @@
-//! What is known of a benchmark's boot before it: which configurations go on from one checkpoint, and which file of the cache that is.
+//! Identity of a benchmark's boot: which configurations share a boot checkpoint, and its file name in the cache.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::MachinePlan;
 
 impl BenchmarkPlan<'_> {
-    /// What decides its boot, in words: plans of which it is the same go on from one checkpoint. Nothing is built for it.
+    /// Key of the boot: plans with equal keys start from the same checkpoint. Builds no image.
     pub fn boots_as(&self) -> String {
         let (benchmark, config) = (self.benchmark, self.config);
         let Some((plan, _)) = &self.nodes else {
@@ -28,7 +28,7 @@ impl BenchmarkPlan<'_> {
         format!("{} {:016x} {run_up}", plan.name, plan.key(&identities))
     }
 
-    /// The file of the cache from which it goes on, whether or not it is there. Images that are missing are built.
+    /// Path of the boot checkpoint in the cache, which need not exist. Builds missing images.
     pub fn checkpoint(self, places: &Places, control: &mut Control) -> Result<PathBuf, RunError> {
         let name = match self.nodes {
             None => {

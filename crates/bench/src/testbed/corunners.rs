@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_machine::playback::{BesideStats, Pages, PagesConfig, TraceInput};
+use doorbell_machine::playback::{CorunnerStats, Pages, PagesConfig, TraceInput};
 use doorbell_machine::{ConfigError, Machine};
 use doorbell_results::{PlayedNeighbour, PlayedTrace};
 use doorbell_trace::champsim::Variant;
@@ -75,7 +75,7 @@ impl Programs {
             if traces.iter().all(|known| known.path != *path) {
                 say(&format!("reading {}, to be played beside it", path.display()));
                 let trace = NamedTrace::open(path, variant)?;
-                trace.trace.fits_beside().map_err(RunError::playback(path))?;
+                trace.trace.check_corunner().map_err(RunError::playback(path))?;
                 trace.doubts(variant).iter().for_each(|doubt| say(doubt));
                 traces.push(trace);
             }
@@ -91,7 +91,7 @@ impl Programs {
         };
         let traces: Vec<TraceInput> = self.own.traces.iter().filter_map(input).collect();
         let pages = PagesConfig { pages: self.own.pages, ..PagesConfig::default() };
-        machine.play_beside(&traces, &pages).map_err(RunError::playback(&first.path))
+        machine.play_corunners(&traces, &pages).map_err(RunError::playback(&first.path))
     }
 
     /// What results say of them.
@@ -102,24 +102,24 @@ impl Programs {
 
 /// One that cannot go on ends the run.
 pub(crate) fn went_on(machine: &mut Machine) -> Result<(), RunError> {
-    let failed = machine.take_failure_beside();
+    let failed = machine.take_corunner_failure();
     failed.map_or(Ok(()), |error| Err(RunError::playback(Path::new("beside.traces"))(error)))
 }
 
 /// What programs have done so far.
-pub(crate) fn look(machine: &Machine) -> Vec<BesideStats> {
-    machine.beside().collect()
+pub(crate) fn look(machine: &Machine) -> Vec<CorunnerStats> {
+    machine.corunners().collect()
 }
 
 /// What they did from one look to another, so many seconds later.
 pub(crate) fn figures(
-    [begin, end]: [&[BesideStats]; 2],
+    [begin, end]: [&[CorunnerStats]; 2],
     config: &RunConfig,
     seconds: f64,
 ) -> Vec<PlayedNeighbour> {
     let named = &config.options::<BesideConfig>().traces;
     let each = named.iter().zip(begin.iter().zip(end));
-    let of = |(path, (begin, end)): (&PathBuf, (&BesideStats, &BesideStats))| {
+    let of = |(path, (begin, end)): (&PathBuf, (&CorunnerStats, &CorunnerStats))| {
         let instructions = end.instructions - begin.instructions;
         let cycles = config.hart(end.core).core.frequency.0 as f64 * seconds;
         PlayedNeighbour {

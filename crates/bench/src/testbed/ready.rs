@@ -213,7 +213,7 @@ impl<P: Plan> Testbed<P> {
         let first = self.first.lock().expect("nothing panics while it holds this").take();
         let mut system = first.map_or_else(|| self.plan.restored(&self.checkpoint), Ok)?;
         if self.fingerprint {
-            system.hear_wires();
+            system.start_wire_hashes();
         }
         Ok(system)
     }

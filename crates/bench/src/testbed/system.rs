@@ -21,7 +21,7 @@ pub trait System {
     /// Instructions retired by all harts.
     fn instructions(&self) -> u64;
     /// From now on keeps what a fingerprint says of the wires.
-    fn hear_wires(&mut self);
+    fn start_wire_hashes(&mut self);
     /// How all its machines are timed from now on.
     fn set_mode(&mut self, mode: Mode);
     /// Whether any of its machines is timed.
@@ -66,8 +66,8 @@ impl System for Machine {
         Machine::instructions(self)
     }
 
-    fn hear_wires(&mut self) {
-        Machine::hear_wires(self);
+    fn start_wire_hashes(&mut self) {
+        Machine::start_wire_hashes(self);
     }
 
     fn set_mode(&mut self, mode: Mode) {
@@ -146,8 +146,8 @@ impl System for Network {
         Network::instructions(self)
     }
 
-    fn hear_wires(&mut self) {
-        Network::hear_wires(self);
+    fn start_wire_hashes(&mut self) {
+        Network::start_wire_hashes(self);
     }
 
     fn set_mode(&mut self, mode: Mode) {

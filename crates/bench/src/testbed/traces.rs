@@ -142,9 +142,9 @@ impl Traces {
     pub(crate) fn plan(&self, config: &RunConfig) -> Plan {
         let beside = self.neighbours().iter();
         let plan =
-            beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));
+            beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.with_neighbour(next.trace.clone()));
         let own = config.options::<PlaybackConfig>();
-        Plan { seed: config.run.seed, pages: own.tables(), sleeps: own.sleeps, ..plan.paced(own.pace()) }
+        Plan { seed: config.run.seed, pages: own.tables(), sleeps: own.sleeps, ..plan.at_pace(own.pace()) }
     }
 
     /// What ran, for results.

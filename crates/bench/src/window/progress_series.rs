@@ -1,4 +1,4 @@
-//! How much had moved between two nodes when, for a transfer over time.
+//! Progress of a transfer between two nodes over time.
 
 use doorbell_results::TransferPart;
 use doorbell_sim::Ps;
@@ -6,13 +6,13 @@ use doorbell_sim::Ps;
 use crate::testbed::steady::MEASURED;
 use crate::window::transfer_counts::Moved;
 
-/// So many parts at most are kept of each phase before it.
+/// Maximum number of parts per phase before the measurement.
 const PARTS_BEFORE: usize = 40;
 
-/// How much had moved when.
+/// Samples of a transfer's progress.
 #[derive(Default)]
 pub(crate) struct Course {
-    /// Of each phase.
+    /// Name and samples of each phase.
     phases: Vec<(&'static str, Vec<(Ps, Moved)>)>,
 }
 
@@ -27,7 +27,8 @@ impl Course {
         }
     }
 
-    /// The parts between looks, at most so many in each phase before the measurement.
+    /// The parts between samples, at most [`PARTS_BEFORE`] per phase before the measurement. With `counted` they have
+    /// transaction rates.
     pub fn parts(&self, counted: bool) -> Vec<TransferPart> {
         let start = self.phases.iter().find_map(|(_, looks)| looks.first()).map_or(Ps::ZERO, |look| look.0);
         let mut parts = Vec::new();
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_is_told_over_time_in_parts_of_a_phase() {
+    fn phases_are_split_into_parts_with_their_rates() {
         let moved = |bytes: u64| Moved { bytes, transactions: bytes as f64 / 100.0 };
         let mut course = Course::default();
         course.begin("warmup");
@@ -73,7 +74,7 @@ mod tests {
         let parts = course.parts(true);
         assert_eq!(parts.len(), 33);
         assert_eq!((parts[1].begin_ns, parts[1].length_ns), (5000.0, 5000.0));
-        // 1000 bytes a microsecond are 8 Gbps.
+        // 1000 bytes per microsecond are 8 Gbps.
         assert!((parts[1].gbps - 8.0).abs() < 1e-9);
         assert!((parts[32].gbps - 16.0).abs() < 1e-9 && parts[32].phase == "measured");
         assert!((parts[32].transactions_per_second.unwrap() - 2e7).abs() < 1.0);

@@ -96,7 +96,7 @@ impl Shell {
                     self.asleep(&mut is_reported)?;
                     self.real_time
                 }
-                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::Beside => {
+                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::CorunnerFailed => {
                     false
                 }
                 Outcome::PowerOff { code: 0 } => return Ok(0),

@@ -171,7 +171,7 @@ impl NetworkConfig {
         for (end, direction) in link.ends.iter().zip(&link.directions) {
             direction
                 .validate()
-                .map_err(|error| ConfigError::below(&format!("link.{}", link.name), &error.to_string()))?;
+                .map_err(|error| ConfigError::in_part(&format!("link.{}", link.name), &error.to_string()))?;
             if direction.latency < LATENCY_MIN {
                 return Err(ConfigError::new(key("latency"), too_short(direction.latency)));
             }

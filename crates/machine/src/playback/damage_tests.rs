@@ -90,7 +90,7 @@ fn a_damaged_neighbour_is_blamed_itself() {
     let own = polling(&first, 40, 3, 1, true).named(&first);
     steps(&second, 2, 20);
     let at = damage(&second, 1, 0);
-    assert_eq!(said(3, &Plan::of(own).beside(open(&second))), expected(&second, at));
+    assert_eq!(said(3, &Plan::of(own).with_neighbour(open(&second))), expected(&second, at));
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn what_is_damaged_before_it_starts_over_does_not_end() {
     let path = folder.path().join("again");
     let trace = steps(&path, 1, 20);
     let mut player = Player::new(&config(&[]), &Plan::of(trace)).unwrap();
-    player.learn_from_all().unwrap();
+    player.begin_warming_pass().unwrap();
     assert!(!player.run(u64::MAX).unwrap());
     let at = damage(&path, 0, 0);
-    assert_eq!(player.begin_again().unwrap_err().to_string(), expected(&path, at));
+    assert_eq!(player.restart().unwrap_err().to_string(), expected(&path, at));
 }
 
 #[test]
@@ -113,6 +113,6 @@ fn a_damaged_program_beside_a_machine_is_refused_by_its_name() {
     steps(&damaged, 1, 20);
     let at = damage(&damaged, 0, 0);
     let mut machine = machine(&["beside=2"], &chained_additions());
-    let refused = machine.play_beside(&[first, open(&damaged)], &PagesConfig::default());
+    let refused = machine.play_corunners(&[first, open(&damaged)], &PagesConfig::default());
     assert_eq!(refused.unwrap_err().to_string(), expected(&damaged, at));
 }

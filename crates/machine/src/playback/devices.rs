@@ -9,7 +9,7 @@ use doorbell_sim::Ps;
 use doorbell_sim::memory::PLATFORM_DEVICES;
 use doorbell_trace::system::{Description, DeviceEvent, EventKind};
 
-use super::lane::Lane;
+use super::device_replay::DeviceReplay;
 use crate::config::{ConfigError, MachineConfig};
 
 /// Whether a NIC did this: something with frames, or DMA.
@@ -52,9 +52,10 @@ const PAGE_SHIFT: u32 = 12;
 const REACH: u64 = 128 << 10;
 
 /// Devices that direct cache access treats apart are ones that a trace tells of.
-pub(super) fn check_named(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
-    let told: BTreeSet<u8> = lanes.iter().flat_map(|lane| lane.survey.devices.keys().copied()).collect();
-    config.check_dca_named(
+pub(super) fn check_named(config: &MachineConfig, replays: &[DeviceReplay]) -> Result<(), ConfigError> {
+    let told: BTreeSet<u8> =
+        replays.iter().flat_map(|replay| replay.survey.devices.keys().copied()).collect();
+    config.check_dca_entries(
         |device| told.contains(&device),
         || match told.iter().map(u8::to_string).collect::<Vec<_>>() {
             none if none.is_empty() => "no trace that is played tells of a device".to_owned(),
@@ -114,7 +115,7 @@ pub(super) enum Target {
     /// Configuration space, which the root complex answers.
     Configuration,
     /// Something beside PCI, at no cost but the core's.
-    Beside,
+    Other,
 }
 
 /// See the module.
@@ -158,7 +159,7 @@ impl DeviceMap {
         match map::lookup(addr, InterruptsKind::Plic).map(|(region, _)| region.id).filter(|_| self.is_ours) {
             Some(RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64) => Target::Device(0),
             Some(RegionId::PciEcam) => Target::Configuration,
-            _ => Target::Beside,
+            _ => Target::Other,
         }
     }
 }
@@ -193,13 +194,13 @@ mod tests {
         assert_eq!(targets, [3, 3, 3, 4, 4].map(Target::Device));
         assert_eq!(
             devices.target(0, 0xfee0_0000),
-            Target::Beside,
+            Target::Other,
             "the interrupt controller of an x86 machine"
         );
         let ours = new("riscv64");
         let of = |id| map::REGIONS.iter().find(|region| region.id == id).expect("there is one").base;
         assert_eq!(ours.target(0, of(RegionId::PciMmio32)), Target::Device(0), "nothing was stored there");
         assert_eq!(ours.target(0, of(RegionId::PciEcam)), Target::Configuration);
-        assert_eq!(ours.target(0, of(RegionId::Uart)), Target::Beside);
+        assert_eq!(ours.target(0, of(RegionId::Uart)), Target::Other);
     }
 }

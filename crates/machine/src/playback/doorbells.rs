@@ -81,11 +81,11 @@ impl Doorbells {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::Way;
+    use super::super::ring::Direction;
     use super::*;
 
     fn ring(doorbells: &mut Doorbells, queue: u8, value: u64) {
-        doorbells.ring(Tail { way: Way::Transmit, queue, value });
+        doorbells.ring(Tail { direction: Direction::Transmit, queue, value });
     }
 
     #[test]

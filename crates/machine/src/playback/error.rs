@@ -54,7 +54,7 @@ pub enum PlaybackError {
     Pace(String),
     /// A closed loop waits for itself.
     #[error(
-        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (when it was recorded, at most {under_way} were under way at once); take a larger window"
+        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (when it was recorded, at most {in_flight} were under way at once); take a larger window"
     )]
     Window {
         /// The window.
@@ -62,7 +62,7 @@ pub enum PlaybackError {
         /// How far the hart has come.
         after: u64,
         /// The most requests that had come and were not answered.
-        under_way: u64,
+        in_flight: u64,
     },
     /// A trace touches more pages than the machine has.
     #[error(
@@ -77,7 +77,7 @@ pub enum PlaybackError {
     Memory,
     /// A trace that nothing can be beside with.
     #[error("it cannot be played beside a machine: it {0}")]
-    Beside(String),
+    Corunner(String),
 }
 
 impl PlaybackError {

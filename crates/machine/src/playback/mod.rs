@@ -7,14 +7,14 @@
 //! |---|---|
 //! | `plan` | what is played, and what paces it |
 //! | `source`, `stream` | where a hart's blocks come from |
-//! | `lane` | what a trace's devices do, and when |
+//! | `replay` | what a trace's devices do, and when |
 //! | `pending` | which of their writes a block waits for |
 //! | `survey`, `ring` | what its devices do on the whole, and what their rings are like |
-//! | `pacing`, `paced`, `port`, `arriving` | how events go where frames come at another pace than they did |
+//! | `pacing`, `rate_replay`, `port`, `arriving` | how events go where frames come at another pace than they did |
 //! | `polls` | which polls are left out then |
 //! | `sending` | which descriptors a frame's data wait for |
 //! | `pairs` | which frame answers which |
-//! | `under_way` | how much devices had been asked for when the trace began |
+//! | `in_flight` | how much devices had been asked for when the trace began |
 //! | `doorbells` | how many frames were sent at a time |
 //! | `fits` | which configurations are refused |
 //! | `requests` | what leaves cores and devices, and when it is done |
@@ -22,44 +22,44 @@
 //! | `pages` | where the pages lie of traces with virtual addresses alone |
 //! | `place` | where a trace's memory lies |
 //! | `observe` | what can be seen of it |
-//! | `order` | which events happen one after the other |
+//! | `order` | which events run_event one after the other |
 //! | `alone` | how far a single hart goes before anything has to be looked at |
 //! | `beside` | programs that are played beside a machine that executes |
 
-mod alone;
+mod corunners;
 #[cfg(test)]
-mod alone_tests;
-mod arriving;
-mod beside;
-#[cfg(test)]
-mod beside_tests;
+mod corunners_tests;
 #[cfg(test)]
 mod damage_tests;
+mod device_replay;
 mod devices;
 mod doorbells;
 mod error;
-mod fits;
-mod lane;
+mod frame_arrivals;
+mod in_flight_at_start;
 mod observe;
 #[cfg(test)]
 mod observe_tests;
 mod order;
 #[cfg(test)]
 mod order_tests;
-mod paced;
-#[cfg(test)]
-mod paced_tests;
-mod pacing;
 mod pages;
 mod pairs;
 mod pending;
-mod place;
 mod plan;
 mod polls;
 mod port;
+mod rate_replay;
+#[cfg(test)]
+mod rate_replay_tests;
+mod rate_setup;
+mod relocation;
 mod requests;
 mod ring;
 mod sending;
+mod single_hart;
+#[cfg(test)]
+mod single_hart_tests;
 #[cfg(test)]
 mod sleep_tests;
 mod source;
@@ -68,27 +68,27 @@ mod stream;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod under_way;
+mod validate;
 
 use doorbell_attach::Attachment;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
+use device_replay::DeviceReplay;
 use devices::{Attachments, Ports};
-use lane::Lane;
-use paced::Awake;
-use pacing::Pacing;
 use pages::Tables;
 use pending::Wait;
-use place::Place;
-pub(crate) use place::memory;
 use polls::{Block, BlockId, Polls};
+use rate_replay::Wakeup;
+use rate_setup::RateSetup;
+use relocation::Relocation;
+pub(crate) use relocation::memory;
 use source::BlockSource;
 use stream::{DeviceAccess, HartStream};
 
-pub(crate) use beside::Beside;
-pub use beside::BesideStats;
+pub use corunners::CorunnerStats;
+pub(crate) use corunners::Corunners;
 pub use doorbells::Batches;
 pub use error::PlaybackError;
 pub use pages::{Pages, PagesConfig};
@@ -101,10 +101,10 @@ pub use survey::{DeviceSurvey, Survey};
 /// Plays traces. See the module.
 pub struct Player {
     timing: Timing,
-    lanes: Vec<Lane>,
+    replays: Vec<DeviceReplay>,
     streams: Vec<HartStream>,
     /// Which trace each hart is of.
-    lane_of: Vec<usize>,
+    replay_of: Vec<usize>,
     /// Accesses to devices that have left their cores.
     accesses: Vec<Option<Op>>,
     /// Harts that wait for an event whose instruction another hart has not come to.
@@ -113,58 +113,65 @@ pub struct Player {
     attachments: Attachments,
     pace: Pace,
     #[cfg(test)]
-    looks_behind_each_block: bool,
+    checks_after_each_block: bool,
 }
 
 impl Player {
     /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
-        fits::check(config, plan)?;
+        validate::check(config, plan)?;
         let sharing = plan.traces.iter().map(|planned| planned.trace.sharing()).max().unwrap_or(1);
         let timing = Timing::for_playback(config, memory(), sharing)?;
-        let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
-        let first_place = Place::new();
+        let (mut replays, mut streams, mut replay_of) = (Vec::new(), Vec::new(), Vec::new());
+        let first_relocation = Relocation::new();
         for (number, planned) in plan.traces.iter().enumerate() {
-            let place = if number == 0 { first_place.clone() } else { first_place.beside(number as u16) };
+            let relocation = if number == 0 {
+                first_relocation.clone()
+            } else {
+                first_relocation.for_trace(number as u16)
+            };
             let tables = || Tables::new(&plan.pages, config.platform.ram, plan.seed);
             let tables = if planned.trace.is_physical() { None } else { tables() };
             for hart in 0..planned.trace.harts() {
                 let clock = doorbell_sim::Clock::new(config.hart(streams.len()).core.frequency);
                 let source = BlockSource::open(&planned.trace, hart);
-                let stream =
-                    source.and_then(|source| HartStream::new(source, place.clone(), tables.clone(), clock));
-                streams.push(stream.map_err(|error| planned.trace.blamed(error))?);
-                lane_of.push(number);
+                let stream = source
+                    .and_then(|source| HartStream::new(source, relocation.clone(), tables.clone(), clock));
+                streams.push(stream.map_err(|error| planned.trace.with_trace_name(error))?);
+                replay_of.push(number);
             }
             if number == 0 && !plan.sleeps {
-                streams.iter_mut().for_each(HartStream::stay_awake);
+                streams.iter_mut().for_each(HartStream::disable_sleep);
             }
-            let paced = number == 0 && plan.pace != Pace::Recorded;
-            let pacing = paced.then(|| Pacing { config: config.clone(), pace: plan.pace, seed: plan.seed });
+            let at_pace = number == 0 && plan.pace != Pace::Recorded;
+            let setup =
+                at_pace.then(|| RateSetup { config: config.clone(), pace: plan.pace, seed: plan.seed });
             let first = streams.len() - usize::from(planned.trace.harts());
-            let lane = Lane::new(planned, first, place, pacing);
-            lanes.push(lane.map_err(|error| planned.trace.blamed(error))?);
+            let replay = DeviceReplay::new(planned, first, relocation, pacing);
+            replays.push(replay.map_err(|error| planned.trace.with_trace_name(error))?);
         }
-        devices::check_named(config, &lanes)?;
-        fits::check_nics(config, &lanes)?;
+        devices::check_named(config, &replays)?;
+        validate::check_nics(config, &replays)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
         let (attachments, pace) = (Attachments::new(config), plan.pace);
-        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.ports()));
+        replays
+            .iter_mut()
+            .for_each(|replay| replay.ports = Ports::new(&replay.survey.nics, attachments.ports()));
         let mut player = Player {
             timing,
-            lanes,
+            replays,
             streams,
-            lane_of,
+            replay_of,
             accesses,
             blocked,
             polls,
             attachments,
             pace,
             #[cfg(test)]
-            looks_behind_each_block: false,
+            checks_after_each_block: false,
         };
-        (0..player.streams.len()).for_each(|hart| player.note_awake(hart));
+        (0..player.streams.len()).for_each(|hart| player.note_skipped_sleep(hart));
         Ok(player)
     }
 
@@ -174,21 +181,21 @@ impl Player {
         let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
-        self.lanes.iter_mut().for_each(Lane::forget_latencies);
+        self.replays.iter_mut().for_each(DeviceReplay::clear_latencies);
         self.attachments.set_timed(timed, now);
     }
 
-    /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
-    pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
-        self.lanes[0].go_as_recorded().map_err(|error| self.blamed(0, error))?;
-        (0..self.lanes[0].harts).for_each(|hart| self.note_awake(hart));
+    /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`restart`](Player::restart).
+    pub fn begin_warming_pass(&mut self) -> Result<(), PlaybackError> {
+        self.replays[0].replay_as_recorded().map_err(|error| self.with_trace_name(0, error))?;
+        (0..self.replays[0].harts).for_each(|hart| self.note_skipped_sleep(hart));
         self.set_mode(Mode::Warming);
         Ok(())
     }
 
     /// The first trace begins again, at its own pace: what caches, TLBs and predictors have learnt of it stays.
-    pub fn begin_again(&mut self) -> Result<(), PlaybackError> {
-        self.start_over(0).map_err(|error| self.blamed(0, error))?;
+    pub fn restart(&mut self) -> Result<(), PlaybackError> {
+        self.start_over(0).map_err(|error| self.with_trace_name(0, error))?;
         self.set_mode(Mode::Detailed);
         Ok(())
     }
@@ -206,11 +213,11 @@ impl Player {
     /// What has been counted.
     pub fn played(&self) -> Played {
         let core = |hart: usize| (self.timing.core(hart).now(), self.timing.core(hart).stats());
-        let traces = self.lanes.iter().map(|lane| PlayedTrace {
-            harts: (lane.first, lane.harts),
-            instructions: self.instructions(lane),
-            rounds: lane.rounds,
-            devices: lane.stats.clone(),
+        let traces = self.replays.iter().map(|replay| PlayedTrace {
+            harts: (replay.first, replay.harts),
+            instructions: self.instructions(replay),
+            rounds: replay.rounds,
+            devices: replay.stats.clone(),
         });
         let traces: Vec<PlayedTrace> = traces.collect();
         Played {
@@ -218,19 +225,19 @@ impl Player {
             instructions: traces.iter().map(|trace| trace.instructions).sum(),
             cores: (0..self.streams.len()).map(core).collect(),
             memory: self.timing.memory.stats(),
-            devices: self.lanes[0].stats.clone(),
+            devices: self.replays[0].stats.clone(),
             traces,
         }
     }
 
-    fn instructions(&self, lane: &Lane) -> u64 {
-        self.streams[lane.first..][..lane.harts].iter().map(HartStream::instructions).sum()
+    fn instructions(&self, replay: &DeviceReplay) -> u64 {
+        self.streams[replay.first..][..replay.harts].iter().map(HartStream::instructions).sum()
     }
 
     /// The time of the hart that has come furthest.
     pub fn now(&self) -> Ps {
         let times = (0..self.streams.len()).map(|hart| self.over(hart));
-        let events = self.lanes.iter().map(|lane| lane.event_at);
+        let events = self.replays.iter().map(|replay| replay.event_at);
         times.chain(events).max().unwrap_or(Ps::ZERO)
     }
 
@@ -255,100 +262,101 @@ impl Player {
             if self.done() >= instructions {
                 return Ok(true);
             }
-            if self.end_lanes()? {
+            if self.end_replays()? {
                 return Ok(false);
             }
             let can_go = |hart: &usize| {
                 (self.streams[*hart].is_ready() || self.accesses[*hart].is_some()) && !self.blocked[*hart]
             };
             let hart = (0..self.streams.len()).filter(can_go).map(|hart| (self.time(hart), hart)).min();
-            let events = self.lanes.iter().enumerate();
-            let event = events.filter_map(|(lane, of)| Some((of.next_event()?, lane))).min();
+            let events = self.replays.iter().enumerate();
+            let event = events.filter_map(|(replay, of)| Some((of.next_event()?, replay))).min();
             match (hart, event) {
                 (Some((time, hart)), due) if due.is_none_or(|((due, _), _)| time < due) => {
-                    let stepped = self.step(hart).and_then(|()| self.go_on_alone(instructions));
-                    stepped.map_err(|error| self.blamed(self.lane_of[hart], error))?;
+                    let stepped = self.step(hart).and_then(|()| self.run_single_hart(instructions));
+                    stepped.map_err(|error| self.with_trace_name(self.replay_of[hart], error))?;
                 }
-                (_, Some((event, lane))) => {
-                    self.happen(lane, event).map_err(|error| self.blamed(lane, error))?;
+                (_, Some((event, replay))) => {
+                    self.run_event(replay, event).map_err(|error| self.with_trace_name(replay, error))?;
                 }
-                _ if self.lanes.iter_mut().any(Lane::relax) => {}
-                _ => return Err(self.stuck()),
+                _ if self.replays.iter_mut().any(DeviceReplay::force_progress) => {}
+                _ => return Err(self.deadlock_error()),
             }
         }
     }
 
     /// Traces that are over start over, if they are to. Whether the first one is over.
-    fn end_lanes(&mut self) -> Result<bool, PlaybackError> {
-        for number in 0..self.lanes.len() {
-            let lane = &mut self.lanes[number];
-            let (first, count) = (lane.first, lane.harts);
+    fn end_replays(&mut self) -> Result<bool, PlaybackError> {
+        for number in 0..self.replays.len() {
+            let replay = &mut self.replays[number];
+            let (first, count) = (replay.first, replay.harts);
             let goes_on =
                 |own: usize| self.streams[first + own].is_ready() || self.accesses[first + own].is_some();
             if (0..count).any(goes_on) {
                 // One of the traces that it was merged of may be over.
-                lane.stop(goes_on);
+                replay.stop(goes_on);
                 continue;
             }
-            if !lane.is_over() {
+            if !replay.is_over() {
                 continue;
             }
-            let lane = &self.lanes[number];
-            if number == 0 && lane.at_end == AtEnd::Ends {
-                self.was_whole(number).map_err(|error| self.blamed(number, error))?;
+            let replay = &self.replays[number];
+            if number == 0 && replay.at_end == AtEnd::Ends {
+                self.check_op_count(number).map_err(|error| self.with_trace_name(number, error))?;
                 return Ok(true);
             }
-            if lane.at_end == AtEnd::StartsOver && self.instructions(lane) > 0 {
-                self.start_over(number).map_err(|error| self.blamed(number, error))?;
+            if replay.at_end == AtEnd::StartsOver && self.instructions(replay) > 0 {
+                self.start_over(number).map_err(|error| self.with_trace_name(number, error))?;
             }
         }
         Ok(false)
     }
 
     /// A trace that was read to its end held what its index says.
-    fn was_whole(&self, number: usize) -> Result<(), PlaybackError> {
-        let lane = &self.lanes[number];
-        let Input::Own(file) = &lane.input.from else { return Ok(()) };
-        let ops = self.streams[lane.first..lane.first + lane.harts].iter().map(HartStream::ops).sum();
+    fn check_op_count(&self, number: usize) -> Result<(), PlaybackError> {
+        let replay = &self.replays[number];
+        let Input::Own(file) = &replay.input.from else { return Ok(()) };
+        let ops = self.streams[replay.first..replay.first + replay.harts].iter().map(HartStream::ops).sum();
         Ok(file.compare_ops(ops)?)
     }
 
     fn start_over(&mut self, number: usize) -> Result<(), PlaybackError> {
-        self.was_whole(number)?;
-        let lane = &mut self.lanes[number];
-        let harts = lane.first..lane.first + lane.harts;
+        self.check_op_count(number)?;
+        let replay = &mut self.replays[number];
+        let harts = replay.first..replay.first + replay.harts;
         let over = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].over()));
-        let now = over.max().unwrap_or(Ps::ZERO).max(lane.event_at);
-        lane.start_over(now)?;
+        let now = over.max().unwrap_or(Ps::ZERO).max(replay.event_at);
+        replay.start_over(now)?;
         for (hart, own) in harts.zip(0..) {
             self.accesses[hart] = None;
             (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
-            self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?)?;
+            self.streams[hart].start_over(BlockSource::open(&self.replays[number].input, own)?)?;
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
-            self.note_awake(hart);
+            self.note_skipped_sleep(hart);
         }
         Ok(())
     }
 
     /// An error names the trace that it is about.
-    fn blamed(&self, number: usize, error: PlaybackError) -> PlaybackError {
-        self.lanes[number].input.blamed(error)
+    fn with_trace_name(&self, number: usize, error: PlaybackError) -> PlaybackError {
+        self.replays[number].input.with_trace_name(error)
     }
 
     /// Why nothing goes on.
-    fn stuck(&self) -> PlaybackError {
+    fn deadlock_error(&self) -> PlaybackError {
         let blocked = self.blocked.iter().position(|blocked| *blocked);
         let circle = blocked.map(|hart| {
-            let (lane, after) = (&self.lanes[self.lane_of[hart]], self.streams[hart].position());
+            let (replay, after) = (&self.replays[self.replay_of[hart]], self.streams[hart].position());
             match self.pace {
-                Pace::Closed { window } if lane.is_paced() => {
-                    PlaybackError::Window { window, after, under_way: lane.survey.inside }
+                Pace::Closed { window } if replay.is_paced() => {
+                    PlaybackError::Window { window, after, in_flight: replay.survey.in_flight_max }
                 }
-                _ => lane.input.blamed(PlaybackError::Circle { hart: hart - lane.first, after }),
+                _ => replay.input.with_trace_name(PlaybackError::Circle { hart: hart - replay.first, after }),
             }
         });
-        let contradicted = |lane: &Lane| Some(lane.input.blamed(lane.contradiction()?));
-        let contradiction = || self.lanes.iter().find_map(contradicted);
+        let contradicted =
+            |replay: &DeviceReplay| Some(replay.input.with_trace_name(replay.contradiction()?));
+        let contradiction = || self.replays.iter().find_map(contradicted);
         circle.or_else(contradiction).expect("a trace that is not over has events left")
     }
 
@@ -359,26 +367,26 @@ impl Player {
             return Ok(());
         }
         // The hart is the earliest.
-        let (now, number) = (self.time(hart), self.lane_of[hart]);
-        if self.lanes[number].is_paced() && !self.goes_on_paced(hart, now)? {
+        let (now, number) = (self.time(hart), self.replay_of[hart]);
+        if self.replays[number].is_paced() && !self.plays_block_now(hart, now)? {
             return Ok(());
         }
-        let (lane, stream) = (&mut self.lanes[number], &mut self.streams[hart]);
-        lane.pending.settle(now);
-        match lane.pending.wait(hart - lane.first, stream.position(), now, stream.next_ops()) {
+        let (replay, stream) = (&mut self.replays[number], &mut self.streams[hart]);
+        replay.pending.settle(now);
+        match replay.pending.wait(hart - replay.first, stream.position(), now, stream.next_ops()) {
             Wait::No => {}
             // The write has not even begun: what is to come before it comes first.
-            Wait::ToCome => match lane.next_event_of(hart - lane.first) {
-                Some(event) if !lane.is_paced() => return self.happen(number, event),
+            Wait::NotStarted => match replay.next_event_of(hart - replay.first) {
+                Some(event) if !replay.is_paced() => return self.run_event(number, event),
                 _ => {
                     self.blocked[hart] = true;
-                    self.timing.rests(hart);
+                    self.timing.source_sleeps(hart);
                     return Ok(());
                 }
             },
             Wait::Until(visible) => {
-                lane.stats.waits += 1;
-                lane.stats.waited_ps += (visible - now).0;
+                replay.stats.waits += 1;
+                replay.stats.waited_ps += (visible - now).0;
                 let cycle = self.timing.cycle_at(hart, visible);
                 stream.begin_at(cycle);
                 return Ok(());
@@ -408,29 +416,29 @@ impl Player {
     }
 
     /// Whether the hart slept before its first block, and does not now.
-    fn note_awake(&mut self, hart: usize) {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &self.streams[hart]);
-        if stream.stays_awake() {
-            lane.stays_awake(hart - lane.first, stream.position());
+    fn note_skipped_sleep(&mut self, hart: usize) {
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &self.streams[hart]);
+        if stream.skips_sleep() {
+            replay.skip_sleep(hart - replay.first, stream.position());
         }
     }
 
     /// A block of the hart is over.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
         let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
-        let own = hart - lane.first;
-        if stream.stays_awake() {
-            lane.stays_awake(own, done);
+        let own = hart - replay.first;
+        if stream.skips_sleep() {
+            replay.skip_sleep(own, done);
         }
-        lane.reached(own, done, over)?;
-        if let Some(paced) = lane.paced(own)
+        replay.reached(own, done, over)?;
+        if let Some(rate_replay) = replay.rate_replay(own)
             && stream.sleeps() > Ps::ZERO
-            && paced.awake(own as u16, done, stream.sleeps()) != Awake::AsRecorded
+            && rate_replay.wake_time(own as u16, done, stream.sleeps()) != Wakeup::AsRecorded
         {
-            stream.fall_asleep();
+            stream.defer_sleep();
         }
-        let (first, count) = (lane.first, lane.harts);
+        let (first, count) = (replay.first, replay.harts);
         self.unblock(first, count);
         Ok(())
     }
@@ -446,28 +454,28 @@ impl Player {
     }
 
     /// At another pace than recorded: whether the hart's next block is played now. It may still sleep, or the block may be left out.
-    fn goes_on_paced(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
-        let own = (hart - lane.first) as u16;
-        let paced = lane.paced(own.into()).expect("it is paced");
-        if let Some(slept) = stream.asleep() {
-            match paced.awake(own, stream.position(), slept) {
-                Awake::ToCome => self.blocked[hart] = true,
-                Awake::At(at) => stream.begin_at(self.timing.cycle_at(hart, at.max(now))),
-                Awake::AsRecorded => stream.begin_at(self.timing.cycle_at(hart, now + slept)),
+    fn plays_block_now(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
+        let own = (hart - replay.first) as u16;
+        let rate_replay = replay.rate_replay(own.into()).expect("it is rate_replay");
+        if let Some(slept) = stream.recorded_sleep() {
+            match rate_replay.wake_time(own, stream.position(), slept) {
+                Wakeup::NotYet => self.blocked[hart] = true,
+                Wakeup::At(at) => stream.begin_at(self.timing.cycle_at(hart, at.max(now))),
+                Wakeup::AsRecorded => stream.begin_at(self.timing.cycle_at(hart, now + slept)),
             }
             return Ok(false);
         }
-        let waiting = paced.see(own, stream.position(), now);
+        let waiting = rate_replay.update_reports(own, stream.position(), now);
         let ops = stream.next_ops();
-        let poll = ops.iter().find(|op| op.class == OpClass::Load && paced.is_ring(op.phys.0));
+        let poll = ops.iter().find(|op| op.class == OpClass::Load && rate_replay.in_receive_ring(op.phys.0));
         let id = BlockId { pc: ops.first().map_or(0, |op| op.pc), ops: ops.len() };
         let poll = poll.map(|op| (op.pc, op.phys.0));
         let block = Block { id, is_plain: stream.is_plain(), poll };
-        if !self.polls[hart].leaves_out(&block, paced.reports_seen, waiting) {
+        if !self.polls[hart].skips(&block, rate_replay.reports_seen, waiting) {
             return Ok(true);
         }
-        lane.stats.left_out += stream.leave_out();
+        replay.stats.left_out += stream.skip();
         if let Some(error) = stream.failure() {
             return Err(error);
         }

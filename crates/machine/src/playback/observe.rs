@@ -4,26 +4,26 @@ use doorbell_core::CoreStats;
 use doorbell_loadgen::Latency;
 use doorbell_sim::{OpSource, Ps};
 
-use super::paced::Paced;
+use super::rate_replay::RateReplay;
 use super::stream::HartStream;
 use super::{Player, Survey};
 use crate::config::MachineConfig;
-use crate::timed::{WatchRequest, Watched};
+use crate::timed::{WatchReport, WatchRequest};
 
 impl Player {
     /// Instructions of the first trace that have been played, or left out as polls that found nothing.
     pub fn done(&self) -> u64 {
-        self.instructions(&self.lanes[0]) + self.lanes[0].stats.left_out
+        self.instructions(&self.replays[0]) + self.replays[0].stats.left_out
     }
 
     /// How many harts the first trace has.
     pub fn own_harts(&self) -> usize {
-        self.lanes[0].harts
+        self.replays[0].harts
     }
 
     /// Whether traces beside the first have devices, too.
     pub fn neighbours_have_devices(&self) -> bool {
-        self.lanes[1..].iter().any(|lane| !lane.survey.devices.is_empty())
+        self.replays[1..].iter().any(|replay| !replay.survey.devices.is_empty())
     }
 
     /// How many harts there are.
@@ -33,30 +33,30 @@ impl Player {
 
     /// What a trace's devices do on the whole: batches, rings, whether requests and answers pair.
     pub fn survey(&self, trace: usize) -> &Survey {
-        &self.lanes[trace].survey
+        &self.replays[trace].survey
     }
 
     /// From a frame's arrival to its answer's leaving, at another pace than recorded: where they pair one to one, and it is known which
     /// answer is to which.
     pub fn latency(&self) -> Option<&Latency> {
-        self.lanes[0].all_paced().find_map(|paced| paced.latency.as_ref())
+        self.replays[0].rate_replays().find_map(|paced| paced.latency.as_ref())
     }
 
     /// Until when frames could arrive, at another pace than recorded, where the first trace has no frames left.
     pub fn arrivals_end(&self) -> Option<Ps> {
-        let receiving = self.lanes[0].all_paced().filter(|paced| paced.receives());
-        receiving.map(Paced::arrivals_end).collect::<Option<Vec<_>>>()?.into_iter().max()
+        let receiving = self.replays[0].rate_replays().filter(|paced| paced.receives());
+        receiving.map(RateReplay::arrivals_end).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     /// Frames of the first trace that arrived, as recorded, and were not brought to memory: now, and the fewest since
     /// [`begin_unreceived`](Player::begin_unreceived).
     pub fn unreceived(&self) -> [i64; 2] {
-        [self.lanes[0].unreceived, self.lanes[0].fewest_unreceived]
+        [self.replays[0].unreceived, self.replays[0].fewest_unreceived]
     }
 
     /// The fewest are looked for from now on.
     pub fn begin_unreceived(&mut self) {
-        self.lanes[0].fewest_unreceived = self.lanes[0].unreceived;
+        self.replays[0].fewest_unreceived = self.replays[0].unreceived;
     }
 
     /// What a hart's core has counted up to the present: one that has no more to do has slept since.
@@ -81,7 +81,7 @@ impl Player {
     }
 
     /// Watches no more, and tells what was seen; a hart that has no more to do has slept since.
-    pub fn end_watch(&mut self) -> Option<Watched> {
+    pub fn end_watch(&mut self) -> Option<WatchReport> {
         let asleep: Vec<_> = (0..self.own_harts()).map(|hart| self.asleep_until(hart)).collect();
         self.timing.end_watch_of_sources(&asleep)
     }

@@ -24,7 +24,7 @@ pub(super) fn merged(folder: &Path, frames: [u64; 2]) -> TraceInput {
 fn a_profile_is_of_the_first_traces_harts_alone() {
     let folder = folder();
     let trace = |name: &str| polling(&folder.path().join(name), 40, 3, 1, true);
-    let plan = Plan::of(trace("first")).beside(trace("neighbour"));
+    let plan = Plan::of(trace("first")).with_neighbour(trace("neighbour"));
     let config = config(&["platform.harts=2"]);
     let mut player = Player::new(&config, &plan).unwrap();
     let request = WatchRequest { profile: true, activity: true, ..WatchRequest::default() };
@@ -85,7 +85,7 @@ fn where_no_hart_sleeps_nothing_waits_for_as_long_as_it_slept() {
 fn frames_could_arrive_until_the_one_behind_the_traces_last_would_have() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 400, 3, 1, true);
-    let plan = Plan::of(trace.clone()).paced(rate("100Mpps"));
+    let plan = Plan::of(trace.clone()).at_pace(rate("100Mpps"));
     let mut player = Player::new(&config(&[]), &plan).unwrap();
     assert!(player.run(1000).unwrap());
     assert_eq!(player.arrivals_end(), None, "there are more");

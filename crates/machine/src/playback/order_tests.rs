@@ -13,7 +13,7 @@ fn a_merged_traces_harts_wait_for_their_own_devices_as_beside_each_other() {
     let traces = [polling(&slow, 40, 2000, 1, true), polling(&fast, 40, 0, 1, true)];
     let machine = config(&["platform.harts=2", "platform.nics=2", "pcie.link_latency=1us"]);
     let [slow_too, fast_one] = traces;
-    let alone = played(&machine, &Plan::of(fast_one).beside(slow_too)).played();
+    let alone = played(&machine, &Plan::of(fast_one).with_neighbour(slow_too)).played();
     assert!(alone.devices.waits >= 40, "{:?}", alone.devices);
 
     // The slow one's events stand before the fast one's in the file, and most of its instructions are still to come when that is over.
@@ -33,12 +33,12 @@ fn at_a_rate_the_frames_of_a_merged_traces_harts_do_not_wait_for_each_others() {
     let [short, long, both] = ["short", "long", "both"].map(|name| folder.path().join(name));
     // At a rate, what the second does to a frame takes as long as hundreds of the first's.
     let traces = [polling(&short, 400, 3, 1, true), polling(&long, 20, 4000, 1, true)];
-    let alone = traces.map(|trace| played(&config(&[]), &Plan::of(trace).paced(rate("2Mpps"))).played());
+    let alone = traces.map(|trace| played(&config(&[]), &Plan::of(trace).at_pace(rate("2Mpps"))).played());
     assert_eq!(alone[0].devices.frames_dropped, 0, "{:?}", alone[0].devices);
     let files = [short, long].map(|path| TraceFile::open(&path).unwrap());
     merge(&files, &both).unwrap();
     let machine = config(&["platform.harts=2", "platform.nics=2"]);
-    let merged = Plan::of(TraceInput::own(TraceFile::open(&both).unwrap())).paced(rate("2Mpps"));
+    let merged = Plan::of(TraceInput::own(TraceFile::open(&both).unwrap())).at_pace(rate("2Mpps"));
     let merged = played(&machine, &merged).played();
     assert_eq!(merged.devices.frames_in, 420);
     assert!(merged.devices.frames_dropped <= alone[1].devices.frames_dropped, "{:?}", merged.devices);

@@ -18,20 +18,20 @@ pub(super) const ASLEEP: Ps = Ps::from_us(2);
 /// Buffers that frames were received into and not yet sent from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffers {
-    held: BTreeMap<u64, u64>,
+    unsent: BTreeMap<u64, u64>,
     received: u64,
 }
 
 impl Buffers {
     /// The next frame is received there.
     pub fn receive(&mut self, addr: u64) {
-        self.held.insert(addr, self.received);
+        self.unsent.insert(addr, self.received);
         self.received += 1;
     }
 
     /// A frame is read from there to be sent: which one it is, of those received.
     pub fn send(&mut self, addr: u64) -> Option<u64> {
-        self.held.remove(&addr)
+        self.unsent.remove(&addr)
     }
 }
 
@@ -55,20 +55,20 @@ impl Answers {
     /// Of all frames, if they are its own.
     pub fn new(survey: &Survey, has_all: bool) -> Answers {
         Answers {
-            pairs: has_all && survey.unpaired().is_none(),
+            pairs: has_all && survey.pairing_problem().is_none(),
             by_address: survey.pairs.are_by_address(),
             buffers: Buffers::default(),
             requests: VecDeque::new(),
             read_before: survey.devices.values().map(DeviceSurvey::read_before).sum(),
             sent: 0,
             all: survey.devices.values().map(|device| device.sent.0).sum(),
-            before: survey.begun_before,
+            before: survey.in_flight_before,
             has_begun: false,
         }
     }
 
     /// A request to memory is told.
-    pub fn tell(&mut self, dma: &Dma) {
+    pub fn push(&mut self, dma: &Dma) {
         if !self.by_address || dma.offset != 0 {
             return;
         }

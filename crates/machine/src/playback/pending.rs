@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Op, PhysAddr, Ps};
 
-/// Which one: its place among the writes that are told by the same hart.
+/// Which one: its place among the writes that are writes_of by the same hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WriteId {
     hart: u16,
@@ -20,7 +20,7 @@ struct Write {
     from: u64,
     /// The first and the last line.
     lines: (u64, u64),
-    /// When it is in memory, once it has begun, and when it would have been if it took as long as it did.
+    /// When it is in memory, once it has started, and when it would have been if it took as long as it did.
     done: Option<Ps>,
     as_recorded: Ps,
 }
@@ -36,13 +36,13 @@ impl Write {
     }
 }
 
-/// Those that are told by one hart, the oldest first.
+/// Those that are writes_of by one hart, the oldest first.
 #[derive(Default)]
-struct Told {
+struct HartWrites {
     writes: VecDeque<Write>,
     first: u64,
-    /// How many have begun, if they begin in order.
-    begun: u64,
+    /// How many have started, if they begin in order.
+    started: u64,
 }
 
 /// Whether a block may begin.
@@ -52,69 +52,69 @@ pub(super) enum Wait {
     No,
     /// Not before then.
     Until(Ps),
-    /// Not before a write has begun that is still to come.
-    ToCome,
+    /// Not before a write has started that is still to come.
+    NotStarted,
 }
 
 /// See the module.
 pub(super) struct Pending {
-    told: Vec<Told>,
+    harts: Vec<HartWrites>,
 }
 
 impl Pending {
     /// None, of so many harts.
     pub fn new(harts: usize) -> Pending {
-        Pending { told: (0..harts).map(|_| Told::default()).collect() }
+        Pending { harts: (0..harts).map(|_| HartWrites::default()).collect() }
     }
 
-    /// A write is to come. They are told in the order in which they happened.
+    /// A write is to come. They are writes_of in the order in which they happened.
     pub fn expect_write(&mut self, hart: u16, visible: u64, addr: PhysAddr, len: u32) -> WriteId {
-        let told = &mut self.told[usize::from(hart)];
+        let writes_of = &mut self.harts[usize::from(hart)];
         // Later ones that could be seen earlier are looked for behind those that could not.
-        for write in told.writes.iter_mut().rev().take_while(|write| write.from > visible) {
+        for write in writes_of.writes.iter_mut().rev().take_while(|write| write.from > visible) {
             write.from = visible;
         }
         let lines = (addr.0 / LINE_BYTES, (addr.0 + u64::from(len.max(1)) - 1) / LINE_BYTES);
-        told.writes.push_back(Write { visible, from: visible, lines, done: None, as_recorded: Ps::MAX });
-        WriteId { hart, number: told.first + told.writes.len() as u64 - 1 }
+        writes_of.writes.push_back(Write { visible, from: visible, lines, done: None, as_recorded: Ps::MAX });
+        WriteId { hart, number: writes_of.first + writes_of.writes.len() as u64 - 1 }
     }
 
-    /// It has begun, is in memory then, and would have been at `as_recorded` if it took as long as when it was recorded.
-    pub fn begun(&mut self, id: WriteId, done: Ps, as_recorded: Ps) {
-        let told = &mut self.told[usize::from(id.hart)];
-        let write = &mut told.writes[(id.number - told.first) as usize];
+    /// It has started, is in memory then, and would have been at `as_recorded` if it took as long as when it was recorded.
+    pub fn start(&mut self, id: WriteId, done: Ps, as_recorded: Ps) {
+        let writes_of = &mut self.harts[usize::from(id.hart)];
+        let write = &mut writes_of.writes[(id.number - writes_of.first) as usize];
         (write.done, write.as_recorded) = (Some(done), as_recorded);
-        told.begun = told.begun.max(id.number + 1);
+        writes_of.started = writes_of.started.max(id.number + 1);
     }
 
     /// Behind how many instructions a hart can see a write first that has not settled.
-    pub fn first_seen(&self, hart: usize) -> u64 {
-        self.told[hart].writes.front().map_or(u64::MAX, |write| write.from)
+    pub fn first_visible(&self, hart: usize) -> u64 {
+        self.harts[hart].writes.front().map_or(u64::MAX, |write| write.from)
     }
 
     /// It is this time for all harts.
     #[inline]
     pub fn settle(&mut self, now: Ps) {
-        for told in &mut self.told {
-            while told.writes.front().is_some_and(|write| write.done.is_some_and(|done| done <= now)) {
-                told.writes.pop_front();
-                told.first += 1;
+        for writes_of in &mut self.harts {
+            while writes_of.writes.front().is_some_and(|write| write.done.is_some_and(|done| done <= now)) {
+                writes_of.writes.pop_front();
+                writes_of.first += 1;
             }
         }
     }
 
-    /// Whether a hart, behind so many instructions, may begin these ops now. What is told by its own instructions it waits for if it saw
-    /// it then; what is told by another's, if it is late: it would be in memory by now, had it taken as long as it did. What is on its way
+    /// Whether a hart, behind so many instructions, may begin these ops now. What is writes_of by its own instructions it waits for if it saw
+    /// it then; what is writes_of by another's, if it is late: it would be in memory by now, had it taken as long as it did. What is on its way
     /// and not late, the hart came before when it was recorded, too.
     #[inline]
     pub fn wait(&self, hart: usize, position: u64, now: Ps, ops: &[Op]) -> Wait {
         let mut until = None;
-        for (of, told) in self.told.iter().enumerate() {
+        for (of, writes_of) in self.harts.iter().enumerate() {
             if of != hart {
-                until = until.max(told.late(now, ops));
+                until = until.max(writes_of.late(now, ops));
                 continue;
             }
-            for write in told.writes.iter().take_while(|write| write.from <= position) {
+            for write in writes_of.writes.iter().take_while(|write| write.from <= position) {
                 if write.visible > position
                     || write.done.is_some_and(|done| done <= now)
                     || !write.touched_by(ops)
@@ -122,7 +122,7 @@ impl Pending {
                     continue;
                 }
                 match write.done {
-                    None => return Wait::ToCome,
+                    None => return Wait::NotStarted,
                     done => until = until.max(done),
                 }
             }
@@ -131,11 +131,11 @@ impl Pending {
     }
 }
 
-impl Told {
+impl HartWrites {
     fn late(&self, now: Ps, ops: &[Op]) -> Option<Ps> {
-        let begun = self.writes.iter().take((self.begun - self.first.min(self.begun)) as usize);
+        let started = self.writes.iter().take((self.started - self.first.min(self.started)) as usize);
         let is_late = |write: &Write| write.as_recorded <= now && write.done.is_some_and(|done| done > now);
-        let late = begun.filter(|write| is_late(write) && write.touched_by(ops));
+        let late = started.filter(|write| is_late(write) && write.touched_by(ops));
         late.filter_map(|write| write.done).max()
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         let id = pending.expect_write(0, 50, addr, 128);
         for line in [0x8000_0100, 0x8000_0178] {
             assert_eq!(pending.wait(0, 49, now, &load(line)), Wait::No, "it was too early to see it");
-            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::ToCome);
+            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::NotStarted);
         }
         for line in [0x8000_00f8, 0x8000_0180] {
             assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::No, "another line");
@@ -165,8 +165,8 @@ mod tests {
         let mut elsewhere = load(0x8000_0100);
         elsewhere[0].class = OpClass::Int;
         assert_eq!(pending.wait(0, 50, now, &elsewhere), Wait::No, "no access");
-        assert_eq!(pending.wait(1, 50, now, &load(addr.0)), Wait::No, "another hart, and it has not begun");
-        pending.begun(id, Ps(2000), Ps(1800));
+        assert_eq!(pending.wait(1, 50, now, &load(addr.0)), Wait::No, "another hart, and it has not started");
+        pending.start(id, Ps(2000), Ps(1800));
         assert_eq!(pending.wait(1, 50, Ps(1799), &load(addr.0)), Wait::No, "it came before it then, too");
         assert_eq!(pending.wait(1, 50, Ps(1800), &load(addr.0)), Wait::Until(Ps(2000)));
         assert_eq!(pending.wait(0, 50, Ps(1799), &load(addr.0)), Wait::Until(Ps(2000)));
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(pending.wait(hart, 50, Ps(2000), &load(addr.0)), Wait::No);
         }
         pending.settle(Ps(2000));
-        assert!(pending.told[0].writes.is_empty());
+        assert!(pending.harts[0].writes.is_empty());
     }
 
     #[test]
@@ -184,14 +184,14 @@ mod tests {
         let first = pending.expect_write(0, 100, PhysAddr(0x1000), 64);
         let second = pending.expect_write(0, 40, PhysAddr(0x2000), 64);
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x1000)), Wait::No);
-        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::ToCome);
-        pending.begun(second, Ps(5), Ps(5));
+        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::NotStarted);
+        pending.start(second, Ps(5), Ps(5));
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::Until(Ps(5)));
         pending.settle(Ps(5));
         assert_eq!(pending.wait(0, 100, Ps(5), &load(0x2000)), Wait::No);
-        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::ToCome);
-        pending.begun(first, Ps(6), Ps(6));
+        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::NotStarted);
+        pending.start(first, Ps(6), Ps(6));
         pending.settle(Ps(6));
-        assert_eq!(pending.told[0].first, 2);
+        assert_eq!(pending.harts[0].first, 2);
     }
 }

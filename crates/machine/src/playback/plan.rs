@@ -61,7 +61,7 @@ impl TraceInput {
     }
 
     /// An error of its stream's names it.
-    pub(super) fn blamed(&self, error: PlaybackError) -> PlaybackError {
+    pub(super) fn with_trace_name(&self, error: PlaybackError) -> PlaybackError {
         match (&self.name, error) {
             (Some(name), error) if error.is_of_one() => {
                 PlaybackError::Of { path: name.to_path_buf(), error: Box::new(error) }
@@ -195,14 +195,14 @@ impl Plan {
 
     /// And another one beside it, which starts over whenever it has ended.
     #[must_use]
-    pub fn beside(mut self, trace: TraceInput) -> Plan {
+    pub fn with_neighbour(mut self, trace: TraceInput) -> Plan {
         self.traces.push(PlannedTrace { trace, at_end: AtEnd::StartsOver });
         self
     }
 
     /// And at this pace.
     #[must_use]
-    pub fn paced(mut self, pace: Pace) -> Plan {
+    pub fn at_pace(mut self, pace: Pace) -> Plan {
         self.pace = pace;
         self
     }

@@ -40,7 +40,7 @@ pub(super) struct Polls {
 impl Polls {
     /// Whether the next block is left out. `seen` counts the reports of received frames that the program has come to; others may be
     /// `waiting` in memory.
-    pub fn leaves_out(&mut self, block: &Block, seen: u64, waiting: bool) -> bool {
+    pub fn skips(&mut self, block: &Block, seen: u64, waiting: bool) -> bool {
         if let Some(place) = self.left_out {
             if place < self.round.len() {
                 if block.is_plain && self.round[place] == block.id {
@@ -82,7 +82,7 @@ mod tests {
     /// A round of a poll of `place` and another block: which of both are left out.
     fn round(polls: &mut Polls, place: u64, seen: u64, waiting: bool) -> [bool; 2] {
         [block(0x100, Some((0x104, place))), block(0x200, None)]
-            .map(|block| polls.leaves_out(&block, seen, waiting))
+            .map(|block| polls.skips(&block, seen, waiting))
     }
 
     #[test]
@@ -106,15 +106,15 @@ mod tests {
     fn what_is_no_repetition_is_played() {
         let mut polls = Polls::default();
         round(&mut polls, 0x10, 7, true);
-        assert!(polls.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true));
-        assert!(!polls.leaves_out(&block(0x300, None), 7, true), "another block than last time");
+        assert!(polls.skips(&block(0x100, Some((0x104, 0x10))), 7, true));
+        assert!(!polls.skips(&block(0x300, None), 7, true), "another block than last time");
         assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "whose round is not known any more");
         let store = Block { is_plain: false, ..block(0x400, None) };
-        assert!(!polls.leaves_out(&store, 7, true));
+        assert!(!polls.skips(&store, 7, true));
         assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "a round with an access to a device");
         let mut long = Polls::default();
-        long.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true);
-        (0..ROUND).for_each(|_| assert!(!long.leaves_out(&block(0x200, None), 7, true)));
-        assert!(!long.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true), "too long for a poll");
+        long.skips(&block(0x100, Some((0x104, 0x10))), 7, true);
+        (0..ROUND).for_each(|_| assert!(!long.skips(&block(0x200, None), 7, true)));
+        assert!(!long.skips(&block(0x100, Some((0x104, 0x10))), 7, true), "too long for a poll");
     }
 }

@@ -15,14 +15,14 @@ pub(super) struct Sending {
     used: u64,
     data_end: Option<u64>,
     /// Frames that are read and have not left, and whether any was read since the last fetch.
-    under_way: u64,
+    in_flight: u64,
     read_since: bool,
 }
 
 impl Sending {
     /// From the trace's beginning on, with so many descriptors on the device, and frames read that are still to leave.
-    pub fn new(before: u64, under_way: u64) -> Sending {
-        Sending { before, under_way, ..Sending::default() }
+    pub fn new(before: u64, in_flight: u64) -> Sending {
+        Sending { before, in_flight, ..Sending::default() }
     }
 
     /// Data are read, and `fetched` descriptors have been fetched within the trace: how many have to be.
@@ -30,7 +30,7 @@ impl Sending {
         let goes_on = dma.offset != 0 && self.data_end == Some(dma.addr.0);
         self.data_end = Some(dma.addr.0 + u64::from(dma.len));
         self.used += u64::from(!goes_on);
-        self.under_way += u64::from(dma.offset == 0);
+        self.in_flight += u64::from(dma.offset == 0);
         self.read_since = true;
         self.used.saturating_sub(self.before).min(fetched)
     }
@@ -48,12 +48,12 @@ impl Sending {
 
     /// A frame leaves.
     pub fn leave(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// More are fetched behind `fetched` of the trace.
     pub fn fetch(&mut self, fetched: u64) {
-        if std::mem::take(&mut self.read_since) && self.under_way == 0 {
+        if std::mem::take(&mut self.read_since) && self.in_flight == 0 {
             self.used = self.used.max(self.before + fetched);
         }
     }

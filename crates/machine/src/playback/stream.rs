@@ -1,4 +1,4 @@
-//! A hart's stream of a trace as a source of ops: what its core is fed from in place of a hart.
+//! A hart's stream of a trace as a source of ops: what its core is fed from in relocation of a hart.
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence};
@@ -6,7 +6,7 @@ use doorbell_trace::system::Step;
 
 use super::PlaybackError;
 use super::pages::Tables;
-use super::place::Place;
+use super::relocation::Relocation;
 use super::source::BlockSource;
 
 /// The stream stops: it comes to an access to a device.
@@ -16,7 +16,7 @@ pub struct DeviceAccess(pub Op);
 /// See the module. The block that comes next is read already, so that its address space and sleep are known.
 pub(super) struct HartStream {
     source: BlockSource,
-    place: Place,
+    relocation: Relocation,
     /// Where pages lie, if the trace does not say so.
     tables: Option<Tables>,
     clock: Clock,
@@ -32,12 +32,12 @@ pub(super) struct HartStream {
     done: u64,
     left_out: u64,
     /// What software said of translations before a block that was not played.
-    owed: Option<TranslationFence>,
+    skipped_fence: Option<TranslationFence>,
     /// The next block's address space, as the trace has it.
-    told_space: u16,
+    trace_space: u16,
     ops: Vec<Op>,
     /// Whether whoever prices a block has its ops.
-    lent: bool,
+    ops_lent: bool,
     step: Option<Step>,
     failed: Option<PlaybackError>,
 }
@@ -46,13 +46,13 @@ impl HartStream {
     /// From where the source stands, unless its first block cannot be read.
     pub fn new(
         source: BlockSource,
-        place: Place,
+        relocation: Relocation,
         tables: Option<Tables>,
         clock: Clock,
     ) -> Result<HartStream, PlaybackError> {
         let mut stream = HartStream {
             source,
-            place,
+            relocation,
             tables,
             clock,
             cycle: 0,
@@ -62,10 +62,10 @@ impl HartStream {
             before: 0,
             done: 0,
             left_out: 0,
-            owed: None,
-            told_space: 0,
+            skipped_fence: None,
+            trace_space: 0,
             ops: Vec::new(),
-            lent: false,
+            ops_lent: false,
             step: None,
             failed: None,
         };
@@ -74,7 +74,7 @@ impl HartStream {
     }
 
     /// The hart is never asleep: what woke it has happened when it would have slept.
-    pub fn stay_awake(&mut self) {
+    pub fn disable_sleep(&mut self) {
         (self.sleeps, self.slept) = (false, Ps::ZERO);
     }
 
@@ -115,7 +115,7 @@ impl HartStream {
     }
 
     /// How long the hart slept before the next block, where something else says how long it does.
-    pub fn asleep(&self) -> Option<Ps> {
+    pub fn recorded_sleep(&self) -> Option<Ps> {
         self.asleep
     }
 
@@ -125,12 +125,12 @@ impl HartStream {
     }
 
     /// Whether it slept before the next block when it was recorded, and does not now.
-    pub fn stays_awake(&self) -> bool {
+    pub fn skips_sleep(&self) -> bool {
         !self.sleeps && self.step.is_some_and(|step| step.slept > Ps::ZERO)
     }
 
     /// Something else says how long.
-    pub fn fall_asleep(&mut self) {
+    pub fn defer_sleep(&mut self) {
         self.asleep = Some(std::mem::take(&mut self.slept));
     }
 
@@ -145,18 +145,18 @@ impl HartStream {
     }
 
     /// The next block is not played.
-    pub fn leave_out(&mut self) -> u64 {
+    pub fn skip(&mut self) -> u64 {
         let behind = self.source.position();
         let instructions = behind - self.done;
         (self.done, self.left_out) = (behind, self.left_out + instructions);
         self.advance();
         // Before the next one it may stand, and is asked for only behind a block that is played.
-        self.owed = self.step.and_then(|step| step.fence).or(self.owed);
+        self.skipped_fence = self.step.and_then(|step| step.fence).or(self.skipped_fence);
         instructions
     }
 
     /// Goes on, without playing it, until so many instructions of this round are behind it, or to the end.
-    pub fn pass(&mut self, position: u64) {
+    pub fn skip_to(&mut self, position: u64) {
         while self.step.is_some() && self.done < position {
             self.done = self.source.position();
             self.advance();
@@ -164,12 +164,12 @@ impl HartStream {
     }
 
     /// It has played so many instructions in all, and its last block was over in this cycle.
-    pub fn stands_at(&mut self, instructions: u64, cycle: u64) {
+    pub fn set_progress(&mut self, instructions: u64, cycle: u64) {
         self.before = instructions.saturating_sub(self.done);
         (self.left_out, self.cycle) = (0, cycle);
     }
 
-    /// Why it ended, if not because there is no more: to be asked whenever the next block may have been read, or damage would pass for the
+    /// Why it ended, if not because there is no more: to be asked whenever the next block may have been read, or damage would skip_to for the
     /// trace's end.
     pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()
@@ -178,7 +178,7 @@ impl HartStream {
     /// Addresses are virtual ones, and lie where the tables say.
     fn translate(&mut self) {
         let (Some(tables), Some(_)) = (&mut self.tables, &self.step) else { return };
-        let space = self.told_space;
+        let space = self.trace_space;
         for op in &mut self.ops {
             op.fetch = tables.translate(space, op.pc);
             if op.class.is_memory() {
@@ -191,27 +191,27 @@ impl HartStream {
     }
 
     /// A step with the numbers of address space and thread that the trace's have here. With tables, spaces that it does not tell are one.
-    fn placed(&mut self, mut step: Step) -> Step {
+    fn relocated(&mut self, mut step: Step) -> Step {
         if self.tables.is_some() {
-            self.told_space = *step.space.get_or_insert(0);
+            self.trace_space = *step.space.get_or_insert(0);
         }
-        step.space = step.space.map(|space| self.place.space(space));
-        step.thread = self.place.thread(step.thread);
+        step.space = step.space.map(|space| self.relocation.space(space));
+        step.thread = self.relocation.thread(step.thread);
         if let Some(fence) = &mut step.fence {
-            fence.space = fence.space.map(|space| self.place.space(space));
+            fence.space = fence.space.map(|space| self.relocation.space(space));
         }
         step
     }
 
     /// Reads the next block.
     fn advance(&mut self) {
-        assert!(!self.lent, "what a block is made of comes back before the next one");
+        assert!(!self.ops_lent, "what a block is made of comes back before the next one");
         match self.source.next(&mut self.ops) {
             // What is told of it is what was told of the last one.
             Ok(Some(false)) if self.step.is_some() => {}
             Ok(Some(_)) => {
                 let step = self.source.step();
-                self.step = Some(self.placed(step));
+                self.step = Some(self.relocated(step));
             }
             Ok(None) => self.step = None,
             Err(error) => (self.step, self.failed) = (None, Some(error)),
@@ -219,26 +219,26 @@ impl HartStream {
         self.translate();
         match self.source.differing().filter(|_| self.tables.is_none()) {
             // The others lie where they were moved to when the block came before.
-            Some(differing) if !self.place.keeps(self.source.accessed()) => {
+            Some(differing) if !self.relocation.is_identity(self.source.accessed()) => {
                 for at in differing {
                     let op = &mut self.ops[usize::from(*at)];
                     if op.class.is_memory() {
-                        op.phys = self.place.of(op.phys);
+                        op.phys = self.relocation.relocate(op.phys);
                     }
                 }
             }
             Some(_) => {}
             None => {
                 for op in &mut self.ops {
-                    op.fetch = self.place.of(op.fetch);
+                    op.fetch = self.relocation.relocate(op.fetch);
                     if op.class.is_memory() {
-                        op.phys = self.place.of(op.phys);
+                        op.phys = self.relocation.relocate(op.phys);
                     }
                 }
             }
         }
         self.slept = self.step.filter(|_| self.sleeps).map_or(Ps::ZERO, |step| step.slept);
-        if self.place.is_full() {
+        if self.relocation.is_full() {
             (self.step, self.failed) = (None, Some(PlaybackError::Memory));
         }
     }
@@ -286,7 +286,7 @@ impl OpSource for HartStream {
         }
         if ops.is_empty() {
             std::mem::swap(ops, &mut self.ops);
-            self.lent = true;
+            self.ops_lent = true;
         } else {
             ops.extend_from_slice(&self.ops);
         }
@@ -298,18 +298,18 @@ impl OpSource for HartStream {
 
     #[inline]
     fn take_back(&mut self, ops: &mut Vec<Op>) {
-        if std::mem::take(&mut self.lent) {
+        if std::mem::take(&mut self.ops_lent) {
             std::mem::swap(ops, &mut self.ops);
         }
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
         let mut walk = match &self.tables {
-            Some(tables) => tables.walk(self.told_space, virt),
+            Some(tables) => tables.walk(self.trace_space, virt),
             None => self.source.walk(virt),
         };
         for entry in &mut walk.entries[..usize::from(walk.levels)] {
-            *entry = self.place.of(*entry);
+            *entry = self.relocation.relocate(*entry);
         }
         walk
     }
@@ -318,10 +318,10 @@ impl OpSource for HartStream {
     fn take_translation_fence(&mut self) -> Option<TranslationFence> {
         self.advance();
         let fence = self.step.and_then(|step| step.fence);
-        match (self.owed.take(), fence) {
+        match (self.skipped_fence.take(), fence) {
             // Both, and more.
             (Some(_), Some(_)) => Some(TranslationFence { address: None, space: None }),
-            (owed, fence) => owed.or(fence),
+            (skipped_fence, fence) => skipped_fence.or(fence),
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Maker {
     /// Stores to registers that have not arrived; how many are under way; whether it is told which instructions made them.
     stores: VecDeque<EventKind>,
     pub stores_lag: usize,
-    pub tells_stores: bool,
+    pub has_store_origins: bool,
     /// Which device does what is told.
     pub device: u8,
 }
@@ -58,7 +58,15 @@ impl Maker {
         };
         let writer = TraceWriter::create(path, &description).unwrap();
         let (stores, stores_lag) = (VecDeque::new(), 0);
-        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, tells_stores: false, device: 0 }
+        Maker {
+            writer,
+            done: 0,
+            sends_from: BUFFERS,
+            stores,
+            stores_lag,
+            has_store_origins: false,
+            device: 0,
+        }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -87,7 +95,7 @@ impl Maker {
         let addr = PhysAddr(REGISTERS + register);
         let store = Op { class: OpClass::Device, phys: addr, size: 4, flags: Op::WRITES, ..int(0x900) };
         self.block(&[store]);
-        let stored = self.tells_stores.then_some(StoreOrigin { hart: 0, after: self.done });
+        let stored = self.has_store_origins.then_some(StoreOrigin { hart: 0, after: self.done });
         self.stores.push_back(EventKind::Register { addr, size: 4, value, stored });
         if self.stores.len() > self.stores_lag {
             let first = self.stores.pop_front().expect("it has some");
@@ -214,7 +222,7 @@ fn a_trace_is_played_as_recorded_to_the_last_frame_and_byte() {
     let survey = player.survey(0);
     assert_eq!(survey.batches.counts.iter().map(|(a, b)| (*a, *b)).collect::<Vec<_>>(), [(1, 40)]);
     assert_eq!(survey.devices[&0].receive.descriptors(), Some(RING));
-    assert_eq!(survey.unpaired(), None);
+    assert_eq!(survey.pairing_problem(), None);
 }
 
 #[test]
@@ -222,10 +230,10 @@ fn what_was_learnt_from_the_whole_trace_is_known_when_it_begins_again() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 40, 3, 1, true);
     for pace in [Pace::Recorded, rate("1Mpps"), Pace::Closed { window: 2 }] {
-        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).paced(pace)).unwrap();
-        player.learn_from_all().unwrap();
+        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).at_pace(pace)).unwrap();
+        player.begin_warming_pass().unwrap();
         assert!(player.run(trace.instructions()).unwrap(), "its last events are still to come");
-        player.begin_again().unwrap();
+        player.restart().unwrap();
         let before = player.played();
         assert!(!player.run(u64::MAX).unwrap());
         let after = player.played();
@@ -276,7 +284,7 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
         changes.starts_with("memory.dca.schedule: ") && changes.contains("once with each policy"),
         "{changes}"
     );
-    let plan = Plan::of(long).beside(short);
+    let plan = Plan::of(long).with_neighbour(short);
     let other = refused(&config(&[]), &plan);
     assert!(other.contains("platform.harts=2"), "{other}");
     let both = played(&config(&["platform.harts=2"]), &plan).played();
@@ -303,7 +311,7 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
 #[test]
 fn at_a_rate_frames_come_as_fast_as_asked_and_the_program_waits_for_them() {
     let folder = folder();
-    let plan = Plan::of(polling(&folder.path().join("a"), 100, 3, 1, true)).paced(rate("100kpps"));
+    let plan = Plan::of(polling(&folder.path().join("a"), 100, 3, 1, true)).at_pace(rate("100kpps"));
     let player = played(&config(&[]), &plan);
     let played = player.played();
     let devices = &played.devices;
@@ -322,7 +330,7 @@ fn a_full_ring_drops_and_polls_that_found_nothing_are_left_out() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 400, 20, 1, true);
     let slow = played(&config(&[]), &Plan::of(trace.clone())).played();
-    let plan = Plan::of(trace).paced(rate("100Mpps"));
+    let plan = Plan::of(trace).at_pace(rate("100Mpps"));
     let fast = played(&config(&[]), &plan).played();
     let devices = &fast.devices;
     assert_eq!((devices.frames_in, devices.frames_out), (400, 400));
@@ -341,7 +349,7 @@ fn a_closed_loop_has_as_many_requests_on_their_way_as_its_window() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 100, 3, 1, true);
     let run = |window| {
-        let player = played(&config(&[]), &Plan::of(trace.clone()).paced(Pace::Closed { window }));
+        let player = played(&config(&[]), &Plan::of(trace.clone()).at_pace(Pace::Closed { window }));
         let latency = player.latency().unwrap();
         assert_eq!((player.played().devices.frames_dropped, latency.count()), (0, 100));
         (player.played().now, latency.extremes().unwrap().0)
@@ -357,7 +365,7 @@ fn a_closed_loop_has_as_many_requests_on_their_way_as_its_window() {
 fn what_cannot_be_paced_is_refused_with_the_reason() {
     let folder = folder();
     let sink = polling(&folder.path().join("sink"), 40, 1, 1, false);
-    let closed = |trace: &TraceInput, window| Plan::of(trace.clone()).paced(Pace::Closed { window });
+    let closed = |trace: &TraceInput, window| Plan::of(trace.clone()).at_pace(Pace::Closed { window });
     let message = refused(&config(&[]), &closed(&sink, 4));
     assert!(message.contains("40 frames were received and 0 sent"), "{message}");
     let pairs = polling(&folder.path().join("pairs"), 40, 1, 4, true);
@@ -374,9 +382,9 @@ fn what_cannot_be_paced_is_refused_with_the_reason() {
     silent.block(&[int(0)]);
     silent.writer.finish().unwrap();
     let silent = TraceInput::own(TraceFile::open(&folder.path().join("silent")).unwrap());
-    let message = refused(&config(&[]), &Plan::of(silent.clone()).paced(rate("1Mpps")));
+    let message = refused(&config(&[]), &Plan::of(silent.clone()).at_pace(rate("1Mpps")));
     assert!(message.contains("no frames"), "{message}");
-    let message = refused(&config(&[]), &Plan::of(pairs).paced(rate("2x")));
+    let message = refused(&config(&[]), &Plan::of(pairs).at_pace(rate("2x")));
     assert!(message.contains("5Mpps"), "{message}");
     played(&config(&[]), &Plan::of(silent));
 }
@@ -393,7 +401,7 @@ fn an_event_behind_the_last_instruction_is_a_contradiction() {
         maker.event(1000, 0, EventKind::Register { addr, size: 4, value: 1, stored: None });
         maker.writer.finish().unwrap();
         let trace = TraceInput::own(TraceFile::open(&path).unwrap());
-        let message = refused(&config(&[]), &Plan::of(trace).paced(pace));
+        let message = refused(&config(&[]), &Plan::of(trace).at_pace(pace));
         assert!(message.contains("instruction 1000 of hart 0, which has 4"), "{message}");
     }
 }
@@ -422,10 +430,10 @@ fn a_sleep_ends_when_what_ended_it_has_happened_or_as_long_as_it_was() {
     let trace = sleeping(&folder.path().join("a"), 20, BUFFERS);
     let recorded = played(&config(&[]), &Plan::of(trace.clone())).played();
     assert!((Ps::from_us(20 * 2 + 70)..Ps::from_us(20 * 6 + 70)).contains(&recorded.now), "{}", recorded.now);
-    let fast = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps"))).played();
+    let fast = played(&config(&[]), &Plan::of(trace.clone()).at_pace(rate("1Mpps"))).played();
     assert!((Ps::from_us(20 + 70)..recorded.now).contains(&fast.now), "{} {}", fast.now, recorded.now);
     // The last frame comes after 1900 us, its interrupt 2 us later, and then the timer's 70 us begin.
-    let slow = played(&config(&[]), &Plan::of(trace).paced(rate("10kpps"))).played();
+    let slow = played(&config(&[]), &Plan::of(trace).at_pace(rate("10kpps"))).played();
     assert!((Ps::from_us(1900 + 2 + 70)..Ps::from_us(1900 + 8 + 70)).contains(&slow.now), "{}", slow.now);
     assert_eq!((fast.devices.frames_out, slow.devices.frames_out), (20, 20));
 }
@@ -457,7 +465,7 @@ fn a_champsim_trace_is_played_as_it_is_and_beside_others() {
     assert!((32..40).contains(&alone.memory.harts[0].l1d.misses), "{:?}", alone.memory.harts[0]);
     assert_eq!(alone.memory.harts[0].core.outside_ram, 0);
     let first = polling(&folder.path().join("a"), 40, 3, 1, true);
-    let both = played(&config(&["platform.harts=2"]), &Plan::of(first).beside(trace)).played();
+    let both = played(&config(&["platform.harts=2"]), &Plan::of(first).with_neighbour(trace)).played();
     assert!(both.traces[1].instructions > 0);
     let message =
         TraceInput::open(&folder.path().join("none"), Variant::Standard, None).err().unwrap().to_string();

@@ -1,9 +1,10 @@
-//! Recording: what harts executed and what devices did goes to a [`Recorder`]: of a machine with timing models while they watch, of one
-//! without always. A run is the same with it and without.
+//! Recording of executed blocks and device events by a [`Recorder`]. A machine with timing models is recorded in
+//! warming and detailed mode, a machine without them always. Recording does not change the run.
 //!
-//! A device's event is told by a hart's instructions: after how many it happened, and how long after the last of them. The hart is the one
-//! that last stored to a device. Of a write it is also told from which of its instructions on that hart could see it: those of blocks that
-//! begin when it is in memory. That is known later, so events wait, in order, until it is.
+//! The position of a device event is given relative to its anchor hart, the hart that last stored to a device:
+//! the number of instructions that the hart had executed, and the time since the last of them committed. A DMA
+//! write also records the first instruction of the anchor hart that could see the data: that of the first block
+//! that begins after the write completed. Events are held back, in order, until this is determined.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,39 +19,41 @@ use super::Timing;
 use crate::events::Event;
 use crate::machine::Machine;
 
-/// Who takes what is recorded.
+/// Receiver of recorded blocks and events.
 pub trait Recorder: Send {
-    /// A hart executed a block, of which more may be known. `walk` says which page-table entries a walk for an address reads.
+    /// Records a block that a hart executed. `walk` returns the page-table entries that a walk for an address reads.
     fn block(
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<BlockHint>,
+        hint: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     );
 
-    /// What may be told of a hart by [`again`](Recorder::again) from now on; nothing, unless it says more.
+    /// Returns the limits of the next call of [`repeat`](Recorder::repeat) for a hart. The default permits none.
     fn allowance(&self, _hart: u16) -> Allowance {
         Allowance::default()
     }
 
-    /// A hart executed blocks again that are known: their numbers, each with its addresses. The step is the first one's; of the others space
-    /// and thread are the same. Says what may be told so from now on.
-    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
-        unreachable!("{instructions} instructions of hart {hart} are not known ({step:?}, {blocks:?})");
+    /// Records repetitions of blocks recorded before: their numbers, each with its addresses. `step` belongs to the
+    /// first one; address space and thread are the same for all. Returns the limits of the next call.
+    fn repeat(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+        unreachable!(
+            "{instructions} instructions of hart {hart} repeat without an allowance ({step:?}, {blocks:?})"
+        );
     }
 
-    /// A device did something. Blocks that were executed before may be told behind it, as long as they may be told by numbers.
+    /// Records a device event. Repeated blocks that were executed before it may be recorded after it.
     fn event(&mut self, event: &DeviceEvent);
 }
 
-/// Keeps ops in memory, and nothing else. Its clones keep the same.
+/// Recorder that keeps only the ops, in memory. Clones share the buffer.
 #[derive(Clone, Debug, Default)]
 pub struct KeptOps(Arc<Mutex<Vec<Op>>>);
 
 impl KeptOps {
-    /// What was kept since this was asked last.
+    /// Takes the ops recorded since the last call.
     pub fn take(&self) -> Vec<Op> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -64,13 +67,14 @@ impl Recorder for KeptOps {
     fn event(&mut self, _: &DeviceEvent) {}
 }
 
-/// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
+/// Block ends kept per hart. An event refers to at most the last block and the wait after it.
 const ENDS: usize = 64;
 
-/// How far a hart has come: when its last blocks ended, after how many instructions.
+/// Progress of a hart: the time and the number of instructions at which its last blocks ended.
 pub(crate) struct Progress {
-    /// The last ones, each at its number, and how many there have been.
+    /// Ring of the last ends, indexed by their number modulo `ENDS`.
     ends: [(Ps, u64); ENDS],
+    /// Ends since the start.
     count: usize,
 }
 
@@ -81,8 +85,8 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The hart's last instruction committed, or its access to a device left the core: what is said later of the same one, such as when
-    /// the answer was there, moves nothing.
+    /// Records that instruction number `done` committed at `at`, or that its device access left the core. A later
+    /// time for the same instruction, such as the completion of a device access, is ignored.
     pub fn reached(&mut self, done: u64, at: Ps) {
         if self.count == 0 || self.ends[(self.count - 1) % ENDS].1 != done {
             self.ends[self.count % ENDS] = (at, done);
@@ -90,13 +94,13 @@ impl Progress {
         }
     }
 
-    /// Those that are known, the last one first.
+    /// The ends kept, latest first.
     fn known(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
         (self.count.saturating_sub(ENDS)..self.count).rev().map(|number| self.ends[number % ENDS])
     }
 
-    /// When instruction number `after` was over: of one that ends no block, when its block was; `None` before. What came before the first
-    /// is over from the beginning.
+    /// Returns the end time of the block that contains instruction number `after`; `None` if it has not ended yet.
+    /// Number 0 is the start of the recording.
     pub fn end_of(&self, after: u64) -> Option<Ps> {
         if after == 0 {
             return Some(self.known().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
@@ -104,39 +108,39 @@ impl Progress {
         self.known().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
     }
 
-    /// The last block that ended by `now`: after how many instructions, and how long ago.
+    /// Returns the instruction count of the last block that ended by `now`, and the time since then.
     fn anchor(&self, now: Ps) -> (u64, Ps) {
         let end = self.known().find(|(at, _)| *at <= now).or(self.known().next_back());
         end.map_or((0, Ps::ZERO), |(at, done)| (done, now.saturating_sub(at)))
     }
 }
 
-/// A hart that is recorded.
+/// Recording state of one hart.
 #[derive(Default)]
 struct Recorded {
     progress: Progress,
     done: u64,
     over: Option<Ps>,
     fence: Option<TranslationFence>,
-    /// Blocks that were told, where no timing model has their ops.
+    /// Dictionary of recorded blocks, for harts without a timing model.
     known: BlockDictionary,
 }
 
-/// A recording under way.
+/// An active recording.
 pub(crate) struct Recording {
     to: Box<dyn Recorder>,
     harts: Vec<Recorded>,
-    /// By which hart's instructions events are told.
+    /// Anchor hart of new events.
     teller: usize,
-    /// Events, and when the writes among them are done.
+    /// Events not yet emitted, and the completion time of DMA writes.
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
-    /// Frames of each device so far, received and sent.
+    /// Frames received and sent so far, per device.
     frames: Vec<[u64; 2]>,
-    /// Stores to devices that have not arrived, by register: whose they are, unless the recording did not see them leave.
+    /// In-flight stores to devices, per register, with their origin; `None` for stores issued before the recording.
     stores: BTreeMap<u64, VecDeque<Option<StoreOrigin>>>,
 }
 
-/// A block, or an access to a device, with the time it took.
+/// An executed block or device access, with its start and end time.
 pub(super) struct Executed<'a> {
     pub hart: usize,
     pub ops: &'a [Op],
@@ -153,31 +157,31 @@ impl Recording {
         Recording { to, harts, teller: 0, waiting, frames, stores: BTreeMap::new() }
     }
 
-    /// A store had left before the recording began.
+    /// Adds a store that was in flight when the recording began.
     fn had_left(&mut self, addr: PhysAddr) {
         self.stores.entry(addr.0).or_default().push_back(None);
     }
 
-    /// A store to a device leaves its hart, whose last instruction it is.
+    /// Adds a store to a device; it is its hart's last instruction.
     fn leaves(&mut self, addr: PhysAddr, hart: u32) {
         let after = self.harts[hart as usize].done;
         let stored = (after > 0).then_some(StoreOrigin { hart: hart as u16, after });
         self.stores.entry(addr.0).or_default().push_back(stored);
     }
 
-    /// The first that left arrives.
+    /// Removes the oldest in-flight store to this register and returns its origin.
     fn arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
         self.stores.get_mut(&addr.0)?.pop_front()?
     }
 
-    /// Whether it is of this hart, and not of a program beside the machine's.
+    /// Whether `id` is recorded: harts are, co-running programs are not.
     #[inline]
     pub fn records(&self, id: usize) -> bool {
         id < self.harts.len()
     }
 
-    /// Runs a hart that no timing model watches, as [`Hart::run`] does. Memory changes by events alone, so all of its blocks see the same
-    /// writes of devices, and nothing happens between them.
+    /// Runs a hart without a timing model, as [`Hart::run`] does. No event is handled during this call, so all of
+    /// its blocks see the same DMA writes.
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
         let begun = hart.time();
         self.settle(begun);
@@ -203,12 +207,12 @@ impl Recording {
         stop
     }
 
-    /// Tells what of a hart is held back.
+    /// Emits a hart's deferred blocks.
     fn tell_held(&mut self, id: usize) {
         self.tell_slept(id, &mut Ps::default());
     }
 
-    /// The same, of a hart that slept before.
+    /// Like `emit_deferred`, for a hart that slept before these blocks.
     fn tell_slept(&mut self, id: usize, slept: &mut Ps) {
         let Recorded { known, fence, .. } = &mut self.harts[id];
         let Some(held) = known.deferred() else { return };
@@ -217,7 +221,8 @@ impl Recording {
         known.deferred_emitted(allowance);
     }
 
-    /// The hart has come to an access to a device, and waits for it; or to one that nothing answers, which is a trap.
+    /// Records a device access at which the hart stopped. Without `op` no device claims the address, and the hart
+    /// traps.
     pub fn access(&mut self, id: usize, hart: &mut Hart, ram: &Ram, op: Option<Op>) {
         self.tell_held(id);
         let (at, space, ops) = (hart.time(), hart.address_space(), op.as_slice());
@@ -229,11 +234,11 @@ impl Recording {
 
     pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
         self.settle(block.begun);
-        // A hart that only came to an access to a device, which is told by itself.
+        // The hart stopped at a device access before executing anything; the access is recorded separately.
         if block.ops.is_empty() && !block.trapped {
             return;
         }
-        // An access to a device is told alone.
+        // A device access is a block of its own.
         if let [op] = block.ops
             && op.class == OpClass::Device
             && op.flags & Op::WRITES != 0
@@ -253,7 +258,7 @@ impl Recording {
         self.reached(block.hart, block.over);
     }
 
-    /// The hart's last instruction committed, or its access to a device was answered.
+    /// Records that the hart's last instruction committed or that its device access completed.
     pub fn reached(&mut self, hart: usize, at: Ps) {
         let hart = &mut self.harts[hart];
         hart.over = Some(at);
@@ -264,7 +269,7 @@ impl Recording {
         self.harts[hart].fence = Some(fence);
     }
 
-    /// A device asks memory for something at `now`, which is done later.
+    /// Records a DMA request issued at `now` that completes at `done`.
     pub fn dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
         let DmaRequest { addr, len, kind, offset, .. } = *request;
         let direction = match kind {
@@ -279,11 +284,11 @@ impl Recording {
         });
         let took = done.saturating_sub(now);
         let what = EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
-        self.happened(device, now, what, write.then_some(done));
+        self.device_event(device, now, what, write.then_some(done));
     }
 
-    /// Anything else happened at a device.
-    pub fn happened(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
+    /// Records a device event. `visible` is the completion time of a DMA write.
+    pub fn device_event(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
         let hart = self.teller;
         let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
@@ -294,7 +299,8 @@ impl Recording {
         }
     }
 
-    /// Blocks that begin at `now` see all writes that are done by then.
+    /// Emits events up to the first DMA write that is not complete at `now`, when a block begins. Completed writes
+    /// are visible to this block.
     fn settle(&mut self, now: Ps) {
         while let Some((event, visible)) = self.waiting.front_mut() {
             if visible.is_some_and(|visible| visible > now) {
@@ -310,15 +316,15 @@ impl Recording {
         }
     }
 
-    /// Tells all that is still to be told.
+    /// Emits all deferred blocks and waiting events.
     fn end(&mut self) {
         (0..self.harts.len()).for_each(|id| self.tell_held(id));
         self.settle(Ps::MAX);
     }
 }
 
-/// Tells a recorder of a hart's block, or of some that are told by numbers: of the first, what was declared void before it, and how long the
-/// hart slept. Says what may be told by numbers from then on.
+/// Passes a block, or a batch of repeated blocks, to the recorder. `fence` is the translation fence before the
+/// first block, and `slept` the hart's sleep before it. Returns the limits of the next batch.
 fn tell(
     to: &mut dyn Recorder,
     hart: u16,
@@ -329,18 +335,18 @@ fn tell(
     let Block { trapped, space, thread, .. } = block;
     let step = Step { trapped, space, thread, fence: std::mem::replace(fence, block.fence), slept };
     match block.ops {
-        BlockOps::Numbered(blocks) => to.again(hart, &step, block.instructions, blocks),
+        BlockOps::Numbered(blocks) => to.repeat(hart, &step, block.instructions, blocks),
         BlockOps::Listed(ops) => {
-            let again = block.number.map(|shape| BlockHint { shape, instructions: block.instructions });
-            to.block(hart, &step, again, ops, walk);
+            let hint = block.number.map(|shape| BlockHint { shape, instructions: block.instructions });
+            to.block(hart, &step, hint, ops, walk);
             to.allowance(hart)
         }
     }
 }
 
 impl Machine {
-    /// Gives all that harts execute and devices do from now on to `recorder`, where timing models watch, or everywhere if there are none;
-    /// the one before, if any, gets the rest of what it waits for, and is dropped.
+    /// Passes all executed blocks and device events from now on to `recorder`. A machine with timing models is
+    /// recorded only in warming and detailed mode. A previous recorder gets its pending events and is dropped.
     pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
         let harts = self.harts.len();
         let had_left = self.queue.events().filter_map(|event| match event {
@@ -360,29 +366,29 @@ impl Machine {
         }
     }
 
-    /// A hart's store to a device leaves it, for a recording.
+    /// Adds a hart's store to a device to the recording, if there is one.
     pub(crate) fn record_store(&mut self, addr: PhysAddr, hart: u32) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.leaves(addr, hart);
         }
     }
 
-    /// The first store to this register that left arrives: whose it is.
-    pub(crate) fn recorded_store(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
-        under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
+    /// Called when a store arrives at a device register. Returns the origin of the oldest store in flight to it.
+    pub(crate) fn take_store_origin(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
+        active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
     }
 
-    /// An event at a function, for a recording.
+    /// Adds a device event to the recording, if there is one.
     pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: EventKind) {
         let (timing, own) = (self.timing.as_deref_mut(), self.recording.as_deref_mut());
-        if let Some(recording) = under_way(timing, own) {
-            recording.happened(device, now, what, None);
+        if let Some(recording) = active_recording(timing, own) {
+            recording.device_event(device, now, what, None);
         }
     }
 }
 
-/// The recording under way: the timing models', or else the machine's own.
-pub(crate) fn under_way<'a>(
+/// Returns the active recording: that of the timing models, or the machine's own if it has none.
+pub(crate) fn active_recording<'a>(
     timing: Option<&'a mut Timing>,
     own: Option<&'a mut Recording>,
 ) -> Option<&'a mut Recording> {

@@ -1,6 +1,6 @@
-//! Watching a timed run: a [`Profile`] of what code costs, a log of the pipeline, and how busy the cores were from microsecond
-//! to microsecond. A machine that is not watched pays a branch a block. Nothing simulated depends on what is watched, and
-//! no checkpoint keeps it. Only blocks priced in [`Mode::Detailed`] are seen.
+//! Observers of a timed run: a [`Profile`] of code cost, a pipeline log, and core activity per microsecond. Without
+//! them the overhead is one branch per block. They do not affect the simulation, and checkpoints do not contain
+//! them. Only blocks in [`Mode::Detailed`] are observed.
 
 use doorbell_core::{Observer, Stages};
 use doorbell_memory::Misses;
@@ -12,52 +12,52 @@ use super::{Around, Mode, TimedHart, Timing};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
-/// More steps of [`Activity`] than this are not kept.
+/// Maximum number of steps in an [`Activity`]; later ones are dropped.
 const STEPS_MAX: usize = 1 << 20;
 
-/// What to watch.
+/// Selects what is observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Costs by block and by call.
+    /// Costs per block and call path.
     pub profile: bool,
-    /// So many instructions' way through the pipeline.
+    /// Number of instructions in the pipeline log.
     pub pipeline: u64,
-    /// Instructions and idle time by microsecond.
+    /// Instructions and idle time per microsecond.
     pub activity: bool,
 }
 
-/// What was watched.
+/// Results of an observation.
 #[derive(Debug, Default)]
-pub struct Watched {
-    /// Costs by block and by call.
+pub struct WatchReport {
+    /// Costs per block and call path.
     pub profile: Option<Profile>,
-    /// The ops of the first instructions, in the order in which they were priced.
+    /// The ops of the first instructions, in the order in which their timing was computed.
     pub pipeline: Vec<LoggedOp>,
     /// Each hart's activity.
     pub activity: Vec<Activity>,
 }
 
-/// An op and when it passed the stages, in cycles of its hart.
+/// An op and its pipeline stage times, in cycles of its hart.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedOp {
     /// Its hart.
     pub hart: u32,
     /// The op.
     pub op: Op,
-    /// When it passed the stages.
+    /// Stage times.
     pub stages: Stages,
 }
 
-/// How busy a hart was: steps of a microsecond, more or less, as cycles have it.
+/// Activity of a hart in steps of about one microsecond, rounded to whole cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When the first step begins.
+    /// Start of the first step.
     pub begin: Ps,
-    /// How long a step is.
+    /// Length of a step.
     pub step: Ps,
-    /// Core cycles of a step.
+    /// Core cycles per step.
     pub step_cycles: u64,
-    /// Instructions retired and idle cycles (WFI) of each step. A block counts where its last op commits.
+    /// Instructions retired and idle cycles (WFI) per step. A block counts in the step in which its last op commits.
     pub steps: Vec<(u64, u64)>,
     begun: u64,
     end: u64,
@@ -80,7 +80,7 @@ impl Activity {
                 self.steps.resize(step + 1, (0, 0));
             }
         }
-        // What is beyond the last step kept is in none.
+        // Activity after the last step kept is dropped.
         if self.end <= self.begun + self.steps.len() as u64 * self.step_cycles
             && let Some(step) = self.steps.last_mut()
         {
@@ -90,7 +90,7 @@ impl Activity {
     }
 }
 
-/// Idle time that spans several steps belongs to each of them.
+/// Adds idle time, divided among the steps that it spans.
 fn add_idle(activity: &mut Activity, from: u64, to: u64) {
     let mut at = from;
     while at < to && activity.steps.len() < STEPS_MAX {
@@ -117,7 +117,7 @@ impl Observer for LogOf<'_> {
     }
 }
 
-/// What is being watched.
+/// Active observers.
 pub(super) struct Watch {
     profiler: Option<Box<Profiler>>,
     pipeline: PipelineLog,
@@ -125,19 +125,22 @@ pub(super) struct Watch {
     harts: Vec<Looked>,
 }
 
-/// When a hart was looked at last, and what it had.
+/// Observation state of one hart.
 #[derive(Clone, Copy, Default)]
 struct Looked {
-    /// Of the first look.
+    /// Cycle in which the observation began.
     from: u64,
+    /// Cycle of the last update.
     cycle: u64,
+    /// Thread pointer at the last update.
     tp: u64,
-    /// Counted when a device access began, which ends later.
+    /// Miss counts before and after the fetch and translation of the pending device access.
     begun: Option<[Misses; 2]>,
 }
 
 impl Watch {
-    /// Of each hart: when it begins, in time and in slots, and its thread. One that sleeps begins later than its core has come.
+    /// `harts` has the start time, start cycle and thread of each hart. A sleeping hart starts at the present, later
+    /// than its core's cycle.
     fn new(
         request: &WatchRequest,
         timing: &Timing,
@@ -162,16 +165,16 @@ impl Watch {
         }
     }
 
-    fn finish(self) -> Watched {
+    fn finish(self) -> WatchReport {
         let watched = self.harts.iter().map(|looked| looked.cycle - looked.from);
-        Watched {
+        WatchReport {
             profile: self.profiler.map(|profiler| profiler.finish(watched)),
             pipeline: self.pipeline.ops,
             activity: self.activity,
         }
     }
 
-    /// A hart sleeps until `cycle`.
+    /// Records that a hart slept until `cycle`.
     pub(super) fn idle(&mut self, id: usize, cycle: u64) {
         let Some(looked) = self.harts.get_mut(id) else { return };
         let from = looked.cycle;
@@ -184,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// Looks at what has been priced since the last time.
+    /// Adds a block whose timing was computed since the last update.
     #[inline]
     fn look(
         &mut self,
@@ -197,7 +200,7 @@ impl Watch {
         let looked = &mut self.harts[id];
         let tp = std::mem::replace(&mut looked.tp, thread);
         if ops.is_empty() {
-            // A trap before the first op: its time is the handler's.
+            // A trap before the first op: its time counts for the handler.
             return;
         }
         let cycles = now - looked.cycle;
@@ -213,15 +216,15 @@ impl Watch {
 }
 
 impl Timing {
-    /// If somebody watches: the misses before a block, and whether its way through the pipeline is logged.
+    /// Returns the miss counts before a block, and whether the pipeline log is active; `None` without observers.
     #[inline]
     pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
-        // Programs beside the harts are not watched.
+        // Co-running programs are not observed.
         let watch = self.watch.as_ref().filter(|watch| id < watch.harts.len())?;
         Some((self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
     }
 
-    /// Prices the block that a hart has executed, and logs it.
+    /// Computes the timing of a hart's block and logs it.
     #[cold]
     #[inline(never)]
     pub(super) fn execute_logged<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World) {
@@ -231,7 +234,7 @@ impl Timing {
         self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
 
-    /// Looks at the block that was priced last.
+    /// Passes the last block to the observers.
     #[inline(never)]
     pub(super) fn look(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(self.core_of(id))]);
@@ -241,7 +244,7 @@ impl Timing {
         }
     }
 
-    /// A device access begins; what its fetch and translation miss is its own.
+    /// Called when a device access starts. The misses of its fetch and translation are charged to it.
     pub(super) fn begin_device_watched(&mut self, id: usize, before: Misses) {
         let after = self.memory.misses(self.core_of(id));
         if let Some(watch) = &mut self.watch {
@@ -249,7 +252,7 @@ impl Timing {
         }
     }
 
-    /// A device access is over at `done`, and its core is told.
+    /// Completes a device access in its core at `done`, and passes it to the observers.
     pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [u64; 2]) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = self.watch.as_mut().filter(|watch| id < watch.harts.len()) else {
@@ -262,7 +265,7 @@ impl Timing {
 }
 
 impl Timing {
-    /// Watches sources from now on, which have come to these cycles and run these threads.
+    /// Starts to observe op sources, given the present cycle and thread of each.
     pub(crate) fn watch_sources(
         &mut self,
         request: &WatchRequest,
@@ -276,8 +279,8 @@ impl Timing {
         self.watch = Some(Box::new(Watch::new(request, self, &begins, config)));
     }
 
-    /// Watches sources no more; of each, until which cycle it is asleep, if it is.
-    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<Watched> {
+    /// Stops observing op sources. `asleep` has the cycle until which each source sleeps, if it does.
+    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<WatchReport> {
         let mut watch = self.watch.take()?;
         for (id, cycle) in asleep.iter().enumerate() {
             if let Some(cycle) = cycle {
@@ -289,8 +292,7 @@ impl Timing {
 }
 
 impl Machine {
-    /// Watches from now on; what was being watched is forgotten. `false` if the machine has no timing models, so that
-    /// there is nothing to be seen.
+    /// Starts an observation and discards a previous one. Returns `false` if the machine has no timing models.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
         let Some(mut timing) = self.timing.take() else { return false };
         let now = self.queue.now().max(self.reached);
@@ -304,8 +306,8 @@ impl Machine {
         true
     }
 
-    /// Watches no more, and tells what was seen.
-    pub fn end_watch(&mut self) -> Option<Watched> {
+    /// Ends the observation and returns its results.
+    pub fn end_watch(&mut self) -> Option<WatchReport> {
         let timing = self.timing.as_mut()?;
         let mut watch = timing.watch.take()?;
         if timing.mode == Mode::Detailed {

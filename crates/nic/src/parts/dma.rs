@@ -158,7 +158,7 @@ impl<K: Copy> Channel<K> {
     }
 
     /// Request `sequence` needs no completion of its own: the next one's will do.
-    pub fn ride(&mut self, sequence: u64) {
+    pub fn complete_with_next(&mut self, sequence: u64) {
         if let Some(index) = self.index(sequence) {
             self.ops[index].rides = true;
         }
@@ -216,16 +216,16 @@ impl<Q> Default for Dma<Q> {
 
 /// Bytes that leave memory, or that reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Direction {
     Reads,
     Writes,
 }
 
 /// How fast the engine moves bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct DmaRate {
     /// Bits a second; without it, as many as the way to memory takes.
-    pub rate: Option<BitsPerSec>,
+    pub limit: Option<BitsPerSec>,
     /// Reads and writes share them.
     pub shared: bool,
 }
@@ -243,9 +243,9 @@ pub(crate) struct Piece {
 
 /// What of a queue's traffic a request moves, as cards tell it apart when they ask for a core's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum TransferClass {
     /// Descriptors that are written back.
-    Report,
+    WriteBack,
     /// A received header, in a buffer of its own.
     Header,
     /// What else of received frames is written.
@@ -268,7 +268,7 @@ impl Piece {
 
 /// A request that has been made, and whose wake-up has not been asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Requested {
+pub(crate) struct IssuedRequest {
     pub sequence: u64,
     /// When its first byte goes.
     pub start: Ps,
@@ -276,61 +276,61 @@ pub(crate) struct Requested {
     pub done: Option<Ps>,
 }
 
-impl Requested {
-    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> Requested {
+impl IssuedRequest {
+    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> IssuedRequest {
         let done = match done {
             Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
-        Requested { sequence, start, done }
+        IssuedRequest { sequence, start, done }
     }
 }
 
 impl<Q: Copy + PartialEq> Dma<Q> {
-    fn lane(pace: Pace, lane: Lane) -> usize {
-        if pace.shared { Lane::Reads as usize } else { lane as usize }
+    fn path_index(rate: DmaRate, direction: Direction) -> usize {
+        if rate.shared { Direction::Reads as usize } else { direction as usize }
     }
 
     /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
-    fn take_path(&mut self, now: Ps, pace: Pace, lane: Lane, len: u32) -> (Ps, Ps) {
-        let Some(rate) = pace.rate else { return (now, now) };
-        let free = &mut self.path_free[Self::lane(pace, lane)];
+    fn take_path(&mut self, now: Ps, rate: DmaRate, direction: Direction, len: u32) -> (Ps, Ps) {
+        let Some(limit) = rate.limit else { return (now, now) };
+        let free = &mut self.path_free[Self::path_index(rate, direction)];
         let start = (*free).max(now);
-        *free = start.saturating_add(rate.time_for_bits(8 * u64::from(len)));
+        *free = start.saturating_add(limit.time_for_bits(8 * u64::from(len)));
         (start, *free)
     }
 
     /// When everything that was asked for in a direction has gone through the engine, not before `now`.
-    pub fn path_end(&self, now: Ps, pace: Pace, lane: Lane) -> Ps {
-        self.path_free[Self::lane(pace, lane)].max(now)
+    pub fn path_end(&self, now: Ps, rate: DmaRate, direction: Direction) -> Ps {
+        self.path_free[Self::path_index(rate, direction)].max(now)
     }
 
     /// Asks for a read at `at`.
     pub fn request_read(
         &mut self,
         at: Ps,
-        pace: Pace,
+        rate: DmaRate,
         piece: Piece,
         (kind, read): (DmaKind, Read<Q>),
         port: &mut (impl DmaPort + ?Sized),
-    ) -> Requested {
-        let (start, end) = self.take_path(at, pace, Lane::Reads, piece.len);
+    ) -> IssuedRequest {
+        let (start, end) = self.take_path(at, rate, Direction::Reads, piece.len);
         let sequence = self.reads.push(read, end);
-        Requested::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
+        IssuedRequest::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
     }
 
     /// Asks for a write at `at`.
     pub fn request_write(
         &mut self,
         at: Ps,
-        pace: Pace,
+        rate: DmaRate,
         piece: Piece,
         (kind, write): (DmaKind, Write<Q>),
         port: &mut (impl DmaPort + ?Sized),
-    ) -> Requested {
-        let (start, end) = self.take_path(at, pace, Lane::Writes, piece.len);
+    ) -> IssuedRequest {
+        let (start, end) = self.take_path(at, rate, Direction::Writes, piece.len);
         let sequence = self.writes.push(write, end);
-        Requested::new(
+        IssuedRequest::new(
             sequence,
             start,
             end,
@@ -339,8 +339,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
     }
 
     /// Which lane and request the token of a completed one names.
-    pub fn of_token(token: u64) -> (Lane, u64) {
-        (if token & 1 == 0 { Lane::Reads } else { Lane::Writes }, token >> 1)
+    pub fn of_token(token: u64) -> (Direction, u64) {
+        (if token & 1 == 0 { Direction::Reads } else { Direction::Writes }, token >> 1)
     }
 
     /// What is in flight for a queue has lost its purpose.
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(channel.pop_done(), Some(40));
         channel.mark(u64::MAX);
         let [e, f] = [50, 60].map(|kind| channel.push(kind, Ps::ZERO));
-        channel.ride(e);
+        channel.complete_with_next(e);
         channel.mark(e);
         assert_eq!(channel.pop_done(), None);
         channel.mark(f);
@@ -424,14 +424,17 @@ mod tests {
     #[test]
     fn bytes_go_through_the_engine_one_after_the_other() {
         let mut dma = Dma::<u8>::default();
-        let rate = Some(BitsPerSec(8_000_000_000_000));
-        let apart = Pace { rate, shared: false };
-        assert_eq!(dma.take_path(Ps(5), apart, Lane::Reads, 10), (Ps(5), Ps(15)));
-        assert_eq!(dma.take_path(Ps(7), apart, Lane::Reads, 10), (Ps(15), Ps(25)));
-        assert_eq!(dma.take_path(Ps(7), apart, Lane::Writes, 10), (Ps(7), Ps(17)));
-        let shared = Pace { rate, shared: true };
-        assert_eq!(dma.take_path(Ps(7), shared, Lane::Writes, 10), (Ps(25), Ps(35)));
-        assert_eq!(dma.path_end(Ps(0), shared, Lane::Writes), Ps(35));
-        assert_eq!(dma.take_path(Ps(7), Pace { rate: None, shared: true }, Lane::Reads, 10), (Ps(7), Ps(7)));
+        let limit = Some(BitsPerSec(8_000_000_000_000));
+        let apart = DmaRate { limit, shared: false };
+        assert_eq!(dma.take_path(Ps(5), apart, Direction::Reads, 10), (Ps(5), Ps(15)));
+        assert_eq!(dma.take_path(Ps(7), apart, Direction::Reads, 10), (Ps(15), Ps(25)));
+        assert_eq!(dma.take_path(Ps(7), apart, Direction::Writes, 10), (Ps(7), Ps(17)));
+        let shared = DmaRate { limit, shared: true };
+        assert_eq!(dma.take_path(Ps(7), shared, Direction::Writes, 10), (Ps(25), Ps(35)));
+        assert_eq!(dma.path_end(Ps(0), shared, Direction::Writes), Ps(35));
+        assert_eq!(
+            dma.take_path(Ps(7), DmaRate { limit: None, shared: true }, Direction::Reads, 10),
+            (Ps(7), Ps(7))
+        );
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Doorbells(VecDeque<(Ps, u32)>);
 
 impl Doorbells {
     /// The tail was written.
-    pub fn rung(&mut self, now: Ps, tail: u32) {
+    pub fn record(&mut self, now: Ps, tail: u32) {
         if self.0.back().is_some_and(|(_, last)| *last == tail) {
             return;
         }
@@ -25,7 +25,7 @@ impl Doorbells {
     }
 
     /// When the descriptor of this index was covered; to be asked in the order of the ring. Zero if it is not known.
-    pub fn of(&mut self, index: u32) -> Ps {
+    pub fn time_of(&mut self, index: u32) -> Ps {
         while self.0.front().is_some_and(|(_, tail)| *tail == index) {
             self.0.pop_front();
         }
@@ -47,10 +47,10 @@ mod tests {
         let mut doorbells = Doorbells::default();
         // A ring of eight.
         for (at, tail) in [(10, 2), (20, 2), (30, 6), (40, 1)] {
-            doorbells.rung(Ps(at), tail);
+            doorbells.record(Ps(at), tail);
         }
-        let covered = [0, 1, 2, 5, 6, 7, 0].map(|index| doorbells.of(index).0);
+        let covered = [0, 1, 2, 5, 6, 7, 0].map(|index| doorbells.time_of(index).0);
         assert_eq!(covered, [10, 10, 30, 30, 40, 40, 40]);
-        assert_eq!(doorbells.of(1), Ps::ZERO, "no tail is beyond it");
+        assert_eq!(doorbells.time_of(1), Ps::ZERO, "no tail is beyond it");
     }
 }

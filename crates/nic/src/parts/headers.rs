@@ -60,7 +60,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 
 impl Headers {
     /// Looks into a frame without its FCS; tags are of this type. Without one the tag was taken off: another behind it is not looked behind.
-    pub fn of(bytes: &[u8], vlan_type: Option<u16>) -> Headers {
+    pub fn parse(bytes: &[u8], vlan_type: Option<u16>) -> Headers {
         let mut found = Headers::default();
         let Some(mut ethertype) = half(bytes, 12) else { return found };
         found.ip = 14;
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn headers_are_found_and_sums_are_checked() {
         let bytes = udp();
-        let found = Headers::of(&bytes, Some(0x8100));
+        let found = Headers::parse(&bytes, Some(0x8100));
         assert_eq!((found.network, found.transport), (Some(Network::Ipv4), Some(Transport::Udp)));
         assert_eq!((found.ip, found.payload, found.end, found.headers_end), (14, 34, 44, 42));
         assert_eq!(
@@ -237,15 +237,15 @@ mod tests {
         }
         let mut tagged = bytes.clone();
         tagged.splice(12..12, [0x81, 0, 0, 5]);
-        assert_eq!(Headers::of(&tagged, Some(0x8100)).transport_sum_is_good(&tagged), Some(true));
-        assert_eq!(Headers::of(&tagged, Some(0x88a8)).network, None);
-        assert_eq!(Headers::of(&tagged, None).network, None);
+        assert_eq!(Headers::parse(&tagged, Some(0x8100)).transport_sum_is_good(&tagged), Some(true));
+        assert_eq!(Headers::parse(&tagged, Some(0x88a8)).network, None);
+        assert_eq!(Headers::parse(&tagged, None).network, None);
     }
 
     #[test]
     fn extension_headers_of_ipv6_are_passed() {
         let bytes = syn_over_ipv6();
-        let found = Headers::of(&bytes, Some(0x8100));
+        let found = Headers::parse(&bytes, Some(0x8100));
         assert_eq!((found.network, found.transport), (Some(Network::Ipv6), Some(Transport::Tcp)));
         assert!(found.extended && found.is_syn(&bytes) && !found.fragment);
         assert_eq!((found.payload, found.headers_end, found.ports(&bytes)), (62, 82, &[0, 80, 0, 81][..]));
@@ -255,7 +255,7 @@ mod tests {
     fn a_fragment_has_no_transport_header() {
         let mut fragment = udp();
         fragment[20] = 0x20;
-        let found = Headers::of(&fragment, Some(0x8100));
+        let found = Headers::parse(&fragment, Some(0x8100));
         assert!(
             found.fragment && found.transport.is_none() && found.transport_sum_is_good(&fragment).is_none()
         );
@@ -275,7 +275,7 @@ mod tests {
                 }
             }
             bytes.truncate(cut);
-            let found = Headers::of(&bytes, Some(0x8100));
+            let found = Headers::parse(&bytes, Some(0x8100));
             found.addresses(&bytes);
             found.ports(&bytes);
             found.is_syn(&bytes);

@@ -9,23 +9,23 @@ use crate::stats::LateDrops;
 
 /// Which frames are of the measurement, and what became of those that were dropped later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct MeasurementWindow {
     /// Those whose last bit arrives later than the one time, and no later than the other.
     after: Ps,
     until: Ps,
     pub drops: LateDrops,
 }
 
-impl Default for Measured {
-    fn default() -> Measured {
-        Measured { after: Ps::MAX, until: Ps::MAX, drops: LateDrops::default() }
+impl Default for MeasurementWindow {
+    fn default() -> MeasurementWindow {
+        MeasurementWindow { after: Ps::MAX, until: Ps::MAX, drops: LateDrops::default() }
     }
 }
 
-impl Measured {
+impl MeasurementWindow {
     /// A measurement has the frames that arrive after this.
     pub fn begin(&mut self, after: Ps) {
-        *self = Measured { after, ..Measured::default() };
+        *self = MeasurementWindow { after, ..MeasurementWindow::default() };
     }
 
     /// It has none that arrive after this.
@@ -34,7 +34,7 @@ impl Measured {
     }
 
     /// Whether it has a frame from the link that arrives now.
-    pub fn has(&self, now: Ps) -> bool {
+    pub fn contains(&self, now: Ps) -> bool {
         self.after < now && now <= self.until
     }
 }
@@ -45,11 +45,11 @@ mod tests {
 
     #[test]
     fn a_measurement_has_what_arrives_after_its_begin_and_no_later_than_its_end() {
-        let mut measured = Measured::default();
-        assert!(!measured.has(Ps(7)));
+        let mut measured = MeasurementWindow::default();
+        assert!(!measured.contains(Ps(7)));
         measured.begin(Ps(7));
-        assert_eq!([7, 8, 1000].map(|now| measured.has(Ps(now))), [false, true, true]);
+        assert_eq!([7, 8, 1000].map(|now| measured.contains(Ps(now))), [false, true, true]);
         measured.end(Ps(900));
-        assert_eq!([900, 901].map(|now| measured.has(Ps(now))), [true, false]);
+        assert_eq!([900, 901].map(|now| measured.contains(Ps(now))), [true, false]);
     }
 }

@@ -46,7 +46,7 @@ impl Outlet {
     }
 
     /// When half of `ahead` of them have left, if there are as many.
-    pub fn is_full(&self, ahead: usize) -> Option<Ps> {
+    pub fn full_until(&self, ahead: usize) -> Option<Ps> {
         (self.leaving.len() >= ahead).then(|| self.leaving[ahead / 2].0)
     }
 
@@ -64,7 +64,7 @@ impl Outlet {
     }
 
     /// The frame that was sent or looped back keeps so much room until it has left.
-    pub fn keeps(&mut self, room: u64) {
+    pub fn reserve(&mut self, room: u64) {
         self.room += room;
         self.leaving.push_back((self.free, room));
     }
@@ -115,10 +115,10 @@ mod tests {
         let mut outlet = Outlet::default();
         let arrives = outlet.loop_back(Ps(0), Frame::new(vec![0; 60]), BitsPerSec(1_000_000_000));
         assert_eq!(arrives, Ps::from_ns(84 * 8));
-        outlet.keeps(64);
+        outlet.reserve(64);
         outlet.sent(Ps::from_ns(100));
-        outlet.keeps(80);
-        assert_eq!((outlet.is_full(2), outlet.is_full(3)), (Some(arrives), None));
+        outlet.reserve(80);
+        assert_eq!((outlet.full_until(2), outlet.full_until(3)), (Some(arrives), None));
         outlet.release(Ps(arrives.0 - 1));
         assert_eq!(
             (outlet.room(), outlet.next(), outlet.arrived(Ps(arrives.0 - 1))),

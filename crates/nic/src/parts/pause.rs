@@ -32,7 +32,7 @@ pub(crate) struct Pause {
 }
 
 /// What follows from a partner's PAUSE.
-pub(crate) enum Heard {
+pub(crate) enum PauseEffect {
     /// The transmitter may go on.
     Over,
     /// A wake-up is needed then.
@@ -42,7 +42,7 @@ pub(crate) enum Heard {
 }
 
 /// What a packet buffer has its card send.
-pub(crate) enum Mark {
+pub(crate) enum Watermark {
     High,
     Low,
 }
@@ -54,17 +54,17 @@ impl Pause {
     }
 
     /// Whether the transmitter is to be silent.
-    pub fn holds(&self) -> bool {
+    pub fn is_paused(&self) -> bool {
         self.silence.is_armed()
     }
 
     /// The partner asks for silence; for none, it takes back what it has asked for.
-    pub fn hear(&mut self, now: Ps, silence: Ps) -> Heard {
-        if silence == Ps::ZERO {
+    pub fn receive(&mut self, now: Ps, duration: Ps) -> PauseEffect {
+        if duration == Ps::ZERO {
             self.silence.cancel();
-            return Heard::Over;
+            return PauseEffect::Resume;
         }
-        self.silence.arm(now.saturating_add(silence)).map_or(Heard::Known, Heard::Wake)
+        self.silence.arm(now.saturating_add(duration)).map_or(PauseEffect::WakePending, PauseEffect::WakeAt)
     }
 
     pub fn wake(&mut self, now: Ps) -> Wake {
@@ -72,10 +72,10 @@ impl Pause {
     }
 
     /// The level has changed: which mark it has come to, the high one and then the low one in turn. A high mark of zero is none.
-    pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Mark> {
+    pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Watermark> {
         let mark = match self.xoff_sent {
-            false if high != 0 && used >= high => Mark::High,
-            true if used <= low => Mark::Low,
+            false if high != 0 && used >= high => Watermark::High,
+            true if used <= low => Watermark::Low,
             _ => return None,
         };
         self.xoff_sent = !self.xoff_sent;
@@ -84,7 +84,7 @@ impl Pause {
 }
 
 /// How long a partner's frame asks to be silent.
-pub fn span(time: u16, rate: BitsPerSec) -> Ps {
+pub fn duration(time: u16, rate: BitsPerSec) -> Ps {
     rate.time_for_bits(u64::from(time) * QUANTUM_BITS)
 }
 

@@ -64,7 +64,7 @@ impl Ring {
     }
 
     /// Descriptors that software has given and the head has not passed.
-    pub fn given(&self) -> u32 {
+    pub fn hardware_owned(&self) -> u32 {
         self.distance(self.head, self.tail)
     }
 
@@ -138,7 +138,8 @@ pub(crate) trait RingEngine {
     /// The descriptors to fetch now, if thresholds and limits say so, never across the ring's end; they count as asked
     /// for. `begun` descriptors are neither unused nor used. What is on its way already counts as unused, but for one thing:
     /// while the chip has none, it asks for what there is.
-    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run>;
+    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, in_progress: u32)
+    -> Option<Run>;
     /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
     fn write_back_is_due(&mut self, now: Ps, ring: Option<&Ring>, limits: Limits) -> Ready;
     /// Whether as many wait for their write-back as one carries at most.
@@ -192,7 +193,13 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         self.fetches < limits.fetches
     }
 
-    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run> {
+    fn fetch(
+        &mut self,
+        ring: &Ring,
+        thresholds: Thresholds,
+        limits: Limits,
+        in_progress: u32,
+    ) -> Option<Run> {
         let available = ring.distance(self.next, ring.tail);
         let cached = self.cache.len() as u32;
         let unused = cached + self.fetching;
@@ -201,7 +208,7 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         if !needed && !prefetch {
             return None;
         }
-        let on_chip = unused + begun + self.used.len() as u32;
+        let on_chip = unused + in_progress + self.used.len() as u32;
         // A tail that software has moved back must not make the engine overtake the head.
         let room = limits.cache.min(ring.count - 1).saturating_sub(on_chip);
         let count = available.min(room).min(limits.fetch_max).min(ring.count - self.next);
@@ -338,7 +345,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 
     /// Forgets the descriptors at the front that need not be written back: the head passes as many.
-    pub fn pass_silent(&mut self) -> u32 {
+    pub fn retire_unreported(&mut self) -> u32 {
         let silent = self.used.iter().take_while(|used| !used.is_reported()).count();
         self.used.drain(..silent);
         self.issued = self.issued.saturating_sub(silent);
@@ -382,7 +389,7 @@ pub(crate) struct RingState<S, U> {
 
 impl<S, U: Used> RingState<S, U> {
     /// Whether `fetching` and `writing` descriptors in flight are what the ring waits for.
-    pub fn agrees(&self, (fetching, writing): (u64, u64)) -> bool {
+    pub fn matches_in_flight(&self, (fetching, writing): (u64, u64)) -> bool {
         let issued = usize::try_from(self.issued).unwrap_or(usize::MAX);
         let reported = self.used.iter().take(issued).filter(|used| used.is_reported()).count() as u64;
         issued <= self.used.len()
@@ -393,8 +400,8 @@ impl<S, U: Used> RingState<S, U> {
 
     /// Whether what is on the chip, `begun` descriptors besides, lies between the head of a ring of `count` descriptors
     /// and the next one to ask for.
-    pub fn fits(&self, head: u32, count: u32, begun: usize) -> bool {
-        let on_chip = self.cache.len() + self.fetching as usize + begun + self.used.len();
+    pub fn matches_head(&self, head: u32, count: u32, in_progress: usize) -> bool {
+        let on_chip = self.cache.len() + self.fetching as usize + in_progress + self.used.len();
         if head < count {
             self.next < count && on_chip < count as usize && (head + on_chip as u32) % count == self.next
         } else {

@@ -28,7 +28,7 @@ use crate::stats::WaitedDrops;
 
 /// What frames wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitsFor {
+pub enum WaitCause {
     /// The cores give back no descriptors.
     Core,
     /// The transmit ring is full.
@@ -43,7 +43,7 @@ pub enum WaitsFor {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     /// What is waited for, and since when that is not in the account; nothing if the FIFO is empty.
-    now_for: Option<WaitsFor>,
+    now_for: Option<WaitCause>,
     since: Ps,
     /// Until then it is the data path that is waited for, whatever is behind that.
     engine_free: Ps,
@@ -55,7 +55,7 @@ pub(crate) struct Waits {
     fetch_left: u64,
     data: u64,
     /// Frames that have left.
-    gone: u64,
+    frames_left: u64,
     /// How many fetches there were, and whether the last one asked for all that software had given.
     fetches: (u64, bool),
     pub drops: WaitedDrops,
@@ -63,7 +63,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// From now on this is waited for, but not before the engine is free; nothing if the FIFO is empty.
-    pub fn set(&mut self, now: Ps, what: Option<WaitsFor>, engine_free: Ps) {
+    pub fn set(&mut self, now: Ps, what: Option<WaitCause>, engine_free: Ps) {
         if what.is_none() {
             *self = Waits { drops: self.drops, fetches: self.fetches, ..Waits::default() };
             return;
@@ -73,19 +73,19 @@ impl Waits {
         self.data += in_engine * u64::from(self.now_for.is_some());
         match self.now_for {
             None => {}
-            Some(WaitsFor::Core) => self.core += time,
-            Some(WaitsFor::Tx) => self.tx += time,
-            Some(WaitsFor::Fetch) => {
+            Some(WaitCause::Core) => self.core += time,
+            Some(WaitCause::Tx) => self.tx += time,
+            Some(WaitCause::Fetch) => {
                 self.fetch += time;
                 self.fetch_left += time;
             }
-            Some(WaitsFor::Data) => self.data += time,
+            Some(WaitCause::Data) => self.data += time,
         }
         (self.now_for, self.since, self.engine_free) = (what, now, engine_free);
     }
 
     /// Whether the last fetch asked for all that software had given; `has_all` is whether all is asked for now, after so many fetches.
-    pub fn asked_for_all(&mut self, fetches: u64, has_all: bool) -> bool {
+    pub fn last_fetch_reached_tail(&mut self, fetches: u64, has_all: bool) -> bool {
         if fetches != self.fetches.0 {
             self.fetches = (fetches, has_all);
         }
@@ -93,8 +93,8 @@ impl Waits {
     }
 
     /// A frame has left the FIFO.
-    pub fn left(&mut self) {
-        self.gone += 1;
+    pub fn frame_left(&mut self) {
+        self.frames_left += 1;
     }
 
     /// A looped-back frame did not fit: it uses up what another would, and is not counted.
@@ -105,8 +105,8 @@ impl Waits {
     }
 
     /// A frame did not fit; what that is counted at.
-    pub fn dropped(&mut self) -> WaitsFor {
-        let frames = self.gone.max(1);
+    pub fn dropped(&mut self) -> WaitCause {
+        let frames = self.frames_left.max(1);
         let software = self.core + self.tx;
         if software > 0 && software >= (self.fetch + self.data) / frames {
             return self.used_by_software((self.fetch + self.data) / frames);
@@ -115,13 +115,13 @@ impl Waits {
         if self.fetch_left > 0 && self.fetch_left >= per_frame {
             self.fetch_left -= per_frame;
             self.drops.fetch += 1;
-            return WaitsFor::Fetch;
+            return WaitCause::Fetch;
         }
         self.drops.data += 1;
-        WaitsFor::Data
+        WaitCause::Data
     }
 
-    fn used_by_software(&mut self, time: u64) -> WaitsFor {
+    fn used_by_software(&mut self, time: u64) -> WaitCause {
         let is_core = self.core >= self.tx;
         let (more, less) = match is_core {
             true => (&mut self.core, &mut self.tx),
@@ -132,10 +132,10 @@ impl Waits {
         *less -= of_other;
         if is_core {
             self.drops.core += 1;
-            return WaitsFor::Core;
+            return WaitCause::Core;
         }
         self.drops.tx += 1;
-        WaitsFor::Tx
+        WaitCause::Tx
     }
 }
 
@@ -148,20 +148,20 @@ mod tests {
         let mut waits = Waits::default();
         let ns = Ps::from_ns;
         // Ten frames leave in 500 ns, 50 each; then nothing for 500.
-        waits.set(ns(0), Some(WaitsFor::Data), Ps::ZERO);
-        (0..10).for_each(|_| waits.left());
-        waits.set(ns(500), Some(WaitsFor::Core), Ps::ZERO);
-        waits.set(ns(1000), Some(WaitsFor::Data), Ps::ZERO);
+        waits.set(ns(0), Some(WaitCause::Data), Ps::ZERO);
+        (0..10).for_each(|_| waits.frame_left());
+        waits.set(ns(500), Some(WaitCause::Core), Ps::ZERO);
+        waits.set(ns(1000), Some(WaitCause::Data), Ps::ZERO);
         for _ in 0..40 {
             waits.dropped();
         }
         // At most one frame each 50 ns could have come through, so ten more; the other thirty could not.
         assert_eq!(waits.drops, WaitedDrops { core: 10, data: 30, ..WaitedDrops::default() });
         // Nothing is owed once the FIFO was empty.
-        waits.set(ns(1100), Some(WaitsFor::Tx), Ps::ZERO);
+        waits.set(ns(1100), Some(WaitCause::Tx), Ps::ZERO);
         waits.set(ns(1200), None, Ps::ZERO);
-        waits.set(ns(1300), Some(WaitsFor::Data), Ps::ZERO);
-        assert_eq!(waits.dropped(), WaitsFor::Data);
+        waits.set(ns(1300), Some(WaitCause::Data), Ps::ZERO);
+        assert_eq!(waits.dropped(), WaitCause::Data);
     }
 
     #[test]
@@ -169,15 +169,15 @@ mod tests {
         let mut waits = Waits::default();
         let ns = Ps::from_ns;
         for (at, what) in
-            [(0, WaitsFor::Data), (50, WaitsFor::Tx), (110, WaitsFor::Core), (150, WaitsFor::Data)]
+            [(0, WaitCause::Data), (50, WaitCause::Tx), (110, WaitCause::Core), (150, WaitCause::Data)]
         {
             waits.set(ns(at), Some(what), Ps::ZERO);
         }
-        waits.left();
+        waits.frame_left();
         // 60 ns of the transmit ring and 40 of the core, 50 ns a frame.
         assert_eq!(
             [waits.dropped(), waits.dropped(), waits.dropped()],
-            [WaitsFor::Tx, WaitsFor::Core, WaitsFor::Data]
+            [WaitCause::Tx, WaitCause::Core, WaitCause::Data]
         );
     }
 }

@@ -434,7 +434,7 @@ fn config(
             }
         };
     }
-    benchmark.refuse_of_others(&overrides)?;
+    benchmark.reject_foreign_settings(&overrides)?;
     if let Work::Measure(rate) = work {
         // A multiple of the streams' own rates is a total, not a rate of a single stream.
         let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };

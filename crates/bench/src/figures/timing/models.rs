@@ -31,7 +31,7 @@ impl<'a> Models<'a> {
         Some(Models {
             now: machine.complete_until(),
             timing,
-            cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
+            cores: (0..machine.harts().len() + machine.corunners().count()).map(core).collect(),
             attached: attachments.map(|(first, attachment)| (first.name().to_owned(), attachment)).collect(),
             own: machine.measured_harts,
             neighbours_have_devices: false,

@@ -72,10 +72,10 @@ impl<'a> ReadyTrace<'a> {
         let mut playing = Playing { player, traces, config, control };
         let failed = || RunError::playback(&traces.first().path);
         if config_of(config).warmup == Warmup::Whole {
-            playing.player.learn_from_all().map_err(failed())?;
+            playing.player.begin_warming_pass().map_err(failed())?;
             playing.control.begin_played("warming up", 0, warmup);
             playing.until(warmup)?;
-            playing.player.begin_again().map_err(failed())?;
+            playing.player.restart().map_err(failed())?;
         } else if warmup > 0 {
             playing.player.set_mode(Mode::Warming);
             playing.control.begin_played("warming up", 0, warmup);
@@ -167,7 +167,7 @@ impl Playing<'_, '_> {
         &mut self,
         end: u64,
         watch: Option<&WatchRequest>,
-    ) -> Result<(PointSummary, Option<doorbell_machine::Watched>, MeasuredCounters), RunError> {
+    ) -> Result<(PointSummary, Option<doorbell_machine::WatchReport>, MeasuredCounters), RunError> {
         let before = self.player.played();
         let counted = CountersAt::new(before.now, counters(&self.player, &before));
         let begin = Moment::new(&Models::of_player(&self.player));

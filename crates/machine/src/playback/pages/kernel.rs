@@ -15,17 +15,17 @@ const ENTRIES: usize = 1 << INDEX_BITS;
 const TOP_LEVEL: u32 = 3;
 const LEVELS: usize = TOP_LEVEL as usize + 1;
 /// In which a kernel's image and its first tables lie, and no blocks.
-const TAKEN: u64 = LARGE;
+const RESERVED: u64 = LARGE;
 
 /// A table: where it lies, the entries that lead to it from the top on, and what its own lead to, plus one: a table's number, or a page's
 /// address. 0 is an entry that nobody needed yet.
 struct Table {
     addr: u64,
-    way: [u64; LEVELS],
-    leads_to: Box<[u64; ENTRIES]>,
+    path: [u64; LEVELS],
+    targets: Box<[u64; ENTRIES]>,
 }
 
-/// Last tables that were used lately and are found without the way to them, by the low bits of their regions.
+/// Last tables that were used lately and are found without the path to them, by the low bits of their regions.
 const RECENT: usize = 256;
 
 /// The page tables of all address spaces.
@@ -52,7 +52,7 @@ fn index(level: u32, virt: u64) -> usize {
 impl Kernel {
     pub fn new(ram: Bytes, page_size: u64, seed: u64) -> Kernel {
         let mut blocks: Vec<u64> =
-            (TAKEN / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
+            (RESERVED / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
         let mut random = Rng::stream(seed, "playback.pages");
         (1..blocks.len()).rev().for_each(|last| blocks.swap(last, random.below(last as u64 + 1) as usize));
         let (tables, roots) = (Vec::new(), BTreeMap::new());
@@ -83,9 +83,9 @@ impl Kernel {
         u32::from(self.page_size == LARGE)
     }
 
-    fn new_table(&mut self, way: [u64; LEVELS]) -> usize {
+    fn new_table(&mut self, path: [u64; LEVELS]) -> usize {
         let addr = self.small_page();
-        self.tables.push(Table { addr, way, leads_to: Box::new([0; ENTRIES]) });
+        self.tables.push(Table { addr, path, targets: Box::new([0; ENTRIES]) });
         self.tables.len() - 1
     }
 
@@ -120,12 +120,12 @@ impl Kernel {
         let mut table = self.root(space, virt);
         for level in (self.leaf() + 1..=TOP_LEVEL).rev() {
             let index = index(level, virt);
-            table = match self.tables[table].leads_to[index] {
+            table = match self.tables[table].targets[index] {
                 0 => {
-                    let Table { addr, mut way, .. } = self.tables[table];
-                    way[(TOP_LEVEL - level) as usize] = addr + index as u64 * ENTRY_BYTES;
-                    let below = self.new_table(way);
-                    self.tables[table].leads_to[index] = below as u64 + 1;
+                    let Table { addr, mut path, .. } = self.tables[table];
+                    path[(TOP_LEVEL - level) as usize] = addr + index as u64 * ENTRY_BYTES;
+                    let below = self.new_table(path);
+                    self.tables[table].targets[index] = below as u64 + 1;
                     below
                 }
                 below => below as usize - 1,
@@ -138,12 +138,12 @@ impl Kernel {
     pub fn frame(&mut self, space: u16, virt: u64) -> u64 {
         let table = self.last_table(space, virt);
         let index = index(self.leaf(), virt);
-        let known = self.tables[table].leads_to[index];
+        let known = self.tables[table].targets[index];
         if known != 0 {
             return known - 1;
         }
         let frame = if self.page_size == LARGE { self.block() } else { self.small_page() };
-        self.tables[table].leads_to[index] = frame + 1;
+        self.tables[table].targets[index] = frame + 1;
         frame
     }
 
@@ -151,10 +151,10 @@ impl Kernel {
     pub fn walk(&mut self, space: u16, virt: u64) -> Walk {
         let last = self.last_table(space, virt);
         let leaf = self.leaf();
-        let Table { addr, way, .. } = &self.tables[last];
+        let Table { addr, path, .. } = &self.tables[last];
         let levels = (TOP_LEVEL - leaf + 1) as u8;
         let mut walk = Walk { levels, page_bytes: self.page_size, ..Walk::default() };
-        walk.entries.iter_mut().zip(way).for_each(|(entry, addr)| *entry = PhysAddr(*addr));
+        walk.entries.iter_mut().zip(path).for_each(|(entry, addr)| *entry = PhysAddr(*addr));
         walk.entries[usize::from(levels) - 1] = PhysAddr(addr + index(leaf, virt) as u64 * ENTRY_BYTES);
         walk
     }

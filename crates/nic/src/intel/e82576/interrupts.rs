@@ -114,13 +114,13 @@ pub(super) enum QueueCause {
 }
 
 impl Igb {
-    fn several_vectors(&self) -> bool {
+    fn has_multiple_vectors(&self) -> bool {
         self.regs.has(Reg::Gpie, gpie::MULTIPLE_MSIX)
     }
 
     /// The bits of EICR and its masks that there are.
     pub(super) fn extended_causes(&self) -> u32 {
-        if self.several_vectors() { ALL_VECTORS } else { extended::SHARED }
+        if self.has_multiple_vectors() { ALL_VECTORS } else { extended::SHARED }
     }
 
     /// The vector that a byte of an IVAR register names, as a bit of EICR.
@@ -159,7 +159,7 @@ impl Igb {
 
     /// Software raises extended causes, and enables those that EIAM names.
     pub(super) fn write_eics(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
-        if self.masks_by_access() {
+        if self.eiam_acts_on_access() {
             let enabled = bits & self.regs.get(Reg::Eiam) & self.extended_causes();
             let before = self.asserting();
             self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) | enabled);
@@ -176,7 +176,7 @@ impl Igb {
         let news = other & !known & self.regs.get(Reg::Ims);
         let mut bits = bits;
         if news != 0 {
-            bits |= match self.several_vectors() {
+            bits |= match self.has_multiple_vectors() {
                 true => Self::vector_bit(self.regs.get(Reg::IvarMisc) >> 8),
                 false => extended::OTHER,
             };
@@ -192,7 +192,7 @@ impl Igb {
 
     /// Causes or masks have changed; before, these vectors asserted.
     fn masks_changed(&mut self, now: Ps, before: u32, ports: &mut dyn FunctionPorts) {
-        if self.several_vectors() {
+        if self.has_multiple_vectors() {
             self.chip.irq.wanted |= self.asserting() & !before;
         }
         self.update_irq(now, ports);
@@ -219,13 +219,13 @@ impl Igb {
     }
 
     /// Whether EIAM acts where software reads and writes EICR and EICS, and not where messages are sent.
-    fn masks_by_access(&self) -> bool {
+    fn eiam_acts_on_access(&self) -> bool {
         !self.regs.has(Reg::Gpie, gpie::EIAME)
     }
 
     /// Software has read or written these bits of EICR: that masks those that EIAM names.
     pub(super) fn acknowledge_extended(&mut self, bits: u32) {
-        if self.masks_by_access() {
+        if self.eiam_acts_on_access() {
             self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) & !(bits & self.regs.get(Reg::Eiam)));
         }
     }
@@ -234,7 +234,7 @@ impl Igb {
     pub(super) fn read_eicr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let causes = self.regs.get(Reg::Eicr);
         self.acknowledge_extended(!0);
-        if !self.several_vectors() {
+        if !self.has_multiple_vectors() {
             self.regs.set(Reg::Eicr, 0);
             self.update_irq(now, ports);
         }
@@ -262,7 +262,7 @@ impl Igb {
         let news = bits & !self.regs.get(Reg::Ims) & self.regs.get(Reg::Icr) & !(cause::RXDW | cause::TXDW);
         let before = self.asserting();
         self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) | bits);
-        if news != 0 && self.several_vectors() {
+        if news != 0 && self.has_multiple_vectors() {
             let bit = Self::vector_bit(self.regs.get(Reg::IvarMisc) >> 8);
             self.regs.set(Reg::Eicr, self.regs.get(Reg::Eicr) | bit);
         }
@@ -271,7 +271,7 @@ impl Igb {
 
     /// Drives the line, and sends messages, as causes, masks and moderation say.
     pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
-        if self.several_vectors() {
+        if self.has_multiple_vectors() {
             self.lower(now, ports);
             self.send_vectors(now, ports);
         } else {
@@ -351,7 +351,7 @@ impl Igb {
     }
 
     /// An interval may be over.
-    pub(super) fn vector_woken(&mut self, now: Ps, vector: u8, ports: &mut dyn FunctionPorts) {
+    pub(super) fn on_vector_wake(&mut self, now: Ps, vector: u8, ports: &mut dyn FunctionPorts) {
         let moderation = match vector {
             LINE => &mut self.chip.irq.line,
             _ => match self.chip.irq.vectors.get_mut(usize::from(vector)) {

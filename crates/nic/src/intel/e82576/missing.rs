@@ -75,7 +75,7 @@ fn said(reg: Reg, index: usize, value: u32, what: &str) -> String {
 
 impl Igb {
     /// Tells of a register that was written, if it asks for something that is not there.
-    pub(super) fn tell_missing(&self, now: Ps, reg: Reg, index: usize) {
+    pub(super) fn warn_unsupported(&self, now: Ps, reg: Reg, index: usize) {
         let value = self.regs.at(reg, index);
         if let Some(what) = asked(reg, value) {
             log!(now, Nic, Warn, "{}: {}", self.name, said(reg, index, value, what));
@@ -83,7 +83,7 @@ impl Igb {
     }
 
     /// What software asks for now that is not there, a line a register.
-    pub(super) fn missing_requests(&self) -> Vec<String> {
+    pub(super) fn unsupported_requests(&self) -> Vec<String> {
         let all =
             LOOKED_AT.iter().flat_map(|&reg| (0..reg.info().count as usize).map(move |index| (reg, index)));
         let line = |(reg, index)| {

@@ -30,7 +30,7 @@ use super::queues::{Queue, QueuesOn};
 use super::rx::{DescriptorType, Examined, FrameNotes};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
-use crate::parts::dma::Moved;
+use crate::parts::dma::TransferClass;
 use crate::parts::headers::Headers;
 use crate::parts::ring::Thresholds;
 use bits::{cause, dctl, eerd, fcrtl, rxd, srrctl, tdwbal};
@@ -100,7 +100,7 @@ impl Chip for E82576 {
 
     fn reset(&mut self) {
         self.irq.reset();
-        self.hash.forget();
+        self.hash.invalidate();
     }
 
     fn registers_reset(regs: &mut Regs<E82576>) {
@@ -131,7 +131,7 @@ impl Chip for E82576 {
     /// table has all registers of its manual, and drivers of several chips write others that the card does not have either: DPDK's
     /// writes 0 to RFCTL. So that chip reports none.)
     fn missing(nic: &Igb) -> Vec<String> {
-        let mut all = nic.missing_requests();
+        let mut all = nic.unsupported_requests();
         match nic.stats.unknown_writes {
             0 => (),
             1 => all.push("a write was to a register that the model has not".to_owned()),
@@ -149,7 +149,7 @@ impl Chip for E82576 {
     }
 
     fn timer(nic: &mut Igb, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
-        nic.vector_woken(now, number, ports);
+        nic.on_vector_wake(now, number, ports);
     }
 
     /// RXDCTL.ENABLE and TXDCTL.ENABLE.
@@ -174,8 +174,8 @@ impl Chip for E82576 {
     }
 
     #[inline]
-    fn dca_core(regs: &Regs<E82576>, queue: Queue, moved: Moved) -> Option<u8> {
-        dca::core(regs, queue, moved)
+    fn dca_core(regs: &Regs<E82576>, queue: Queue, class: TransferClass) -> Option<u8> {
+        dca::core(regs, queue, class)
     }
 
     fn packet_buffers(regs: &Regs<E82576>) -> [u64; 2] {
@@ -197,7 +197,7 @@ impl Chip for E82576 {
         Examined { status, stripped, vlan_type, fcs }: Examined,
     ) -> (usize, FrameNotes) {
         let mut notes = FrameNotes { status, vlan: stripped.unwrap_or(0), ..FrameNotes::default() };
-        let headers = Headers::of(bytes, stripped.is_none().then_some(vlan_type as u16));
+        let headers = Headers::parse(bytes, stripped.is_none().then_some(vlan_type as u16));
         let steered = steer::steer(bytes, &headers, regs, &mut self.hash);
         notes.packet_info = (steered.hash_type | steered.packet_type << rxd::PACKET_TYPE_SHIFT) as u16;
         offload::check(bytes, &headers, regs, &mut notes);

@@ -35,7 +35,7 @@ impl PartialEq for Hash {
 
 impl Hash {
     /// Software has written another key.
-    pub fn forget(&mut self) {
+    pub fn invalidate(&mut self) {
         self.0 = None;
     }
 

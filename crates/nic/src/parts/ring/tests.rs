@@ -19,7 +19,7 @@ fn distances_and_steps_go_round() {
     let ring = ring(128, 6, 5).unwrap();
     assert_eq!((ring.distance(6, 5), ring.distance(2, 2), ring.after(6, 3)), (7, 0, 1));
     assert_eq!((ring.address(3), ring.index_of(0x1_0000_1030)), (0x1_0000_1030, 3));
-    assert!(ring.is_full() && ring.given() == 7);
+    assert!(ring.is_full() && ring.hardware_owned() == 7);
 }
 
 const EAGER: Thresholds = Thresholds { prefetch: 8, host: 4, write_back: 1 };
@@ -136,12 +136,12 @@ fn only_what_is_reported_is_written_back_and_the_head_passes_the_rest() {
     assert!(held.has_write_back());
     assert_eq!(held.write_back(&ring, limits), Run { addr: ring.base + 0x20, count: 1 });
     assert!(!held.has_write_back());
-    assert_eq!((held.pass_silent(), held.waiting().len()), (1, 0));
+    assert_eq!((held.retire_unreported(), held.waiting().len()), (1, 0));
     let mut told = Vec::new();
     assert_eq!(held.written_back(2, |spent| told.push(spent.0))[..8], 2u64.to_le_bytes());
-    assert_eq!((told, held.pass_silent()), (vec![2, 3], 1));
+    assert_eq!((told, held.retire_unreported()), (vec![2, 3], 1));
     held.written_back(1, |_| {});
-    assert_eq!((held.pass_silent(), held.used().count()), (1, 0));
+    assert_eq!((held.retire_unreported(), held.used().count()), (1, 0));
 }
 
 #[test]
@@ -173,10 +173,14 @@ fn a_saved_ring_that_does_not_agree_with_what_is_in_flight_or_with_the_head_is_t
     assert!(held.has_write_back());
     held.write_back(&ring(128, 0, 4).unwrap(), LIMITS);
     let state = held.save(|address| *address);
-    assert!(state.agrees((0, 1)));
-    assert!(!state.agrees((0, 2)) && !state.agrees((1, 1)) && !state.agrees((0, 0)));
-    assert!(state.fits(0, 8, 0) && state.fits(7, 8, 1));
-    assert!(!state.fits(1, 8, 0) && !state.fits(0, 4, 0) && !state.fits(8, 8, 0));
+    assert!(state.matches_in_flight((0, 1)));
+    assert!(
+        !state.matches_in_flight((0, 2))
+            && !state.matches_in_flight((1, 1))
+            && !state.matches_in_flight((0, 0))
+    );
+    assert!(state.matches_head(0, 8, 0) && state.matches_head(7, 8, 1));
+    assert!(!state.matches_head(1, 8, 0) && !state.matches_head(0, 4, 0) && !state.matches_head(8, 8, 0));
     assert_eq!(state.clone().load(0, |address| address).save(|address| *address), state);
 }
 

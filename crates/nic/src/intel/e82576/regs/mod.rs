@@ -1,4 +1,4 @@
-//! The register file: storage, look-up by offset and reset, all computed from the table.
+//! Register file: storage, look-up by offset and reset, all derived from the register table.
 
 mod table;
 
@@ -10,7 +10,8 @@ pub use table::{Reg, TABLE};
 
 use super::bits::{dctl, txctl};
 
-/// Where the rings' registers of the first four queues stand a second time, as drivers of older chips know them.
+/// Where the rings' registers of the first four queues stand a second time, as drivers of older chips know
+/// them.
 const ALIASES: [(u64, u64); 2] = [(0x2800, 0xc000), (0x3800, 0xe000)];
 /// Bytes from a queue's registers to the next one's, there and where they belong.
 const ALIAS_STRIDE: u64 = 0x100;
@@ -40,7 +41,7 @@ pub(crate) fn set_first_queue(regs: &mut RegisterFile<Reg>) {
     }
 }
 
-/// All registers as a Markdown table.
+/// Returns all registers as a Markdown table.
 pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82576 model\n\n\
@@ -59,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_registers_overlap_and_all_lie_in_the_window() {
+    fn registers_are_inside_the_window_and_do_not_overlap() {
         registers::check_table(TABLE, table::WINDOW_WORDS);
     }
 
     #[test]
-    fn every_register_is_found_at_its_offset_and_only_there() {
+    fn lookup_finds_every_register_at_its_offset_only() {
         for (i, register) in TABLE.iter().enumerate() {
             for n in 0..register.count {
                 let (reg, index) = lookup(u64::from(register.offset + n * register.stride)).unwrap();
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_page_lists_every_register_once() {
+    fn reference_page_lists_every_register_once() {
         let page = register_reference();
         let rows = page.lines().filter(|line| line.starts_with("| 0x")).count();
         assert_eq!(rows, TABLE.len());

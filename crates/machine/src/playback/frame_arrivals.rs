@@ -7,18 +7,18 @@ use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 
 /// See the module. A frame has arrived when its last bit has.
-pub(super) struct Arriving {
+pub(super) struct FrameArrivals {
     link: LinkConfig,
     /// Without FCS, on the mean.
     frame_len: usize,
-    from: From,
+    source: Source,
 }
 
-enum From {
+enum Source {
     /// The generator's times, and when its line is free.
     Rate { due: Box<DueTimes>, free: Ps },
     /// Requests on their way, and whether there are no more answers that others could wait for.
-    Closed { on_their_way: VecDeque<Ps>, is_open: bool },
+    Closed { in_flight: VecDeque<Ps>, is_open_loop: bool },
 }
 
 fn wire_bytes(link: &LinkConfig, bytes: u32) -> u64 {
@@ -30,19 +30,19 @@ pub(super) fn wire_time(link: &LinkConfig, bytes: u32) -> Ps {
     link.rate.time_for_bits(8 * wire_bytes(link, bytes))
 }
 
-impl Arriving {
+impl FrameArrivals {
     /// At these times.
-    pub fn at_rate(due: DueTimes, frame_len: usize, link: &LinkConfig) -> Arriving {
-        let from = From::Rate { due: Box::new(due), free: Ps::ZERO };
-        Arriving { link: link.clone(), frame_len, from }
+    pub fn at_rate(due: DueTimes, frame_len: usize, link: &LinkConfig) -> FrameArrivals {
+        let source = Source::Rate { due: Box::new(due), free: Ps::ZERO };
+        FrameArrivals { link: link.clone(), frame_len, source }
     }
 
     /// So many at first, one behind the other, and then one for each answer.
-    pub fn closed(window: u32, frame_len: usize, begin: Ps, link: &LinkConfig) -> Arriving {
+    pub fn closed(window: u32, frame_len: usize, begin: Ps, link: &LinkConfig) -> FrameArrivals {
         let time = wire_time(link, (frame_len + Frame::FCS_BYTES) as u32);
-        let first = (1..=u64::from(window)).map(|number| begin + Ps(time.0 * number) + link.latency);
-        let from = From::Closed { on_their_way: first.collect(), is_open: false };
-        Arriving { link: link.clone(), frame_len, from }
+        let first = (1..=u64::source(window)).map(|number| begin + Ps(time.0 * number) + link.latency);
+        let source = Source::Closed { in_flight: first.collect(), is_open_loop: false };
+        FrameArrivals { link: link.clone(), frame_len, source }
     }
 
     /// Bytes of a frame on the mean, with FCS.
@@ -56,30 +56,30 @@ impl Arriving {
 
     /// When the next one arrives.
     pub fn next(&self) -> Option<Ps> {
-        match &self.from {
-            From::Rate { due, free } => {
+        match &self.source {
+            Source::Rate { due, free } => {
                 let begins = due.next_due();
                 let time = self.wire_time(self.frame_bytes()) + self.link.latency;
                 (begins < Ps::MAX).then(|| begins.max(*free).saturating_add(time))
             }
-            From::Closed { on_their_way, .. } => on_their_way.front().copied(),
+            Source::Closed { in_flight, .. } => in_flight.front().copied(),
         }
     }
 
     /// It has arrived, and may have been dropped: a request is then asked again.
     pub fn arrived(&mut self, now: Ps, bytes: u32, is_accepted: bool) {
         let (wire_bytes, latency) = (wire_bytes(&self.link, bytes), self.link.latency);
-        match &mut self.from {
-            From::Rate { due, free } => {
+        match &mut self.source {
+            Source::Rate { due, free } => {
                 *free = now.saturating_sub(latency);
                 due.advance(wire_bytes);
             }
-            From::Closed { on_their_way, is_open } => {
-                on_their_way.pop_front();
+            Source::Closed { in_flight, is_open_loop } => {
+                in_flight.pop_front();
                 if !is_accepted {
-                    on_their_way.push_back(now + latency + latency);
-                } else if *is_open {
-                    on_their_way.push_back(now + self.link.rate.time_for_bits(8 * wire_bytes));
+                    in_flight.push_back(now + latency + latency);
+                } else if *is_open_loop {
+                    in_flight.push_back(now + self.link.rate.time_for_bits(8 * wire_bytes));
                 }
             }
         }
@@ -87,22 +87,22 @@ impl Arriving {
 
     /// No more answers will leave: those to the last requests are behind the trace's end. The program goes on to that end with requests that
     /// wait for none.
-    pub fn open(&mut self, now: Ps) {
-        if let From::Closed { on_their_way, is_open } = &mut self.from {
-            *is_open = true;
-            if on_their_way.is_empty() {
-                on_their_way.push_back(now);
+    pub fn open_loop(&mut self, now: Ps) {
+        if let Source::Closed { in_flight, is_open_loop } = &mut self.source {
+            *is_open_loop = true;
+            if in_flight.is_empty() {
+                in_flight.push_back(now);
             }
         }
     }
 
     /// An answer of so many bytes left at `now`.
-    pub fn answered(&mut self, bytes: u32, now: Ps) {
+    pub fn note_answer(&mut self, bytes: u32, now: Ps) {
         let round = self.wire_time(bytes) + self.link.latency + self.link.latency;
         let arrives = now + round + self.wire_time(self.frame_bytes());
-        if let From::Closed { on_their_way, .. } = &mut self.from {
-            let at = on_their_way.back().map_or(arrives, |last| arrives.max(*last));
-            on_their_way.push_back(at);
+        if let Source::Closed { in_flight, .. } = &mut self.source {
+            let at = in_flight.back().map_or(arrives, |last| arrives.max(*last));
+            in_flight.push_back(at);
         }
     }
 }

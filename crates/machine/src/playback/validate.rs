@@ -1,6 +1,6 @@
 //! Whether a configuration fits what is played. What nothing would come of is refused, with what can be done instead.
 
-use super::lane::Lane;
+use super::device_replay::DeviceReplay;
 use super::plan::Plan;
 use crate::config::{ConfigError, CoreModel, MachineConfig, NICS_MAX};
 
@@ -32,8 +32,9 @@ pub(super) fn check(config: &MachineConfig, plan: &Plan) -> Result<(), ConfigErr
 }
 
 /// Each NIC has a port, so that none shares another's link without a word, unless there are more than a machine has.
-pub(super) fn check_nics(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
-    let nics = lanes.iter().map(|lane| lane.survey.nics.len()).max().unwrap_or(0).min(NICS_MAX as usize);
+pub(super) fn check_nics(config: &MachineConfig, replays: &[DeviceReplay]) -> Result<(), ConfigError> {
+    let nics =
+        replays.iter().map(|replay| replay.survey.nics.len()).max().unwrap_or(0).min(NICS_MAX as usize);
     if nics <= (config.platform.nics as usize).max(1) {
         return Ok(());
     }

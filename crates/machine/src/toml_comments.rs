@@ -1,7 +1,7 @@
 //! What a machine's file remarks on a value: the comment behind it, or the one above it. In presets it says where the value comes from.
 
 /// The comment on the key at `path` in a TOML text, if there is one.
-pub fn remark(text: &str, path: &str) -> Option<String> {
+pub fn comment_on(text: &str, path: &str) -> Option<String> {
     let (mut table, mut above) = (String::new(), Vec::new());
     for line in text.lines() {
         let line = line.trim();
@@ -52,7 +52,7 @@ mod tests {
             ("memory.l2.size", None),
             ("memory.l1d.size", None),
         ] {
-            assert_eq!(remark(text, path).as_deref(), told, "{path}");
+            assert_eq!(comment_on(text, path).as_deref(), told, "{path}");
         }
     }
 }

@@ -7,19 +7,19 @@ use super::{PlaybackError, Player};
 
 impl Player {
     /// It goes on as long as its next block comes before the next event.
-    pub(super) fn go_on_alone(&mut self, instructions: u64) -> Result<(), PlaybackError> {
-        while let ([stream], [lane]) = (&self.streams[..], &self.lanes[..])
+    pub(super) fn run_single_hart(&mut self, instructions: u64) -> Result<(), PlaybackError> {
+        while let ([stream], [replay]) = (&self.streams[..], &self.replays[..])
             && stream.is_ready()
             && self.accesses[0].is_none()
             && !self.blocked[0]
             && self.done() < instructions
-            && lane.next_event().is_none_or(|(due, _)| self.time(0) < due)
+            && replay.next_event().is_none_or(|(due, _)| self.time(0) < due)
         {
-            let end = lane.undisturbed_until(0).min(stream.position() + (instructions - self.done()));
+            let end = replay.unchecked_until(0).min(stream.position() + (instructions - self.done()));
             #[cfg(test)]
-            let end = if self.looks_behind_each_block { 0 } else { end };
+            let end = if self.checks_after_each_block { 0 } else { end };
             match end > stream.position() {
-                true => self.go_on_undisturbed(end)?,
+                true => self.run_unchecked(end)?,
                 false => self.step(0)?,
             }
         }
@@ -27,17 +27,17 @@ impl Player {
     }
 
     /// It plays one block, and others as long as fewer instructions than `end` are behind it.
-    fn go_on_undisturbed(&mut self, end: u64) -> Result<(), PlaybackError> {
-        let due = self.lanes[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
+    fn run_unchecked(&mut self, end: u64) -> Result<(), PlaybackError> {
+        let due = self.replays[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
         loop {
             let goes_on = self.block(0)?;
-            let (stream, lane) = (&self.streams[0], &mut self.lanes[0]);
+            let (stream, replay) = (&self.streams[0], &mut self.replays[0]);
             let done = stream.position();
-            if !goes_on || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.stays_awake()
+            if !goes_on || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.skips_sleep()
             {
                 return self.reached(0);
             }
-            lane.end_block(0, done, self.timing.time_of(0, stream.over()));
+            replay.end_block(0, done, self.timing.time_of(0, stream.over()));
         }
     }
 }

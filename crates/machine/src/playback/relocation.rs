@@ -40,14 +40,14 @@ struct Shared {
 
 /// Which windows and numbers of address spaces there are, in the order in which they were given.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Places {
+pub(super) struct RelocationState {
     windows: Vec<(u16, u64)>,
     spaces: Vec<((u16, u16), u16)>,
 }
 
 /// See the module. Clones are of the same memory.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Relocation {
     trace: u16,
     shared: Arc<Mutex<Shared>>,
     /// Windows used lately, by their low bits: number and offset from there to where it lies.
@@ -56,43 +56,52 @@ pub(super) struct Place {
     full: bool,
 }
 
-impl Place {
+impl Relocation {
     /// For the first trace.
-    pub fn new() -> Place {
-        Place { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
+    pub fn new() -> Relocation {
+        Relocation { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
     }
 
     /// For another one beside it.
-    pub fn beside(&self, trace: u16) -> Place {
-        Place { trace, shared: Arc::clone(&self.shared), recent: [None; RECENT], space: None, full: false }
+    pub fn for_trace(&self, trace: u16) -> Relocation {
+        Relocation {
+            trace,
+            shared: Arc::clone(&self.shared),
+            recent: [None; RECENT],
+            space: None,
+            full: false,
+        }
     }
 
     /// What all traces have been given so far.
-    pub fn places(&self) -> Places {
+    pub fn state(&self) -> RelocationState {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut windows: Vec<_> = shared.windows.iter().map(|(window, number)| (*number, *window)).collect();
         windows.sort_unstable();
         let windows = windows.into_iter().map(|(_, window)| window).collect();
-        Places { windows, spaces: shared.spaces.iter().map(|(space, number)| (*space, *number)).collect() }
+        RelocationState {
+            windows,
+            spaces: shared.spaces.iter().map(|(space, number)| (*space, *number)).collect(),
+        }
     }
 
     /// They have been given this, and no more.
-    pub fn set_places(&self, places: Places) {
+    pub fn set_state(&self, state: RelocationState) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.windows = places.windows.into_iter().zip(0..).collect();
-        shared.taken = places.spaces.iter().map(|(_, number)| *number).collect();
-        shared.spaces = places.spaces.into_iter().collect();
+        shared.windows = state.windows.into_iter().zip(0..).collect();
+        shared.taken = state.spaces.iter().map(|(_, number)| *number).collect();
+        shared.spaces = state.spaces.into_iter().collect();
     }
 
     /// Whether all of this stays where it is.
     #[inline]
-    pub fn keeps(&self, of: Extent) -> bool {
+    pub fn is_identity(&self, of: Extent) -> bool {
         self.trace == 0 && of.low >= map::RAM_BASE && of.high < map::RAM_BASE + OWN_BYTES
     }
 
     /// Where an address of the trace's lies.
     #[inline]
-    pub fn of(&mut self, addr: PhysAddr) -> PhysAddr {
+    pub fn relocate(&mut self, addr: PhysAddr) -> PhysAddr {
         if self.trace == 0 && addr.0.wrapping_sub(map::RAM_BASE) < OWN_BYTES {
             return addr;
         }
@@ -158,18 +167,18 @@ mod tests {
 
     #[test]
     fn the_first_traces_ram_stays_and_nothing_else_lies_on_it_or_on_another() {
-        let mut first = Place::new();
-        let (mut second, mut third) = (first.beside(1), first.beside(2));
+        let mut first = Relocation::new();
+        let (mut second, mut third) = (first.for_trace(1), first.for_trace(2));
         let ram = PhysAddr(map::RAM_BASE + 0x1234_5678);
-        assert_eq!(first.of(ram), ram);
+        assert_eq!(first.relocate(ram), ram);
         let addresses =
             [0, 0x1234_5678, WINDOW_BYTES - 8, WINDOW_BYTES, ram.0, u64::MAX - 7, 0x7fff_ffff_f000];
         let mut lines = vec![ram.0 / 64];
         for (number, place) in [&mut first, &mut second, &mut third].into_iter().enumerate() {
             for addr in addresses.into_iter().filter(|addr| number > 0 || *addr != ram.0) {
-                let moved = place.of(PhysAddr(addr)).0;
+                let moved = place.relocate(PhysAddr(addr)).0;
                 assert_eq!(moved % (1 << 20), addr % (1 << 20), "within its megabyte nothing moves");
-                assert_eq!(place.of(PhysAddr(addr)).0, moved, "it stays there");
+                assert_eq!(place.relocate(PhysAddr(addr)).0, moved, "it stays there");
                 assert!((map::RAM_BASE..map::RAM_BASE + MEMORY_BYTES).contains(&moved));
                 lines.push(moved / 64);
                 lines.push((moved + ACCESS_MAX - 1) / 64);
@@ -184,8 +193,8 @@ mod tests {
 
     #[test]
     fn address_spaces_and_threads_of_two_traces_are_never_the_same() {
-        let mut first = Place::new();
-        let mut second = first.beside(1);
+        let mut first = Relocation::new();
+        let mut second = first.for_trace(1);
         let mut numbers: Vec<u16> = (0..100).map(|space| first.space(space)).collect();
         assert!(numbers.iter().copied().eq(0..100));
         numbers.extend((0..100).map(|space| second.space(space)));
@@ -198,10 +207,10 @@ mod tests {
 
     #[test]
     fn more_memory_than_there_is_is_noticed() {
-        let mut place = Place::new().beside(1);
-        (0..WINDOWS_MAX).for_each(|window| _ = place.of(PhysAddr(window << WINDOW_SHIFT)));
+        let mut place = Relocation::new().for_trace(1);
+        (0..WINDOWS_MAX).for_each(|window| _ = place.relocate(PhysAddr(window << WINDOW_SHIFT)));
         assert!(!place.is_full());
-        place.of(PhysAddr(WINDOWS_MAX << WINDOW_SHIFT));
+        place.relocate(PhysAddr(WINDOWS_MAX << WINDOW_SHIFT));
         assert!(place.is_full());
     }
 }

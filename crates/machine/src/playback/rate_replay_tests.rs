@@ -39,7 +39,7 @@ fn handle(maker: &mut Maker, number: u64) {
 fn data_wait_for_the_fetch_that_they_followed_where_descriptors_are_posted_that_have_none() {
     let folder = folder();
     let trace = with_contexts(&folder.path().join("a"), 60);
-    let player = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("100kpps")));
+    let player = played(&config(&[]), &Plan::of(trace.clone()).at_pace(rate("100kpps")));
     let latency = player.latency().expect("they pair");
     let (least, most) = latency.extremes().unwrap();
     assert_eq!(latency.count(), 60);
@@ -52,18 +52,18 @@ fn answers_from_other_buffers_are_told_from_each_other_where_the_hart_slept_and_
     let folder = folder();
     let elsewhere = BUFFERS + 0x10_0000;
     let asleep = sleeping(&folder.path().join("a"), 20, elsewhere);
-    let player = played(&config(&[]), &Plan::of(asleep).paced(rate("10kpps")));
+    let player = played(&config(&[]), &Plan::of(asleep).at_pace(rate("10kpps")));
     let (least, most) = player.latency().expect("it slept").extremes().unwrap();
     assert!(least > Ps::from_us(2) && most < Ps::from_us(8), "{least} to {most}");
     let mut maker = Maker::new(&folder.path().join("b"));
     maker.sends_from = elsewhere;
     maker.poll_for(100, 3, 1, true);
     let polling = maker.finish(&folder.path().join("b"));
-    let player = played(&config(&[]), &Plan::of(polling).paced(rate("100kpps")));
+    let player = played(&config(&[]), &Plan::of(polling).at_pace(rate("100kpps")));
     assert!(player.latency().is_none());
-    let why = player.survey(0).untimed().expect("it is not known");
+    let why = player.survey(0).latency_problem().expect("it is not known");
     assert!(why.contains("from other buffers"), "{why}");
-    assert_eq!((player.survey(0).unpaired(), player.played().devices.frames_out), (None, 100));
+    assert_eq!((player.survey(0).pairing_problem(), player.played().devices.frames_out), (None, 100));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
         }
     }
     let trace = maker.finish(&path);
-    let player = played(&config(&[]), &Plan::of(trace).paced(rate("10kpps")));
+    let player = played(&config(&[]), &Plan::of(trace).at_pace(rate("10kpps")));
     let (least, most) = player.latency().expect("addresses tell").extremes().unwrap();
     assert!(least > Ps::from_ns(500) && most < Ps::from_us(8), "{least} to {most}");
 }
@@ -96,7 +96,7 @@ fn an_answer_of_a_pipeline_that_never_drains_waits_for_no_later_frame() {
 fn with_late_stores(path: &Path, told: bool) -> TraceInput {
     let mut maker = Maker::new(path);
     maker.ring(RDT, RING - 1);
-    (maker.stores_lag, maker.tells_stores) = (4, told);
+    (maker.stores_lag, maker.has_store_origins) = (4, told);
     for number in 0..60u64 {
         (0..3).for_each(|_| maker.poll(number));
         handle(&mut maker, number);
@@ -114,7 +114,7 @@ fn a_doorbell_waits_for_its_own_instruction_and_for_none_that_was_executed_until
     let folder = folder();
     let trace = with_late_stores(&folder.path().join("a"), true);
     let extremes = |pace| {
-        let player = played(&config(&[]), &Plan::of(trace.clone()).paced(pace));
+        let player = played(&config(&[]), &Plan::of(trace.clone()).at_pace(pace));
         let latency = player.latency().expect("they pair");
         assert_eq!((latency.count(), player.played().devices.frames_in), (58, 60));
         latency.extremes().unwrap()
@@ -126,7 +126,7 @@ fn a_doorbell_waits_for_its_own_instruction_and_for_none_that_was_executed_until
     }
     // Of an older trace it is known only when it arrived.
     let older = with_late_stores(&folder.path().join("b"), false);
-    let player = played(&config(&[]), &Plan::of(older).paced(rate("10kpps")));
+    let player = played(&config(&[]), &Plan::of(older).at_pace(rate("10kpps")));
     let (least, _) = player.latency().expect("they pair").extremes().unwrap();
     assert!(least > Ps::from_us(150), "{least}");
 }
@@ -144,7 +144,7 @@ fn rings_of_several_queues_are_refused_and_their_batches_are_their_own() {
         maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     let trace = maker.finish(&path);
-    let message = refused(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps")));
+    let message = refused(&config(&[]), &Plan::of(trace.clone()).at_pace(rate("1Mpps")));
     assert!(message.contains("device 0 has several rings of a kind"), "{message}");
     let player = played(&config(&[]), &Plan::of(trace));
     assert_eq!((player.survey(0).batches.mean(), player.survey(0).batches.largest()), (Some(1.0), 1));
@@ -155,7 +155,7 @@ fn what_a_program_takes_in_a_time_is_the_same_however_much_more_is_offered() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 400, 20, 1, true);
     let half = |pace: &str| {
-        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).paced(rate(pace))).unwrap();
+        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).at_pace(rate(pace))).unwrap();
         player.set_mode(Mode::Warming);
         player.run(trace.instructions() / 2).unwrap();
         player.set_mode(Mode::Detailed);
@@ -163,7 +163,7 @@ fn what_a_program_takes_in_a_time_is_the_same_however_much_more_is_offered() {
         assert!(!player.run(u64::MAX).unwrap());
         let after = player.played();
         let devices = after.devices.since(&before.devices);
-        // Less is under way between the program and the wire than a ring holds.
+        // Less is under direction between the program and the wire than a ring holds.
         assert!(devices.frames_taken.abs_diff(devices.frames_out) <= RING, "{devices:?}");
         assert!(devices.frames_dropped > 100, "{devices:?}");
         devices.frames_out as f64 / (after.now - before.now).as_secs_f64() / 1e6

@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::PlaybackError;
 use super::pages::{PagesConfig, Tables};
-use super::place::{Place, Places};
 use super::plan::TraceInput;
+use super::relocation::{Relocation, RelocationState};
 use super::source::BlockSource;
 use super::stream::HartStream;
-use crate::checkpoint::LATEST;
+use crate::checkpoint::TIME_MAX;
 use crate::config::ConfigError;
 use crate::machine::Machine;
 use crate::run::Outcome;
 use crate::timed::Timing;
 
-/// The version of [`BesideState`].
+/// The version of [`CorunnersState`].
 pub(super) const VERSION: u32 = 1;
 /// The section of a checkpoint with the programs.
 pub(super) const SECTION: &str = "beside";
@@ -31,10 +31,10 @@ const PAGES_IN: Bytes = Bytes(6 << 30);
 const ROUND_MIN: u64 = 10_000;
 
 /// The programs, the k-th of which has the core behind those of the machine's harts and of the k programs before it.
-pub(crate) struct Beside {
+pub(crate) struct Corunners {
     pub(super) programs: Vec<Program>,
     /// Of no trace: what all have together.
-    place: Place,
+    relocation: Relocation,
     failure: Option<PlaybackError>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Program {
 
 /// What a program has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BesideStats {
+pub struct CorunnerStats {
     /// Its core's number.
     pub core: usize,
     /// Instructions played.
@@ -73,14 +73,14 @@ pub(super) struct ProgramState {
 
 /// All of them, and where their memory lies and how their address spaces are numbered: both in order of first touch, among all.
 #[derive(Serialize, Deserialize)]
-pub(super) struct BesideState {
+pub(super) struct CorunnersState {
     pub programs: Vec<ProgramState>,
-    pub places: Places,
+    pub places: RelocationState,
 }
 
 impl TraceInput {
     /// Whether it can be played beside a machine.
-    pub fn fits_beside(&self) -> Result<(), PlaybackError> {
+    pub fn check_corunner(&self) -> Result<(), PlaybackError> {
         let problem = if self.harts() != 1 {
             format!("has {} harts, and one hart is played on a core beside a machine", self.harts())
         } else if self.file().is_some_and(|file| file.counts().has_traffic()) {
@@ -93,20 +93,20 @@ impl TraceInput {
         } else {
             return Ok(());
         };
-        Err(PlaybackError::Beside(problem))
+        Err(PlaybackError::Corunner(problem))
     }
 }
 
 impl Program {
     fn new(
         trace: &TraceInput,
-        place: Place,
+        relocation: Relocation,
         tables: Option<Tables>,
         clock: Clock,
     ) -> Result<Program, PlaybackError> {
         let stream = BlockSource::open(trace, 0)
-            .and_then(|source| HartStream::new(source, place, tables, clock))
-            .map_err(|error| trace.blamed(error))?;
+            .and_then(|source| HartStream::new(source, relocation, tables, clock))
+            .map_err(|error| trace.with_trace_name(error))?;
         Ok(Program { trace: trace.clone(), stream, rounds: 0, begun: 0 })
     }
 
@@ -133,87 +133,97 @@ impl Program {
     /// Goes where it was saved: pages lie where they did, as they are touched in the same order.
     fn restore(&mut self, state: &ProgramState) -> Result<(), PlaybackError> {
         if state.rounds > 0 {
-            self.stream.pass(u64::MAX);
+            self.stream.skip_to(u64::MAX);
             self.start_over()?;
             self.rounds = state.rounds;
         }
-        self.stream.pass(state.position);
-        self.stream.stands_at(state.instructions, state.cycle);
+        self.stream.skip_to(state.position);
+        self.stream.set_progress(state.instructions, state.cycle);
         self.begun = state.begun;
         self.stream.failure().map_or(Ok(()), Err)
     }
 }
 
-impl Beside {
-    fn new(machine: &Machine, traces: &[TraceInput], pages: &PagesConfig) -> Result<Beside, PlaybackError> {
+impl Corunners {
+    fn new(
+        machine: &Machine,
+        traces: &[TraceInput],
+        pages: &PagesConfig,
+    ) -> Result<Corunners, PlaybackError> {
         let cores = machine.config.beside as usize;
         if traces.len() != cores {
             let problem = format!("{} traces, and the machine has {cores} cores for them", traces.len());
             return Err(ConfigError::new("beside.traces", problem).into());
         }
         pages.validate()?;
-        let (harts, first) = (machine.harts.len(), Place::new());
+        let (harts, first) = (machine.harts.len(), Relocation::new());
         let program = |(number, trace): (usize, &TraceInput)| {
-            trace.fits_beside().map_err(|error| trace.blamed(error))?;
+            trace.check_corunner().map_err(|error| trace.with_trace_name(error))?;
             let tables =
                 if trace.is_physical() { None } else { Tables::new(pages, PAGES_IN, number as u64 + 1) };
             let clock = Clock::new(machine.config.hart(harts + number).core.frequency);
-            Program::new(trace, first.beside(number as u16 + 1), tables, clock)
+            Program::new(trace, first.for_trace(number as u16 + 1), tables, clock)
         };
         let programs = traces.iter().enumerate().map(program).collect::<Result<_, _>>()?;
-        Ok(Beside { programs, place: first, failure: None })
+        Ok(Corunners { programs, relocation: first, failure: None })
     }
 }
 
 impl Machine {
     /// Plays traces beside the harts, one on each of the cores that the configuration has for them (`beside`). To be said of a machine that
     /// was just built.
-    pub fn play_beside(&mut self, traces: &[TraceInput], pages: &PagesConfig) -> Result<(), PlaybackError> {
-        self.beside = Some(Box::new(Beside::new(self, traces, pages)?));
+    pub fn play_corunners(
+        &mut self,
+        traces: &[TraceInput],
+        pages: &PagesConfig,
+    ) -> Result<(), PlaybackError> {
+        self.corunners = Some(Box::new(Corunners::new(self, traces, pages)?));
         Ok(())
     }
 
     /// What the programs beside the harts have done.
-    pub fn beside(&self) -> impl Iterator<Item = BesideStats> + '_ {
-        let programs = self.beside.iter().flat_map(|beside| &beside.programs);
-        programs.zip(self.harts.len()..).map(|(program, core)| BesideStats {
+    pub fn corunners(&self) -> impl Iterator<Item = CorunnerStats> + '_ {
+        let programs = self.corunners.iter().flat_map(|corunners| &corunners.programs);
+        programs.zip(self.harts.len()..).map(|(program, core)| CorunnerStats {
             core,
             instructions: program.stream.instructions(),
             rounds: program.rounds,
         })
     }
 
-    /// Why a run has ended with [`Outcome::Beside`].
-    pub fn take_failure_beside(&mut self) -> Option<PlaybackError> {
-        self.beside.as_mut().and_then(|beside| beside.failure.take())
+    /// Why a run has ended with [`Outcome::CorunnerFailed`].
+    pub fn take_corunner_failure(&mut self) -> Option<PlaybackError> {
+        self.corunners.as_mut().and_then(|corunners| corunners.failure.take())
     }
 
     /// Programs go on until each has come to a time. Of two at the same time the first goes first.
-    pub(crate) fn run_beside(&mut self, until: Ps) -> Ps {
-        let Some(beside) = &mut self.beside else { return Ps::MAX };
+    pub(crate) fn run_corunners(&mut self, until: Ps) -> Ps {
+        let Some(corunners) = &mut self.corunners else { return Ps::MAX };
         let timing = self.timing.as_mut().expect("programs are played beside timed harts");
         let first = self.harts.len();
         loop {
-            let times = beside.programs.iter().zip(first..);
+            let times = corunners.programs.iter().zip(first..);
             let times = times.map(|(program, core)| (timing.time_of(core, program.stream.cycle()), core));
-            let Some((time, core)) = times.min().filter(|_| beside.failure.is_none()) else { return Ps::MAX };
+            let Some((time, core)) = times.min().filter(|_| corunners.failure.is_none()) else {
+                return Ps::MAX;
+            };
             if time >= until {
                 return time;
             }
-            let program = &mut beside.programs[core - first];
+            let program = &mut corunners.programs[core - first];
             if let Err(error) = step(timing, core, program, until) {
-                let error = program.trace.blamed(error);
+                let error = program.trace.with_trace_name(error);
                 log!(time, Machine, Error, "a trace beside the machine: {error}");
-                beside.failure = Some(error);
-                self.outcome = Some(Outcome::Beside);
+                corunners.failure = Some(error);
+                self.outcome = Some(Outcome::CorunnerFailed);
             }
         }
     }
 
     /// Programs stand where their cores are to go on from `now`.
-    pub(crate) fn set_mode_beside(&mut self, now: Ps) {
-        let (Some(beside), Some(timing)) = (&mut self.beside, &mut self.timing) else { return };
-        for (program, core) in beside.programs.iter_mut().zip(self.harts.len()..) {
+    pub(crate) fn set_corunner_mode(&mut self, now: Ps) {
+        let (Some(corunners), Some(timing)) = (&mut self.corunners, &mut self.timing) else { return };
+        for (program, core) in corunners.programs.iter_mut().zip(self.harts.len()..) {
             let begin = timing.cycle_at(core, now);
             if program.stream.over() < begin {
                 program.stream.begin_at(begin);
@@ -222,30 +232,37 @@ impl Machine {
         }
     }
 
-    pub(crate) fn save_beside(&self, snapshot: &mut Snapshot) {
-        if let Some(beside) = &self.beside {
-            let programs = beside.programs.iter().map(Program::save).collect();
-            snapshot.put(SECTION, VERSION, &BesideState { programs, places: beside.place.places() });
+    pub(crate) fn save_corunners(&self, snapshot: &mut Snapshot) {
+        if let Some(corunners) = &self.corunners {
+            let programs = corunners.programs.iter().map(Program::save).collect();
+            snapshot.put(
+                SECTION,
+                VERSION,
+                &CorunnersState { programs, places: corunners.relocation.state() },
+            );
         }
     }
 
     /// Programs go on where the saved ones stopped, if there were some.
-    pub(crate) fn restore_beside(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+    pub(crate) fn restore_corunners(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let wrong = |problem: String| SnapshotError::Inconsistent { name: SECTION.to_owned(), problem };
-        let Some(beside) = self.beside.as_mut().filter(|_| snapshot.has(SECTION)) else { return Ok(()) };
-        let state: BesideState = snapshot.get(SECTION, VERSION)?;
-        if state.programs.len() != beside.programs.len() {
+        let Some(corunners) = self.corunners.as_mut().filter(|_| snapshot.has(SECTION)) else {
+            return Ok(());
+        };
+        let state: CorunnersState = snapshot.get(SECTION, VERSION)?;
+        if state.programs.len() != corunners.programs.len() {
             return Err(wrong("it is of another number of programs".to_owned()));
         }
         for (program, core) in state.programs.iter().zip(self.harts.len()..) {
-            let latest = Clock::new(self.config.hart(core).core.frequency).edge_at_or_before(Ps(LATEST / 2));
-            if program.cycle > latest || program.begun > program.cycle || program.instructions > LATEST {
+            let latest =
+                Clock::new(self.config.hart(core).core.frequency).edge_at_or_before(Ps(TIME_MAX / 2));
+            if program.cycle > latest || program.begun > program.cycle || program.instructions > TIME_MAX {
                 return Err(wrong("a program's time is impossible".to_owned()));
             }
         }
-        beside.place.set_places(state.places);
-        for (program, state) in beside.programs.iter_mut().zip(&state.programs) {
-            let restored = program.restore(state).map_err(|error| program.trace.blamed(error));
+        corunners.relocation.set_state(state.places);
+        for (program, state) in corunners.programs.iter_mut().zip(&state.programs) {
+            let restored = program.restore(state).map_err(|error| program.trace.with_trace_name(error));
             restored.map_err(|error| wrong(error.to_string()))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Frames that come at another pace than they did: at a rate, or behind answers. What devices do is taken apart into lines, each in its
+//! Frames that come at another pace than they did: at a rate, or behind answers. What devices do is taken apart into stages, each in its
 //! own order; what ties them together is not when things happened but what has to be there before.
 //!
 //! | What | follows |
@@ -24,11 +24,11 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind, StoreOrigin};
 use doorbell_wire::LinkConfig;
 
-use super::arriving::Arriving;
-use super::lane::ToCome;
+use super::device_replay::PendingEvent;
+use super::frame_arrivals::FrameArrivals;
 use super::pairs::Answers;
-use super::port::{Item, Line, Port};
-use super::ring::{self, Way};
+use super::port::{Item, Port, Stage};
+use super::ring::{self, Direction};
 use super::stats::PlayedStats;
 use super::survey::Survey;
 use crate::timed::Progress;
@@ -50,39 +50,39 @@ struct Report {
 
 /// When a hart that slept goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Awake {
+pub(super) enum Wakeup {
     /// After as long as it slept.
     AsRecorded,
     /// Then.
     At(Ps),
     /// When an interrupt has come that is still to come.
-    ToCome,
+    NotYet,
 }
 
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Next {
     Software,
-    Line(usize, Line),
+    Stage(usize, Stage),
     Arrival(usize),
 }
 
 /// See the module.
-pub(super) struct Paced {
+pub(super) struct RateReplay {
     ports: Vec<Port>,
     software: VecDeque<Item>,
     software_at: Ps,
     /// Stores to devices that have left their harts, each known by hart and instruction, and when they arrive.
     stores: BTreeMap<(u16, u64), Ps>,
-    tells_stores: bool,
+    has_store_origins: bool,
     wakes: VecDeque<Wake>,
-    wakes_gone: u64,
+    wakes_removed: u64,
     reports: VecDeque<Report>,
-    /// Reports that have been told, that harts have come to, and when those on their way were in memory.
-    reports_told: u64,
+    /// Reports that have been told, that harts have come to, and when those on their direction were in memory.
+    reports_pushed: u64,
     pub reports_seen: u64,
     reports_done: VecDeque<Ps>,
-    reports_done_gone: u64,
+    reports_done_removed: u64,
     answers: Answers,
     /// None where it is not known which frame a sent one answers.
     pub latency: Option<Latency>,
@@ -90,31 +90,31 @@ pub(super) struct Paced {
     pub stopped: bool,
 }
 
-impl Paced {
+impl RateReplay {
     /// Of these harts and their devices.
     pub fn new(
         survey: &Survey,
         harts: &Range<usize>,
-        link: &mut dyn FnMut(u8) -> (LinkConfig, Option<Arriving>),
-    ) -> Paced {
-        let own = survey.devices.iter().filter(|(_, of)| of.is_told_by(harts));
+        link: &mut dyn FnMut(u8) -> (LinkConfig, Option<FrameArrivals>),
+    ) -> RateReplay {
+        let own = survey.devices.iter().filter(|(_, of)| of.is_driven_by(harts));
         let ports = own.map(|(device, of)| {
             let (link, arriving) = link(*device);
             Port::new(*device, of, &link, arriving)
         });
-        Paced {
+        RateReplay {
             ports: ports.collect(),
             software: VecDeque::new(),
             software_at: Ps::ZERO,
             stores: BTreeMap::new(),
-            tells_stores: survey.tells_stores,
+            has_store_origins: survey.has_store_origins,
             wakes: VecDeque::new(),
-            wakes_gone: 0,
+            wakes_removed: 0,
             reports: VecDeque::new(),
-            reports_told: 0,
+            reports_pushed: 0,
             reports_seen: 0,
             reports_done: VecDeque::new(),
-            reports_done_gone: 0,
+            reports_done_removed: 0,
             answers: Answers::new(survey, survey.has_all_traffic(harts)),
             latency: (survey.has_latency() && survey.has_all_traffic(harts)).then(Latency::default),
             stopped: false,
@@ -122,17 +122,17 @@ impl Paced {
     }
 
     /// Whether an address is in a receive ring.
-    pub fn is_ring(&self, addr: u64) -> bool {
+    pub fn in_receive_ring(&self, addr: u64) -> bool {
         self.ports.iter().any(|port| port.ring.contains(&addr))
     }
 
     /// Whether a frame that has arrived, or is about to, has not been read from the file.
-    pub fn wants_frames(&self) -> bool {
-        !self.stopped && self.ports.iter().any(Port::wants_frames)
+    pub fn needs_frames(&self) -> bool {
+        !self.stopped && self.ports.iter().any(Port::needs_frames)
     }
 
     /// Takes an event that was read from the file.
-    pub fn tell(&mut self, (event, id): ToCome) {
+    pub fn push(&mut self, (event, id): PendingEvent) {
         let place = self.ports.iter().position(|port| port.device == event.device).expect("it was surveyed");
         let port = &mut self.ports[place];
         match event.what {
@@ -141,22 +141,22 @@ impl Paced {
                 self.software.push_back(Item { posted, ..Item::of(event, id) });
             }
             EventKind::FrameIn { bytes } => port.sizes.push_back(bytes),
-            EventKind::FrameOut { .. } => port.tell_out(event),
+            EventKind::FrameOut { .. } => port.push_frame_out(event),
             EventKind::Interrupt { raised: true } => {
                 let DeviceEvent { hart, after, since, .. } = event;
-                let wake = self.wakes_gone + self.wakes.len() as u64;
+                let wake = self.wakes_removed + self.wakes.len() as u64;
                 self.wakes.push_back(Wake { hart, after, since, at: None });
-                port.tell_interrupt(event, wake);
+                port.push_interrupt(event, wake);
             }
             EventKind::Interrupt { raised: false } => {}
             EventKind::Dma(dma) => {
-                self.answers.tell(&dma);
+                self.answers.push(&dma);
                 if dma.kind == DmaKind::RxDescriptorWriteback {
-                    let (hart, visible, number) = (event.hart, dma.visible, self.reports_told);
+                    let (hart, visible, number) = (event.hart, dma.visible, self.reports_pushed);
                     self.reports.push_back(Report { hart, visible, number });
-                    self.reports_told += 1;
+                    self.reports_pushed += 1;
                 }
-                if let Some(item) = port.tell_dma(event, &dma, id) {
+                if let Some(item) = port.push_dma(event, &dma, id) {
                     self.software.push_back(item);
                 }
             }
@@ -178,23 +178,23 @@ impl Paced {
             Some((at.max(self.software_at), Next::Software))
         });
         let ports = self.ports.iter().enumerate().flat_map(|(place, port)| {
-            let lines = Line::ALL
+            let stages = Stage::ALL
                 .into_iter()
-                .filter_map(move |line| Some((port.due(line)?, Next::Line(place, line))));
+                .filter_map(move |stage| Some((port.due(stage)?, Next::Stage(place, stage))));
             let arrival = port.next_arrival().filter(|_| !self.stopped);
-            lines.chain(arrival.map(|at| (at, Next::Arrival(place))))
+            stages.chain(arrival.map(|at| (at, Next::Arrival(place))))
         });
         ports.chain(software).min()
     }
 
     /// The first of what follows instructions, if there is any.
-    pub fn first_of_software(&self) -> Option<&DeviceEvent> {
+    pub fn first_software_event(&self) -> Option<&DeviceEvent> {
         self.software.front().map(|item| &item.event)
     }
 
-    /// It happens. Of a request, [`done`](Paced::done) is to be told when it is.
-    pub fn take(&mut self, next: Next, now: Ps, stats: &mut PlayedStats) -> Option<ToCome> {
-        let (place, line) = match next {
+    /// It happens. Of a request, [`done`](RateReplay::done) is to be told when it is.
+    pub fn take(&mut self, next: Next, now: Ps, stats: &mut PlayedStats) -> Option<PendingEvent> {
+        let (place, stage) = match next {
             Next::Arrival(place) => {
                 self.ports[place].arrive(now, stats);
                 return None;
@@ -205,16 +205,16 @@ impl Paced {
                 item.event.what.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
                 let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
                 let port = port.expect("it was surveyed");
-                if let Some((way, posted)) = item.posted {
-                    port.post(way, posted, now);
+                if let Some((direction, posted)) = item.posted {
+                    port.post(direction, posted, now);
                 }
                 return Some((item.event, item.id));
             }
-            Next::Line(place, line) => (place, line),
+            Next::Stage(place, stage) => (place, stage),
         };
-        let item = self.ports[place].take(line, now);
+        let item = self.ports[place].take(stage, now);
         if let Some(wake) = item.wake
-            && let Some(wake) = self.wakes.get_mut((wake - self.wakes_gone) as usize)
+            && let Some(wake) = self.wakes.get_mut((wake - self.wakes_removed) as usize)
         {
             wake.at = Some(now);
         }
@@ -228,7 +228,10 @@ impl Paced {
     fn leave(&mut self, bytes: u32, now: Ps) {
         let (is_answer, request) = self.answers.leave();
         if self.answers.are_over() {
-            self.ports.iter_mut().filter_map(|port| port.arriving.as_mut()).for_each(|all| all.open(now));
+            self.ports
+                .iter_mut()
+                .filter_map(|port| port.arriving.as_mut())
+                .for_each(|all| all.open_loop(now));
         }
         if !is_answer {
             return;
@@ -243,7 +246,7 @@ impl Paced {
             }
         }
         if let Some(arriving) = &mut receiver.arriving {
-            arriving.answered(bytes, now);
+            arriving.note_answer(bytes, now);
         }
     }
 
@@ -259,7 +262,7 @@ impl Paced {
     }
 
     /// Latencies are kept anew.
-    pub fn forget_latencies(&mut self) {
+    pub fn clear_latencies(&mut self) {
         if let Some(latency) = &mut self.latency {
             *latency = Latency::default();
         }
@@ -267,7 +270,7 @@ impl Paced {
 
     /// A hart's store to a device, its instruction of that number, arrives then.
     pub fn store(&mut self, hart: u16, position: u64, arrives: Ps) {
-        if self.tells_stores {
+        if self.has_store_origins {
             self.stores.insert((hart, position), arrives);
         }
     }
@@ -282,45 +285,46 @@ impl Paced {
     }
 
     /// A hart has come behind so many instructions. Whether reports that it has not come to are in memory.
-    pub fn see(&mut self, hart: u16, position: u64, now: Ps) -> bool {
+    pub fn update_reports(&mut self, hart: u16, position: u64, now: Ps) -> bool {
         let seen = |report: &Report| report.hart == hart && report.visible <= position;
         while self.reports.front().is_some_and(seen) {
             self.reports.pop_front();
             self.reports_seen += 1;
         }
         while let Some(first) = self.reports.front().map(|report| report.number)
-            && self.reports_done_gone < first
+            && self.reports_done_removed < first
             && self.reports_done.pop_front().is_some()
         {
-            self.reports_done_gone += 1;
+            self.reports_done_removed += 1;
         }
         let waiting = self.reports.front().filter(|report| report.hart == hart);
         waiting.is_some() && self.reports_done.front().is_some_and(|done| *done <= now)
     }
 
     /// When a hart goes on that slept so long behind `position`.
-    pub fn awake(&mut self, hart: u16, position: u64, slept: Ps) -> Awake {
+    pub fn wake_time(&mut self, hart: u16, position: u64, slept: Ps) -> Wakeup {
         while self
             .wakes
             .front()
             .is_some_and(|wake| wake.hart == hart && wake.after < position && wake.at.is_some())
         {
             self.wakes.pop_front();
-            self.wakes_gone += 1;
+            self.wakes_removed += 1;
         }
         let ends = |wake: &&Wake| wake.hart == hart && wake.after == position && wake.since <= slept;
         match self.wakes.iter().rev().find(ends) {
-            None => Awake::AsRecorded,
-            Some(Wake { at: None, .. }) => Awake::ToCome,
-            Some(Wake { at: Some(at), since, .. }) => Awake::At(*at + (slept - *since)),
+            None => Wakeup::AsRecorded,
+            Some(Wake { at: None, .. }) => Wakeup::NotYet,
+            Some(Wake { at: Some(at), since, .. }) => Wakeup::At(*at + (slept - *since)),
         }
     }
 
     /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without, if the instruction behind
     /// which it was recorded has been played.
-    pub fn relax(&mut self, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
-        let mut relax = |way| self.ports.iter_mut().any(|port| port.relax(way, now, is_behind));
-        relax(Way::Receive) || relax(Way::Transmit)
+    pub fn force_progress(&mut self, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
+        let mut force_progress =
+            |direction| self.ports.iter_mut().any(|port| port.force_progress(direction, now, is_behind));
+        force_progress(Direction::Receive) || force_progress(Direction::Transmit)
     }
 }
 

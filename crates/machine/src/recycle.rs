@@ -11,12 +11,12 @@ use crate::machine::{Machine, hart_config};
 
 /// What a machine can take over of another one.
 #[derive(Default)]
-pub(crate) struct Spare {
+pub(crate) struct Recycled {
     ram: Option<Ram>,
     harts: Vec<Hart>,
 }
 
-impl Spare {
+impl Recycled {
     /// RAM and harts of a configuration as they are at the start.
     pub fn memory(self, config: &MachineConfig) -> Result<(Ram, Vec<Hart>), ConfigError> {
         let platform = &config.platform;
@@ -36,7 +36,7 @@ impl Spare {
                          give the machine less",
                         platform.ram
                     );
-                    ConfigError::of_host("platform.ram", problem)
+                    ConfigError::host_limit("platform.ram", problem)
                 })?
             }
         };
@@ -47,17 +47,17 @@ impl Spare {
 impl Machine {
     /// The machine that [`Machine::new`] builds, in the memory of this one, of which nothing else is left. The
     /// configurations may differ.
-    pub fn renewed(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        self.renewed_with(config, seed, Vec::new())
+    pub fn rebuild(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
+        self.rebuild_with_functions(config, seed, Vec::new())
     }
 
     /// The same for [`Machine::with_functions`].
-    pub fn renewed_with(
+    pub fn rebuild_with_functions(
         self,
         config: MachineConfig,
         seed: u64,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts.into_vec() }, functions)
+        Machine::build(config, seed, Recycled { ram: Some(self.ram), harts: self.harts.into_vec() }, functions)
     }
 }

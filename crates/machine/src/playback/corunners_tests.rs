@@ -8,10 +8,10 @@ use doorbell_sim::snapshot::Snapshot;
 use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{Description, TraceFile, TraceWriter, merge};
 
-use super::beside::{BesideState, Program, ProgramState, SECTION, VERSION};
-use super::place::Places;
+use super::corunners::{CorunnersState, Program, ProgramState, SECTION, VERSION};
+use super::relocation::RelocationState;
 use super::tests::config as playing;
-use super::{BesideStats, Pages, PagesConfig, Plan, Player, TraceInput};
+use super::{CorunnerStats, Pages, PagesConfig, Plan, Player, TraceInput};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::{Limits, Outcome};
@@ -56,13 +56,13 @@ fn folder() -> tempfile::TempDir {
 /// A timed machine with a bare-metal program on its hart, and these beside it.
 fn beside(set: &[&str], program: &[u8], traces: &[TraceInput]) -> Machine {
     let mut machine = machine(set, program);
-    machine.play_beside(traces, &KERNEL).unwrap();
+    machine.play_corunners(traces, &KERNEL).unwrap();
     machine.set_mode(Mode::Detailed);
     machine
 }
 
-fn done(machine: &Machine) -> (u64, Vec<BesideStats>) {
-    (machine.harts()[0].instructions(), machine.beside().collect())
+fn done(machine: &Machine) -> (u64, Vec<CorunnerStats>) {
+    (machine.harts()[0].instructions(), machine.corunners().collect())
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn cores_that_share_no_memory_need_no_directory_unless_it_is_asked_for() {
         Player::new(&config, plan).unwrap().timing().memory.has_directory()
     };
     let [one, two] = traces;
-    assert!(!player_has(&Plan { pages: KERNEL, ..Plan::of(one).beside(two) }));
+    assert!(!player_has(&Plan { pages: KERNEL, ..Plan::of(one).with_neighbour(two) }));
     let recorded = |name: &str, harts: u16| {
         let path = folder.path().join(name);
         let described =
@@ -145,7 +145,7 @@ fn who_shares_the_last_level_takes_it_from_others() {
         let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "beside=1")).collect();
         let mut machine = machine(&all, &chase(512 << 10));
         if let Some(trace) = trace {
-            machine.play_beside(std::slice::from_ref(trace), &KERNEL).unwrap();
+            machine.play_corunners(std::slice::from_ref(trace), &KERNEL).unwrap();
         }
         machine.set_mode(Mode::Detailed);
         until(&mut machine, Ps::from_ms(1));
@@ -172,7 +172,7 @@ fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() 
     let program = chase(256 << 10);
     // Their memory lies where it was touched first, in turns: so it must after a checkpoint.
     let identity = PagesConfig { pages: Pages::Identity, ..KERNEL };
-    let play = |machine: &mut Machine| machine.play_beside(&traces, &identity).unwrap();
+    let play = |machine: &mut Machine| machine.play_corunners(&traces, &identity).unwrap();
     let timed = || {
         let mut machine = machine(&set, &program);
         play(&mut machine);
@@ -203,12 +203,16 @@ fn a_checkpoint_with_an_impossible_time_is_refused() {
     let taken_up = |change: fn(&mut ProgramState)| {
         let mut machine = beside(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
         until(&mut machine, Ps::from_us(5));
-        let programs = &machine.beside.as_ref().unwrap().programs;
+        let programs = &machine.corunners.as_ref().unwrap().programs;
         let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
         states.iter_mut().for_each(change);
         let mut snapshot = Snapshot::new();
-        snapshot.put(SECTION, VERSION, &BesideState { programs: states, places: Places::default() });
-        machine.restore_beside(&snapshot).map_err(|error| error.to_string())
+        snapshot.put(
+            SECTION,
+            VERSION,
+            &CorunnersState { programs: states, places: RelocationState::default() },
+        );
+        machine.restore_corunners(&snapshot).map_err(|error| error.to_string())
     };
     assert_eq!(taken_up(|_| {}), Ok(()));
     let changes: [fn(&mut ProgramState); 3] = [
@@ -227,7 +231,7 @@ fn they_stand_still_while_nothing_is_timed_and_keep_no_machine_awake() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
     let mut machine = machine(&["beside=1"], &chained_additions());
-    machine.play_beside(&[trace], &KERNEL).unwrap();
+    machine.play_corunners(&[trace], &KERNEL).unwrap();
     until(&mut machine, Ps::from_us(10));
     assert_eq!(done(&machine).1[0].instructions, 0);
     machine.set_mode(Mode::Warming);
@@ -236,7 +240,7 @@ fn they_stand_still_while_nothing_is_timed_and_keep_no_machine_awake() {
     let warmed = done(&machine).1[0].instructions;
     assert!((85_000..95_000).contains(&warmed), "{warmed}");
     let mut asleep = super::super::timed::unequal_tests::machine(&["beside=1"], &asleep());
-    asleep.play_beside(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
+    asleep.play_corunners(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
     asleep.set_mode(Mode::Detailed);
     assert_eq!(asleep.run(&Limits::until(Ps::MAX)), Outcome::Asleep);
     assert_eq!(asleep.run(&Limits::until(Ps::from_us(50))), Outcome::Asleep);
@@ -273,9 +277,9 @@ fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
         assert!(error.starts_with("beside.traces: ") && error.contains(says), "{error}");
     }
     let mut two = machine(&["beside=2"], &[]);
-    let error = two.play_beside(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
+    let error = two.play_corunners(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
     assert!(error.contains("1 traces, and the machine has 2 cores for them"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);
-    let error = two.play_beside(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
+    let error = two.play_corunners(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
     assert!(error.contains("it has devices of its own") && error.contains("doorbell trace run"), "{error}");
 }

@@ -17,7 +17,7 @@ fn what_is_not_looked_at_between_blocks_changes_nothing() {
             let machine = config(set);
             let player = played(&machine, &plan);
             let mut stepped = Player::new(&machine, &plan).unwrap();
-            stepped.looks_behind_each_block = true;
+            stepped.checks_after_each_block = true;
             assert!(!stepped.run(u64::MAX).unwrap());
             assert_eq!(counted(&player), counted(&stepped), "{empty} empty polls, {batch} a batch, {set:?}");
             // Ends are where they are asked for.
