@@ -1,5 +1,5 @@
-//! One of the traces that are played: its harts' relocation among all, and its devices' events. They run_event as they were recorded, after
-//! their instructions and in their order ([`order`](super::order)), unless another pace was asked for ([`rate_replay`](super::rate_replay)).
+//! Replay of one trace: its harts, and its devices' events. The events run as recorded, in order and after
+//! their instructions ([`order`](super::order)), or at another rate ([`rate_replay`](super::rate_replay)).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,49 +20,50 @@ use super::stats::PlayedStats;
 use super::survey::Survey;
 use crate::timed::Progress;
 
-/// An event to come, and the write that it is.
+/// A pending event, and its write if it is one.
 pub(super) type PendingEvent = (DeviceEvent, Option<WriteId>);
 
-/// See the module.
+/// A trace being played.
 pub(super) struct DeviceReplay {
     pub input: TraceInput,
     pub at_end: AtEnd,
-    /// The first of its harts among all, and how many.
+    /// The first of its harts among all harts, and their number.
     pub first: usize,
     pub harts: usize,
     pub relocation: Relocation,
     pub devices: DeviceMap,
-    /// Which port each of its devices is at.
+    /// Port of each of its devices.
     pub ports: Ports,
-    /// What its devices do on the whole.
+    /// Summary of its devices' activity.
     pub survey: Survey,
-    /// How far each hart has come: when, and after how many instructions.
+    /// Progress of each hart: time as a function of instructions, and instructions done.
     progress: Vec<Progress>,
     reached: Vec<u64>,
-    /// Its events: of each trace that it was merged of, in their order, and which of them each hart's are.
+    /// Event order of each part of a merged trace, and the order that each hart belongs to.
     orders: Vec<Order>,
     order_of: Vec<usize>,
-    /// The pace that was asked for, if it is another than the recorded one.
+    /// Set if frames arrive at another rate than recorded.
     setup: Option<RateSetup>,
-    /// When the next event happens, and in which order.
+    /// Time of the next event, and its order.
     upcoming: Option<(Ps, usize)>,
     pub pending: Pending,
-    /// Of each hart, behind which instructions it sees received frames that it has not come to.
+    /// Per hart: instruction counts at which received frames become visible that the hart has not reached.
     unseen: Vec<VecDeque<u64>>,
-    /// Of each hart that is to stay awake, behind which instructions it slept when it was recorded.
+    /// Per hart that never sleeps: positions of the sleeps recorded in the trace.
     skipped_sleeps: Vec<VecDeque<u64>>,
-    /// Frames that arrived, as recorded, and no DMA brought to memory: now, and the fewest since somebody looked.
+    /// Frames that arrived, as recorded, and were not written to memory: now, and the minimum since the last
+    /// reset.
     pub unreceived: i64,
     pub fewest_unreceived: i64,
-    /// The moment of the last event.
+    /// Time of the last event.
     pub event_at: Ps,
     pub stats: PlayedStats,
-    /// How often it has started over.
+    /// Number of restarts.
     pub rounds: u64,
 }
 
 impl DeviceReplay {
-    /// Of a trace, whose harts follow `first`.
+    /// Creates the replay of a trace whose harts start at number `first`.
     pub fn new(
         planned: &PlannedTrace,
         first: usize,
@@ -103,7 +104,7 @@ impl DeviceReplay {
         Ok(replay)
     }
 
-    /// From the trace's first event on; at the pace that was asked for, or as recorded.
+    /// Starts at the trace's first event, at the planned pace if `at_pace`, else as recorded.
     fn begin(&mut self, at_pace: bool) -> Result<(), PlaybackError> {
         self.pending = Pending::new(self.harts);
         self.unseen = vec![VecDeque::new(); self.harts];
@@ -131,12 +132,12 @@ impl DeviceReplay {
         Ok(())
     }
 
-    /// Until it starts over, the trace goes as it was recorded.
+    /// Replays the trace as recorded until it starts over.
     pub fn replay_as_recorded(&mut self) -> Result<(), PlaybackError> {
         self.begin(false)
     }
 
-    /// The trace starts over at `now`.
+    /// Restarts the trace at `now`.
     pub fn start_over(&mut self, now: Ps) -> Result<(), PlaybackError> {
         self.rounds += 1;
         self.event_at = now;
@@ -146,14 +147,14 @@ impl DeviceReplay {
         Ok(())
     }
 
-    /// Whether no event is left, now that the harts have ended: no more frames arrive.
+    /// Whether no event is left. Called when the harts have ended; stops frame arrivals.
     pub fn is_over(&mut self) -> bool {
         self.stop(|_| false);
         let is_over = !self.is_paced() || self.upcoming.is_none();
         is_over && self.first_pending().is_none()
     }
 
-    /// At another pace, no more frames arrive at devices of harts of which none goes on.
+    /// Stops frame arrivals at devices none of whose harts still runs (rate-controlled replay).
     pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) {
         for of in 0..self.orders.len() {
             if self.orders[of].stop(&goes_on) {
@@ -162,24 +163,24 @@ impl DeviceReplay {
         }
     }
 
-    /// Whether events go at another pace than they did.
+    /// Whether events run at another rate than recorded.
     #[inline]
     pub fn is_paced(&self) -> bool {
         self.orders.iter().any(|order| order.rate_replay.is_some())
     }
 
-    /// How a hart's events go at another pace.
+    /// The rate-controlled replay that a hart belongs to.
     #[inline]
     pub fn rate_replay(&mut self, hart: usize) -> Option<&mut RateReplay> {
         self.orders[self.order_of[hart]].rate_replay.as_deref_mut()
     }
 
-    /// The same of each trace that it was merged of.
+    /// The rate-controlled replays of all parts of a merged trace.
     pub fn rate_replays(&self) -> impl Iterator<Item = &RateReplay> {
         self.orders.iter().filter_map(|order| order.rate_replay.as_deref())
     }
 
-    /// Latencies are kept anew.
+    /// Clears the latency histograms.
     pub fn clear_latencies(&mut self) {
         self.orders
             .iter_mut()
@@ -187,12 +188,12 @@ impl DeviceReplay {
             .for_each(|rate_replay| rate_replay.clear_latencies());
     }
 
-    /// The first event that its instruction has to be played for.
+    /// The first event that waits for its instruction to be played.
     fn first_pending(&self) -> Option<&DeviceEvent> {
         self.orders.iter().find_map(Order::first_pending)
     }
 
-    /// Finds out what happens next in one of its orders.
+    /// Determines the next event of one order.
     fn refresh(&mut self, of: usize) {
         let (progress, reached) = (&self.progress, &self.reached);
         let anchor = |event: &DeviceEvent| anchor(progress, reached, event);
@@ -214,7 +215,8 @@ impl DeviceReplay {
         self.upcoming = orders.filter_map(|(of, order)| order.upcoming.map(|(due, _)| (due, of))).min();
     }
 
-    /// Before its hart has so many instructions behind it, none of its blocks waits for a write, and nothing is read or follows from them.
+    /// Instruction count up to which no block of the hart waits for a write, and none triggers a read or an
+    /// event.
     pub fn unchecked_until(&self, hart: usize) -> u64 {
         match self.orders[self.order_of[hart]].unchecked_until(hart) {
             Some(end) => end.min(self.pending.first_visible(hart)),
@@ -222,13 +224,13 @@ impl DeviceReplay {
         }
     }
 
-    /// A block of its hart is over, which nothing follows from.
+    /// Records the end of a block that triggers nothing.
     #[inline]
     pub fn end_block(&mut self, hart: usize, done: u64, over: Ps) {
         self.progress[hart].reached(done, over);
     }
 
-    /// Its hart has come behind so many instructions.
+    /// Records that a hart has done `done` instructions, and updates the events.
     #[inline]
     pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
         self.progress[hart].reached(done, over);
@@ -244,13 +246,14 @@ impl DeviceReplay {
         Ok(())
     }
 
-    /// Behind so many instructions its hart slept, and does not sleep now: what happened meanwhile comes when they are done.
+    /// Records a sleep at instruction `done` that is not replayed. Events recorded during it follow their
+    /// instructions without delay.
     pub fn skip_sleep(&mut self, hart: usize, done: u64) {
         self.skipped_sleeps[hart].push_back(done);
         self.refresh(self.order_of[hart]);
     }
 
-    /// Its hart takes the received frames that it has come to.
+    /// Counts the received frames whose visible position the hart has reached.
     #[inline]
     fn take_frames(&mut self, hart: usize) {
         while self.unseen[hart].front().is_some_and(|visible| *visible <= self.reached[hart]) {
@@ -259,7 +262,7 @@ impl DeviceReplay {
         }
     }
 
-    /// Reads as many of an order's events as have to be known.
+    /// Reads events of an order ahead, as far as needed.
     fn look_ahead(&mut self, of: usize) -> Result<(), PlaybackError> {
         while !self.orders[of].has_read_enough(&self.reached) {
             let Some(event) = self.read(of)? else { return Ok(()) };
@@ -268,7 +271,7 @@ impl DeviceReplay {
         Ok(())
     }
 
-    /// An order's next event, moved to where the trace's memory is.
+    /// Reads the next event of an order and relocates its address.
     fn read(&mut self, of: usize) -> Result<Option<PendingEvent>, PlaybackError> {
         let executed = self.input.file().map_or(&[][..], |file| &file.counts().instructions);
         let is_sound = |event: &DeviceEvent| match find_contradiction(event, executed) {
@@ -290,26 +293,26 @@ impl DeviceReplay {
         Ok(Some((event, id)))
     }
 
-    /// When the next event happens, if it is known, and in which of its orders.
+    /// Time of the next event and the order that it belongs to, if known.
     #[inline]
     pub fn next_event(&self) -> Option<(Ps, usize)> {
         self.upcoming
     }
 
-    /// The same of the order that a hart's events are in.
+    /// The next event of the order that a hart belongs to.
     pub fn next_event_of(&self, hart: usize) -> Option<(Ps, usize)> {
         let of = self.order_of[hart];
         self.orders[of].upcoming.map(|(due, _)| (due, of))
     }
 
-    /// What no instruction that is played comes to, if there is anything: an event that waits for one that there is not.
+    /// Returns an error if an event waits for an instruction that the trace does not have.
     pub fn contradiction(&self) -> Option<PlaybackError> {
         let event = self.first_pending()?;
         let has = self.reached[usize::from(event.hart)];
         Some(PlaybackError::Contradiction { hart: event.hart, after: event.after, has })
     }
 
-    /// The next event of an order happens. None, if it is a frame that arrives.
+    /// Takes the next event of an order at `now`. Returns `None` for a frame arrival.
     pub fn take(&mut self, of: usize, now: Ps) -> Result<Option<PendingEvent>, PlaybackError> {
         let order = &mut self.orders[of];
         self.event_at = self.event_at.max(now);
@@ -326,7 +329,7 @@ impl DeviceReplay {
         Ok(event)
     }
 
-    /// A request that happened is done then.
+    /// Records that a request completes at `done`.
     pub fn done(&mut self, (event, id): &PendingEvent, dma: &Dma, done: Ps) {
         let of = self.order_of[usize::from(event.hart)];
         let order = &mut self.orders[of];
@@ -340,7 +343,7 @@ impl DeviceReplay {
         }
     }
 
-    /// A hart's store to a device, its instruction of that number, arrives then.
+    /// Records that a hart's store to a device, instruction number `position`, arrives at `arrives`.
     pub fn stored(&mut self, hart: usize, position: u64, arrives: Ps) {
         if let Some(rate_replay) = self.rate_replay(hart) {
             rate_replay.store(hart as u16, position, arrives);
@@ -348,7 +351,7 @@ impl DeviceReplay {
         }
     }
 
-    /// Nothing goes on: whether it does now.
+    /// Tries to break a deadlock. Returns whether an event can run now.
     pub fn force_progress(&mut self) -> bool {
         let reached = &self.reached;
         let is_behind = |event: &DeviceEvent| event.after <= reached[usize::from(event.hart)];
@@ -359,7 +362,7 @@ impl DeviceReplay {
         relaxed.inspect(|of| self.refresh(*of)).is_some() && self.upcoming.is_some()
     }
 
-    /// Counts what happens.
+    /// Counts an event.
     pub fn count(&mut self, event: &DeviceEvent) {
         let stats = &mut self.stats;
         match event.what {
@@ -383,13 +386,14 @@ impl DeviceReplay {
         }
     }
 
-    /// Where an address of the trace's lies: of its devices' accesses, which are no memory's, nowhere else.
+    /// The target of a device access. Its address is not relocated, as it is not in memory.
     pub fn target(&self, hart: usize, addr: PhysAddr) -> super::devices::Target {
         self.devices.target(hart, addr.0)
     }
 }
 
-/// The first instruction that an event names and no hart executed: whose, which, and how many there are.
+/// Finds the first anchor of an event beyond the executed instructions: hart, instruction, and the hart's
+/// total.
 fn find_contradiction(event: &DeviceEvent, executed: &[u64]) -> Option<(u16, u64, u64)> {
     let has = |hart: u16| executed.get(usize::from(hart)).copied();
     let moment = event.anchors().find(|(hart, after)| has(*hart).is_none_or(|has| *after > has));

@@ -1,30 +1,32 @@
-//! Playing traces: each hart's stream feeds a core, devices' DMA goes through the attachments, caches and DRAM that are configured.
+//! Trace playback: each hart's op stream feeds a core; device DMA goes through the configured attachments,
+//! caches and DRAM.
 //!
-//! What may be slower than when it was recorded is waited for: a block that accesses a line which it saw written by a device begins when
-//! that write is in memory. Events keep their order, so that a read follows the doorbell before it. A sleep lasts as long as it did.
+//! Anything that may be slower than when recorded is waited for. A block that accessed a line after a device
+//! wrote it, when recorded, begins after that write is in memory. Events keep their order, so a DMA read
+//! follows the doorbell before it. A sleep lasts as long as recorded.
 //!
-//! | File | Question it answers |
+//! | File | Concern |
 //! |---|---|
-//! | `plan` | what is played, and what paces it |
-//! | `source`, `stream` | where a hart's blocks come from |
-//! | `replay` | what a trace's devices do, and when |
-//! | `pending` | which of their writes a block waits for |
-//! | `survey`, `ring` | what its devices do on the whole, and what their rings are like |
-//! | `pacing`, `rate_replay`, `port`, `arriving` | how events go where frames come at another pace than they did |
-//! | `polls` | which polls are left out then |
-//! | `sending` | which descriptors a frame's data wait for |
-//! | `pairs` | which frame answers which |
-//! | `in_flight` | how much devices had been asked for when the trace began |
-//! | `doorbells` | how many frames were sent at a time |
-//! | `fits` | which configurations are refused |
-//! | `requests` | what leaves cores and devices, and when it is done |
-//! | `devices` | to which device an access goes |
-//! | `pages` | where the pages lie of traces with virtual addresses alone |
-//! | `place` | where a trace's memory lies |
-//! | `observe` | what can be seen of it |
-//! | `order` | which events run_event one after the other |
-//! | `alone` | how far a single hart goes before anything has to be looked at |
-//! | `beside` | programs that are played beside a machine that executes |
+//! | `plan` | traces to play, and the pace of the first one |
+//! | `source`, `stream` | block sources of a hart |
+//! | `device_replay` | device events of a trace, and when they run |
+//! | `pending` | device writes that a block must wait for |
+//! | `survey`, `ring` | summary of device activity, and descriptor rings |
+//! | `rate_setup`, `rate_replay`, `port`, `frame_arrivals` | events when frames arrive at another rate than recorded |
+//! | `polls` | empty polls that are skipped at such a rate |
+//! | `sending` | descriptors that a frame's data reads depend on |
+//! | `pairs` | pairing of received frames and answers |
+//! | `in_flight_at_start` | fetches and reads in flight when the trace began |
+//! | `doorbells` | frames sent per doorbell |
+//! | `validate` | configurations that are rejected |
+//! | `requests` | register accesses and DMA requests, and when they complete |
+//! | `devices` | device that an access goes to |
+//! | `pages` | page tables for traces with virtual addresses only |
+//! | `relocation` | where a trace's memory is placed |
+//! | `observe` | read-only views of a player |
+//! | `order` | order of device events |
+//! | `single_hart` | fast path of a player with one hart |
+//! | `corunners` | traces on extra cores of an executing machine |
 
 mod corunners;
 #[cfg(test)]
@@ -98,16 +100,16 @@ pub use ring::Ring;
 pub use stats::{Played, PlayedStats, PlayedTrace};
 pub use survey::{DeviceSurvey, Survey};
 
-/// Plays traces. See the module.
+/// Plays traces on the timing models.
 pub struct Player {
     timing: Timing,
     replays: Vec<DeviceReplay>,
     streams: Vec<HartStream>,
-    /// Which trace each hart is of.
+    /// Index in `replays` of each hart's trace.
     replay_of: Vec<usize>,
-    /// Accesses to devices that have left their cores.
+    /// Device access of each hart that has left its core and is not done.
     accesses: Vec<Option<Op>>,
-    /// Harts that wait for an event whose instruction another hart has not come to.
+    /// Harts stalled on a device write that has not started: its event waits for another hart.
     blocked: Vec<bool>,
     polls: Vec<Polls>,
     attachments: Attachments,
@@ -117,7 +119,8 @@ pub struct Player {
 }
 
 impl Player {
-    /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
+    /// Creates a player for a plan, with cold caches. The configuration has as many harts as all traces
+    /// together.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
         validate::check(config, plan)?;
         let sharing = plan.traces.iter().map(|planned| planned.trace.sharing()).max().unwrap_or(1);
@@ -175,7 +178,8 @@ impl Player {
         Ok(player)
     }
 
-    /// Warming learns without saying when; detail says when. Latencies are kept anew.
+    /// Switches between warming, which trains caches and predictors without timing, and detailed timing.
+    /// Clears the latency histograms.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.now();
         let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
@@ -185,7 +189,8 @@ impl Player {
         self.attachments.set_timed(timed, now);
     }
 
-    /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`restart`](Player::restart).
+    /// Plays the first trace as recorded in warming mode, to train caches and predictors, until
+    /// [`restart`](Player::restart). To be called before anything is played.
     pub fn begin_warming_pass(&mut self) -> Result<(), PlaybackError> {
         self.replays[0].replay_as_recorded().map_err(|error| self.with_trace_name(0, error))?;
         (0..self.replays[0].harts).for_each(|hart| self.note_skipped_sleep(hart));
@@ -193,24 +198,24 @@ impl Player {
         Ok(())
     }
 
-    /// The first trace begins again, at its own pace: what caches, TLBs and predictors have learnt of it stays.
+    /// Restarts the first trace at the planned pace, in detailed mode. Caches, TLBs and predictors stay warm.
     pub fn restart(&mut self) -> Result<(), PlaybackError> {
         self.start_over(0).map_err(|error| self.with_trace_name(0, error))?;
         self.set_mode(Mode::Detailed);
         Ok(())
     }
 
-    /// The timing models, for what they have counted.
+    /// The timing models, for their counters.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// How the ports' devices are attached, each with the first port of those that share it.
+    /// Attachments of the ports' devices, each with the first port that shares it.
     pub fn attachments(&self) -> &[(usize, Attachment)] {
         &self.attachments.all
     }
 
-    /// What has been counted.
+    /// Returns all counts up to now.
     pub fn played(&self) -> Played {
         let core = |hart: usize| (self.timing.core(hart).now(), self.timing.core(hart).stats());
         let traces = self.replays.iter().map(|replay| PlayedTrace {
@@ -234,14 +239,14 @@ impl Player {
         self.streams[replay.first..][..replay.harts].iter().map(HartStream::instructions).sum()
     }
 
-    /// The time of the hart that has come furthest.
+    /// The latest time that a hart or a device event has reached.
     pub fn now(&self) -> Ps {
         let times = (0..self.streams.len()).map(|hart| self.over(hart));
         let events = self.replays.iter().map(|replay| replay.event_at);
         times.chain(events).max().unwrap_or(Ps::ZERO)
     }
 
-    /// When the hart's next block begins, or its access to a device has left the core.
+    /// Time at which the hart's next block begins, or at which its device access left the core.
     #[inline]
     fn time(&self, hart: usize) -> Ps {
         match self.accesses[hart] {
@@ -250,13 +255,13 @@ impl Player {
         }
     }
 
-    /// When its last one was over.
+    /// Time at which the hart's last block ended.
     fn over(&self, hart: usize) -> Ps {
         self.timing.time_of(hart, self.streams[hart].over())
     }
 
-    /// Goes on until so many instructions of the first trace have been played (or left out) since the beginning, or there is no more of
-    /// it: whether there is.
+    /// Runs until `instructions` instructions of the first trace have been played or skipped since the start,
+    /// or the trace ends. Returns false if it ended.
     pub fn run(&mut self, instructions: u64) -> Result<bool, PlaybackError> {
         loop {
             if self.done() >= instructions {
@@ -285,7 +290,7 @@ impl Player {
         }
     }
 
-    /// Traces that are over start over, if they are to. Whether the first one is over.
+    /// Restarts traces that have ended and are to repeat. Returns whether the first trace has ended.
     fn end_replays(&mut self) -> Result<bool, PlaybackError> {
         for number in 0..self.replays.len() {
             let replay = &mut self.replays[number];
@@ -293,7 +298,7 @@ impl Player {
             let goes_on =
                 |own: usize| self.streams[first + own].is_ready() || self.accesses[first + own].is_some();
             if (0..count).any(goes_on) {
-                // One of the traces that it was merged of may be over.
+                // In a merged trace, one of the parts may have ended.
                 replay.stop(goes_on);
                 continue;
             }
@@ -312,7 +317,7 @@ impl Player {
         Ok(false)
     }
 
-    /// A trace that was read to its end held what its index says.
+    /// Compares the op count of a trace that was read to its end with the trace's index.
     fn check_op_count(&self, number: usize) -> Result<(), PlaybackError> {
         let replay = &self.replays[number];
         let Input::Own(file) = &replay.input.from else { return Ok(()) };
@@ -337,12 +342,12 @@ impl Player {
         Ok(())
     }
 
-    /// An error names the trace that it is about.
+    /// Adds the name of the trace to an error.
     fn with_trace_name(&self, number: usize, error: PlaybackError) -> PlaybackError {
         self.replays[number].input.with_trace_name(error)
     }
 
-    /// Why nothing goes on.
+    /// Returns why neither a hart nor an event can proceed.
     fn deadlock_error(&self) -> PlaybackError {
         let blocked = self.blocked.iter().position(|blocked| *blocked);
         let circle = blocked.map(|hart| {
@@ -360,13 +365,13 @@ impl Player {
         circle.or_else(contradiction).expect("a trace that is not over has events left")
     }
 
-    /// The hart's next block, or its access to a device.
+    /// Plays the hart's next block, or does its pending device access.
     fn step(&mut self, hart: usize) -> Result<(), PlaybackError> {
         if let Some(op) = self.accesses[hart].take() {
             self.access(hart, &op);
             return Ok(());
         }
-        // The hart is the earliest.
+        // No other hart is earlier.
         let (now, number) = (self.time(hart), self.replay_of[hart]);
         if self.replays[number].is_paced() && !self.plays_block_now(hart, now)? {
             return Ok(());
@@ -375,7 +380,7 @@ impl Player {
         replay.pending.settle(now);
         match replay.pending.wait(hart - replay.first, stream.position(), now, stream.next_ops()) {
             Wait::No => {}
-            // The write has not even begun: what is to come before it comes first.
+            // The write has not started: earlier events run first.
             Wait::NotStarted => match replay.next_event_of(hart - replay.first) {
                 Some(event) if !replay.is_paced() => return self.run_event(number, event),
                 _ => {
@@ -396,7 +401,8 @@ impl Player {
         self.reached(hart)
     }
 
-    /// Plays the hart's next block, or as far as its access to a device: whether it goes on.
+    /// Plays the hart's next block, or its part before a device access. Returns false if it stopped at such
+    /// an access.
     #[inline]
     fn block(&mut self, hart: usize) -> Result<bool, PlaybackError> {
         let stream = &mut self.streams[hart];
@@ -415,7 +421,7 @@ impl Player {
         Ok(true)
     }
 
-    /// Whether the hart slept before its first block, and does not now.
+    /// Records that the sleep before the hart's first block is not replayed, if there is one.
     fn note_skipped_sleep(&mut self, hart: usize) {
         let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &self.streams[hart]);
         if stream.skips_sleep() {
@@ -423,7 +429,7 @@ impl Player {
         }
     }
 
-    /// A block of the hart is over.
+    /// Updates the trace's events after a block of the hart.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
         let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
         let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
@@ -443,7 +449,7 @@ impl Player {
         Ok(())
     }
 
-    /// Harts look again whether what they wait for has happened.
+    /// Lets stalled harts check again.
     #[inline]
     fn unblock(&mut self, first: usize, count: usize) {
         for blocked in &mut self.blocked[first..first + count] {
@@ -453,7 +459,8 @@ impl Player {
         }
     }
 
-    /// At another pace than recorded: whether the hart's next block is played now. It may still sleep, or the block may be left out.
+    /// Rate-controlled replay: whether the hart plays its next block now. It may still sleep, or the block
+    /// may be a skipped poll.
     fn plays_block_now(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
         let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
         let own = (hart - replay.first) as u16;

@@ -1,4 +1,4 @@
-//! One device of a trace that is paced: stages of what it does, and how far each has come.
+//! One device in a rate-controlled replay: its events by stage, and the progress of each stage.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::sending::Sending;
 use super::stats::PlayedStats;
 use super::survey::DeviceSurvey;
 
-/// What keeps its own order.
+/// Groups of a device's events. Each group keeps its recorded order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     ReceiveFetch,
@@ -37,18 +37,18 @@ impl Stage {
     ];
 }
 
-/// An event to come.
+/// An event waiting in a stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub event: DeviceEvent,
     pub id: Option<WriteId>,
-    /// How many descriptors, or requests for data, have to be there.
+    /// Number of descriptors, or of data requests, that must be available.
     pub need: u64,
-    /// Which received frame it begins.
+    /// Received frame that the event begins.
     pub frame: Option<u64>,
-    /// How long after the event before it in its stage it came, if that is last_pushed.
+    /// Recorded time since the previous event of the stage, if both follow the same instruction.
     pub gap: Ps,
-    /// Of a store of a tail: how many descriptors there are with it.
+    /// For a tail store: the direction, and the descriptors posted in total.
     pub posted: Option<(Direction, u64)>,
     pub wake: Option<u64>,
 }
@@ -59,11 +59,11 @@ impl Item {
     }
 }
 
-/// Up to which number things had come when; numbers and times grow.
+/// Times at which a count was reached; counts and times do not decrease.
 #[derive(Default)]
 struct ProgressLog(VecDeque<(u64, Ps)>);
 
-/// As many are kept: a stage is never further behind another.
+/// Entries kept: no stage is further behind another.
 const LOG_MAX: usize = 1 << 16;
 
 impl ProgressLog {
@@ -75,7 +75,7 @@ impl ProgressLog {
         }
     }
 
-    /// When so many were there; none if they are not.
+    /// Returns when the count reached `number`, or `None` if it has not.
     fn at(&self, number: u64) -> Option<Ps> {
         if number == 0 {
             return Some(Ps::ZERO);
@@ -85,35 +85,35 @@ impl ProgressLog {
     }
 }
 
-/// See the module.
+/// A device and its stages.
 pub(super) struct Port {
     pub device: u8,
     link: LinkConfig,
-    /// Where its receive descriptors lie.
+    /// Address range of the receive ring.
     pub ring: Range<u64>,
     receive: Ring,
     transmit: Ring,
     stages: [VecDeque<Item>; 6],
     last: [Ps; 6],
-    /// The event that was last_pushed last in each stage, and how it was anchored.
+    /// Last event queued in each stage: hart, instruction, and time since that instruction.
     last_pushed: [Option<(u16, u64, Ps)>; 6],
     posted: [ProgressLog; 2],
     fetched: [ProgressLog; 2],
-    /// What the fetch that happened last needed.
+    /// Descriptor count of the last event taken or posted.
     taken: u64,
     data: ProgressLog,
     data_done: u64,
-    /// Frames to be received in all, last_pushed so far, and taken by the wire.
+    /// Received frames: in the whole trace, read so far, and accepted from the wire.
     frames: u64,
     frames_pushed: u64,
     accepted: u64,
-    /// Arrivals that were dropped since.
+    /// Frames dropped since the last accepted one.
     refused: u64,
     arrivals: VecDeque<Ps>,
     arrivals_removed: u64,
     pub sizes: VecDeque<u32>,
     pub arriving: Option<FrameArrivals>,
-    /// Which descriptors data that are read belong to; requests for data that were last_pushed; which of them was each frame's last.
+    /// Descriptors of the data reads; data requests queued; number of each frame's last data request.
     sending: Sending,
     data_pushed: u64,
     frames_read: VecDeque<u64>,
@@ -123,7 +123,7 @@ pub(super) struct Port {
     was_receiving: bool,
 }
 
-/// Frames that find no descriptor one after the other, at most.
+/// Maximum number of consecutive frames dropped for lack of a descriptor.
 const REFUSED_MAX: u64 = 1 << 16;
 const RECEIVE: usize = Direction::Receive as usize;
 const TRANSMIT: usize = Direction::Transmit as usize;
@@ -172,12 +172,12 @@ impl Port {
         }
     }
 
-    /// Whether the frame that arrives next is not known yet.
+    /// Whether the next frame to arrive has not been read from the file.
     pub fn needs_frames(&self) -> bool {
         self.arriving.is_some() && self.accepted < self.frames && self.frames_pushed <= self.accepted
     }
 
-    /// A store of a tail is last_pushed.
+    /// Records a tail store. Returns the direction and the descriptors posted in total.
     pub fn tail(&mut self, Tail { direction, value, .. }: Tail) -> (Direction, u64) {
         let ring = if direction == Direction::Receive { &mut self.receive } else { &mut self.transmit };
         (direction, ring.posted(value, direction))
@@ -187,7 +187,7 @@ impl Port {
         let DeviceEvent { hart, after, since, .. } = item.event;
         let before = self.last_pushed[stage as usize].replace((hart, after, since));
         let gap = match before {
-            // A frame's first data come when the frame does.
+            // The first data of a frame follow its arrival.
             _ if item.frame.is_some() => Ps::ZERO,
             Some((of, then, at)) if of == hart && then == after => since.saturating_sub(at),
             _ => Ps::ZERO,
@@ -196,7 +196,7 @@ impl Port {
         self.stages[stage as usize].push_back(Item { gap: if keeps { gap } else { Ps::ZERO }, ..item });
     }
 
-    /// A frame that leaves is last_pushed.
+    /// Queues a frame to be sent.
     pub fn push_frame_out(&mut self, event: DeviceEvent) {
         let frame = self.outs_pushed.checked_sub(self.outs_before);
         self.outs_pushed += 1;
@@ -211,13 +211,13 @@ impl Port {
         self.push(Stage::Out, Item { need: need.unwrap_or(0), ..Item::of(event, None) });
     }
 
-    /// An interrupt is last_pushed: of what the device did before it.
+    /// Queues an interrupt in the stage of the device's previous event.
     pub fn push_interrupt(&mut self, event: DeviceEvent, wake: u64) {
         let stage = if self.was_receiving { Stage::Receive } else { Stage::TransmitReport };
         self.push(stage, Item { wake: Some(wake), ..Item::of(event, None) });
     }
 
-    /// A request is last_pushed; it comes back if it follows its instruction.
+    /// Queues a request. Returns it if it follows an instruction instead.
     pub fn push_dma(&mut self, event: DeviceEvent, dma: &Dma, id: Option<WriteId>) -> Option<Item> {
         let item = Item::of(event, id);
         self.was_receiving =
@@ -241,7 +241,7 @@ impl Port {
             DmaKind::RxData => {
                 let frame = (dma.offset == 0).then_some(self.frames_pushed);
                 self.frames_pushed += u64::from(dma.offset == 0);
-                // What was on the device when the trace began was fetched before.
+                // Descriptors on the device at the start of the trace were fetched before.
                 let need = self.frames_pushed.min(self.receive.fetched());
                 self.push(Stage::Receive, Item { need, frame, ..item });
             }
@@ -258,7 +258,7 @@ impl Port {
                 }
                 let need = self.sending.data(dma, self.transmit.fetched());
                 if !self.transmit.has_tails() && self.transmit.fetched() == 0 {
-                    // Nothing tells of descriptors: it was the program that had it read.
+                    // The trace has no descriptor events: the read follows an instruction of the program.
                     return Some(item);
                 }
                 self.push(Stage::TransmitData, Item { need, ..item });
@@ -273,7 +273,7 @@ impl Port {
         None
     }
 
-    /// When the first of a stage happens, if what it follows has happened.
+    /// Time at which the first event of a stage is due, if its dependencies are met.
     pub fn due(&self, stage: Stage) -> Option<Ps> {
         let item = self.stages[stage as usize].front()?;
         let last = self.last[stage as usize] + item.gap;
@@ -290,25 +290,25 @@ impl Port {
         Some(last.max(follows))
     }
 
-    /// The first of a stage happens.
+    /// Takes the first event of a stage.
     pub fn take(&mut self, stage: Stage, now: Ps) -> Item {
         let item = self.stages[stage as usize].pop_front().expect("it is due");
         self.last[stage as usize] = now;
         self.taken = item.need;
         if let EventKind::FrameOut { bytes } = item.event.what {
-            // The next one begins behind it.
+            // The next frame starts when this one is on the wire.
             self.last[stage as usize] = now + wire_time(&self.link, bytes);
         }
         item
     }
 
-    /// So many descriptors have been there.
+    /// Records that `posted` descriptors have been posted in total.
     pub fn post(&mut self, direction: Direction, posted: u64, now: Ps) {
         self.posted[direction as usize].reach(posted, now);
         self.taken = posted;
     }
 
-    /// A request is done then.
+    /// Records that a request completes at `done`.
     pub fn done(&mut self, dma: &Dma, done: Ps) {
         match dma.kind {
             DmaKind::RxDescriptorFetch => self.fetched[RECEIVE].reach(self.taken, done),
@@ -321,7 +321,7 @@ impl Port {
         }
     }
 
-    /// When a frame of the trace arrived, if it has.
+    /// Arrival time of a frame of the trace, if it has arrived.
     pub fn arrived(&self, frame: u64) -> Option<Ps> {
         if self.arriving.is_none() {
             return Some(Ps::ZERO);
@@ -329,25 +329,26 @@ impl Port {
         self.arrivals.get(usize::try_from(frame.checked_sub(self.arrivals_removed)?).ok()?).copied()
     }
 
-    /// When the next frame arrives, if one does.
+    /// Arrival time of the next frame, if there is one.
     pub fn next_arrival(&self) -> Option<Ps> {
         let arriving = self.arriving.as_ref().filter(|_| self.accepted < self.frames)?;
         arriving.next()
     }
 
-    /// When the one would have come that would be next, if the trace has no more to take; in a closed loop, when the last one came.
+    /// Arrival time of the frame after the trace's last one; in a closed loop, of the last one. `None` while
+    /// frames are left.
     pub fn arrivals_end(&self) -> Option<Ps> {
         let arriving = self.arriving.as_ref().filter(|_| self.accepted == self.frames)?;
         arriving.next().or(self.arrivals.back().copied())
     }
 
-    /// A frame arrives: the next one of the trace, if a descriptor is free.
+    /// Receives the next frame of the trace, or drops a frame if no descriptor is free.
     pub fn arrive(&mut self, now: Ps, stats: &mut PlayedStats) {
         let bytes = self.sizes.front().copied();
         let arriving = self.arriving.as_mut().expect("frames arrive here");
         let bytes = bytes.unwrap_or(arriving.frame_bytes());
         stats.frames_offered += 1;
-        // So many in vain show that what was concluded of the ring is wrong, for the trace has frames to come.
+        // This many consecutive drops show that the ring was inferred wrongly, as the trace has frames left.
         let is_accepted = self.posted[RECEIVE].at(self.accepted + 1).is_some() || self.refused == REFUSED_MAX;
         self.refused = if is_accepted { 0 } else { self.refused + 1 };
         arriving.arrived(now, bytes, is_accepted);
@@ -366,7 +367,8 @@ impl Port {
         }
     }
 
-    /// A fetch that waits for a tail goes on without it, if it is behind its instruction.
+    /// Lets a fetch proceed without its tail store if its instruction has been played. Returns whether one
+    /// does.
     pub fn force_progress(
         &mut self,
         direction: Direction,

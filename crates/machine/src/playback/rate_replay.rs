@@ -1,19 +1,20 @@
-//! Frames that come at another pace than they did: at a rate, or behind answers. What devices do is taken apart into stages, each in its
-//! own order; what ties them together is not when things happened but what has to be there before.
+//! Replay of device events when frames arrive at another rate than recorded, or in a closed loop. The events
+//! of each device are split into stages, each in its recorded order. Dependencies connect the stages, not
+//! recorded times.
 //!
-//! | What | follows |
+//! | Event | Follows |
 //! |---|---|
-//! | stores to registers | the instructions that made them, by as long as the attachment takes; the instructions executed until they arrived, if that is not told |
-//! | a descriptor fetch | the store of the tail that gives the last of its descriptors |
-//! | a frame's data in memory | its arrival, and the fetch of its descriptor |
-//! | its descriptor's write-back, and the interrupt | what the device did before them on the receive side |
-//! | a frame's data read | the fetch of its descriptor |
-//! | a frame handed to the wire | its data, and the frame before it on the wire |
-//! | a transmit descriptor's write-back | the data that were read before it |
+//! | store to a register | the instruction that made it, plus the attachment's latency; if the trace lacks that instruction, those executed until the store arrived |
+//! | descriptor fetch | the tail store that posts the last of its descriptors |
+//! | frame data written to memory | the frame's arrival, and the fetch of its descriptor |
+//! | the frame's descriptor write-back, and the interrupt | the previous receive events of the device |
+//! | frame data read | the fetch of its descriptor |
+//! | frame handed to the wire | its data, and the previous frame on the wire |
+//! | transmit descriptor write-back | the data read before it |
 //!
-//! Between two that stand behind each other in a frame and were told by the same instruction, the device's own time is kept. A sleep that an interrupt
-//! ended ends as long after that interrupt as it did. Each frame takes one receive descriptor; a frame that arrives while none is free is
-//! dropped, as there is no FIFO before the ring.
+//! Between consecutive events of a frame recorded after the same instruction, the device's own time is kept.
+//! A sleep ended by an interrupt ends the same time after that interrupt as recorded. Each frame takes one
+//! receive descriptor. A frame that finds none free is dropped: there is no FIFO before the ring.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -41,25 +42,25 @@ struct Wake {
     at: Option<Ps>,
 }
 
-/// A report of a received frame that its hart has not come to.
+/// A receive descriptor write-back that its hart has not seen.
 struct Report {
     hart: u16,
     visible: u64,
     number: u64,
 }
 
-/// When a hart that slept goes on.
+/// When a sleeping hart wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakeup {
-    /// After as long as it slept.
+    /// After as long as it slept when recorded.
     AsRecorded,
-    /// Then.
+    /// At this time.
     At(Ps),
-    /// When an interrupt has come that is still to come.
+    /// After an interrupt that has not been raised yet.
     NotYet,
 }
 
-/// What happens next.
+/// Kind of the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Next {
     Software,
@@ -67,31 +68,31 @@ pub(super) enum Next {
     Arrival(usize),
 }
 
-/// See the module.
+/// The rate-controlled replay of harts recorded together and of their devices.
 pub(super) struct RateReplay {
     ports: Vec<Port>,
     software: VecDeque<Item>,
     software_at: Ps,
-    /// Stores to devices that have left their harts, each known by hart and instruction, and when they arrive.
+    /// Arrival times of stores to devices, by hart and instruction.
     stores: BTreeMap<(u16, u64), Ps>,
     has_store_origins: bool,
     wakes: VecDeque<Wake>,
     wakes_removed: u64,
     reports: VecDeque<Report>,
-    /// Reports that have been told, that harts have come to, and when those on their direction were in memory.
+    /// Write-backs queued, write-backs seen by the harts, and completion times of those in between.
     reports_pushed: u64,
     pub reports_seen: u64,
     reports_done: VecDeque<Ps>,
     reports_done_removed: u64,
     answers: Answers,
-    /// None where it is not known which frame a sent one answers.
+    /// `None` if answers cannot be paired with requests.
     pub latency: Option<Latency>,
-    /// No more frames arrive: the harts have ended.
+    /// No more frames arrive, as the harts have ended.
     pub stopped: bool,
 }
 
 impl RateReplay {
-    /// Of these harts and their devices.
+    /// Creates the replay of these harts and their devices.
     pub fn new(
         survey: &Survey,
         harts: &Range<usize>,
@@ -131,7 +132,7 @@ impl RateReplay {
         !self.stopped && self.ports.iter().any(Port::needs_frames)
     }
 
-    /// Takes an event that was read from the file.
+    /// Queues an event read from the file.
     pub fn push(&mut self, (event, id): PendingEvent) {
         let place = self.ports.iter().position(|port| port.device == event.device).expect("it was surveyed");
         let port = &mut self.ports[place];
@@ -163,14 +164,15 @@ impl RateReplay {
         }
     }
 
-    /// What happens next, and when. `anchor` says when an instruction was over.
+    /// Returns the next event and its time. `anchor` returns when an event's instruction completed.
     pub fn next(&self, anchor: impl Fn(&DeviceEvent) -> Option<Ps>) -> Option<(Ps, Next)> {
         let software = self.software.front().and_then(|item| {
             let at = match item.event.what.stored() {
                 None => anchor(&item.event)? + item.event.since,
                 Some(StoreOrigin { hart, after }) => match self.stores.get(&(hart, after)) {
                     Some(arrives) => *arrives,
-                    // It may be another instruction than a store to a device: then when that is over.
+                    // The instruction may not be a store to a device: the next one has completed without a
+                    // store.
                     None if self.stopped => anchor(&item.event)? + item.event.since,
                     None => anchor(&DeviceEvent { hart, after: after.saturating_add(1), ..item.event })?,
                 },
@@ -187,12 +189,12 @@ impl RateReplay {
         ports.chain(software).min()
     }
 
-    /// The first of what follows instructions, if there is any.
+    /// The first event that follows an instruction.
     pub fn first_software_event(&self) -> Option<&DeviceEvent> {
         self.software.front().map(|item| &item.event)
     }
 
-    /// It happens. Of a request, [`done`](RateReplay::done) is to be told when it is.
+    /// Runs an event. For a DMA request, the caller reports the completion with [`done`](RateReplay::done).
     pub fn take(&mut self, next: Next, now: Ps, stats: &mut PlayedStats) -> Option<PendingEvent> {
         let (place, stage) = match next {
             Next::Arrival(place) => {
@@ -224,7 +226,7 @@ impl RateReplay {
         Some((item.event, item.id))
     }
 
-    /// A frame leaves: of what arrived here, it may be the answer.
+    /// Records that a frame was sent, which may answer a request that arrived here.
     fn leave(&mut self, bytes: u32, now: Ps) {
         let (is_answer, request) = self.answers.leave();
         if self.answers.are_over() {
@@ -241,7 +243,8 @@ impl RateReplay {
         if let (Some(request), Some(latency)) = (request, &mut self.latency) {
             match receiver.arrived(request).filter(|arrived| *arrived <= now) {
                 Some(arrived) => latency.record(now - arrived),
-                // An answer before its request: they are not paired as they were, and none of the latencies can be believed.
+                // The answer precedes its request: the pairing differs from the recorded one, so no latency
+                // is reliable.
                 None => self.latency = None,
             }
         }
@@ -250,32 +253,32 @@ impl RateReplay {
         }
     }
 
-    /// Whether frames arrive here.
+    /// Whether any device receives frames.
     pub fn receives(&self) -> bool {
         self.ports.iter().any(|port| port.arriving.is_some())
     }
 
-    /// Until when frames could arrive, where no more do as the trace has none left.
+    /// Time until which frames could arrive, if the trace has none left.
     pub fn arrivals_end(&self) -> Option<Ps> {
         let receiving = self.ports.iter().filter(|port| port.arriving.is_some());
         receiving.map(Port::arrivals_end).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Latencies are kept anew.
+    /// Clears the latency histogram.
     pub fn clear_latencies(&mut self) {
         if let Some(latency) = &mut self.latency {
             *latency = Latency::default();
         }
     }
 
-    /// A hart's store to a device, its instruction of that number, arrives then.
+    /// Records that a hart's store to a device, instruction number `position`, arrives at `arrives`.
     pub fn store(&mut self, hart: u16, position: u64, arrives: Ps) {
         if self.has_store_origins {
             self.stores.insert((hart, position), arrives);
         }
     }
 
-    /// A request that happened is done then.
+    /// Records that a request completes at `done`.
     pub fn done(&mut self, event: &DeviceEvent, dma: &Dma, done: Ps) {
         let port = self.ports.iter_mut().find(|port| port.device == event.device).expect("it was surveyed");
         port.done(dma, done);
@@ -284,7 +287,7 @@ impl RateReplay {
         }
     }
 
-    /// A hart has come behind so many instructions. Whether reports that it has not come to are in memory.
+    /// Removes the write-backs that a hart sees at `position`. Returns whether its next one is in memory.
     pub fn update_reports(&mut self, hart: u16, position: u64, now: Ps) -> bool {
         let seen = |report: &Report| report.hart == hart && report.visible <= position;
         while self.reports.front().is_some_and(seen) {
@@ -301,7 +304,7 @@ impl RateReplay {
         waiting.is_some() && self.reports_done.front().is_some_and(|done| *done <= now)
     }
 
-    /// When a hart goes on that slept so long behind `position`.
+    /// Returns when a hart wakes that slept for `slept` at instruction `position`.
     pub fn wake_time(&mut self, hart: u16, position: u64, slept: Ps) -> Wakeup {
         while self
             .wakes
@@ -319,8 +322,8 @@ impl RateReplay {
         }
     }
 
-    /// Nothing goes on: what was concluded of rings may be wrong. A fetch that waits for a tail goes on without, if the instruction behind
-    /// which it was recorded has been played.
+    /// Breaks a deadlock, which means that a ring was inferred wrongly: a fetch proceeds without its tail
+    /// store, if the instruction after which it was recorded has been played.
     pub fn force_progress(&mut self, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
         let mut force_progress =
             |direction| self.ports.iter_mut().any(|port| port.force_progress(direction, now, is_behind));
@@ -328,7 +331,7 @@ impl RateReplay {
     }
 }
 
-/// When an event's instruction was over, if it has been played.
+/// Time at which an event's instruction completed, if it has been played.
 pub(super) fn anchor(progress: &[Progress], reached: &[u64], event: &DeviceEvent) -> Option<Ps> {
     let hart = usize::from(event.hart);
     if event.after > reached[hart] { None } else { progress[hart].end_of(event.after) }

@@ -1,9 +1,9 @@
-//! Where a trace's memory lies in the machine's, and by which numbers its address spaces and threads go, so that traces side by side
-//! share nothing.
+//! Relocation of each trace's memory, address spaces and threads, so that traces played together share
+//! nothing.
 //!
-//! The first trace's RAM, if it is laid out as our machine's is, stays where it is. Everything else, a neighbour's memory or that of
-//! another kind of machine, is moved by windows of 64 MiB: each that is touched gets one behind, in the order of first touch. A gap
-//! between them keeps an access that crosses a window's end from touching another's line.
+//! The first trace's RAM stays in place if its layout is that of our machines. All other memory, of
+//! neighbours or of other machines, moves in windows of 64 MiB, allocated in order of first touch. A gap
+//! between windows keeps an access across a window's end off the lines of another window.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,52 +17,52 @@ const WINDOW_SHIFT: u32 = 26;
 const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
 /// The longest access.
 const ACCESS_MAX: u64 = doorbell_trace::system::DMA_BYTES_MAX as u64;
-/// What the first trace may have as it is: more than a machine of ours has.
+/// Memory that the first trace may keep in place: more than our machines have.
 const OWN_BYTES: u64 = 16 << 30;
-/// All the memory that there is in playing: as much as caches can tell apart.
+/// Total memory in playback: as much as cache tags can distinguish.
 const MEMORY_BYTES: u64 = 128 << 30;
 const WINDOWS_MAX: u64 = (MEMORY_BYTES - OWN_BYTES) / (WINDOW_BYTES + ACCESS_MAX);
 const RECENT: usize = 64;
 
-/// The memory that caches and DRAM have behind them while traces are played.
+/// Memory range behind caches and DRAM during playback.
 pub(crate) fn memory() -> (PhysAddr, Bytes) {
     (PhysAddr(map::RAM_BASE), Bytes(MEMORY_BYTES))
 }
 
-/// What all traces have together.
+/// State shared by all traces.
 #[derive(Default)]
 struct Shared {
-    /// Where each trace's windows are.
+    /// Window number by trace and original window.
     windows: BTreeMap<(u16, u64), u64>,
     spaces: BTreeMap<(u16, u16), u16>,
     taken: BTreeSet<u16>,
 }
 
-/// Which windows and numbers of address spaces there are, in the order in which they were given.
+/// Allocated windows and address-space numbers, in order of allocation.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RelocationState {
     windows: Vec<(u16, u64)>,
     spaces: Vec<((u16, u16), u16)>,
 }
 
-/// See the module. Clones are of the same memory.
+/// Relocation of one trace. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Relocation {
     trace: u16,
     shared: Arc<Mutex<Shared>>,
-    /// Windows used lately, by their low bits: number and offset from there to where it lies.
+    /// Recently used windows, indexed by their low bits: number, and offset to add.
     recent: [Option<(u64, u64)>; RECENT],
     space: Option<(u16, u16)>,
     full: bool,
 }
 
 impl Relocation {
-    /// For the first trace.
+    /// Creates the relocation of the first trace.
     pub fn new() -> Relocation {
         Relocation { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
     }
 
-    /// For another one beside it.
+    /// Creates the relocation of a further trace.
     pub fn for_trace(&self, trace: u16) -> Relocation {
         Relocation {
             trace,
@@ -73,7 +73,7 @@ impl Relocation {
         }
     }
 
-    /// What all traces have been given so far.
+    /// Returns the allocations of all traces so far.
     pub fn state(&self) -> RelocationState {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut windows: Vec<_> = shared.windows.iter().map(|(window, number)| (*number, *window)).collect();
@@ -85,7 +85,7 @@ impl Relocation {
         }
     }
 
-    /// They have been given this, and no more.
+    /// Replaces all allocations.
     pub fn set_state(&self, state: RelocationState) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.windows = state.windows.into_iter().zip(0..).collect();
@@ -93,13 +93,13 @@ impl Relocation {
         shared.spaces = state.spaces.into_iter().collect();
     }
 
-    /// Whether all of this stays where it is.
+    /// Whether these addresses all stay in place.
     #[inline]
     pub fn is_identity(&self, of: Extent) -> bool {
         self.trace == 0 && of.low >= map::RAM_BASE && of.high < map::RAM_BASE + OWN_BYTES
     }
 
-    /// Where an address of the trace's lies.
+    /// Returns the new address.
     #[inline]
     pub fn relocate(&mut self, addr: PhysAddr) -> PhysAddr {
         if self.trace == 0 && addr.0.wrapping_sub(map::RAM_BASE) < OWN_BYTES {
@@ -119,7 +119,7 @@ impl Relocation {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let next = shared.windows.len() as u64;
         let number = *shared.windows.entry((self.trace, window)).or_insert(next);
-        // Behind the last one is the first: whoever asks `is_full` goes no further.
+        // Windows wrap around after the last one; callers stop when `is_full` is set.
         self.full |= number >= WINDOWS_MAX;
         let number = number % WINDOWS_MAX;
         let base = map::RAM_BASE + OWN_BYTES + number * (WINDOW_BYTES + ACCESS_MAX);
@@ -128,13 +128,13 @@ impl Relocation {
         PhysAddr(addr.0.wrapping_add(offset))
     }
 
-    /// Whether it was asked for more memory than there is.
+    /// Whether the traces touched more memory than there is.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The number of an address space: the first trace's keep theirs where no other has it.
+    /// Returns the new number of an address space. The first trace keeps its numbers where they are free.
     pub fn space(&mut self, space: u16) -> u16 {
         if let Some((known, number)) = self.space
             && known == space
@@ -146,7 +146,7 @@ impl Relocation {
         let number = *spaces.entry((self.trace, space)).or_insert_with(|| {
             let free = |number: &u16| !taken.contains(number);
             let own = Some(space).filter(|space| self.trace == 0 && free(space));
-            // Cores keep translations for themselves, so that even two alike would not be mistaken for each other.
+            // If none is free, two spaces share a number. That is harmless, as each core has its own TLBs.
             let number = own.or_else(|| (0..=u16::MAX).rev().find(free)).unwrap_or(space);
             taken.insert(number);
             number
@@ -155,7 +155,7 @@ impl Relocation {
         number
     }
 
-    /// The number of a thread: a trace's number stands in bits that no thread of ours has.
+    /// Returns the new number of a thread: the trace number goes into bits that our threads do not use.
     pub fn thread(&self, thread: u64) -> u64 {
         thread ^ (u64::from(self.trace) << 56)
     }

@@ -1,5 +1,5 @@
-//! What a trace's devices do on the whole, gathered before it is played: what their rings are like, whether requests and answers pair, how
-//! large the program's batches were.
+//! Survey of a trace's device activity before playback: ring layouts, pairing of requests and answers, batch
+//! sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,10 +17,10 @@ use super::relocation::Relocation;
 use super::ring::{self, Direction, Ring};
 use super::sending::Sending;
 
-/// More frames than this are never on their direction in one machine: rings and FIFOs hold fewer.
+/// Maximum number of frames in flight in one machine; rings and FIFOs hold fewer.
 const IN_FLIGHT_MAX: u64 = 4096;
 
-/// Goes through a trace's events, moved to where its memory is.
+/// Calls `note` for each device event of a trace, with its address relocated.
 fn each(
     file: &TraceFile,
     relocation: &mut Relocation,
@@ -36,20 +36,20 @@ fn each(
     Ok(())
 }
 
-/// What one device does.
+/// Activity of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSurvey {
-    /// By whose instructions it is told what it does.
+    /// Harts whose instructions its events follow.
     harts: BTreeSet<u16>,
     /// Frames that arrived, and their bytes with FCS.
     pub arrived: (u64, u64),
-    /// Frames that were written to memory. Others that arrived were dropped, or stayed behind.
+    /// Frames written to memory. Other arrivals were dropped or left in the FIFO.
     pub received: u64,
     /// Frames that were handed to the wire, and their bytes with FCS.
     pub sent: (u64, u64),
-    /// Which descriptors data that are read belong to.
+    /// Descriptors of the data reads.
     sending: Sending,
-    /// Fetches of descriptors that are used, and frames that are read and leave.
+    /// Descriptor fetches; frames read for transmission, and frames sent; the reads of frames sent.
     fetches: InFlightAtStart,
     read: u64,
     left: u64,
@@ -62,22 +62,22 @@ pub struct DeviceSurvey {
 }
 
 impl DeviceSurvey {
-    /// Whether it is told by some of these harts.
+    /// Whether some of its events follow instructions of these harts.
     pub(super) fn is_driven_by(&self, harts: &Range<usize>) -> bool {
         self.harts.iter().any(|hart| harts.contains(&usize::from(*hart)))
     }
 
-    /// How its reads of data begin, when the trace is played.
+    /// State of its data reads at the start of playback.
     pub(super) fn sending(&self) -> Sending {
         Sending::new(self.fetches.before(), self.read_before())
     }
 
-    /// Frames that were handed to the wire and had been read before the trace began.
+    /// Frames sent in the trace whose data had been read before it began.
     pub(super) fn read_before(&self) -> u64 {
         self.reads.before()
     }
 
-    /// Frames that are read to be sent, and leave.
+    /// Counts frames read for transmission and frames sent.
     fn note_sent(&mut self, what: &EventKind, time: Option<Ps>) {
         match what {
             EventKind::Dma(dma) if dma.kind == DmaKind::TxData => {
@@ -92,13 +92,13 @@ impl DeviceSurvey {
         }
     }
 
-    /// Data are read to be sent.
+    /// Records a data read for transmission.
     fn send(&mut self, dma: &Dma, time: Option<Ps>) {
         self.sending.survey_data(dma, self.transmit.fetched());
         self.fetches.note_use(self.sending.used(), time);
     }
 
-    /// Descriptors of frames to be sent are fetched.
+    /// Records a fetch of transmit descriptors.
     fn fetch(&mut self, dma: &Dma, time: Option<Ps>) {
         self.sending.fetch(self.transmit.fetched());
         let need = self.transmit.fetch(dma, Direction::Transmit);
@@ -106,45 +106,45 @@ impl DeviceSurvey {
         self.fetches.request(self.transmit.fetched(), time, dma.took);
     }
 
-    /// The mean of its received frames, without FCS.
+    /// Mean length of the frames that arrived, without FCS.
     pub(super) fn mean_frame_len(&self) -> usize {
         (self.arrived.1 / self.arrived.0.max(1)).saturating_sub(4).max(60) as usize
     }
 }
 
-/// See the module.
+/// Activity of all devices of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// By their numbers.
+    /// Devices by number.
     pub devices: BTreeMap<u8, DeviceSurvey>,
-    /// Which of them are NICs, and have done something.
+    /// NICs that are active in the trace.
     pub nics: BTreeSet<u8>,
-    /// Of all devices.
+    /// Batches of all devices.
     pub batches: Batches,
-    /// Frames that were sent for others than the trace has: they had arrived before it began.
+    /// Requests received before the trace began and answered in it.
     pub in_flight_before: u64,
     received: u64,
     sent: u64,
-    /// The most that were in_flight_max.
+    /// Most requests in flight at once.
     pub(super) in_flight_max: u64,
-    /// Whether it is told which instructions stored to registers.
+    /// Whether the trace records which instruction stored to a register.
     pub(super) has_store_origins: bool,
-    /// Which answers are to which requests; its interrupts say something where there is one hart.
+    /// Pairing of answers and requests. Interrupts are used only if there is one hart.
     pub(super) pairs: Pairs,
     clock: InstructionClock,
     harts: u16,
-    /// How many events are told by each hart's instructions.
+    /// Number of events that follow each hart's instructions.
     pub(super) events_of_hart: Vec<u64>,
 }
 
 impl Survey {
-    /// Of a trace that is not played yet.
+    /// Surveys a trace that is not played yet.
     pub fn of_trace(file: &TraceFile) -> Result<Survey, PlaybackError> {
         Survey::of(file, &mut DeviceMap::new(file.description()), &mut Relocation::new())
     }
 
-    /// Goes through a trace's events some times: what rings are like, how long instructions take, and what was under direction at first shows only
-    /// at their end.
+    /// Surveys a trace in several passes: ring layouts, time per instruction and in-flight counts are known
+    /// only at the end of a pass.
     pub(super) fn of(
         file: &TraceFile,
         map: &mut DeviceMap,
@@ -275,13 +275,13 @@ impl Survey {
         }
     }
 
-    /// How many descriptors its receive ring has, if that is known and it is one.
+    /// Length of the receive ring in descriptors, if it is known and there is one ring.
     pub fn ring_descriptors(&self) -> Option<u64> {
         let rings = self.devices.values().map(|device| &device.receive);
         rings.filter(|ring| !ring.is_multiple_rings()).find_map(Ring::descriptors)
     }
 
-    /// Why requests and answers do not pair, if they do not.
+    /// Why requests and answers do not pair one to one, if so.
     pub fn pairing_problem(&self) -> Option<String> {
         let (received, sent) = (self.received, self.sent);
         let receiving = self.devices.values().filter(|device| device.received > 0).count();
@@ -297,12 +297,12 @@ impl Survey {
         None
     }
 
-    /// Whether at least nine of ten received frames were answered, or more were sent: what leaves is then what the program delivers.
+    /// Whether at least 90 % as many frames were sent as received: sent frames are then the program's output.
     pub fn answers(&self) -> bool {
         self.sent > 0 && self.sent * 10 >= self.received * 9
     }
 
-    /// Why it is not known from when to when an answer takes at another pace, where requests and answers pair.
+    /// Why latencies at another rate are unknown although requests and answers pair, if so.
     pub fn latency_problem(&self) -> Option<String> {
         if self.pairs.are_by_address() || self.pairs.before().is_some() {
             return None;
@@ -311,25 +311,25 @@ impl Survey {
         Some(why.to_owned())
     }
 
-    /// A device that is told by some of these harts, and by others.
+    /// Returns a device whose events follow instructions of these harts and of others.
     pub(super) fn split_device(&self, harts: &Range<usize>) -> Option<u8> {
         let is_own = |hart: &u16| harts.contains(&usize::from(*hart));
         let split_device = |of: &DeviceSurvey| of.is_driven_by(harts) && !of.harts.iter().all(is_own);
         self.devices.iter().find(|(_, of)| split_device(of)).map(|(device, _)| *device)
     }
 
-    /// Whether all frames are received and sent by devices of these harts.
+    /// Whether devices of these harts receive and send all frames.
     pub(super) fn has_all_traffic(&self, harts: &Range<usize>) -> bool {
         let mut with_traffic = self.devices.values().filter(|of| of.received + of.sent.0 > 0);
         with_traffic.all(|of| of.is_driven_by(harts))
     }
 
-    /// Whether it is known how long an answer takes at another pace.
+    /// Whether latencies at another rate are known.
     pub(super) fn has_latency(&self) -> bool {
         self.pairing_problem().is_none() && self.latency_problem().is_none()
     }
 
-    /// Why frames cannot come at another pace than they did, if they cannot.
+    /// Why frames cannot arrive at another rate than recorded, if so.
     pub fn pace_problem(&self) -> Option<String> {
         if self.received == 0 {
             return Some("it has no frames that a device received".to_owned());
