@@ -52,7 +52,7 @@ fn a_measurement_that_starts_too_early_has_a_warning_in_the_output_and_the_page(
     let early = ["--warmup", "700us", "--set", "run.settle=10us", "--out", out.to_str().unwrap()];
     let printed = doorbell(&[&load[..], &early].concat()).success();
     for line in [
-        "At 1.000 Mpps the measurement began before its state was known to be steady:",
+        "At 1.000 Mpps the measurement began before its state was confirmed to be steady:",
         "  warm-up of 700 µs, rings: 0.68 rounds.",
         "  warm-up of 700 µs, caches: too short to tell.",
         "  settling of 10.0 µs, queues: too short to tell.",

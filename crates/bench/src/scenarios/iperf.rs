@@ -1,5 +1,5 @@
-//! iperf3 between two nodes: Debian's iperf3 over the kernel's stack, TCP or UDP. Either a part of a transfer is measured on
-//! the cable, or a whole test with iperf3's own results.
+//! iperf3 between two nodes: Debian's iperf3 over the kernel's stack, TCP or UDP. Either a part of a transfer
+//! is measured on the cable, or a whole test with iperf3's own results.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::{IperfFigures, Protocol, TransferFigures};
@@ -29,7 +29,7 @@ pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.window=20ms"];
 const SETUP_BYTES_MAX: u64 = 8 << 10;
 /// Port of the first server.
 const PORT: u16 = 5201;
-/// Test duration passed to iperf3 when the simulator ends the measurement, in seconds: the maximum that iperf3 accepts.
+/// Test duration in seconds if the simulator ends the measurement: the maximum that iperf3 accepts.
 const UNLIMITED_SECONDS: u32 = 86_400;
 
 /// iperf3's options.
@@ -38,13 +38,15 @@ const UNLIMITED_SECONDS: u32 = 86_400;
 pub struct IperfConfig {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// Measure a whole test of this many seconds (--time), 1 to 60; iperf3 has no shorter tests. (A number of bytes would be
-    /// imprecise: iperf3 checks only at intervals whether all bytes were sent, and measures the time until such a check.)
-    /// If unset, `run.duration` of a running transfer is measured, after `run.warmup` and `run.settle`.
+    /// Measure a whole test of this many seconds (--time), 1 to 60; iperf3 has no shorter tests. (A number of
+    /// bytes would be imprecise: iperf3 checks only at intervals whether all bytes were sent, and measures
+    /// the time until such a check.) If unset, `run.duration` of a running transfer is measured, after
+    /// `run.warmup` and `run.settle`.
     pub seconds: Option<u32>,
-    /// Cores, 1 to 8 (1 if unset), each with its own iperf3 server (ports from 5201 on), NIC queue and interrupt, and an iperf3
-    /// client whose connections use that queue. More than one needs as many harts, NICs of the model 82576,
-    /// `platform.interrupts = "aia"`, without which Linux uses one queue per port, and equally many streams per core.
+    /// Cores, 1 to 8 (1 if unset), each with its own iperf3 server (ports from 5201 on), NIC queue and
+    /// interrupt, and an iperf3 client whose connections use that queue. More than one needs as many harts,
+    /// NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses one queue per port,
+    /// and equally many streams per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
     /// Parallel connections (--parallel), 1 to 16; the total of all cores.
@@ -92,7 +94,10 @@ impl Options for IperfConfig {
         }
         if let Some(mss) = self.mss {
             if self.protocol == Protocol::Udp {
-                return Err(ConfigError::new("iperf.mss", "UDP has no segments; remove this setting".to_owned()));
+                return Err(ConfigError::new(
+                    "iperf.mss",
+                    "UDP has no segments; remove this setting".to_owned(),
+                ));
             }
             if !(88..=9216).contains(&mss) {
                 return Err(ConfigError::new("iperf.mss", format!("{mss} is not from 88 to 9216")));

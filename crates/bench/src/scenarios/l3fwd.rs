@@ -16,7 +16,8 @@ pub(crate) const READY_MARKER: &str = "entering main loop on lcore";
 /// Its tables (16 M first-level entries) take most of the memory.
 pub(crate) const DEFAULTS: &[&str] = &["loadgen.traffic.destination_ip=198.18.0.1", "platform.ram=768MiB"];
 
-/// Hugepages of 2 MiB: tables for IPv4 (64 MiB and second-level tables) and IPv6, 8192 packet buffers, and EAL's own.
+/// Hugepages of 2 MiB: tables for IPv4 (64 MiB and second-level tables) and IPv6, 8192 packet buffers, and
+/// EAL's own.
 const HUGEPAGES: u32 = 200;
 /// Maximum MTU: --max-pkt-len takes up to 9600 bytes, including header, FCS and a VLAN tag.
 const MTU_MAX: u32 = 9578;
@@ -32,9 +33,9 @@ const CACHED_MBUFS: u32 = 512;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct L3fwdConfig {
-    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. l3fwd configures
-    /// RSS to hash IP addresses only, so flows must differ in these. More than one core needs as many harts and NICs with as
-    /// many queues (`nic.model = "82576"`).
+    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port.
+    /// l3fwd configures RSS to hash IP addresses only, so flows must differ in these. More than one core
+    /// needs as many harts and NICs with as many queues (`nic.model = "82576"`).
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }
@@ -59,7 +60,8 @@ impl Options for L3fwdConfig {
 }
 
 impl L3fwdConfig {
-    /// Hugepages needed. Long rings, and the rings and caches of several cores, need more than 8192 packet buffers.
+    /// Hugepages needed. Long rings, and the rings and caches of several cores, need more than 8192 packet
+    /// buffers.
     fn hugepages(&self, config: &RunConfig) -> u32 {
         let [rxd, txd] = config.options::<DpdkConfig>().rings();
         let per_core = config.platform.nics * (rxd + txd + BURST_MBUFS) + CACHED_MBUFS;
@@ -77,7 +79,8 @@ pub(crate) fn check(config: &RunConfig) -> Result<(), ConfigError> {
     dpdk::check_ram(u64::from(own.hugepages(config)), config)
 }
 
-/// Kernel command-line words for the image's /init, including the MAC addresses of the stations behind the ports.
+/// Kernel command-line words for the image's /init, including the MAC addresses of the stations behind the
+/// ports.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<L3fwdConfig>();
     let stations = (0..config.platform.nics).map(|port| {

@@ -1,5 +1,6 @@
-//! Doorbell's key-value store on DPDK, with memcached's UDP protocol (`guest/programs/memcached-dpdk`), in the dpdk image. It
-//! has the same load as memcached on the kernel's stack ([`crate::plan::kernel::MEMCACHED`]).
+//! Doorbell's key-value store on DPDK, with memcached's UDP protocol (`guest/programs/memcached-dpdk`), in
+//! the dpdk image. It has the same load as memcached on the kernel's stack
+//! ([`crate::plan::kernel::MEMCACHED`]).
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
@@ -23,15 +24,16 @@ const LAST_PORT: u32 = 65_535;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemcachedDpdkConfig {
-    /// Cores, 1 to 8 (1 if unset), each with its own store, queue and UDP port (from `loadgen.traffic.destination_port` on), which
-    /// the NIC's filters direct to its queue. More than one needs as many harts, NICs of the model 82576, and the same number in
+    /// Cores, 1 to 8 (1 if unset), each with its own store, queue and UDP port (from
+    /// `loadgen.traffic.destination_port` on), which the NIC's filters direct to its queue. More than one
+    /// needs as many harts, NICs of the model 82576, and the same number in
     /// `loadgen.traffic.memcached.shards`, so that clients use all ports. `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
     /// Size of the store including its hash table (--memory), 64 KiB to 64 GiB, divided equally among cores.
     pub memory: Bytes,
-    /// Buckets of each core's hash table, 4 bytes each (--buckets): a power of two up to 2^30 that takes at most half of the
-    /// memory; or 0, which chooses one bucket per one to two items of the minimum size.
+    /// Buckets of each core's hash table, 4 bytes each (--buckets): a power of two up to 2^30 that takes at
+    /// most half of the memory; or 0, which chooses one bucket per one to two items of the minimum size.
     pub buckets: u32,
 }
 
@@ -108,7 +110,8 @@ impl MemcachedDpdkConfig {
     }
 }
 
-/// Warning that clients use several servers but one runs. With several cores, the numbers are checked to be equal.
+/// Warning that clients use several servers but one runs. With several cores, the numbers are checked to be
+/// equal.
 pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let several = config.options::<MemcachedDpdkConfig>().cores > 1;
     (!several && config.loadgen.traffic.memcached.shards > 1)

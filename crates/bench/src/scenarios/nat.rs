@@ -1,6 +1,7 @@
-//! NAT benchmark: the measured machine is a Linux gateway with two ports between a client and a server. It forwards their
-//! packets and translates the client's address (nf_nat). The load is that of another benchmark, netperf or web. The
-//! client is node 1, on port 0; the server is node 2, on port 1. Traffic is counted on the client's cable.
+//! NAT benchmark: the measured machine is a Linux gateway with two ports between a client and a server. It
+//! forwards their packets and translates the client's address (nf_nat). The load is that of another
+//! benchmark, netperf or web. The client is node 1, on port 0; the server is node 2, on port 1. Traffic is
+//! counted on the client's cable.
 
 use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
@@ -91,8 +92,7 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
         return Err(ConfigError::new(format!("{section}.cores"), problem));
     }
     if through.load().start.client != 1 {
-        let problem =
-            "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
+        let problem = "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
         return Err(ConfigError::new("netperf.test", problem));
     }
     let Pair { image, server, client } = through.pair();

@@ -1,7 +1,7 @@
-//! Neighbour benchmark: a network program next to programs that contend for cache or memory bandwidth. touchfwd runs on the
-//! first harts; the last harts run compute or stream, each with its own table. Runs without one of them show what the other
-//! loses; cache way masks show what partitioning recovers. Any benchmark can instead have traces as neighbours
-//! ([`corunners`](crate::testbed::corunners)).
+//! Neighbour benchmark: a network program next to programs that contend for cache or memory bandwidth.
+//! touchfwd runs on the first harts; the last harts run compute or stream, each with its own table. Runs
+//! without one of them show what the other loses; cache way masks show what partitioning recovers. Any
+//! benchmark can instead have traces as neighbours ([`corunners`](crate::testbed::corunners)).
 
 use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_sim::Bytes;
@@ -23,7 +23,8 @@ const RAM_BASE: u64 = 256 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Pointer chasing in random order, each load's address depending on the previous load (`compute`): occupies cache.
+    /// Pointer chasing in random order, each load's address depending on the previous load (`compute`):
+    /// occupies cache.
     #[default]
     Walk,
     /// Sequential, with independent loads (`stream`): uses memory bandwidth as well.
@@ -34,8 +35,9 @@ pub enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NeighbourConfig {
-    /// Number of neighbours, 0 to 63 (the benchmark sets 1), each on its own hart, from the last hart downwards. The machine
-    /// needs as many harts in addition to `touch.cores`. Figures per packet do not include them.
+    /// Number of neighbours, 0 to 63 (the benchmark sets 1), each on its own hart, from the last hart
+    /// downwards. The machine needs as many harts in addition to `touch.cores`. Figures per packet do not
+    /// include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// Size of each neighbour's table, accessed one cache line per step: 1 KiB to 1 GiB.

@@ -1,5 +1,6 @@
-//! File server benchmark with two nodes: Linux's NFS server on a tmpfs, and programs that write files block by block to its
-//! mount, over the kernel's stack. The measured data are the client's TCP bytes that the server acknowledges: blocks in WRITEs.
+//! File server benchmark with two nodes: Linux's NFS server on a tmpfs, and programs that write files block
+//! by block to its mount, over the kernel's stack. The measured data are the client's TCP bytes that the
+//! server acknowledges: blocks in WRITEs.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -29,8 +30,8 @@ pub struct NfsConfig {
     pub writers: u32,
     /// Block size, 512B to 1MiB; one system call writes one block.
     pub block: Bytes,
-    /// File size, 1MiB to 1GiB; each file is written repeatedly. All files together take at most a quarter of `platform.ram`,
-    /// because both nodes keep them in memory.
+    /// File size, 1MiB to 1GiB; each file is written repeatedly. All files together take at most a quarter of
+    /// `platform.ram`, because both nodes keep them in memory.
     pub file: Bytes,
     /// Maximum size of the client's WRITEs (wsize): 4KiB to 1MiB, a power of two.
     pub wsize: Bytes,

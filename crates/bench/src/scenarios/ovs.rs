@@ -1,4 +1,5 @@
-//! Debian's Open vSwitch with DPDK as a cross-connect: flows connect ports in pairs, and PMD threads poll on dedicated harts.
+//! Debian's Open vSwitch with DPDK as a cross-connect: flows connect ports in pairs, and PMD threads poll on
+//! dedicated harts.
 
 use std::ops::RangeInclusive;
 
@@ -13,18 +14,20 @@ use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
 use crate::scenarios::testpmd::Topology;
 
-/// The machine that it needs: a NIC with one transmit queue per thread, and a hart for Linux in addition to the thread's.
+/// The machine that it needs: a NIC with one transmit queue per thread, and a hart for Linux in addition to
+/// the thread's.
 pub(crate) const DEFAULTS: &[&str] =
     &["ovs.cores=1", "nic.model=82576", "platform.nics=2", "platform.harts=2", "platform.ram=512MiB"];
 
 /// Descriptors per ring that the driver accepts.
 const DESCRIPTORS: RangeInclusive<u32> = 64..=4096;
-/// PMD threads. Each has its own receive queue. Each needs a transmit queue as well, and the main thread one more; if the NIC
-/// has fewer, threads share them dynamically (Open vSwitch's XPS).
+/// PMD threads. Each has its own receive queue. Each needs a transmit queue as well, and the main thread one
+/// more; if the NIC has fewer, threads share them dynamically (Open vSwitch's XPS).
 const CORES: RangeInclusive<u32> = 1..=QUEUES as u32;
 /// Maximum inverse probability of an insertion into the exact-match cache.
 const EMC_MAX: u32 = 1_000_000;
-/// Packet buffers for all ports: the switch tries MBUFS_MAX, and halves the number until they fit, down to MBUFS_MIN.
+/// Packet buffers for all ports: the switch tries MBUFS_MAX, and halves the number until they fit, down to
+/// MBUFS_MIN.
 const MBUFS_MIN: u32 = 1 << 14;
 const MBUFS_MAX: u32 = 1 << 18;
 /// Packet buffers outside the rings: in the cores' caches and in flight.
@@ -42,19 +45,21 @@ const RAM_BASE: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OvsConfig {
-    /// PMD threads, 1 to 16 (the benchmark sets 1), one per hart from hart 1 on (hart 2 if cores have two threads), each with its
-    /// own receive and transmit queue on every port. RSS spreads flows over them; default traffic is one flow (`--flows 1000`).
-    /// Linux and the switch's other threads run on the first core, so the machine needs more harts than PMD threads.
+    /// PMD threads, 1 to 16 (the benchmark sets 1), one per hart from hart 1 on (hart 2 if cores have two
+    /// threads), each with its own receive and transmit queue on every port. RSS spreads flows over them;
+    /// default traffic is one flow (`--flows 1000`). Linux and the switch's other threads run on the first
+    /// core, so the machine needs more harts than PMD threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// The port that transmits frames: "paired", the other port of 0 and 1, 2 and 3 and so on; or "loop", the receiving port.
+    /// The port that transmits frames: "paired", the other port of 0 and 1, 2 and 3 and so on; or "loop", the
+    /// receiving port.
     pub topology: Topology,
     /// Receive descriptors of each queue, 64 to 4096, a power of two.
     pub n_rxq_desc: u32,
     /// Transmit descriptors of each queue, 64 to 4096, a power of two.
     pub n_txq_desc: u32,
-    /// Inverse probability that a packet inserts its flow into the exact-match cache (emc-insert-inv-prob), 0 to 1000000: 1
-    /// inserts always, 0 switches the cache off.
+    /// Inverse probability that a packet inserts its flow into the exact-match cache (emc-insert-inv-prob), 0
+    /// to 1000000: 1 inserts always, 0 switches the cache off.
     pub emc_insert_inv_prob: u32,
     /// Whether the signature-match cache is used after the exact-match cache (smc-enable).
     pub smc: bool,
@@ -154,7 +159,8 @@ impl OvsConfig {
     }
 }
 
-/// The first hart with a PMD thread. Harts of the first core have none, because they would share that core with Linux.
+/// The first hart with a PMD thread. Harts of the first core have none, because they would share that core
+/// with Linux.
 fn first_hart(config: &RunConfig) -> u32 {
     config.platform.threads
 }
@@ -229,6 +235,9 @@ mod tests {
         }
         assert!(resolve(&["platform.nics=1", "ovs.topology=loop"]).is_ok());
         let threads = resolve(&["ovs.cores=2", "platform.harts=4", "platform.threads=2"]).unwrap();
-        assert!(guest_words(&threads).ends_with(" doorbell.lcores=2"), "PMD threads start on the second core");
+        assert!(
+            guest_words(&threads).ends_with(" doorbell.lcores=2"),
+            "PMD threads start on the second core"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! redis between two nodes: Debian's redis-server, and redis-benchmark as closed-loop clients, over the kernel's stack.
-//! Transactions are counted by the responses on the cable, which all have the same length.
+//! redis between two nodes: Debian's redis-server, and redis-benchmark as closed-loop clients, over the
+//! kernel's stack. Transactions are counted by the responses on the cable, which all have the same length.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -41,9 +41,10 @@ pub enum RedisCommand {
 pub struct RedisConfig {
     /// The clients' command (-t): GET or SET.
     pub command: RedisCommand,
-    /// Cores, 1 to 8 (1 if unset), each with its own redis-server (ports from 6379 on), NIC queue and interrupt, and a
-    /// redis-benchmark whose connections use that queue. More than one needs as many harts, NICs of the model 82576, and
-    /// `platform.interrupts = "aia"`, without which Linux uses one queue per port.
+    /// Cores, 1 to 8 (1 if unset), each with its own redis-server (ports from 6379 on), NIC queue and
+    /// interrupt, and a redis-benchmark whose connections use that queue. More than one needs as many harts,
+    /// NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux uses one queue per
+    /// port.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
     /// Clients per server, each with its own connection (-c), 1 to 256.
@@ -52,8 +53,8 @@ pub struct RedisConfig {
     pub pipeline: u32,
     /// Bytes per value (-d), 1 to 65536.
     pub value: u32,
-    /// Keys per server, one chosen at random for each request (-r), 1 to 1000000. All values, plus 128 bytes each, take at most
-    /// 32 MiB.
+    /// Keys per server, one chosen at random for each request (-r), 1 to 1000000. All values, plus 128 bytes
+    /// each, take at most 32 MiB.
     pub keys: u32,
 }
 
@@ -120,7 +121,8 @@ impl Transfers for RedisConfig {
     fn load(&self) -> Load {
         let RedisConfig { cores, clients, pipeline, value, keys, .. } = self;
         let several = *cores > 1;
-        // With several cores, the script waits for this number of clients before it starts those of the next core.
+        // With several cores, the script waits for this number of clients before it starts those of the next
+        // core.
         let client_count = if several { format!("{clients} ") } else { String::new() };
         Load {
             program: "redis-benchmark",

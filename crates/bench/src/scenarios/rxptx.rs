@@ -1,4 +1,5 @@
-//! rxptx benchmark: receives a burst, works for a set time, and sends the burst back (`guest/programs`), in the dpdk image.
+//! rxptx benchmark: receives a burst, works for a set time, and sends the burst back (`guest/programs`), in
+//! the dpdk image.
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Ps;
@@ -20,9 +21,9 @@ const WORK_MAX: Ps = Ps::from_ms(100);
 pub struct RxptxConfig {
     /// Time of work per burst, regardless of its size, up to 100 ms by DPDK's clock (`platform.timebase`).
     pub work: Ps,
-    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads flows over the
-    /// queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`).
-    /// `dpdk.mbufs` is per core.
+    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
+    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
+    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }

@@ -1,5 +1,5 @@
-//! Debian's suricata, an intrusion detection system, behind a mirror port (SPAN): it receives a copy of other machines'
-//! traffic by AF_PACKET and sends nothing. A frame is delivered when suricata has decoded it.
+//! Debian's suricata, an intrusion detection system, behind a mirror port (SPAN): it receives a copy of other
+//! machines' traffic by AF_PACKET and sends nothing. A frame is delivered when suricata has decoded it.
 
 use std::ops::RangeInclusive;
 
@@ -14,8 +14,8 @@ use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::kernel::{self, KernelConfig};
 use crate::plan::options::{self, Options};
 
-/// RAM for suricata's tables and its ring, and a long window: suricata receives frames in blocks, and a window should
-/// include many blocks.
+/// RAM for suricata's tables and its ring, and a long window: suricata receives frames in blocks, and a
+/// window should include many blocks.
 pub(crate) const DEFAULTS: &[&str] = &[
     "suricata.rules=12",
     "platform.ram=512MiB",
@@ -86,7 +86,8 @@ pub enum Runmode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksums {
-    /// All packets except those that the kernel marks as not yet checksummed, which only a host's own packets are.
+    /// All packets except those that the kernel marks as not yet checksummed, which only a host's own packets
+    /// are.
     #[default]
     Kernel,
     /// All packets.
@@ -99,21 +100,22 @@ pub enum Checksums {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuricataConfig {
-    /// Number of rules, 0 to 2000 (the benchmark sets 12): first the image's twelve, then generated ones. Each of these
-    /// searches UDP and TCP payloads for its own text, which no generated frame contains.
+    /// Number of rules, 0 to 2000 (the benchmark sets 12): first the image's twelve, then generated ones.
+    /// Each of these searches UDP and TCP payloads for its own text, which no generated frame contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<u32>,
     /// Threading (runmode): "workers", "single" or "autofp".
     pub runmode: Runmode,
     /// Capacity of the ring in frames (af-packet.ring-size), 64 to 65536.
     pub ring: u32,
-    /// Whether the ring consists of blocks (tpacket-v3), each handed over when it is full or 10 ms old, or of frames.
+    /// Whether the ring consists of blocks (tpacket-v3), each handed over when it is full or 10 ms old, or of
+    /// frames.
     pub tpacket_v3: bool,
-    /// Checksum verification (af-packet.checksum-checks): "yes", "no", or "kernel", which skips packets that the kernel marks
-    /// as not yet checksummed.
+    /// Checksum verification (af-packet.checksum-checks): "yes", "no", or "kernel", which skips packets that
+    /// the kernel marks as not yet checksummed.
     pub checksums: Checksums,
-    /// Bytes inspected in each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B inspects all. If
-    /// unset, 1MiB, or all for a monitored server (`netperf.ids`).
+    /// Bytes inspected in each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B
+    /// inspects all. If unset, 1MiB, or all for a monitored server (`netperf.ids`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<Bytes>,
 }
@@ -154,7 +156,8 @@ impl SuricataConfig {
     fn check_mirror_port(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
         self.check_machine(rules, config)?;
         if config.platform.nics != 1 {
-            let problem = format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
+            let problem =
+                format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
             return Err(ConfigError::new("platform.nics", problem));
         }
         if config.options::<DriveConfig>().kind == DriveKind::Node {
@@ -168,7 +171,8 @@ impl SuricataConfig {
     /// Checks that suricata can monitor the port of a server on this machine.
     pub(crate) fn check_monitored_server(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if config.platform.nics != 1 {
-            let problem = "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
+            let problem =
+                "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
             return Err(ConfigError::new("netperf.ids", problem));
         }
         if config.platform.harts > 1 {
@@ -181,8 +185,7 @@ impl SuricataConfig {
         let kernel = config.options::<KernelConfig>();
         let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];
         if let Some((name, _)) = offloads.into_iter().find(|(_, on)| *on == Some(true)) {
-            let problem =
-                "suricata switches it off on the monitored port, to receive unmodified frames; remove this setting";
+            let problem = "suricata switches it off on the monitored port, to receive unmodified frames; remove this setting";
             return Err(ConfigError::new(format!("kernel.{name}"), problem));
         }
         if let Some(mtu) = kernel.mtu.filter(|mtu| !self.tpacket_v3 && *mtu > MTU_IN_FRAMES) {

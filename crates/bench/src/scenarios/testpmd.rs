@@ -41,13 +41,14 @@ pub struct TestpmdConfig {
     pub mode: ForwardMode,
     /// The port that transmits frames (--port-topology).
     pub topology: Topology,
-    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads flows
-    /// over them; default traffic is one flow (`--flows 1000`). More than one needs as many harts and NICs with as many queues
-    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
+    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port.
+    /// RSS spreads flows over them; default traffic is one flow (`--flows 1000`). More than one needs as many
+    /// harts and NICs with as many queues (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Receive and transmit queues per port, 1 to 16 and at most `cores`; `cores` if unset. With fewer, the cores divide the
-    /// queues of all ports among them: with 1 queue and 16 ports, each of 8 cores has two ports. Every core needs a queue.
+    /// Receive and transmit queues per port, 1 to 16 and at most `cores`; `cores` if unset. With fewer, the
+    /// cores divide the queues of all ports among them: with 1 queue and 16 ports, each of 8 cores has two
+    /// ports. Every core needs a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
 }
@@ -100,7 +101,8 @@ impl TestpmdConfig {
         }
     }
 
-    /// Command-line words for several cores. The main lcore, 0, shares hart 0 with the first forwarding lcore.
+    /// Command-line words for several cores. The main lcore, 0, shares hart 0 with the first forwarding
+    /// lcore.
     fn core_words(&self) -> String {
         let cores = self.cores;
         if cores == 1 {
@@ -176,7 +178,10 @@ mod tests {
         );
         assert!(timeout(&[]) < doorbell_sim::Ps::from_us(20_000_000));
         for (wrong, message) in [
-            (["testpmd.queues=9", "platform.nics=16"], "9 queues, but 8 core(s); set testpmd.cores=9 or more"),
+            (
+                ["testpmd.queues=9", "platform.nics=16"],
+                "9 queues, but 8 core(s); set testpmd.cores=9 or more",
+            ),
             (
                 ["testpmd.queues=1", "platform.nics=4"],
                 "1 on each of 4 ports (platform.nics) are fewer than the 8 cores",

@@ -1,4 +1,5 @@
-//! touchfwd and touchdrop benchmarks: they read every byte of each frame (`guest/programs`), in the dpdk image.
+//! touchfwd and touchdrop benchmarks: they read every byte of each frame (`guest/programs`), in the dpdk
+//! image.
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
@@ -17,12 +18,13 @@ use crate::scenarios::worker::{Work, run_to_completion};
 pub struct TouchConfig {
     /// Width of each load from a frame, 1B or 8B: 1B as in a loop over bytes.
     pub load: Bytes,
-    /// Before a frame is read, the first line of the burst's next frame is prefetched, as `rte_prefetch0` does in the study's
-    /// TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd, touchfwd.c and rxonly.c).
+    /// Before a frame is read, the first line of the burst's next frame is prefetched, as `rte_prefetch0`
+    /// does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd,
+    /// touchfwd.c and rxonly.c).
     pub prefetch: bool,
-    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads flows over the
-    /// queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`).
-    /// `dpdk.mbufs` is per core.
+    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
+    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
+    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }

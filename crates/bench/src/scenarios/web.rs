@@ -1,5 +1,6 @@
-//! Web server benchmark with two nodes: Debian's nginx or Apache, and wrk as closed-loop clients with persistent connections,
-//! over the kernel's stack. Transactions are counted by the acknowledged requests on the cable, which all have the same length.
+//! Web server benchmark with two nodes: Debian's nginx or Apache, and wrk as closed-loop clients with
+//! persistent connections, over the kernel's stack. Transactions are counted by the acknowledged requests on
+//! the cable, which all have the same length.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -48,9 +49,9 @@ pub struct WebConfig {
     /// The server.
     #[serde(skip_serializing_if = "options::is_default")]
     pub server: WebServer,
-    /// Cores, 1 to 8 (1 if unset), each with its own nginx (ports from 8100 on), NIC queue and interrupt, and a wrk whose
-    /// connections use that queue. More than one needs as many harts, NICs of the model 82576, and
-    /// `platform.interrupts = "aia"`, without which Linux uses one queue per port.
+    /// Cores, 1 to 8 (1 if unset), each with its own nginx (ports from 8100 on), NIC queue and interrupt, and
+    /// a wrk whose connections use that queue. More than one needs as many harts, NICs of the model 82576,
+    /// and `platform.interrupts = "aia"`, without which Linux uses one queue per port.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
     /// Persistent connections per server, each with one request in flight (--connections), 1 to 256.
@@ -60,7 +61,8 @@ pub struct WebConfig {
     /// Requests a mix of files instead of one file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<WebMix>,
-    /// Directories of the mix, 1 to 100 (8 if unset), each of 5 MB; together at most a quarter of `platform.ram`.
+    /// Directories of the mix, 1 to 100 (8 if unset), each of 5 MB; together at most a quarter of
+    /// `platform.ram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directories: Option<u32>,
     /// Percentage of the mix's requests for a dynamic page, which includes the file, 0 to 100 (30 if unset).
@@ -93,7 +95,10 @@ impl Options for WebConfig {
         let fail = |key: &str, problem: String| Err(ConfigError::new(format!("web.{key}"), problem));
         shards::check("web.cores", self.cores, config)?;
         if self.cores > 1 && (self.server != WebServer::Nginx || self.mix.is_some()) {
-            return fail("cores", format!("{}, but Apache and mixes support one core only; remove it", self.cores));
+            return fail(
+                "cores",
+                format!("{}, but Apache and mixes support one core only; remove it", self.cores),
+            );
         }
         if !(1..=256).contains(&self.connections) {
             return fail("connections", format!("{} is not from 1 to 256", self.connections));
@@ -103,10 +108,7 @@ impl Options for WebConfig {
             return fail("file", problem);
         }
         if self.mix.is_some() && self.file != WebConfig::default().file {
-            return fail(
-                "file",
-                "a mix has its own files; remove web.file or web.mix".to_owned(),
-            );
+            return fail("file", "a mix has its own files; remove web.file or web.mix".to_owned());
         }
         let mix_only = [("directories", self.directories), ("dynamic", self.dynamic)];
         match self.mix {
@@ -164,8 +166,8 @@ impl WebConfig {
         }
     }
 
-    /// A request as wrk sends it; the Host header includes any port other than 80. All requests of a load have the same length,
-    /// because ports, and paths of a mix, have the same number of characters.
+    /// A request as wrk sends it; the Host header includes any port other than 80. All requests of a load
+    /// have the same length, because ports, and paths of a mix, have the same number of characters.
     fn request(&self) -> String {
         let port = if self.cores > 1 { format!(":{PORT}") } else { String::new() };
         let path = match self.mix {

@@ -1,5 +1,5 @@
-//! The multi-core program (`guest/programs/cores.c`), which implements touchfwd, touchdrop, rxptx and pipeline on several
-//! cores.
+//! The multi-core program (`guest/programs/cores.c`), which implements touchfwd, touchdrop, rxptx and
+//! pipeline on several cores.
 
 use crate::plan::config::RunConfig;
 use crate::plan::dpdk;

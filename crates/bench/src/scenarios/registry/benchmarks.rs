@@ -67,7 +67,8 @@ pub const PLAYED: Benchmark = Benchmark {
     ..NETWORK
 };
 
-/// Base of benchmarks between two nodes. Their guests define the command line and the ready marker of each node.
+/// Base of benchmarks between two nodes. Their guests define the command line and the ready marker of each
+/// node.
 const BETWEEN_NODES: Benchmark = Benchmark { defaults: iperf::DEFAULTS, ..NETWORK };
 
 /// Base of DPDK programs that poll descriptor rings.

@@ -14,8 +14,8 @@ use crate::testbed::corunners::BesideConfig;
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
 impl Benchmark {
-    /// Rejects assignments ("path=value") to sections that only other benchmarks have: they would change nothing but the
-    /// configuration's hash.
+    /// Rejects assignments ("path=value") to sections that only other benchmarks have: they would change
+    /// nothing but the configuration's hash.
     pub fn reject_foreign_settings<'s>(
         &self,
         set: impl IntoIterator<Item = &'s String>,
@@ -56,7 +56,8 @@ pub fn defaults() -> RunConfig {
     RunConfig::of_options(sections())
 }
 
-/// Sections of a whole run, which a node of a network cannot have: all except those of single-machine benchmarks.
+/// Sections of a whole run, which a node of a network cannot have: all except those of single-machine
+/// benchmarks.
 pub(crate) fn run_sections() -> Vec<&'static str> {
     let one = BENCHMARKS.iter().filter(|benchmark| matches!(benchmark.nodes, Nodes::One));
     let node_sections: Vec<&str> =
