@@ -80,8 +80,8 @@ impl<C: Chip> PciFunction for Controller<C> {
 
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
         let refuse = |problem: String| SnapshotError::Inconsistent { name: self.name.clone(), problem };
-        let (version, rest): (u32, _) =
-            postcard::take_from_bytes(state).map_err(|error| refuse(format!("cannot read its version: {error}")))?;
+        let (version, rest): (u32, _) = postcard::take_from_bytes(state)
+            .map_err(|error| refuse(format!("cannot read its version: {error}")))?;
         if version != C::STATE_VERSION {
             let own = C::STATE_VERSION;
             return Err(refuse(format!("its version is {version}; this program reads version {own}")));

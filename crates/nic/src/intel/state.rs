@@ -233,7 +233,8 @@ fn load_receive(state: ReceiveState, dma: &Dma<Queue>) -> Result<Rx, &'static st
     let mut rx = Rx::new(queues);
     for (index, queue) in state.queues.into_iter().enumerate() {
         let fetches = dma.fetches(Queue::receive(index));
-        rx.queues[index] = RxQueue { ring: queue.ring.load(fetches, |buffers| buffers), partial_frame: queue.begun };
+        rx.queues[index] =
+            RxQueue { ring: queue.ring.load(fetches, |buffers| buffers), partial_frame: queue.begun };
     }
     (rx.fifo, rx.dispatched, rx.cursor) =
         (state.fifo.into_iter().collect(), dispatched, state.cursor as usize);

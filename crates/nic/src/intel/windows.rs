@@ -128,7 +128,14 @@ impl<C: Chip> Controller<C> {
             log!(now, Nic, Warn, "{}: write of {value:#x} to unknown register offset {offset:#x}", self.name);
             return;
         };
-        log!(now, Nic, Trace, "{}: write {} = {value:#010x}", self.name, RegisterName(register.0, register.1));
+        log!(
+            now,
+            Nic,
+            Trace,
+            "{}: write {} = {value:#010x}",
+            self.name,
+            RegisterName(register.0, register.1)
+        );
         C::write(self, now, register, value, ports);
     }
 }

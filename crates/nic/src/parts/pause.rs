@@ -33,12 +33,12 @@ pub(crate) struct Pause {
 
 /// What follows from a partner's PAUSE.
 pub(crate) enum PauseEffect {
-    /// The transmitter may go on.
-    Over,
-    /// A wake-up is needed then.
-    Wake(Ps),
-    /// One is on its way.
-    Known,
+    /// The pause is over: transmission resumes.
+    Resume,
+    /// Schedule a wake-up at this time.
+    WakeAt(Ps),
+    /// A wake-up is already scheduled.
+    WakePending,
 }
 
 /// What a packet buffer has its card send.

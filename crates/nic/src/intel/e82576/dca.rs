@@ -64,7 +64,10 @@ mod tests {
         assert_eq!(cores_of_writes(legacy, 5 << 24 | 0x20), [Some(5), None, None, Some(5), None]);
         assert_eq!(cores_of_writes(dca_1_0, 11 << 24 | 0xc0), [None, Some(11), Some(11), None, None]);
         assert_eq!(cores_of_writes(legacy, 11 << 24 | 0x20)[0], Some(3), "the legacy tag has three bits");
-        assert_eq!((cores_of_writes(dca_1_0, 0x20)[0], cores_of_writes(dca_1_0, 0x80 << 24 | 0x20)[0]), (None, Some(0)));
+        assert_eq!(
+            (cores_of_writes(dca_1_0, 0x20)[0], cores_of_writes(dca_1_0, 0x80 << 24 | 0x20)[0]),
+            (None, Some(0))
+        );
         assert_eq!(
             [1, 3, 4].map(|control| cores_of_writes(control, 5 << 24 | 0xe0)),
             [[None; 5]; 3],

@@ -42,7 +42,7 @@ impl Nvm {
         ] {
             words[at] = word;
         }
-        eeprom::seal(&mut words[..SEALED]);
+        eeprom::set_checksum(&mut words[..SEALED]);
         Nvm { words, pins: 0 }
     }
 

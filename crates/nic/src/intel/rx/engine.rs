@@ -13,7 +13,7 @@ use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Observed, Ps, log};
 
 use super::layout::Layout;
-use super::{Completed, DescriptorType, RxQueue, FrameTrace};
+use super::{Completed, DescriptorType, FrameTrace, RxQueue};
 use crate::intel::bits::rxd;
 use crate::intel::{Chip, Controller, Event, Queue, wake};
 use crate::parts::dma::{Direction, IssuedRequest, Piece, TransferClass, Write};
@@ -102,12 +102,8 @@ impl<C: Chip> Controller<C> {
         let done = u64::from(rxd::DD);
         let second =
             if C::descriptor_type(&self.regs, queue) == DescriptorType::Legacy { done << 32 } else { done };
-        let empty = Completed {
-            words: [0, second],
-            pieces: [(0, 0); 2],
-            frame_bytes: 0,
-            trace: Observed::default(),
-        };
+        let empty =
+            Completed { words: [0, second], pieces: [(0, 0); 2], frame_bytes: 0, trace: Observed::default() };
         self.rx.queues[queue].ring.finish(empty);
     }
 

@@ -225,7 +225,14 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Queues a frame made of the headers and `len` payload bytes at `at`.
-    fn cut_segment_at(&mut self, queue: usize, at: usize, len: usize, last: bool, frame_options: FrameOptions) {
+    fn cut_segment_at(
+        &mut self,
+        queue: usize,
+        at: usize,
+        len: usize,
+        last: bool,
+        frame_options: FrameOptions,
+    ) {
         let packet = &mut self.tx.queues[queue].packet;
         let header = packet.context.header_len().min(at);
         let mut bytes = self.buffers.take();
@@ -252,7 +259,8 @@ impl<C: Chip> Controller<C> {
             let given = bytes.split_off(bytes.len() - Frame::FCS_BYTES);
             fcs_bad = given != checksum::fcs(&bytes).to_le_bytes();
         }
-        if frame_options.command & txd::VLE != 0 && self.regs.has(C::REG.ctrl, ctrl::VME) && bytes.len() >= 12 {
+        if frame_options.command & txd::VLE != 0 && self.regs.has(C::REG.ctrl, ctrl::VME) && bytes.len() >= 12
+        {
             let [tag_high, tag_low] = frame_options.vlan.to_be_bytes();
             let [type_high, type_low] = (self.regs.get(C::REG.vet) as u16).to_be_bytes();
             bytes.splice(12..12, [type_high, type_low, tag_high, tag_low]);
