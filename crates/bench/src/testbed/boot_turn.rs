@@ -1,5 +1,5 @@
-//! Whose turn it is to boot a guest: runs at the same time that want the same guest boot it once. The lock lies beside the
-//! checkpoint, and goes with the process that holds it, however that ends.
+//! Boot lock: concurrent runs of one guest boot it once. The lock file is in the checkpoint's folder. The
+//! lock is released when the process that holds it ends, for whatever reason.
 
 use std::path::Path;
 
@@ -8,26 +8,26 @@ use doorbell_files::{Lock, create_folders};
 use crate::error::RunError;
 use crate::testbed::control::Control;
 
-/// Counts changes in how guests are booted and in what checkpoints hold: one of another count has another name, so that two versions of
-/// Doorbell with one cache do not boot in turns.
+/// Version of the boot procedure and of the checkpoint contents, part of the checkpoint's file name. Two
+/// versions of Doorbell that share a cache therefore do not replace each other's checkpoints.
 pub(crate) const BOOT_VERSION: u32 = 13;
 
-/// The right to boot the guest of a checkpoint, until it is dropped.
+/// The lock on the boot of a checkpoint's guest; dropping it releases the lock.
 pub(crate) struct BootTurn {
     _lock: Option<Lock>,
 }
 
 impl BootTurn {
-    /// Waits for the turn. Where no lock can be had, as in a cache that cannot be written, everybody may boot.
+    /// Waits for the lock. If there can be no lock file, as in a read-only cache, all runs boot.
     pub fn wait(checkpoint: &Path, control: &mut Control) -> Result<BootTurn, RunError> {
         let name = checkpoint.with_extension("lock");
         let folder = checkpoint.parent().expect("the checkpoint folder has a name");
         if create_folders(folder).is_err() {
             return Ok(BootTurn { _lock: None });
         }
-        let mut told = false;
+        let mut reported = false;
         let waited = Lock::wait(&name, || {
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut reported, true) {
                 (control.say)("waiting for another run that boots this guest");
             }
             control.check()
@@ -44,12 +44,12 @@ mod tests {
     use crate::testbed::control::Stage;
 
     #[test]
-    fn only_one_at_a_time_has_the_turn_and_who_waits_can_be_interrupted() {
+    fn lock_is_exclusive_and_waiting_can_be_interrupted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deeper/guest.ckpt");
         let interrupted = AtomicBool::new(true);
-        let mut said = Vec::new();
-        let mut say = |line: &str| said.push(line.to_owned());
+        let mut messages = Vec::new();
+        let mut say = |line: &str| messages.push(line.to_owned());
         let mut control = Control {
             interrupted: &interrupted,
             say: &mut say,
@@ -61,6 +61,6 @@ mod tests {
         assert!(matches!(BootTurn::wait(&path, &mut control), Err(RunError::Interrupted)));
         drop(first);
         assert!(BootTurn::wait(&path, &mut control).is_ok());
-        assert_eq!(said, ["waiting for another run that boots this guest"]);
+        assert_eq!(messages, ["waiting for another run that boots this guest"]);
     }
 }
