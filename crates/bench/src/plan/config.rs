@@ -1,5 +1,5 @@
-//! The complete configuration of a run in one struct: a preset, the user's overrides, and derived settings. It is
-//! written to the result folder with its hash.
+//! The complete configuration of a run in one struct: a preset, the user's overrides, and derived settings.
+//! It is written to the result folder with its hash.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,8 @@ use crate::plan::members::{CableTable, GeneratorTable, NodeTable};
 use crate::plan::options::{OptionSections, Options};
 
 /// A run's whole configuration.
-// Serde's derive cannot read sections with names unknown at compile time: `RunConfig::with` reads the option sections.
+// Serde's derive cannot read sections with names unknown at compile time: `RunConfig::with` reads the option
+// sections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct RunConfig {
@@ -82,39 +83,44 @@ pub struct RunConfig {
 pub struct RunParams {
     /// Seed of all random streams of a run.
     pub seed: u64,
-    /// Simulated time of traffic before the measurement: it warms caches, predictors and TLBs of a timed machine, and fills the queues of a
-    /// functional one. "auto" (the default) ends when rings have wrapped, misses per packet are steady and the guest's timer has ticked
-    /// twice, or, on a functional machine, when queues are steady; docs/benchmarks.md has the criteria. A time is used as given.
+    /// Simulated time of traffic before the measurement: it warms caches, predictors and TLBs of a timed
+    /// machine, and fills the queues of a functional one. "auto" (the default) ends when rings have wrapped,
+    /// misses per packet are steady and the guest's timer has ticked twice, or, on a functional machine, when
+    /// queues are steady; docs/benchmarks.md has the criteria. A time is used as given.
     pub warmup: Length,
     /// Maximum length of a warm-up of "auto". The result marks a warm-up that reached it as too short.
     pub warmup_limit: Ps,
-    /// Simulated time of traffic in timed mode between warm-up and measurement; unused on a functional machine. "auto" (the default) ends when
-    /// queues are steady, and takes a millisecond or more.
+    /// Simulated time of traffic in timed mode between warm-up and measurement; unused on a functional
+    /// machine. "auto" (the default) ends when queues are steady, and takes a millisecond or more.
     pub settle: Length,
     /// Maximum length of settling of "auto".
     pub settle_limit: Ps,
-    /// Simulated time of the measurement, unless `frames` is set. "auto" (the default) measures for `window`, and repeats the measurement
-    /// while latency, loss or queues still change. A time is used as given, and the result reports whether the measurement was steady.
+    /// Simulated time of the measurement, unless `frames` is set. "auto" (the default) measures for `window`,
+    /// and repeats the measurement while latency, loss or queues still change. A time is used as given, and
+    /// the result reports whether the measurement was steady.
     pub duration: Length,
     /// Simulated time of one measurement if `duration` is "auto"; not 0.
     pub window: Ps,
-    /// Maximum total length of the measurements of "auto". The last one is kept, and marked if it was not steady.
+    /// Maximum total length of the measurements of "auto". The last one is kept, and marked if it was not
+    /// steady.
     pub duration_limit: Ps,
     /// Length of the measurement in frames to send, at least 1; replaces `duration`.
     pub frames: Option<u64>,
-    /// Maximum time to wait for the last frames after the traffic has stopped. Frames still in flight then are not counted as lost by the
-    /// guest.
+    /// Maximum time to wait for the last frames after the traffic has stopped. Frames still in flight then
+    /// are not counted as lost by the guest.
     pub drain: Ps,
     /// Simulated time after which a boot is aborted if the guest is not ready.
     pub boot_timeout: Ps,
-    /// Image that replaces the benchmark's own: the path of a recipe that extends it (docs/images.md), or a built-in image that extends it.
-    /// With two nodes it is the test node's.
+    /// Image that replaces the benchmark's own: the path of a recipe that extends it (docs/images.md), or a
+    /// built-in image that extends it. With two nodes it is the test node's.
     pub image: Option<String>,
-    /// Host files that the guest sees as virtio disks, after the image's own disk if it has one. They are never written.
+    /// Host files that the guest sees as virtio disks, after the image's own disk if it has one. They are
+    /// never written.
     pub disks: Vec<PathBuf>,
     /// Simulated time after which a user's script that has not ended is aborted.
     pub script_timeout: Ps,
-    /// Maximum total size on the host's disk of files that guest programs request by m5op (checkpoints, statistics).
+    /// Maximum total size on the host's disk of files that guest programs request by m5op (checkpoints,
+    /// statistics).
     pub m5_limit: Bytes,
 }
 
@@ -199,13 +205,13 @@ impl RunConfig {
         let mut whole = Overlay::from_table(self.to_table());
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
-        let options = self.options.laid_under(&mut whole)?;
+        let options = self.options.with_overrides(&mut whole)?;
         let WithoutOptions(rest) = overlay::read_with_siblings(whole, &options.names())?;
         Ok(RunConfig { options, ..rest })
     }
 
-    /// Applies the settings that the options require ([`Options::follow`]), except for paths that are `given`. Does not
-    /// validate.
+    /// Applies the settings that the options require ([`Options::follow`]), except for paths that are
+    /// `given`. Does not validate.
     pub(crate) fn followed(self, given: impl Fn(&str) -> bool) -> Result<RunConfig, ConfigError> {
         let mut following = Overlay::default();
         // If several options set one path, the largest number wins: later entries override earlier ones.
@@ -301,12 +307,16 @@ impl RunConfig {
             (_, Length::For(_)) => "run.duration",
         };
         if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
-            return Err(ConfigError::new(key, "a measurement of length 0 is not possible; set a longer time, or more frames"));
+            return Err(ConfigError::new(
+                key,
+                "a measurement of length 0 is not possible; set a longer time, or more frames",
+            ));
         }
         Ok(())
     }
 
-    /// Fills in the defaults of each kind of attachment: for all ports, for ports with their own attachment, and for nodes.
+    /// Fills in the defaults of each kind of attachment: for all ports, for ports with their own attachment,
+    /// and for nodes.
     pub(crate) fn in_force(mut self) -> Result<RunConfig, ConfigError> {
         let (all, nodes) = (self.of_each_node(), std::mem::take(&mut self.node));
         for (name, mut node) in nodes {
@@ -347,8 +357,8 @@ impl RunConfig {
         common
     }
 
-    /// The configuration of a node with its own `keys`. If the node has another kind of attachment, it does not inherit the
-    /// common attachment's other keys.
+    /// The configuration of a node with its own `keys`. If the node has another kind of attachment, it does
+    /// not inherit the common attachment's other keys.
     pub(crate) fn with_node_keys(&self, keys: &Table) -> Result<RunConfig, ConfigError> {
         let mut base = self.clone();
         if let Some(kind) = keys.get("attach").and_then(|own| own.get("kind")) {
@@ -361,10 +371,11 @@ impl RunConfig {
         base.with(keys)
     }
 
-    /// The configuration as written to the result folder. For trace playback it has only the keys with an effect.
+    /// The configuration as written to the result folder. For trace playback it has only the keys with an
+    /// effect.
     pub fn to_toml(&self) -> String {
         let written = match self.is_played() {
-            true => toml::to_string_pretty(&self.options.kept(self.to_table())),
+            true => toml::to_string_pretty(&self.options.without_unused(self.to_table())),
             false => toml::to_string_pretty(self),
         };
         written.expect("a configuration can be written as TOML")

@@ -9,7 +9,7 @@ use crate::plan::config::RunConfig;
 use crate::plan::options::Setting;
 
 /// Skips `cores = 1` when writing, so that configurations from before this option keep their hash.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_one(cores: &u32) -> bool {
     *cores == 1
 }
@@ -73,14 +73,16 @@ pub(crate) fn words(cores: u32) -> String {
     format!(" doorbell.cores={cores} doorbell.lcores={}", lcores.join(","))
 }
 
-/// Remarks on a program on `cores` cores, which `key` sets: unused harts, and a single flow that RSS keeps on one queue.
+/// Remarks on a program on `cores` cores, which `key` sets: unused harts, and a single flow that RSS keeps on
+/// one queue.
 pub(crate) fn remark(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     joined([spare_harts(key, cores, config), one_flow(cores, config).map(str::to_owned)])
 }
 
 /// A remark if all traffic is one flow but the program has several cores.
 pub(crate) fn one_flow(cores: u32, config: &RunConfig) -> Option<&'static str> {
-    let remark = "; the traffic is one flow, which RSS keeps on one queue of a port: use --flows 1000 for many flows";
+    let remark =
+        "; the traffic is one flow, which RSS keeps on one queue of a port: use --flows 1000 for many flows";
     (cores > 1 && is_one_flow(config, |_| true)).then_some(remark)
 }
 

@@ -1,11 +1,12 @@
-//! Programs that count the frames that they process. A guest that monitors a link sends nothing back, and a frame in its
-//! memory is not necessarily processed.
+//! Programs that count the frames that they process. A guest that monitors a link sends nothing back, and a
+//! frame in its memory is not necessarily processed.
 //!
-//! A checkpoint is taken at each edge of a window. Copies of the machine restored from it run in functional mode without
-//! traffic. In one copy the program prints its counts at once, in another after the frames in flight have drained. The
-//! difference between the edges gives the fate of the window's frames, and the measured machine is never disturbed. In a
-//! copy, frames in flight meet an otherwise idle program, so some frames in the NIC and its rings may be processed that
-//! would be lost under load. This affects both edges alike.
+//! A checkpoint is taken at each edge of a window. Copies of the machine restored from it run in functional
+//! mode without traffic. In one copy the program prints its counts at once, in another after the frames in
+//! flight have drained. The difference between the edges gives the fate of the window's frames, and the
+//! measured machine is never disturbed. In a copy, frames in flight meet an otherwise idle program, so some
+//! frames in the NIC and its rings may be processed that would be lost under load. This affects both edges
+//! alike.
 
 use std::ops::RangeInclusive;
 
@@ -14,8 +15,8 @@ use doorbell_sim::{Bytes, Frame};
 
 use crate::ratio::per;
 
-/// The counters of a program. When `now` or `all` is typed on its console it prints lines `PROGRAM: COUNTER = VALUE`, and
-/// then `PROGRAM: counted`.
+/// The counters of a program. When `now` or `all` is typed on its console it prints lines `PROGRAM: COUNTER =
+/// VALUE`, and then `PROGRAM: counted`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counting {
     /// The program.
@@ -30,7 +31,8 @@ pub struct Counting {
     pub lost: &'static str,
     /// The counter of rules that matched.
     pub alerts: &'static str,
-    /// Frames per block that the driver hands over. The number of frames in flight may vary by this much in a steady state.
+    /// Frames per block that the driver hands over. The number of frames in flight may vary by this much in a
+    /// steady state.
     pub block: u64,
 }
 
@@ -71,10 +73,12 @@ impl Counting {
         self.counters.iter().map(|(name, _)| value(name)).collect()
     }
 
-    /// Parses the counters of an edge, and checks that they sum to a number of frames in `booked`, the NIC's count.
+    /// Parses the counters of an edge, and checks that they sum to a number of frames in `booked`, the NIC's
+    /// count.
     pub(crate) fn read(&self, text: &str, booked: RangeInclusive<u64>) -> Result<Reading, String> {
         let values = self.values(text)?;
-        // No other traffic reaches the NIC, and no frame is in flight: each frame was processed or counted as lost.
+        // No other traffic reaches the NIC, and no frame is in flight: each frame was processed or counted as
+        // lost.
         let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
         match seen.checked_add(lost) {
             Some(had) if booked.contains(&had) => Ok(Reading { values, had, by_now: seen }),
@@ -94,12 +98,10 @@ impl Counting {
         let (reading, by_now) =
             (self.read(all, accepted..=accepted)?, self.of(&self.values(now)?, self.seen));
         match by_now > reading.by_now {
-            true => {
-                Err(format!(
-                    "{} first counted {by_now} processed frames, and later only {}",
-                    self.program, reading.by_now
-                ))
-            }
+            true => Err(format!(
+                "{} first counted {by_now} processed frames, and later only {}",
+                self.program, reading.by_now
+            )),
             false => Ok(Reading { by_now, ..reading }),
         }
     }
@@ -220,11 +222,7 @@ mod tests {
         let error = IDS.read(&console(90, 10, 7), 101..=105).unwrap_err();
         assert!(error.ends_with("but the NIC counted 101 to 105"), "{error}");
         for (all, accepted, message) in [
-            (
-                console(90, 10, 7),
-                101,
-                "ids processed 90 frames and lost 10, but the NIC counted 101",
-            ),
+            (console(90, 10, 7), 101, "ids processed 90 frames and lost 10, but the NIC counted 101"),
             (console(70, 30, 7), 100, "ids first counted 80 processed frames, and later only 70"),
             (console(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not print alerts"),
             (console(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
@@ -257,7 +255,10 @@ mod tests {
             ..WindowSummary::default()
         };
         let adjusted = counted.adjust(window.clone());
-        assert_eq!((adjusted.frames_delivered, adjusted.frames_lost, adjusted.frames_arrived), (600, 400, 510));
+        assert_eq!(
+            (adjusted.frames_delivered, adjusted.frames_lost, adjusted.frames_arrived),
+            (600, 400, 510)
+        );
         static LONGER: Counting = Counting { block: 90, ..IDS };
         let counted = Counted { counting: &LONGER, ..counted };
         assert_eq!(counted.adjust(window).arrived.mpps, 0.6, "the difference is within one block");

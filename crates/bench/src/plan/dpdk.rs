@@ -1,6 +1,6 @@
-//! Options of DPDK programs, such as ring sizes and packet buffers, which decide the number of cache lines that they touch.
-//! Each program receives the frames of all ports in bursts, on one core unless a key such as `touch.cores` sets more
-//! ([`crate::plan::cores`]).
+//! Options of DPDK programs, such as ring sizes and packet buffers, which decide the number of cache lines
+//! that they touch. Each program receives the frames of all ports in bursts, on one core unless a key such as
+//! `touch.cores` sets more ([`crate::plan::cores`]).
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
@@ -27,8 +27,8 @@ pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_OVERHEAD;
 const HEADER_AND_FCS: u32 = 18;
 /// Header, FCS and a VLAN tag, as DPDK's e1000 drivers add them to the MTU.
 const FRAME_OVERHEAD: u32 = HEADER_AND_FCS + 4;
-/// Number of ports that DPDK's e1000 drivers set up within the default `run.boot_timeout`: each takes up to 0.5 s
-/// simulated.
+/// Number of ports that DPDK's e1000 drivers set up within the default `run.boot_timeout`: each takes up to
+/// 0.5 s simulated.
 const PORTS_WITHIN_TIMEOUT: u32 = 8;
 /// Boot timeout for more ports than that.
 const BOOT_TIMEOUT_MANY_PORTS: &str = "20s";
@@ -45,18 +45,21 @@ pub struct DpdkConfig {
     pub txd: u32,
     /// Maximum frames per burst (--burst), 1 to 512.
     pub burst: u32,
-    /// Packet buffers per NIC (--total-num-mbufs is their sum), 256 to 131072. Unset, enough to fill both rings, a burst and the caches of two
-    /// cores, rounded up to a power of two and not below 4,096. Fewer buffers than these need are rejected. l3fwd ignores this key and
-    /// computes its own number, 8,192 or more.
+    /// Packet buffers per NIC (--total-num-mbufs is their sum), 256 to 131072. Unset, enough to fill both
+    /// rings, a burst and the caches of two cores, rounded up to a power of two and not below 4,096. Fewer
+    /// buffers than these need are rejected. l3fwd ignores this key and computes its own number, 8,192 or
+    /// more.
     pub mbufs: u32,
     /// Packet buffers cached per core (--mbcache), 0 to 512.
     pub mbcache: u32,
-    /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's driver accepts up to 32 and up to a quarter of
+    /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's driver
+    /// accepts up to 32 and up to a quarter of
     /// `txd`; the smaller of the two is the default, and always l3fwd's value. The 82576's driver requests a write-back with each packet.
     pub txrst: u32,
-    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset, the MTU for the traffic's longest frame, and
-    /// 1500 or more. A frame longer than a packet buffer (2,048 bytes) is scattered over several buffers. Only testpmd and l3fwd (up to 9578)
-    /// support it; the other programs accept frames of up to 1,518 bytes.
+    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset, the
+    /// MTU for the traffic's longest frame, and 1500 or more. A frame longer than a packet buffer (2,048
+    /// bytes) is scattered over several buffers. Only testpmd and l3fwd (up to 9578) support it; the other
+    /// programs accept frames of up to 1,518 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
 }
@@ -121,8 +124,8 @@ const CACHES: u32 = 2;
 const TX_FREE_MAX: u32 = 32;
 
 impl DpdkConfig {
-    /// Packet buffers that both rings, a burst and the caches of two cores can hold at once. With fewer, the driver may be
-    /// unable to refill the receive ring, which then stalls.
+    /// Packet buffers that both rings, a burst and the caches of two cores can hold at once. With fewer, the
+    /// driver may be unable to refill the receive ring, which then stalls.
     fn mbufs_needed(&self) -> u32 {
         let caches = [self.mbcache; CACHES as usize].into_iter().fold(0u32, u32::saturating_add);
         let caches = caches.saturating_mul(CACHE_HALVES).div_ceil(2);
@@ -204,19 +207,22 @@ pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError
     Err(ConfigError::new(key, problem))
 }
 
-/// Checks the maximum frame length of the driver, which is testpmd's, and the RAM for packet buffers of this number of cores.
+/// Checks the maximum frame length of the driver, which is testpmd's, and the RAM for packet buffers of this
+/// number of cores.
 pub(crate) fn check_longer(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU_MAX, config)?;
     check_buffers(cores, config)
 }
 
-/// Checks the maximum frame length of our own programs, and the RAM for packet buffers of this number of cores.
+/// Checks the maximum frame length of our own programs, and the RAM for packet buffers of this number of
+/// cores.
 pub(crate) fn check_own(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU, config)?;
     check_buffers(cores, config)
 }
 
-/// Hugepages for EAL and for the packet buffers of all cores, as the images' /init computes them: five per 4,096 buffers.
+/// Hugepages for EAL and for the packet buffers of all cores, as the images' /init computes them: five per
+/// 4,096 buffers.
 pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
     let mbufs = u64::from(config.options::<DpdkConfig>().mbufs);
     let all = mbufs * u64::from(config.platform.nics) * u64::from(cores);

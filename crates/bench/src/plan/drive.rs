@@ -21,8 +21,8 @@ pub enum DriveKind {
 
 /// Traffic source of the tested node.
 ///
-/// A drive node has a functional core and perfect memory: every instruction takes the same time. It is faster than the test
-/// node, so that the test node is the bottleneck. Its NIC and link are as the test node's.
+/// A drive node has a functional core and perfect memory: every instruction takes the same time. It is faster
+/// than the test node, so that the test node is the bottleneck. Its NIC and link are as the test node's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DriveConfig {
@@ -51,7 +51,8 @@ impl Options for DriveConfig {
 }
 
 impl RunConfig {
-    /// The configurations of `COUNT` connected machines: the test node, and the drive nodes, one at each of its ports.
+    /// The configurations of `COUNT` connected machines: the test node, and the drive nodes, one at each of
+    /// its ports.
     pub fn nodes<const COUNT: usize>(&self) -> [MachineConfig; COUNT] {
         std::array::from_fn(|node| if node == 0 { self.machine() } else { self.drive_node(node) })
     }

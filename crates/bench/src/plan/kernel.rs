@@ -1,5 +1,5 @@
-//! Programs that use the kernel's network stack, in the net image. At port N the guest's address is 10.0.N.2 and the
-//! generator's is 10.0.N.1.
+//! Programs that use the kernel's network stack, in the net image. At port N the guest's address is 10.0.N.2
+//! and the generator's is 10.0.N.1.
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::{ConfigError, Place};
@@ -15,15 +15,17 @@ use crate::plan::options::Options;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KernelConfig {
-    /// InterruptThrottleRate, a parameter of Linux' e1000 module, 0 to 100000. 0 disables moderation; 1 adapts between 4,000 interrupts per
-    /// second for bulk traffic and 70,000 for low latency; 3 adapts with a maximum of 20,000; 4 with a maximum of 8,000; 100 and more set a
-    /// fixed rate per second; other values are rejected. Unset, the driver's default, which is 3.
+    /// InterruptThrottleRate, a parameter of Linux' e1000 module, 0 to 100000. 0 disables moderation; 1
+    /// adapts between 4,000 interrupts per second for bulk traffic and 70,000 for low latency; 3 adapts with
+    /// a maximum of 20,000; 4 with a maximum of 8,000; 100 and more set a fixed rate per second; other values
+    /// are rejected. Unset, the driver's default, which is 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_throttle_rate: Option<u32>,
     /// The ports' MTU, 576 to 9000 bytes. Unset, Ethernet's usual 1500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in steps of 8. Unset, the driver's default: 256 for e1000 and igb.
+    /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in steps of 8. Unset, the driver's
+    /// default: 256 for e1000 and igb.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rxd: Option<u32>,
     /// Descriptors of each transmit ring, 64 to 4096 in steps of 8. Unset, the driver's default: 256.
@@ -38,14 +40,16 @@ pub struct KernelConfig {
     /// Generic receive offload in the stack (GRO). Unset, the kernel's default: on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gro: Option<bool>,
-    /// Whether the kernels clear pages and slab objects on allocation (init_on_alloc on the kernel's command line). Unset, the kernel's build
-    /// option: Debian's 6.12 clears them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON); kernels before 5.3 did not.
+    /// Whether the kernels clear pages and slab objects on allocation (init_on_alloc on the kernel's command
+    /// line). Unset, the kernel's build option: Debian's 6.12 clears them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON);
+    /// kernels before 5.3 did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_on_alloc: Option<bool>,
 }
 
 impl KernelConfig {
-    /// Kernel command line words for the kernel itself, and for /init, which sets the ports' MTU. A space precedes each.
+    /// Kernel command line words for the kernel itself, and for /init, which sets the ports' MTU. A space
+    /// precedes each.
     pub(crate) fn words(&self, ports: u32) -> String {
         // The key of the first port has no number.
         let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };
@@ -55,8 +59,9 @@ impl KernelConfig {
         mtu + &self.init_on_alloc.map_or(String::new(), clears)
     }
 
-    /// Shell commands to run before the program. `address` is the ports' address, with `$n` for the port number. `places` has
-    /// the ports' locations if Linux would number the ports in another order ([`places_to_name`]).
+    /// Shell commands to run before the program. `address` is the ports' address, with `$n` for the port
+    /// number. `places` has the ports' locations if Linux would number the ports in another order
+    /// ([`places_to_name`]).
     pub(crate) fn commands(&self, address: &str, places: &[String]) -> Vec<String> {
         let named = (!places.is_empty()).then(|| [by_place(places), self.ports_up(address)]);
         let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
@@ -73,8 +78,8 @@ impl KernelConfig {
         )
     }
 
-    /// The command that sets the ports' ring sizes, if any are configured, and waits for carrier: the driver then resets the
-    /// port and its link.
+    /// The command that sets the ports' ring sizes, if any are configured, and waits for carrier: the driver
+    /// then resets the port and its link.
     fn rings(&self) -> Option<String> {
         let given =
             [("rx", self.rxd), ("tx", self.txd)].into_iter().filter_map(|(name, ring)| Some((name, ring?)));
@@ -98,8 +103,8 @@ impl KernelConfig {
     }
 }
 
-/// Locations of a machine's first ports in sysfs, if their cards differ; otherwise empty. Linux numbers ports driver by
-/// driver, in an order other than that of the buses.
+/// Locations of a machine's first ports in sysfs, if their cards differ; otherwise empty. Linux numbers ports
+/// driver by driver, in an order other than that of the buses.
 pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
     let model = |port: usize| config.port(port).nic.model;
     let ports = 0..ports as usize;
@@ -109,8 +114,8 @@ pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
     }
 }
 
-/// The path of a PCI location in sysfs: functions of the root bus by number, and functions behind a bridge below the
-/// bridge's folder, with a wildcard for the bus number that Linux assigned.
+/// The path of a PCI location in sysfs: functions of the root bus by number, and functions behind a bridge
+/// below the bridge's folder, with a wildcard for the bus number that Linux assigned.
 fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> String {
     let own = format!("{device:02x}.{function}");
     match behind {
@@ -121,8 +126,8 @@ fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> St
     }
 }
 
-/// The command that renames the ports by their locations, by way of names that no driver assigns. The ports are then down
-/// and without addresses. It is terse, since the kernel's command line is short.
+/// The command that renames the ports by their locations, by way of names that no driver assigns. The ports
+/// are then down and without addresses. It is terse, since the kernel's command line is short.
 fn by_place(places: &[String]) -> String {
     let devices: String = places.iter().map(|place| format!(" /sys/bus/pci/devices/{place}/net/*")).collect();
     format!(
@@ -135,8 +140,8 @@ fn by_place(places: &[String]) -> String {
 impl Options for KernelConfig {
     const SECTION: &'static str = "kernel";
 
-    /// Rejects values that the driver does not accept (`e1000_check_options`): it would use its default, with only a line in
-    /// the kernel log.
+    /// Rejects values that the driver does not accept (`e1000_check_options`): it would use its default, with
+    /// only a line in the kernel log.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
             return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
@@ -168,11 +173,13 @@ impl Options for KernelConfig {
 /// Console text that the image's scripts print when their server accepts requests.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
 
-/// Maximum time for which the kernel keeps a frame without load. For bulk traffic, Linux' e1000 spaces interrupts by 250 µs
-/// (4,000 per second, `e1000_set_itr`); a woken program waits to be scheduled, and its answer waits for the next interrupt.
+/// Maximum time for which the kernel keeps a frame without load. For bulk traffic, Linux' e1000 spaces
+/// interrupts by 250 µs (4,000 per second, `e1000_set_itr`); a woken program waits to be scheduled, and its
+/// answer waits for the next interrupt.
 pub(crate) const PAUSE: Ps = Ps::from_ms(1);
 
-/// Traffic of ping. The kernel handles about 100,000 requests per second, so a rate far above that only measures loss.
+/// Traffic of ping. The kernel handles about 100,000 requests per second, so a rate far above that only
+/// measures loss.
 pub(crate) const PING: &[&str] = &[
     "loadgen.traffic.kind=ping",
     "loadgen.traffic.rate=20kpps",

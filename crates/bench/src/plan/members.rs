@@ -1,5 +1,5 @@
-//! The members of a network in a configuration: tables by name. Keys that a node, cable or generator does not set have the
-//! common values of the machine's tables, of `[link]` and of `[loadgen]`.
+//! The members of a network in a configuration: tables by name. Keys that a node, cable or generator does not
+//! set have the common values of the machine's tables, of `[link]` and of `[loadgen]`.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,12 @@ pub struct NodeTable {
     /// The benchmark whose program runs in the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<String>,
-    /// The image to boot: a built-in one or the path of a recipe. With `benchmark` it must extend the benchmark's own image.
+    /// The image to boot: a built-in one or the path of a recipe. With `benchmark` it must extend the
+    /// benchmark's own image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Host files that the node sees as virtio disks, after the image's own disk if it has one. In a file the paths are relative to the
-    /// network file.
+    /// Host files that the node sees as virtio disks, after the image's own disk if it has one. In a file the
+    /// paths are relative to the network file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<PathBuf>,
     /// Words for the kernel's command line.
@@ -32,8 +33,8 @@ pub struct NodeTable {
     /// The address of the first port, such as "10.0.0.2/24", for images that support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// Shell commands that the node runs, in the image `net` unless `image` is set. In a file `script_file` may name a script instead,
-    /// with a path relative to the network file.
+    /// Shell commands that the node runs, in the image `net` unless `image` is set. In a file `script_file`
+    /// may name a script instead, with a path relative to the network file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
     /// Console text that marks the node as ready.

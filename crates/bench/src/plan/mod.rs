@@ -1,4 +1,4 @@
-//! The inputs of a run: its configuration, and the software that a guest boots. Nothing here runs a machine.
+//! The inputs of a run: its configuration and the guest's software. No module here simulates anything.
 //!
 //! | File | Contents |
 //! |---|---|
