@@ -324,7 +324,7 @@ fn unplayable_traces_and_options_are_rejected_without_output() {
         (&["loop.dbt", "--rate", "1Mpps", "--window", "2"], "cannot be used with"),
         (&["loop.dbt", "--rate", "fast"], "5Mpps"),
         (&["loop.dbt", "--set", "playback.arrivals=poisson"], "give playback.rate"),
-        (&["loop.dbt", "--window", "0"], "1 request at least"),
+        (&["loop.dbt", "--window", "0"], "at least 1 request"),
         (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
         (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: what is played tells physical"),
         (

@@ -18,7 +18,7 @@ const SPINS: u32 = 2_000;
 const MEMBER_BITS: u32 = 16;
 
 /// Members whose runs ended in a window, with their outcomes.
-pub(crate) type Ended = Vec<(usize, Outcome)>;
+pub(crate) type MemberOutcomes = Vec<(usize, Outcome)>;
 
 /// Shared state of the present window.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Window {
     /// Number of members that have run.
     done: AtomicUsize,
     over: AtomicBool,
-    ended: Mutex<Ended>,
+    ended: Mutex<MemberOutcomes>,
 }
 
 /// Guard that dismisses the worker threads when dropped, also on a panic.
@@ -42,9 +42,9 @@ impl Drop for Dismiss<'_> {
 }
 
 /// Guard that counts a member as run when dropped, also on a panic.
-struct Done<'a>(&'a Window);
+struct MarkDone<'a>(&'a Window);
 
-impl Drop for Done<'_> {
+impl Drop for MarkDone<'_> {
     fn drop(&mut self) {
         self.0.done.fetch_add(1, Ordering::Release);
     }
@@ -55,19 +55,19 @@ pub(crate) fn with_threads<R>(
     threads: usize,
     members: &[Mutex<Member>],
     limits: &Limits,
-    body: impl FnOnce(&mut dyn FnMut(Ps) -> Ended) -> R,
+    body: impl FnOnce(&mut dyn FnMut(Ps) -> MemberOutcomes) -> R,
 ) -> R {
     let threads = threads.min(members.len());
     if threads < 2 {
-        return body(&mut |until| alone(members, until, limits));
+        return body(&mut |until| run_serially(members, until, limits));
     }
     let window = Window { claim: AtomicU64::new(members.len() as u64), ..Window::default() };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|| {
                 while !window.over.load(Ordering::Acquire) {
-                    share(&window, members, limits);
-                    wait(|| is_open(&window, members) || window.over.load(Ordering::Acquire));
+                    run_unclaimed(&window, members, limits);
+                    wait(|| has_unclaimed(&window, members) || window.over.load(Ordering::Acquire));
                 }
             });
         }
@@ -75,14 +75,14 @@ pub(crate) fn with_threads<R>(
         body(&mut |until| {
             let busy = members.iter().filter(|member| lock(member).next_activity() < until).take(2).count();
             if busy < 2 {
-                return alone(members, until, limits);
+                return run_serially(members, until, limits);
             }
             // All members of the previous window have run, so no thread reads these before the next window opens.
             window.until.store(until.0, Ordering::Relaxed);
             window.done.store(0, Ordering::Relaxed);
             let number = (window.claim.load(Ordering::Relaxed) >> MEMBER_BITS) + 1;
             window.claim.store(number << MEMBER_BITS, Ordering::Release);
-            share(&window, members, limits);
+            run_unclaimed(&window, members, limits);
             // Waits only for threads that have claimed a member, not for those that the host has not scheduled.
             wait(|| window.done.load(Ordering::Acquire) == members.len());
             let mut ended =
@@ -94,7 +94,7 @@ pub(crate) fn with_threads<R>(
 }
 
 /// Runs all members on the calling thread.
-fn alone(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> Ended {
+fn run_serially(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> MemberOutcomes {
     let run = |(index, member): (usize, &Mutex<Member>)| {
         lock(member).run(until, limits).map(|outcome| (index, outcome))
     };
@@ -102,7 +102,7 @@ fn alone(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> Ended {
 }
 
 /// Whether an unclaimed member is left.
-fn is_open(window: &Window, members: &[Mutex<Member>]) -> bool {
+fn has_unclaimed(window: &Window, members: &[Mutex<Member>]) -> bool {
     member_of(window.claim.load(Ordering::Acquire)) < members.len()
 }
 
@@ -112,11 +112,11 @@ fn member_of(claim: u64) -> usize {
 
 /// Claims and runs members until all are claimed. A window ends only after all its members have run, so a claimed
 /// member always belongs to the present window.
-fn share(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
+fn run_unclaimed(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
     let next = |claim: u64| (member_of(claim) < members.len()).then_some(claim + 1);
     while let Ok(claim) = window.claim.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
         let index = member_of(claim);
-        let _done = Done(window);
+        let _done = MarkDone(window);
         let until = Ps(window.until.load(Ordering::Relaxed));
         if let Some(outcome) = lock(&members[index]).run(until, limits) {
             window.ended.lock().expect("no thread panics while holding this lock").push((index, outcome));

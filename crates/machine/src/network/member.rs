@@ -67,12 +67,12 @@ impl Member {
     }
 
     /// Frames inside the member: in a machine's NICs or in a switch's queues.
-    pub fn holds(&self) -> u64 {
+    pub fn frames_inside(&self) -> u64 {
         match self {
             Member::Node(node) => {
                 node.machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum()
             }
-            Member::Switch(switch) => switch.holds(),
+            Member::Switch(switch) => switch.frames_inside(),
             Member::Generator(_) => 0,
         }
     }

@@ -46,7 +46,7 @@ pub use switch::{Output, OutputStats, Switch, SwitchConfig, SwitchStats};
 pub use topology::{End, LinkPlan, NetworkConfig, node_config};
 pub use wire::{Wire, WireStats};
 
-use crew::{Ended, lock, with_threads};
+use crew::{MemberOutcomes, lock, with_threads};
 use member::{Member, Node};
 use wire::Fabric;
 
@@ -257,7 +257,7 @@ impl Network {
     /// Flow counters of a link, including frames not yet passed to the receiver.
     fn flows(&self, link: usize) -> Option<FlowCounters> {
         let mut flows = self.fabric.flows(link)?.clone();
-        for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
+        for (end, wire) in self.fabric.wires_of_link(link).iter().enumerate() {
             self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
         }
         Some(flows)
@@ -269,7 +269,7 @@ impl Network {
         let nodes = nodes.iter().map(|(name, _)| name.as_str());
         let names = nodes.chain(switches.iter().map(|(name, _)| name.as_str()));
         let names = names.chain(generators.iter().map(|(name, _)| name.as_str()));
-        let held = names.zip(self.members.iter().map(Member::holds));
+        let held = names.zip(self.members.iter().map(Member::frames_inside));
         held.filter(|(_, frames)| *frames > 0).collect()
     }
 
@@ -376,7 +376,7 @@ fn run_windows(
     fabric: &mut Fabric,
     members: &[Mutex<Member>],
     limits: &Limits,
-    run: &mut dyn FnMut(Ps) -> Ended,
+    run: &mut dyn FnMut(Ps) -> MemberOutcomes,
 ) -> NetworkOutcome {
     loop {
         let end = Ps(fabric.lookahead.0.saturating_mul(fabric.windows + 1));

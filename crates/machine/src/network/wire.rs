@@ -47,7 +47,7 @@ impl Wire {
 struct Capture {
     file: PcapFile,
     /// Frames not yet written, by arrival time, sending end and sequence number.
-    held: BTreeMap<(Ps, usize, u64), Frame>,
+    pending: BTreeMap<(Ps, usize, u64), Frame>,
     taken: u64,
 }
 
@@ -100,7 +100,7 @@ impl Fabric {
     }
 
     /// Both directions of a link, in the order of their sending ends.
-    pub fn both_ways(&self, link: usize) -> &[Wire] {
+    pub fn wires_of_link(&self, link: usize) -> &[Wire] {
         &self.wires[2 * link..2 * link + 2]
     }
 
@@ -131,13 +131,13 @@ impl Fabric {
     }
 
     pub fn capture(&mut self, link: usize, file: PcapFile) {
-        self.captures.insert(link, Capture { file, held: BTreeMap::new(), taken: 0 });
+        self.captures.insert(link, Capture { file, pending: BTreeMap::new(), taken: 0 });
     }
 
     pub fn finish_captures(&mut self, members: &[Member]) -> Result<Vec<(usize, u64)>, PcapError> {
         let captures = std::mem::take(&mut self.captures);
         let finish = |(link, mut capture): (usize, Capture)| {
-            for (end, wire) in self.both_ways(link).iter().enumerate() {
+            for (end, wire) in self.wires_of_link(link).iter().enumerate() {
                 let waiting = members[wire.from.0].peek(wire.from.1);
                 waiting.iter().for_each(|crossing| capture.take(end, crossing));
             }
@@ -182,12 +182,12 @@ impl Fabric {
 
 impl Capture {
     fn take(&mut self, end: usize, crossing: &Crossing) {
-        self.held.insert((crossing.arrives_at, end, self.taken), crossing.frame.clone());
+        self.pending.insert((crossing.arrives_at, end, self.taken), crossing.frame.clone());
         self.taken += 1;
     }
 
     fn write_until(&mut self, time: Ps) {
-        while let Some(entry) = self.held.first_entry().filter(|entry| entry.key().0 <= time) {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= time) {
             let ((stamp, ..), frame) = entry.remove_entry();
             self.file.record(stamp, &frame);
         }

@@ -1,9 +1,10 @@
-//! Programs beside a machine: traces that are played on cores of their own, behind those of the harts, while the harts execute. They share
-//! the last level, the interconnect and memory with the harts and with devices, and not one line; no guest sees them, so that one boot
-//! serves a machine with neighbours and without.
+//! Co-runners: traces played on extra cores, numbered after those of the harts, while the harts execute. They
+//! share the last-level cache, interconnect and memory with harts and devices, but no cache line. The guest
+//! does not see them, so one boot serves a machine with and without co-runners.
 //!
-//! Each goes on as recorded and starts over whenever it has ended. Only what a core does is played: a trace with devices of its own has
-//! them in a player. They go on while the machine's harts are timed or warm up, and stand still while it runs functionally.
+//! Each is played as recorded and restarts when it ends. Only core activity is played; a trace with devices
+//! needs a player. Co-runners run while the harts are timed or warming, and stop while the machine runs
+//! functionally.
 
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Bytes, Clock, OpSource, Ps, Until, log};
@@ -21,57 +22,58 @@ use crate::machine::Machine;
 use crate::run::Outcome;
 use crate::timed::Timing;
 
-/// The version of [`CorunnersState`].
+/// Version of [`CorunnersState`].
 pub(super) const VERSION: u32 = 1;
-/// The section of a checkpoint with the programs.
+/// Checkpoint section of the co-runners.
 pub(super) const SECTION: &str = "beside";
-/// Memory for the pages of each trace that tells virtual addresses alone: so much that fifteen of them, scattered over all of it, have room.
+/// Memory over which the pages of a trace with virtual addresses only are scattered. Fifteen such traces fit.
 const PAGES_IN: Bytes = Bytes(6 << 30);
-/// Instructions of the shortest trace.
+/// Minimum length of a trace, in instructions.
 const ROUND_MIN: u64 = 10_000;
 
-/// The programs, the k-th of which has the core behind those of the machine's harts and of the k programs before it.
+/// The co-runners. Number k runs on the k-th core after those of the harts.
 pub(crate) struct Corunners {
     pub(super) programs: Vec<Program>,
-    /// Of no trace: what all have together.
+    /// Relocation state shared by all traces.
     relocation: Relocation,
     failure: Option<PlaybackError>,
 }
 
-/// One of them.
+/// One co-runner.
 pub(super) struct Program {
     trace: TraceInput,
     stream: HartStream,
     rounds: u64,
-    /// The cycle in which this round began.
+    /// Cycle in which this round began.
     begun: u64,
 }
 
-/// What a program has done so far.
+/// Progress of a co-runner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorunnerStats {
-    /// Its core's number.
+    /// Number of its core.
     pub core: usize,
     /// Instructions played.
     pub instructions: u64,
-    /// How often it has started over.
+    /// Number of restarts.
     pub rounds: u64,
 }
 
-/// Where a program stands. What has been read of the trace to get there is read again.
+/// Saved progress of a co-runner. On restore, the trace is read again up to this position.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ProgramState {
     rounds: u64,
     /// Instructions of this round.
     position: u64,
-    /// And of all.
+    /// Instructions of all rounds.
     pub instructions: u64,
-    /// The cycle of its core, and that in which this round began.
+    /// Cycle of its core, and cycle in which this round began.
     pub cycle: u64,
     pub begun: u64,
 }
 
-/// All of them, and where their memory lies and how their address spaces are numbered: both in order of first touch, among all.
+/// All co-runners, with their memory windows and address-space numbers. These depend on the order of first
+/// touch among all traces.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CorunnersState {
     pub programs: Vec<ProgramState>,
@@ -79,17 +81,15 @@ pub(super) struct CorunnersState {
 }
 
 impl TraceInput {
-    /// Whether it can be played beside a machine.
+    /// Checks that the trace can be played as a co-runner.
     pub fn check_corunner(&self) -> Result<(), PlaybackError> {
         let problem = if self.harts() != 1 {
-            format!("has {} harts, and one hart is played on a core beside a machine", self.harts())
+            format!("has {} harts, but a co-runner has one", self.harts())
         } else if self.file().is_some_and(|file| file.counts().has_traffic()) {
-            "has devices of its own, which do nothing beside a machine that has some; play it with `doorbell trace run`".to_owned()
+            "has devices, which a co-runner does not use; play it with `doorbell trace run`".to_owned()
         } else if self.instructions() < ROUND_MIN {
             let has = self.instructions();
-            format!(
-                "has {has} instructions; with fewer than {ROUND_MIN} most of the work would be to begin it again"
-            )
+            format!("has {has} instructions, but a co-runner needs at least {ROUND_MIN}")
         } else {
             return Ok(());
         };
@@ -110,7 +110,7 @@ impl Program {
         Ok(Program { trace: trace.clone(), stream, rounds: 0, begun: 0 })
     }
 
-    /// From the trace's beginning on; a round takes a cycle at least, or time would stand still.
+    /// Restarts the trace. A round takes at least one cycle, so that time advances.
     fn start_over(&mut self) -> Result<(), PlaybackError> {
         let over = self.stream.over().max(self.begun + 1);
         self.stream.begin_at(over);
@@ -130,7 +130,8 @@ impl Program {
         }
     }
 
-    /// Goes where it was saved: pages lie where they did, as they are touched in the same order.
+    /// Reads the trace up to the saved position. Pages get the same places, as they are touched in the same
+    /// order.
     fn restore(&mut self, state: &ProgramState) -> Result<(), PlaybackError> {
         if state.rounds > 0 {
             self.stream.skip_to(u64::MAX);
@@ -152,7 +153,7 @@ impl Corunners {
     ) -> Result<Corunners, PlaybackError> {
         let cores = machine.config.beside as usize;
         if traces.len() != cores {
-            let problem = format!("{} traces, and the machine has {cores} cores for them", traces.len());
+            let problem = format!("{} traces, but the machine has {cores} cores for them", traces.len());
             return Err(ConfigError::new("beside.traces", problem).into());
         }
         pages.validate()?;
@@ -170,8 +171,8 @@ impl Corunners {
 }
 
 impl Machine {
-    /// Plays traces beside the harts, one on each of the cores that the configuration has for them (`beside`). To be said of a machine that
-    /// was just built.
+    /// Plays traces on the extra cores of the configuration (`beside`), one per core. To be called on a
+    /// machine that was just built.
     pub fn play_corunners(
         &mut self,
         traces: &[TraceInput],
@@ -181,7 +182,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the programs beside the harts have done.
+    /// Progress of the co-runners.
     pub fn corunners(&self) -> impl Iterator<Item = CorunnerStats> + '_ {
         let programs = self.corunners.iter().flat_map(|corunners| &corunners.programs);
         programs.zip(self.harts.len()..).map(|(program, core)| CorunnerStats {
@@ -196,10 +197,11 @@ impl Machine {
         self.corunners.as_mut().and_then(|corunners| corunners.failure.take())
     }
 
-    /// Programs go on until each has come to a time. Of two at the same time the first goes first.
+    /// Runs the co-runners until each has reached `until`. On a tie, the first one runs first.
+    /// Returns the time of the earliest one, or `Ps::MAX` if there is none.
     pub(crate) fn run_corunners(&mut self, until: Ps) -> Ps {
         let Some(corunners) = &mut self.corunners else { return Ps::MAX };
-        let timing = self.timing.as_mut().expect("programs are played beside timed harts");
+        let timing = self.timing.as_mut().expect("co-runners need timed harts");
         let first = self.harts.len();
         loop {
             let times = corunners.programs.iter().zip(first..);
@@ -213,14 +215,14 @@ impl Machine {
             let program = &mut corunners.programs[core - first];
             if let Err(error) = step(timing, core, program, until) {
                 let error = program.trace.with_trace_name(error);
-                log!(time, Machine, Error, "a trace beside the machine: {error}");
+                log!(time, Machine, Error, "co-runner: {error}");
                 corunners.failure = Some(error);
                 self.outcome = Some(Outcome::CorunnerFailed);
             }
         }
     }
 
-    /// Programs stand where their cores are to go on from `now`.
+    /// Moves co-runners that are behind `now` to it, and sets their cores' clocks.
     pub(crate) fn set_corunner_mode(&mut self, now: Ps) {
         let (Some(corunners), Some(timing)) = (&mut self.corunners, &mut self.timing) else { return };
         for (program, core) in corunners.programs.iter_mut().zip(self.harts.len()..) {
@@ -243,7 +245,7 @@ impl Machine {
         }
     }
 
-    /// Programs go on where the saved ones stopped, if there were some.
+    /// Restores the co-runners, if the checkpoint has any.
     pub(crate) fn restore_corunners(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let wrong = |problem: String| SnapshotError::Inconsistent { name: SECTION.to_owned(), problem };
         let Some(corunners) = self.corunners.as_mut().filter(|_| snapshot.has(SECTION)) else {
@@ -251,13 +253,13 @@ impl Machine {
         };
         let state: CorunnersState = snapshot.get(SECTION, VERSION)?;
         if state.programs.len() != corunners.programs.len() {
-            return Err(wrong("it is of another number of programs".to_owned()));
+            return Err(wrong("it has another number of co-runners".to_owned()));
         }
         for (program, core) in state.programs.iter().zip(self.harts.len()..) {
             let latest =
                 Clock::new(self.config.hart(core).core.frequency).edge_at_or_before(Ps(TIME_MAX / 2));
             if program.cycle > latest || program.begun > program.cycle || program.instructions > TIME_MAX {
-                return Err(wrong("a program's time is impossible".to_owned()));
+                return Err(wrong("a co-runner's time is impossible".to_owned()));
             }
         }
         corunners.relocation.set_state(state.places);
@@ -269,7 +271,7 @@ impl Machine {
     }
 }
 
-/// A program's next block. What it says to a device, which is not there, costs it nothing.
+/// Plays a co-runner's next block. Its device accesses take no time, as there is no device.
 fn step(timing: &mut Timing, core: usize, program: &mut Program, until: Ps) -> Result<(), PlaybackError> {
     let end = Until { cycle: timing.cycle_at(core, until), instructions: u64::MAX };
     timing.block(core, &mut program.stream, &mut (), end);

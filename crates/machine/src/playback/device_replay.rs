@@ -319,7 +319,7 @@ impl DeviceReplay {
         order.event_at = now;
         let event = match &mut order.rate_replay {
             Some(rate_replay) => {
-                let (_, next) = order.upcoming.expect("there is an event");
+                let (_, next) = order.upcoming.expect("an event is due");
                 rate_replay.take(next, now, &mut self.stats)
             }
             None => order.ahead.pop_front(),

@@ -29,7 +29,7 @@ pub enum PlaybackError {
     ChampSim(#[from] champsim::Error),
     /// An event follows an instruction that the trace does not have.
     #[error(
-        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which has {has}; record it again"
+        "the trace is inconsistent: a device event follows instruction {after} of hart {hart}, which has {has}; record the trace again"
     )]
     Contradiction {
         /// The event's hart.
@@ -41,20 +41,20 @@ pub enum PlaybackError {
     },
     /// A hart waits for a write that never starts.
     #[error(
-        "the trace's streams contradict each other: hart {hart} saw a device's write before its instruction {after} that waits for a later one; record it again"
+        "the trace is inconsistent: hart {hart} waits at instruction {after} for a device write that follows a later instruction; record the trace again"
     )]
-    Circle {
+    CircularWait {
         /// The hart.
         hart: usize,
         /// Its position in the trace, in instructions.
         after: u64,
     },
     /// The trace cannot be played at this pace.
-    #[error("the trace cannot be played at another pace than recorded: {0}")]
+    #[error("the trace cannot be played at this pace: {0}")]
     Pace(String),
     /// A closed loop deadlocks.
     #[error(
-        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (when it was recorded, at most {in_flight} were under way at once); take a larger window"
+        "a window of {window} deadlocks: after instruction {after} the program waits for more requests before it answers one (at most {in_flight} were in flight when recorded); use a larger window"
     )]
     Window {
         /// The window.
@@ -66,17 +66,17 @@ pub enum PlaybackError {
     },
     /// A trace touches more pages than the machine has RAM for.
     #[error(
-        "the trace touches more memory than the machine has for its pages; give it more (--set platform.ram=…, up to 12GiB)"
+        "the pages that the trace touches do not fit in RAM; increase it (--set platform.ram=…, up to 12GiB)"
     )]
     Ram,
     /// The traces touch more memory than the player can place.
     #[error(
-        "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
-         (playback.pages=kernel; beside a machine, beside.pages=kernel)"
+        "the traces touch more than 110 GiB of memory in units of 64 MiB; play fewer of them, or map virtual addresses to pages \
+         (playback.pages=kernel; for co-runners, beside.pages=kernel)"
     )]
     Memory,
     /// The trace cannot be played on a co-runner core.
-    #[error("it cannot be played beside a machine: it {0}")]
+    #[error("it cannot be played as a co-runner: it {0}")]
     Corunner(String),
 }
 

@@ -1,4 +1,5 @@
-//! When frames reach a device of a trace that is paced: as a load generator sends them, or as answers ask for them.
+//! Arrival of frames at a device in a rate-controlled replay: at a load generator's times, or in response to
+//! answers.
 
 use std::collections::VecDeque;
 
@@ -6,18 +7,18 @@ use doorbell_loadgen::DueTimes;
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::LinkConfig;
 
-/// See the module. A frame has arrived when its last bit has.
+/// Arrivals at one device. A frame arrives with its last bit.
 pub(super) struct FrameArrivals {
     link: LinkConfig,
-    /// Without FCS, on the mean.
+    /// Mean length without FCS.
     frame_len: usize,
     source: Source,
 }
 
 enum Source {
-    /// The generator's times, and when its line is free.
+    /// Send times of the generator, and when its link is free.
     Rate { due: Box<DueTimes>, free: Ps },
-    /// Requests on their way, and whether there are no more answers that others could wait for.
+    /// Arrival times of requests in flight, and whether the trace has no answers left to wait for.
     Closed { in_flight: VecDeque<Ps>, is_open_loop: bool },
 }
 
@@ -25,27 +26,27 @@ fn wire_bytes(link: &LinkConfig, bytes: u32) -> u64 {
     link.wire_bytes((bytes as usize).saturating_sub(Frame::FCS_BYTES))
 }
 
-/// How long a frame of so many bytes, with FCS, is on the wire.
+/// Time on the wire of a frame of `bytes` bytes with FCS.
 pub(super) fn wire_time(link: &LinkConfig, bytes: u32) -> Ps {
     link.rate.time_for_bits(8 * wire_bytes(link, bytes))
 }
 
 impl FrameArrivals {
-    /// At these times.
+    /// Arrivals at these send times.
     pub fn at_rate(due: DueTimes, frame_len: usize, link: &LinkConfig) -> FrameArrivals {
         let source = Source::Rate { due: Box::new(due), free: Ps::ZERO };
         FrameArrivals { link: link.clone(), frame_len, source }
     }
 
-    /// So many at first, one behind the other, and then one for each answer.
+    /// A closed loop: `window` frames back to back, then one per answer.
     pub fn closed(window: u32, frame_len: usize, begin: Ps, link: &LinkConfig) -> FrameArrivals {
         let time = wire_time(link, (frame_len + Frame::FCS_BYTES) as u32);
-        let first = (1..=u64::source(window)).map(|number| begin + Ps(time.0 * number) + link.latency);
+        let first = (1..=u64::from(window)).map(|number| begin + Ps(time.0 * number) + link.latency);
         let source = Source::Closed { in_flight: first.collect(), is_open_loop: false };
         FrameArrivals { link: link.clone(), frame_len, source }
     }
 
-    /// Bytes of a frame on the mean, with FCS.
+    /// Mean frame size with FCS.
     pub fn frame_bytes(&self) -> u32 {
         (self.frame_len + Frame::FCS_BYTES) as u32
     }
@@ -54,7 +55,7 @@ impl FrameArrivals {
         wire_time(&self.link, bytes)
     }
 
-    /// When the next one arrives.
+    /// Time of the next arrival.
     pub fn next(&self) -> Option<Ps> {
         match &self.source {
             Source::Rate { due, free } => {
@@ -66,7 +67,7 @@ impl FrameArrivals {
         }
     }
 
-    /// It has arrived, and may have been dropped: a request is then asked again.
+    /// Records an arrival. In a closed loop, a dropped request is sent again.
     pub fn arrived(&mut self, now: Ps, bytes: u32, is_accepted: bool) {
         let (wire_bytes, latency) = (wire_bytes(&self.link, bytes), self.link.latency);
         match &mut self.source {
@@ -85,8 +86,8 @@ impl FrameArrivals {
         }
     }
 
-    /// No more answers will leave: those to the last requests are behind the trace's end. The program goes on to that end with requests that
-    /// wait for none.
+    /// Called after the last answer of the trace, as the last requests are answered after its end. Requests
+    /// then come without waiting for answers, so that the program reaches the end.
     pub fn open_loop(&mut self, now: Ps) {
         if let Source::Closed { in_flight, is_open_loop } = &mut self.source {
             *is_open_loop = true;
@@ -96,7 +97,7 @@ impl FrameArrivals {
         }
     }
 
-    /// An answer of so many bytes left at `now`.
+    /// Records that an answer of `bytes` bytes was sent at `now`.
     pub fn note_answer(&mut self, bytes: u32, now: Ps) {
         let round = self.wire_time(bytes) + self.link.latency + self.link.latency;
         let arrives = now + round + self.wire_time(self.frame_bytes());

@@ -1,9 +1,11 @@
-//! How much was under way when a trace began: fetches of descriptors, or reads of data, that had been requested for before and are used within it.
+//! Number of operations in flight when a trace began: descriptor fetches, or data reads, requested before it
+//! and used in it.
 //!
-//! Where all that was requested for is there at some time, the order of events tells: the most that was used beyond what was requested for within the
-//! trace. A program that polls may never come to that, as the next request leaves before the one before is there. Its instructions are a
-//! clock, though: it never sleeps, and of each write of a device it is told how long it took and how many instructions that were. So a request
-//! is there as long after it was made as it took.
+//! If all requests complete at some time, event order is enough: the number is the largest excess of uses
+//! over requests in the trace. With a polling program this may never happen, as it issues the next request
+//! before the last one completes. But its instructions serve as a clock: the program never sleeps, and each
+//! device write records its duration and the instructions executed meanwhile. So a request completes its
+//! recorded duration after it was issued.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +14,7 @@ use doorbell_trace::system::{DeviceEvent, Dma};
 
 use super::pairs::ASLEEP;
 
-/// The time that a hart's instructions take, on the mean.
+/// Mean time per instruction of a hart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct InstructionClock {
     took: Ps,
@@ -21,21 +23,21 @@ pub(super) struct InstructionClock {
 }
 
 impl InstructionClock {
-    /// Looks at an event of the only hart.
+    /// Records an event of the only hart.
     pub fn note(&mut self, event: &DeviceEvent) {
         self.sleeps |= event.since >= ASLEEP;
     }
 
-    /// Looks at a write of a device.
+    /// Records a device write.
     pub fn note_write(&mut self, event: &DeviceEvent, dma: &Dma) {
         if dma.visible > event.after {
-            // A trace may say anything.
+            // Saturates, as the values of a trace are not trusted.
             self.took = Ps(self.took.0.saturating_add(dma.took.0));
             self.instructions = self.instructions.saturating_add(dma.visible - event.after);
         }
     }
 
-    /// When an event happened, if the hart's instructions are a clock.
+    /// Time of an event, if the hart's instructions serve as a clock.
     pub fn time(&self, event: &DeviceEvent) -> Option<Ps> {
         if self.sleeps || self.took == Ps::ZERO {
             return None;
@@ -46,23 +48,25 @@ impl InstructionClock {
     }
 }
 
-/// See the module.
+/// Estimate of the number of operations in flight at the start of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct InFlightAtStart {
-    /// Up to which number things have been requested for, and when they are there.
+    /// Requests: number of the last operation, and completion time.
     requested: VecDeque<(u64, Option<Ps>)>,
     arrived: u64,
-    /// How often so much had been requested for before the trace, as uses of it say: the most of those between which nothing more is there, for
-    /// what is requested for at once is used one by one. Whether by the clock.
+    /// Votes by estimated number, one vote per interval between completions. It is the maximum of that
+    /// interval, as operations complete in batches and are used one by one. `by_clock` is set if times are
+    /// known.
     votes: BTreeMap<u64, u64>,
     most: Option<u64>,
     by_clock: bool,
 }
 
 impl InFlightAtStart {
-    /// At `time`, what goes up to this number is requested for, and takes so long.
+    /// Records that the operations up to number `up_to` are requested at `time` and take `took`.
     pub fn request(&mut self, up_to: u64, time: Option<Ps>, took: Ps) {
-        // The clock is not exact: where a program handles frames it goes through fewer instructions a time than where it polls.
+        // The clock is not exact: while handling frames, a program executes fewer instructions per second
+        // than while polling.
         let there = time.map(|time| Ps(time.0.saturating_add(took.0 - took.0 / 8)));
         match self.requested.back_mut() {
             Some(last) if last.0 == up_to => last.1 = last.1.max(there),
@@ -70,7 +74,7 @@ impl InFlightAtStart {
         }
     }
 
-    /// At `time`, as much as this has been used.
+    /// Records that `used` operations have been used at `time`.
     pub fn note_use(&mut self, used: u64, time: Option<Ps>) {
         while let Some((up_to, there)) = self.requested.front()
             && *there <= time
@@ -85,7 +89,8 @@ impl InFlightAtStart {
         self.most = self.most.max(Some(used.saturating_sub(self.arrived)));
     }
 
-    /// What had been requested for before the trace. By the clock it is what an eighth of them say, as single ones may be wrong.
+    /// Number in flight before the trace. With a clock, the largest estimate with an eighth of the votes, as
+    /// single estimates may be wrong.
     pub fn before(&self) -> u64 {
         let mut votes = self.votes.clone();
         self.most.iter().for_each(|most| *votes.entry(*most).or_default() += 1);
@@ -106,13 +111,14 @@ mod tests {
         DeviceEvent { device: 0, hart: 0, after, since, what: EventKind::FrameOut { bytes: 64 } }
     }
 
-    /// A device's write that took so long, and is seen by that instruction.
+    /// A device write of duration `took`, visible at instruction `visible`.
     fn write(took: Ps, visible: u64) -> Dma {
         let (kind, addr) = (DmaKind::RxData, PhysAddr(0));
         Dma { kind, write: true, addr, len: 64, frame: 0, offset: 0, took, visible }
     }
 
-    /// Things that are requested for each 100 ns, take 450 ns and are used when they are there; the first four had been requested for before.
+    /// Operations requested every 100 ns that take 450 ns and are used on completion; the first four were
+    /// requested before the trace.
     fn before(clock: bool) -> u64 {
         let mut in_flight = InFlightAtStart::default();
         let time = |ns: u64| clock.then(|| Ps::from_ns(ns));
@@ -124,13 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_never_drains_is_told_by_the_clock_and_by_the_order_alone_is_not() {
+    fn clock_finds_requests_in_flight_of_a_pipeline_that_never_drains() {
         assert_eq!((before(true), before(false)), (4, 0));
     }
 
-    /// Bursts of 32 are requested for each 1,000 ns and take as long; each is used, one by one, while the next is on its way.
+    /// Bursts of 32 requested every 1,000 ns that take as long; each is used one by one while the next is in
+    /// flight.
     #[test]
-    fn of_bursts_the_whole_is_told_that_had_been_asked_for() {
+    fn whole_burst_in_flight_is_found() {
         let mut in_flight = InFlightAtStart::default();
         for burst in 0..20 {
             let begun = 1_000_000 + 1_000 * burst;
@@ -143,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_cannot_be_end_with_the_last_there_is() {
+    fn impossible_times_saturate() {
         let dma = write(Ps(u64::MAX), u64::MAX);
         let mut clock = InstructionClock::default();
         (0..2).for_each(|_| clock.note_write(&event(1, Ps::ZERO), &dma));
@@ -156,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_drains_is_told_by_the_order() {
+    fn event_order_finds_requests_in_flight_of_a_pipeline_that_drains() {
         let mut in_flight = InFlightAtStart::default();
         in_flight.request(1, None, Ps::from_ns(450));
         (1..=3).for_each(|used| in_flight.note_use(used, None));
@@ -166,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_a_clock_where_the_hart_never_sleeps() {
+    fn instructions_are_a_clock_unless_the_hart_sleeps() {
         let dma = write(Ps::from_ns(300), 3100);
         let mut clock = InstructionClock::default();
         assert_eq!(clock.time(&event(1000, Ps::ZERO)), None);

@@ -150,7 +150,7 @@ impl Player {
             let setup =
                 at_pace.then(|| RateSetup { config: config.clone(), pace: plan.pace, seed: plan.seed });
             let first = streams.len() - usize::from(planned.trace.harts());
-            let replay = DeviceReplay::new(planned, first, relocation, pacing);
+            let replay = DeviceReplay::new(planned, first, relocation, setup);
             replays.push(replay.map_err(|error| planned.trace.with_trace_name(error))?);
         }
         devices::check_named(config, &replays)?;
@@ -356,13 +356,15 @@ impl Player {
                 Pace::Closed { window } if replay.is_paced() => {
                     PlaybackError::Window { window, after, in_flight: replay.survey.in_flight_max }
                 }
-                _ => replay.input.with_trace_name(PlaybackError::Circle { hart: hart - replay.first, after }),
+                _ => replay
+                    .input
+                    .with_trace_name(PlaybackError::CircularWait { hart: hart - replay.first, after }),
             }
         });
         let contradicted =
             |replay: &DeviceReplay| Some(replay.input.with_trace_name(replay.contradiction()?));
         let contradiction = || self.replays.iter().find_map(contradicted);
-        circle.or_else(contradiction).expect("a trace that is not over has events left")
+        circle.or_else(contradiction).expect("an unfinished trace has events left")
     }
 
     /// Plays the hart's next block, or does its pending device access.
@@ -464,7 +466,7 @@ impl Player {
     fn plays_block_now(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
         let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
         let own = (hart - replay.first) as u16;
-        let rate_replay = replay.rate_replay(own.into()).expect("it is rate_replay");
+        let rate_replay = replay.rate_replay(own.into()).expect("the replay is rate-controlled");
         if let Some(slept) = stream.recorded_sleep() {
             match rate_replay.wake_time(own, stream.position(), slept) {
                 Wakeup::NotYet => self.blocked[hart] = true,

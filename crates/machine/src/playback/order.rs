@@ -1,5 +1,5 @@
-//! Events of harts that were recorded together: they run_event in the order in which they did. Traces that were merged never ran beside each
-//! other, so that each of them has an order of its own.
+//! Order of device events of harts that were recorded together: events run in recorded order. Each part of a
+//! merged trace has its own order, as the parts were not recorded together.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,12 +11,13 @@ use super::PlaybackError;
 use super::device_replay::PendingEvent;
 use super::rate_replay::{Next, RateReplay};
 
-/// So many events are read before their instructions are played, and no more: at another pace all of them, since what a device does to a
-/// frame was recorded behind instructions that a slower program comes to only with later frames (a ring's frames have fewer); as recorded,
-/// while one of their harts has come to its last one that is known and another keeps them from happening.
+/// Maximum number of events read ahead of their instructions. At another rate, this many are read: a frame's
+/// device events were recorded after instructions that a slower program reaches only with later frames, but a
+/// ring has fewer frames than this. As recorded, events are read ahead while one hart has reached its last
+/// known event and another one holds them back.
 pub(super) const AHEAD: usize = 1 << 14;
 
-/// What a hart's events are, as far as they were read: how many were not, and behind which instruction the last one is.
+/// Read position among a hart's events: number of unread events, and instruction of the last one read.
 #[derive(Clone, Copy, Default)]
 struct ReadState {
     unread: u64,
@@ -24,36 +25,37 @@ struct ReadState {
 }
 
 impl ReadState {
-    /// Before its hart has so many instructions behind it, it comes to nothing that is not known.
+    /// Instruction count up to which the hart's events are known.
     fn known_until(&self) -> u64 {
         if self.unread > 0 { self.last.unwrap_or(0) } else { u64::MAX }
     }
 
-    /// Whether its hart, behind so many instructions, may come to what is not known.
+    /// Whether the hart, after `reached` instructions, may reach an unread event.
     fn may_reach_unread(&self, reached: u64) -> bool {
         self.known_until() <= reached
     }
 }
 
-/// See the module.
+/// Events of harts recorded together.
 pub(super) struct Order {
-    /// Its harts, as the trace numbers them.
+    /// Harts, as numbered in the trace.
     harts: Range<usize>,
     reader: Option<DeviceReader>,
     read_state: Vec<ReadState>,
-    /// Those that have not happened.
+    /// Events that were read and have not run.
     pub ahead: VecDeque<PendingEvent>,
-    /// How they go at another pace; they are not ahead then, but the instructions of those that were read are known.
+    /// Replay at another rate. `ahead` is then empty, and `read_ahead` has hart and instruction of each event
+    /// read.
     pub rate_replay: Option<Box<RateReplay>>,
     pub read_ahead: VecDeque<(u16, u64)>,
-    /// What happens next, and when, if what it follows has happened.
+    /// Time and kind of the next event, if its dependencies are met.
     pub upcoming: Option<(Ps, Next)>,
-    /// The moment of the last one.
+    /// Time of the last event.
     pub event_at: Ps,
 }
 
 impl Order {
-    /// Of all events of a trace, or of none.
+    /// Creates the order of a trace's events; without a file there are none.
     pub fn new(
         file: Option<&TraceFile>,
         harts: Range<usize>,
@@ -72,7 +74,7 @@ impl Order {
         })
     }
 
-    /// The harts of a trace's orders: those of each of the traces that it was merged of, or all.
+    /// Hart range of each order of a trace: one per part of a merged trace, else one of all harts.
     pub fn harts(file: Option<&TraceFile>, harts: usize) -> Vec<Range<usize>> {
         let whole = || std::iter::once(0..harts).collect();
         let parts = file.map(|file| file.description().parts());
@@ -80,7 +82,7 @@ impl Order {
         parts.unwrap_or_else(whole)
     }
 
-    /// The next event of its own in the file; others are only looked at by `check`.
+    /// Reads the next event of its harts. Applies `check` to the events of all harts.
     pub fn read(
         &mut self,
         check: impl Fn(&DeviceEvent) -> Result<(), PlaybackError>,
@@ -98,7 +100,7 @@ impl Order {
         Ok(None)
     }
 
-    /// Whether this hart, behind so many instructions now, may come to an event that was not read.
+    /// Whether a hart, after `reached` instructions, may reach an unread event.
     #[inline]
     pub fn may_reach_unread(&self, hart: usize, reached: u64) -> bool {
         match self.rate_replay {
@@ -110,8 +112,8 @@ impl Order {
         }
     }
 
-    /// Before this hart has so many instructions behind it, it [wants](Order::wants) nothing and nothing [waits for](Order::waits_for) it;
-    /// `None` at another pace, where each block may matter.
+    /// Instruction count up to which the hart [reaches no unread event](Order::may_reach_unread) and no event
+    /// [waits for it](Order::waits_for). `None` at another rate, where each block may matter.
     pub fn unchecked_until(&self, hart: usize) -> Option<u64> {
         if self.rate_replay.is_some() {
             return None;
@@ -122,8 +124,8 @@ impl Order {
         Some(own.map_or(known, |(event, _)| event.after.min(known)))
     }
 
-    /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for; at another pace more, and
-    /// more still if frames are wanted.
+    /// Whether enough events are read: no hart can reach an unread one, or the limit is reached. At another
+    /// rate, the limit applies unless frames are needed.
     pub fn has_read_enough(&mut self, reached: &[u64]) -> bool {
         if let Some(rate_replay) = &self.rate_replay {
             let is_behind = |(hart, after): &(u16, u64)| *after <= reached[usize::from(*hart)];
@@ -136,7 +138,7 @@ impl Order {
         self.ahead.len() >= AHEAD || !own.into_iter().any(|(state, reached)| state.may_reach_unread(*reached))
     }
 
-    /// An event was read.
+    /// Adds an event that was read.
     pub fn push(&mut self, event: PendingEvent) {
         match &mut self.rate_replay {
             Some(rate_replay) => {
@@ -147,7 +149,7 @@ impl Order {
         }
     }
 
-    /// The first event that its instruction has to be played for.
+    /// The first event that waits for its instruction to be played.
     pub fn first_pending(&self) -> Option<&DeviceEvent> {
         match &self.rate_replay {
             Some(rate_replay) => rate_replay.first_software_event(),
@@ -155,7 +157,7 @@ impl Order {
         }
     }
 
-    /// No more frames arrive, if these have ended: none of its harts goes on.
+    /// Stops frame arrivals if none of its harts still runs. Returns whether they stopped.
     pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) -> bool {
         let Some(rate_replay) = self.rate_replay.as_mut().filter(|rate_replay| !rate_replay.stopped) else {
             return false;
@@ -164,8 +166,8 @@ impl Order {
         rate_replay.stopped
     }
 
-    /// Whether its first event waits for this hart, which is behind so many instructions now: what is to run_event next, happens no sooner for it
-    /// where events keep their order.
+    /// Whether the first event waits for this hart, which has done `reached` instructions. Once the next
+    /// event has a time, the hart's progress does not change it, as events keep their order.
     #[inline]
     pub fn waits_for(&self, hart: usize, reached: u64) -> bool {
         if self.rate_replay.is_some() {

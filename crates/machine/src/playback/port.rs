@@ -292,7 +292,7 @@ impl Port {
 
     /// Takes the first event of a stage.
     pub fn take(&mut self, stage: Stage, now: Ps) -> Item {
-        let item = self.stages[stage as usize].pop_front().expect("it is due");
+        let item = self.stages[stage as usize].pop_front().expect("the event is due");
         self.last[stage as usize] = now;
         self.taken = item.need;
         if let EventKind::FrameOut { bytes } = item.event.what {

@@ -134,7 +134,8 @@ impl RateReplay {
 
     /// Queues an event read from the file.
     pub fn push(&mut self, (event, id): PendingEvent) {
-        let place = self.ports.iter().position(|port| port.device == event.device).expect("it was surveyed");
+        let place =
+            self.ports.iter().position(|port| port.device == event.device).expect("every device is surveyed");
         let port = &mut self.ports[place];
         match event.what {
             EventKind::Register { .. } => {
@@ -203,10 +204,10 @@ impl RateReplay {
             }
             Next::Software => {
                 self.software_at = now;
-                let item = self.software.pop_front().expect("it is next");
+                let item = self.software.pop_front().expect("there is a software event");
                 item.event.what.stored().and_then(|by| self.stores.remove(&(by.hart, by.after)));
                 let port = self.ports.iter_mut().find(|port| port.device == item.event.device);
-                let port = port.expect("it was surveyed");
+                let port = port.expect("every device is surveyed");
                 if let Some((direction, posted)) = item.posted {
                     port.post(direction, posted, now);
                 }
@@ -280,7 +281,8 @@ impl RateReplay {
 
     /// Records that a request completes at `done`.
     pub fn done(&mut self, event: &DeviceEvent, dma: &Dma, done: Ps) {
-        let port = self.ports.iter_mut().find(|port| port.device == event.device).expect("it was surveyed");
+        let port =
+            self.ports.iter_mut().find(|port| port.device == event.device).expect("every device is surveyed");
         port.done(dma, done);
         if dma.kind == DmaKind::RxDescriptorWriteback {
             self.reports_done.push_back(done);

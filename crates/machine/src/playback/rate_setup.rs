@@ -1,4 +1,4 @@
-//! What another pace than the recorded one asks of a trace.
+//! Setup of a rate-controlled replay: whether a trace allows it, and its parameters.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::rate_replay::RateReplay;
 use super::survey::Survey;
 use crate::config::MachineConfig;
 
-/// A pace, on a machine.
+/// Pace and machine of a rate-controlled replay.
 pub(super) struct RateSetup {
     pub config: MachineConfig,
     pub pace: Pace,
@@ -22,7 +22,7 @@ pub(super) struct RateSetup {
 }
 
 impl RateSetup {
-    /// Of some harts of a trace, all that were recorded together, whose devices do this, from `begin` on; or why not.
+    /// Creates the replay of harts recorded together, from `begin` on; or returns why it is impossible.
     pub fn of(
         &self,
         survey: &Survey,
@@ -32,30 +32,28 @@ impl RateSetup {
     ) -> Result<RateReplay, PlaybackError> {
         let refuse = |problem: String| Err(PlaybackError::Pace(problem));
         if at_end == AtEnd::StartsOver {
-            return refuse("a trace that is rate_replay ends, and does not start over".to_owned());
+            return refuse("a trace at this pace cannot repeat".to_owned());
         }
         if let Some(problem) = survey.pace_problem() {
             return refuse(problem);
         }
         if let Some(device) = survey.split_device(harts) {
             return refuse(format!(
-                "harts that were not recorded together tell what its device {device} did; play it as recorded"
+                "the events of device {device} follow instructions of harts that were not recorded together; play it as recorded"
             ));
         }
         if let Pace::Closed { window } = self.pace {
             if window == 0 {
-                return refuse("a window has 1 request at least".to_owned());
+                return refuse("the window must be at least 1 request".to_owned());
             }
             if let Some(problem) = survey.pairing_problem() {
-                return refuse(format!(
-                    "a closed loop needs requests and answers that pair, and in it {problem}"
-                ));
+                return refuse(format!("a closed loop needs one answer per request: {problem}"));
             }
             if survey.devices.values().any(|of| of.received > 0 && of.is_driven_by(harts))
                 && !survey.has_all_traffic(harts)
             {
                 return refuse(
-                    "a closed loop needs answers of those that are asked, and another of the traces that it was merged of sends frames, too"
+                    "a closed loop needs the answers from the harts that receive the requests, but another part of the merged trace sends frames too"
                         .to_owned(),
                 );
             }
@@ -80,7 +78,7 @@ impl RateSetup {
         }
     }
 
-    /// Frames that arrive at a device, if it receives any.
+    /// Frame arrivals at a device, if it receives any.
     fn arrivals(&self, survey: &Survey, device: u8, begin: Ps) -> Result<Option<FrameArrivals>, String> {
         let (of, link) = (&survey.devices[&device], self.link(survey, device));
         if of.received == 0 {

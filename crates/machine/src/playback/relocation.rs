@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_traces_ram_stays_and_nothing_else_lies_on_it_or_on_another() {
+    fn first_trace_stays_in_place_and_relocated_lines_do_not_overlap() {
         let mut first = Relocation::new();
         let (mut second, mut third) = (first.for_trace(1), first.for_trace(2));
         let ram = PhysAddr(map::RAM_BASE + 0x1234_5678);
@@ -177,8 +177,8 @@ mod tests {
         for (number, place) in [&mut first, &mut second, &mut third].into_iter().enumerate() {
             for addr in addresses.into_iter().filter(|addr| number > 0 || *addr != ram.0) {
                 let moved = place.relocate(PhysAddr(addr)).0;
-                assert_eq!(moved % (1 << 20), addr % (1 << 20), "within its megabyte nothing moves");
-                assert_eq!(place.relocate(PhysAddr(addr)).0, moved, "it stays there");
+                assert_eq!(moved % (1 << 20), addr % (1 << 20), "offset within a megabyte is kept");
+                assert_eq!(place.relocate(PhysAddr(addr)).0, moved, "the new address is stable");
                 assert!((map::RAM_BASE..map::RAM_BASE + MEMORY_BYTES).contains(&moved));
                 lines.push(moved / 64);
                 lines.push((moved + ACCESS_MAX - 1) / 64);
@@ -187,12 +187,12 @@ mod tests {
         lines.sort_unstable();
         let count = lines.len();
         lines.dedup();
-        assert_eq!(lines.len(), count, "no two lines are one");
+        assert_eq!(lines.len(), count, "lines do not overlap");
         assert!(!first.is_full());
     }
 
     #[test]
-    fn address_spaces_and_threads_of_two_traces_are_never_the_same() {
+    fn address_spaces_and_threads_of_two_traces_differ() {
         let mut first = Relocation::new();
         let mut second = first.for_trace(1);
         let mut numbers: Vec<u16> = (0..100).map(|space| first.space(space)).collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_noticed() {
+    fn full_memory_is_detected() {
         let mut place = Relocation::new().for_trace(1);
         (0..WINDOWS_MAX).for_each(|window| _ = place.relocate(PhysAddr(window << WINDOW_SHIFT)));
         assert!(!place.is_full());

@@ -1,4 +1,5 @@
-//! What leaves cores and devices: accesses to devices' registers, and devices' requests to memory, each through its device's attachment.
+//! Requests of cores and devices: register accesses, and DMA requests to memory, each through the device's
+//! attachment.
 
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaRequest;
@@ -10,7 +11,7 @@ use super::{PlaybackError, Player};
 use crate::timed::Mode;
 
 impl Player {
-    /// An access leaves the core and comes back.
+    /// Does a device access from its departure from the core to its completion.
     pub(super) fn access(&mut self, hart: usize, op: &Op) {
         let (now, bytes) = (self.over(hart), u64::from(op.size));
         let replay = &mut self.replays[self.replay_of[hart]];
@@ -40,7 +41,7 @@ impl Player {
         }
     }
 
-    /// The next event of a trace happens.
+    /// Runs the next event of a trace.
     pub(super) fn run_event(
         &mut self,
         number: usize,
@@ -59,7 +60,7 @@ impl Player {
         Ok(())
     }
 
-    /// A request to memory: when it is done.
+    /// Does a DMA request. Returns its completion time.
     fn dma(&mut self, (replay, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, kind, offset);

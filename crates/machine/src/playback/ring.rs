@@ -49,8 +49,8 @@ const TAILS: [(u64, u64, u64, Direction); 4] = [
 /// Returns the tail that a store sets. Covers RDT and TDT of the 82540EM (manual 317453, 13.4.29 and
 /// 13.4.44), at the offsets of the e1000e and igb devices, and those of further queues (82576: manual 320961,
 /// 8.10.9 and 8.12).
-pub(super) fn tail(happening: &EventKind) -> Option<Tail> {
-    let EventKind::Register { addr, value, .. } = happening else { return None };
+pub(super) fn tail(event: &EventKind) -> Option<Tail> {
+    let EventKind::Register { addr, value, .. } = event else { return None };
     let register = addr.0 % (128 << 10);
     TAILS.iter().find_map(|(first, step, rings, direction)| {
         let from = register.checked_sub(*first)?;
@@ -270,43 +270,43 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_came_round_is_known_by_its_length_and_tails_say_what_is_free() {
+    fn wrapped_ring_has_known_length_and_exact_tails() {
         let mut ring = surveyed(20);
         assert_eq!(ring.descriptors(), Some(ALL));
         // The first descriptor in the trace, in slot 5, is number 0.
         assert_eq!(ring.posted(9, Direction::Receive), 4);
         (0..3).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
-        assert_eq!(ring.posted(4, Direction::Receive), 15, "of sixteen, one stays free");
+        assert_eq!(ring.posted(4, Direction::Receive), 15, "one of sixteen stays free");
         assert_eq!(ring.fetch(&dma(DmaKind::RxDescriptorFetch, 12, 4), Direction::Receive), 11);
-        assert_eq!(ring.initially_fetched(), 7, "they had been fetched before");
+        assert_eq!(ring.initially_fetched(), 7, "fetched before the trace");
         assert_eq!(ring.initially_posted(), 7);
         (3..20).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
         assert_eq!(
             ring.fetch(&dma(DmaKind::RxDescriptorFetch, 0, 4), Direction::Receive),
             31,
-            "the next time round"
+            "the next round"
         );
     }
 
     #[test]
-    fn of_a_ring_that_did_not_come_round_differences_of_tails_are_known() {
+    fn unwrapped_ring_uses_tail_differences() {
         let mut ring = surveyed(6);
         assert_eq!(ring.descriptors(), None);
         let need = ring.fetch(&dma(DmaKind::RxDescriptorFetch, 8, 4), Direction::Receive);
         ring.note_initial_need(need);
         ring.begin();
         assert_eq!((need, ring.initially_posted()), (7, 7));
-        assert_eq!(ring.posted(8, Direction::Receive), 7, "the first says nothing");
+        assert_eq!(ring.posted(8, Direction::Receive), 7, "the first tail has no difference");
         assert_eq!(ring.posted(11, Direction::Receive), 10);
     }
 
     #[test]
-    fn a_report_says_up_to_which_descriptor_the_device_has_come() {
+    fn transmit_write_back_gives_the_number_of_used_descriptors() {
         let mut ring = Ring::default();
         let report = |slot| dma(DmaKind::TxDescriptorWriteback, slot, 1);
         (5..25).for_each(|slot| ring.survey(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
         ring.begin();
-        assert_eq!(ring.reported(&report(4)), None, "nothing is fetched");
+        assert_eq!(ring.reported(&report(4)), None, "nothing was fetched");
         (5..25)
             .for_each(|slot| _ = ring.fetch(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
         // Slots 5 to 15, then slots 0 to 8 of the next round.
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_known_where_the_family_has_them() {
+    fn tail_registers_of_all_queues_are_recognised() {
         let store = |offset: u64| EventKind::Register {
             addr: PhysAddr(0xfeb0_0000 + offset),
             size: 4,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_of_several_queues_are_of_several_rings_and_those_of_another_one_than_the_first_are_not() {
+    fn tails_of_several_queues_mean_several_rings() {
         let mut ring = surveyed(20);
         assert!(!ring.is_multiple_rings());
         let store = |queue| Tail { direction: Direction::Receive, queue, value: 5 };

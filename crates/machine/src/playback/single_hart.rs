@@ -1,12 +1,13 @@
-//! A hart that is the only one. Its blocks come one behind another up to the next event, which is what choosing the earliest each time
-//! would come to; and where nothing can come between several of them, nothing is looked at between them.
+//! Fast path of a player with one hart. Its blocks run back to back up to the next event, with the same
+//! result as choosing the earliest each time. Where nothing can happen between blocks, nothing is checked
+//! between them.
 
 use doorbell_sim::OpSource;
 
 use super::{PlaybackError, Player};
 
 impl Player {
-    /// It goes on as long as its next block comes before the next event.
+    /// Runs the hart while its next block comes before the next event.
     pub(super) fn run_single_hart(&mut self, instructions: u64) -> Result<(), PlaybackError> {
         while let ([stream], [replay]) = (&self.streams[..], &self.replays[..])
             && stream.is_ready()
@@ -26,7 +27,7 @@ impl Player {
         Ok(())
     }
 
-    /// It plays one block, and others as long as fewer instructions than `end` are behind it.
+    /// Plays one block, and more while the hart has done fewer than `end` instructions.
     fn run_unchecked(&mut self, end: u64) -> Result<(), PlaybackError> {
         let due = self.replays[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
         loop {

@@ -207,7 +207,7 @@ impl HartStream {
 
     /// Reads the next block.
     fn advance(&mut self) {
-        assert!(!self.ops_lent, "what a block is made of comes back before the next one");
+        assert!(!self.ops_lent, "a block's ops must be returned before the next block is read");
         match self.source.next(&mut self.ops) {
             // Its step equals the previous one.
             Ok(Some(false)) if self.step.is_some() => {}

@@ -292,7 +292,9 @@ impl Survey {
             return Some(format!("frames are received by {receiving} devices"));
         }
         if received.abs_diff(sent) * 10 > received || self.in_flight_max > IN_FLIGHT_MAX {
-            return Some(format!("{received} frames were received, and {sent} sent: no answer for each"));
+            return Some(format!(
+                "{received} frames were received but {sent} sent: not one answer per request"
+            ));
         }
         None
     }
@@ -307,7 +309,7 @@ impl Survey {
         if self.pairs.are_by_address() || self.pairs.before().is_some() {
             return None;
         }
-        let why = "answers leave from other buffers than requests came into, and at no time is it told that none was under direction";
+        let why = "answers leave from other buffers than their requests, and the trace never shows that no request is in flight";
         Some(why.to_owned())
     }
 
@@ -332,13 +334,13 @@ impl Survey {
     /// Why frames cannot arrive at another rate than recorded, if so.
     pub fn pace_problem(&self) -> Option<String> {
         if self.received == 0 {
-            return Some("it has no frames that a device received".to_owned());
+            return Some("no device received a frame in it".to_owned());
         }
         let rings =
             |device: &DeviceSurvey| device.receive.is_multiple_rings() || device.transmit.is_multiple_rings();
         let several = self.devices.iter().find(|(_, device)| rings(device));
         several.map(|(number, _)| {
-            format!("device {number} has several rings of a kind, and which frame is of which is not told")
+            format!("device {number} has several rings per direction, and the trace does not record the ring of a frame")
         })
     }
 }

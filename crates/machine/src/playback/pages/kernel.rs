@@ -1,4 +1,4 @@
-//! Page tables as Linux would make them; see the module above.
+//! Page tables as Linux makes them; see the parent module.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ const INDEX_BITS: u32 = 9;
 const ENTRIES: usize = 1 << INDEX_BITS;
 const TOP_LEVEL: u32 = 3;
 const LEVELS: usize = TOP_LEVEL as usize + 1;
-/// In which a kernel's image and its first tables lie, and no blocks.
+/// Holds the kernel's image and first tables; no blocks are allocated here.
 const RESERVED: u64 = LARGE;
 
-/// A table: where it lies, the entries that lead to it from the top on, and what its own lead to, plus one: a table's number, or a page's
-/// address. 0 is an entry that nobody needed yet.
+/// A page table: its address, the entries on the path from the root to it, and the target of each of its
+/// entries. A target is a table's number or a page's address, plus one; 0 if the entry is unused.
 struct Table {
     addr: u64,
     path: [u64; LEVELS],
     targets: Box<[u64; ENTRIES]>,
 }
 
-/// Last tables that were used lately and are found without the path to them, by the low bits of their regions.
+/// Size of the cache of recently used leaf tables, indexed by the low bits of their regions.
 const RECENT: usize = 256;
 
-/// The page tables of all address spaces.
+/// Page tables of all address spaces.
 pub(super) struct Kernel {
     page_size: u64,
-    /// Blocks that are not taken, the next one last; and what is left of the one in use.
+    /// Free blocks, the next one last; next page in the block in use, and pages left in it.
     blocks: Vec<u64>,
     next: u64,
     left: u64,
     tables: Vec<Table>,
-    /// Number of the top table, by space and by what of an address is above that table's index: of addresses that do not fit, this tells
-    /// tables apart too.
+    /// Number of the root table, by space and by the address bits above the root's index. Addresses beyond 48
+    /// bits thus have tables of their own.
     roots: BTreeMap<(u16, u64), usize>,
-    /// Region, space and number of a last table each: a shortcut, of which nothing can be told from outside.
+    /// Leaf-table cache: region, space and table number. It does not change results.
     recent: Box<[Option<(u64, u16, u32)>; RECENT]>,
     pub is_full: bool,
 }
 
-/// Which entry of its table of this level leads to an address.
+/// Index of an address in its table at this level.
 fn index(level: u32, virt: u64) -> usize {
     (virt >> 12 >> (INDEX_BITS * level)) as usize % ENTRIES
 }
@@ -66,7 +66,7 @@ impl Kernel {
 
     fn block(&mut self) -> u64 {
         self.is_full |= self.blocks.is_empty();
-        // Whoever asks whether it is full goes no further.
+        // Callers stop when `is_full` is set.
         self.blocks.pop().unwrap_or(map::RAM_BASE)
     }
 
@@ -101,7 +101,7 @@ impl Kernel {
         }
     }
 
-    /// The table whose entries are of pages around an address, made with those that lead to it where there is none.
+    /// Returns the leaf table of an address. Creates it and the tables on its path if necessary.
     #[inline]
     fn last_table(&mut self, space: u16, virt: u64) -> usize {
         let region = virt >> 12 >> (INDEX_BITS * (self.leaf() + 1));
@@ -134,7 +134,7 @@ impl Kernel {
         table
     }
 
-    /// Where a page lies, with the tables that lead to it.
+    /// Returns the address of a page. Allocates the page and its tables if necessary.
     pub fn frame(&mut self, space: u16, virt: u64) -> u64 {
         let table = self.last_table(space, virt);
         let index = index(self.leaf(), virt);
@@ -147,7 +147,7 @@ impl Kernel {
         frame
     }
 
-    /// The entries that lead to an address.
+    /// Returns the page-table entries that a walk reads.
     pub fn walk(&mut self, space: u16, virt: u64) -> Walk {
         let last = self.last_table(space, virt);
         let leaf = self.leaf();
