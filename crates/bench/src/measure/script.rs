@@ -422,7 +422,7 @@ impl Run<'_, '_> {
             let outcome = self.machine.run(&limits);
             self.show();
             self.control.check()?;
-            corunners::went_on(self.machine)?;
+            corunners::check_failure(self.machine)?;
             self.control.show(self.machine.instructions(), self.machine.now());
             match outcome {
                 Outcome::Instructions => {}

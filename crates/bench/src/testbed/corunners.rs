@@ -1,5 +1,5 @@
-//! Programs beside a machine: traces that `beside.traces` names, each on a core of its own behind those of the harts. Any benchmark on one
-//! machine can have them, and of nodes on cables the tested one.
+//! Co-runners of a machine: the traces in `beside.traces`, each played on an extra core with a number after
+//! those of the harts. They are available in benchmarks on one machine, and on the test node of cabled nodes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,17 +17,19 @@ use crate::plan::options::{self, Options};
 use crate::ratio::per;
 use crate::testbed::traces::{NamedTrace, contents};
 
-/// What is played beside the machine, or beside the tested one of two.
+/// Traces that run on extra cores of the machine, or of the test node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BesideConfig {
-    /// Traces (docs/traces.md), each played over and over again on a core of its own behind those of the harts, which is hart.N as well
-    /// (N from platform.harts on), but no guest sees it. One hart each, without devices; ChampSim's and DynamoRIO's will do.
+    /// Traces (docs/traces.md), each played in a loop on an extra core that no guest sees. These cores are
+    /// numbered after the harts and are configured as hart.N, with N from platform.harts on. A trace must
+    /// have one hart and no devices; traces of ChampSim and DynamoRIO are supported.
     pub traces: Vec<PathBuf>,
-    /// Whether ChampSim's among them are of its variant `cloudsuite`.
+    /// Whether ChampSim traces among them use its format variant `cloudsuite`.
     #[serde(skip_serializing_if = "options::is_default")]
     pub cloudsuite: bool,
-    /// Page tables of traces with virtual addresses alone: `kernel`, `champsim` or `identity` (docs/traces.md); `kernel` if nothing is said.
+    /// Page tables of traces with virtual addresses only: `kernel`, `champsim` or `identity`
+    /// (docs/traces.md); `kernel` by default.
     pub pages: Pages,
 }
 
@@ -51,29 +53,30 @@ impl Options for BesideConfig {
 }
 
 impl BesideConfig {
-    /// Names the traces by their contents, for what is kept of results; nothing where there are none.
+    /// Identity of the traces by their contents, for stored results; empty if there are none.
     pub(crate) fn identity(&self) -> Result<String, RunError> {
         let each = self.traces.iter().map(|path| Ok(format!(" beside {}", contents(path)?.1)));
         each.collect()
     }
 }
 
-/// The traces, opened.
+/// Co-runner traces, opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
-    /// Each file once.
+    /// One per file, even if it is played several times.
     traces: Arc<Vec<NamedTrace>>,
     own: BesideConfig,
 }
 
 impl Programs {
-    /// Opens what is named, if anything is: each file is read once, and what cannot be played or is doubtful is said.
+    /// Opens the configured traces, reading each file once. Unplayable files are errors, doubtful ones cause
+    /// a warning.
     pub fn open(own: &BesideConfig, say: &mut dyn FnMut(&str)) -> Result<Programs, RunError> {
         let variant = Variant::of(own.cloudsuite);
         let mut traces: Vec<NamedTrace> = Vec::new();
         for path in &own.traces {
-            if traces.iter().all(|known| known.path != *path) {
-                say(&format!("reading {}, to be played beside it", path.display()));
+            if traces.iter().all(|opened| opened.path != *path) {
+                say(&format!("reading the co-runner trace {}", path.display()));
                 let trace = NamedTrace::open(path, variant)?;
                 trace.trace.check_corunner().map_err(RunError::playback(path))?;
                 trace.doubts(variant).iter().for_each(|doubt| say(doubt));
@@ -83,35 +86,35 @@ impl Programs {
         Ok(Programs { traces: Arc::new(traces), own: own.clone() })
     }
 
-    /// Has them played beside the harts of a machine that was just built.
+    /// Adds them to a machine that was just built.
     pub fn join(&self, machine: &mut Machine) -> Result<(), RunError> {
         let Some(first) = self.traces.first() else { return Ok(()) };
         let input = |path: &PathBuf| {
-            self.traces.iter().find(|known| known.path == *path).map(|known| known.trace.clone())
+            self.traces.iter().find(|opened| opened.path == *path).map(|opened| opened.trace.clone())
         };
         let traces: Vec<TraceInput> = self.own.traces.iter().filter_map(input).collect();
         let pages = PagesConfig { pages: self.own.pages, ..PagesConfig::default() };
         machine.play_corunners(&traces, &pages).map_err(RunError::playback(&first.path))
     }
 
-    /// What results say of them.
-    pub fn known(&self) -> Vec<PlayedTrace> {
+    /// Their descriptions in results.
+    pub fn descriptions(&self) -> Vec<PlayedTrace> {
         self.traces.iter().map(|named| named.known.clone()).collect()
     }
 }
 
-/// One that cannot go on ends the run.
-pub(crate) fn went_on(machine: &mut Machine) -> Result<(), RunError> {
+/// Returns an error if a co-runner has failed.
+pub(crate) fn check_failure(machine: &mut Machine) -> Result<(), RunError> {
     let failed = machine.take_corunner_failure();
     failed.map_or(Ok(()), |error| Err(RunError::playback(Path::new("beside.traces"))(error)))
 }
 
-/// What programs have done so far.
+/// Counts of the co-runners so far.
 pub(crate) fn look(machine: &Machine) -> Vec<CorunnerStats> {
     machine.corunners().collect()
 }
 
-/// What they did from one look to another, so many seconds later.
+/// Figures of the co-runners between two samples, `seconds` apart.
 pub(crate) fn figures(
     [begin, end]: [&[CorunnerStats]; 2],
     config: &RunConfig,
@@ -152,24 +155,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_once_and_one_that_cannot_be_played_is_named() {
+    fn file_is_read_once_and_unplayable_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let [path, short, none] = ["one", "short", "none"].map(|name| folder.path().join(name));
         written(&path, 20_000, 0x40_0000);
         written(&short, 100, 0x40_0000);
-        let mut said = Vec::new();
-        let opened = Programs::open(&of(&[&path, &path]), &mut |line| said.push(line.to_owned())).unwrap();
-        assert_eq!((opened.known().len(), said.len()), (1, 1), "{said:?}");
-        assert_eq!(opened.known()[0].file, "one");
-        for (wrong, says) in [(&none, "none: "), (&short, "has 99 instructions")] {
+        let mut messages = Vec::new();
+        let opened =
+            Programs::open(&of(&[&path, &path]), &mut |line| messages.push(line.to_owned())).unwrap();
+        assert_eq!((opened.descriptions().len(), messages.len()), (1, 1), "{messages:?}");
+        assert_eq!(opened.descriptions()[0].file, "one");
+        for (wrong, message) in [(&none, "none: "), (&short, "has 99 instructions")] {
             let error = Programs::open(&of(&[&path, wrong]), &mut |_| {}).unwrap_err().to_string();
             let name = wrong.file_name().unwrap().to_str().unwrap();
-            assert!(error.contains(says) && error.contains(name), "{error}");
+            assert!(error.contains(message) && error.contains(name), "{error}");
         }
     }
 
     #[test]
-    fn traces_are_named_by_their_contents() {
+    fn identity_depends_on_the_contents_of_the_traces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one");
         written(&path, 100, 0x40_0000);
@@ -178,11 +182,7 @@ mod tests {
         assert_eq!(of(&[&path, &path]).identity().unwrap(), before.repeat(2));
         written(&path, 101, 0x40_0000);
         assert_ne!(of(&[&path]).identity().unwrap(), before);
-        assert_eq!(
-            of(&[]).identity().unwrap(),
-            "",
-            "what is kept of results without traces is called as it was"
-        );
+        assert_eq!(of(&[]).identity().unwrap(), "", "without traces the identity is unchanged");
         assert!(of(&[&folder.path().join("none")]).identity().unwrap_err().to_string().contains("none"));
     }
 }

@@ -1,4 +1,4 @@
-//! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
+//! Testbed with one machine: boots a workload on a configuration until its application is ready.
 
 use doorbell_image::Image;
 use doorbell_loadgen::LoadGen;
@@ -21,23 +21,23 @@ use crate::testbed::init_log;
 use crate::testbed::m5::M5_CHECKPOINT;
 use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
-/// A machine with what it boots from.
+/// A machine and the files it boots from.
 pub struct MachinePlan {
     config: RunConfig,
     workload: Workload,
     bootargs: String,
-    /// Names what is booted.
+    /// Identity of the guest.
     guest: String,
     disks: Vec<DiskFile>,
     image: Image,
     beside: Programs,
 }
 
-/// A workload whose application is ready to be measured, any number of times.
+/// A workload whose application is ready; it can be measured repeatedly.
 pub type Session = Testbed<MachinePlan>;
 
-/// Refuses captures that cannot be sent, which would be found only when the guest has booted. It reads all of them: once a command, and before
-/// a boot.
+/// Rejects captures that cannot be sent, so that the error does not appear only after the boot. It reads all
+/// captures; a command calls it once, and a boot once.
 pub fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
     if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
         return Ok(());
@@ -55,10 +55,10 @@ impl MachinePlan {
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem = "a search and a script have no drive node; here it must be \"generator\"";
+            let problem = "a search and a script have no drive node; set drive.kind=generator";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
-        // A script of the user's goes by the names that Linux gives.
+        // A user's script uses the interface names that Linux assigns.
         if workload.ready == Ready::M5Checkpoint {
             check_cards(&workload.image, &config.machine())?;
         }
@@ -73,7 +73,7 @@ impl MachinePlan {
         Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
     }
 
-    /// Runs until the application is ready and every NIC receives, where somebody is to send.
+    /// Runs until the application is ready and, if there will be traffic, every NIC has receive enabled.
     fn run_until_ready(&self, machine: &mut Machine, control: &mut Control) -> Result<(), RunError> {
         let (marker, last) = match self.workload.ready {
             Ready::Marker(marker) => (Some(marker), None),
@@ -90,13 +90,16 @@ impl MachinePlan {
         if outcome != Outcome::Marker && !is_last(outcome) {
             return not_ready(machine, describe(outcome, patience));
         }
-        // The application says it is ready; its NICs must be, too.
+        // The application has printed its marker, but its NICs may not be ready yet.
         let listens = marker.is_some() && !self.workload.silent;
         while listens && !machine.nics().all(|nic| nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
             let outcome = run_watched(machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > patience {
-                return not_ready(machine, format!("a NIC does not receive: {}", describe(outcome, step)));
+                return not_ready(
+                    machine,
+                    format!("a NIC has receive disabled: {}", describe(outcome, step)),
+                );
             }
         }
         Ok(())
@@ -145,12 +148,12 @@ impl Plan for MachinePlan {
     }
 
     fn beside(&self) -> Vec<PlayedTrace> {
-        self.beside.known()
+        self.beside.descriptions()
     }
 }
 
 impl Session {
-    /// Gets a workload ready.
+    /// Prepares a workload's session.
     pub fn prepare_workload(
         config: &RunConfig,
         workload: Workload,
@@ -161,7 +164,7 @@ impl Session {
         Testbed::ready(MachinePlan::new(config, workload, places, control)?, places, source, control)
     }
 
-    /// A machine at the point where the application has just become ready.
+    /// A machine at the time at which the application became ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
         self.system()
     }
@@ -171,17 +174,17 @@ impl Session {
         &self.plan.config
     }
 
-    /// The image that was booted.
+    /// The booted image.
     pub fn image(&self) -> &Image {
         &self.plan.image
     }
 
-    /// Names the guest in checkpoints.
+    /// Identity of the guest in checkpoints.
     pub fn guest(&self) -> &str {
         &self.plan.guest
     }
 
-    /// What was booted.
+    /// The booted workload.
     pub fn workload(&self) -> &Workload {
         &self.plan.workload
     }
