@@ -321,7 +321,7 @@ impl<C: Chip> Controller<C> {
 
     /// Handles the timer of `write_back_wait`.
     pub(super) fn on_write_back_wake(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
-        match self.on_chip(queue).0.write_back_woken(now) {
+        match self.on_chip(queue).0.on_wait_wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => wake(ports, at, Event::WriteBack(queue)),
             Wake::Expired => self.flush(now, queue, ports),

@@ -1,4 +1,5 @@
-//! The Internet checksum (RFC 1071), the Ethernet FCS (IEEE 802.3 §3.2.9), and SCTP's checksum (RFC 9260, appendix A).
+//! The Internet checksum (RFC 1071), the Ethernet FCS (IEEE 802.3 §3.2.9), and SCTP's checksum (RFC 9260,
+//! appendix A).
 
 /// The ones' complement sum of `bytes` as big-endian words, an odd last byte padded with zero.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
@@ -59,7 +60,8 @@ pub(crate) fn fcs(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// SCTP's checksum of a packet (CRC-32C), to be sent least significant byte first. The packet's own field counts as zero.
+/// SCTP's checksum of a packet (CRC-32C), to be sent least significant byte first. The packet's own field
+/// counts as zero.
 pub(crate) fn sctp(packet: &[u8]) -> u32 {
     /// The polynomial of CRC-32C, its bits reversed.
     const CASTAGNOLI: u32 = 0x82f6_3b78;

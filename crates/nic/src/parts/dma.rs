@@ -143,7 +143,8 @@ impl<K: Copy> Channel<K> {
         (index < self.ops.len()).then_some(index)
     }
 
-    /// Request `sequence` is done, and one that rides on it; unknown ones are ignored, and so are completions of riders.
+    /// Request `sequence` is done, and one that rides on it; unknown ones are ignored, and so are completions
+    /// of riders.
     pub fn mark(&mut self, sequence: u64) {
         let Some(index) = self.index(sequence).filter(|index| !self.ops[*index].rides) else { return };
         self.ops[index].done = true;
@@ -291,7 +292,8 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         if rate.shared { Direction::Reads as usize } else { direction as usize }
     }
 
-    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
+    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through
+    /// it.
     fn take_path(&mut self, now: Ps, rate: DmaRate, direction: Direction, len: u32) -> (Ps, Ps) {
         let Some(limit) = rate.limit else { return (now, now) };
         let free = &mut self.path_free[Self::path_index(rate, direction)];

@@ -1,5 +1,5 @@
-//! When software wrote the tail register, for as long as descriptors that it covers have not been fetched. An observer's:
-//! not state, and forgotten where software does with the tail what no driver does.
+//! When software wrote the tail register, for as long as descriptors that it covers have not been fetched. An
+//! observer's: not state, and forgotten where software does with the tail what no driver does.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,8 @@ impl Doorbells {
         self.0.push_back((now, tail));
     }
 
-    /// When the descriptor of this index was covered; to be asked in the order of the ring. Zero if it is not known.
+    /// When the descriptor of this index was covered; to be asked in the order of the ring. Zero if it is not
+    /// known.
     pub fn time_of(&mut self, index: u32) -> Ps {
         while self.0.front().is_some_and(|(_, tail)| *tail == index) {
             self.0.pop_front();

@@ -1,4 +1,5 @@
-//! Who moves frames one way: busy with one for a time, and woken when it is free. The queues of a direction share it.
+//! Who moves frames one way: busy with one for a time, and woken when it is free. The queues of a direction
+//! share it.
 
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! Where the headers of a frame are, as chips that look into frames find them: Ethernet (IEEE 802.3) with at most one tag
-//! (802.1Q), IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP, UDP and SCTP. A length that lies ends the search.
+//! Where the headers of a frame are, as chips that look into frames find them: Ethernet (IEEE 802.3) with at
+//! most one tag (802.1Q), IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP, UDP and SCTP. A
+//! length that lies ends the search.
 
 use super::checksum::{SCTP_FIELD, fold, sctp, sum};
 
@@ -59,7 +60,8 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Headers {
-    /// Looks into a frame without its FCS; tags are of this type. Without one the tag was taken off: another behind it is not looked behind.
+    /// Looks into a frame without its FCS; tags are of this type. Without one the tag was taken off: another
+    /// behind it is not looked behind.
     pub fn parse(bytes: &[u8], vlan_type: Option<u16>) -> Headers {
         let mut found = Headers::default();
         let Some(mut ethertype) = half(bytes, 12) else { return found };

@@ -36,8 +36,8 @@ impl Job {
     }
 }
 
-/// Whether a queue's saved jobs, of which so many at the front are asked for completely, can be, and its data reads in flight are exactly
-/// the pieces that they wait for, in order.
+/// Whether a queue's saved jobs, of which so many at the front are asked for completely, can be, and its data
+/// reads in flight are exactly the pieces that they wait for, in order.
 pub(crate) fn are_consistent<Q: Copy + PartialEq>(
     jobs: &VecDeque<Job>,
     requested: u64,

@@ -1,7 +1,8 @@
-//! Accepted frames of a measurement that were dropped later: by a reset, or for lack of a descriptor in a queue that does not wait for one.
+//! Accepted frames of a measurement that were dropped later: by a reset, or for lack of a descriptor in a
+//! queue that does not wait for one.
 //!
-//! What is dropped on arrival belongs to a measurement by the time of its arrival. A frame that was accepted may be dropped any time
-//! later, so that each is marked when it comes. An observer: no checkpoint keeps it.
+//! What is dropped on arrival belongs to a measurement by the time of its arrival. A frame that was accepted
+//! may be dropped any time later, so that each is marked when it comes. An observer: no checkpoint keeps it.
 
 use doorbell_sim::Ps;
 

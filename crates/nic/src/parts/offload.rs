@@ -1,5 +1,6 @@
-//! Transmit offloads: checksum insertion and what changes from segment to segment (RFC 791, RFC 8200, RFC 9293). Offsets come
-//! from software and may lie outside the packet: then nothing is inserted, and the caller counts it.
+//! Transmit offloads: checksum insertion and what changes from segment to segment (RFC 791, RFC 8200, RFC
+//! 9293). Offsets come from software and may lie outside the packet: then nothing is inserted, and the caller
+//! counts it.
 
 use super::checksum::{fold, sum};
 
@@ -36,8 +37,8 @@ pub(crate) struct Part {
     pub last: bool,
 }
 
-/// Sums from `start` to `end` (its last byte; zero stands for the packet's end), with what the field holds already, and
-/// puts the complement at `at`. UDP has no checksum of zero. False if the offsets make no sense.
+/// Sums from `start` to `end` (its last byte; zero stands for the packet's end), with what the field holds
+/// already, and puts the complement at `at`. UDP has no checksum of zero. False if the offsets make no sense.
 pub(crate) fn insert(bytes: &mut [u8], start: usize, end: usize, at: usize, udp: bool) -> bool {
     let end = if end == 0 { bytes.len() } else { bytes.len().min(end + 1) };
     if start >= end || at + 2 > bytes.len() {
@@ -70,8 +71,8 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> Option<()
     Some(())
 }
 
-/// Makes the packet's header that of one segment: lengths, identification, sequence number, flags, and the length that
-/// the pseudo-header's sum in the checksum field lacks. False if the offsets make no sense.
+/// Makes the packet's header that of one segment: lengths, identification, sequence number, flags, and the
+/// length that the pseudo-header's sum in the checksum field lacks. False if the offsets make no sense.
 pub(crate) fn segment(bytes: &mut [u8], headers: &Offsets, part: Part) -> bool {
     rewrite(bytes, headers, part).is_some()
 }

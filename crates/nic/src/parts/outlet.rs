@@ -1,5 +1,6 @@
-//! Where frames leave: what has been handed to the link, or is looped back, and the room that it keeps until it is gone. The link is
-//! serial and times frames itself, so several are handed to it ahead of time, which saves an event a frame.
+//! Where frames leave: what has been handed to the link, or is looped back, and the room that it keeps until
+//! it is gone. The link is serial and times frames itself, so several are handed to it ahead of time, which
+//! saves an event a frame.
 
 use std::collections::VecDeque;
 
@@ -50,7 +51,8 @@ impl Outlet {
         (self.leaving.len() >= ahead).then(|| self.leaving[ahead / 2].0)
     }
 
-    /// The link has a frame, which will have left it then: not before another one, for the link knows nothing of what is looped back.
+    /// The link has a frame, which will have left it then: not before another one, for the link knows nothing
+    /// of what is looped back.
     pub fn sent(&mut self, left: Ps) {
         self.free = self.free.max(left);
     }

@@ -12,7 +12,8 @@ const QUANTUM_BITS: u64 = 512;
 /// Where PAUSE frames go.
 const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 
-/// The opcode and the first parameter of a MAC control frame of this type for one of these addresses. There is none of type zero.
+/// The opcode and the first parameter of a MAC control frame of this type for one of these addresses. There
+/// is none of type zero.
 pub fn control_frame(bytes: &[u8], of_type: u32, addresses: [[u8; 6]; 2]) -> Option<(u16, u16)> {
     let [type_high, type_low, op_high, op_low, time_high, time_low] = *bytes.get(12..18)?.first_chunk()?;
     if of_type == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != of_type {
@@ -71,7 +72,8 @@ impl Pause {
         self.silence.wake(now)
     }
 
-    /// The level has changed: which mark it has come to, the high one and then the low one in turn. A high mark of zero is none.
+    /// The level has changed: which mark it has come to, the high one and then the low one in turn. A high
+    /// mark of zero is none.
     pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Watermark> {
         let mark = match self.xoff_sent {
             false if high != 0 && used >= high => Watermark::High,

@@ -1,8 +1,8 @@
-//! The internal PHY, an M88E1011 as drivers know it (manual chapter 8 and §11.3; IEEE 802.3 clause
-//! 22). Modelled: identity, control with reset, power-down, loopback and autonegotiation, link
-//! status with its latch, the partner's abilities, and the speed and duplex that result from what software
-//! advertises or forces. The vendor's registers from 16 on hold their values. Speed and duplex are what software is
-//! told, no more: frames go at the link's configured rate and never collide. Not modelled: cable diagnosis.
+//! The internal PHY, an M88E1011 as drivers know it (manual chapter 8 and §11.3; IEEE 802.3 clause 22).
+//! Modelled: identity, control with reset, power-down, loopback and autonegotiation, link status with its
+//! latch, the partner's abilities, and the speed and duplex that result from what software advertises or
+//! forces. The vendor's registers from 16 on hold their values. Speed and duplex are what software is told,
+//! no more: frames go at the link's configured rate and never collide. Not modelled: cable diagnosis.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,8 @@ const STATUS_LINK: u16 = 1 << 2;
 const STATUS_NEGOTIATED: u16 = 1 << 5;
 const PAUSE: u16 = 1 << 10;
 
-/// A speed, coded as in the MAC's STATUS and in the PHY's status register 17, and whether both may send at once.
+/// A speed, coded as in the MAC's STATUS and in the PHY's status register 17, and whether both may send at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkMode {
     /// 0: 10 Mb/s, 1: 100 Mb/s, 2: 1000 Mb/s.
@@ -55,8 +56,8 @@ pub struct LinkMode {
     pub full_duplex: bool,
 }
 
-/// What can be advertised, best first (IEEE 802.3 §28.3 and annex 28B.3): register, bit, and the mode. The partner can do
-/// all of them but 1000 Mb/s in half duplex.
+/// What can be advertised, best first (IEEE 802.3 §28.3 and annex 28B.3): register, bit, and the mode. The
+/// partner can do all of them but 1000 Mb/s in half duplex.
 const MODES: [(usize, u16, LinkMode); 5] = [
     (reg::GIGABIT_CONTROL, 1 << 9, LinkMode { speed: 2, full_duplex: true }),
     (reg::ADVERTISE, 1 << 8, LinkMode { speed: 1, full_duplex: true }),
@@ -85,7 +86,8 @@ pub struct Phy {
     link_lost: bool,
 }
 
-/// A PHY of the family, as software reaches it through MDIC: a card's own may have registers of its own around the family's.
+/// A PHY of the family, as software reaches it through MDIC: a card's own may have registers of its own
+/// around the family's.
 pub trait ManagedPhy {
     /// A PHY after power-on; its link is down.
     fn new() -> Self;

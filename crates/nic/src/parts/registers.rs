@@ -1,5 +1,5 @@
-//! A chip's registers: one table says which there are. The enum of a chip's registers, look-up by offset, storage, reset
-//! and the reference page are all made of that table.
+//! A chip's registers: one table says which there are. The enum of a chip's registers, look-up by offset,
+//! storage, reset and the reference page are all made of that table.
 
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
@@ -85,7 +85,8 @@ pub(crate) const fn is_in(section: &str, chapter: &str) -> bool {
     true
 }
 
-/// First storage word of each register, and after the last the number of words. `N` is one more than the rows.
+/// First storage word of each register, and after the last the number of words. `N` is one more than the
+/// rows.
 pub(crate) const fn slots<const N: usize>(table: &[Register]) -> [u16; N] {
     let mut slots = [0u16; N];
     let mut row = 0;
@@ -126,7 +127,8 @@ pub trait RegisterId: Copy + fmt::Debug + PartialEq + Send + 'static {
     }
 }
 
-/// The enum, the table and the look-up of a chip: the bytes of its window, the chapter with its statistics registers, the rows.
+/// The enum, the table and the look-up of a chip: the bytes of its window, the chapter with its statistics
+/// registers, the rows.
 macro_rules! registers {
     ($window:expr, $statistics:literal; $($id:ident $name:literal $offset:literal [$count:literal x $stride:literal] $access:ident $reset:literal $mask:literal $section:literal $summary:literal;)*) => {
         /// A register (or array of registers) of the table.

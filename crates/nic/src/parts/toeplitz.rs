@@ -1,5 +1,6 @@
-//! The Toeplitz hash by which receive side scaling spreads flows (Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation"): for
-//! each bit that is set in what is hashed, the 32 bits of the key from that bit's place on are added without carry.
+//! The Toeplitz hash by which receive side scaling spreads flows (Microsoft, "RSS hashing types" and
+//! "Verifying the RSS hash calculation"): for each bit that is set in what is hashed, the 32 bits of the key
+//! from that bit's place on are added without carry.
 
 /// Bytes of a key: what is hashed has four fewer at most, two IPv6 addresses and two ports.
 pub(crate) const KEY_BYTES: usize = 40;
@@ -49,7 +50,8 @@ mod tests {
         0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ];
 
-    /// The published verification suite: source, its port, destination, its port; the hash of addresses, and with ports.
+    /// The published verification suite: source, its port, destination, its port; the hash of addresses, and
+    /// with ports.
     #[test]
     fn hashes_are_those_of_the_published_verification_suite() {
         let hash = Toeplitz::new(KEY);

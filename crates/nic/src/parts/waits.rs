@@ -1,11 +1,11 @@
 //! For what frames in the receive FIFO wait, and so whose doing it is that another does not fit.
 //!
-//! The rule by which [`drops`](crate::parts::drops) blames a drop looks at two moments. A ring that software fills in bursts is empty at one
-//! moment and has descriptors at the next, so how many drops are blamed on DMA then follows from how the moments fall. This account takes
-//! time instead.
+//! The rule by which [`drops`](crate::parts::drops) blames a drop looks at two moments. A ring that software
+//! fills in bursts is empty at one moment and has descriptors at the next, so how many drops are blamed on
+//! DMA then follows from how the moments fall. This account takes time instead.
 //!
-//! From when the FIFO was last empty, the time in which frames wait is what the *first frame that has not begun its way to memory* waits
-//! for (without one, those on their way):
+//! From when the FIFO was last empty, the time in which frames wait is what the *first frame that has not
+//! begun its way to memory* waits for (without one, those on their way):
 //!
 //! - **core**: the chip has no descriptor for it, and when it asked last, it asked for all that software had given: more could have been
 //!   on their way;
@@ -14,11 +14,13 @@
 //! - **data**: it has a descriptor, but the data path takes no frame yet: the engine's own time, writes in flight, the link behind. The
 //!   engine's own time counts here without a descriptor, too.
 //!
-//! A stage that made frames wait for a time T let so many fewer through as the stages behind it can do in T. So each dropped frame uses up,
-//! of the time in which software was waited for, what DMA takes for a frame: time of *fetch* and *data* since the FIFO was empty, over the
-//! frames that left it since. If there is not so much left, it uses up what the data path takes, of the time in which fetches were
-//! waited for. If there is not so much either, the data path itself is too slow. In other words: a drop is software's if it would not have
-//! happened with software that never makes anybody wait, else the fetches' if not with fetches that take no time, else the data path's.
+//! A stage that made frames wait for a time T let so many fewer through as the stages behind it can do in T.
+//! So each dropped frame uses up, of the time in which software was waited for, what DMA takes for a frame:
+//! time of *fetch* and *data* since the FIFO was empty, over the frames that left it since. If there is not
+//! so much left, it uses up what the data path takes, of the time in which fetches were waited for. If there
+//! is not so much either, the data path itself is too slow. In other words: a drop is software's if it would
+//! not have happened with software that never makes anybody wait, else the fetches' if not with fetches that
+//! take no time, else the data path's.
 //!
 //! It is an observer: no checkpoint keeps it.
 
@@ -84,7 +86,8 @@ impl Waits {
         (self.now_for, self.since, self.engine_free) = (what, now, engine_free);
     }
 
-    /// Whether the last fetch asked for all that software had given; `has_all` is whether all is asked for now, after so many fetches.
+    /// Whether the last fetch asked for all that software had given; `has_all` is whether all is asked for
+    /// now, after so many fetches.
     pub fn last_fetch_reached_tail(&mut self, fetches: u64, has_all: bool) -> bool {
         if fetches != self.fetches.0 {
             self.fetches = (fetches, has_all);
