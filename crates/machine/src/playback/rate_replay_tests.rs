@@ -96,7 +96,7 @@ fn answer_of_a_never_empty_pipeline_waits_for_no_later_frame() {
 fn with_late_stores(path: &Path, has_origins: bool) -> TraceInput {
     let mut maker = Maker::new(path);
     maker.ring(RDT, RING - 1);
-    (maker.stores_lag, maker.has_store_origins) = (4, has_origins);
+    (maker.stores_lag, maker.with_origins) = (4, has_origins);
     for number in 0..60u64 {
         (0..3).for_each(|_| maker.poll(number));
         handle(&mut maker, number);

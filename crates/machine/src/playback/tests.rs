@@ -41,7 +41,7 @@ pub(super) struct Maker {
     /// Register stores in flight, and their limit; whether the trace records their instructions.
     stores: VecDeque<EventKind>,
     pub stores_lag: usize,
-    pub has_store_origins: bool,
+    pub with_origins: bool,
     /// Device of the next events.
     pub device: u8,
 }
@@ -58,15 +58,7 @@ impl Maker {
         };
         let writer = TraceWriter::create(path, &description).unwrap();
         let (stores, stores_lag) = (VecDeque::new(), 0);
-        Maker {
-            writer,
-            done: 0,
-            sends_from: BUFFERS,
-            stores,
-            stores_lag,
-            has_store_origins: false,
-            device: 0,
-        }
+        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, with_origins: false, device: 0 }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -95,7 +87,7 @@ impl Maker {
         let addr = PhysAddr(REGISTERS + register);
         let store = Op { class: OpClass::Device, phys: addr, size: 4, flags: Op::WRITES, ..int(0x900) };
         self.block(&[store]);
-        let stored = self.has_store_origins.then_some(StoreOrigin { hart: 0, after: self.done });
+        let stored = self.with_origins.then_some(StoreOrigin { hart: 0, after: self.done });
         self.stores.push_back(EventKind::Register { addr, size: 4, value, stored });
         if self.stores.len() > self.stores_lag {
             let first = self.stores.pop_front().expect("not empty");
