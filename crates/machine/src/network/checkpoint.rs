@@ -1,7 +1,7 @@
-//! Checkpoint of a network: the checkpoints of its machines, the state of switches and generators, and the frames on
-//! links, protected by one hash. The rules are those of a machine's checkpoint. With other link latencies, frames
-//! on links keep their arrival times, and all members must be at the same time. A [`Network::run`] to
-//! [`Network::now`] before saving ensures this.
+//! Checkpoint of a network: the checkpoints of its machines, the state of switches and generators, and the
+//! frames on links, protected by one hash. The rules are those of a machine's checkpoint. With other link
+//! latencies, frames on links keep their arrival times, and all members must be at the same time. A
+//! [`Network::run`] to [`Network::now`] before saving ensures this.
 
 use std::path::Path;
 
@@ -167,8 +167,8 @@ impl Network {
         self.restore_links(state).map_err(|problem| inconsistent(problem).into())
     }
 
-    /// Restores the window, node progress and links, and checks that they fit the members. The run loop relies on
-    /// these checks.
+    /// Restores the window, node progress and links, and checks that they fit the members. The run loop
+    /// relies on these checks.
     fn restore_links(&mut self, state: State) -> Result<(), &'static str> {
         let wires = self.fabric.wires();
         let same = |(wire, saved): (&super::Wire, &WireState)| (wire.from, wire.to) == (saved.from, saved.to);
@@ -215,7 +215,7 @@ impl Network {
         let present = reached.first().copied().unwrap_or(Ps::ZERO);
         if reached.iter().any(|other| *other != present) {
             return Err(
-                "the shortest link latency differs, and the members are at different times; restore with the saved latencies",
+                "the link latencies differ and the members' times too; restore with the saved latencies",
             );
         }
         self.shared(|fabric, members| fabric.exchange(members, present));

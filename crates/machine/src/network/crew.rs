@@ -1,8 +1,9 @@
-//! Host threads that run a network's members through a window. Within a window members do not affect each other, so
-//! the assignment of members to threads and their order do not matter.
+//! Host threads that run a network's members through a window. Within a window members do not affect each
+//! other, so the assignment of members to threads and their order do not matter.
 //!
-//! A window may take only some microseconds of host time, so threads spin while waiting for the next one, and yield
-//! after many spins. If at most one member has something to do in a window, the calling thread runs all members.
+//! A window may take only some microseconds of host time, so threads spin while waiting for the next one, and
+//! yield after many spins. If at most one member has something to do in a window, the calling thread runs all
+//! members.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -77,13 +78,15 @@ pub(crate) fn with_threads<R>(
             if busy < 2 {
                 return run_serially(members, until, limits);
             }
-            // All members of the previous window have run, so no thread reads these before the next window opens.
+            // All members of the previous window have run, so no thread reads these before the next window
+            // opens.
             window.until.store(until.0, Ordering::Relaxed);
             window.done.store(0, Ordering::Relaxed);
             let number = (window.claim.load(Ordering::Relaxed) >> MEMBER_BITS) + 1;
             window.claim.store(number << MEMBER_BITS, Ordering::Release);
             run_unclaimed(&window, members, limits);
-            // Waits only for threads that have claimed a member, not for those that the host has not scheduled.
+            // Waits only for threads that have claimed a member, not for those that the host has not
+            // scheduled.
             wait(|| window.done.load(Ordering::Acquire) == members.len());
             let mut ended =
                 std::mem::take(&mut *window.ended.lock().expect("no thread panics while holding this lock"));
@@ -110,8 +113,8 @@ fn member_of(claim: u64) -> usize {
     (claim & ((1 << MEMBER_BITS) - 1)) as usize
 }
 
-/// Claims and runs members until all are claimed. A window ends only after all its members have run, so a claimed
-/// member always belongs to the present window.
+/// Claims and runs members until all are claimed. A window ends only after all its members have run, so a
+/// claimed member always belongs to the present window.
 fn run_unclaimed(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
     let next = |claim: u64| (member_of(claim) < members.len()).then_some(claim + 1);
     while let Ok(claim) = window.claim.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {

@@ -1,5 +1,5 @@
-//! Load generator as a separate member of a network, connected to a switch or to a node's port, with its own event
-//! queue.
+//! Load generator as a separate member of a network, connected to a switch or to a node's port, with its own
+//! event queue.
 
 use doorbell_loadgen::{Event, LoadGen, LoadGenConfig, LoadGenState, RoundTripObserver, TrafficConfig};
 use doorbell_sim::event::QueueState;

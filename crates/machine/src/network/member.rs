@@ -1,4 +1,5 @@
-//! Members of a network, as its run loop uses them: a member runs up to a time and sends and receives frames at ports.
+//! Members of a network, as its run loop uses them: a member runs up to a time and sends and receives frames
+//! at ports.
 
 use doorbell_sim::{Phase, Ps, log};
 use doorbell_wire::Link;

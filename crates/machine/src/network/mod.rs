@@ -1,12 +1,12 @@
 //! Network simulation: whole machines (nodes), each with its own RAM, harts and NICs, and load generators and
-//! switches, connected by links. It runs in one process, and the result does not depend on the number of threads.
-//! Each node has its own configuration, with or without timing models.
+//! switches, connected by links. It runs in one process, and the result does not depend on the number of
+//! threads. Each node has its own configuration, with or without timing models.
 //!
-//! Each direction of a link has the rate, latency and faults that its sending end configures. The shortest link
-//! latency is the look-ahead. A frame sent within a window of that length arrives only after the window, so
-//! members do not affect each other within a window and run in parallel ([`crew`]). Windows start at multiples of
-//! the look-ahead, and frames are exchanged only at these times. The simulation therefore does not depend on where
-//! a run is stopped and continued. Windows without activity are skipped.
+//! Each direction of a link has the rate, latency and faults that its sending end configures. The shortest
+//! link latency is the look-ahead. A frame sent within a window of that length arrives only after the window,
+//! so members do not affect each other within a window and run in parallel ([`crew`]). Windows start at
+//! multiples of the look-ahead, and frames are exchanged only at these times. The simulation therefore does
+//! not depend on where a run is stopped and continued. Windows without activity are skipped.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -64,8 +64,8 @@ pub enum NetworkOutcome {
     Time,
     /// All nodes sleep or are off, and no event is pending. Time has advanced to the limit.
     Asleep,
-    /// The runs of these nodes ended, each with its outcome. A node does not run again after a power-off or a reset;
-    /// after other outcomes the run can be continued.
+    /// The runs of these nodes ended, each with its outcome. A node does not run again after a power-off or a
+    /// reset; after other outcomes the run can be continued.
     Nodes(Vec<(usize, Outcome)>),
 }
 
@@ -79,8 +79,8 @@ pub struct Network {
     threads: usize,
 }
 
-/// Difference between the seeds of consecutive nodes. It is large, so that runs with consecutive seeds have no node
-/// seed in common.
+/// Difference between the seeds of consecutive nodes. It is large, so that runs with consecutive seeds have
+/// no node seed in common.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Network {
@@ -243,8 +243,8 @@ impl Network {
         self.fabric.watch_ports(link, ports);
     }
 
-    /// TCP and UDP traffic sent by each end of a link since flow tracking began, without lost frames; `None` if flows
-    /// are not tracked.
+    /// TCP and UDP traffic sent by each end of a link since flow tracking began, without lost frames; `None`
+    /// if flows are not tracked.
     pub fn carried(&self, link: usize) -> Option<[Carried; 2]> {
         self.flows(link).map(|flows| flows.carried)
     }
@@ -284,8 +284,8 @@ impl Network {
         }
     }
 
-    /// Starts hashing the frames on all wires for the fingerprint: at the ports of all nodes and on all links.
-    /// Observer: it does not change the state.
+    /// Starts hashing the frames on all wires for the fingerprint: at the ports of all nodes and on all
+    /// links. Observer: it does not change the state.
     pub fn start_wire_hashes(&mut self) {
         (0..self.config.nodes.len()).for_each(|node| self.node_mut(node).start_wire_hashes());
         for wire in self.fabric.wires() {
@@ -302,7 +302,8 @@ impl Network {
         nodes.chain(self.generators().map(Generator::now)).max().unwrap_or(Ps::ZERO)
     }
 
-    /// Latest time up to which all nodes and generators have handled all events; see [`Machine::complete_until`].
+    /// Latest time up to which all nodes and generators have handled all events; see
+    /// [`Machine::complete_until`].
     pub fn complete_until(&self) -> Ps {
         let nodes = self.nodes().map(Machine::complete_until);
         nodes.chain(self.generators().map(Generator::now)).min().unwrap_or(Ps::ZERO)
@@ -324,8 +325,8 @@ impl Network {
         fabric.finish_captures(members)
     }
 
-    /// Runs all members until a limit is reached or a node's run ends; then the other members run to the end of the
-    /// window. The instruction limit is ignored.
+    /// Runs all members until a limit is reached or a node's run ends; then the other members run to the end
+    /// of the window. The instruction limit is ignored.
     pub fn run(&mut self, limits: &Limits) -> NetworkOutcome {
         // With several threads, log lines would be out of order.
         let threads = if log::any_enabled() { 1 } else { self.threads };

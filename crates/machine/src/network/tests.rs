@@ -1,4 +1,5 @@
-//! Switches compared with closed forms; and networks whose results do not depend on threads, stops or checkpoints.
+//! Switches compared with closed forms; and networks whose results do not depend on threads, stops or
+//! checkpoints.
 
 use doorbell_loadgen::{Arrivals, LoadGenConfig, Rate, TrafficConfig};
 use doorbell_sim::{BitsPerSec, Bytes, Frame, Ps};
@@ -18,7 +19,8 @@ fn percent(of_line: u64) -> Rate {
     Rate::Line(of_line * 1_000_000)
 }
 
-/// A switch with `generators` load generators. Each sends to the first generator, and the first to the second.
+/// A switch with `generators` load generators. Each sends to the first generator, and the first to the
+/// second.
 fn star(generators: usize, rate: Rate, queue: Bytes) -> Network {
     let config = NetworkConfig {
         switches: vec![("tor".to_owned(), SwitchConfig { queue, ..SwitchConfig::default() })],
@@ -55,7 +57,8 @@ fn switch_floods_unknown_stations_and_delays_by_its_latency_and_one_frame() {
     run(&mut network, Ps::from_ms(10));
     let switch = network.switches().next().unwrap();
     let stats = switch.stats();
-    // All three send their first frame at the same time; only the destination of the first one is still unknown.
+    // All three send their first frame at the same time; only the destination of the first one is still
+    // unknown.
     assert_eq!((stats.learned, stats.flooded, stats.bad_fcs), (3, 1, 0));
     assert!(stats.forwarded >= 3 * 99 - 1, "{stats:?}");
     // The second generator gets one frame at a time: 500 ns forwarding latency, then preamble and frame.
@@ -91,7 +94,8 @@ fn two_line_rate_senders_to_one_output_lose_half_and_fill_its_queue() {
 #[test]
 fn frame_being_sent_by_a_switch_counts_on_the_link_and_not_inside() {
     let mut network = star(2, Rate::Frames(10_000), Bytes(64 << 10));
-    // Each has sent one frame: about 800 ns to send, 300 ns link, 500 ns in the switch and 800 ns to send again.
+    // Each has sent one frame: about 800 ns to send, 300 ns link, 500 ns in the switch and 800 ns to send
+    // again.
     run(&mut network, Ps::from_us(2));
     assert!(network.holding().is_empty(), "{:?}", network.holding());
 }

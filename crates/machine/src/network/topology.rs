@@ -1,5 +1,5 @@
-//! Configuration of a network: named nodes, switches and load generators, and the links between them. It is validated
-//! as a whole before any member is built.
+//! Configuration of a network: named nodes, switches and load generators, and the links between them. It is
+//! validated as a whole before any member is built.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,8 +55,8 @@ pub struct NetworkConfig {
     pub links: Vec<LinkPlan>,
 }
 
-/// Derives a node's configuration from the common one: every node except the first gets different MAC addresses and
-/// another boot seed. The caller may change further settings, such as a node's cores.
+/// Derives a node's configuration from the common one: every node except the first gets different MAC
+/// addresses and another boot seed. The caller may change further settings, such as a node's cores.
 pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
     let mut config = common.clone();
     if node > 0 {
@@ -76,7 +76,8 @@ impl NetworkConfig {
         Self::with_cables(named, &[("cable", [(0, 0), (1, 0)])])
     }
 
-    /// A gateway with two NICs between two nodes with one NIC each: the client at its port 0, the server at its port 1.
+    /// A gateway with two NICs between two nodes with one NIC each: the client at its port 0, the server at
+    /// its port 1.
     pub fn gateway(nodes: [MachineConfig; 3]) -> Result<NetworkConfig, ConfigError> {
         let named = ["gateway", "client", "server"].into_iter().zip(nodes).collect();
         Self::with_cables(named, &[("inside", [(0, 0), (1, 0)]), ("outside", [(0, 1), (2, 0)])])
@@ -125,8 +126,8 @@ impl NetworkConfig {
         }
     }
 
-    /// The look-ahead: the shortest link latency, for which members can run without synchronisation. Without links it
-    /// is arbitrary.
+    /// The look-ahead: the shortest link latency, for which members can run without synchronisation. Without
+    /// links it is arbitrary.
     pub fn lookahead(&self) -> Ps {
         let latencies =
             self.links.iter().flat_map(|link| &link.directions).map(|direction| direction.latency);
@@ -206,7 +207,8 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Checks that a node's port and a generator have at most one link, and a switch and a generator at least one.
+    /// Checks that a node's port and a generator have at most one link, and a switch and a generator at least
+    /// one.
     fn check_ends(&self) -> Result<(), ConfigError> {
         let mut taken: BTreeMap<End, &str> = BTreeMap::new();
         for link in &self.links {
@@ -256,7 +258,8 @@ impl NetworkConfig {
                     .collect();
                 let names: Vec<&str> = ring.into_iter().collect();
                 let problem = format!(
-                    "it closes a loop of switches (among {}), in which frames would circulate; remove one link",
+                    "it closes a loop of switches (among {}), in which frames would circulate; \
+                     remove one link",
                     names.join(", ")
                 );
                 return Err(ConfigError::new(format!("link.{}.between", link.name), problem));
@@ -269,7 +272,8 @@ impl NetworkConfig {
 
 fn too_short(latency: Ps) -> String {
     format!(
-        "{latency} is too short: the latency is the look-ahead between nodes and must be at least \"{LATENCY_MIN}\""
+        "{latency} is too short: the latency is the simulation's look-ahead and must be at least \
+         \"{LATENCY_MIN}\""
     )
 }
 

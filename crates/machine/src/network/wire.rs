@@ -1,5 +1,5 @@
-//! Links between the members of a network: per direction, the frames sent in the present window, and counters of
-//! those sent before. Captures and flow tracking are here as well.
+//! Links between the members of a network: per direction, the frames sent in the present window, and counters
+//! of those sent before. Captures and flow tracking are here as well.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
-//! Packet buffers used by devices since warming began. While many of them are new, software has not yet reused its
-//! first buffers, and each new buffer causes cache misses that later packets do not have. The number of buffers is
-//! not visible to devices, because programs allocate them from their own pools. Observer: it does not affect the
-//! simulation.
+//! Packet buffers used by devices since warming began. While many of them are new, software has not yet
+//! reused its first buffers, and each new buffer causes cache misses that later packets do not have. The
+//! number of buffers is not visible to devices, because programs allocate them from their own pools.
+//! Observer: it does not affect the simulation.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -35,7 +35,8 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // Multiplicative hashing with the golden ratio (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+        // Multiplicative hashing with the golden ratio (Knuth, The Art of Computer Programming, volume 3,
+        // section 6.4).
         self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
@@ -46,7 +47,7 @@ impl Hasher for Spread {
 
 impl Buffers {
     /// Starts a new warm-up, in which all buffers are new.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         *self = Buffers::default();
     }
 
@@ -55,7 +56,7 @@ impl Buffers {
     }
 
     /// Counts the buffer of a DMA request, if it is the first request of a frame.
-    pub fn note(&mut self, request: &DmaRequest) {
+    pub fn count(&mut self, request: &DmaRequest) {
         let direction = match request.kind {
             DmaKind::RxData if request.offset == 0 => 0,
             DmaKind::TxData if request.offset == 0 => 1,
@@ -75,16 +76,16 @@ mod tests {
     #[test]
     fn a_buffer_is_new_once_per_direction_and_each_frame_counts_once() {
         let mut buffers = Buffers::default();
-        let mut note = |addr: u64, kind, offset| {
-            buffers.note(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
+        let mut count = |addr: u64, kind, offset| {
+            buffers.count(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
             (buffers.uses().used, buffers.uses().new)
         };
-        assert_eq!(note(0x1000, DmaKind::RxData, 0), (1, 1));
-        assert_eq!(note(0x1040, DmaKind::RxData, 64), (1, 1));
-        assert_eq!(note(0x1000, DmaKind::RxData, 0), (2, 1));
-        assert_eq!(note(0x1000, DmaKind::TxData, 0), (3, 2));
-        assert_eq!(note(0x2000, DmaKind::RxDescriptorFetch, 0), (3, 2));
-        buffers.forget();
+        assert_eq!(count(0x1000, DmaKind::RxData, 0), (1, 1));
+        assert_eq!(count(0x1040, DmaKind::RxData, 64), (1, 1));
+        assert_eq!(count(0x1000, DmaKind::RxData, 0), (2, 1));
+        assert_eq!(count(0x1000, DmaKind::TxData, 0), (3, 2));
+        assert_eq!(count(0x2000, DmaKind::RxDescriptorFetch, 0), (3, 2));
+        buffers.reset();
         assert_eq!(buffers.uses(), BufferUse::default());
     }
 }

@@ -1,10 +1,11 @@
-//! Call tree of the guest, built from executed calls and returns: one stack of return addresses per guest thread.
+//! Call tree of the guest, built from executed calls and returns: one stack of return addresses per guest
+//! thread.
 //!
-//! A thread is identified by its domain and by `tp`: the thread-local storage in a program, the task in the kernel.
-//! Calls and returns are recognised by the psABI's link registers. A return pops to the youngest frame with its
-//! address. Without such a frame (the call preceded the observation) it clears the stack. A call becomes a frame
-//! when the callee's first block runs. A trap in the kernel keeps the interrupted stack below the handler's frames;
-//! a trap from a program starts with an empty kernel stack.
+//! A thread is identified by its domain and by `tp`: the thread-local storage in a program, the task in the
+//! kernel. Calls and returns are recognised by the psABI's link registers. A return pops to the youngest
+//! frame with its address. Without such a frame (the call preceded the observation) it clears the stack. A
+//! call becomes a frame when the callee's first block runs. A trap in the kernel keeps the interrupted stack
+//! below the handler's frames; a trap from a program starts with an empty kernel stack.
 
 use std::collections::HashMap;
 
@@ -81,12 +82,12 @@ impl Calls {
     pub(crate) fn thread(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
         match before {
             Some(thread) if thread.key == (domain, tp) => thread,
-            _ => self.change(before, domain, tp),
+            _ => self.switch_thread(before, domain, tp),
         }
     }
 
     #[inline(never)]
-    fn change(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
+    fn switch_thread(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
         let key = (domain, tp);
         let stack = match self.threads.get(&key) {
             Some(stack) => *stack,
@@ -139,7 +140,7 @@ impl Calls {
 
     /// Updates a thread's stack after a block that ends with `last`.
     #[inline]
-    pub(crate) fn ended(&mut self, thread: &mut Thread, last: &Op) {
+    pub(crate) fn block_ended(&mut self, thread: &mut Thread, last: &Op) {
         let stack = &mut self.stacks[thread.stack as usize];
         match last.class {
             OpClass::Call | OpClass::IndirectCall => {
@@ -186,7 +187,7 @@ mod tests {
                 node = calls.nodes[node as usize].parent;
             }
             seen.push(stack);
-            calls.ended(thread, op);
+            calls.block_ended(thread, op);
         }
         seen
     }

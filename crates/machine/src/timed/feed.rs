@@ -1,7 +1,8 @@
 //! Timing models fed by op sources instead of a machine's harts, one source per core.
 //!
-//! Blocks are taken in the same order as in a machine: earliest source first, lowest number first among equals. The
-//! caller adds device activity between calls: DMA by [`Timing::memory`], interrupts and the like by the source.
+//! Blocks are taken in the same order as in a machine: earliest source first, lowest number first among
+//! equals. The caller adds device activity between calls: DMA by [`Timing::memory`], interrupts and the like
+//! by the source.
 
 use doorbell_platform::map;
 use doorbell_sim::{BlockEnd, Bytes, Clock, OpSource, PhysAddr, Ps, Until};
@@ -17,8 +18,8 @@ impl Timing {
         Timing::for_playback(config, memory, config.platform.harts as usize)
     }
 
-    /// Like [`Timing::for_sources`], with `memory` (base and size) in place of the configured one. At most `sharing`
-    /// sources share memory.
+    /// Like [`Timing::for_sources`], with `memory` (base and size) in place of the configured one. At most
+    /// `sharing` sources share memory.
     pub(crate) fn for_playback(
         config: &MachineConfig,
         memory: (PhysAddr, Bytes),
@@ -26,14 +27,16 @@ impl Timing {
     ) -> Result<Timing, ConfigError> {
         config.validate()?;
         if config.core.model != CoreModel::Timed {
-            return Err(ConfigError::new("core.model", "op sources need timing models; set core.model=timed"));
+            return Err(ConfigError::new(
+                "core.model",
+                "op sources need timing models; set core.model=timed",
+            ));
         }
         if config.platform.threads > 1 {
-            let problem =
-                "op sources are not supported on cores with SMT threads; set platform.threads=1";
+            let problem = "op sources are not supported on cores with SMT threads; set platform.threads=1";
             return Err(ConfigError::new("platform.threads", problem));
         }
-        let timing = Timing::over_memory(config, memory, sharing)
+        let timing = Timing::with_memory(config, memory, sharing)
             .map_err(|problem| ConfigError::new("memory", problem))?;
         Ok(Timing { mode: Mode::Detailed, ..timing })
     }
@@ -42,7 +45,7 @@ impl Timing {
     pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[u64]) {
         let was_timed = std::mem::replace(&mut self.mode, mode) == Mode::Detailed;
         for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
-            timed.come_to(*cycle, was_timed);
+            timed.advance_to_cycle(*cycle, was_timed);
         }
     }
 

@@ -1,8 +1,8 @@
-//! Events for the guest's performance counters: counts of a hart's timing models, selected by the codes in its
-//! `mhpmevent` registers (docs/guest-pmu.md).
+//! Events for the guest's performance counters: counts of a hart's timing models, selected by the codes in
+//! its `mhpmevent` registers (docs/guest-pmu.md).
 //!
-//! Codes below 0x100 and from 0x10000 on are event indexes of the SBI specification (2.0, chapter 11); the others
-//! are specific to Doorbell. Events are counted in detailed mode only ([`Mode`](super::Mode)).
+//! Codes below 0x100 and from 0x10000 on are event indexes of the SBI specification (2.0, chapter 11); the
+//! others are specific to Doorbell. Events are counted in detailed mode only ([`Mode`](super::Mode)).
 
 use doorbell_core::{CoreStats, TopDown};
 use doorbell_memory::stats::{CacheStats, HartStats};
@@ -43,8 +43,8 @@ macro_rules! events {
 }
 
 events! {
-    0x3 "cache-references" "last-level accesses of the hart, without prefetches" = |c| c.asked(false) + c.asked(true);
-    0x4 "cache-misses" "of these, misses" = |c| c.asked(false);
+    0x3 "cache-references" "last-level accesses of the hart, without prefetches" = |c| c.demand(false) + c.demand(true);
+    0x4 "cache-misses" "of these, misses" = |c| c.demand(false);
     0x5 "branches" "branches of all kinds" = |c| c.core.counts.branches;
     0x6 "branch-misses" "branches with a mispredicted direction or target" = |c| c.mispredicted();
     0x8 "stalled-cycles-frontend" "cycles without a commit because of the front end" = |c| c.front_end_cycles();
@@ -140,7 +140,7 @@ impl Counted {
         if hit { core.crd_hits + core.drd_hits } else { core.crd_misses + core.drd_misses }
     }
 
-    fn asked(&self, hit: bool) -> u64 {
+    fn demand(&self, hit: bool) -> u64 {
         let core = &self.memory.core;
         self.reads(hit) + if hit { core.rfo_hits } else { core.rfo_misses }
     }
@@ -167,8 +167,8 @@ impl Counted {
 
     fn back_end_cycles(&self) -> u64 {
         let books = &self.core.books;
-        let elsewhere = books.cpi_base + books.cpi_branch + books.cpi_clear + books.cpi_idle;
-        books.cpi_total() - elsewhere - self.front_end_cycles()
+        let others = books.cpi_base + books.cpi_branch + books.cpi_clear + books.cpi_idle;
+        books.cpi_total() - others - self.front_end_cycles()
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
             .iter()
             .map(|event| format!("| `{:#x}` | `{}` | {} |", event.code, event.name, event.meaning));
         let rows: Vec<String> = rows.collect();
-        let there: Vec<&str> = page.lines().filter(|line| line.starts_with("| `0x")).collect();
-        assert!(there == rows, "the rows are:\n{}", rows.join("\n"));
+        let documented: Vec<&str> = page.lines().filter(|line| line.starts_with("| `0x")).collect();
+        assert!(documented == rows, "the rows are:\n{}", rows.join("\n"));
     }
 }

@@ -1,9 +1,9 @@
 //! Timing models of a machine: one core model per hart, and the memory system that cores and devices share.
 //!
 //! Instructions are executed functionally; these models compute their timing. A run can switch between three
-//! modes at any time. *Functional*: every instruction takes one slot of the core's clock, and the models are not
-//! updated. *Warming*: time advances by a fixed number of instructions per cycle, and caches, predictors and TLBs
-//! are trained. *Detailed*: the models determine the time.
+//! modes at any time. *Functional*: every instruction takes one slot of the core's clock, and the models are
+//! not updated. *Warming*: time advances by a fixed number of instructions per cycle, and caches, predictors
+//! and TLBs are trained. *Detailed*: the models determine the time.
 //!
 //! [`run`](self::run) runs timed harts, [`feed`](self::feed) other op sources. [`saved`](self::saved) is the
 //! checkpoint state, and [`watch`](self::watch) observes a run.
@@ -87,21 +87,21 @@ struct TimedHart {
     device: Option<Op>,
     /// The address space last set in the core.
     space: Option<u16>,
-    pace: Pace,
+    pace: WarmingPace,
 }
 
 /// Fixed rate of a hart in warming mode.
-struct Pace {
+struct WarmingPace {
     /// Instructions per thousand cycles.
     rate: u64,
     /// Duration of a block by its number of instructions, in thousandths of a cycle.
-    times: [u64; SHORT],
+    times: [u64; SHORT_BLOCK],
     /// Fraction of a cycle carried over to the next block, in thousandths.
-    rest: u64,
+    remainder: u64,
 }
 
 /// Entries of the duration table; most blocks have fewer instructions.
-const SHORT: usize = 32;
+const SHORT_BLOCK: usize = 32;
 
 impl TimedHart {
     fn new(mut core: Core, parts: &HartParts) -> TimedHart {
@@ -111,29 +111,29 @@ impl TimedHart {
             clock: Clock::new(parts.core.frequency),
             device: None,
             space: None,
-            pace: Pace::new(parts.core.warming_ipc),
+            pace: WarmingPace::new(parts.core.warming_ipc),
         }
     }
 
     /// Advances to the cycle of a mode change. The cycles until then count as idle if the previous mode was
     /// detailed (the hart slept), and not at all otherwise.
-    fn come_to(&mut self, cycle: u64, was_timed: bool) {
+    fn advance_to_cycle(&mut self, cycle: u64, was_timed: bool) {
         if was_timed { self.core.skip_to(cycle) } else { self.core.skip_untimed_to(cycle) }
     }
 }
 
-impl Pace {
-    fn new(ipc: f64) -> Pace {
+impl WarmingPace {
+    fn new(ipc: f64) -> WarmingPace {
         let rate = (ipc * 1000.0).round() as u64;
-        Pace { rate, times: std::array::from_fn(|done| done as u64 * 1_000_000 / rate), rest: 0 }
+        WarmingPace { rate, times: std::array::from_fn(|done| done as u64 * 1_000_000 / rate), remainder: 0 }
     }
 
     /// Returns the whole core cycles that `instructions` take. The fraction is carried over to the next call.
     #[inline]
     fn cycles(&mut self, instructions: u64) -> u64 {
-        let known = self.times.get(instructions as usize).copied();
-        let passed = known.unwrap_or_else(|| instructions * 1_000_000 / self.rate) + self.rest;
-        self.rest = passed % 1000;
+        let tabulated = self.times.get(instructions as usize).copied();
+        let passed = tabulated.unwrap_or_else(|| instructions * 1_000_000 / self.rate) + self.remainder;
+        self.remainder = passed % 1000;
         passed / 1000
     }
 }
@@ -165,7 +165,7 @@ pub struct Timing {
 struct Warming<'a> {
     id: usize,
     core: Learning<'a>,
-    pace: &'a mut Pace,
+    pace: &'a mut WarmingPace,
     memory: &'a mut MemorySystem<Dram>,
     /// The code page and code line of the block's previous instruction.
     page: Option<u64>,
@@ -205,20 +205,21 @@ impl Learner for Warming<'_> {
     #[inline]
     fn end_block(&mut self, instructions: u64, trapped: bool) -> u64 {
         (self.page, self.line) = (None, None);
-        // A trap takes time even without instructions: simulated time must advance for a guest that only traps.
+        // A trap takes time even without instructions: simulated time must advance for a guest that only
+        // traps.
         self.pace.cycles(instructions.max(u64::from(trapped)))
     }
 }
 
 /// The memory system and the op source, as one core accesses them.
-struct Around<'a, S: OpSource> {
+struct CoreContext<'a, S: OpSource> {
     id: usize,
     source: &'a mut S,
     world: &'a S::World,
     memory: &'a mut MemorySystem<Dram>,
 }
 
-impl<S: OpSource> CoreMemory for Around<'_, S> {
+impl<S: OpSource> CoreMemory for CoreContext<'_, S> {
     #[inline]
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.memory.core_access(self.id, cycle, access)
@@ -238,11 +239,11 @@ impl Timing {
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
         let own = (PhysAddr(map::RAM_BASE), config.platform.ram);
         let memory = if config.beside == 0 { own } else { playback::memory() };
-        Timing::over_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
+        Timing::with_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
     }
 
     /// Like [`Timing::new`], with memory at `base` of size `ram`. At most `sharing` cores share memory.
-    fn over_memory(
+    fn with_memory(
         config: &MachineConfig,
         (base, ram): (PhysAddr, Bytes),
         sharing: usize,
@@ -251,9 +252,9 @@ impl Timing {
         let threads = config.platform.threads as usize;
         let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::private_memory).collect();
         let dram = Dram::new(&config.memory.dram);
-        let mut of_cores = threads::core_memory_config(&config.memory, threads);
-        of_cores.coherence.kind = of_cores.coherence.kind_for(sharing);
-        let mut memory = MemorySystem::with_harts(&of_cores, &sides, base, ram, dram)?;
+        let mut memory_config = threads::core_memory_config(&config.memory, threads);
+        memory_config.coherence.kind = memory_config.coherence.kind_for(sharing);
+        let mut memory = MemorySystem::with_harts(&memory_config, &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {
             let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };
@@ -266,7 +267,7 @@ impl Timing {
             polls: Polls::new(harts.len()),
             buffers: Buffers::default(),
             asleep: vec![false; harts.len()],
-            harts: threads::timed(&harts, threads),
+            harts: threads::timed_harts(&harts, threads),
             threads,
             ops: Vec::with_capacity(256),
             watch: None,
@@ -301,7 +302,7 @@ impl Timing {
 
     /// Updates the caches for a DMA transfer, without timing.
     pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
-        self.buffers.note(request);
+        self.buffers.count(request);
         each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
             let access = access.advanced_by(offset);
             match write {
@@ -318,8 +319,8 @@ impl Machine {
         self.timing.as_deref()
     }
 
-    /// Statistics of a hart's core up to the present. A hart in WFI counts as idle until now. `None` without timing
-    /// models.
+    /// Statistics of a hart's core up to the present. A hart in WFI counts as idle until now. `None` without
+    /// timing models.
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
         let detailed = self.mode() == Mode::Detailed;
         let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
@@ -342,17 +343,17 @@ impl Machine {
         self.update_all_guest_events();
         let Some(timing) = &mut self.timing else { return };
         if mode == Mode::Warming && timing.mode != Mode::Warming {
-            timing.buffers.forget();
+            timing.buffers.reset();
         }
         let was_timed = std::mem::replace(&mut timing.mode, mode) == Mode::Detailed;
         timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
         for (id, hart) in self.harts.iter_mut().enumerate() {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed {
-                timing.cut_device(id, hart.slots());
+                timing.complete_device_early(id, hart.slots());
                 timing.source_sleeps(id);
             }
-            timing.harts[id].come_to(hart.slots(), was_timed);
+            timing.harts[id].advance_to_cycle(hart.slots(), was_timed);
         }
         for attachment in &mut self.attachments {
             attachment.set_timed(mode == Mode::Detailed, now);
@@ -370,8 +371,8 @@ impl Machine {
         }
     }
 
-    /// Applies an entry of `memory.dca.schedule`. An index from another configuration's checkpoint that is out of
-    /// range is ignored.
+    /// Applies an entry of `memory.dca.schedule`. An index from another configuration's checkpoint that is
+    /// out of range is ignored.
     pub(crate) fn change_dca(&mut self, now: Ps, index: usize) {
         let Some(timing) = &mut self.timing else { return };
         let Some(change) = self.config.memory.dca.schedule.get(index) else { return };

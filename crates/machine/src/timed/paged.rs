@@ -1,5 +1,5 @@
-//! Page tables for programs assembled by tests: a 1-GiB page that maps RAM to the same addresses, and a window of
-//! 4-KiB pages.
+//! Page tables for programs assembled by tests: a 1-GiB page that maps RAM to the same addresses, and a
+//! window of 4-KiB pages.
 
 use doorbell_platform::sbi::assembler::*;
 
@@ -16,8 +16,8 @@ pub fn open_memory(a: &mut Assembler) {
     a.csrw(csr::PMPCFG0, T0);
 }
 
-/// Links Sv39 tables: the root at S0, and the window's two lower levels in the two pages after it. Leaves the address
-/// of the last level in S2 and a page-table entry for `frame` in T0.
+/// Links Sv39 tables: the root at S0, and the window's two lower levels in the two pages after it. Leaves the
+/// address of the last level in S2 and a page-table entry for `frame` in T0.
 pub fn tables(a: &mut Assembler, frame: u64) {
     a.li(T1, 0x1000);
     a.add(S1, S0, T1);

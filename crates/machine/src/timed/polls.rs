@@ -1,12 +1,13 @@
-//! Empty polls of receive rings: their number and cost, so that the cost per packet can be given with and without
-//! them.
+//! Empty polls of receive rings: their number and cost, so that the cost per packet can be given with and
+//! without them.
 //!
-//! A driver polls by loading the status byte of the next receive descriptor; the device gives the descriptor layout
-//! ([`PolledRing`]). A load of a descriptor that is not done ends the poll. If it is the poll's first load, the poll
-//! is empty, and everything executed until the next status load, of any ring, is its cost. The code between a poll
-//! that found packets and the next poll is charged to the packets. If the hart sleeps or takes a trap before the
-//! next status load, nothing is charged to the empty poll: interrupt-driven software does not poll in a loop, and it
-//! does its work between the last poll and the next interrupt. Observer: it does not affect the simulation.
+//! A driver polls by loading the status byte of the next receive descriptor; the device gives the descriptor
+//! layout ([`PolledRing`]). A load of a descriptor that is not done ends the poll. If it is the poll's first
+//! load, the poll is empty, and everything executed until the next status load, of any ring, is its cost. The
+//! code between a poll that found packets and the next poll is charged to the packets. If the hart sleeps or
+//! takes a trap before the next status load, nothing is charged to the empty poll: interrupt-driven software
+//! does not poll in a loop, and it does its work between the last poll and the next interrupt. Observer: it
+//! does not affect the simulation.
 
 use doorbell_sim::ports::PolledRing;
 use doorbell_sim::{Op, OpClass, PhysAddr};
@@ -28,9 +29,9 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// Polling rounds of one hart. A round lasts from the first packet that a poll finds to the first status load
-    /// after the poll's end. A poll that stops at its packet limit has no end, so the next poll continues the round.
-    /// The sums serve for a linear fit of instructions over packets.
+    /// Polling rounds of one hart. A round lasts from the first packet that a poll finds to the first status
+    /// load after the poll's end. A poll that stops at its packet limit has no end, so the next poll
+    /// continues the round. The sums serve for a linear fit of instructions over packets.
     pub struct RoundStats {
         /// Rounds.
         rounds,
@@ -117,7 +118,7 @@ impl Polls {
 
     /// Observes a block of a hart; `instructions` and `cycle` are counted up to its end.
     #[inline]
-    pub fn look(
+    pub fn observe(
         &mut self,
         hart: usize,
         ops: &[Op],
@@ -205,7 +206,7 @@ mod tests {
             assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
         };
         let mut look = |ram: &Ram, index: u64, at: (u64, u64)| {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
             polls.stats(0).clone()
         };
         // Two empty polls; the second ends the first one's interval.
@@ -213,7 +214,8 @@ mod tests {
         let stats = look(&ram, 0, (130, 60));
         assert_eq!((stats.polls, stats.empty_polls), (2, 2));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (30, 10));
-        // A packet is found: the interval before is charged to the empty poll, the interval after to the packet.
+        // A packet is found: the interval before is charged to the empty poll, the interval after to the
+        // packet.
         done(&mut ram, 0, 1);
         let stats = look(&ram, 0, (160, 70));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
@@ -239,11 +241,11 @@ mod tests {
     fn round_lasts_from_the_first_packet_to_the_first_load_after_the_poll_s_end() {
         let (ram, mut polls) = with_packets(5);
         let mut look = |index: u64, instructions: u64| {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
             polls.rounds(0).clone()
         };
-        // An empty poll; two packets and the end of their poll; then three packets, the first of which ends the
-        // previous round.
+        // An empty poll; two packets and the end of their poll; then three packets, the first of which ends
+        // the previous round.
         for (index, at) in
             [(5, 100), (0, 150), (0, 151), (1, 160), (5, 170), (2, 420), (3, 430), (4, 440), (5, 450)]
         {
@@ -262,7 +264,7 @@ mod tests {
         let (ram, mut polls) = with_packets(64);
         // Each status is loaded twice, as some drivers do.
         for index in (0..64).flat_map(|index| [index, index]) {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
         }
         assert_eq!((polls.stats(0).packets, polls.stats(0).polls, polls.rounds(0).packets), (64, 0, 0));
         polls.interrupted(0);
@@ -278,7 +280,7 @@ mod tests {
         let blind = PolledRing { base: PhysAddr(RING + 8192), descriptor_bytes: 0, ..ring() };
         polls.watch([wide, none, blind].into_iter());
         let mut look = |ram: &Ram, addr: u64| {
-            polls.look(0, &[load(addr, 1)], byte(ram), 1, 1);
+            polls.observe(0, &[load(addr, 1)], byte(ram), 1, 1);
             polls.stats(0).polls
         };
         assert_eq!([12, 28, 62, 63].map(|at| look(&ram, RING + at)), [0, 0, 0, 1]);
@@ -292,9 +294,9 @@ mod tests {
         let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
-        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
         polls.interrupted(0);
-        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
         let stats = polls.stats(0);
         assert_eq!((stats.empty_polls, stats.empty_instructions, stats.empty_cycles), (2, 0, 0));
     }
@@ -305,9 +307,9 @@ mod tests {
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
         let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
-        polls.look(0, &ops, byte(&ram), 1, 1);
+        polls.observe(0, &ops, byte(&ram), 1, 1);
         assert_eq!(polls.stats(0).polls, 0);
-        polls.look(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
+        polls.observe(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
         assert_eq!(polls.stats(0).polls, 1, "a wide load that covers the status byte is a poll");
     }
 }

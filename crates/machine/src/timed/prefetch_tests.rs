@@ -1,5 +1,5 @@
-//! Software prefetches in a whole machine: a loop over cold lines that prefetches each line some iterations before
-//! loading it.
+//! Software prefetches in a whole machine: a loop over cold lines that prefetches each line some iterations
+//! before loading it.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -14,8 +14,8 @@ const DATA: u64 = BASE + (4 << 20);
 const LINES: u64 = 4096;
 const GUEST: &str = "bare";
 
-/// `prefetch.r 64*ahead(a0)`: OP-IMM with funct3 6, rd x0 and 1 in the low five bits of the immediate. With `ahead` 0, a
-/// hint without effect (2 in these bits).
+/// `prefetch.r 64*ahead(a0)`: OP-IMM with funct3 6, rd x0 and 1 in the low five bits of the immediate. With
+/// `ahead` 0, a hint without effect (2 in these bits).
 fn prefetch(ahead: u32) -> u32 {
     let immediate = if ahead == 0 { 2 } else { (64 * ahead) | 1 };
     (immediate << 20) | (10 << 15) | (6 << 12) | 0x13

@@ -1,6 +1,6 @@
-//! Profile of executed code, per block: cycles from the last commit of the previous block to the last commit of
-//! this one, retired instructions, and cache misses. Every cycle of a hart is charged to exactly one block or to
-//! idle time (WFI). Observer: it only reads results and counters of the core and the caches.
+//! Profile of executed code, per block: cycles from the last commit of the previous block to the last commit
+//! of this one, retired instructions, and cache misses. Every cycle of a hart is charged to exactly one block
+//! or to idle time (WFI). Observer: it only reads results and counters of the core and the caches.
 
 use std::collections::HashMap;
 
@@ -89,9 +89,8 @@ impl Profile {
 
     /// Virtual and physical addresses of blocks executed by user programs.
     pub fn user_code(&self) -> impl Iterator<Item = (u64, PhysAddr)> {
-        let of_program =
-            |block: &&BlockCost| matches!(self.nodes[block.node as usize].domain, Domain::User(_));
-        self.blocks.iter().filter(of_program).map(|block| (block.pc, block.fetch))
+        let is_user = |block: &&BlockCost| matches!(self.nodes[block.node as usize].domain, Domain::User(_));
+        self.blocks.iter().filter(is_user).map(|block| (block.pc, block.fetch))
     }
 
     /// Returns a call node and its callers up to, but without, the root, with their numbers.
@@ -136,29 +135,29 @@ impl Profiler {
         let node = self.calls.node(thread, first);
         self.entry(node, first, hart as u32).cost.add(cost);
         if last.class.is_branch() {
-            self.calls.ended(&mut thread, last);
+            self.calls.block_ended(&mut thread, last);
         }
         self.threads[hart] = Some(thread);
     }
 
     #[inline]
     fn entry(&mut self, node: u32, first: &Op, hart: u32) -> &mut BlockCost {
-        let whose = u64::from(node).wrapping_mul(0x9e37_79b1) ^ u64::from(hart).wrapping_mul(0x85eb_ca6b);
-        let place = (first.fetch.0 >> 1 ^ whose) as usize % RECENT;
-        let known = self.recent[place] as usize;
-        if let Some(block) = self.blocks.get(known.wrapping_sub(1))
+        let hash = u64::from(node).wrapping_mul(0x9e37_79b1) ^ u64::from(hart).wrapping_mul(0x85eb_ca6b);
+        let slot = (first.fetch.0 >> 1 ^ hash) as usize % RECENT;
+        let cached = self.recent[slot] as usize;
+        if let Some(block) = self.blocks.get(cached.wrapping_sub(1))
             && block.node == node
             && block.fetch == first.fetch
             && block.hart == hart
         {
-            return &mut self.blocks[known - 1];
+            return &mut self.blocks[cached - 1];
         }
         let blocks = &mut self.blocks;
         let number = *self.index.entry((node, first.fetch.0, hart)).or_insert_with(|| {
             blocks.push(BlockCost { hart, node, pc: first.pc, fetch: first.fetch, cost: Cost::default() });
             blocks.len() as u32 - 1
         });
-        self.recent[place] = number + 1;
+        self.recent[slot] = number + 1;
         &mut self.blocks[number as usize]
     }
 

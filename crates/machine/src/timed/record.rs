@@ -1,10 +1,11 @@
-//! Recording of executed blocks and device events by a [`Recorder`]. A machine with timing models is recorded in
-//! warming and detailed mode, a machine without them always. Recording does not change the run.
+//! Recording of executed blocks and device events by a [`Recorder`]. A machine with timing models is recorded
+//! in warming and detailed mode, a machine without them always. Recording does not change the run.
 //!
-//! The position of a device event is given relative to its anchor hart, the hart that last stored to a device:
-//! the number of instructions that the hart had executed, and the time since the last of them committed. A DMA
-//! write also records the first instruction of the anchor hart that could see the data: that of the first block
-//! that begins after the write completed. Events are held back, in order, until this is determined.
+//! The position of a device event is given relative to its anchor hart, the hart that last stored to a
+//! device: the number of instructions that the hart had executed, and the time since the last of them
+//! committed. A DMA write also records the first instruction of the anchor hart that could see the data: that
+//! of the first block that begins after the write completed. Events are held back, in order, until this is
+//! determined.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +22,8 @@ use crate::machine::Machine;
 
 /// Receiver of recorded blocks and events.
 pub trait Recorder: Send {
-    /// Records a block that a hart executed. `walk` returns the page-table entries that a walk for an address reads.
+    /// Records a block that a hart executed. `walk` returns the page-table entries that a walk for an address
+    /// reads.
     fn block(
         &mut self,
         hart: u16,
@@ -31,13 +33,14 @@ pub trait Recorder: Send {
         walk: &mut dyn FnMut(u64) -> Walk,
     );
 
-    /// Returns the limits of the next call of [`repeat`](Recorder::repeat) for a hart. The default permits none.
+    /// Returns the limits of the next call of [`repeat`](Recorder::repeat) for a hart. The default permits
+    /// none.
     fn allowance(&self, _hart: u16) -> Allowance {
         Allowance::default()
     }
 
-    /// Records repetitions of blocks recorded before: their numbers, each with its addresses. `step` belongs to the
-    /// first one; address space and thread are the same for all. Returns the limits of the next call.
+    /// Records repetitions of blocks recorded before: their numbers, each with its addresses. `step` belongs
+    /// to the first one; address space and thread are the same for all. Returns the limits of the next call.
     fn repeat(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
         unreachable!(
             "{instructions} instructions of hart {hart} repeat without an allowance ({step:?}, {blocks:?})"
@@ -68,109 +71,112 @@ impl Recorder for KeptOps {
 }
 
 /// Block ends kept per hart. An event refers to at most the last block and the wait after it.
-const ENDS: usize = 64;
+const ENDS_KEPT: usize = 64;
 
 /// Progress of a hart: the time and the number of instructions at which its last blocks ended.
 pub(crate) struct Progress {
-    /// Ring of the last ends, indexed by their number modulo `ENDS`.
-    ends: [(Ps, u64); ENDS],
+    /// Ring of the last ends, indexed by their number modulo `ENDS_KEPT`.
+    ends: [(Ps, u64); ENDS_KEPT],
     /// Ends since the start.
     count: usize,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { ends: [(Ps::ZERO, 0); ENDS], count: 0 }
+        Progress { ends: [(Ps::ZERO, 0); ENDS_KEPT], count: 0 }
     }
 }
 
 impl Progress {
-    /// Records that instruction number `done` committed at `at`, or that its device access left the core. A later
-    /// time for the same instruction, such as the completion of a device access, is ignored.
+    /// Records that instruction number `done` committed at `at`, or that its device access left the core. A
+    /// later time for the same instruction, such as the completion of a device access, is ignored.
     pub fn reached(&mut self, done: u64, at: Ps) {
-        if self.count == 0 || self.ends[(self.count - 1) % ENDS].1 != done {
-            self.ends[self.count % ENDS] = (at, done);
+        if self.count == 0 || self.ends[(self.count - 1) % ENDS_KEPT].1 != done {
+            self.ends[self.count % ENDS_KEPT] = (at, done);
             self.count += 1;
         }
     }
 
     /// The ends kept, latest first.
-    fn known(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
-        (self.count.saturating_sub(ENDS)..self.count).rev().map(|number| self.ends[number % ENDS])
+    fn recent_ends(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
+        (self.count.saturating_sub(ENDS_KEPT)..self.count).rev().map(|number| self.ends[number % ENDS_KEPT])
     }
 
-    /// Returns the end time of the block that contains instruction number `after`; `None` if it has not ended yet.
-    /// Number 0 is the start of the recording.
+    /// Returns the end time of the block that contains instruction number `after`; `None` if it has not ended
+    /// yet. Number 0 is the start of the recording.
     pub fn end_of(&self, after: u64) -> Option<Ps> {
         if after == 0 {
-            return Some(self.known().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
+            return Some(
+                self.recent_ends().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0),
+            );
         }
-        self.known().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
+        self.recent_ends().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
     }
 
     /// Returns the instruction count of the last block that ended by `now`, and the time since then.
     fn anchor(&self, now: Ps) -> (u64, Ps) {
-        let end = self.known().find(|(at, _)| *at <= now).or(self.known().next_back());
+        let end = self.recent_ends().find(|(at, _)| *at <= now).or(self.recent_ends().next_back());
         end.map_or((0, Ps::ZERO), |(at, done)| (done, now.saturating_sub(at)))
     }
 }
 
 /// Recording state of one hart.
 #[derive(Default)]
-struct Recorded {
+struct RecordedHart {
     progress: Progress,
     done: u64,
-    over: Option<Ps>,
+    last_end: Option<Ps>,
     fence: Option<TranslationFence>,
     /// Dictionary of recorded blocks, for harts without a timing model.
-    known: BlockDictionary,
+    dictionary: BlockDictionary,
 }
 
 /// An active recording.
 pub(crate) struct Recording {
     to: Box<dyn Recorder>,
-    harts: Vec<Recorded>,
+    harts: Vec<RecordedHart>,
     /// Anchor hart of new events.
-    teller: usize,
+    anchor_hart: usize,
     /// Events not yet emitted, and the completion time of DMA writes.
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
     /// Frames received and sent so far, per device.
     frames: Vec<[u64; 2]>,
-    /// In-flight stores to devices, per register, with their origin; `None` for stores issued before the recording.
+    /// In-flight stores to devices, per register, with their origin; `None` for stores issued before the
+    /// recording.
     stores: BTreeMap<u64, VecDeque<Option<StoreOrigin>>>,
 }
 
 /// An executed block or device access, with its start and end time.
-pub(super) struct Executed<'a> {
+pub(super) struct ExecutedBlock<'a> {
     pub hart: usize,
     pub ops: &'a [Op],
     pub trapped: bool,
     pub space: Option<u16>,
-    pub begun: Ps,
-    pub over: Ps,
+    pub start: Ps,
+    pub end: Ps,
 }
 
 impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
-        let harts = (0..harts).map(|_| Recorded::default()).collect();
+        let harts = (0..harts).map(|_| RecordedHart::default()).collect();
         let (waiting, frames) = (VecDeque::new(), vec![[0; 2]; 256]);
-        Recording { to, harts, teller: 0, waiting, frames, stores: BTreeMap::new() }
+        Recording { to, harts, anchor_hart: 0, waiting, frames, stores: BTreeMap::new() }
     }
 
     /// Adds a store that was in flight when the recording began.
-    fn had_left(&mut self, addr: PhysAddr) {
+    fn add_in_flight_store(&mut self, addr: PhysAddr) {
         self.stores.entry(addr.0).or_default().push_back(None);
     }
 
     /// Adds a store to a device; it is its hart's last instruction.
-    fn leaves(&mut self, addr: PhysAddr, hart: u32) {
+    fn store_leaves(&mut self, addr: PhysAddr, hart: u32) {
         let after = self.harts[hart as usize].done;
         let stored = (after > 0).then_some(StoreOrigin { hart: hart as u16, after });
         self.stores.entry(addr.0).or_default().push_back(stored);
     }
 
     /// Removes the oldest in-flight store to this register and returns its origin.
-    fn arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
+    fn store_arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
         self.stores.get_mut(&addr.0)?.pop_front()?
     }
 
@@ -180,26 +186,26 @@ impl Recording {
         id < self.harts.len()
     }
 
-    /// Runs a hart without a timing model, as [`Hart::run`] does. No event is handled during this call, so all of
-    /// its blocks see the same DMA writes.
+    /// Runs a hart without a timing model, as [`Hart::run`] does. No event is handled during this call, so
+    /// all of its blocks see the same DMA writes.
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
-        let begun = hart.time();
-        self.settle(begun);
-        let mut slept = self.harts[id].over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        let start = hart.time();
+        self.emit_visible(start);
+        let mut slept = self.harts[id].last_end.map_or(Ps::ZERO, |end| start.saturating_sub(end));
         let has_slept = slept > Ps::ZERO;
         if has_slept {
-            self.tell_held(id);
+            self.emit_deferred(id);
         }
         let Recording { to, harts, .. } = self;
-        let Recorded { fence, known, .. } = &mut harts[id];
-        let (id_told, retired) = (id as u16, hart.instructions());
-        let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
+        let RecordedHart { fence, dictionary, .. } = &mut harts[id];
+        let (hart_id, retired) = (id as u16, hart.instructions());
+        let stop = hart.run_recorded(ram, until, dictionary, |hart, ram, block| {
             let slept = std::mem::take(&mut slept);
-            tell(to.as_mut(), id_told, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
+            emit(to.as_mut(), hart_id, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
         });
         self.harts[id].done += hart.instructions() - retired;
         if has_slept {
-            self.tell_slept(id, &mut slept);
+            self.emit_deferred_after(id, &mut slept);
         }
         if slept == Ps::ZERO {
             self.reached(id, hart.time());
@@ -208,32 +214,37 @@ impl Recording {
     }
 
     /// Emits a hart's deferred blocks.
-    fn tell_held(&mut self, id: usize) {
-        self.tell_slept(id, &mut Ps::default());
+    fn emit_deferred(&mut self, id: usize) {
+        self.emit_deferred_after(id, &mut Ps::default());
     }
 
     /// Like `emit_deferred`, for a hart that slept before these blocks.
-    fn tell_slept(&mut self, id: usize, slept: &mut Ps) {
-        let Recorded { known, fence, .. } = &mut self.harts[id];
-        let Some(held) = known.deferred() else { return };
+    fn emit_deferred_after(&mut self, id: usize, slept: &mut Ps) {
+        let RecordedHart { dictionary, fence, .. } = &mut self.harts[id];
+        let Some(deferred) = dictionary.deferred() else { return };
         let slept = std::mem::take(slept);
-        let allowance = tell(self.to.as_mut(), id as u16, held, (fence, slept), &mut |_| Walk::default());
-        known.deferred_emitted(allowance);
+        let allowance = emit(self.to.as_mut(), id as u16, deferred, (fence, slept), &mut |_| Walk::default());
+        dictionary.deferred_emitted(allowance);
     }
 
-    /// Records a device access at which the hart stopped. Without `op` no device claims the address, and the hart
-    /// traps.
+    /// Records a device access at which the hart stopped. Without `op` no device claims the address, and the
+    /// hart traps.
     pub fn access(&mut self, id: usize, hart: &mut Hart, ram: &Ram, op: Option<Op>) {
-        self.tell_held(id);
+        self.emit_deferred(id);
         let (at, space, ops) = (hart.time(), hart.address_space(), op.as_slice());
         let trapped = ops.is_empty();
-        self.executed(&Executed { hart: id, ops, trapped, space, begun: at, over: at }, hart, ram);
+        self.executed(&ExecutedBlock { hart: id, ops, trapped, space, start: at, end: at }, hart, ram);
         let allowance = self.to.allowance(id as u16);
-        self.harts[id].known.set_allowance(allowance);
+        self.harts[id].dictionary.set_allowance(allowance);
     }
 
-    pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
-        self.settle(block.begun);
+    pub(super) fn executed<S: OpSource>(
+        &mut self,
+        block: &ExecutedBlock<'_>,
+        source: &mut S,
+        world: &S::World,
+    ) {
+        self.emit_visible(block.start);
         // The hart stopped at a device access before executing anything; the access is recorded separately.
         if block.ops.is_empty() && !block.trapped {
             return;
@@ -243,7 +254,7 @@ impl Recording {
             && op.class == OpClass::Device
             && op.flags & Op::WRITES != 0
         {
-            self.teller = block.hart;
+            self.anchor_hart = block.hart;
         }
         let hart = &mut self.harts[block.hart];
         let step = Step {
@@ -251,17 +262,17 @@ impl Recording {
             space: block.space,
             thread: source.thread(),
             fence: hart.fence.take(),
-            slept: hart.over.map_or(Ps::ZERO, |over| block.begun.saturating_sub(over)),
+            slept: hart.last_end.map_or(Ps::ZERO, |end| block.start.saturating_sub(end)),
         };
         self.to.block(block.hart as u16, &step, None, block.ops, &mut |virt| source.walk(world, virt));
         hart.done += instructions(block.ops);
-        self.reached(block.hart, block.over);
+        self.reached(block.hart, block.end);
     }
 
     /// Records that the hart's last instruction committed or that its device access completed.
     pub fn reached(&mut self, hart: usize, at: Ps) {
         let hart = &mut self.harts[hart];
-        hart.over = Some(at);
+        hart.last_end = Some(at);
         hart.progress.reached(hart.done, at);
     }
 
@@ -289,7 +300,7 @@ impl Recording {
 
     /// Records a device event. `visible` is the completion time of a DMA write.
     pub fn device_event(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
-        let hart = self.teller;
+        let hart = self.anchor_hart;
         let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
         if visible.is_none() && self.waiting.is_empty() {
@@ -299,9 +310,9 @@ impl Recording {
         }
     }
 
-    /// Emits events up to the first DMA write that is not complete at `now`, when a block begins. Completed writes
-    /// are visible to this block.
-    fn settle(&mut self, now: Ps) {
+    /// Emits events up to the first DMA write that is not complete at `now`, when a block begins. Completed
+    /// writes are visible to this block.
+    fn emit_visible(&mut self, now: Ps) {
         while let Some((event, visible)) = self.waiting.front_mut() {
             if visible.is_some_and(|visible| visible > now) {
                 return;
@@ -318,14 +329,14 @@ impl Recording {
 
     /// Emits all deferred blocks and waiting events.
     fn end(&mut self) {
-        (0..self.harts.len()).for_each(|id| self.tell_held(id));
-        self.settle(Ps::MAX);
+        (0..self.harts.len()).for_each(|id| self.emit_deferred(id));
+        self.emit_visible(Ps::MAX);
     }
 }
 
-/// Passes a block, or a batch of repeated blocks, to the recorder. `fence` is the translation fence before the
-/// first block, and `slept` the hart's sleep before it. Returns the limits of the next batch.
-fn tell(
+/// Passes a block, or a batch of repeated blocks, to the recorder. `fence` is the translation fence before
+/// the first block, and `slept` the hart's sleep before it. Returns the limits of the next batch.
+fn emit(
     to: &mut dyn Recorder,
     hart: u16,
     block: Block<'_>,
@@ -345,37 +356,39 @@ fn tell(
 }
 
 impl Machine {
-    /// Passes all executed blocks and device events from now on to `recorder`. A machine with timing models is
-    /// recorded only in warming and detailed mode. A previous recorder gets its pending events and is dropped.
+    /// Passes all executed blocks and device events from now on to `recorder`. A machine with timing models
+    /// is recorded only in warming and detailed mode. A previous recorder gets its pending events and is
+    /// dropped.
     pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
         let harts = self.harts.len();
-        let had_left = self.queue.events().filter_map(|event| match event {
+        let in_flight = self.queue.events().filter_map(|event| match event {
             Event::DeviceWrite { addr, .. } => Some(*addr),
             _ => None,
         });
-        let place = match &mut self.timing {
+        let slot = match &mut self.timing {
             Some(timing) => &mut timing.recording,
             None => &mut self.recording,
         };
-        if let Some(mut before) = place.take() {
-            before.end();
+        if let Some(mut previous) = slot.take() {
+            previous.end();
         }
-        *place = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
-        if let Some(recording) = place {
-            had_left.for_each(|addr| recording.had_left(addr));
+        *slot = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
+        if let Some(recording) = slot {
+            in_flight.for_each(|addr| recording.add_in_flight_store(addr));
         }
     }
 
     /// Adds a hart's store to a device to the recording, if there is one.
     pub(crate) fn record_store(&mut self, addr: PhysAddr, hart: u32) {
         if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.leaves(addr, hart);
+            recording.store_leaves(addr, hart);
         }
     }
 
-    /// Called when a store arrives at a device register. Returns the origin of the oldest store in flight to it.
+    /// Called when a store arrives at a device register. Returns the origin of the oldest store in flight to
+    /// it.
     pub(crate) fn take_store_origin(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
-        active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
+        active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.store_arrives(addr)
     }
 
     /// Adds a device event to the recording, if there is one.

@@ -1,6 +1,6 @@
-//! Saved state of the timing models: everything that later timing depends on, so that a restored run is identical.
-//! It fits only the same microarchitecture. A machine with another one restores the rest of the checkpoint and
-//! starts with cold models.
+//! Saved state of the timing models: everything that later timing depends on, so that a restored run is
+//! identical. It fits only the same microarchitecture. A machine with another one restores the rest of the
+//! checkpoint and starts with cold models.
 
 use doorbell_attach::{Attachment, AttachmentState};
 use doorbell_core::{CoreState, with_cycles_up_to};
@@ -19,8 +19,8 @@ use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::ports_config::{PortTable, non_default_tables};
 
-/// Version of [`TimingState`] and [`TimedHartState`] with everything in them, including cores. It includes the
-/// version of the memory system's state.
+/// Version of [`TimingState`] and [`TimedHartState`] with everything in them, including cores. It includes
+/// the version of the memory system's state.
 const TIMING_VERSION: u32 = 23 + MemoryState::<DramState>::VERSION;
 
 /// See the module.
@@ -76,11 +76,11 @@ impl Timing {
 
     pub(super) fn save_hart(&self, id: usize) -> TimedHartState {
         let TimedHart { core, space, pace, .. } = &self.harts[id];
-        TimedHartState { core: core.save(), space: *space, warm_rest: pace.rest }
+        TimedHartState { core: core.save(), space: *space, warm_rest: pace.remainder }
     }
 
     /// Whether saved models have the same microarchitecture.
-    fn takes_up(&self, state: &TimingState) -> bool {
+    fn is_same_microarchitecture(&self, state: &TimingState) -> bool {
         state.config_hash == self.config_hash
     }
 
@@ -105,11 +105,13 @@ impl Timing {
         }
         let timed = &mut self.harts[id];
         timed.core.restore(state.core)?;
-        (timed.space, timed.pace.rest) = (state.space, state.warm_rest);
+        (timed.space, timed.pace.remainder) = (state.space, state.warm_rest);
         timed.device = match (timed.core.has_device_access(), device) {
             (true, Some(op)) => Some(op),
             (false, _) => None,
-            (true, None) => return Err("a core waits for a device access that its hart has not issued".into()),
+            (true, None) => {
+                return Err("a core waits for a device access that its hart has not issued".into());
+            }
         };
         Ok(())
     }
@@ -148,7 +150,7 @@ impl Machine {
             return Ok(());
         };
         let state = snapshot.get("timing", TIMING_VERSION)?;
-        if !timing.takes_up(&state) {
+        if !timing.is_same_microarchitecture(&state) {
             log!(
                 now,
                 Machine,

@@ -1,5 +1,5 @@
-//! The op streams of executing harts are recorded and fed to equal timing models without harts. All cycles and
-//! counters must match, with traps, sleep, fences, address-space changes, page walks, interrupts and DMA.
+//! The op streams of executing harts are recorded and fed to equal timing models without harts. All cycles
+//! and counters must match, with traps, sleep, fences, address-space changes, page walks, interrupts and DMA.
 
 use std::collections::VecDeque;
 
@@ -43,9 +43,9 @@ fn config(set: &[&str]) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// Each hart runs in supervisor mode with its own page tables. It increments a shared counter, accesses pages of its
-/// window, calls the firmware, changes its address space, flushes translations, and sometimes sleeps until an
-/// interrupt.
+/// Each hart runs in supervisor mode with its own page tables. It increments a shared counter, accesses pages
+/// of its window, calls the firmware, changes its address space, flushes translations, and sometimes sleeps
+/// until an interrupt.
 fn program() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.la(T0, "trap");
@@ -409,12 +409,12 @@ fn device_access_takes_the_time_that_the_caller_sets() {
         ..Op { length: 4, pc: BASE + 4, fetch: PhysAddr(BASE + 4), ..Op::default() }
     };
     timing.begin_device(0, &mut source[0], &(), device);
-    let begun = source[0].cycle;
-    assert!(begun >= before, "{begun} and {before}");
-    timing.end_device(0, &mut source[0], [begun + 5000; 2]);
-    assert!((begun + 5000..begun + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
-    timing.end_device(0, &mut source[0], [begun + 9000; 2]);
-    assert!(source[0].cycle < begun + 9000, "no device access is pending any more");
+    let sent = source[0].cycle;
+    assert!(sent >= before, "{sent} and {before}");
+    timing.end_device(0, &mut source[0], [sent + 5000; 2]);
+    assert!((sent + 5000..sent + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
+    timing.end_device(0, &mut source[0], [sent + 9000; 2]);
+    assert!(source[0].cycle < sent + 9000, "no device access is pending any more");
 }
 
 #[test]

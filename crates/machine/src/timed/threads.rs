@@ -1,5 +1,5 @@
-//! SMT threads: harts 2k and 2k + 1 share core k and its caches (`platform.threads`). The memory system is indexed
-//! by core.
+//! SMT threads: harts 2k and 2k + 1 share core k and its caches (`platform.threads`). The memory system is
+//! indexed by core.
 
 use doorbell_core::{Core, CoreStats};
 use doorbell_memory::{DcaPolicy, MemoryConfig};
@@ -10,7 +10,7 @@ use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
 /// Builds the timing models of harts, with `threads` harts per core.
-pub(super) fn timed(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
+pub(super) fn timed_harts(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
     let cores = harts.chunks(threads).flat_map(|harts| match harts {
         [_] => vec![Core::new(&harts[0].pipeline)],
         _ => Core::threads(&harts[0].pipeline).into(),
@@ -56,7 +56,7 @@ impl Timing {
     }
 
     /// Updates whether a hart's sibling sleeps, before the hart continues.
-    pub(super) fn look_at_sibling(&mut self, hart: usize, harts: &[Hart]) {
+    pub(super) fn update_sibling_sleep(&mut self, hart: usize, harts: &[Hart]) {
         if let Some(sibling) = self.sibling(hart) {
             let other = &harts[sibling];
             self.asleep[sibling] = other.pending_mmio().is_none() && !Machine::can_run(other);
@@ -65,7 +65,7 @@ impl Timing {
 
     /// Makes a hart the active thread of its core: moves the shared structures from its sibling to it.
     #[inline]
-    pub(super) fn turn(&mut self, hart: usize) {
+    pub(super) fn take_core(&mut self, hart: usize) {
         if let Some(sibling) = self.sibling(hart) {
             let sleeps = self.asleep[sibling];
             let core = &mut self.harts[hart / 2 * 2..][..2];

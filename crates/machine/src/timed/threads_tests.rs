@@ -1,5 +1,5 @@
-//! SMT threads on bare metal: throughput alone and with an active sibling, accounting of slots and idle time, and
-//! runs that do not depend on stops and checkpoints.
+//! SMT threads on bare metal: throughput alone and with an active sibling, accounting of slots and idle time,
+//! and runs that do not depend on stops and checkpoints.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_riscv::Interrupt;
@@ -96,7 +96,8 @@ fn sleep_is_idle_time_wherever_the_sibling_is_in_its_block() {
         until(&mut machine, Ps(n * 2_000_777));
         for is_pending in [true, false] {
             let books = machine.core_stats(1).unwrap().books;
-            // Statistics extend to the sibling's next block; an external interrupt takes effect at that block's start.
+            // Statistics extend to the sibling's next block; an external interrupt takes effect at that
+            // block's start.
             assert!(books.cpi_idle + BLOCK >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
             assert!(books.cycles - books.cpi_idle < 1000 * n, "{} of {}", books.cpi_idle, books.cycles);
             idle = books.cpi_idle;
@@ -166,6 +167,9 @@ fn smt_run_does_not_depend_on_slices_checkpoints_or_mode_changes() {
         assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: after the restore");
         [&mut straight, &mut second].into_iter().for_each(change);
         assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: after mode changes");
-        assert!(straight.harts().iter().all(|hart| hart.instructions() > 300), "{mode:?}: every hart executes");
+        assert!(
+            straight.harts().iter().all(|hart| hart.instructions() > 300),
+            "{mode:?}: every hart executes"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Harts with different clocks, cores and private caches, on bare metal. Each has the same speed as alone, and a run
-//! does not depend on stops or on the machine that restores its checkpoint.
+//! Harts with different clocks, cores and private caches, on bare metal. Each has the same speed as alone,
+//! and a run does not depend on stops or on the machine that restores its checkpoint.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -196,7 +196,10 @@ fn run_of_unequal_harts_does_not_depend_on_slices_or_checkpoints() {
         let end = Ps::from_us(60);
         let mut straight = start();
         until(&mut straight, end);
-        assert!(straight.harts().iter().all(|hart| hart.instructions() > 300), "{mode:?}: every hart executes");
+        assert!(
+            straight.harts().iter().all(|hart| hart.instructions() > 300),
+            "{mode:?}: every hart executes"
+        );
         let mut sliced = start();
         let mut at = Ps::ZERO;
         while at < end {

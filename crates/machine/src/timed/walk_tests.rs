@@ -35,8 +35,8 @@ fn config(kind: &str) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// Builds Sv39 tables that map 512 pages to one frame, evicts them from the caches, and reads one word of every
-/// `stride`th page.
+/// Builds Sv39 tables that map 512 pages to one frame, evicts them from the caches, and reads one word of
+/// every `stride`th page.
 fn program(stride: u64) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     open_memory(&mut a);

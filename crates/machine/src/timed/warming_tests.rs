@@ -1,5 +1,6 @@
-//! Warming trains the models from blocks without assembling their ops. While a recording is active, the ops are
-//! assembled and the models are trained op by op. Both must leave caches, TLBs and predictors in the same state.
+//! Warming trains the models from blocks without assembling their ops. While a recording is active, the ops
+//! are assembled and the models are trained op by op. Both must leave caches, TLBs and predictors in the same
+//! state.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -24,7 +25,8 @@ const fn prefetch(kind: u32) -> u32 {
 }
 
 /// Loop in supervisor mode: accesses at pseudo-random addresses within lines, across lines and across pages,
-/// atomics, prefetches, taken and untaken branches, calls, returns, stores to its own code, and translation fences.
+/// atomics, prefetches, taken and untaken branches, calls, returns, stores to its own code, and translation
+/// fences.
 fn program() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     open_memory(&mut a);

@@ -1,6 +1,6 @@
-//! Observers of a timed run: a [`Profile`] of code cost, a pipeline log, and core activity per microsecond. Without
-//! them the overhead is one branch per block. They do not affect the simulation, and checkpoints do not contain
-//! them. Only blocks in [`Mode::Detailed`] are observed.
+//! Observers of a timed run: a [`Profile`] of code cost, a pipeline log, and core activity per microsecond.
+//! Without them the overhead is one branch per block. They do not affect the simulation, and checkpoints do
+//! not contain them. Only blocks in [`Mode::Detailed`] are observed.
 
 use doorbell_core::{Observer, Stages};
 use doorbell_memory::Misses;
@@ -8,7 +8,7 @@ use doorbell_riscv::Hart;
 use doorbell_sim::{Hertz, Op, OpSource, Ps};
 
 use super::profile::{Profile, Profiler, cost};
-use super::{Around, Mode, TimedHart, Timing};
+use super::{CoreContext, Mode, TimedHart, Timing};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
@@ -57,31 +57,32 @@ pub struct Activity {
     pub step: Ps,
     /// Core cycles per step.
     pub step_cycles: u64,
-    /// Instructions retired and idle cycles (WFI) per step. A block counts in the step in which its last op commits.
+    /// Instructions retired and idle cycles (WFI) per step. A block counts in the step in which its last op
+    /// commits.
     pub steps: Vec<(u64, u64)>,
-    begun: u64,
+    start: u64,
     end: u64,
 }
 
 impl Activity {
-    fn new((begin, begun): (Ps, u64), frequency: Hertz) -> Activity {
+    fn new((begin, start): (Ps, u64), frequency: Hertz) -> Activity {
         let step_cycles = (frequency.0 / 1_000_000).max(1);
         let step = Ps((u128::from(step_cycles) * 1_000_000_000_000 / u128::from(frequency.0)) as u64);
-        let end = begun + step_cycles;
-        Activity { begin, step, step_cycles, steps: vec![(0, 0)], begun, end }
+        let end = start + step_cycles;
+        Activity { begin, step, step_cycles, steps: vec![(0, 0)], start, end }
     }
 
     #[inline]
     fn add(&mut self, cycle: u64, instructions: u64, idle: u64) {
         if cycle >= self.end {
-            let step = ((cycle - self.begun) / self.step_cycles) as usize;
-            self.end = self.begun + (step as u64 + 1) * self.step_cycles;
+            let step = ((cycle - self.start) / self.step_cycles) as usize;
+            self.end = self.start + (step as u64 + 1) * self.step_cycles;
             if step < STEPS_MAX {
                 self.steps.resize(step + 1, (0, 0));
             }
         }
         // Activity after the last step kept is dropped.
-        if self.end <= self.begun + self.steps.len() as u64 * self.step_cycles
+        if self.end <= self.start + self.steps.len() as u64 * self.step_cycles
             && let Some(step) = self.steps.last_mut()
         {
             step.0 += instructions;
@@ -105,9 +106,9 @@ struct PipelineLog {
     ops: Vec<LoggedOp>,
 }
 
-struct LogOf<'a>(&'a mut PipelineLog, u32);
+struct HartLog<'a>(&'a mut PipelineLog, u32);
 
-impl Observer for LogOf<'_> {
+impl Observer for HartLog<'_> {
     fn op(&mut self, op: &Op, stages: &Stages) {
         let log = &mut *self.0;
         if log.left > 0 {
@@ -122,12 +123,12 @@ pub(super) struct Watch {
     profiler: Option<Box<Profiler>>,
     pipeline: PipelineLog,
     activity: Vec<Activity>,
-    harts: Vec<Looked>,
+    harts: Vec<HartCursor>,
 }
 
 /// Observation state of one hart.
 #[derive(Clone, Copy, Default)]
-struct Looked {
+struct HartCursor {
     /// Cycle in which the observation began.
     from: u64,
     /// Cycle of the last update.
@@ -135,24 +136,24 @@ struct Looked {
     /// Thread pointer at the last update.
     tp: u64,
     /// Miss counts before and after the fetch and translation of the pending device access.
-    begun: Option<[Misses; 2]>,
+    start: Option<[Misses; 2]>,
 }
 
 impl Watch {
-    /// `harts` has the start time, start cycle and thread of each hart. A sleeping hart starts at the present, later
-    /// than its core's cycle.
+    /// `harts` has the start time, start cycle and thread of each hart. A sleeping hart starts at the
+    /// present, later than its core's cycle.
     fn new(
         request: &WatchRequest,
         timing: &Timing,
         harts: &[(Ps, u64, u64)],
         config: &MachineConfig,
     ) -> Watch {
-        let looked = |((_, begun, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
-            let cycle = timed.core.now().max(*begun);
-            Looked { from: cycle, cycle, tp: *tp, begun: None }
+        let cursor = |((_, start, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
+            let cycle = timed.core.now().max(*start);
+            HartCursor { from: cycle, cycle, tp: *tp, start: None }
         };
-        let activity = |(id, (begin, begun, _)): (usize, &(Ps, u64, u64))| {
-            Activity::new((*begin, *begun), config.hart(id).core.frequency)
+        let activity = |(id, (begin, start, _)): (usize, &(Ps, u64, u64))| {
+            Activity::new((*begin, *start), config.hart(id).core.frequency)
         };
         Watch {
             profiler: request.profile.then(|| Box::new(Profiler::new(harts.len()))),
@@ -161,12 +162,12 @@ impl Watch {
                 true => harts.iter().enumerate().map(activity).collect(),
                 false => Vec::new(),
             },
-            harts: harts.iter().zip(&timing.harts).map(looked).collect(),
+            harts: harts.iter().zip(&timing.harts).map(cursor).collect(),
         }
     }
 
     fn finish(self) -> WatchReport {
-        let watched = self.harts.iter().map(|looked| looked.cycle - looked.from);
+        let watched = self.harts.iter().map(|cursor| cursor.cycle - cursor.from);
         WatchReport {
             profile: self.profiler.map(|profiler| profiler.finish(watched)),
             pipeline: self.pipeline.ops,
@@ -176,9 +177,9 @@ impl Watch {
 
     /// Records that a hart slept until `cycle`.
     pub(super) fn idle(&mut self, id: usize, cycle: u64) {
-        let Some(looked) = self.harts.get_mut(id) else { return };
-        let from = looked.cycle;
-        looked.cycle = from.max(cycle);
+        let Some(cursor) = self.harts.get_mut(id) else { return };
+        let from = cursor.cycle;
+        cursor.cycle = from.max(cycle);
         if let Some(profiler) = &mut self.profiler {
             profiler.idle(id, self.harts[id].cycle - from);
         }
@@ -189,7 +190,7 @@ impl Watch {
 
     /// Adds a block whose timing was computed since the last update.
     #[inline]
-    fn look(
+    fn block(
         &mut self,
         id: usize,
         (thread, space): (u64, Option<u16>),
@@ -197,14 +198,14 @@ impl Watch {
         now: u64,
         (instructions, [before, after]): (u64, [Misses; 2]),
     ) {
-        let looked = &mut self.harts[id];
-        let tp = std::mem::replace(&mut looked.tp, thread);
+        let cursor = &mut self.harts[id];
+        let tp = std::mem::replace(&mut cursor.tp, thread);
         if ops.is_empty() {
             // A trap before the first op: its time counts for the handler.
             return;
         }
-        let cycles = now - looked.cycle;
-        looked.cycle = now;
+        let cycles = now - cursor.cycle;
+        cursor.cycle = now;
         if let Some(activity) = self.activity.get_mut(id) {
             activity.add(now, instructions, 0);
         }
@@ -216,9 +217,10 @@ impl Watch {
 }
 
 impl Timing {
-    /// Returns the miss counts before a block, and whether the pipeline log is active; `None` without observers.
+    /// Returns the miss counts before a block, and whether the pipeline log is active; `None` without
+    /// observers.
     #[inline]
-    pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
+    pub(super) fn watch_before_block(&self, id: usize) -> Option<(Misses, bool)> {
         // Co-running programs are not observed.
         let watch = self.watch.as_ref().filter(|watch| id < watch.harts.len())?;
         Some((self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
@@ -229,18 +231,18 @@ impl Timing {
     #[inline(never)]
     pub(super) fn execute_logged<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World) {
         let Some(watch) = &mut self.watch else { return };
-        let mut around = Around { id: id / self.threads, source, world, memory: &mut self.memory };
-        let mut log = LogOf(&mut watch.pipeline, id as u32);
+        let mut around = CoreContext { id: id / self.threads, source, world, memory: &mut self.memory };
+        let mut log = HartLog(&mut watch.pipeline, id as u32);
         self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
 
     /// Passes the last block to the observers.
     #[inline(never)]
-    pub(super) fn look(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
+    pub(super) fn watch_block(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(self.core_of(id))]);
         let timed = &self.harts[id];
         if let Some(watch) = &mut self.watch {
-            watch.look(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
+            watch.block(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
         }
     }
 
@@ -248,7 +250,7 @@ impl Timing {
     pub(super) fn begin_device_watched(&mut self, id: usize, before: Misses) {
         let after = self.memory.misses(self.core_of(id));
         if let Some(watch) = &mut self.watch {
-            watch.harts[id].begun = Some([before, after]);
+            watch.harts[id].start = Some([before, after]);
         }
     }
 
@@ -258,9 +260,9 @@ impl Timing {
         let Some(watch) = self.watch.as_mut().filter(|watch| id < watch.harts.len()) else {
             return core.end_device(op, done);
         };
-        core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));
-        let misses = watch.harts[id].begun.take().unwrap_or_default();
-        watch.look(id, (thread, *space), &[*op], core.now(), (1, misses));
+        core.end_device_observed(op, done, &mut HartLog(&mut watch.pipeline, id as u32));
+        let misses = watch.harts[id].start.take().unwrap_or_default();
+        watch.block(id, (thread, *space), &[*op], core.now(), (1, misses));
     }
 }
 
@@ -292,7 +294,8 @@ impl Timing {
 }
 
 impl Machine {
-    /// Starts an observation and discards a previous one. Returns `false` if the machine has no timing models.
+    /// Starts an observation and discards a previous one. Returns `false` if the machine has no timing
+    /// models.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
         let Some(mut timing) = self.timing.take() else { return false };
         let now = self.queue.now().max(self.reached);

@@ -4,8 +4,9 @@
 //! Modelled: learning and ageing of stations (§8.7, §8.8), flooding of frames to group addresses and unknown
 //! stations, reserved addresses that bridges do not forward (§8.6.3), dropping of frames with a bad FCS, a
 //! forwarding latency from a frame's last bit to its output queue, queues of limited size with tail drop, and
-//! output at the link's rate. A frame occupies queue space until its last bit has left. Not modelled: spanning tree
-//! (loops are rejected), priorities, PAUSE, cut-through, fabric contention and a shared packet buffer.
+//! output at the link's rate. A frame occupies queue space until its last bit has left. Not modelled:
+//! spanning tree (loops are rejected), priorities, PAUSE, cut-through, fabric contention and a shared packet
+//! buffer.
 
 use std::collections::{BTreeMap, VecDeque};
 

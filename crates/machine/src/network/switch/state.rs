@@ -58,7 +58,7 @@ impl Switch {
         let is_valid =
             |(_, station): &(Mac, Station)| usize::from(station.port) < ports && station.heard <= present;
         if state.stations.len() > self.config.stations as usize || !state.stations.iter().all(is_valid) {
-            return Err(wrong("the address table is larger than `stations`, or an entry is invalid"));
+            return Err(wrong("its address table is too large or has an invalid entry"));
         }
         let bytes = |output: &OutputState| -> u64 {
             let waiting = output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64);
@@ -71,7 +71,9 @@ impl Switch {
         let leaving = |port: usize| {
             queue
                 .events()
-                .filter(|due: &&SwitchEvent| matches!(due, SwitchEvent::Left { port: own } if usize::from(*own) == port))
+                .filter(|due: &&SwitchEvent| {
+                    matches!(due, SwitchEvent::Left { port: own } if usize::from(*own) == port)
+                })
                 .count()
         };
         let sound = |(port, output): (usize, &OutputState)| {
