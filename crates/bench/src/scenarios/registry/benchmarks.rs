@@ -127,7 +127,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "reads every byte of each frame and drops it; a frame is delivered when it is in guest memory",
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        returned: dpdk::kept,
+        returned: dpdk::sink,
         check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..DPDK_PROGRAM
@@ -201,7 +201,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: suricata::guest_words,
         options: &[KERNEL, Section::of::<SuricataConfig>()],
         defaults: suricata::DEFAULTS,
-        returned: dpdk::kept,
+        returned: dpdk::sink,
         counting: Some(&suricata::COUNTING),
         ..KERNEL_PROGRAM
     },
