@@ -147,7 +147,7 @@ fn a_guest_reads_the_run_s_file_piece_by_piece_into_its_memory() {
     program.extend(read(ram, 4, 6, A2));
     program.push(m5(EXIT));
     let mut run = start(&program);
-    run.ops.hand_over(b"abcdef".to_vec());
+    run.ops.set_file(b"abcdef".to_vec());
     assert_eq!(run.run_to_its_end(), 0);
     let hart = &run.machine.harts()[0];
     let results = [s0, s1, s2, A2].map(|register| hart.reg(register as usize) as i64);

@@ -129,7 +129,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     traces.doubts().iter().for_each(|doubt| errln!("{doubt}"));
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
-        let header = &traces.first().known;
+        let header = &traces.first().description;
         let millions = header.instructions / 1_000_000;
         (control.say)(&format!("{}: {millions} M instructions of {}", header.file, header.recorded));
         Ok(ready.play(control)?)

@@ -29,7 +29,7 @@ use crate::testbed::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::testbed::corunners;
 use crate::testbed::init_log;
 use crate::testbed::links::time_on;
-use crate::testbed::m5::{ASKED_FOR, M5Next, M5Ops};
+use crate::testbed::m5::{M5_CHECKPOINT_NOTE, M5Next, M5Ops};
 use crate::testbed::session::Session;
 use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::System;
@@ -142,7 +142,7 @@ pub fn run_script(
     }
     let trace = observe.trace.as_deref();
     let trace = trace.map(|path| Trace::create(path, &machine, &config, "a script")).transpose()?;
-    m5.hand_over(script.archive.clone());
+    m5.set_file(script.archive.clone());
     let booted = machine.instructions();
     let limit = machine.now().saturating_add(config.run.script_timeout);
     let mut run = Run {
@@ -220,7 +220,7 @@ struct Run<'a, 'c> {
 
 impl Run<'_, '_> {
     fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
-        if self.machine.checkpoint_note == ASKED_FOR {
+        if self.machine.checkpoint_note == M5_CHECKPOINT_NOTE {
             self.go_on_in_the_middle(script)?;
         } else if !self.wait_for(&Mark::Line(START_LINE.to_owned()), &[])? {
             return Err(self.unfinished("the guest did not start the script"));

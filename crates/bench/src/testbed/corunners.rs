@@ -99,7 +99,7 @@ impl Programs {
 
     /// Their descriptions in results.
     pub fn descriptions(&self) -> Vec<PlayedTrace> {
-        self.traces.iter().map(|named| named.known.clone()).collect()
+        self.traces.iter().map(|named| named.description.clone()).collect()
     }
 }
 

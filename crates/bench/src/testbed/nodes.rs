@@ -287,7 +287,7 @@ impl Plan for NodesPlan {
     }
 
     fn beside(&self) -> Vec<PlayedTrace> {
-        self.beside.known()
+        self.beside.descriptions()
     }
 }
 

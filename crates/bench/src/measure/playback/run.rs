@@ -106,7 +106,7 @@ struct Playing<'a, 'c> {
 
 /// Of all instructions, behind how many the measurement begins, and ends.
 fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunError> {
-    let all = trace.known.instructions;
+    let all = trace.description.instructions;
     let played = own.instructions.filter(|_| matches!(own.warmup, Warmup::Percent(_)));
     // A share is of what is played: with so many measured, the rest of it comes before.
     let warmup = match (own.warmup, played) {
@@ -177,7 +177,7 @@ impl Playing<'_, '_> {
         let mut series = MemorySeries::default();
         series.look_at(self.player.timing(), before.now);
         let begun = self.player.done();
-        let all = self.traces.first().known.instructions;
+        let all = self.traces.first().description.instructions;
         let own = if config_of(self.config).warmup == Warmup::Whole { begun + all } else { all };
         let length = end.min(own).saturating_sub(begun);
         self.control.begin_played("measuring", begun, begun.saturating_add(length));
@@ -263,7 +263,7 @@ impl Playing<'_, '_> {
             let (instructions, (first, harts)) = (after.instructions - before.instructions, after.harts);
             let (cycles, asleep) = books(first..first + harts);
             PlayedNeighbour {
-                file: trace.known.file.clone(),
+                file: trace.description.file.clone(),
                 first_core: first,
                 instructions,
                 ipc: per(instructions as f64, (cycles - asleep) as f64),
