@@ -198,7 +198,7 @@ impl Machine {
     }
 
     /// Runs the co-runners until each has reached `until`. On a tie, the first one runs first.
-    /// Returns the time of the earliest one, or `Ps::MAX` if there is none.
+    /// Returns the time of the earliest one, or `Ps::MAX` if there is none or one failed.
     pub(crate) fn run_corunners(&mut self, until: Ps) -> Ps {
         let Some(corunners) = &mut self.corunners else { return Ps::MAX };
         let timing = self.timing.as_mut().expect("co-runners need timed harts");

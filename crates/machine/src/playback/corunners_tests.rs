@@ -269,7 +269,7 @@ fn unsuitable_corunners_are_rejected() {
         (&["core.model=timed", "platform.threads=2", "platform.harts=2"], "set platform.threads=1"),
         (
             &["core.model=timed", "platform.harts=64"],
-            "1 of them and 64 harts; a machine has 64 cores at most",
+            "1 co-running traces and 64 harts; a machine has at most 64 cores",
         ),
     ] {
         let error = refused(set);

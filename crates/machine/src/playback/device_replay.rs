@@ -10,7 +10,7 @@ use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 
 use super::PlaybackError;
 use super::devices::{DeviceMap, Ports};
-use super::order::Order;
+use super::order::EventOrder;
 use super::pending::{Pending, WriteId};
 use super::plan::{AtEnd, Input, PlannedTrace, TraceInput};
 use super::rate_replay::{Next, RateReplay, anchor};
@@ -40,11 +40,11 @@ pub(super) struct DeviceReplay {
     progress: Vec<Progress>,
     reached: Vec<u64>,
     /// Event order of each part of a merged trace, and the order that each hart belongs to.
-    orders: Vec<Order>,
+    orders: Vec<EventOrder>,
     order_of: Vec<usize>,
     /// Set if frames arrive at another rate than recorded.
     setup: Option<RateSetup>,
-    /// Time of the next event, and its order.
+    /// Time of the next event, and index of its order.
     upcoming: Option<(Ps, usize)>,
     pub pending: Pending,
     /// Per hart: instruction counts at which received frames become visible that the hart has not reached.
@@ -74,7 +74,7 @@ impl DeviceReplay {
         let (mut devices, mut survey) = (DeviceMap::default(), Survey::default());
         if let Input::Own(file) = &input.from {
             devices = DeviceMap::new(file.description());
-            survey = Survey::of(file, &mut devices, &mut relocation)?;
+            survey = Survey::gather(file, &mut devices, &mut relocation)?;
         }
         let mut replay = DeviceReplay {
             input,
@@ -112,14 +112,15 @@ impl DeviceReplay {
         self.progress = (0..self.harts).map(|_| Progress::default()).collect();
         self.reached = vec![0; self.harts];
         let file = self.input.file();
-        let parts = Order::harts(file, self.harts);
+        let parts = EventOrder::harts(file, self.harts);
         let event_counts = &self.survey.events_of_hart;
         self.order_of =
             parts.iter().enumerate().flat_map(|(of, harts)| harts.clone().map(move |_| of)).collect();
-        let order = |harts: Range<usize>| -> Result<Order, PlaybackError> {
+        let order = |harts: Range<usize>| -> Result<EventOrder, PlaybackError> {
             let setup = self.setup.as_ref().filter(|_| at_pace);
-            let rate_replay = setup.map(|setup| setup.of(&self.survey, self.at_end, self.event_at, &harts));
-            let mut order = Order::new(file, harts, event_counts)?;
+            let rate_replay =
+                setup.map(|setup| setup.create(&self.survey, self.at_end, self.event_at, &harts));
+            let mut order = EventOrder::new(file, harts, event_counts)?;
             order.rate_replay = rate_replay.transpose()?.map(Box::new);
             Ok(order)
         };
@@ -190,7 +191,7 @@ impl DeviceReplay {
 
     /// The first event that waits for its instruction to be played.
     fn first_pending(&self) -> Option<&DeviceEvent> {
-        self.orders.iter().find_map(Order::first_pending)
+        self.orders.iter().find_map(EventOrder::first_pending)
     }
 
     /// Determines the next event of one order.

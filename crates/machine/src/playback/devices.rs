@@ -39,7 +39,7 @@ impl Ports {
 
     /// Port of a device.
     #[inline]
-    pub fn of(&self, device: u8) -> usize {
+    pub fn port_of(&self, device: u8) -> usize {
         let place = match self.nics.binary_search(&device) {
             Ok(place) if !self.by_number => place,
             _ => device.into(),
@@ -99,7 +99,7 @@ impl Attachments {
     }
 
     /// Attachment of a port.
-    pub fn of(&mut self, port: usize) -> &mut Attachment {
+    pub fn attachment(&mut self, port: usize) -> &mut Attachment {
         &mut self.all[self.of_port[port]].1
     }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn nics_map_to_ports_by_number_or_in_order() {
         let ports = |nics: &[u8], ports| Ports::new(&nics.iter().copied().collect(), ports);
-        let of = |all: Ports, devices: [u8; 3]| devices.map(|device| all.of(device));
+        let of = |all: Ports, devices: [u8; 3]| devices.map(|device| all.port_of(device));
         assert_eq!(of(ports(&[0, 1], 2), [0, 1, 56]), [0, 1, 1]);
         assert_eq!(of(ports(&[1, 2], 2), [1, 2, 56]), [0, 1, 1]);
         assert_eq!(of(ports(&[0, 5], 2), [0, 5, 5]), [0, 1, 1]);

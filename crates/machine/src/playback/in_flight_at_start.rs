@@ -58,7 +58,7 @@ pub(super) struct InFlightAtStart {
     /// interval, as operations complete in batches and are used one by one. `by_clock` is set if times are
     /// known.
     votes: BTreeMap<u64, u64>,
-    most: Option<u64>,
+    max_excess: Option<u64>,
     by_clock: bool,
 }
 
@@ -81,19 +81,19 @@ impl InFlightAtStart {
         {
             self.arrived = *up_to;
             self.requested.pop_front();
-            if let Some(most) = self.most.take() {
-                *self.votes.entry(most).or_default() += 1;
+            if let Some(max_excess) = self.max_excess.take() {
+                *self.votes.entry(max_excess).or_default() += 1;
             }
         }
         self.by_clock = time.is_some();
-        self.most = self.most.max(Some(used.saturating_sub(self.arrived)));
+        self.max_excess = self.max_excess.max(Some(used.saturating_sub(self.arrived)));
     }
 
     /// Number in flight before the trace. With a clock, the largest estimate with an eighth of the votes, as
     /// single estimates may be wrong.
     pub fn before(&self) -> u64 {
         let mut votes = self.votes.clone();
-        self.most.iter().for_each(|most| *votes.entry(*most).or_default() += 1);
+        self.max_excess.iter().for_each(|max_excess| *votes.entry(*max_excess).or_default() += 1);
         let all: u64 = votes.values().sum();
         let is_valid = |(_, count): &(&u64, &u64)| !self.by_clock || **count * 8 >= all;
         votes.iter().rev().find(is_valid).map_or(0, |(before, _)| *before)

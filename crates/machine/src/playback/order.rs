@@ -1,5 +1,5 @@
-//! Order of device events of harts that were recorded together: events run in recorded order. Each part of a
-//! merged trace has its own order, as the parts were not recorded together.
+//! Device events of harts that were recorded together: events run in recorded order. Each part of a merged
+//! trace has its own order, as the parts were not recorded together.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -37,7 +37,7 @@ impl ReadState {
 }
 
 /// Events of harts recorded together.
-pub(super) struct Order {
+pub(super) struct EventOrder {
     /// Harts, as numbered in the trace.
     harts: Range<usize>,
     reader: Option<DeviceReader>,
@@ -54,15 +54,15 @@ pub(super) struct Order {
     pub event_at: Ps,
 }
 
-impl Order {
+impl EventOrder {
     /// Creates the order of a trace's events; without a file there are none.
     pub fn new(
         file: Option<&TraceFile>,
         harts: Range<usize>,
         event_counts: &[u64],
-    ) -> Result<Order, PlaybackError> {
+    ) -> Result<EventOrder, PlaybackError> {
         let unread = |hart| event_counts.get(hart).copied().unwrap_or(0);
-        Ok(Order {
+        Ok(EventOrder {
             read_state: harts.clone().map(|hart| ReadState { unread: unread(hart), last: None }).collect(),
             harts,
             reader: file.map(TraceFile::devices).transpose()?,
@@ -112,8 +112,8 @@ impl Order {
         }
     }
 
-    /// Instruction count up to which the hart [reaches no unread event](Order::may_reach_unread) and no event
-    /// [waits for it](Order::waits_for). `None` at another rate, where each block may matter.
+    /// Instruction count up to which the hart [reaches no unread event](EventOrder::may_reach_unread) and no
+    /// event [waits for it](EventOrder::waits_for). `None` at another rate, where each block may matter.
     pub fn unchecked_until(&self, hart: usize) -> Option<u64> {
         if self.rate_replay.is_some() {
             return None;

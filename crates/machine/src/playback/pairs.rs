@@ -90,7 +90,7 @@ impl Answers {
     /// Records a frame sent. Returns whether it counts as an answer, and its request if known. After the
     /// first answer, frames without a known request count as answers too, so that a closed loop does not
     /// stall.
-    pub fn leave(&mut self) -> (bool, Option<u64>) {
+    pub fn frame_sent(&mut self) -> (bool, Option<u64>) {
         let (before, sent) = (if self.by_address { self.read_before } else { self.before }, self.sent);
         self.sent += 1;
         let Some(number) = sent.checked_sub(before).filter(|_| self.pairs) else { return (false, None) };
@@ -118,7 +118,7 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Records that a frame is received at `addr`.
     pub fn receive(&mut self, addr: u64, after: u64) {
-        self.look(after);
+        self.update_received(after);
         self.buffers.receive(addr);
     }
 
@@ -131,7 +131,7 @@ impl Pairs {
     }
 
     /// Updates the number of frames received before instruction `after`.
-    fn look(&mut self, after: u64) {
+    fn update_received(&mut self, after: u64) {
         if self.received_by.0 != after {
             self.received_by = (after, self.buffers.received);
         }
@@ -139,7 +139,7 @@ impl Pairs {
 
     /// Records an interrupt of the only hart, after `sent` frames were sent.
     pub fn interrupt(&mut self, event: &DeviceEvent, sent: u64) {
-        self.look(event.after);
+        self.update_received(event.after);
         let received = self.received_by.1;
         // It has run since an interrupt that came after all frames received before this sleep.
         let is_handled =

@@ -54,7 +54,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub fn of(event: DeviceEvent, id: Option<WriteId>) -> Item {
+    pub fn new(event: DeviceEvent, id: Option<WriteId>) -> Item {
         Item { event, id, need: 0, frame: None, gap: Ps::ZERO, posted: None, wake: None }
     }
 }
@@ -200,7 +200,7 @@ impl Port {
     pub fn push_frame_out(&mut self, event: DeviceEvent) {
         let frame = self.outs_pushed.checked_sub(self.outs_before);
         self.outs_pushed += 1;
-        self.sending.leave();
+        self.sending.frame_sent();
         let need = frame.and_then(|frame| {
             while self.frames_read_removed < frame && self.frames_read.len() > 1 {
                 self.frames_read.pop_front();
@@ -208,18 +208,18 @@ impl Port {
             }
             self.frames_read.front().copied()
         });
-        self.push(Stage::Out, Item { need: need.unwrap_or(0), ..Item::of(event, None) });
+        self.push(Stage::Out, Item { need: need.unwrap_or(0), ..Item::new(event, None) });
     }
 
     /// Queues an interrupt in the stage of the device's previous event.
     pub fn push_interrupt(&mut self, event: DeviceEvent, wake: u64) {
         let stage = if self.was_receiving { Stage::Receive } else { Stage::TransmitReport };
-        self.push(stage, Item { wake: Some(wake), ..Item::of(event, None) });
+        self.push(stage, Item { wake: Some(wake), ..Item::new(event, None) });
     }
 
     /// Queues a request. Returns it if it follows an instruction instead.
     pub fn push_dma(&mut self, event: DeviceEvent, dma: &Dma, id: Option<WriteId>) -> Option<Item> {
-        let item = Item::of(event, id);
+        let item = Item::new(event, id);
         self.was_receiving =
             matches!(dma.kind, DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData);
         match dma.kind {

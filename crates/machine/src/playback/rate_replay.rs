@@ -71,6 +71,7 @@ pub(super) enum Next {
 /// The rate-controlled replay of harts recorded together and of their devices.
 pub(super) struct RateReplay {
     ports: Vec<Port>,
+    /// Events that follow instructions, and time of the last one.
     software: VecDeque<Item>,
     software_at: Ps,
     /// Arrival times of stores to devices, by hart and instruction.
@@ -98,7 +99,7 @@ impl RateReplay {
         harts: &Range<usize>,
         link: &mut dyn FnMut(u8) -> (LinkConfig, Option<FrameArrivals>),
     ) -> RateReplay {
-        let own = survey.devices.iter().filter(|(_, of)| of.is_driven_by(harts));
+        let own = survey.devices.iter().filter(|(_, of)| of.follows_harts(harts));
         let ports = own.map(|(device, of)| {
             let (link, arriving) = link(*device);
             Port::new(*device, of, &link, arriving)
@@ -140,7 +141,7 @@ impl RateReplay {
         match event.what {
             EventKind::Register { .. } => {
                 let posted = ring::tail(&event.what).map(|tail| port.tail(tail));
-                self.software.push_back(Item { posted, ..Item::of(event, id) });
+                self.software.push_back(Item { posted, ..Item::new(event, id) });
             }
             EventKind::FrameIn { bytes } => port.sizes.push_back(bytes),
             EventKind::FrameOut { .. } => port.push_frame_out(event),
@@ -222,14 +223,14 @@ impl RateReplay {
             wake.at = Some(now);
         }
         if let EventKind::FrameOut { bytes } = item.event.what {
-            self.leave(bytes, now);
+            self.frame_sent(bytes, now);
         }
         Some((item.event, item.id))
     }
 
     /// Records that a frame was sent, which may answer a request that arrived here.
-    fn leave(&mut self, bytes: u32, now: Ps) {
-        let (is_answer, request) = self.answers.leave();
+    fn frame_sent(&mut self, bytes: u32, now: Ps) {
+        let (is_answer, request) = self.answers.frame_sent();
         if self.answers.are_over() {
             self.ports
                 .iter_mut()

@@ -23,7 +23,7 @@ pub(super) struct RateSetup {
 
 impl RateSetup {
     /// Creates the replay of harts recorded together, from `begin` on; or returns why it is impossible.
-    pub fn of(
+    pub fn create(
         &self,
         survey: &Survey,
         at_end: AtEnd,
@@ -49,7 +49,7 @@ impl RateSetup {
             if let Some(problem) = survey.pairing_problem() {
                 return refuse(format!("a closed loop needs one answer per request: {problem}"));
             }
-            if survey.devices.values().any(|of| of.received > 0 && of.is_driven_by(harts))
+            if survey.devices.values().any(|of| of.received > 0 && of.follows_harts(harts))
                 && !survey.has_all_traffic(harts)
             {
                 return refuse(
@@ -72,7 +72,7 @@ impl RateSetup {
 
     fn link(&self, survey: &Survey, device: u8) -> LinkConfig {
         let ports = self.config.platform.nics as usize;
-        match Ports::new(&survey.nics, ports).of(device) {
+        match Ports::new(&survey.nics, ports).port_of(device) {
             port if port < ports => self.config.port(port).link,
             _ => self.config.link.clone(),
         }

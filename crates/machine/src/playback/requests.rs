@@ -17,7 +17,7 @@ impl Player {
         let replay = &mut self.replays[self.replay_of[hart]];
         let over = match replay.target(hart - replay.first, op.phys) {
             Target::Device(device) => {
-                let attachment = self.attachments.of(replay.ports.of(device));
+                let attachment = self.attachments.attachment(replay.ports.port_of(device));
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
                     let position = self.streams[hart].position();
@@ -29,7 +29,7 @@ impl Player {
                 }
             }
             Target::Configuration => {
-                let way = self.attachments.of(0).config_latency();
+                let way = self.attachments.attachment(0).config_latency();
                 [now + way + way; 2]
             }
             Target::Other => [now; 2],
@@ -67,11 +67,11 @@ impl Player {
         if self.timing.mode() == Mode::Warming {
             self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
-        let of = self.replays[replay].ports.of(device);
+        let of = self.replays[replay].ports.port_of(device);
         if self.timing.mode() == Mode::Detailed {
             self.timing.memory.advance_to(now);
         }
-        let (attachment, memory) = (self.attachments.of(of), Some(&mut self.timing.memory));
+        let (attachment, memory) = (self.attachments.attachment(of), Some(&mut self.timing.memory));
         attachment.advance_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),

@@ -49,7 +49,7 @@ impl Sending {
     }
 
     /// Records a frame sent.
-    pub fn leave(&mut self) {
+    pub fn frame_sent(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
@@ -93,7 +93,7 @@ mod tests {
             sending.fetch(2 * frame);
             let need = sending.data(&data(0x1000, 0), 2 * frame + 2);
             assert!(need > 2 * frame, "needs its own fetch: {need}, frame {frame}");
-            sending.leave();
+            sending.frame_sent();
         }
     }
 

@@ -74,7 +74,7 @@ impl HartStream {
         stream.failure().map_or(Ok(stream), Err)
     }
 
-    /// Disables sleep: the events that woke the hart no longer delay it.
+    /// Disables sleep. Events recorded during a sleep then come without delay.
     pub fn disable_sleep(&mut self) {
         (self.sleeps, self.slept) = (false, Ps::ZERO);
     }

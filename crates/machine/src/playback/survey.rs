@@ -49,10 +49,12 @@ pub struct DeviceSurvey {
     pub sent: (u64, u64),
     /// Descriptors of the data reads.
     sending: Sending,
-    /// Descriptor fetches; frames read for transmission, and frames sent; the reads of frames sent.
+    /// Transmit descriptor fetches in flight at the start of the trace.
     fetches: InFlightAtStart,
+    /// Frames read for transmission, and frames sent.
     read: u64,
     left: u64,
+    /// Data reads in flight at the start of the trace.
     reads: InFlightAtStart,
     doorbells: Doorbells,
     /// The receive ring.
@@ -63,7 +65,7 @@ pub struct DeviceSurvey {
 
 impl DeviceSurvey {
     /// Whether some of its events follow instructions of these harts.
-    pub(super) fn is_driven_by(&self, harts: &Range<usize>) -> bool {
+    pub(super) fn follows_harts(&self, harts: &Range<usize>) -> bool {
         self.harts.iter().any(|hart| harts.contains(&usize::from(*hart)))
     }
 
@@ -140,12 +142,12 @@ pub struct Survey {
 impl Survey {
     /// Surveys a trace that is not played yet.
     pub fn of_trace(file: &TraceFile) -> Result<Survey, PlaybackError> {
-        Survey::of(file, &mut DeviceMap::new(file.description()), &mut Relocation::new())
+        Survey::gather(file, &mut DeviceMap::new(file.description()), &mut Relocation::new())
     }
 
     /// Surveys a trace in several passes: ring layouts, time per instruction and in-flight counts are known
     /// only at the end of a pass.
-    pub(super) fn of(
+    pub(super) fn gather(
         file: &TraceFile,
         map: &mut DeviceMap,
         relocation: &mut Relocation,
@@ -254,7 +256,7 @@ impl Survey {
         }
         let time = self.clock.time(event);
         let dma = match event.what {
-            EventKind::FrameOut { .. } => return device.sending.leave(),
+            EventKind::FrameOut { .. } => return device.sending.frame_sent(),
             EventKind::Dma(dma) => dma,
             _ => return,
         };
@@ -316,14 +318,14 @@ impl Survey {
     /// Returns a device whose events follow instructions of these harts and of others.
     pub(super) fn split_device(&self, harts: &Range<usize>) -> Option<u8> {
         let is_own = |hart: &u16| harts.contains(&usize::from(*hart));
-        let split_device = |of: &DeviceSurvey| of.is_driven_by(harts) && !of.harts.iter().all(is_own);
+        let split_device = |of: &DeviceSurvey| of.follows_harts(harts) && !of.harts.iter().all(is_own);
         self.devices.iter().find(|(_, of)| split_device(of)).map(|(device, _)| *device)
     }
 
     /// Whether devices of these harts receive and send all frames.
     pub(super) fn has_all_traffic(&self, harts: &Range<usize>) -> bool {
         let mut with_traffic = self.devices.values().filter(|of| of.received + of.sent.0 > 0);
-        with_traffic.all(|of| of.is_driven_by(harts))
+        with_traffic.all(|of| of.follows_harts(harts))
     }
 
     /// Whether latencies at another rate are known.
