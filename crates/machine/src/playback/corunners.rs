@@ -2,9 +2,9 @@
 //! share the last-level cache, interconnect and memory with harts and devices, but no cache line. The guest
 //! does not see them, so one boot serves a machine with and without co-runners.
 //!
-//! Each is played as recorded and restarts when it ends. Only core activity is played; a trace with devices
-//! needs a player. Co-runners run while the harts are timed or warming, and stop while the machine runs
-//! functionally.
+//! Each restarts when it ends. Only core activity is played; a trace with devices needs a
+//! [`Player`](super::Player). Co-runners run while the harts are timed or warming, and stop while the machine
+//! runs functionally.
 
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{Bytes, Clock, OpSource, Ps, Until, log};
@@ -28,13 +28,13 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const SECTION: &str = "beside";
 /// Memory over which the pages of a trace with virtual addresses only are scattered. Fifteen such traces fit.
 const PAGES_IN: Bytes = Bytes(6 << 30);
-/// Minimum length of a trace, in instructions.
+/// Minimum length of a trace, in instructions. With a shorter one, most of the work would be restarts.
 const ROUND_MIN: u64 = 10_000;
 
 /// The co-runners. Number k runs on the k-th core after those of the harts.
 pub(crate) struct Corunners {
     pub(super) programs: Vec<Program>,
-    /// Relocation state shared by all traces.
+    /// Relocation state shared by all traces. Its own trace number, 0, is unused.
     relocation: Relocation,
     failure: Option<PlaybackError>,
 }
@@ -112,9 +112,9 @@ impl Program {
 
     /// Restarts the trace. A round takes at least one cycle, so that time advances.
     fn start_over(&mut self) -> Result<(), PlaybackError> {
-        let over = self.stream.over().max(self.begun + 1);
-        self.stream.begin_at(over);
-        self.begun = over;
+        let start = self.stream.end_cycle().max(self.begun + 1);
+        self.stream.begin_at(start);
+        self.begun = start;
         self.stream.start_over(BlockSource::open(&self.trace, 0)?)?;
         self.rounds += 1;
         Ok(())
@@ -125,7 +125,7 @@ impl Program {
             rounds: self.rounds,
             position: self.stream.position(),
             instructions: self.stream.instructions(),
-            cycle: self.stream.over(),
+            cycle: self.stream.end_cycle(),
             begun: self.begun,
         }
     }
@@ -153,7 +153,7 @@ impl Corunners {
     ) -> Result<Corunners, PlaybackError> {
         let cores = machine.config.beside as usize;
         if traces.len() != cores {
-            let problem = format!("{} traces, but the machine has {cores} cores for them", traces.len());
+            let problem = format!("{} traces, but the machine has {cores} co-runner cores", traces.len());
             return Err(ConfigError::new("beside.traces", problem).into());
         }
         pages.validate()?;
@@ -192,7 +192,7 @@ impl Machine {
         })
     }
 
-    /// Why a run has ended with [`Outcome::CorunnerFailed`].
+    /// Takes the error that ended a run with [`Outcome::CorunnerFailed`].
     pub fn take_corunner_failure(&mut self) -> Option<PlaybackError> {
         self.corunners.as_mut().and_then(|corunners| corunners.failure.take())
     }
@@ -227,10 +227,10 @@ impl Machine {
         let (Some(corunners), Some(timing)) = (&mut self.corunners, &mut self.timing) else { return };
         for (program, core) in corunners.programs.iter_mut().zip(self.harts.len()..) {
             let begin = timing.cycle_at(core, now);
-            if program.stream.over() < begin {
+            if program.stream.end_cycle() < begin {
                 program.stream.begin_at(begin);
             }
-            timing.skip_source_to(core, program.stream.over());
+            timing.skip_source_to(core, program.stream.end_cycle());
         }
     }
 

@@ -269,7 +269,7 @@ fn unsuitable_corunners_are_rejected() {
         (&["core.model=timed", "platform.threads=2", "platform.harts=2"], "set platform.threads=1"),
         (
             &["core.model=timed", "platform.harts=64"],
-            "1 co-running traces and 64 harts; a machine has at most 64 cores",
+            "1 traces, 64 harts; together they may use at most 64 cores",
         ),
     ] {
         let error = refused(set);
@@ -277,7 +277,7 @@ fn unsuitable_corunners_are_rejected() {
     }
     let mut two = machine(&["beside=2"], &[]);
     let error = two.play_corunners(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
-    assert!(error.contains("1 traces, but the machine has 2 cores for them"), "{error}");
+    assert!(error.contains("1 traces, but the machine has 2 co-runner cores"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);
     let error = two.play_corunners(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
     assert!(error.contains("it has devices") && error.contains("doorbell trace run"), "{error}");

@@ -156,9 +156,9 @@ impl DeviceReplay {
     }
 
     /// Stops frame arrivals at devices none of whose harts still runs (rate-controlled replay).
-    pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) {
+    pub fn stop(&mut self, is_active: impl Fn(usize) -> bool) {
         for of in 0..self.orders.len() {
-            if self.orders[of].stop(&goes_on) {
+            if self.orders[of].stop(&is_active) {
                 self.refresh(of);
             }
         }
@@ -227,14 +227,14 @@ impl DeviceReplay {
 
     /// Records the end of a block that triggers nothing.
     #[inline]
-    pub fn end_block(&mut self, hart: usize, done: u64, over: Ps) {
-        self.progress[hart].reached(done, over);
+    pub fn end_block(&mut self, hart: usize, done: u64, end: Ps) {
+        self.progress[hart].reached(done, end);
     }
 
     /// Records that a hart has done `done` instructions, and updates the events.
     #[inline]
-    pub fn reached(&mut self, hart: usize, done: u64, over: Ps) -> Result<(), PlaybackError> {
-        self.progress[hart].reached(done, over);
+    pub fn reached(&mut self, hart: usize, done: u64, end: Ps) -> Result<(), PlaybackError> {
+        self.progress[hart].reached(done, end);
         self.reached[hart] = done;
         self.take_frames(hart);
         let of = self.order_of[hart];

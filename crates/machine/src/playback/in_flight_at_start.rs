@@ -54,9 +54,9 @@ pub(super) struct InFlightAtStart {
     /// Requests: number of the last operation, and completion time.
     requested: VecDeque<(u64, Option<Ps>)>,
     arrived: u64,
-    /// Votes by estimated number, one vote per interval between completions. It is the maximum of that
-    /// interval, as operations complete in batches and are used one by one. `by_clock` is set if times are
-    /// known.
+    /// Number of votes per estimate. Each interval between completions casts one vote: for the maximum excess
+    /// of uses over completions in it, as operations complete in batches and are used one by one. `most` is
+    /// the maximum of the present interval; `by_clock` is set if times are known.
     votes: BTreeMap<u64, u64>,
     max_excess: Option<u64>,
     by_clock: bool,

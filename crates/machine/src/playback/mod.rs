@@ -241,7 +241,7 @@ impl Player {
 
     /// The latest time that a hart or a device event has reached.
     pub fn now(&self) -> Ps {
-        let times = (0..self.streams.len()).map(|hart| self.over(hart));
+        let times = (0..self.streams.len()).map(|hart| self.end_time(hart));
         let events = self.replays.iter().map(|replay| replay.event_at);
         times.chain(events).max().unwrap_or(Ps::ZERO)
     }
@@ -250,14 +250,14 @@ impl Player {
     #[inline]
     fn time(&self, hart: usize) -> Ps {
         match self.accesses[hart] {
-            Some(_) => self.over(hart),
+            Some(_) => self.end_time(hart),
             None => self.timing.time_of(hart, self.streams[hart].cycle()),
         }
     }
 
     /// Time at which the hart's last block ended.
-    fn over(&self, hart: usize) -> Ps {
-        self.timing.time_of(hart, self.streams[hart].over())
+    fn end_time(&self, hart: usize) -> Ps {
+        self.timing.time_of(hart, self.streams[hart].end_cycle())
     }
 
     /// Runs until `instructions` instructions of the first trace have been played or skipped since the start,
@@ -270,10 +270,10 @@ impl Player {
             if self.end_replays()? {
                 return Ok(false);
             }
-            let can_go = |hart: &usize| {
+            let can_run = |hart: &usize| {
                 (self.streams[*hart].is_ready() || self.accesses[*hart].is_some()) && !self.blocked[*hart]
             };
-            let hart = (0..self.streams.len()).filter(can_go).map(|hart| (self.time(hart), hart)).min();
+            let hart = (0..self.streams.len()).filter(can_run).map(|hart| (self.time(hart), hart)).min();
             let events = self.replays.iter().enumerate();
             let event = events.filter_map(|(replay, of)| Some((of.next_event()?, replay))).min();
             match (hart, event) {
@@ -295,11 +295,11 @@ impl Player {
         for number in 0..self.replays.len() {
             let replay = &mut self.replays[number];
             let (first, count) = (replay.first, replay.harts);
-            let goes_on =
+            let is_active =
                 |own: usize| self.streams[first + own].is_ready() || self.accesses[first + own].is_some();
-            if (0..count).any(goes_on) {
+            if (0..count).any(is_active) {
                 // In a merged trace, one of the parts may have ended.
-                replay.stop(goes_on);
+                replay.stop(is_active);
                 continue;
             }
             if !replay.is_over() {
@@ -329,8 +329,8 @@ impl Player {
         self.check_op_count(number)?;
         let replay = &mut self.replays[number];
         let harts = replay.first..replay.first + replay.harts;
-        let over = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].over()));
-        let now = over.max().unwrap_or(Ps::ZERO).max(replay.event_at);
+        let ends = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].end_cycle()));
+        let now = ends.max().unwrap_or(Ps::ZERO).max(replay.event_at);
         replay.start_over(now)?;
         for (hart, own) in harts.zip(0..) {
             self.accesses[hart] = None;
@@ -434,12 +434,12 @@ impl Player {
     /// Updates the trace's events after a block of the hart.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
         let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
-        let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
+        let (done, end) = (stream.position(), self.timing.time_of(hart, stream.end_cycle()));
         let own = hart - replay.first;
         if stream.skips_sleep() {
             replay.skip_sleep(own, done);
         }
-        replay.reached(own, done, over)?;
+        replay.reached(own, done, end)?;
         if let Some(rate_replay) = replay.rate_replay(own)
             && stream.sleeps() > Ps::ZERO
             && rate_replay.wake_time(own as u16, done, stream.sleeps()) != Wakeup::AsRecorded

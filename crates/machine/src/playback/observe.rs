@@ -75,7 +75,7 @@ impl Player {
     /// Starts observing the first trace's harts, on this configuration. Discards earlier observations.
     pub fn watch(&mut self, request: &WatchRequest, config: &MachineConfig) {
         let begins = |(hart, stream): (usize, &HartStream)| {
-            (self.asleep_until(hart).unwrap_or(stream.over()), stream.thread())
+            (self.asleep_until(hart).unwrap_or(stream.end_cycle()), stream.thread())
         };
         let sources: Vec<_> = self.streams[..self.own_harts()].iter().enumerate().map(begins).collect();
         self.timing.watch_sources(request, sources.into_iter(), config);

@@ -158,11 +158,11 @@ impl EventOrder {
     }
 
     /// Stops frame arrivals if none of its harts still runs. Returns whether they stopped.
-    pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) -> bool {
+    pub fn stop(&mut self, is_active: impl Fn(usize) -> bool) -> bool {
         let Some(rate_replay) = self.rate_replay.as_mut().filter(|rate_replay| !rate_replay.stopped) else {
             return false;
         };
-        rate_replay.stopped = !self.harts.clone().any(goes_on);
+        rate_replay.stopped = !self.harts.clone().any(is_active);
         rate_replay.stopped
     }
 

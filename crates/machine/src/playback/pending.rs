@@ -1,5 +1,5 @@
-//! Device writes of a trace that are not in memory yet. A block stalls on such a write if it accesses a line
-//! of it and saw the write when recorded.
+//! Device writes of a trace that are not in memory yet. A block stalls on such a write if it accesses one of
+//! its lines and ran after the write when recorded.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ struct Write {
     from: u64,
     /// First and last cache line.
     lines: (u64, u64),
-    /// Completion time, once started, and the same with the recorded duration.
+    /// Completion time, once started, and the completion time if it took as long as recorded.
     done: Option<Ps>,
     as_recorded: Ps,
 }
@@ -107,7 +107,7 @@ impl Pending {
 
     /// Whether a hart at `position` may begin these ops at `now`. It waits for its own writes that it saw
     /// when recorded. It waits for another hart's write only if that is late: it would be in memory with its
-    /// recorded duration. The hart also preceded other unfinished writes when recorded.
+    /// recorded duration. Other unfinished writes came after the block when recorded, too.
     #[inline]
     pub fn wait(&self, hart: usize, position: u64, now: Ps, ops: &[Op]) -> Wait {
         let mut until = None;

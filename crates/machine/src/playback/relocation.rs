@@ -38,7 +38,7 @@ struct Shared {
     taken: BTreeSet<u16>,
 }
 
-/// Allocated windows and address-space numbers, in order of allocation.
+/// Allocated windows, in order of allocation, and address-space numbers.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RelocationState {
     windows: Vec<(u16, u64)>,

@@ -11,11 +11,11 @@ use super::{PlaybackError, Player};
 use crate::timed::Mode;
 
 impl Player {
-    /// Does a device access from its departure from the core to its completion.
+    /// Performs a device access, from its departure from the core to its completion.
     pub(super) fn access(&mut self, hart: usize, op: &Op) {
-        let (now, bytes) = (self.over(hart), u64::from(op.size));
+        let (now, bytes) = (self.end_time(hart), u64::from(op.size));
         let replay = &mut self.replays[self.replay_of[hart]];
-        let over = match replay.target(hart - replay.first, op.phys) {
+        let ends = match replay.target(hart - replay.first, op.phys) {
             Target::Device(device) => {
                 let attachment = self.attachments.attachment(replay.ports.port_of(device));
                 if op.flags & Op::WRITES != 0 {
@@ -29,12 +29,12 @@ impl Player {
                 }
             }
             Target::Configuration => {
-                let way = self.attachments.attachment(0).config_latency();
-                [now + way + way; 2]
+                let latency = self.attachments.attachment(0).config_latency();
+                [now + latency + latency; 2]
             }
             Target::Other => [now; 2],
         };
-        let cycles = over.map(|at| self.timing.cycle_at(hart, at));
+        let cycles = ends.map(|at| self.timing.cycle_at(hart, at));
         match self.timing.mode() {
             Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycles),
             _ => self.streams[hart].set_cycle(cycles[0]),
@@ -60,7 +60,7 @@ impl Player {
         Ok(())
     }
 
-    /// Does a DMA request. Returns its completion time.
+    /// Performs a DMA request. Returns its completion time.
     fn dma(&mut self, (replay, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, kind, offset);

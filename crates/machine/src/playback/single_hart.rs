@@ -31,14 +31,14 @@ impl Player {
     fn run_unchecked(&mut self, end: u64) -> Result<(), PlaybackError> {
         let due = self.replays[0].next_event().map_or(u64::MAX, |(due, _)| self.timing.cycle_at(0, due));
         loop {
-            let goes_on = self.block(0)?;
+            let continues = self.block(0)?;
             let (stream, replay) = (&self.streams[0], &mut self.replays[0]);
             let done = stream.position();
-            if !goes_on || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.skips_sleep()
+            if !continues || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.skips_sleep()
             {
                 return self.reached(0);
             }
-            replay.end_block(0, done, self.timing.time_of(0, stream.over()));
+            replay.end_block(0, done, self.timing.time_of(0, stream.end_cycle()));
         }
     }
 }

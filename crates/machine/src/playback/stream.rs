@@ -106,7 +106,7 @@ impl HartStream {
 
     /// Cycle in which the last block, or a device access after it, ended.
     #[inline]
-    pub fn over(&self) -> u64 {
+    pub fn end_cycle(&self) -> u64 {
         self.cycle
     }
 
@@ -147,9 +147,9 @@ impl HartStream {
 
     /// Skips the next block. Returns its number of instructions.
     pub fn skip(&mut self) -> u64 {
-        let behind = self.source.position();
-        let instructions = behind - self.done;
-        (self.done, self.left_out) = (behind, self.left_out + instructions);
+        let end = self.source.position();
+        let instructions = end - self.done;
+        (self.done, self.left_out) = (end, self.left_out + instructions);
         self.advance();
         // The fence comes before the next block, and is taken only after a block that is played.
         self.skipped_fence = self.step.and_then(|step| step.fence).or(self.skipped_fence);
