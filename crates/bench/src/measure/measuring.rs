@@ -61,7 +61,7 @@ impl Run<'_, '_, Machine> {
             open.queues.push(self.system.seen().queues.iter().sum());
             // The last one ends with the window.
             if part < parts {
-                open.memory.look(self.system);
+                open.memory.sample(self.system);
             }
         }
         self.until_in(open, begun + length)

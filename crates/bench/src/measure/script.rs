@@ -312,7 +312,7 @@ impl Run<'_, '_> {
             self.machine.watch(request);
         }
         let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
-        let timed = timing::Moment::of(self.machine);
+        let timed = timing::TimingSnapshot::of(self.machine);
         let counters = CountersAt::of(self.machine);
         let beside = corunners::look(self.machine);
         let end =
@@ -342,7 +342,7 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         self.machine.record(None);
         let instructions = self.machine.instructions() - before;
-        let timed = timed.zip(timing::Moment::of(self.machine));
+        let timed = timed.zip(timing::TimingSnapshot::of(self.machine));
         let counters = counters.until(CountersAt::of(self.machine));
         let beside = [beside, corunners::look(self.machine)];
         self.watched = self.machine.end_watch();

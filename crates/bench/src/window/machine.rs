@@ -11,7 +11,7 @@ use doorbell_sim::Ps;
 use crate::error::RunError;
 use crate::figures::counters::{CountersAt, MeasuredCounters};
 use crate::figures::nic_totals::{NicTotals, nic_totals};
-use crate::figures::ports::Moment;
+use crate::figures::ports::PortsSnapshot;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
 use crate::testbed::corunners;
@@ -29,7 +29,7 @@ pub(crate) struct Look {
     /// Time at which each remaining port is read; the next one is last.
     due: Vec<(Ps, usize)>,
     pub totals: NicTotals,
-    pub figures: Moment,
+    pub figures: PortsSnapshot,
 }
 
 impl Look {
@@ -38,15 +38,15 @@ impl Look {
         let ports = 0..machine.ports().len();
         let mut due: Vec<_> = ports.map(|port| (machine.sent_arrives_by(port), port)).collect();
         due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let figures = Moment::unseen(due.len());
+        let figures = PortsSnapshot::empty(due.len());
         // A frame lost on its way to a NIC is counted when it is sent.
-        let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_way_in);
+        let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_link_in);
         Look { due, totals, figures }
     }
 
     /// A complete snapshot of the present counts, regardless of frames in flight.
     fn now(machine: &Machine) -> Look {
-        Look { due: Vec::new(), totals: nic_totals(machine), figures: Moment::of(machine) }
+        Look { due: Vec::new(), totals: nic_totals(machine), figures: PortsSnapshot::of(machine) }
     }
 
     /// Time at which the next port is read; `None` when all have been read.
@@ -57,8 +57,8 @@ impl Look {
     /// Reads the ports that are due at `now`. [`Ps::MAX`] reads all remaining ones.
     pub fn take(&mut self, machine: &Machine, now: Ps) {
         while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
-            self.totals = self.totals.with_nic(machine.nic(index)).with_way_back(&machine.ports()[index]);
-            self.figures.see(machine, index);
+            self.totals = self.totals.with_nic(machine.nic(index)).with_link_out(&machine.ports()[index]);
+            self.figures.read_port(machine, index);
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) struct Window {
     /// Counts of the co-runners at both ends.
     pub beside: [Vec<CorunnerStats>; 2],
     /// Counts of the timing models at both ends.
-    pub timed: Option<(timing::Moment, timing::Moment)>,
+    pub timed: Option<(timing::TimingSnapshot, timing::TimingSnapshot)>,
     /// All counter values at both ends.
     pub counters: MeasuredCounters,
     /// Main memory activity over the window.
@@ -108,7 +108,7 @@ pub(crate) struct OpenWindow {
     pub begun: Edge,
     by_hart: Vec<u64>,
     beside: Vec<CorunnerStats>,
-    timed: Option<timing::Moment>,
+    timed: Option<timing::TimingSnapshot>,
     counters: CountersAt,
     /// NIC counts of the frames sent before it.
     look: Look,
@@ -126,7 +126,7 @@ impl OpenWindow {
             begun: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
             beside: corunners::look(machine),
-            timed: timing::Moment::of(machine),
+            timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
             look: Look::now(machine),
             memory: timing::MemorySeries::default(),
@@ -147,11 +147,11 @@ impl OpenWindow {
             span: [self.begun, Edge::of(machine)],
             begin: self.look.totals,
             end: nic_totals(machine),
-            ports: self.look.figures.until(&Moment::of(machine), machine),
+            ports: self.look.figures.until(&PortsSnapshot::of(machine), machine),
             instructions: by_hart.iter().sum(),
             by_hart,
             beside: [self.beside, corunners::look(machine)],
-            timed: self.timed.zip(timing::Moment::of(machine)),
+            timed: self.timed.zip(timing::TimingSnapshot::of(machine)),
             counters: self.counters.until(CountersAt::of(machine)),
             ..Window::default()
         }
@@ -177,10 +177,10 @@ impl Run<'_, '_, Machine> {
         }
         let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
         let beside = corunners::look(self.system);
-        let timed = timing::Moment::of(self.system);
+        let timed = timing::TimingSnapshot::of(self.system);
         let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
-        memory.look(self.system);
+        memory.sample(self.system);
         let look = Look::begin(self.system);
         let queues = Vec::new();
         Ok(OpenWindow { begun, by_hart, beside, timed, counters, look, memory, queues, edge })
@@ -217,12 +217,12 @@ impl Run<'_, '_, Machine> {
         let by_hart = open.executed(self.system);
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
         let beside = [open.beside, corunners::look(self.system)];
-        let timed = open.timed.zip(timing::Moment::of(self.system));
+        let timed = open.timed.zip(timing::TimingSnapshot::of(self.system));
         let counters = open.counters.until(CountersAt::of(self.system));
         // Without samples inside the window there is no series.
-        let memory = match open.memory.is_a_course() {
+        let memory = match open.memory.has_parts() {
             true => {
-                open.memory.look(self.system);
+                open.memory.sample(self.system);
                 open.memory.parts(&self.system.config().memory)
             }
             false => Vec::new(),

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
 use crate::figures::counters::{Counters, CountersAt, MeasuredCounters};
-use crate::figures::timing::{self, MemorySeries, Models, Moment};
+use crate::figures::timing::{self, MemorySeries, Models, TimingSnapshot};
 use crate::plan::config::RunConfig;
 use crate::plan::playback::{PlaybackConfig, Warmup};
 use crate::ratio::{for_each, per};
@@ -170,12 +170,12 @@ impl Playing<'_, '_> {
     ) -> Result<(PointSummary, Option<doorbell_machine::WatchReport>, MeasuredCounters), RunError> {
         let before = self.player.played();
         let counted = CountersAt::new(before.now, counters(&self.player, &before));
-        let begin = Moment::new(&Models::of_player(&self.player));
+        let begin = TimingSnapshot::new(&Models::of_player(&self.player));
         if let Some(request) = watch {
             self.player.watch(request, &self.config.machine());
         }
         let mut series = MemorySeries::default();
-        series.look_at(self.player.timing(), before.now);
+        series.sample_timing(self.player.timing(), before.now);
         let begun = self.player.done();
         let all = self.traces.first().description.instructions;
         let own = if config_of(self.config).warmup == Warmup::Whole { begun + all } else { all };
@@ -190,12 +190,12 @@ impl Playing<'_, '_> {
             }
             let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
             more = self.until(until)?;
-            series.look_at(self.player.timing(), self.player.now());
+            series.sample_timing(self.player.timing(), self.player.now());
         }
         if more {
             more = self.until(end)?;
         }
-        series.look_at(self.player.timing(), self.player.now());
+        series.sample_timing(self.player.timing(), self.player.now());
         let watched = self.player.end_watch();
         let after = self.player.played();
         let counted = counted.until(CountersAt::new(after.now, counters(&self.player, &after)));
@@ -243,7 +243,7 @@ impl Playing<'_, '_> {
 
     fn summary(
         &self,
-        begin: Moment,
+        begin: TimingSnapshot,
         (before, after): (&Played, &Played),
         devices: PlayedStats,
         to_the_end: bool,
@@ -251,7 +251,7 @@ impl Playing<'_, '_> {
         let (config, models) = (self.config, Models::of_player(&self.player));
         let seconds = (after.now - before.now).as_secs_f64();
         let instructions = after.traces[0].instructions - before.traces[0].instructions;
-        let end = Moment::new(&models);
+        let end = TimingSnapshot::new(&models);
         let books = |harts: Range<usize>| {
             let own = harts.map(|hart| end.books[hart].since(&begin.books[hart]));
             own.fold((0, 0), |(cycles, asleep), own| (cycles + own.cycles, asleep + own.cpi_idle))
