@@ -6,7 +6,7 @@ use doorbell_files::{create_folders, replace};
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 
 /// The stored duration of a kind of boot: a small cache file. If it is lost or wrong, only the displayed
 /// progress is wrong.
@@ -17,12 +17,12 @@ pub struct BootLength {
 
 impl BootLength {
     /// The duration of boots of this name; the file is in the folder of the checkpoints.
-    pub(crate) fn of(places: &Places, name: &str) -> BootLength {
+    pub(crate) fn of(places: &CachePaths, name: &str) -> BootLength {
         BootLength { file: places.checkpoints().join(format!("{name}.length")) }
     }
 
     /// The same for an interactive boot of an image with these words on the kernel's command line.
-    pub fn of_image(places: &Places, image: &str, words: &str) -> BootLength {
+    pub fn of_image(places: &CachePaths, image: &str, words: &str) -> BootLength {
         let named = xxh3_64(format!("{image} {words}").as_bytes());
         BootLength::of(places, &format!("boot-{named:016x}"))
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn last_duration_is_kept_per_kind_and_unreadable_files_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::new(folder.path().join("cache"));
+        let places = CachePaths::new(folder.path().join("cache"));
         let length = BootLength::of(&places, "testpmd");
         assert_eq!(length.last(), None);
         length.keep(Ps(5));
@@ -68,7 +68,7 @@ mod tests {
     fn unwritable_cache_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("cache"), "in the way").unwrap();
-        let length = BootLength::of(&Places::new(folder.path().join("cache")), "testpmd");
+        let length = BootLength::of(&CachePaths::new(folder.path().join("cache")), "testpmd");
         length.keep(Ps(5));
         assert_eq!(length.last(), None);
     }

@@ -11,7 +11,7 @@ use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::workload::{Ready, Workload};
-use crate::store::paths::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
+use crate::store::paths::{CachePaths, check_cards, guest_identity, image_for, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_turn::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
@@ -50,7 +50,7 @@ impl MachinePlan {
     pub(crate) fn new(
         config: &RunConfig,
         workload: Workload,
-        places: &Places,
+        places: &CachePaths,
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
@@ -64,7 +64,7 @@ impl MachinePlan {
         }
         let own = image_for(&workload.image, &config.machine());
         let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
-        let image = with_room(image, &config.platform)?;
+        let image = require_ram(image, &config.platform)?;
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
@@ -147,7 +147,7 @@ impl Plan for MachinePlan {
         std::slice::from_ref(&self.image)
     }
 
-    fn beside(&self) -> Vec<PlayedTrace> {
+    fn corunners(&self) -> Vec<PlayedTrace> {
         self.beside.descriptions()
     }
 }
@@ -157,7 +157,7 @@ impl Session {
     pub fn prepare_workload(
         config: &RunConfig,
         workload: Workload,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {
