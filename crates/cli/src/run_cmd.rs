@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes, Places,
+    BENCHMARKS, Benchmark, BenchmarkPlan, CachePaths, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes,
     Prepared, RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
@@ -61,7 +61,7 @@ impl RunRequest {
 }
 
 /// Measures and reports.
-pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     two_nodes_cmd::check_samples(args).or_usage_error()?;
     if let Some(script) = &args.script.script {
         args.observe.observe(None, Path::new("")).or_usage_error()?.check_node(None).or_usage_error()?;
@@ -181,7 +181,7 @@ fn cap_at_line_rate(config: &RunConfig, requested: Rate) -> anyhow::Result<(Rate
 }
 
 /// Prepares a benchmark, measures its loads, and reports.
-fn measure_all(args: &RunArgs, request: &RunRequest, places: &Places) -> anyhow::Result<ExitCode> {
+fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let RunRequest { benchmark, network: (name, threads), config, loads: all } = request;
     // Checks rules and node names before the boot.
     let observe = args.observe.observe(None, Path::new("")).or_usage_error()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    Benchmark, Control, Nodes, Places, Results, RunConfig, Session, Stage, benchmark, named,
+    Benchmark, CachePaths, Control, Nodes, Results, RunConfig, Session, Stage, benchmark, named,
 };
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
@@ -207,7 +207,7 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
 }
 
 /// Searches and reports. Sizes finished before an interrupt or an error are reported as well.
-pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SearchArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let ResolvedSearch { chosen, request, config, sizes } = resolve(args).or_usage_error()?;
     inputs::check(&config).or_usage_error()?;
     inputs::keep_named(&args.output.out, &config).or_usage_error()?;
@@ -286,7 +286,7 @@ fn on_cluster(
     args: &SearchArgs,
     cluster: &Cluster,
     resolved: &ResolvedSearch,
-    places: &Places,
+    places: &CachePaths,
     screen: &Screen,
 ) -> anyhow::Result<ExitCode> {
     if args.guest != GuestArgs::default() {

@@ -86,7 +86,7 @@ impl NicTotals {
     /// Losses of the frames that arrived since `begin`. `late` counts those of them that a NIC dropped after
     /// accepting them, possibly after this snapshot. `lost_after_nic` counts those lost on the link from the
     /// NIC, where each frame shows its window.
-    pub fn of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_after_nic: u64) -> Drops {
+    pub fn losses_of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_after_nic: u64) -> Drops {
         let drops = self.since(begin);
         Drops {
             core: drops.core - (self.no_descriptor - begin.no_descriptor) + late.core,

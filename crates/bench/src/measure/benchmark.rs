@@ -13,7 +13,7 @@ use crate::plan::counting::Counting;
 use crate::plan::options::Section;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::folder::ResultFolder;
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesTestbed};
 use crate::testbed::ramp::RunUp;
@@ -126,7 +126,7 @@ impl Session {
     pub fn prepare(
         config: &RunConfig,
         benchmark: &'static Benchmark,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {

@@ -236,7 +236,7 @@ fn drops(
 ) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);
     // Way in and NICs are looked at when the window's frames are there.
-    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.lost_after_nic());
+    let mut drops = end.losses_of_arrived(begin, &late_drops(machine), measurement.lost_after_nic());
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
     // Answers to ARP and the like are lost as test frames are.

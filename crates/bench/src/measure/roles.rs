@@ -1,7 +1,7 @@
 //! Programs of nodes on cables, as scripts: a server and its client.
 
 use crate::plan::config::RunConfig;
-use crate::plan::kernel::{KernelConfig, places_to_name};
+use crate::plan::kernel::{KernelConfig, locations_to_rename};
 use crate::testbed::nodes::NodeGuest;
 
 /// Where servers and clients are.
@@ -44,7 +44,7 @@ impl Role {
         first: &str,
     ) -> NodeGuest {
         let kernel = config.options::<KernelConfig>();
-        let commands = kernel.commands(address, &places_to_name(config, ports));
+        let commands = kernel.commands(address, &locations_to_rename(config, ports));
         let drivers: String = commands.iter().map(|command| format!("{command}\n")).collect();
         let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {

@@ -32,8 +32,8 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
 }
 
 /// Settings that a number of cores needs.
-pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
-    let mut settings = cores::follow(cores, config);
+pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = cores::required_settings(cores, config);
     if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
         settings.push(("platform.interrupts", "aia".into()));
     }
@@ -46,7 +46,7 @@ pub(crate) fn follow_streams(
     (cores, streams): (u32, u32),
     config: &RunConfig,
 ) -> Vec<Setting> {
-    let mut settings = follow(cores, config);
+    let mut settings = required_settings(cores, config);
     let whole = streams.checked_next_multiple_of(cores).filter(|whole| *whole != streams);
     settings.extend(whole.map(|whole| (key, i64::from(whole).into())));
     settings

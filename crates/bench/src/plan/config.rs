@@ -210,17 +210,20 @@ impl RunConfig {
         Ok(RunConfig { options, ..rest })
     }
 
-    /// Applies the settings that the options require ([`Options::follow`]), except for paths that are
+    /// Applies the settings that the options require ([`Options::required_settings`]), except for paths that are
     /// `given`. Does not validate.
-    pub(crate) fn followed(self, given: impl Fn(&str) -> bool) -> Result<RunConfig, ConfigError> {
-        let mut following = Overlay::default();
+    pub(crate) fn with_required_settings(
+        self,
+        given: impl Fn(&str) -> bool,
+    ) -> Result<RunConfig, ConfigError> {
+        let mut required = Overlay::default();
         // If several options set one path, the largest number wins: later entries override earlier ones.
-        let mut settings = self.options.follow(&self);
+        let mut settings = self.options.required_settings(&self);
         settings.sort_by_key(|(_, value)| value.as_integer());
         for (path, value) in settings.into_iter().filter(|(path, _)| !given(path)) {
-            following.insert(path, value)?;
+            required.insert(path, value)?;
         }
-        if following.table().is_empty() { Ok(self) } else { self.with(following.table()) }
+        if required.table().is_empty() { Ok(self) } else { self.with(required.table()) }
     }
 
     /// Converts to a TOML table.
@@ -270,7 +273,7 @@ impl RunConfig {
 
     fn harts(&self) -> HartsConfig<'_> {
         let RunConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, own: hart }
+        HartsConfig { core, pipeline, memory, overrides: hart }
     }
 
     /// The configuration of a port. The whole configuration must be valid.
@@ -285,7 +288,7 @@ impl RunConfig {
 
     fn of_ports(&self) -> PortsConfig<'_> {
         let Self { platform, nic, attach, pcie, link, port: own, .. } = self;
-        PortsConfig { nic, attach, pcie, link, own, per_card: platform.ports_per_card as usize }
+        PortsConfig { nic, attach, pcie, link, overrides: own, per_card: platform.ports_per_card as usize }
     }
 
     /// All ports.
@@ -317,8 +320,8 @@ impl RunConfig {
 
     /// Fills in the defaults of each kind of attachment: for all ports, for ports with their own attachment,
     /// and for nodes.
-    pub(crate) fn in_force(mut self) -> Result<RunConfig, ConfigError> {
-        let (all, nodes) = (self.of_each_node(), std::mem::take(&mut self.node));
+    pub(crate) fn with_attachment_defaults(mut self) -> Result<RunConfig, ConfigError> {
+        let (all, nodes) = (self.common_to_nodes(), std::mem::take(&mut self.node));
         for (name, mut node) in nodes {
             let whole = all.with_node_keys(&node.keys)?.with_attachments();
             let mut of_node = whole.to_table();
@@ -348,7 +351,7 @@ impl RunConfig {
     }
 
     /// The common settings of all nodes of a network.
-    pub(crate) fn of_each_node(&self) -> RunConfig {
+    pub(crate) fn common_to_nodes(&self) -> RunConfig {
         let mut common = self.clone();
         common.node.clear();
         common.switch.clear();

@@ -31,8 +31,8 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
 }
 
 /// Settings that a number of cores requires: enough harts, and a NIC with enough queues.
-pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
-    let mut settings = follow_harts(cores, config);
+pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = required_harts(cores, config);
     if cores > 1 && config.nic.model == NicModel::E82540em {
         settings.push(("nic.model", "82576".into()));
     }
@@ -40,7 +40,7 @@ pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
 }
 
 /// Settings for programs whose harts share the NIC's queues: enough harts.
-pub(crate) fn follow_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
+pub(crate) fn required_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
     // A larger number is rejected later, with the key of the cores.
     let harts = harts.min(HARTS_MAX);
     let whole = harts.next_multiple_of(config.platform.threads.max(1));

@@ -73,7 +73,7 @@ impl Default for DpdkConfig {
 impl Options for DpdkConfig {
     const SECTION: &'static str = "dpdk";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let mut settings = Vec::new();
         if config.platform.nics > PORTS_WITHIN_TIMEOUT {
             settings.push(("run.boot_timeout", BOOT_TIMEOUT_MANY_PORTS.into()));
@@ -209,14 +209,14 @@ pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError
 
 /// Checks the maximum frame length of the driver, which is testpmd's, and the RAM for packet buffers of this
 /// number of cores.
-pub(crate) fn check_longer(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+pub(crate) fn check_jumbo_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU_MAX, config)?;
     check_buffers(cores, config)
 }
 
 /// Checks the maximum frame length of our own programs, and the RAM for packet buffers of this number of
 /// cores.
-pub(crate) fn check_own(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+pub(crate) fn check_own_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU, config)?;
     check_buffers(cores, config)
 }
@@ -231,7 +231,7 @@ pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
 
 /// Checks that the guest has RAM for this number of hugepages.
 pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), ConfigError> {
-    let Some(set) = options::more_ram(RAM_BASE + hugepages * HUGEPAGE, config) else { return Ok(()) };
+    let Some(set) = options::ram_setting(RAM_BASE + hugepages * HUGEPAGE, config) else { return Ok(()) };
     let problem = format!(
         "{} is too little for the {} of hugepages that the program needs; {set}",
         config.platform.ram,

@@ -61,7 +61,7 @@ impl KernelConfig {
 
     /// Shell commands to run before the program. `address` is the ports' address, with `$n` for the port
     /// number. `places` has the ports' locations if Linux would number the ports in another order
-    /// ([`places_to_name`]).
+    /// ([`locations_to_rename`]).
     pub(crate) fn commands(&self, address: &str, places: &[String]) -> Vec<String> {
         let named = (!places.is_empty()).then(|| [by_place(places), self.ports_up(address)]);
         let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
@@ -105,7 +105,7 @@ impl KernelConfig {
 
 /// Locations of a machine's first ports in sysfs, if their cards differ; otherwise empty. Linux numbers ports
 /// driver by driver, in an order other than that of the buses.
-pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
+pub(crate) fn locations_to_rename(config: &RunConfig, ports: u32) -> Vec<String> {
     let model = |port: usize| config.port(port).nic.model;
     let ports = 0..ports as usize;
     match ports.clone().all(|port| model(port) == model(0)) {
@@ -207,7 +207,7 @@ const ADDRESSES: &str = "10.0.$n.2/24";
 /// Kernel command line words by which the image's /init runs one of its scripts, after the commands `first`.
 pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> String {
     let kernel = config.options::<KernelConfig>();
-    let commands = kernel.commands(ADDRESSES, &places_to_name(config, config.platform.nics));
+    let commands = kernel.commands(ADDRESSES, &locations_to_rename(config, config.platform.nics));
     let before: String = commands.iter().chain(first).map(|command| format!("{command}; ")).collect();
     let words = kernel.words(config.platform.nics);
     match before.as_str() {

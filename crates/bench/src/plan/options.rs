@@ -23,7 +23,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// The setting to recommend if the guest needs more RAM than its machine has, in steps of 64 MiB.
-pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
+pub(crate) fn ram_setting(needed: u64, config: &RunConfig) -> Option<String> {
     const STEP: u64 = 64 << 20;
     let set = || format!("set platform.ram={}", Bytes(needed.next_multiple_of(STEP)));
     (config.platform.ram.0 < needed).then(set)
@@ -72,7 +72,7 @@ pub trait Options:
     }
 
     /// Settings that these options require; they apply unless the user sets the same path.
-    fn follow(&self, _: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, _: &RunConfig) -> Vec<Setting> {
         Vec::new()
     }
 }
@@ -159,9 +159,9 @@ impl OptionSections {
         Ok(OptionSections { sections: sections.collect::<Result<_, _>>()? })
     }
 
-    /// Settings that the sections require ([`Options::follow`]).
-    pub(crate) fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        self.sections.iter().flat_map(|section| section.following(config)).collect()
+    /// Settings that the sections require ([`Options::required_settings`]).
+    pub(crate) fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        self.sections.iter().flat_map(|section| section.dyn_required_settings(config)).collect()
     }
 
     /// Whether the configuration is for trace playback.
@@ -219,7 +219,7 @@ trait DynOptions: Any + Debug + Send + Sync {
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
     fn with_overrides(&self, own: &Table) -> Result<Arc<dyn DynOptions>, ConfigError>;
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
-    fn following(&self, config: &RunConfig) -> Vec<Setting>;
+    fn dyn_required_settings(&self, config: &RunConfig) -> Vec<Setting>;
     fn equals(&self, other: &dyn DynOptions) -> bool;
     fn is_played(&self) -> bool;
     fn unmeasured_harts(&self) -> u32;
@@ -252,8 +252,8 @@ impl<T: Options> DynOptions for T {
         self.validate(config)
     }
 
-    fn following(&self, config: &RunConfig) -> Vec<Setting> {
-        self.follow(config)
+    fn dyn_required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        self.required_settings(config)
     }
 
     fn equals(&self, other: &dyn DynOptions) -> bool {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::RunError;
 use crate::request::planned::BenchmarkPlan;
-use crate::store::paths::{Places, image_for};
+use crate::store::paths::{CachePaths, image_for};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesPlan};
 use crate::testbed::ramp::RunUp;
@@ -29,7 +29,7 @@ impl BenchmarkPlan<'_> {
     }
 
     /// Path of the boot checkpoint in the cache, which need not exist. Builds missing images.
-    pub fn checkpoint(self, places: &Places, control: &mut Control) -> Result<PathBuf, RunError> {
+    pub fn checkpoint(self, places: &CachePaths, control: &mut Control) -> Result<PathBuf, RunError> {
         let name = match self.nodes {
             None => {
                 let workload = self.benchmark.workload(self.config);

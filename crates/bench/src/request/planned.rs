@@ -17,7 +17,7 @@ use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::request::network::{NetworkRun, run_network};
 use crate::store::folder::ResultFolder;
-use crate::store::paths::{Images, Places, check_cards, guest_identity, image_for};
+use crate::store::paths::{CachePaths, Images, check_cards, guest_identity, image_for};
 use crate::testbed::control::Control;
 use crate::testbed::corunners::BesideConfig;
 use crate::testbed::nodes::NodesTestbed;
@@ -93,7 +93,7 @@ impl<'a> BenchmarkPlan<'a> {
     /// Boots the guests, or restores them from a checkpoint.
     pub fn prepare(
         self,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Prepared, RunError> {

@@ -42,7 +42,8 @@ impl<'a> Layers<'a> {
     pub(crate) fn with_options(self, options: OptionSections) -> Result<RunConfig, ConfigError> {
         let mut own = self.base.user_table().clone();
         if let Some(part) = NETWORK_SECTIONS.into_iter().find(|part| own.contains_key(*part)) {
-            let problem = format!("[{part}] belongs to a network file, not to a machine file; run it with --network");
+            let problem =
+                format!("[{part}] belongs to a network file, not to a machine file; run it with --network");
             return Err(ConfigError::new(self.base.name(), problem));
         }
         let known = options.names();
@@ -58,12 +59,12 @@ impl<'a> Layers<'a> {
         let overlay = self.with_overrides(own)?;
         let tree = overlay.table();
         let config = RunConfig::of_options(options).with(tree).map_err(|error| with_hint(error, tree))?;
-        let config = config.followed(|path| at(given.table(), path).is_some())?;
+        let config = config.with_required_settings(|path| at(given.table(), path).is_some())?;
         config.validate().map_err(|error| with_hint(error, &Table::new()))?;
         if config.is_network() {
             config.topology()?;
         }
-        config.in_force()
+        config.with_attachment_defaults()
     }
 
     fn with_overrides(&self, own: Table) -> Result<Overlay, ConfigError> {

@@ -76,7 +76,7 @@ impl Default for IperfConfig {
 impl Options for IperfConfig {
     const SECTION: &'static str = "iperf";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         shards::follow_streams("iperf.streams", (self.cores, self.streams), config)
     }
 

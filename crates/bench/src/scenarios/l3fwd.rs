@@ -54,8 +54,8 @@ impl Options for L3fwdConfig {
         cores::check("l3fwd.cores", self.cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores, config)
     }
 }
 

@@ -47,8 +47,8 @@ impl Default for MemcachedDpdkConfig {
 impl Options for MemcachedDpdkConfig {
     const SECTION: &'static str = "memcached_dpdk";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        let mut settings = cores::follow(self.cores, config);
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        let mut settings = cores::required_settings(self.cores, config);
         let shards = "loadgen.traffic.memcached.shards";
         settings.extend((self.cores > 1).then(|| (shards, i64::from(self.cores.min(CORES_MAX)).into())));
         settings

@@ -37,8 +37,8 @@ impl Options for MemcachedKernelConfig {
         shards::check("memcached_kernel.cores", self.cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 }
 

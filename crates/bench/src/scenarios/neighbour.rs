@@ -61,9 +61,9 @@ impl Options for NeighbourConfig {
         self.cores.unwrap_or(0)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let touch = config.options::<TouchConfig>().cores;
-        self.cores.map_or(Vec::new(), |cores| cores::follow_harts(cores.saturating_add(touch), config))
+        self.cores.map_or(Vec::new(), |cores| cores::required_harts(cores.saturating_add(touch), config))
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -85,7 +85,7 @@ impl Options for NeighbourConfig {
             );
             return fail("neighbour.cores", problem);
         }
-        match options::more_ram(RAM_BASE + u64::from(cores) * table, config) {
+        match options::ram_setting(RAM_BASE + u64::from(cores) * table, config) {
             Some(set) => {
                 let (table, ram) = (self.table, config.platform.ram);
                 fail("platform.ram", format!("{cores} table(s) of {table} do not fit into {ram}; {set}"))

@@ -143,7 +143,7 @@ impl Default for NetperfConfig {
 impl Options for NetperfConfig {
     const SECTION: &'static str = "netperf";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         shards::follow_streams("netperf.streams", (self.cores, self.streams), config)
     }
 

@@ -75,7 +75,7 @@ impl Options for NfsConfig {
         if options::is_default(self) {
             return Ok(());
         }
-        match options::more_ram(u64::from(self.writers) * file.0 * 4, config) {
+        match options::ram_setting(u64::from(self.writers) * file.0 * 4, config) {
             Some(set) => {
                 let (writers, ram) = (self.writers, config.platform.ram);
                 fail("file", format!("{writers} file(s) of {file} exceed a quarter of {ram}; {set}"))

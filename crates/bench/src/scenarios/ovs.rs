@@ -83,10 +83,10 @@ impl Options for OvsConfig {
     const SECTION: &'static str = "ovs";
     const QUIET: bool = true;
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let Some(cores) = self.cores else { return Vec::new() };
         let first = first_hart(config);
-        cores::follow_harts(first.saturating_add(cores).next_multiple_of(first), config)
+        cores::required_harts(first.saturating_add(cores).next_multiple_of(first), config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -128,7 +128,7 @@ impl OvsConfig {
             return Err(ConfigError::new("ovs.topology", problem));
         }
         let needed = RAM_BASE + self.hugepages(cores, nics) * PAGE_BYTES;
-        if let Some(set) = options::more_ram(needed, config) {
+        if let Some(set) = options::ram_setting(needed, config) {
             let ram = config.platform.ram;
             let problem = format!(
                 "packet buffers for the rings of {cores} core(s) and {nics} port(s) do not fit into {ram}; {set}"

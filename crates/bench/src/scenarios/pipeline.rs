@@ -86,8 +86,8 @@ impl Options for StagesConfig {
         cores::check("stages.cores", cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores.unwrap_or(1), config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores.unwrap_or(1), config)
     }
 }
 

@@ -68,8 +68,8 @@ impl Default for RedisConfig {
 impl Options for RedisConfig {
     const SECTION: &'static str = "redis";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {

@@ -45,8 +45,8 @@ impl Options for RxptxConfig {
         cores::check("rxptx.cores", self.cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores, config)
     }
 }
 

@@ -204,7 +204,7 @@ impl SuricataConfig {
         }
         let ring = u64::from(self.ring) * FRAME_BYTES;
         let needed = RAM_BASE + ring.saturating_sub(RING_INCLUDED);
-        match options::more_ram(needed, config) {
+        match options::ram_setting(needed, config) {
             Some(set) => {
                 let (ram, ring) = (config.platform.ram, self.ring);
                 let problem = format!("{ram} is too little for suricata and a ring of {ring} frames; {set}");

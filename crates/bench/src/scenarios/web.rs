@@ -87,8 +87,8 @@ impl Default for WebConfig {
 impl Options for WebConfig {
     const SECTION: &'static str = "web";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -131,7 +131,7 @@ impl WebConfig {
         if self.dynamic() > 100 {
             return fail("dynamic", format!("{} is not from 0 to 100", self.dynamic()));
         }
-        match options::more_ram(u64::from(directories) * DIRECTORY_BYTES * 4, config) {
+        match options::ram_setting(u64::from(directories) * DIRECTORY_BYTES * 4, config) {
             Some(set) => {
                 fail("directories", format!("{directories} of 5 MB exceed a quarter of {ram}; {set}"))
             }

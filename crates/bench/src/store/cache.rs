@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use doorbell_files::{Kind, Lock, Removal, is_held, kind, list, remove, remove_unheld};
 
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 
 /// Lock file of builds, in the packages folder.
 const BUILDS: &str = ".lock";
@@ -62,7 +62,7 @@ pub struct Cached {
     pub in_use: bool,
 }
 
-impl Places {
+impl CachePaths {
     /// All entries of the cache, sorted by kind and name.
     pub fn cached(&self) -> io::Result<Vec<Cached>> {
         let mut all = Vec::new();

@@ -19,17 +19,17 @@ const COMMAND_LINE_BYTES_MAX: usize = 1023;
 
 /// Locations of images, packages and checkpoints.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct CachePaths {
     /// The cache folder.
     pub cache: PathBuf,
     /// The commit from which the program was built, for results.
     pub commit: &'static str,
 }
 
-impl Places {
+impl CachePaths {
     /// Locations in this cache folder, with an unknown commit.
-    pub fn new(cache: PathBuf) -> Places {
-        Places { cache, commit: "unknown" }
+    pub fn new(cache: PathBuf) -> CachePaths {
+        CachePaths { cache, commit: "unknown" }
     }
 
     /// The folder of an image.
@@ -95,18 +95,18 @@ impl Places {
 
 /// Opened images. Each is opened once, because opening an image checks every byte of its files.
 pub struct Images<'a> {
-    places: &'a Places,
+    places: &'a CachePaths,
     /// By the workload's own image, and the user's replacement.
     opened: BTreeMap<(String, Option<String>), Image>,
 }
 
 impl Images<'_> {
     /// An empty set.
-    pub fn new(places: &Places) -> Images<'_> {
+    pub fn new(places: &CachePaths) -> Images<'_> {
         Images { places, opened: BTreeMap::new() }
     }
 
-    /// As [`Places::build_image_for`], once per image.
+    /// As [`CachePaths::build_image_for`], once per image.
     pub(crate) fn get(
         &mut self,
         own: String,
@@ -156,7 +156,7 @@ pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), Co
 }
 
 /// Returns the image if the machine has enough RAM for it.
-pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
+pub(crate) fn require_ram(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
     if platform.ram < image.ram_min() {
         let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
         return Err(ConfigError::new("platform.ram", problem).into());

@@ -92,7 +92,7 @@ proptest! {
         let of = if timed { ("server", &DIVIDES[..]) } else { ("fast", &SLEEPS[..]) };
         let (window, summary, late) = measured_of(of, &set).unwrap();
         let [begin, end] = &window.span;
-        let drops = window.end.of_arrived(&window.begin, &late, 0);
+        let drops = window.end.losses_of_arrived(&window.begin, &late, 0);
         prop_assert_eq!(drops.link + drops.nic_other, summary.frames_offered, "{:?}", drops);
         // The link carries at most its rate times the window's length, which is exact to a picosecond.
         let bits = 8 * (overhead + if include_fcs { size } else { size - 4 });

@@ -48,7 +48,10 @@ impl NetworkFile {
                 let place =
                     if is_path(machine) { path.with_file_name(machine) } else { PathBuf::from(machine) };
                 let base = Base::find(&place.to_string_lossy());
-                bases.insert(machine.clone(), base.map_err(|error| in_member(&format!("node.{node}"), error))?);
+                bases.insert(
+                    machine.clone(),
+                    base.map_err(|error| in_member(&format!("node.{node}"), error))?,
+                );
             }
             let script = match table.remove("script_file") {
                 None => continue,
@@ -118,15 +121,14 @@ impl NetworkFile {
         let config =
             registry::defaults().with(whole.table()).map_err(|error| with_hint(error, whole.table()))?;
         if !config.is_network() {
-            let problem =
-                "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
+            let problem = "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
             return Err(ConfigError::new(self.name.clone(), problem));
         }
         config.validate().map_err(|error| with_hint(error, &Table::new()))?;
         if config.is_network() {
             config.topology()?;
         }
-        config.in_force()
+        config.with_attachment_defaults()
     }
 
     /// Expands the settings of each node with a machine of its own: those of that machine, the file's common settings, and

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use doorbell_loadgen::{LoadGenConfig, Returned};
-use doorbell_machine::overlay::{with_overrides, nearest};
+use doorbell_machine::overlay::{nearest, with_overrides};
 use doorbell_machine::{
     ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
     node_config,
@@ -47,7 +47,7 @@ impl RunConfig {
     pub fn topology(&self) -> Result<NetworkPlan, ConfigError> {
         check_names(self)?;
         self.refuse_single_machine_keys()?;
-        let common = self.of_each_node();
+        let common = self.common_to_nodes();
         let mut nodes: Vec<RunConfig> = Vec::new();
         let of_the_run = keys_of_the_run();
         for (name, node) in &self.node {
@@ -160,7 +160,8 @@ impl RunConfig {
             if let End::Node { node, port } = end {
                 let nics = nodes[node].platform.nics;
                 if u32::from(port) >= nics {
-                    let problem = format!("node {} has {nics} ports, and no port {port}", members.nodes[node]);
+                    let problem =
+                        format!("node {} has {nics} ports, and no port {port}", members.nodes[node]);
                     return Err(ConfigError::new(key, problem));
                 }
                 let port = nodes[node].port.entry(PortNumber(usize::from(port))).or_default();
@@ -179,7 +180,8 @@ impl RunConfig {
         (index, name): (u32, &str),
     ) -> Result<(LoadGenConfig, Option<&'static Benchmark>), ConfigError> {
         let table = &self.generator[name];
-        let mut own: LoadGenConfig = with_overrides(&self.loadgen, &table.keys, &format!("generator.{name}"))?;
+        let mut own: LoadGenConfig =
+            with_overrides(&self.loadgen, &table.keys, &format!("generator.{name}"))?;
         let own_traffic = table.keys.get("traffic").and_then(Value::as_table);
         let sets = |key: &str| own_traffic.is_some_and(|traffic| traffic.contains_key(key));
         if !sets("source") {
@@ -188,7 +190,10 @@ impl RunConfig {
         let Some(to) = &table.to else { return Ok((own, None)) };
         let key = format!("generator.{name}.to");
         let End::Node { node, port } = members.find(to, &key)? else {
-            return Err(ConfigError::new(key, format!("\"{to}\" is not a node; generators send to nodes only")));
+            return Err(ConfigError::new(
+                key,
+                format!("\"{to}\" is not a node; generators send to nodes only"),
+            ));
         };
         if u32::from(port) >= machines[node].1.platform.nics {
             return Err(ConfigError::new(key, format!("node {to} has no such port")));
@@ -232,9 +237,7 @@ fn machine(node: &RunConfig, index: usize) -> MachineConfig {
 fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, ConfigError> {
     let wrong = |key: &str, problem: &str| ConfigError::new(format!("node.{name}.{key}"), problem);
     if let Some(ip) = node.ip.as_ref().filter(|ip| !is_address_of_network(ip)) {
-        let problem = format!(
-            "\"{ip}\" is not an address with a prefix length, such as \"10.0.0.2/24\""
-        );
+        let problem = format!("\"{ip}\" is not an address with a prefix length, such as \"10.0.0.2/24\"");
         return Err(wrong("ip", &problem));
     }
     let ip = node.ip.iter().map(|ip| format!(" doorbell.ip={ip}")).collect::<String>();
@@ -301,7 +304,10 @@ fn check_names(tables: &RunConfig) -> Result<(), ConfigError> {
                 return Err(ConfigError::new(key(), "a name has 1 to 32 letters, digits, - and _"));
             }
             if let Some(other) = taken.insert(name, kind).filter(|_| kind != "cable") {
-                return Err(ConfigError::new(key(), format!("a {other} already has this name; choose another")));
+                return Err(ConfigError::new(
+                    key(),
+                    format!("a {other} already has this name; choose another"),
+                ));
             }
         }
     }

@@ -95,7 +95,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
         returned: testpmd::returned,
-        check: |config| dpdk::check_longer(config.options::<TestpmdConfig>().queues(), config),
+        check: |config| dpdk::check_jumbo_program(config.options::<TestpmdConfig>().queues(), config),
         remark: testpmd::remark,
         ..DPDK_PROGRAM
     },
@@ -118,7 +118,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "reads every byte of each frame, then sends it back",
         guest_words: touch::touchfwd,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..DPDK_PROGRAM
     },
@@ -128,7 +128,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
         returned: dpdk::sink,
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..DPDK_PROGRAM
     },
@@ -138,7 +138,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
         pause: |config| config.options::<RxptxConfig>().work,
-        check: |config| dpdk::check_own(config.options::<RxptxConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<RxptxConfig>().cores, config),
         remark: |config| cores::remark("rxptx.cores", config.options::<RxptxConfig>().cores, config),
         ..DPDK_PROGRAM
     },
@@ -148,7 +148,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: pipeline::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
-        check: |config| dpdk::check_own(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        check: |config| dpdk::check_own_program(config.options::<StagesConfig>().cores.unwrap_or(1), config),
         remark: |config| {
             cores::remark("stages.cores", config.options::<StagesConfig>().cores.unwrap_or(1), config)
         },
@@ -173,7 +173,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: neighbour::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
         defaults: neighbour::DEFAULTS,
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
         ..DPDK_PROGRAM
     },
