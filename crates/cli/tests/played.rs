@@ -326,10 +326,10 @@ fn unplayable_traces_and_options_are_rejected_without_output() {
         (&["loop.dbt", "--set", "playback.arrivals=poisson"], "give playback.rate"),
         (&["loop.dbt", "--window", "0"], "at least 1 request"),
         (&["loop.dbt", "--set", "playback.page_size=2MiB"], "playback.pages=kernel"),
-        (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: what is played tells physical"),
+        (&["loop.dbt", "--set", "playback.pages=kernel"], "playback.pages: the traces have physical"),
         (
             &["loop.dbt", "--set", "memory.dca.schedule=[{after=\"1us\",policy={}}]"],
-            "memory.dca.schedule: only an executed measurement",
+            "memory.dca.schedule: a trace is played with one policy",
         ),
         (&["loop.dbt", "--disk", "loop.dbt"], "no guest"),
         (&["loop.dbt", "--preset", "fast"], "set core.model=timed"),

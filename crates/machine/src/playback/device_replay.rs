@@ -155,7 +155,7 @@ impl DeviceReplay {
         is_over && self.first_pending().is_none()
     }
 
-    /// Stops frame arrivals at devices none of whose harts still runs (rate-controlled replay).
+    /// Stops frame arrivals at the devices of harts that have all ended (rate-controlled replay).
     pub fn stop(&mut self, is_active: impl Fn(usize) -> bool) {
         for of in 0..self.orders.len() {
             if self.orders[of].stop(&is_active) {

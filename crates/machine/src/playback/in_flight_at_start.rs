@@ -134,8 +134,8 @@ mod tests {
         assert_eq!((before(true), before(false)), (4, 0));
     }
 
-    /// Bursts of 32 requested every 1,000 ns that take as long; each is used one by one while the next is in
-    /// flight.
+    /// Bursts of 32 requested every 1,000 ns, each in flight for about as long. A burst is used one by one while
+    /// the next is in flight.
     #[test]
     fn whole_burst_in_flight_is_found() {
         let mut in_flight = InFlightAtStart::default();

@@ -141,7 +141,7 @@ impl Pairs {
     pub fn interrupt(&mut self, event: &DeviceEvent, sent: u64) {
         self.update_received(event.after);
         let received = self.received_by.1;
-        // It has run since an interrupt that came after all frames received before this sleep.
+        // The hart has run since an interrupt that followed the last frame received before this sleep.
         let is_handled =
             self.interrupted.is_some_and(|(after, by_then)| after < event.after && by_then >= received);
         if event.since >= ASLEEP && is_handled {

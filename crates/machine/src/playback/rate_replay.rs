@@ -80,7 +80,7 @@ pub(super) struct RateReplay {
     wakes: VecDeque<Wake>,
     wakes_removed: u64,
     reports: VecDeque<Report>,
-    /// Write-backs queued, write-backs seen by the harts, and completion times of those in between.
+    /// Write-backs queued, write-backs seen by the harts, and completion times of those not seen yet.
     reports_pushed: u64,
     pub reports_seen: u64,
     reports_done: VecDeque<Ps>,

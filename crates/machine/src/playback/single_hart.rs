@@ -34,7 +34,11 @@ impl Player {
             let continues = self.block(0)?;
             let (stream, replay) = (&self.streams[0], &mut self.replays[0]);
             let done = stream.position();
-            if !continues || done >= end || stream.cycle() >= due || !stream.is_ready() || stream.skips_sleep()
+            if !continues
+                || done >= end
+                || stream.cycle() >= due
+                || !stream.is_ready()
+                || stream.skips_sleep()
             {
                 return self.reached(0);
             }
