@@ -1,4 +1,4 @@
-//! The profile of the node that is tested.
+//! Profile of the test node.
 
 use doorbell_machine::{Network, WatchReport};
 use doorbell_results::PointSummary;
@@ -9,7 +9,7 @@ use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ready::Plan as _;
 use crate::window::observe::{Delivered, profile_of_node};
 
-/// What the functions and kinds of the node that is tested cost.
+/// Adds the test node's costs by function and by kind of CPU time to the summary.
 pub(crate) fn profile_test_node(
     load: &NodesLoad,
     testbed: &NodesTestbed,
