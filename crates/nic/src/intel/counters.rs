@@ -59,7 +59,7 @@ impl<C: Chip> Controller<C> {
         self.regs.count(sent_by_size(&reg)[size_class(bytes)]);
         self.regs.count(reg.gptc);
         self.regs.count_bytes(reg.gotcl, reg.gotch, bytes);
-        match Cast::of(&frame.bytes) {
+        match Cast::of_frame(&frame.bytes) {
             Cast::Uni => {}
             Cast::Multi => self.regs.count(reg.mptc),
             Cast::Broad => self.regs.count(reg.bptc),

@@ -83,7 +83,7 @@ impl<C: Chip> Controller<C> {
 
     /// Completes a request for which the port returned [`Done::Later`](doorbell_sim::Done::Later).
     pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn FunctionPorts) {
-        let (direction, sequence) = Dma::<Queue>::of_token(token);
+        let (direction, sequence) = Dma::<Queue>::decode_token(token);
         match direction {
             Direction::Reads => match self.dma.reads.busy_until(sequence, now) {
                 Some(through) => wake(ports, through, Event::ReadDone(sequence)),

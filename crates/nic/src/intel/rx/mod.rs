@@ -279,7 +279,7 @@ impl<C: Chip> Controller<C> {
     /// Puts an accepted frame into the packet buffer if its queue is enabled and there is room.
     fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut dyn FunctionPorts) {
         let wire_bytes = frame.len_with_fcs();
-        let (cast, fcs_bad) = (Cast::of(&frame.bytes), frame.fcs_bad);
+        let (cast, fcs_bad) = (Cast::of_frame(&frame.bytes), frame.fcs_bad);
         let id = ports.recognise(&frame.bytes);
         let mut frame = self.prepare(frame, status);
         let queue = usize::from(frame.queue);
