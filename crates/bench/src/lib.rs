@@ -29,7 +29,7 @@ pub use measure::playback::{PlayedRun, ReadyTrace, TRACE, write_played};
 pub use measure::point::{Point, run_point, run_point_observed};
 pub use measure::script::{Mark, Script, run_script};
 pub use measure::transfer::TransferConfig;
-pub use measure::trial::{Standing, Trial, TrialResult};
+pub use measure::trial::{Trial, TrialCounts, TrialResult};
 pub use plan::config::{RunConfig, RunParams};
 pub use plan::counting::Counting;
 pub use plan::dpdk::DpdkConfig;

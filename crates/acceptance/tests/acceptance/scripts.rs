@@ -207,7 +207,7 @@ fn begin_at_and_end_at_delimit_the_measurement() {
 fn a_script_that_hangs_or_ends_the_guest_fails_with_its_last_console_lines() {
     for script in ["echo spinning; while :; do :; done\n", "echo sleeping; sleep 1000\n"] {
         let here = ScriptFolder::with(script);
-        here.run(&["-q", "--time-limit", "30ms"]).assert_failure(&["time was up", "--time-limit", "ing"]);
+        here.run(&["-q", "--time-limit", "30ms"]).assert_failure(&["its time limit", "--time-limit", "ing"]);
         assert!(here.console().contains("ing\n"), "the console is kept: {}", here.console());
         assert!(!Path::new(&here.path("out/summary.json")).exists());
     }

@@ -91,7 +91,7 @@ impl<S: System> Run<'_, '_, S> {
     }
 
     /// Runs for the given time.
-    pub fn go_on(&mut self, time: Ps) -> Result<(), RunError> {
+    pub fn run_for(&mut self, time: Ps) -> Result<(), RunError> {
         self.until(self.system.now().saturating_add(time))
     }
 
@@ -113,7 +113,7 @@ impl<S: System> Run<'_, '_, S> {
                      guest's address"
                 )));
             }
-            self.go_on(STEP)?;
+            self.run_for(STEP)?;
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl<S: System> Run<'_, '_, S> {
         self.system.begin_window();
         self.start(Load::storing)?;
         while self.system.generators().iter().any(|generator| generator.is_sending()) {
-            self.go_on(STEP)?;
+            self.run_for(STEP)?;
         }
         self.drain()?;
         self.system.disable_link_faults(false);

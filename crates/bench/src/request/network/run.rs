@@ -160,7 +160,7 @@ impl Run<'_, '_, Network> {
         let open = OpenInterval::begin(self.system, observe, trace);
         let switches = SwitchSnapshot::of(self.system);
         self.control.begin("measuring", self.system.now(), Some(self.params.measured_time()));
-        self.go_on(self.params.measured_time())?;
+        self.run_for(self.params.measured_time())?;
         self.until(self.next_gap())?;
         for generator in self.system.generators_mut() {
             generator.end_window();
