@@ -69,7 +69,7 @@ pub use testbed::control::{Control, Progress, Stage};
 pub use testbed::disks::{machine_with, open_disks};
 pub use testbed::m5::{M5Next, M5Ops};
 pub use testbed::nodes::{NodeGuest, NodesPlan, NodesTestbed, TestbedPlan};
-pub use testbed::ramp::RunUp;
+pub use testbed::ramp::Ramp;
 pub use testbed::ready::{Plan, Saved, Source, Testbed};
 pub use testbed::session::{MachinePlan, Session, check_captures};
 pub use testbed::system::System;

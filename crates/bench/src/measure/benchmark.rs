@@ -16,7 +16,7 @@ use crate::store::folder::ResultFolder;
 use crate::store::paths::CachePaths;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesTestbed};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::Source;
 use crate::testbed::session::Session;
 use crate::window::observe::Observe;
@@ -32,7 +32,7 @@ pub enum Nodes {
         /// test node.
         guests: fn(&RunConfig) -> Result<Vec<NodeGuest>, ConfigError>,
         /// A load that reaches a steady rate before measurements begin.
-        run_up: fn(&RunConfig) -> Option<RunUp>,
+        ramp: fn(&RunConfig) -> Option<Ramp>,
         /// Measures the nodes.
         measure: MeasureNodes,
     },

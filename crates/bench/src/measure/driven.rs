@@ -189,11 +189,11 @@ fn phase(
     end: Ps,
     control: &mut Control,
 ) -> Result<Option<SteadyPhase>, RunError> {
-    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.seen());
+    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.sample());
     let left = Length::For(end.saturating_sub(network.now()));
     let phase = watch.until_steady((left, Ps::ZERO), |time| {
         until(network, time, control)?;
-        Ok::<_, RunError>(network.seen())
+        Ok::<_, RunError>(network.sample())
     })?;
     Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
 }

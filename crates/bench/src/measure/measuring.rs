@@ -59,7 +59,7 @@ impl Run<'_, '_, Machine> {
         let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
         for part in 1..=parts {
             self.until_in(open, begun + Ps(length.0 / timing::PARTS * part))?;
-            open.queues.push(self.system.seen().queues.iter().sum());
+            open.queues.push(self.system.sample().queues.iter().sum());
             // The last memory sample is taken when the window closes.
             if part < parts {
                 open.memory.sample(self.system);

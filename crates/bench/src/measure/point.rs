@@ -171,7 +171,7 @@ pub(crate) fn summarise(
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();
-    let beside = corunners::figures(window.beside.each_ref().map(Vec::as_slice), config, figures.seconds);
+    let beside = corunners::figures(window.corunners.each_ref().map(Vec::as_slice), config, figures.seconds);
     let mut ports = window.ports;
     if let Some(counted) = counted {
         counted.add_to(&mut ports);

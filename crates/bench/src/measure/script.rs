@@ -317,7 +317,7 @@ impl Run<'_, '_> {
         let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
         let timed = timing::TimingSnapshot::of(self.machine);
         let counters = CountersAt::of(self.machine);
-        let beside = corunners::look(self.machine);
+        let corunners = corunners::look(self.machine);
         let end =
             script.duration.map_or(self.limit, |length| begun.at.saturating_add(length).min(self.limit));
         self.control.begin("measuring", begun.at, script.duration);
@@ -347,7 +347,7 @@ impl Run<'_, '_> {
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::TimingSnapshot::of(self.machine));
         let counters = counters.until(CountersAt::of(self.machine));
-        let beside = [beside, corunners::look(self.machine)];
+        let corunners = [corunners, corunners::look(self.machine)];
         self.watched = self.machine.end_watch();
         let mut last = Look::begin(self.machine);
         // Frames sent before a short measurement may still be in flight.
@@ -367,7 +367,7 @@ impl Run<'_, '_> {
             instructions,
             timed,
             counters,
-            beside,
+            corunners,
             steady: Some(steady),
             ..Window::default()
         })
@@ -377,11 +377,11 @@ impl Run<'_, '_> {
     fn warm_up(&mut self, script: &Script, params: &RunParams) -> Result<Steady, RunError> {
         let pace = if script.traffic.is_some() { Pace::Generators } else { Pace::Silent };
         let link = System::longest_link(self.machine);
-        let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.seen());
+        let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.sample());
         let ticks = Ticks::begin(self.machine.now(), self.machine.timers());
         let warmup = until_ready(watch, Some(ticks), (params.warmup, params.warmup_limit), |time| {
             self.run_to(time)?;
-            Ok::<_, RunError>((self.machine.seen(), self.machine.timers()))
+            Ok::<_, RunError>((self.machine.sample(), self.machine.timers()))
         })?;
         Ok(Steady { warmup, ..Steady::default() })
     }

@@ -101,13 +101,13 @@ pub(crate) fn figures(load: &Load, interval: &Interval) -> Vec<TransferCore> {
     };
     let of = |(core, ports): (usize, &Vec<u16>)| {
         let sides = Side::both_of(interval, ports);
-        let moved = load.moved(&sides);
+        let counts = load.counts(&sides);
         let counted = load.transaction.is_some();
         TransferCore {
             core: core as u32,
             ports: ports.clone(),
-            goodput_gbps: (!counted).then(|| moved.gbps(interval.seconds)),
-            transactions_per_second: counted.then(|| moved.transactions / interval.seconds),
+            goodput_gbps: (!counted).then(|| counts.gbps(interval.seconds)),
+            transactions_per_second: counted.then(|| counts.transactions / interval.seconds),
             queue_received: received(core),
         }
     };

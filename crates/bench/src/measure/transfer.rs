@@ -26,15 +26,15 @@ use crate::ratio::per;
 use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::{PATIENCE, RunUp};
+use crate::testbed::ramp::{PATIENCE, Ramp};
 use crate::testbed::steady::{MEASURED, Pace, Watch, judge};
 use crate::testbed::system::{System, why_ended};
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::ids_monitor::Edges;
 use crate::window::interval::{Interval, OpenInterval, meanings};
 use crate::window::observe::{NodeTrace, Observe};
-use crate::window::progress_series::Course;
-use crate::window::transfer_counts::{Load, Moved, Side};
+use crate::window::progress_series::ProgressSeries;
+use crate::window::transfer_counts::{Load, Side, TransferCounts};
 
 /// Number of parts of a measurement in the figures over time; all samples together have about as many.
 const PARTS: u64 = 40;
@@ -93,20 +93,20 @@ pub(crate) struct Test<'a, 'c, 'n> {
     trace: Option<&'a NodeTrace>,
     control: &'a mut Control<'c>,
     load: &'a Load,
-    course: Course,
+    progress: ProgressSeries,
     samples: Vec<f64>,
     edges: Edges<'n>,
 }
 
 impl Test<'_, '_, '_> {
-    fn moved(&self) -> Moved {
-        self.load.moved(&Side::both(self.network))
+    fn counts(&self) -> TransferCounts {
+        self.load.counts(&Side::both(self.network))
     }
 
     /// Runs to a time; any other end of the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
         run_to(self.network, time, self.load, self.control)?;
-        self.course.look(self.network.complete_until(), self.moved());
+        self.progress.look(self.network.complete_until(), self.counts());
         Ok(())
     }
 
@@ -167,24 +167,24 @@ impl Test<'_, '_, '_> {
         self.begin_phase(MEASURED);
         self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
         for sample in 0..samples {
-            let (from, before) = (self.network.complete_until(), self.moved());
+            let (from, before) = (self.network.complete_until(), self.counts());
             for part in 1..=parts {
                 let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
                 self.until(begun + Ps(end as u64))?;
             }
-            let moved = self.moved().since(&before);
+            let counts = self.counts().since(&before);
             let seconds = self.network.complete_until().saturating_sub(from).as_secs_f64();
             self.samples.push(match self.load.transaction {
-                Some(_) => per(moved.transactions, seconds),
-                None => moved.gbps(seconds),
+                Some(_) => per(counts.transactions, seconds),
+                None => counts.gbps(seconds),
             });
         }
         Ok(())
     }
 
     fn begin_phase(&mut self, phase: &'static str) {
-        self.course.begin(phase);
-        self.course.look(self.network.complete_until(), self.moved());
+        self.progress.begin(phase);
+        self.progress.look(self.network.complete_until(), self.counts());
     }
 
     /// Runs a phase until the transfer's rate is steady, and with `caches` the test node's caches too.
@@ -198,11 +198,11 @@ impl Test<'_, '_, '_> {
         let stage = if caches { "warming up" } else { "settling" };
         self.control.begin(stage, self.network.now(), length.0.given());
         let network = &*self.network;
-        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
+        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.sample());
         let ticks = caches.then(|| Ticks::begin(network.now(), network.timers()));
         until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok((self.network.seen(), self.network.timers()))
+            Ok((self.network.sample(), self.network.timers()))
         })
     }
 
@@ -211,19 +211,19 @@ impl Test<'_, '_, '_> {
         let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
         let load = self.load;
         let sides = Side::both_in(interval);
-        let (moved, seconds) = (load.moved(&sides), interval.seconds);
+        let (counts, seconds) = (load.counts(&sides), interval.seconds);
         let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
-        let per_second = counted.then(|| per(moved.transactions, seconds));
+        let per_second = counted.then(|| per(counts.transactions, seconds));
         let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
         let [server, client] = [1 - load.start.client, load.start.client];
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
             bytes_sent: data.tcp_payload + data.udp_payload,
-            bytes_received: moved.bytes,
+            bytes_received: counts.bytes,
             seconds,
-            goodput_gbps: (!counted).then(|| moved.gbps(seconds)),
-            transactions: counted.then_some(moved.transactions as u64),
+            goodput_gbps: (!counted).then(|| counts.gbps(seconds)),
+            transactions: counted.then_some(counts.transactions as u64),
             transactions_per_second: per_second,
             round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
             said: BTreeMap::new(),
@@ -238,7 +238,7 @@ impl Test<'_, '_, '_> {
             behind: self.behind(interval),
             cores: shards::figures(load, interval),
             watched: None,
-            over_time: self.course.parts(counted),
+            over_time: self.progress.parts(counted),
             samples: Samples::of(unit, self.config.run.measured_time().as_secs_f64(), self.samples.clone()),
         }
     }
@@ -358,7 +358,7 @@ pub(crate) fn measure<T>(
         trace: trace.as_ref(),
         control,
         load: own,
-        course: Course::default(),
+        progress: ProgressSeries::default(),
         samples: Vec::new(),
         edges: Edges::of(nodes, own.counting),
     };
@@ -398,7 +398,7 @@ pub(crate) fn guests<T: Options + Transfers>(config: &RunConfig) -> Result<Vec<N
 }
 
 /// The load to start before measurements, for a benchmark whose load does not end by itself.
-pub(crate) fn run_up<T: Options + Transfers>(config: &RunConfig) -> Option<RunUp> {
+pub(crate) fn ramp<T: Options + Transfers>(config: &RunConfig) -> Option<Ramp> {
     Some(config.options::<T>().load().start)
 }
 

@@ -7,7 +7,7 @@ use crate::request::planned::BenchmarkPlan;
 use crate::store::paths::{CachePaths, image_for};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesPlan};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::MachinePlan;
 
@@ -24,8 +24,8 @@ impl BenchmarkPlan<'_> {
         };
         let guest = |guest: &NodeGuest| format!("{guest:?}");
         let identities: Vec<String> = plan.guests.iter().map(guest).collect();
-        let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
-        format!("{} {:016x} {run_up}", plan.name, plan.key(&identities))
+        let ramp = plan.ramp.as_ref().map_or(String::new(), Ramp::identity);
+        format!("{} {:016x} {ramp}", plan.name, plan.key(&identities))
     }
 
     /// Path of the boot checkpoint in the cache, which need not exist. Builds missing images.

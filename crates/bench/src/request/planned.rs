@@ -19,7 +19,7 @@ use crate::request::network::{NetworkRun, run_network};
 use crate::store::folder::ResultFolder;
 use crate::store::paths::{CachePaths, Images, check_cards, guest_identity, image_for};
 use crate::testbed::control::Control;
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
 use crate::testbed::ready::{Plan as _, Source};
@@ -50,9 +50,9 @@ impl<'a> BenchmarkPlan<'a> {
                 Some((joined(&format!("{}-driven", benchmark.name), guests.into())?, driven))
             }
             Nodes::One => None,
-            Nodes::Joined { guests, run_up, measure } => {
+            Nodes::Joined { guests, ramp, measure } => {
                 let plan = joined(benchmark.name, guests(config)?)?;
-                Some((TestbedPlan { run_up: run_up(config), ..plan }, measure))
+                Some((TestbedPlan { ramp: ramp(config), ..plan }, measure))
             }
             Nodes::Network => {
                 let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
@@ -87,7 +87,7 @@ impl<'a> BenchmarkPlan<'a> {
         let own = image_for(benchmark.image, &config.machine());
         let image = images.get(own, config.run.image.as_deref(), say)?;
         let words = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
-        Ok(guest_identity(image, &words) + &config.options::<BesideConfig>().identity()?)
+        Ok(guest_identity(image, &words) + &config.options::<CorunnerConfig>().identity()?)
     }
 
     /// Boots the guests, or restores them from a checkpoint.

@@ -19,7 +19,7 @@ use crate::plan::options::{Options, Setting};
 use crate::store::folder::pretty;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::Load;
 
 /// Measurement times: TCP needs some milliseconds to reach its steady state on a timed machine.
@@ -149,12 +149,12 @@ impl Transfers for IperfConfig {
             connections: self.streams,
             depth: 1,
             in_parts: false,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: self.options(),
-                counted: if self.reverse { 0 } else { 1 },
-                begun: |carried| carried.tcp_payload + carried.udp_payload > SETUP_BYTES_MAX,
-                whole: (self.cores > 1).then_some("iperf: all streams are connected"),
+                command: self.options(),
+                sender: if self.reverse { 0 } else { 1 },
+                detects_start: |carried| carried.tcp_payload + carried.udp_payload > SETUP_BYTES_MAX,
+                all_started: (self.cores > 1).then_some("iperf: all streams are connected"),
             },
             protocol: self.protocol,
             transaction: None,

@@ -18,7 +18,7 @@ use crate::scenarios::web::WebConfig;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::Load;
 
 /// The machine and measurement times that it needs.
@@ -116,13 +116,13 @@ fn behind(words: &str) -> String {
 
 fn load(config: &RunConfig) -> Load {
     let load = through(config).1.load();
-    Load { start: RunUp { typed: behind(&load.start.typed), ..load.start }, ..load }
+    Load { start: Ramp { command: behind(&load.start.command), ..load.start }, ..load }
 }
 
 /// The load that reaches steady state before measurements begin; none for a whole netperf test.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+pub(crate) fn ramp(config: &RunConfig) -> Option<Ramp> {
     let is_continuous = match config.options::<NatConfig>().through {
-        Through::Netperf => netperf::run_up(config).is_some(),
+        Through::Netperf => netperf::ramp(config).is_some(),
         Through::Web => true,
     };
     is_continuous.then(|| load(config).start)
@@ -166,7 +166,7 @@ mod tests {
             assert!(server.words.contains("doorbell.ip=10.0.1.3/24"), "{}", server.words);
             // The gateway has /init's default addresses.
             assert!(!gateway.words.contains("doorbell.ip"), "{}", gateway.words);
-            let script = client.script.unwrap().1 + &load(&config).start.typed;
+            let script = client.script.unwrap().1 + &load(&config).start.command;
             assert!(script.contains(FAR) && script.replace(ROUTE, "").matches(NEAR).count() == 0, "{script}");
             assert!(server.script.unwrap().1.starts_with(ROUTE_BACK));
         }

@@ -22,7 +22,7 @@ use crate::scenarios::suricata::{self, SuricataConfig};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
 /// Data port of the first test, with tests on several cores.
@@ -214,7 +214,7 @@ impl NetperfConfig {
     }
 
     /// Line typed on the client's console: number of tests and their options.
-    fn typed(&self) -> String {
+    fn command(&self) -> String {
         let mut own = String::new();
         if !self.test.is_stream() {
             own.push_str(&format!(" -r {},{}", self.request, self.response));
@@ -246,16 +246,16 @@ impl Transfers for NetperfConfig {
             connections: self.streams,
             depth: 1,
             in_parts: true,
-            start: RunUp {
+            start: Ramp {
                 client: self.test.client(),
-                typed: self.typed(),
-                counted: self.sender(),
-                begun: if self.test.is_stream() {
+                command: self.command(),
+                sender: self.sender(),
+                detects_start: if self.test.is_stream() {
                     |carried| carried.tcp_payload > SETUP_BYTES_MAX
                 } else {
                     is_more_than_talk
                 },
-                whole: (self.cores > 1).then_some("netperf: all tests are connected"),
+                all_started: (self.cores > 1).then_some("netperf: all tests are connected"),
             },
             protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
             transaction: (!self.test.is_stream())
@@ -297,7 +297,7 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
 }
 
 /// The load that reaches steady state before measurements begin; none for a whole test.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+pub(crate) fn ramp(config: &RunConfig) -> Option<Ramp> {
     let own = config.options::<NetperfConfig>();
     own.seconds.is_none().then(|| own.load().start)
 }
@@ -371,22 +371,22 @@ mod tests {
     use super::*;
     use crate::request::resolve::resolve;
 
-    fn typed(set: &[&str]) -> Result<String, String> {
+    fn command(set: &[&str]) -> Result<String, String> {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
         let config = resolve("fast", &set).map_err(|error| error.to_string())?;
-        Ok(config.options::<NetperfConfig>().typed())
+        Ok(config.options::<NetperfConfig>().command())
     }
 
     #[test]
     fn the_typed_line_follows_the_configuration() {
-        assert_eq!(typed(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
+        assert_eq!(command(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
         let set = ["netperf.test=UDP_RR", "netperf.streams=4", "netperf.request=64", "netperf.response=128"];
-        assert_eq!(typed(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
-        assert_eq!(typed(&["netperf.test=TCP_SENDFILE"]).unwrap(), "1 -t TCP_SENDFILE -l 86400");
+        assert_eq!(command(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
+        assert_eq!(command(&["netperf.test=TCP_SENDFILE"]).unwrap(), "1 -t TCP_SENDFILE -l 86400");
         let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
-        let two = typed(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
+        let two = command(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
         assert_eq!(two, "4 -t TCP_STREAM -l 86400 --");
-        let whole = typed(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
+        let whole = command(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
         assert!(whole.starts_with("1 -t TCP_RR -l 1 -j -- -r 1,1 -k TRANSACTION_RATE,"), "{whole}");
     }
 
@@ -443,11 +443,11 @@ mod tests {
             (&["transfer.samples=0"], "transfer.samples: 0 is not from 1 to 1000"),
             (&["kernel.mtu=9001"], "kernel.mtu: 9001 is not from 576 to 9000"),
         ] {
-            let error = typed(set).unwrap_err();
+            let error = command(set).unwrap_err();
             assert!(error.contains(message), "{error}");
         }
         let jumbo = ["netperf.test=UDP_RR", "netperf.response=1473", "kernel.mtu=9000"];
-        assert!(typed(&jumbo).is_ok());
+        assert!(command(&jumbo).is_ok());
     }
 
     fn guests_of(set: &[&str]) -> Result<Vec<NodeGuest>, String> {
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!([&sendfile[0], &sendfile[1]], [&default[1], &default[0]], "the same guests, swapped");
         let start = |test| NetperfConfig { test, ..NetperfConfig::default() }.load().start;
         let nodes = [NetperfTest::TcpStream, NetperfTest::TcpMaerts, NetperfTest::TcpSendfile]
-            .map(|test| (start(test).client, start(test).counted));
+            .map(|test| (start(test).client, start(test).sender));
         assert_eq!(nodes, [(1, 1), (1, 0), (0, 0)], "nodes of client and sender");
     }
 

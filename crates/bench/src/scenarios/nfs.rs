@@ -12,7 +12,7 @@ use crate::measure::roles::{Pair, role};
 use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::options::{self, Options};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, is_more_than_talk};
 
 /// The client's page size; an NFS WRITE contains whole pages.
@@ -93,12 +93,12 @@ impl Transfers for NfsConfig {
             name: format!("write blocks of {block}"),
             connections: 1,
             depth: 1,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: format!("{writers} {} {} {}", block.0, file.0, wsize.0),
-                counted: 1,
-                begun: is_more_than_talk,
-                whole: Some("blockwrite: all files are there"),
+                command: format!("{writers} {} {} {}", block.0, file.0, wsize.0),
+                sender: 1,
+                detects_start: is_more_than_talk,
+                all_started: Some("blockwrite: all files are there"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn the_typed_line_has_sizes_in_bytes_and_only_the_server_gets_threads() {
-        assert_eq!(nfs(&[]).unwrap().load().start.typed, "1 8192 33554432 1048576");
+        assert_eq!(nfs(&[]).unwrap().load().start.command, "1 8192 33554432 1048576");
         let own = nfs(&["nfs.writers=2", "nfs.block=64KiB", "nfs.file=16MiB", "nfs.wsize=32KiB"]).unwrap();
-        assert_eq!(own.load().start.typed, "2 65536 16777216 32768");
+        assert_eq!(own.load().start.command, "2 65536 16777216 32768");
         let Pair { server, client, .. } = nfs(&["nfs.threads=4"]).unwrap().pair();
         assert!(server.lines.starts_with("threads=4\n") && !client.lines.contains("threads="));
     }

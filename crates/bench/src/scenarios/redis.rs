@@ -12,7 +12,7 @@ use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{Options, Setting};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
 /// Maximum size of all values with their keys, which the guest's memory holds in addition to its programs.
@@ -129,15 +129,15 @@ impl Transfers for RedisConfig {
             name: self.name().to_owned(),
             connections: clients * cores,
             depth: *pipeline,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: format!(
+                command: format!(
                     "{value} {keys} {client_count}-t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
                     self.name().to_lowercase()
                 ),
-                counted: 0,
-                begun: is_more_than_talk,
-                whole: several.then_some("redis: all clients are connected"),
+                sender: 0,
+                detects_start: is_more_than_talk,
+                all_started: several.then_some("redis: all clients are connected"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -176,7 +176,7 @@ mod tests {
     fn the_typed_line_and_the_response_length_follow_the_configuration() {
         let own =
             redis(&["redis.value=100", "redis.pipeline=16", "redis.clients=8", "redis.keys=10"]).unwrap();
-        assert_eq!(own.load().start.typed, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
+        assert_eq!(own.load().start.command, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
         // "$100", CR LF, the value, CR LF.
         assert_eq!(own.response_bytes(), 4 + 2 + 100 + 2);
         // 128 requests in flight at a million per second: 128 µs round trip.
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(redis(&["redis.command=SET"]).unwrap().response_bytes(), 5);
         let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let two = redis(&[&machine[..], &["redis.cores=2", "redis.clients=8"]].concat()).unwrap().load();
-        assert_eq!(two.start.typed, "3 1000 8 -t get -c 8 -P 1 -d 3 -r 1000");
+        assert_eq!(two.start.command, "3 1000 8 -t get -c 8 -P 1 -d 3 -r 1000");
         assert_eq!((two.connections, two.servers), (16, vec![vec![6379], vec![6380]]));
     }
 

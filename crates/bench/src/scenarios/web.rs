@@ -13,7 +13,7 @@ use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
 /// Sizes of the available files in bytes: one of each of SPECweb99's four classes, and one more.
@@ -178,7 +178,7 @@ impl WebConfig {
     }
 
     /// Line typed on the client's console.
-    fn typed(&self) -> String {
+    fn command(&self) -> String {
         let WebConfig { connections, file, .. } = self;
         match self.mix {
             Some(WebMix::Specweb99) => {
@@ -202,12 +202,12 @@ impl Transfers for WebConfig {
             },
             connections: connections * cores,
             depth: 1,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: self.typed(),
-                counted: 0,
-                begun: is_more_than_talk,
-                whole: (*cores > 1).then_some("web: all connections are made"),
+                command: self.command(),
+                sender: 0,
+                detects_start: is_more_than_talk,
+                all_started: (*cores > 1).then_some("web: all connections are made"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -245,18 +245,18 @@ mod tests {
         let web = |set: &str| web_of(&[set]);
         let config = web("web.file=10000").unwrap();
         let load = config.options::<WebConfig>().load();
-        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/10000");
+        assert_eq!(load.start.command, "--connections 16 http://10.0.0.2/10000");
         assert_eq!(load.transaction.unwrap().bytes, 39);
         let four = ["web.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
         let four = resolve("fast", &four.map(str::to_owned)).unwrap();
         let load = four.options::<WebConfig>().load();
-        assert_eq!((&load.start.typed[..], load.connections), ("16 1000", 64));
+        assert_eq!((&load.start.command[..], load.connections), ("16 1000", 64));
         assert_eq!((load.servers.len(), &load.servers[3][..]), (4, &[8103][..]));
         assert_eq!(load.transaction.unwrap().bytes, 43);
         assert!(web("web.file=1024").unwrap_err().contains("web.file: there is no file of 1024 bytes"));
         let mix = web_of(&["web.mix=specweb99", "web.directories=12", "web.server=apache"]).unwrap();
         let load = mix.options::<WebConfig>().load();
-        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/ -- 12 30");
+        assert_eq!(load.start.command, "--connections 16 http://10.0.0.2/ -- 12 30");
         assert_eq!(load.transaction.unwrap().bytes, 42);
         let Pair { image, server, .. } = mix.options::<WebConfig>().pair();
         assert!(image == "apache" && server.lines.starts_with("directories=12\n"));

@@ -20,7 +20,7 @@ use crate::testbed::traces::{NamedTrace, contents};
 /// Traces that run on extra cores of the machine, or of the test node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct BesideConfig {
+pub struct CorunnerConfig {
     /// Traces (docs/traces.md), each played in a loop on an extra core that no guest sees. These cores are
     /// numbered after the harts and are configured as hart.N, with N from platform.harts on. A trace must
     /// have one hart and no devices; traces of ChampSim and DynamoRIO are supported.
@@ -33,13 +33,13 @@ pub struct BesideConfig {
     pub pages: Pages,
 }
 
-impl Default for BesideConfig {
+impl Default for CorunnerConfig {
     fn default() -> Self {
-        BesideConfig { traces: Vec::new(), cloudsuite: false, pages: Pages::Kernel }
+        CorunnerConfig { traces: Vec::new(), cloudsuite: false, pages: Pages::Kernel }
     }
 }
 
-impl Options for BesideConfig {
+impl Options for CorunnerConfig {
     const SECTION: &'static str = "beside";
     const QUIET: bool = true;
 
@@ -52,7 +52,7 @@ impl Options for BesideConfig {
     }
 }
 
-impl BesideConfig {
+impl CorunnerConfig {
     /// Identity of the traces by their contents, for stored results; empty if there are none.
     pub(crate) fn identity(&self) -> Result<String, RunError> {
         let each = self.traces.iter().map(|path| Ok(format!(" beside {}", contents(path)?.1)));
@@ -62,16 +62,16 @@ impl BesideConfig {
 
 /// Co-runner traces, opened.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
+pub(crate) struct Corunners {
     /// One per file, even if it is played several times.
     traces: Arc<Vec<NamedTrace>>,
-    own: BesideConfig,
+    own: CorunnerConfig,
 }
 
-impl Programs {
+impl Corunners {
     /// Opens the configured traces, reading each file once. Unplayable files are errors, doubtful ones cause
     /// a warning.
-    pub fn open(own: &BesideConfig, say: &mut dyn FnMut(&str)) -> Result<Programs, RunError> {
+    pub fn open(own: &CorunnerConfig, say: &mut dyn FnMut(&str)) -> Result<Corunners, RunError> {
         let variant = Variant::of(own.cloudsuite);
         let mut traces: Vec<NamedTrace> = Vec::new();
         for path in &own.traces {
@@ -83,7 +83,7 @@ impl Programs {
                 traces.push(trace);
             }
         }
-        Ok(Programs { traces: Arc::new(traces), own: own.clone() })
+        Ok(Corunners { traces: Arc::new(traces), own: own.clone() })
     }
 
     /// Adds them to a machine that was just built.
@@ -120,7 +120,7 @@ pub(crate) fn figures(
     config: &RunConfig,
     seconds: f64,
 ) -> Vec<PlayedNeighbour> {
-    let named = &config.options::<BesideConfig>().traces;
+    let named = &config.options::<CorunnerConfig>().traces;
     let each = named.iter().zip(begin.iter().zip(end));
     let of = |(path, (begin, end)): (&PathBuf, (&CorunnerStats, &CorunnerStats))| {
         let instructions = end.instructions - begin.instructions;
@@ -149,9 +149,9 @@ mod tests {
         writer.finish().unwrap();
     }
 
-    fn of(traces: &[&PathBuf]) -> BesideConfig {
+    fn of(traces: &[&PathBuf]) -> CorunnerConfig {
         let traces = traces.iter().map(|path| (*path).clone()).collect();
-        BesideConfig { traces, ..BesideConfig::default() }
+        CorunnerConfig { traces, ..CorunnerConfig::default() }
     }
 
     #[test]
@@ -162,11 +162,11 @@ mod tests {
         written(&short, 100, 0x40_0000);
         let mut messages = Vec::new();
         let opened =
-            Programs::open(&of(&[&path, &path]), &mut |line| messages.push(line.to_owned())).unwrap();
+            Corunners::open(&of(&[&path, &path]), &mut |line| messages.push(line.to_owned())).unwrap();
         assert_eq!((opened.descriptions().len(), messages.len()), (1, 1), "{messages:?}");
         assert_eq!(opened.descriptions()[0].file, "one");
         for (wrong, message) in [(&none, "none: "), (&short, "has 99 instructions")] {
-            let error = Programs::open(&of(&[&path, wrong]), &mut |_| {}).unwrap_err().to_string();
+            let error = Corunners::open(&of(&[&path, wrong]), &mut |_| {}).unwrap_err().to_string();
             let name = wrong.file_name().unwrap().to_str().unwrap();
             assert!(error.contains(message) && error.contains(name), "{error}");
         }

@@ -18,10 +18,10 @@ use crate::store::paths::{CachePaths, Images, guest_identity, image_for, read_gu
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_turn::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_network_watched};
-use crate::testbed::corunners::{BesideConfig, Programs};
+use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::testbed::init_log;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
 /// Software of a node.
@@ -51,7 +51,7 @@ pub struct TestbedPlan {
     /// The software of each node.
     pub guests: Vec<NodeGuest>,
     /// A load to start, and run to a steady rate, before the testbed is ready.
-    pub run_up: Option<RunUp>,
+    pub ramp: Option<Ramp>,
     /// Seed of a run's random streams.
     pub seed: u64,
     /// Maximum simulated time of a boot.
@@ -59,7 +59,7 @@ pub struct TestbedPlan {
     /// Host threads that run the nodes.
     pub threads: usize,
     /// Co-runners of the test node.
-    pub(crate) beside: BesideConfig,
+    pub(crate) corunners: CorunnerConfig,
 }
 
 impl TestbedPlan {
@@ -81,11 +81,11 @@ impl TestbedPlan {
             name: name.to_owned(),
             network,
             guests,
-            run_up: None,
+            ramp: None,
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads: 1,
-            beside: config.options::<BesideConfig>().clone(),
+            corunners: config.options::<CorunnerConfig>().clone(),
         })
     }
 
@@ -107,7 +107,7 @@ impl TestbedPlan {
     ) -> Result<String, RunError> {
         let images = self.images(images, say)?;
         let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
-        Ok(named.collect::<Vec<_>>().join("\n") + &self.beside.identity()?)
+        Ok(named.collect::<Vec<_>>().join("\n") + &self.corunners.identity()?)
     }
 
     /// The network in which the guests boot. Properties that no guest can observe have default values, so
@@ -149,7 +149,7 @@ pub struct NodesPlan {
     /// The disks of each node.
     disks: Vec<Vec<DiskFile>>,
     /// Co-runners of the test node.
-    beside: Programs,
+    corunners: Corunners,
 }
 
 impl NodesPlan {
@@ -169,13 +169,13 @@ impl NodesPlan {
         let all: Vec<_> = machines.map(|((_, node), disks)| dca_devices(node, disks.len())).collect();
         plan.network.nodes.iter().try_for_each(|(_, node)| node.check_dca_devices(&all))?;
         let named = images.iter().zip(&plan.guests).zip(&disks);
-        let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
+        let ramp = plan.ramp.as_ref().map_or(String::new(), Ramp::identity);
         let identities = named
-            .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &run_up)
+            .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &ramp)
             .collect();
-        let beside = Programs::open(&plan.beside, control.say)?;
+        let corunners = Corunners::open(&plan.corunners, control.say)?;
         let from = (places.clone(), source.clone());
-        Ok(NodesPlan { plan, from, identities, images, disks, beside })
+        Ok(NodesPlan { plan, from, identities, images, disks, corunners })
     }
 
     fn network(&self, config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
@@ -192,14 +192,14 @@ impl NodesPlan {
     }
 
     /// The boot network after the load's ramp-up, and the instructions executed for it.
-    fn with_load(&self, run_up: &RunUp, control: &mut Control) -> Result<(Network, u64), RunError> {
+    fn with_load(&self, ramp: &Ramp, control: &mut Control) -> Result<(Network, u64), RunError> {
         let (places, source) = &self.from;
-        let without = TestbedPlan { run_up: None, ..self.plan.clone() };
+        let without = TestbedPlan { ramp: None, ..self.plan.clone() };
         let ready = without.prepare(places, source, control)?;
         let mut network = self.network(self.plan.for_boot(), BOOT_SEED)?;
         network.restore(ready.checkpoint(), &ready.plan.guests())?;
         let before = network.instructions() - ready.boot.map_or(0, |(_, instructions)| instructions);
-        run_up.run(&mut network, control)?;
+        ramp.run(&mut network, control)?;
         let instructions = network.instructions() - before;
         Ok((network, instructions))
     }
@@ -243,8 +243,8 @@ impl Plan for NodesPlan {
     }
 
     fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Network, String, u64), RunError> {
-        if let Some(run_up) = &self.plan.run_up {
-            let (network, instructions) = self.with_load(run_up, control)?;
+        if let Some(ramp) = &self.plan.ramp {
+            let (network, instructions) = self.with_load(ramp, control)?;
             return Ok((network, String::new(), instructions));
         }
         let count = self.images.len();
@@ -274,7 +274,7 @@ impl Plan for NodesPlan {
 
     fn restored(&self, checkpoint: &NetworkCheckpoint) -> Result<Network, RunError> {
         let mut network = self.network(self.plan.network.clone(), self.plan.seed)?;
-        self.beside.join(network.node_mut(0))?;
+        self.corunners.join(network.node_mut(0))?;
         // Faults depend only on the run's seed, not on earlier traffic or the seed of the boot.
         let faults = network.fault_streams();
         network.restore(checkpoint, &self.guests())?;
@@ -287,7 +287,7 @@ impl Plan for NodesPlan {
     }
 
     fn corunners(&self) -> Vec<PlayedTrace> {
-        self.beside.descriptions()
+        self.corunners.descriptions()
     }
 }
 

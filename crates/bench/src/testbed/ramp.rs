@@ -25,28 +25,28 @@ const VERSION: u32 = 1;
 
 /// How a load is started, and how its start is detected.
 #[derive(Clone, Debug)]
-pub struct RunUp {
+pub struct Ramp {
     /// The client's node: 1, or 0 in tests that measure a sending client ([`crate::scenarios::netperf`]).
     pub client: usize,
     /// The line typed at the client's console.
-    pub typed: String,
+    pub command: String,
     /// The node whose sent traffic is counted to detect the start.
-    pub counted: usize,
+    pub sender: usize,
     /// Whether that traffic is more than connection setup.
-    pub begun: fn(&Carried) -> bool,
+    pub detects_start: fn(&Carried) -> bool,
     /// Text on the client's console when all parts of the load have started, if it has several.
-    pub whole: Option<&'static str>,
+    pub all_started: Option<&'static str>,
 }
 
-impl RunUp {
+impl Ramp {
     /// Its part of the checkpoint's identity.
     pub(crate) fn identity(&self) -> String {
-        format!(" {VERSION} {}", self.typed)
+        format!(" {VERSION} {}", self.command)
     }
 
     /// Starts the client.
     pub(crate) fn begin(&self, network: &mut Network) {
-        type_line(network, self.client, &self.typed);
+        type_line(network, self.client, &self.command);
     }
 
     /// Starts the client and waits for more than connection setup. Returns `false` on timeout. `run_to` runs
@@ -70,7 +70,7 @@ impl RunUp {
     fn has_started(&self, network: &Network) -> bool {
         let carried = network.carried(0).expect("flows of link 0 are tracked");
         let shown = |text: &str| network.node(self.client).console.text().contains(text);
-        (self.begun)(&carried[self.counted]) && self.whole.is_none_or(shown)
+        (self.detects_start)(&carried[self.sender]) && self.all_started.is_none_or(shown)
     }
 
     /// Runs the ramp-up on nodes that are ready.
@@ -82,10 +82,10 @@ impl RunUp {
             return Err(ramp_failed(network, &NetworkOutcome::Time));
         }
         until(network, network.now() + RAMP_MIN, control)?;
-        let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.seen());
+        let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.sample());
         watch.until_steady((Length::Auto, STEADY_MAX), |time| {
             until(network, time, control)?;
-            Ok::<_, RunError>(network.seen())
+            Ok::<_, RunError>(network.sample())
         })?;
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::store::paths::{CachePaths, check_cards, guest_identity, image_for, re
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_turn::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
-use crate::testbed::corunners::{BesideConfig, Programs};
+use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::testbed::init_log;
 use crate::testbed::m5::M5_CHECKPOINT;
@@ -30,7 +30,7 @@ pub struct MachinePlan {
     guest: String,
     disks: Vec<DiskFile>,
     image: Image,
-    beside: Programs,
+    corunners: Corunners,
 }
 
 /// A workload whose application is ready; it can be measured repeatedly.
@@ -69,8 +69,8 @@ impl MachinePlan {
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
         config.machine().check_dca_devices(&[dca_devices(&config.machine(), disks.len())])?;
-        let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
-        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
+        let corunners = Corunners::open(config.options::<CorunnerConfig>(), control.say)?;
+        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, corunners })
     }
 
     /// Runs until the application is ready and, if there will be traffic, every NIC has receive enabled.
@@ -138,7 +138,7 @@ impl Plan for MachinePlan {
 
     fn restored(&self, checkpoint: &CheckpointFile) -> Result<Machine, RunError> {
         let mut machine = machine_with(&self.config, &self.disks)?;
-        self.beside.join(&mut machine)?;
+        self.corunners.join(&mut machine)?;
         machine.restore(checkpoint, &self.guest)?;
         Ok(machine)
     }
@@ -148,7 +148,7 @@ impl Plan for MachinePlan {
     }
 
     fn corunners(&self) -> Vec<PlayedTrace> {
-        self.beside.descriptions()
+        self.corunners.descriptions()
     }
 }
 

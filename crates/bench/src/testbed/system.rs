@@ -9,7 +9,7 @@ use doorbell_wire::Link;
 use crate::error::{RunError, describe};
 use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
 use crate::testbed::init_log::{self, InitLog};
-use crate::testbed::steady::Seen;
+use crate::testbed::steady::Sample;
 use crate::testbed::ticks::{Timer, timers};
 
 /// One machine, or a network.
@@ -37,7 +37,7 @@ pub trait System {
     /// frames held by programs are not included.
     fn holding(&self) -> Vec<(String, u64)>;
     /// A sample for the steady-state criteria.
-    fn seen(&self) -> Seen;
+    fn sample(&self) -> Sample;
     /// The timers of its measured harts.
     fn timers(&self) -> Vec<Timer>;
     /// The longest latency of its links.
@@ -97,8 +97,8 @@ impl System for Machine {
         named.filter(|(_, frames)| *frames > 0).collect()
     }
 
-    fn seen(&self) -> Seen {
-        Seen::of(&[self], 0)
+    fn sample(&self) -> Sample {
+        Sample::of(&[self], 0)
     }
 
     fn timers(&self) -> Vec<Timer> {
@@ -176,9 +176,9 @@ impl System for Network {
         Network::holding(self).into_iter().map(|(name, frames)| (name.to_owned(), frames)).collect()
     }
 
-    fn seen(&self) -> Seen {
+    fn sample(&self) -> Sample {
         let nodes: Vec<&Machine> = self.nodes().collect();
-        Seen::of(&nodes, self.switches().map(Switch::holds).sum())
+        Sample::of(&nodes, self.switches().map(Switch::holds).sum())
     }
 
     fn timers(&self) -> Vec<Timer> {

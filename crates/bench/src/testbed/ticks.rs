@@ -11,7 +11,7 @@ use doorbell_results::{SteadyCriterion, SteadyPhase};
 use doorbell_sim::Ps;
 
 use crate::plan::length::Length;
-use crate::testbed::steady::{Seen, Watch};
+use crate::testbed::steady::{Sample, Watch};
 
 /// Timer interrupts per hart: the first has cold caches, the second shows that they are warm.
 const TICKS: u64 = 2;
@@ -85,12 +85,12 @@ impl Ticks {
     fn wait<E>(
         &mut self,
         limit: Ps,
-        mut run_to: impl FnMut(Ps) -> Result<(Seen, Vec<Timer>), E>,
+        mut run_to: impl FnMut(Ps) -> Result<(Sample, Vec<Timer>), E>,
     ) -> Result<(), E> {
         while let Some(time) = self.wait_until(limit) {
             let before = self.now;
-            let (seen, timers) = run_to(time)?;
-            self.look(seen.now, timers);
+            let (sample, timers) = run_to(time)?;
+            self.look(sample.now, timers);
             // The system has ended early.
             if self.now == before {
                 break;
@@ -128,13 +128,13 @@ pub(crate) fn until_ready<E>(
     watch: Watch,
     ticks: Option<Ticks>,
     length: (Length, Ps),
-    mut run_to: impl FnMut(Ps) -> Result<(Seen, Vec<Timer>), E>,
+    mut run_to: impl FnMut(Ps) -> Result<(Sample, Vec<Timer>), E>,
 ) -> Result<Option<SteadyPhase>, E> {
     let Some(mut ticks) = ticks else { return watch.until_steady(length, |time| Ok(run_to(time)?.0)) };
-    let mut look = |time: Ps| -> Result<Seen, E> {
-        let (seen, timers) = run_to(time)?;
-        ticks.look(seen.now, timers);
-        Ok(seen)
+    let mut look = |time: Ps| -> Result<Sample, E> {
+        let (sample, timers) = run_to(time)?;
+        ticks.look(sample.now, timers);
+        Ok(sample)
     };
     let Some(mut phase) = watch.until_steady(length, &mut look)? else { return Ok(None) };
     if length.0 == Length::Auto {

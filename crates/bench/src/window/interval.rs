@@ -175,7 +175,7 @@ impl Interval {
             timing,
             cores: cores.unwrap_or_default(),
             beside: corunners::figures(
-                self.nodes[0].beside.each_ref().map(Vec::as_slice),
+                self.nodes[0].corunners.each_ref().map(Vec::as_slice),
                 config,
                 self.seconds,
             ),

@@ -75,7 +75,7 @@ pub(crate) struct Window {
     /// Instructions of each measured hart.
     pub by_hart: Vec<u64>,
     /// Counts of the co-runners at both ends.
-    pub beside: [Vec<CorunnerStats>; 2],
+    pub corunners: [Vec<CorunnerStats>; 2],
     /// Counts of the timing models at both ends.
     pub timed: Option<(timing::TimingSnapshot, timing::TimingSnapshot)>,
     /// All counter values at both ends.
@@ -107,7 +107,7 @@ impl Window {
 pub(crate) struct OpenWindow {
     pub begun: Edge,
     by_hart: Vec<u64>,
-    beside: Vec<CorunnerStats>,
+    corunners: Vec<CorunnerStats>,
     timed: Option<timing::TimingSnapshot>,
     counters: CountersAt,
     /// NIC counts of the frames sent before it.
@@ -125,7 +125,7 @@ impl OpenWindow {
         OpenWindow {
             begun: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
-            beside: corunners::look(machine),
+            corunners: corunners::look(machine),
             timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
             look: Look::now(machine),
@@ -150,7 +150,7 @@ impl OpenWindow {
             ports: self.look.figures.until(&PortsSnapshot::of(machine), machine),
             instructions: by_hart.iter().sum(),
             by_hart,
-            beside: [self.beside, corunners::look(machine)],
+            corunners: [self.corunners, corunners::look(machine)],
             timed: self.timed.zip(timing::TimingSnapshot::of(machine)),
             counters: self.counters.until(CountersAt::of(machine)),
             ..Window::default()
@@ -176,14 +176,14 @@ impl Run<'_, '_, Machine> {
             self.system.watch(request);
         }
         let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
-        let beside = corunners::look(self.system);
+        let corunners = corunners::look(self.system);
         let timed = timing::TimingSnapshot::of(self.system);
         let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
         memory.sample(self.system);
         let look = Look::begin(self.system);
         let queues = Vec::new();
-        Ok(OpenWindow { begun, by_hart, beside, timed, counters, look, memory, queues, edge })
+        Ok(OpenWindow { begun, by_hart, corunners, timed, counters, look, memory, queues, edge })
     }
 
     /// Runs until the frames sent before the window have reached the NICs.
@@ -216,7 +216,7 @@ impl Run<'_, '_, Machine> {
         self.system.record(None);
         let by_hart = open.executed(self.system);
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
-        let beside = [open.beside, corunners::look(self.system)];
+        let corunners = [open.corunners, corunners::look(self.system)];
         let timed = open.timed.zip(timing::TimingSnapshot::of(self.system));
         let counters = open.counters.until(CountersAt::of(self.system));
         // Without samples inside the window there is no series.
@@ -241,7 +241,7 @@ impl Run<'_, '_, Machine> {
                 ports,
                 instructions: by_hart.iter().sum(),
                 by_hart,
-                beside,
+                corunners,
                 timed,
                 counters,
                 memory,

@@ -189,11 +189,11 @@ impl<S: System> Run<'_, '_, S> {
             ([], _) => Pace::Silent,
             _ => Pace::Generators,
         };
-        let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.seen());
+        let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.sample());
         let ticks = caches.then(|| Ticks::begin(self.system.now(), self.system.timers()));
         until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok((self.system.seen(), self.system.timers()))
+            Ok((self.system.sample(), self.system.timers()))
         })
     }
 }

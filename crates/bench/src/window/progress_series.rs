@@ -4,26 +4,26 @@ use doorbell_results::TransferPart;
 use doorbell_sim::Ps;
 
 use crate::testbed::steady::MEASURED;
-use crate::window::transfer_counts::Moved;
+use crate::window::transfer_counts::TransferCounts;
 
 /// Maximum number of parts per phase before the measurement.
 const PARTS_BEFORE: usize = 40;
 
 /// Samples of a transfer's progress.
 #[derive(Default)]
-pub(crate) struct Course {
+pub(crate) struct ProgressSeries {
     /// Name and samples of each phase.
-    phases: Vec<(&'static str, Vec<(Ps, Moved)>)>,
+    phases: Vec<(&'static str, Vec<(Ps, TransferCounts)>)>,
 }
 
-impl Course {
+impl ProgressSeries {
     pub fn begin(&mut self, phase: &'static str) {
         self.phases.push((phase, Vec::new()));
     }
 
-    pub fn look(&mut self, now: Ps, moved: Moved) {
+    pub fn look(&mut self, now: Ps, counts: TransferCounts) {
         if let Some((_, looks)) = self.phases.last_mut() {
-            looks.push((now, moved));
+            looks.push((now, counts));
         }
     }
 
@@ -39,16 +39,16 @@ impl Course {
             };
             let last = looks.len().saturating_sub(1);
             let kept = looks.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
-            let kept: Vec<&(Ps, Moved)> = kept.map(|(_, look)| look).collect();
+            let kept: Vec<&(Ps, TransferCounts)> = kept.map(|(_, look)| look).collect();
             parts.extend(kept.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| {
                 let ((from, before), (to, after)) = (*pair[0], *pair[1]);
-                let (length, moved) = ((to - from).as_secs_f64(), after.since(&before));
+                let (length, counts) = ((to - from).as_secs_f64(), after.since(&before));
                 TransferPart {
                     phase: (*phase).to_owned(),
                     begin_ns: from.saturating_sub(start).as_secs_f64() * 1e9,
                     length_ns: length * 1e9,
-                    gbps: moved.gbps(length),
-                    transactions_per_second: counted.then(|| moved.transactions / length),
+                    gbps: counts.gbps(length),
+                    transactions_per_second: counted.then(|| counts.transactions / length),
                 }
             }));
         }
@@ -62,22 +62,22 @@ mod tests {
 
     #[test]
     fn phases_are_split_into_parts_with_their_rates() {
-        let moved = |bytes: u64| Moved { bytes, transactions: bytes as f64 / 100.0 };
-        let mut course = Course::default();
-        course.begin("warmup");
+        let counts = |bytes: u64| TransferCounts { bytes, transactions: bytes as f64 / 100.0 };
+        let mut progress = ProgressSeries::default();
+        progress.begin("warmup");
         for n in 0..=160 {
-            course.look(Ps::from_us(100 + n), moved(n * 1000));
+            progress.look(Ps::from_us(100 + n), counts(n * 1000));
         }
-        course.begin(MEASURED);
-        course.look(Ps::from_us(260), moved(160_000));
-        course.look(Ps::from_us(262), moved(164_000));
-        let parts = course.parts(true);
+        progress.begin(MEASURED);
+        progress.look(Ps::from_us(260), counts(160_000));
+        progress.look(Ps::from_us(262), counts(164_000));
+        let parts = progress.parts(true);
         assert_eq!(parts.len(), 33);
         assert_eq!((parts[1].begin_ns, parts[1].length_ns), (5000.0, 5000.0));
         // 1000 bytes per microsecond are 8 Gbps.
         assert!((parts[1].gbps - 8.0).abs() < 1e-9);
         assert!((parts[32].gbps - 16.0).abs() < 1e-9 && parts[32].phase == "measured");
         assert!((parts[32].transactions_per_second.unwrap() - 2e7).abs() < 1.0);
-        assert!(course.parts(false)[0].transactions_per_second.is_none());
+        assert!(progress.parts(false)[0].transactions_per_second.is_none());
     }
 }

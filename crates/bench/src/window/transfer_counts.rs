@@ -8,7 +8,7 @@ use doorbell_sim::stats::Stats;
 use crate::figures::nic_totals::{NicTotals, port_totals};
 use crate::plan::counting::Counting;
 use crate::ratio::per;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::interval::Interval;
 
 /// Maximum number of segments of the setup before a test, which has about five per connection.
@@ -25,7 +25,7 @@ pub(crate) struct Load {
     /// Outstanding requests per connection.
     pub depth: u32,
     /// Detects the start of the transfer. The node it counts sends the data: the stream, or the responses.
-    pub start: RunUp,
+    pub start: Ramp,
     /// Transport protocol. It decides which bytes count as delivered.
     pub protocol: Protocol,
     /// Whether the measurement stops at regular times for samples. A stop splits blocks of a functional drive node's
@@ -56,12 +56,12 @@ pub(crate) fn is_more_than_talk(carried: &Carried) -> bool {
 impl Load {
     /// The node that sends the stream or the responses.
     pub fn data(&self) -> usize {
-        self.start.counted
+        self.start.sender
     }
 
     /// Delivered payload and transactions: bytes acknowledged by TCP, or UDP payload times the share of frames that
     /// were not lost.
-    pub fn moved(&self, sides: &[Side; 2]) -> Moved {
+    pub fn counts(&self, sides: &[Side; 2]) -> TransferCounts {
         let arrived = |side: &Side| match self.protocol {
             Protocol::Tcp => side.carried.tcp_acknowledged,
             Protocol::Udp => {
@@ -71,7 +71,7 @@ impl Load {
         };
         let of =
             |transaction: Transaction| arrived(&sides[transaction.node]) as f64 / transaction.bytes as f64;
-        Moved { bytes: arrived(&sides[self.data()]), transactions: self.transaction.map_or(0.0, of) }
+        TransferCounts { bytes: arrived(&sides[self.data()]), transactions: self.transaction.map_or(0.0, of) }
     }
 
     /// Mean round-trip time by Little's law.
@@ -127,18 +127,18 @@ impl Side {
 
 /// Delivered payload and transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Moved {
+pub(crate) struct TransferCounts {
     /// Delivered payload bytes.
     pub bytes: u64,
     /// Transactions, including fractions.
     pub transactions: f64,
 }
 
-impl Moved {
+impl TransferCounts {
     /// The change since `then`.
-    pub fn since(&self, then: &Moved) -> Moved {
+    pub fn since(&self, then: &TransferCounts) -> TransferCounts {
         // The estimated loss rate of datagrams may rise, so that the delivered bytes fall slightly.
-        Moved {
+        TransferCounts {
             bytes: self.bytes.saturating_sub(then.bytes),
             transactions: self.transactions - then.transactions,
         }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn goodput_over_zero_seconds_is_zero() {
-        assert_eq!(Moved { bytes: 5, transactions: 1.0 }.gbps(0.0), 0.0);
+        assert_eq!(TransferCounts { bytes: 5, transactions: 1.0 }.gbps(0.0), 0.0);
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             let carried = Carried { udp_payload: 4000, tcp_acknowledged: 3000, ..Carried::default() };
             let side = |lost| Side { carried: carried.clone(), frames: 8, lost };
             let load = IperfConfig { protocol, ..IperfConfig::default() }.load();
-            load.moved(&[side(0), side(lost)]).bytes
+            load.counts(&[side(0), side(lost)]).bytes
         };
         assert_eq!([0, 2, 9].map(|lost| of(Protocol::Udp, lost)), [4000, 3000, 0]);
         assert_eq!(of(Protocol::Tcp, 2), 3000);

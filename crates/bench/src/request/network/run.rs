@@ -20,7 +20,7 @@ use crate::request::network::figures::{SwitchSnapshot, accepted_bytes, figures};
 use crate::request::network::misdelivered::misdelivered;
 use crate::request::network::resolve::NetworkPlan;
 use crate::testbed::control::Control;
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::links::time_on;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
@@ -54,14 +54,14 @@ impl TestbedPlan {
     ) -> Result<(TestbedPlan, NetworkPlan), ConfigError> {
         let topology = config.topology()?;
         let plan = TestbedPlan {
-            run_up: None,
+            ramp: None,
             name: name.to_owned(),
             network: topology.network.clone(),
             guests: topology.guests.clone(),
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads,
-            beside: BesideConfig::default(),
+            corunners: CorunnerConfig::default(),
         };
         Ok((plan, topology))
     }

@@ -234,7 +234,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
         nodes: Nodes::Joined {
             guests: transfer::guests::<IperfConfig>,
-            run_up: |_| None,
+            ramp: |_| None,
             measure: iperf::measure,
         },
         image: "net",
@@ -244,7 +244,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "netperf",
         summary: "netperf between two nodes on one cable: streams in both directions, requests over TCP and UDP",
-        nodes: Nodes::Joined { guests: netperf::guests, run_up: netperf::run_up, measure: netperf::measure },
+        nodes: Nodes::Joined { guests: netperf::guests, ramp: netperf::ramp, measure: netperf::measure },
         image: "netperf",
         options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER, Section::of::<SuricataConfig>()],
         ..BETWEEN_NODES
@@ -254,7 +254,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, optionally pipelined",
         nodes: Nodes::Joined {
             guests: transfer::guests::<RedisConfig>,
-            run_up: transfer::run_up::<RedisConfig>,
+            ramp: transfer::ramp::<RedisConfig>,
             measure: transfer::measure_part::<RedisConfig>,
         },
         image: "servers",
@@ -266,7 +266,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "nginx or Apache serves wrk in a second node over persistent connections",
         nodes: Nodes::Joined {
             guests: transfer::guests::<WebConfig>,
-            run_up: transfer::run_up::<WebConfig>,
+            ramp: transfer::ramp::<WebConfig>,
             measure: transfer::measure_part::<WebConfig>,
         },
         image: "servers",
@@ -278,7 +278,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "Linux's NFS server receives files that programs in a second node write block by block",
         nodes: Nodes::Joined {
             guests: transfer::guests::<NfsConfig>,
-            run_up: transfer::run_up::<NfsConfig>,
+            ramp: transfer::ramp::<NfsConfig>,
             measure: transfer::measure_part::<NfsConfig>,
         },
         image: "nfs",
@@ -288,7 +288,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "nat",
         summary: "a Linux gateway with two ports translates addresses between client and server: netperf, web",
-        nodes: Nodes::Joined { guests: nat::guests, run_up: nat::run_up, measure: nat::measure },
+        nodes: Nodes::Joined { guests: nat::guests, ramp: nat::ramp, measure: nat::measure },
         image: "nat",
         options: &[
             KERNEL,

@@ -9,7 +9,7 @@ use crate::measure::benchmark::{Benchmark, Nodes};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::DriveConfig;
 use crate::plan::options::{OptionSections, Section, path_of};
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
@@ -38,7 +38,7 @@ impl Benchmark {
 }
 
 /// Sections that every benchmark has.
-const COMMON_SECTIONS: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<BesideConfig>()];
+const COMMON_SECTIONS: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<CorunnerConfig>()];
 
 /// The sections of these benchmarks, in the benchmarks' order, and the common sections.
 pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {

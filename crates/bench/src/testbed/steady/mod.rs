@@ -13,7 +13,7 @@
 //! become longer. All criteria use simulated state only.
 
 mod measured;
-mod seen;
+mod sample;
 mod series;
 mod stretch;
 mod trend;
@@ -26,7 +26,7 @@ use doorbell_sim::Ps;
 use crate::plan::length::Length;
 
 pub(crate) use measured::{MEASURED, judge, measured, so_far};
-pub use seen::Seen;
+pub use sample::Sample;
 use stretch::{Stretch, misses_change, pace_change, queues_change};
 
 /// Number of successive stretches that must agree.
@@ -129,8 +129,8 @@ pub(crate) struct Watch {
     differed: usize,
     /// Whether misses are counted per frame, rather than per thousand instructions.
     of_frames: bool,
-    first: Seen,
-    last: Seen,
+    first: Sample,
+    last: Sample,
     rings_round: bool,
     stretch: Stretch,
     /// Number of the sample at which it began.
@@ -143,7 +143,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Starts a phase that waits for caches (`caches`) or for queues. A stretch is at least four times as long as the
     /// longest link latency.
-    pub fn begin(caches: bool, pace: Pace, longest_link: Ps, sample: Seen) -> Watch {
+    pub fn begin(caches: bool, pace: Pace, longest_link: Ps, sample: Sample) -> Watch {
         let criteria: &[Criterion] = match (caches, pace) {
             (true, Pace::Silent) => &[Criterion::Caches],
             (true, Pace::Generators) => &[Criterion::Rings, Criterion::Buffers, Criterion::Caches],
@@ -182,7 +182,7 @@ impl Watch {
     pub fn until_steady<E>(
         mut self,
         (length, limit): (Length, Ps),
-        mut run_to: impl FnMut(Ps) -> Result<Seen, E>,
+        mut run_to: impl FnMut(Ps) -> Result<Sample, E>,
     ) -> Result<Option<SteadyPhase>, E> {
         let end = self.first.now.saturating_add(length.at_most(limit));
         while self.last.now < end && !(length == Length::Auto && self.is_steady()) {
@@ -202,7 +202,7 @@ impl Watch {
     }
 
     /// Adds a sample.
-    fn look(&mut self, sample: Seen) {
+    fn look(&mut self, sample: Sample) {
         self.look_at_rings(&sample);
         self.stretch.add(&self.last, &sample, self.of_frames);
         self.looks = sample.now.saturating_sub(self.first.now).0 / LOOK.0;
@@ -243,7 +243,7 @@ impl Watch {
         self.statuses.iter_mut().find(|status| status.criterion == criterion)
     }
 
-    fn look_at_rings(&mut self, sample: &Seen) {
+    fn look_at_rings(&mut self, sample: &Sample) {
         let rounds = sample.rounds_since(&self.first).reduce(f64::min);
         self.rings_round |= rounds.is_some_and(|rounds| rounds >= 1.0);
         let (round, now) = (self.rings_round, sample.now);

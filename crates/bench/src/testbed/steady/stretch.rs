@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::seen::{QUEUES, Seen};
+use super::sample::{QUEUES, Sample};
 use super::series::{Level, Ratio, change};
 use super::{MISSES, MISSES_OF_MEMORY, PACE, QUEUE_FRAMES, QUEUE_SHARE, SHARE};
 
 /// Sums over a stretch.
 #[derive(Debug)]
 pub(super) struct Stretch {
-    pub begin: Seen,
+    pub begin: Sample,
     pub frames: u64,
     instructions: u64,
     misses: BTreeMap<String, Ratio>,
@@ -24,7 +24,7 @@ pub(super) struct Stretch {
 
 impl Stretch {
     /// Starts a stretch at a sample.
-    pub fn begin(sample: &Seen, rings_round: bool) -> Stretch {
+    pub fn begin(sample: &Sample, rings_round: bool) -> Stretch {
         Stretch {
             begin: sample.clone(),
             frames: 0,
@@ -38,7 +38,7 @@ impl Stretch {
     }
 
     /// Adds the change from the sample `before` to the sample `now`.
-    pub fn add(&mut self, before: &Seen, now: &Seen, of_frames: bool) {
+    pub fn add(&mut self, before: &Sample, now: &Sample, of_frames: bool) {
         let frames = now.frames - before.frames;
         let instructions = now.instructions - before.instructions;
         self.frames += frames;

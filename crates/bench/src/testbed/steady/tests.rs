@@ -7,7 +7,7 @@ use super::*;
 
 /// A synthetic system with constant frame rate.
 struct Made {
-    sample: Seen,
+    sample: Sample,
     /// Frames per sampling interval.
     frames: u64,
     /// LLC misses per frame as a function of the frames so far.
@@ -21,7 +21,7 @@ struct Made {
 impl Made {
     fn new() -> Made {
         let ring = RingLevel { descriptors: 1024, waiting: 0, consumed: 70_000 };
-        let sample = Seen {
+        let sample = Sample {
             now: Ps::from_ms(500),
             frames: 5,
             instructions: 0,
@@ -34,10 +34,10 @@ impl Made {
     }
 
     /// Runs to a time.
-    fn to(&mut self, time: Ps) -> Result<Seen, ()> {
+    fn to(&mut self, time: Ps) -> Result<Sample, ()> {
         while self.sample.now < time {
             self.sample.now += LOOK;
-            let Seen { frames, instructions, misses, queues, rings, buffers, .. } = &mut self.sample;
+            let Sample { frames, instructions, misses, queues, rings, buffers, .. } = &mut self.sample;
             *misses.get_mut("LLC, other").unwrap() += (self.misses)(*frames) * self.frames;
             *frames += self.frames;
             *instructions += 50_000;
