@@ -12,7 +12,7 @@ pub use table::{Reg, TABLE};
 pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82540EM model\n\n\
-         Generated from the register table in `crates/nic`. Sections are those of Intel's manual 317453. Offsets in BAR 0; \
+         Generated from the register table in `crates/nic`. Sections refer to Intel's manual 317453. Offsets are in BAR 0; \
          an offset that is not listed reads as zero, ignores writes and is counted (`unknown_reads`, `unknown_writes`).",
         TABLE,
     )

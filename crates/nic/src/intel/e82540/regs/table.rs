@@ -1,6 +1,6 @@
-//! The register table: the one place that says which registers there are. Dispatch, reset, write
-//! masks, the reference page and the no-overlap test come from it. Offsets, names and sections are
-//! those of the manual, chapter 13; write masks are also what Linux's `ethtool -t` expects.
+//! The register table, the only definition of the chip's registers: dispatch, reset, write masks, the
+//! reference page and the overlap test are derived from it. Offsets, names and sections are those of chapter
+//! 13 of the manual. Write masks also match the expectations of Linux's `ethtool -t`.
 
 use crate::e82540::identity::MMIO_BYTES;
 use crate::parts::registers::registers;

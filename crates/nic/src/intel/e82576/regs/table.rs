@@ -1,6 +1,8 @@
-//! The register table: the one place that says which registers there are. Dispatch, reset, write masks, the reference page and
-//! the no-overlap test come from it. Offsets and names are those of the datasheet's chapter 8; sections too, of most registers as far as the group
-//! (the reference page says how the others were found); write masks are also what Linux's `ethtool -t` expects. The rows of virtual functions, pools, time stamps, wake-up and management hold their values.
+//! The register table, the only definition of the chip's registers: dispatch, reset, write masks, the
+//! reference page and the overlap test are derived from it. Offsets and names are those of chapter 8 of the
+//! datasheet. For most registers the section only names the group; the reference page explains how the others
+//! were derived. Write masks also match the expectations of Linux's `ethtool -t`. Registers of virtual
+//! functions, pools, time stamps, wake-up and management only hold their values.
 
 use crate::e82576::identity::MMIO_BYTES;
 use crate::parts::registers::registers;
