@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::Controller;
 use super::queues::{Queue, QueuesOn};
-use super::rx::{DescriptorType, Examined, FrameNotes};
+use super::rx::{DescriptorType, Examined, RxFields};
 use super::tx::{Context, Descriptor};
 use crate::config::NicConfig;
 use crate::parts::dma::TransferClass;
@@ -117,7 +117,7 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
         [&[], &[]]
     }
     /// Parses a received frame, selects its queue, and appends the FCS if it is to be stored.
-    fn examine(&mut self, regs: &Regs<Self>, bytes: &mut Vec<u8>, found: Examined) -> (usize, FrameNotes);
+    fn examine(&mut self, regs: &Regs<Self>, bytes: &mut Vec<u8>, found: Examined) -> (usize, RxFields);
     /// Receive descriptor format of a queue.
     fn descriptor_type(_regs: &Regs<Self>, _queue: usize) -> DescriptorType {
         DescriptorType::Legacy

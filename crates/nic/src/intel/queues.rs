@@ -133,7 +133,7 @@ impl<R: RegisterId> RegisterFile<R> {
     }
 
     /// Number of descriptors owned by hardware, from head to tail; zero if the ring registers are invalid.
-    pub fn ring_given<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
+    pub fn ring_owned<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
         self.ring::<C>(queue).map_or(0, |ring| ring.hardware_owned())
     }
 }
@@ -141,9 +141,9 @@ impl<R: RegisterId> RegisterFile<R> {
 /// Returns the fill level of a ring (zero without a valid ring) and the descriptors consumed.
 fn level(ring: Option<Ring>, receives: bool, consumed: u64) -> RingLevel {
     let Some(ring) = ring else { return RingLevel { descriptors: 0, waiting: 0, consumed } };
-    let (descriptors, given) = (u64::from(ring.count), u64::from(ring.hardware_owned()));
+    let (descriptors, owned) = (u64::from(ring.count), u64::from(ring.hardware_owned()));
     // Software always keeps one descriptor, to distinguish a full ring from an empty one.
-    let waiting = if receives { (descriptors - 1).saturating_sub(given) } else { given };
+    let waiting = if receives { (descriptors - 1).saturating_sub(owned) } else { owned };
     RingLevel { descriptors, waiting, consumed }
 }
 
@@ -165,12 +165,12 @@ impl<C: Chip> Controller<C> {
     /// Returns the fill levels of both rings of queue 0 and of each queue that is enabled in either
     /// direction.
     pub(super) fn levels(&self) -> Vec<[RingLevel; 2]> {
-        let works = |of: Queue| self.ring(of).filter(|_| self.on.has(of));
+        let enabled_ring = |of: Queue| self.ring(of).filter(|_| self.on.has(of));
         let levels = |queue: usize| {
             let counted = &self.queue_stats[queue];
             [
-                level(works(Queue::receive(queue)), true, counted.rx_descriptors),
-                level(works(Queue::transmit(queue)), false, counted.tx_descriptors),
+                level(enabled_ring(Queue::receive(queue)), true, counted.rx_descriptors),
+                level(enabled_ring(Queue::transmit(queue)), false, counted.tx_descriptors),
             ]
         };
         bits_of(1 | self.on.receive | self.on.transmit).map(levels).collect()
@@ -206,7 +206,7 @@ impl<C: Chip> Controller<C> {
 
     /// Whether a queue may fetch descriptors: the queue, its direction (RCTL.EN, TCTL.EN) and DMA are
     /// enabled.
-    fn fetches(&self, queue: Queue) -> bool {
+    fn fetch_enabled(&self, queue: Queue) -> bool {
         let direction = match queue {
             Queue::Receive(_) => self.bus_master && self.regs.has(C::REG.rctl, rctl::EN),
             Queue::Transmit(_) => self.transmitter_on(),
@@ -250,7 +250,7 @@ impl<C: Chip> Controller<C> {
     pub(super) fn fetch(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         let limits = self.limits(queue);
         while self.on_chip(queue).0.may_fetch(limits)
-            && self.fetches(queue)
+            && self.fetch_enabled(queue)
             && self.fetch_once(now, queue, limits, ports)
         {}
     }

@@ -1,6 +1,6 @@
 //! Path from the transmit FIFO to the wire, or to the receiver in loopback. The link serialises and times
 //! frames itself, so several are handed to it ahead of time. This saves one event per frame. Each frame
-//! occupies its FIFO space until it has left. With received PAUSE enabled (CTRL.RFCE) only one frame is
+//! occupies its FIFO space until it has left. If the NIC obeys PAUSE (CTRL.RFCE), only one frame is
 //! handed over at a time, so that a pause takes effect after it.
 
 use doorbell_pcie::FunctionPorts;
@@ -14,8 +14,8 @@ use crate::parts::timer::Wake;
 impl<C: Chip> Controller<C> {
     /// Sends all frames that may be sent now.
     pub(super) fn send_frames(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
-        let honours = self.ctrl_has(ctrl::RFCE);
-        let ahead = if honours { 1 } else { usize::from(self.config.wire_frames_ahead) };
+        let obeys_pause = self.ctrl_has(ctrl::RFCE);
+        let ahead = if obeys_pause { 1 } else { usize::from(self.config.wire_frames_ahead) };
         loop {
             let (frames, pauses) = (!self.tx.fifo.is_empty(), !self.tx.pauses.is_empty());
             let pause = pauses && self.link_up();

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::Controller;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
-use super::rx::{Examined, FrameNotes};
+use super::rx::{Examined, RxFields};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
 use crate::intel::eeprom::Eeprom;
@@ -148,8 +148,8 @@ impl Chip for E82540 {
         regs: &Regs<E82540>,
         bytes: &mut Vec<u8>,
         Examined { status, stripped, vlan_type, fcs }: Examined,
-    ) -> (usize, FrameNotes) {
-        let mut notes = FrameNotes { status, vlan: stripped.unwrap_or(0), ..FrameNotes::default() };
+    ) -> (usize, RxFields) {
+        let mut notes = RxFields { status, vlan: stripped.unwrap_or(0), ..RxFields::default() };
         offload::check(bytes, vlan_type, regs.get(Reg::Rxcsum), &mut notes);
         if let Some(fcs) = fcs {
             bytes.extend_from_slice(&fcs.to_le_bytes());
@@ -237,9 +237,9 @@ mod tests {
         let (receive, transmit) = (Queue::receive(0), Queue::transmit(0));
         let ring = Ring { base: 0x1_0000_1000, count: 8, head: 7, tail: 2 };
         assert_eq!((regs.ring::<E82540>(transmit), regs.ring::<E82540>(receive)), (Some(ring), None));
-        assert_eq!((regs.ring_given::<E82540>(transmit), regs.ring_given::<E82540>(receive)), (3, 0));
+        assert_eq!((regs.ring_owned::<E82540>(transmit), regs.ring_owned::<E82540>(receive)), (3, 0));
         regs.set(Reg::Tdh, 8);
-        assert_eq!((regs.ring::<E82540>(transmit), regs.ring_given::<E82540>(transmit)), (None, 0));
+        assert_eq!((regs.ring::<E82540>(transmit), regs.ring_owned::<E82540>(transmit)), (None, 0));
     }
 
     #[test]

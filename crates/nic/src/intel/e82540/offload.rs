@@ -3,11 +3,11 @@
 //! behind more than one VLAN tag.
 
 use crate::intel::bits::{rxcsum, rxd};
-use crate::intel::rx::FrameNotes;
+use crate::intel::rx::RxFields;
 use crate::parts::headers::{Headers, Network};
 
 /// Verifies a frame's checksums as enabled by RXCSUM.
-pub(super) fn check(bytes: &[u8], vlan_type: u32, rxcsum: u32, notes: &mut FrameNotes) {
+pub(super) fn check(bytes: &[u8], vlan_type: u32, rxcsum: u32, notes: &mut RxFields) {
     if rxcsum & (rxcsum::IPOFL | rxcsum::TUOFL) == 0 {
         return;
     }
@@ -33,7 +33,7 @@ mod tests {
 
     /// Returns the status and error bytes of a legacy descriptor; both are zero for an unchecked frame.
     fn receive(bytes: &[u8], rxcsum: u32, vlan_type: u32) -> (u32, u32) {
-        let mut notes = FrameNotes::default();
+        let mut notes = RxFields::default();
         check(bytes, vlan_type, rxcsum, &mut notes);
         (notes.status & 0xff, notes.status >> 24)
     }

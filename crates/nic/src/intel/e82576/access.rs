@@ -137,7 +137,7 @@ impl Igb {
             }
             Reg::Tdt => {
                 self.tx.queues[index].doorbells.record(now, self.regs.at(Reg::Tdt, index));
-                self.tx.queues[index].rung_by = self.writer;
+                self.tx.queues[index].doorbell_hart = self.writer;
                 self.tx_advance(now, ports);
             }
             Reg::Eitr => self.update_irq(now, ports),

@@ -29,7 +29,7 @@ use super::Controller;
 use super::bits::rctl;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
-use super::rx::{DescriptorType, Examined, FrameNotes};
+use super::rx::{DescriptorType, Examined, RxFields};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
 use crate::parts::dma::TransferClass;
@@ -197,8 +197,8 @@ impl Chip for E82576 {
         regs: &Regs<E82576>,
         bytes: &mut Vec<u8>,
         Examined { status, stripped, vlan_type, fcs }: Examined,
-    ) -> (usize, FrameNotes) {
-        let mut notes = FrameNotes { status, vlan: stripped.unwrap_or(0), ..FrameNotes::default() };
+    ) -> (usize, RxFields) {
+        let mut notes = RxFields { status, vlan: stripped.unwrap_or(0), ..RxFields::default() };
         let headers = Headers::parse(bytes, stripped.is_none().then_some(vlan_type as u16));
         let steered = steer::steer(bytes, &headers, regs, &mut self.hash);
         notes.packet_info = (steered.hash_type | steered.packet_type << rxd::PACKET_TYPE_SHIFT) as u16;

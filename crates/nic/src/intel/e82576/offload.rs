@@ -5,7 +5,7 @@ use super::E82576;
 use super::bits::{rfctl, rxcsum, rxd};
 use super::regs::Reg;
 use crate::intel::chip::Regs;
-use crate::intel::rx::FrameNotes;
+use crate::intel::rx::RxFields;
 use crate::parts::checksum::sum;
 use crate::parts::headers::{Headers, Network, Transport};
 
@@ -19,7 +19,7 @@ mod psrtype {
 }
 
 /// Verifies the IPv4 checksum and the TCP, UDP or SCTP checksum, as enabled by RXCSUM.
-pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes: &mut FrameNotes) {
+pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes: &mut RxFields) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::IPOFL != 0
         && let Some(good) = headers.ip_sum_is_good(bytes)
@@ -46,7 +46,7 @@ pub(super) fn set_hash_or_checksum(
     headers: &Headers,
     regs: &Regs<E82576>,
     hash: u32,
-    notes: &mut FrameNotes,
+    notes: &mut RxFields,
 ) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::PCSD != 0 {

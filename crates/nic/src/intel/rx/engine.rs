@@ -81,7 +81,7 @@ impl<C: Chip> Controller<C> {
             };
             let layout = self.lay_out(frame, self.rx.cursor, buffers);
             let bytes = layout.header.len + layout.data.len;
-            if buffers[0] != 0 && !self.rx_engine_takes(now, bytes, ports) {
+            if buffers[0] != 0 && !self.rx_engine_accepts(now, bytes, ports) {
                 break;
             }
             self.rx.queues[queue].ring.begin();
@@ -199,7 +199,7 @@ impl<C: Chip> Controller<C> {
 
     /// Whether the engine can write `len` bytes now. If it is busy, a wake-up is scheduled. If the limit of
     /// bytes in flight is reached, the completion of a write resumes the engine.
-    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut dyn FunctionPorts) -> bool {
+    fn rx_engine_accepts(&mut self, now: Ps, len: usize, ports: &mut dyn FunctionPorts) -> bool {
         match self.rx.engine.ready(now) {
             Ready::Now => {}
             Ready::Later => return false,
@@ -242,7 +242,7 @@ impl<C: Chip> Controller<C> {
         ports: &mut dyn FunctionPorts,
     ) {
         let of = Queue::receive(queue);
-        let owned_before = self.regs.ring_given::<C>(of);
+        let owned_before = self.regs.ring_owned::<C>(of);
         let mut frames = std::mem::take(&mut self.rx.frame_sizes);
         let RxQueue { ring, partial_frame } = &mut self.rx.queues[queue];
         let bytes = ring.written_back(run.count, |completed| {
@@ -267,7 +267,7 @@ impl<C: Chip> Controller<C> {
             self.queue_stats[queue].rx_delivered += 1;
             self.queue_stats[queue].rx_delivered_bytes += u64::from(*bytes);
         }
-        let left = [owned_before, self.regs.ring_given::<C>(of)];
+        let left = [owned_before, self.regs.ring_owned::<C>(of)];
         C::frames_delivered(self, now, queue, &frames, left, ports);
         frames.clear();
         self.rx.frame_sizes = frames;

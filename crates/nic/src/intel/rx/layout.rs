@@ -1,7 +1,7 @@
 //! Receive descriptors: formats, and the distribution of a frame over the one or two buffers of a descriptor.
 //! All chips have the legacy format (82540EM: §3.2.3); the 82576 has the others (SRRCTL, §7.1, §8.10).
 
-use super::{FrameNotes, RxFrame};
+use super::{RxFields, RxFrame};
 use crate::intel::bits::rxd;
 use crate::intel::{Chip, Controller};
 
@@ -55,7 +55,7 @@ impl Layout {
         &self,
         of: DescriptorType,
         addr: u64,
-        notes: &FrameNotes,
+        notes: &RxFields,
         first: bool,
         last: bool,
     ) -> [u64; 2] {

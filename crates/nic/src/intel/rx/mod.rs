@@ -31,7 +31,7 @@ const LONGEST: usize = 1522;
 
 /// Descriptor fields of a received frame, apart from its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrameNotes {
+pub struct RxFields {
     /// Status and errors in the advanced format, without DD and EOP.
     pub status: u32,
     pub vlan: u16,
@@ -73,7 +73,7 @@ pub(crate) struct RxFrame {
     pub queue: u8,
     /// It was looped back.
     pub looped: bool,
-    pub notes: FrameNotes,
+    pub notes: RxFields,
     /// Packet buffer space that it occupies, in bytes.
     pub stored: u32,
     /// Its length on the wire, FCS included.

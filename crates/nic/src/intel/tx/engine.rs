@@ -229,9 +229,9 @@ impl<C: Chip> Controller<C> {
             return;
         }
         let of = Queue::transmit(queue);
-        let before = self.regs.ring_given::<C>(of);
+        let before = self.regs.ring_owned::<C>(of);
         self.advance_head(of, steps);
-        let left = [before, self.regs.ring_given::<C>(of)];
+        let left = [before, self.regs.ring_owned::<C>(of)];
         C::head_moved(self, now, left, ports);
     }
 
@@ -271,8 +271,8 @@ impl<C: Chip> Controller<C> {
     ) {
         let registers = self.ring(Queue::transmit(queue));
         let first = registers.map_or(0, |registers| registers.index_of(run.addr));
-        let TxQueue { ring, doorbells, rung_by, .. } = &mut self.tx.queues[queue];
-        let (queue, hart) = (queue as u8, *rung_by);
+        let TxQueue { ring, doorbells, doorbell_hart, .. } = &mut self.tx.queues[queue];
+        let (queue, hart) = (queue as u8, *doorbell_hart);
         ring.fetched(run, ports, |_, index, words| {
             let doorbell = doorbells.time_of(first + index);
             let stamps = TxStamps { doorbell, fetched: now, queue, hart, ..TxStamps::default() };

@@ -63,7 +63,7 @@ pub(crate) struct TxQueue<X: Context> {
     /// Times of tail writes, the hart that wrote it last, and the stamps of the descriptor processed last.
     /// For observers only; not saved.
     pub doorbells: Doorbells,
-    pub rung_by: Option<u8>,
+    pub doorbell_hart: Option<u8>,
     pub stamps: TxStamps,
 }
 
@@ -76,7 +76,7 @@ impl<X: Context> Default for TxQueue<X> {
             packet: Packet::default(),
             contexts: [X::default(); CONTEXTS],
             doorbells: Doorbells::default(),
-            rung_by: None,
+            doorbell_hart: None,
             stamps: TxStamps::default(),
         }
     }
