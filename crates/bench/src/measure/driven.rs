@@ -23,7 +23,7 @@ use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ramp::type_line;
-use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, judge};
+use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
 use crate::window::interval::{OpenInterval, meanings};
 use crate::window::losses::of_window;
@@ -185,7 +185,7 @@ impl Times {
 /// Runs a phase to its scheduled end, and evaluates the steady-state criteria. They cannot change its length.
 fn phase(
     network: &mut Network,
-    (caches, asked): (bool, Length),
+    (caches, requested): (bool, Length),
     end: Ps,
     control: &mut Control,
 ) -> Result<Option<SteadyPhase>, RunError> {
@@ -195,7 +195,7 @@ fn phase(
         until(network, time, control)?;
         Ok::<_, RunError>(network.sample())
     })?;
-    Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
+    Ok(phase.map(|phase| SteadyPhase { asked: requested.to_string(), ..phase }))
 }
 
 /// Measures one rate and frame size. Available observations are a capture of the cable, profiles of the
@@ -247,14 +247,14 @@ pub fn run_driven(
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let asked = config.loadgen.traffic.requested_rate().to_string();
-    let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
+    let rate = config.loadgen.traffic.requested_rate().to_string();
+    let mut summary = interval.point((benchmark.name, rate), &config, &network, 1, host);
     summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
     }
-    judge(&mut summary, &config);
+    add_measured_phase(&mut summary, &config);
     Ok(DrivenPoint {
         meanings: meanings(&summary, &network),
         summary,

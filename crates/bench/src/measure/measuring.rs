@@ -23,26 +23,26 @@ impl Run<'_, '_, Machine> {
         trace: Option<&Trace>,
     ) -> Result<(Window, Option<WatchReport>), RunError> {
         let mut steady = self.approach()?;
-        let begun = self.system.now();
+        let start = self.system.now();
         let mut length = config.run.measured_time();
         loop {
             let mut open = self.open_window(watch, trace)?;
             match config.run.frames {
                 Some(frames) => {
-                    self.control.begin("measuring", open.begun.at, None);
+                    self.control.begin("measuring", open.start.at, None);
                     self.until_offered(&mut open, frames, config)?;
                 }
                 None => self.until_measured(&mut open, length)?,
             }
             let next = self.next_length(&open, length).filter(|next| {
-                let all = self.system.now().saturating_sub(begun).saturating_add(*next);
+                let all = self.system.now().saturating_sub(start).saturating_add(*next);
                 config.run.is_auto() && trace.is_none() && all <= config.run.duration_limit
             });
             let Some(next) = next else {
                 let (window, watched) = self.close_window(open)?;
                 let [begin, end] = &window.span;
-                let asked = config.run.frames.is_none().then_some(length);
-                begin.differs(end, asked).iter().for_each(|line| (self.control.say)(line));
+                let requested = config.run.frames.is_none().then_some(length);
+                begin.differs(end, requested).iter().for_each(|line| (self.control.say)(line));
                 return Ok((Window { steady: Some(steady), ..window }, watched));
             };
             self.system.end_watch();
@@ -54,18 +54,18 @@ impl Run<'_, '_, Machine> {
     /// Runs a window to its end. Memory and queues are sampled if the machine is timed; in a functional run,
     /// stops would split blocks of instructions.
     fn until_measured(&mut self, open: &mut OpenWindow, length: Ps) -> Result<(), RunError> {
-        let begun = open.begun.at;
-        self.control.begin("measuring", begun, Some(length));
+        let start = open.start.at;
+        self.control.begin("measuring", start, Some(length));
         let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
         for part in 1..=parts {
-            self.until_in(open, begun + Ps(length.0 / timing::PARTS * part))?;
+            self.until_in(open, start + Ps(length.0 / timing::PARTS * part))?;
             open.queues.push(self.system.sample().queues.iter().sum());
             // The last memory sample is taken when the window closes.
             if part < parts {
                 open.memory.sample(self.system);
             }
         }
-        self.until_in(open, begun + length)
+        self.until_in(open, start + length)
     }
 
     /// Length of the next window, or `None` if this one was steady or a generator has no frames left. The

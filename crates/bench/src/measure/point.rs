@@ -163,8 +163,8 @@ pub(crate) fn summarise(
 ) -> Result<PointSummary, RunError> {
     let figures = figures(machine, measurement, counted.as_ref());
     let (drops, late) = drops(machine, (measurement, &figures), &window)?;
-    let [begun, ended] = &window.span;
-    let (cycles, wire_share) = (window.core_cycles(config), begun.wire_share(ended));
+    let [start, ended] = &window.span;
+    let (cycles, wire_share) = (window.core_cycles(config), start.wire_share(ended));
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
         let span = timing::Span { begin, end, frames, instructions: window.instructions, config };

@@ -35,7 +35,7 @@ use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::System;
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::drain::Drain;
-use crate::window::machine::{Look, Window, gap_to_wait_for};
+use crate::window::machine::{NicSnapshot, Window, gap_to_wait_for};
 use crate::window::observe::{Delivered, Observe, Trace, digest};
 use crate::window::phases::STEP;
 use crate::window::snapshot::Edge;
@@ -314,14 +314,14 @@ impl Run<'_, '_> {
         if let Some(request) = &self.watch {
             self.machine.watch(request);
         }
-        let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
+        let (start, before) = (Edge::of(self.machine), self.machine.instructions());
         let timed = timing::TimingSnapshot::of(self.machine);
         let counters = CountersAt::of(self.machine);
-        let corunners = corunners::look(self.machine);
+        let corunners = corunners::stats(self.machine);
         let end =
-            script.duration.map_or(self.limit, |length| begun.at.saturating_add(length).min(self.limit));
-        self.control.begin("measuring", begun.at, script.duration);
-        let mut begin = Look::begin(self.machine);
+            script.duration.map_or(self.limit, |length| start.at.saturating_add(length).min(self.limit));
+        self.control.begin("measuring", start.at, script.duration);
+        let mut begin = NicSnapshot::begin(self.machine);
         while self.ended.is_none() {
             begin.take(self.machine, self.machine.complete_until());
             let stop = self.go(begin.due().map_or(end, |due| due.min(end)))?;
@@ -347,20 +347,20 @@ impl Run<'_, '_> {
         let instructions = self.machine.instructions() - before;
         let timed = timed.zip(timing::TimingSnapshot::of(self.machine));
         let counters = counters.until(CountersAt::of(self.machine));
-        let corunners = [corunners, corunners::look(self.machine)];
+        let corunners = [corunners, corunners::stats(self.machine)];
         self.watched = self.machine.end_watch();
-        let mut last = Look::begin(self.machine);
+        let mut last = NicSnapshot::begin(self.machine);
         // Frames sent before a short measurement may still be in flight.
-        for look in [&mut begin, &mut last] {
-            while let Some(due) = look.due() {
+        for snapshot in [&mut begin, &mut last] {
+            while let Some(due) = snapshot.due() {
                 self.run_to(due)?;
-                look.take(self.machine, due);
+                snapshot.take(self.machine, due);
             }
         }
         self.set_mode(Mode::Functional);
         let ports = begin.figures.until(&last.figures, self.machine);
         Ok(Window {
-            span: [begun, ended],
+            span: [start, ended],
             begin: begin.totals,
             end: last.totals,
             ports,

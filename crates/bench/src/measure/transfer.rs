@@ -27,7 +27,7 @@ use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ramp::{PATIENCE, Ramp};
-use crate::testbed::steady::{MEASURED, Pace, Watch, judge};
+use crate::testbed::steady::{MEASURED, Pace, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::ids_monitor::Edges;
@@ -106,7 +106,7 @@ impl Test<'_, '_, '_> {
     /// Runs to a time; any other end of the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
         run_to(self.network, time, self.load, self.control)?;
-        self.progress.look(self.network.complete_until(), self.counts());
+        self.progress.add_sample(self.network.complete_until(), self.counts());
         Ok(())
     }
 
@@ -159,18 +159,18 @@ impl Test<'_, '_, '_> {
 
     /// Runs the measurement: successive samples, each in parts.
     fn samples(&mut self, timed: bool) -> Result<(), RunError> {
-        let begun = self.network.complete_until();
+        let start = self.network.complete_until();
         let (samples, length) =
             (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.measured_time());
         // In a functional run, stops between parts would split blocks of instructions.
         let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
         self.begin_phase(MEASURED);
-        self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
+        self.control.begin("measuring", start, Some(Ps(length.0.saturating_mul(samples))));
         for sample in 0..samples {
             let (from, before) = (self.network.complete_until(), self.counts());
             for part in 1..=parts {
                 let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
-                self.until(begun + Ps(end as u64))?;
+                self.until(start + Ps(end as u64))?;
             }
             let counts = self.counts().since(&before);
             let seconds = self.network.complete_until().saturating_sub(from).as_secs_f64();
@@ -184,7 +184,7 @@ impl Test<'_, '_, '_> {
 
     fn begin_phase(&mut self, phase: &'static str) {
         self.progress.begin(phase);
-        self.progress.look(self.network.complete_until(), self.counts());
+        self.progress.add_sample(self.network.complete_until(), self.counts());
     }
 
     /// Runs a phase until the transfer's rate is steady, and with `caches` the test node's caches too.
@@ -375,7 +375,7 @@ pub(crate) fn measure<T>(
     figures.watched = counted.as_ref().map(Counted::watched);
     add_transfer(figures, &mut summary, control);
     add(&mut summary, program_result);
-    judge(&mut summary, config);
+    add_measured_phase(&mut summary, config);
     if let Some(counted) = counted {
         counted.add_to(&mut summary.ports);
     }

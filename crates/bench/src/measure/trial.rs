@@ -36,7 +36,7 @@ pub struct Trial<'a> {
     started: Instant,
     /// Instructions before the load began.
     booted: u64,
-    begun: Ps,
+    start: Ps,
 }
 
 /// Frame counts since the load began.
@@ -78,14 +78,14 @@ impl<'a> Trial<'a> {
         let mut machine = session.machine()?;
         let own = &session.config().loadgen.traffic;
         let config = loaded(session, TrafficConfig { frame_size, ..own.at_rate(rate) });
-        let (booted, begun) = (machine.instructions(), machine.now());
+        let (booted, start) = (machine.instructions(), machine.now());
         let loads = Load::of_ports(&config, session.workload());
         let (guest, params) = (session.guest(), &config.run);
         let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
         run.preload()?;
         let base = counted(run.system);
         let steady = run.approach_trial()?;
-        Ok(Trial { session, config, loads, machine, steady, window: None, base, started, booted, begun })
+        Ok(Trial { session, config, loads, machine, steady, window: None, base, started, booted, start })
     }
 
     fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c, Machine> {
@@ -136,7 +136,7 @@ impl<'a> Trial<'a> {
         let simulated = run.system.now();
         window.settled = run.drain()?;
         let counted = Counted::of(self.session, window.edges.as_ref(), control)?;
-        let Trial { session, machine, steady, started, booted, begun, .. } = self;
+        let Trial { session, machine, steady, started, booted, start, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
@@ -156,7 +156,7 @@ impl<'a> Trial<'a> {
             lost: lost.min(figures.frames_offered),
             arrived: figures.frames_arrived + late,
             window: last.unwrap_or(first).saturating_sub(first),
-            simulated: simulated.saturating_sub(begun),
+            simulated: simulated.saturating_sub(start),
             summary,
         })
     }

@@ -110,7 +110,7 @@ pub(crate) fn check_failure(machine: &mut Machine) -> Result<(), RunError> {
 }
 
 /// Counts of the co-runners so far.
-pub(crate) fn look(machine: &Machine) -> Vec<CorunnerStats> {
+pub(crate) fn stats(machine: &Machine) -> Vec<CorunnerStats> {
     machine.corunners().collect()
 }
 

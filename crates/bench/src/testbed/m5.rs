@@ -143,8 +143,8 @@ impl M5Ops {
         let now = CoreCounts::of(machine);
         if begins && self.work.len() < WORK_MAX {
             self.work.insert(id, now);
-        } else if let Some(begun) = self.work.remove(&id) {
-            now.since(&begun).iter().for_each(|line| say(line));
+        } else if let Some(start) = self.work.remove(&id) {
+            now.since(&start).iter().for_each(|line| say(line));
         }
     }
 

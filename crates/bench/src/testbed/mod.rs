@@ -16,11 +16,11 @@
 //! | `links` | maximum time of a frame on a link |
 //! | `init_log` | failed `init` lines |
 //! | `boot_length` | duration of the last boot |
-//! | `boot_turn` | boot lock: concurrent runs boot a guest once |
+//! | `boot_lock` | boot lock: concurrent runs boot a guest once |
 //! | `traces` | trace files to play |
 
 pub(crate) mod boot_length;
-pub(crate) mod boot_turn;
+pub(crate) mod boot_lock;
 pub(crate) mod control;
 pub(crate) mod corunners;
 pub(crate) mod disks;

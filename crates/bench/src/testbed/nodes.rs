@@ -16,7 +16,7 @@ use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::store::paths::{CachePaths, Images, guest_identity, image_for, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BOOT_VERSION;
+use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_network_watched};
 use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};

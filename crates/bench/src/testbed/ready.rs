@@ -13,7 +13,7 @@ use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 use crate::error::RunError;
 use crate::store::paths::CachePaths;
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BootTurn;
+use crate::testbed::boot_lock::BootLock;
 use crate::testbed::control::Control;
 use crate::testbed::init_log::{self, InitLog};
 use crate::testbed::system::System;
@@ -162,7 +162,7 @@ impl<P: Plan> Testbed<P> {
                 }
                 drop(held);
                 // Concurrent runs of the same guests wait for this boot, and then find its checkpoint.
-                let _turn = BootTurn::wait(&cached, control)?;
+                let _boot_lock = BootLock::wait(&cached, control)?;
                 let held = hold(&cached).unwrap_or(None);
                 if let Some((checkpoint, system)) = load_cached(&plan, &cached, &mut |_| {})? {
                     return Ok(Testbed {

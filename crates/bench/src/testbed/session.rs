@@ -13,7 +13,7 @@ use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::workload::{Ready, Workload};
 use crate::store::paths::{CachePaths, check_cards, guest_identity, image_for, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BOOT_VERSION;
+use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
 use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};

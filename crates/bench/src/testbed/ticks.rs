@@ -45,7 +45,7 @@ pub(crate) fn timers<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec
 /// Timer ticks during a warm-up.
 #[derive(Debug)]
 pub(crate) struct Ticks {
-    begun: Ps,
+    start: Ps,
     first: Vec<Timer>,
     last: Vec<Timer>,
     now: Ps,
@@ -55,11 +55,11 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     pub fn begin(now: Ps, timers: Vec<Timer>) -> Ticks {
-        Ticks { begun: now, last: timers.clone(), first: timers, now, since: None }
+        Ticks { start: now, last: timers.clone(), first: timers, now, since: None }
     }
 
     /// Adds a sample.
-    pub fn look(&mut self, now: Ps, timers: Vec<Timer>) {
+    pub fn add_sample(&mut self, now: Ps, timers: Vec<Timer>) {
         (self.now, self.last) = (now, timers);
         if self.since.is_none() && self.counts().all(|count| count >= TICKS) {
             self.since = Some(now);
@@ -74,7 +74,7 @@ impl Ticks {
     /// Time to which the warm-up must run for the next missing tick; `None` if there is no tick to wait for.
     /// The whole warm-up takes at most `limit`.
     fn wait_until(&self, limit: Ps) -> Option<Ps> {
-        let end = self.begun.saturating_add(limit);
+        let end = self.start.saturating_add(limit);
         let missing = self.last.iter().zip(self.counts()).filter(|(_, count)| *count < TICKS);
         let due = missing.filter_map(|(timer, _)| timer.due).min()?;
         let at = due.max(self.now).saturating_add(STEP);
@@ -90,7 +90,7 @@ impl Ticks {
         while let Some(time) = self.wait_until(limit) {
             let before = self.now;
             let (sample, timers) = run_to(time)?;
-            self.look(sample.now, timers);
+            self.add_sample(sample.now, timers);
             // The system has ended early.
             if self.now == before {
                 break;
@@ -100,7 +100,7 @@ impl Ticks {
     }
 
     /// Adds the criterion to a phase, if any hart has a timer.
-    pub fn judge(&self, phase: &mut SteadyPhase) {
+    pub fn add_criterion(&self, phase: &mut SteadyPhase) {
         let own = self.last.iter().zip(self.counts());
         let ticking = |(timer, count): (&Timer, u64)| (count > 0 || timer.due.is_some()).then_some(count);
         let Some(fewest) = own.filter_map(ticking).min() else { return };
@@ -109,11 +109,11 @@ impl Ticks {
             count >= TICKS || timer.due.is_none_or(|due| due > self.now.saturating_add(WAIT_MAX))
         };
         let met = self.last.iter().zip(self.counts()).all(stopped);
-        phase.seconds = self.now.saturating_sub(self.begun).as_secs_f64().max(phase.seconds);
+        phase.seconds = self.now.saturating_sub(self.start).as_secs_f64().max(phase.seconds);
         phase.criteria.push(SteadyCriterion {
             name: NAME.to_owned(),
             met: Some(met),
-            seconds: self.since.filter(|_| met).map(|at| at.saturating_sub(self.begun).as_secs_f64()),
+            seconds: self.since.filter(|_| met).map(|at| at.saturating_sub(self.start).as_secs_f64()),
             seen: match fewest {
                 1 => "1 tick of the guest's timer".to_owned(),
                 fewest => format!("{fewest} ticks of the guest's timer"),
@@ -131,16 +131,16 @@ pub(crate) fn until_ready<E>(
     mut run_to: impl FnMut(Ps) -> Result<(Sample, Vec<Timer>), E>,
 ) -> Result<Option<SteadyPhase>, E> {
     let Some(mut ticks) = ticks else { return watch.until_steady(length, |time| Ok(run_to(time)?.0)) };
-    let mut look = |time: Ps| -> Result<Sample, E> {
+    let mut run_and_sample = |time: Ps| -> Result<Sample, E> {
         let (sample, timers) = run_to(time)?;
-        ticks.look(sample.now, timers);
+        ticks.add_sample(sample.now, timers);
         Ok(sample)
     };
-    let Some(mut phase) = watch.until_steady(length, &mut look)? else { return Ok(None) };
+    let Some(mut phase) = watch.until_steady(length, &mut run_and_sample)? else { return Ok(None) };
     if length.0 == Length::Auto {
         ticks.wait(length.1, run_to)?;
     }
-    ticks.judge(&mut phase);
+    ticks.add_criterion(&mut phase);
     Ok(Some(phase))
 }
 
@@ -154,9 +154,9 @@ mod tests {
         Timer { ticks, due: Some(MS(due)) }
     }
 
-    fn judged(ticks: &Ticks) -> Option<(bool, String)> {
+    fn criterion(ticks: &Ticks) -> Option<(bool, String)> {
         let mut phase = SteadyPhase { asked: "auto".to_owned(), seconds: 0.0, criteria: Vec::new() };
-        ticks.judge(&mut phase);
+        ticks.add_criterion(&mut phase);
         phase.criteria.pop().map(|criterion| (criterion.met == Some(true), criterion.seen))
     }
 
@@ -164,13 +164,13 @@ mod tests {
     fn warm_up_ends_at_the_second_tick_of_every_hart() {
         let mut ticks = Ticks::begin(MS(0), vec![timer(7, 3), timer(100, 1)]);
         assert_eq!(ticks.wait_until(MS(100)), Some(MS(1) + STEP));
-        ticks.look(MS(5), vec![timer(8, 7), timer(102, 9)]);
+        ticks.add_sample(MS(5), vec![timer(8, 7), timer(102, 9)]);
         // The second hart has had both ticks.
         assert_eq!(ticks.wait_until(MS(100)), Some(MS(7) + STEP));
-        assert_eq!(judged(&ticks), Some((false, "1 tick of the guest's timer".to_owned())));
-        ticks.look(MS(7), vec![timer(9, 11), timer(102, 9)]);
+        assert_eq!(criterion(&ticks), Some((false, "1 tick of the guest's timer".to_owned())));
+        ticks.add_sample(MS(7), vec![timer(9, 11), timer(102, 9)]);
         assert_eq!((ticks.wait_until(MS(100)), ticks.since), (None, Some(MS(7))));
-        assert_eq!(judged(&ticks), Some((true, "2 ticks of the guest's timer".to_owned())));
+        assert_eq!(criterion(&ticks), Some((true, "2 ticks of the guest's timer".to_owned())));
     }
 
     #[test]
@@ -183,16 +183,16 @@ mod tests {
     #[test]
     fn harts_without_a_near_timer_deadline_are_not_waited_for() {
         let none = Ticks::begin(MS(0), vec![Timer { ticks: 5, due: None }]);
-        assert_eq!((none.wait_until(MS(100)), judged(&none)), (None, None));
+        assert_eq!((none.wait_until(MS(100)), criterion(&none)), (None, None));
         let far = Ticks::begin(MS(0), vec![timer(5, 11)]);
         assert_eq!(far.wait_until(MS(100)), None);
-        assert_eq!(judged(&far).map(|(met, _)| met), Some(true));
+        assert_eq!(criterion(&far).map(|(met, _)| met), Some(true));
         // A due interrupt that is not taken, because interrupts are masked, is checked every step up to the
         // limit.
         let mut masked = Ticks::begin(MS(0), vec![timer(5, 0)]);
         let mut steps = 0;
         while let Some(at) = masked.wait_until(MS(1)) {
-            masked.look(at, vec![timer(5, 0)]);
+            masked.add_sample(at, vec![timer(5, 0)]);
             steps += 1;
         }
         assert_eq!(steps, 50);

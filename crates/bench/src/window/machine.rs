@@ -25,28 +25,28 @@ fn instructions_by_hart(machine: &Machine) -> Vec<u64> {
 }
 
 /// NIC counts of the frames sent before a given time. Each NIC is read when the last of these frames has reached it.
-pub(crate) struct Look {
+pub(crate) struct NicSnapshot {
     /// Time at which each remaining port is read; the next one is last.
     due: Vec<(Ps, usize)>,
     pub totals: NicTotals,
     pub figures: PortsSnapshot,
 }
 
-impl Look {
+impl NicSnapshot {
     /// Starts a snapshot of the frames sent up to now.
-    pub fn begin(machine: &Machine) -> Look {
+    pub fn begin(machine: &Machine) -> NicSnapshot {
         let ports = 0..machine.ports().len();
         let mut due: Vec<_> = ports.map(|port| (machine.sent_arrives_by(port), port)).collect();
         due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         let figures = PortsSnapshot::empty(due.len());
         // A frame lost on its way to a NIC is counted when it is sent.
         let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_link_in);
-        Look { due, totals, figures }
+        NicSnapshot { due, totals, figures }
     }
 
     /// A complete snapshot of the present counts, regardless of frames in flight.
-    fn now(machine: &Machine) -> Look {
-        Look { due: Vec::new(), totals: nic_totals(machine), figures: PortsSnapshot::of(machine) }
+    fn now(machine: &Machine) -> NicSnapshot {
+        NicSnapshot { due: Vec::new(), totals: nic_totals(machine), figures: PortsSnapshot::of(machine) }
     }
 
     /// Time at which the next port is read; `None` when all have been read.
@@ -97,7 +97,7 @@ impl Window {
     pub fn core_cycles(&self, config: &RunConfig) -> f64 {
         let [begin, end] = &self.span;
         match &self.timed {
-            Some((begun, ended)) => ended.cycles_since(begun) as f64,
+            Some((start, ended)) => ended.cycles_since(start) as f64,
             None => begin.core_cycles(end, config),
         }
     }
@@ -105,13 +105,13 @@ impl Window {
 
 /// A window in progress: counts at its beginning, and samples so far.
 pub(crate) struct OpenWindow {
-    pub begun: Edge,
+    pub start: Edge,
     by_hart: Vec<u64>,
     corunners: Vec<CorunnerStats>,
     timed: Option<timing::TimingSnapshot>,
     counters: CountersAt,
     /// NIC counts of the frames sent before it.
-    look: Look,
+    snapshot: NicSnapshot,
     /// Samples of main memory activity since its beginning.
     pub memory: timing::MemorySeries,
     /// Frames in FIFOs, rings and switches, sampled at the same times.
@@ -123,12 +123,12 @@ impl OpenWindow {
     /// Starts a window now.
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
-            begun: Edge::of(machine),
+            start: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
-            corunners: corunners::look(machine),
+            corunners: corunners::stats(machine),
             timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
-            look: Look::now(machine),
+            snapshot: NicSnapshot::now(machine),
             memory: timing::MemorySeries::default(),
             queues: Vec::new(),
             edge: None,
@@ -144,13 +144,13 @@ impl OpenWindow {
     pub fn end(self, machine: &Machine) -> Window {
         let by_hart = self.executed(machine);
         Window {
-            span: [self.begun, Edge::of(machine)],
-            begin: self.look.totals,
+            span: [self.start, Edge::of(machine)],
+            begin: self.snapshot.totals,
             end: nic_totals(machine),
-            ports: self.look.figures.until(&PortsSnapshot::of(machine), machine),
+            ports: self.snapshot.figures.until(&PortsSnapshot::of(machine), machine),
             instructions: by_hart.iter().sum(),
             by_hart,
-            corunners: [self.corunners, corunners::look(machine)],
+            corunners: [self.corunners, corunners::stats(machine)],
             timed: self.timed.zip(timing::TimingSnapshot::of(machine)),
             counters: self.counters.until(CountersAt::of(machine)),
             ..Window::default()
@@ -175,33 +175,33 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
-        let corunners = corunners::look(self.system);
+        let (start, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
+        let corunners = corunners::stats(self.system);
         let timed = timing::TimingSnapshot::of(self.system);
         let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
         memory.sample(self.system);
-        let look = Look::begin(self.system);
+        let snapshot = NicSnapshot::begin(self.system);
         let queues = Vec::new();
-        Ok(OpenWindow { begun, by_hart, corunners, timed, counters, look, memory, queues, edge })
+        Ok(OpenWindow { start, by_hart, corunners, timed, counters, snapshot, memory, queues, edge })
     }
 
     /// Runs until the frames sent before the window have reached the NICs.
     pub fn arrive_in(&mut self, open: &mut OpenWindow) -> Result<(), RunError> {
-        self.finish(&mut open.look, Ps::MAX)
+        self.finish(&mut open.snapshot, Ps::MAX)
     }
 
     /// Runs to a time in a window. On the way, reads each NIC as soon as the frames sent before the window have reached it.
     pub fn until_in(&mut self, open: &mut OpenWindow, time: Ps) -> Result<(), RunError> {
-        self.finish(&mut open.look, time)?;
+        self.finish(&mut open.snapshot, time)?;
         self.until(time)
     }
 
     /// Runs until the NICs of a snapshot are read, but no further than `time`.
-    fn finish(&mut self, look: &mut Look, time: Ps) -> Result<(), RunError> {
-        while let Some(due) = look.due().filter(|due| *due <= time) {
+    fn finish(&mut self, snapshot: &mut NicSnapshot, time: Ps) -> Result<(), RunError> {
+        while let Some(due) = snapshot.due().filter(|due| *due <= time) {
             self.until(due)?;
-            look.take(self.system, due);
+            snapshot.take(self.system, due);
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Run<'_, '_, Machine> {
         self.system.record(None);
         let by_hart = open.executed(self.system);
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
-        let corunners = [open.corunners, corunners::look(self.system)];
+        let corunners = [open.corunners, corunners::stats(self.system)];
         let timed = open.timed.zip(timing::TimingSnapshot::of(self.system));
         let counters = open.counters.until(CountersAt::of(self.system));
         // Without samples inside the window there is no series.
@@ -228,15 +228,15 @@ impl Run<'_, '_, Machine> {
             false => Vec::new(),
         };
         let watched = self.system.end_watch();
-        let mut end = Look::begin(self.system);
+        let mut end = NicSnapshot::begin(self.system);
         // Frames sent before a short window may still be in flight.
-        self.finish(&mut open.look, Ps::MAX)?;
+        self.finish(&mut open.snapshot, Ps::MAX)?;
         self.finish(&mut end, Ps::MAX)?;
-        let ports = open.look.figures.until(&end.figures, self.system);
+        let ports = open.snapshot.figures.until(&end.figures, self.system);
         Ok((
             Window {
-                span: [open.begun, ended],
-                begin: open.look.totals,
+                span: [open.start, ended],
+                begin: open.snapshot.totals,
                 end: end.totals,
                 ports,
                 instructions: by_hart.iter().sum(),

@@ -21,25 +21,26 @@ impl ProgressSeries {
         self.phases.push((phase, Vec::new()));
     }
 
-    pub fn look(&mut self, now: Ps, counts: TransferCounts) {
-        if let Some((_, looks)) = self.phases.last_mut() {
-            looks.push((now, counts));
+    pub fn add_sample(&mut self, now: Ps, counts: TransferCounts) {
+        if let Some((_, samples)) = self.phases.last_mut() {
+            samples.push((now, counts));
         }
     }
 
     /// The parts between samples, at most [`PARTS_BEFORE`] per phase before the measurement. With `counted` they have
     /// transaction rates.
     pub fn parts(&self, counted: bool) -> Vec<TransferPart> {
-        let start = self.phases.iter().find_map(|(_, looks)| looks.first()).map_or(Ps::ZERO, |look| look.0);
+        let start =
+            self.phases.iter().find_map(|(_, samples)| samples.first()).map_or(Ps::ZERO, |sample| sample.0);
         let mut parts = Vec::new();
-        for (phase, looks) in &self.phases {
+        for (phase, samples) in &self.phases {
             let every = match *phase {
                 MEASURED => 1,
-                _ => looks.len().div_ceil(PARTS_BEFORE).max(1),
+                _ => samples.len().div_ceil(PARTS_BEFORE).max(1),
             };
-            let last = looks.len().saturating_sub(1);
-            let kept = looks.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
-            let kept: Vec<&(Ps, TransferCounts)> = kept.map(|(_, look)| look).collect();
+            let last = samples.len().saturating_sub(1);
+            let kept = samples.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
+            let kept: Vec<&(Ps, TransferCounts)> = kept.map(|(_, sample)| sample).collect();
             parts.extend(kept.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| {
                 let ((from, before), (to, after)) = (*pair[0], *pair[1]);
                 let (length, counts) = ((to - from).as_secs_f64(), after.since(&before));
@@ -66,11 +67,11 @@ mod tests {
         let mut progress = ProgressSeries::default();
         progress.begin("warmup");
         for n in 0..=160 {
-            progress.look(Ps::from_us(100 + n), counts(n * 1000));
+            progress.add_sample(Ps::from_us(100 + n), counts(n * 1000));
         }
         progress.begin(MEASURED);
-        progress.look(Ps::from_us(260), counts(160_000));
-        progress.look(Ps::from_us(262), counts(164_000));
+        progress.add_sample(Ps::from_us(260), counts(160_000));
+        progress.add_sample(Ps::from_us(262), counts(164_000));
         let parts = progress.parts(true);
         assert_eq!(parts.len(), 33);
         assert_eq!((parts[1].begin_ns, parts[1].length_ns), (5000.0, 5000.0));

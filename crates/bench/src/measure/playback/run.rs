@@ -177,11 +177,11 @@ impl Playing<'_, '_> {
         }
         let mut series = MemorySeries::default();
         series.sample_timing(self.player.timing(), before.now);
-        let begun = self.player.done();
+        let start = self.player.done();
         let all = self.traces.first().description.instructions;
-        let own = if config_of(self.config).warmup == Warmup::Whole { begun + all } else { all };
-        let length = end.min(own).saturating_sub(begun);
-        self.control.begin_played("measuring", begun, begun.saturating_add(length));
+        let own = if config_of(self.config).warmup == Warmup::Whole { start + all } else { all };
+        let length = end.min(own).saturating_sub(start);
+        self.control.begin_played("measuring", start, start.saturating_add(length));
         let mut more = true;
         self.player.begin_unreceived();
         let [unreceived, _] = self.player.unreceived();
@@ -189,7 +189,7 @@ impl Playing<'_, '_> {
             if part == timing::PARTS / 2 {
                 self.player.begin_unreceived();
             }
-            let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
+            let until = start + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
             more = self.until(until)?;
             series.sample_timing(self.player.timing(), self.player.now());
         }
@@ -213,10 +213,10 @@ impl Playing<'_, '_> {
     /// Checks that the first trace, which has ended, was played completely.
     fn check_complete(&self, before: &Played, after: &Played) -> Result<(), RunError> {
         let first = self.traces.first();
-        let [begun, ended] = [before, after].map(|played| played.traces[0].instructions);
+        let [start, ended] = [before, after].map(|played| played.traces[0].instructions);
         let is_second = config_of(self.config).warmup == Warmup::Whole;
         let (instructions, devices) = match is_second {
-            true => (ended - begun, after.devices.since(&before.devices)),
+            true => (ended - start, after.devices.since(&before.devices)),
             false => (ended, after.devices.clone()),
         };
         let counts = first.trace.file().map_or_else(Counts::default, |own| own.counts().clone());

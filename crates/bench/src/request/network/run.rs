@@ -24,7 +24,7 @@ use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::links::time_on;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
-use crate::testbed::steady::judge;
+use crate::testbed::steady::add_measured_phase;
 use crate::window::interval::{Interval, OpenInterval, between_nodes, meanings};
 use crate::window::losses::of_window;
 use crate::window::observe::{NodeTrace, Observe};
@@ -103,7 +103,7 @@ pub(crate) fn run_network(
     let own = figures(&network, &topology.nodes, &interval, &switches);
     let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     summary.steady = Some(steady);
-    judge(&mut summary, config);
+    add_measured_phase(&mut summary, config);
     let meanings = meanings(&summary, &network);
     let counters = interval.take_counters();
     let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();

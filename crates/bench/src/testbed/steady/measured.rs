@@ -35,7 +35,7 @@ pub(crate) fn measured(point: &PointSummary, queues: &[u64], asked: String) -> S
 }
 
 /// Tests the parts of a measurement without queue samples, and adds the result to its point.
-pub(crate) fn judge(point: &mut PointSummary, config: &RunConfig) {
+pub(crate) fn add_measured_phase(point: &mut PointSummary, config: &RunConfig) {
     point.set_measured(measured(point, &[], config.run.length_text()));
 }
 
@@ -70,7 +70,9 @@ fn criterion(name: &str, trend: Trend, format: impl Fn(f64) -> String) -> Option
             let verb = if to > from { "rises" } else { "falls" };
             (Some(false), format!("{name} {verb} {}", both(from, to)))
         }
-        Trend::Slow { from, to } => (Some(false), format!("{name} drifts {} or oscillates slowly", both(from, to))),
+        Trend::Slow { from, to } => {
+            (Some(false), format!("{name} drifts {} or oscillates slowly", both(from, to)))
+        }
     };
     Some(SteadyCriterion { name: name.to_owned(), met, seconds: None, seen })
 }
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(unmet(&filling, &[]), ["latency rises 7.11 \u{2192} 35.4 µs"]);
         let still = point(|index| 2_810.0 + (index % 3) as f64, |index| 100 + index % 2);
         assert_eq!(unmet(&still, &[17; 32]), Vec::<String>::new());
-        let levels: Vec<u64> = (0..32).map(|look| 100 + 20 * look).collect();
+        let levels: Vec<u64> = (0..32).map(|index| 100 + 20 * index).collect();
         assert_eq!(unmet(&still, &levels), ["queue rises 100 \u{2192} 720 frames"]);
         let losing = point(|_| 60_000.0, |index| 2 * index);
         assert_eq!(unmet(&losing, &[]), ["loss rises 0.00 \u{2192} 7.60 %"]);

@@ -25,7 +25,7 @@ use doorbell_sim::Ps;
 
 use crate::plan::length::Length;
 
-pub(crate) use measured::{MEASURED, judge, measured, so_far};
+pub(crate) use measured::{MEASURED, add_measured_phase, measured, so_far};
 pub use sample::Sample;
 use stretch::{Stretch, misses_change, pace_change, queues_change};
 
@@ -44,7 +44,7 @@ const STRETCH_OF_CACHES: Ps = Ps::from_ms(1);
 /// Maximum length of a stretch with few frames, unless shorter stretches differed.
 const STRETCH_MAX: Ps = Ps::from_ms(10);
 /// Sampling interval.
-const LOOK: Ps = Ps(STRETCH_MIN.0 / 16);
+const SAMPLE_INTERVAL: Ps = Ps(STRETCH_MIN.0 / 16);
 /// Minimum frames in a stretch for the cache criterion, or thousands of instructions if there are no frames.
 const FRAMES_MIN: u64 = 256;
 /// Part of its descriptors that each ring must process per stretch, so that all stretches together wrap around.
@@ -135,7 +135,7 @@ pub(crate) struct Watch {
     stretch: Stretch,
     /// Number of the sample at which it began.
     stretch_began: u64,
-    looks: u64,
+    samples: u64,
     /// The last stretches, oldest first.
     done: VecDeque<Stretch>,
 }
@@ -170,7 +170,7 @@ impl Watch {
             rings_round: false,
             stretch: Stretch::begin(&sample, false),
             stretch_began: 0,
-            looks: 0,
+            samples: 0,
             done: VecDeque::new(),
             first: sample.clone(),
             last: sample,
@@ -187,7 +187,7 @@ impl Watch {
         let end = self.first.now.saturating_add(length.at_most(limit));
         while self.last.now < end && !(length == Length::Auto && self.is_steady()) {
             let before = self.last.now;
-            self.look(run_to(self.next_look().min(end))?);
+            self.add_sample(run_to(self.next_sample().min(end))?);
             // The system has ended early.
             if self.last.now == before {
                 break;
@@ -197,24 +197,24 @@ impl Watch {
     }
 
     /// Time of the next sample. Samples have a fixed schedule, although a system may stop slightly later.
-    fn next_look(&self) -> Ps {
-        self.first.now + Ps((self.looks + 1) * LOOK.0)
+    fn next_sample(&self) -> Ps {
+        self.first.now + Ps((self.samples + 1) * SAMPLE_INTERVAL.0)
     }
 
     /// Adds a sample.
-    fn look(&mut self, sample: Sample) {
-        self.look_at_rings(&sample);
+    fn add_sample(&mut self, sample: Sample) {
+        self.update_rings(&sample);
         self.stretch.add(&self.last, &sample, self.of_frames);
-        self.looks = sample.now.saturating_sub(self.first.now).0 / LOOK.0;
+        self.samples = sample.now.saturating_sub(self.first.now).0 / SAMPLE_INTERVAL.0;
         self.last = sample;
         if self.stretch_is_over() {
             let next = Stretch::begin(&self.last, self.rings_round);
-            self.stretch_began = self.looks;
+            self.stretch_began = self.samples;
             self.done.push_back(std::mem::replace(&mut self.stretch, next));
             if self.done.len() > STRETCHES {
                 self.done.pop_front();
             }
-            self.judge();
+            self.evaluate();
         }
     }
 
@@ -243,7 +243,7 @@ impl Watch {
         self.statuses.iter_mut().find(|status| status.criterion == criterion)
     }
 
-    fn look_at_rings(&mut self, sample: &Sample) {
+    fn update_rings(&mut self, sample: &Sample) {
         let rounds = sample.rounds_since(&self.first).reduce(f64::min);
         self.rings_round |= rounds.is_some_and(|rounds| rounds >= 1.0);
         let (round, now) = (self.rings_round, sample.now);
@@ -254,23 +254,27 @@ impl Watch {
     }
 
     fn stretch_is_over(&self) -> bool {
-        let length = Ps((self.looks - self.stretch_began) * LOOK.0);
-        let looks_at_caches = self.statuses.iter().any(|status| status.criterion == Criterion::Caches);
-        let enough = !looks_at_caches
+        let length = Ps((self.samples - self.stretch_began) * SAMPLE_INTERVAL.0);
+        let has_caches = self.statuses.iter().any(|status| status.criterion == Criterion::Caches);
+        let enough = !has_caches
             || self.stretch.base(self.of_frames) >= FRAMES_MIN
                 && self.last.rounds_since(&self.stretch.begin).all(|rounds| rounds >= OF_A_ROUND);
         length >= self.stretch_min && enough || length >= STRETCH_MAX.max(self.stretch_min)
     }
 
     /// Evaluates the criteria over the last stretches.
-    fn judge(&mut self) {
+    fn evaluate(&mut self) {
         let now = self.last.now;
         let new = self.done.iter().map(Stretch::new_buffers).fold(0.0, f64::max);
         let judgements = [
-            (Criterion::Buffers, new <= NEW_BUFFERS, format!("{:.0} % of frames in new buffers", new * 100.0)),
-            self.judged(Criterion::Caches, misses_change),
-            self.judged(Criterion::Queues, queues_change),
-            self.judged(Criterion::Pace, pace_change),
+            (
+                Criterion::Buffers,
+                new <= NEW_BUFFERS,
+                format!("{:.0} % of frames in new buffers", new * 100.0),
+            ),
+            self.change_of(Criterion::Caches, misses_change),
+            self.change_of(Criterion::Queues, queues_change),
+            self.change_of(Criterion::Pace, pace_change),
         ];
         let enough = self.done.len() == STRETCHES;
         for (criterion, met, words) in judgements {
@@ -299,7 +303,7 @@ impl Watch {
     }
 
     /// Whether the values of a criterion agree over the last stretches.
-    fn judged(
+    fn change_of(
         &self,
         criterion: Criterion,
         change: fn(&[&Stretch]) -> (f64, String),

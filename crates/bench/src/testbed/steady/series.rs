@@ -6,7 +6,7 @@ const CHANCE: f64 = 3.0;
 /// A ratio estimator over samples, such as misses per frame: its value and standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ratio {
-    looks: f64,
+    samples: f64,
     n: f64,
     base: f64,
     nn: f64,
@@ -18,7 +18,7 @@ impl Ratio {
     /// Adds a sample: the increase of the count and of its base since the previous one.
     pub fn add(&mut self, n: u64, base: u64) {
         let (n, base) = (n as f64, base as f64);
-        self.looks += 1.0;
+        self.samples += 1.0;
         self.n += n;
         self.base += base;
         self.nn += n * n;
@@ -32,18 +32,18 @@ impl Ratio {
 
     /// The standard error, from the residuals of the samples.
     pub fn error(&self) -> f64 {
-        if self.base == 0.0 || self.looks < 2.0 {
+        if self.base == 0.0 || self.samples < 2.0 {
             return 0.0;
         }
         let value = self.value();
         let rest = (self.nn - 2.0 * value * self.nb + value * value * self.bb).max(0.0);
-        (rest * self.looks / (self.looks - 1.0)).sqrt() / self.base
+        (rest * self.samples / (self.samples - 1.0)).sqrt() / self.base
     }
 
     /// The ratio over the samples of both.
     pub fn plus(mut self, other: &Ratio) -> Ratio {
-        let sums = [other.looks, other.n, other.base, other.nn, other.nb, other.bb];
-        let own = [&mut self.looks, &mut self.n, &mut self.base, &mut self.nn, &mut self.nb, &mut self.bb];
+        let sums = [other.samples, other.n, other.base, other.nn, other.nb, other.bb];
+        let own = [&mut self.samples, &mut self.n, &mut self.base, &mut self.nn, &mut self.nb, &mut self.bb];
         own.into_iter().zip(sums).for_each(|(own, other)| *own += other);
         self
     }
@@ -52,7 +52,7 @@ impl Ratio {
 /// A sampled level: its mean and standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
-    looks: f64,
+    samples: f64,
     sum: f64,
     squares: f64,
 }
@@ -60,26 +60,26 @@ pub(super) struct Level {
 impl Level {
     pub fn add(&mut self, level: u64) {
         let level = level as f64;
-        self.looks += 1.0;
+        self.samples += 1.0;
         self.sum += level;
         self.squares += level * level;
     }
 
     pub fn mean(&self) -> f64 {
-        if self.looks == 0.0 { 0.0 } else { self.sum / self.looks }
+        if self.samples == 0.0 { 0.0 } else { self.sum / self.samples }
     }
 
     pub fn error(&self) -> f64 {
-        if self.looks < 2.0 {
+        if self.samples < 2.0 {
             return 0.0;
         }
         let rest = (self.squares - self.sum * self.mean()).max(0.0);
-        (rest / (self.looks - 1.0) / self.looks).sqrt()
+        (rest / (self.samples - 1.0) / self.samples).sqrt()
     }
 
     /// The level over the samples of both.
     pub fn plus(mut self, other: &Level) -> Level {
-        self.looks += other.looks;
+        self.samples += other.samples;
         self.sum += other.sum;
         self.squares += other.squares;
         self
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn sum_of_two_ratios_equals_one_ratio_over_all_samples() {
-        let looks = [(21, 10), (19, 10), (5, 3), (8, 1)];
-        let (all, parts) = (ratio(&looks), ratio(&looks[..1]).plus(&ratio(&looks[1..])));
+        let samples = [(21, 10), (19, 10), (5, 3), (8, 1)];
+        let (all, parts) = (ratio(&samples), ratio(&samples[..1]).plus(&ratio(&samples[1..])));
         assert_eq!((parts.value(), parts.error()), (all.value(), all.error()));
     }
 

@@ -36,7 +36,7 @@ impl Made {
     /// Runs to a time.
     fn to(&mut self, time: Ps) -> Result<Sample, ()> {
         while self.sample.now < time {
-            self.sample.now += LOOK;
+            self.sample.now += SAMPLE_INTERVAL;
             let Sample { frames, instructions, misses, queues, rings, buffers, .. } = &mut self.sample;
             *misses.get_mut("LLC, other").unwrap() += (self.misses)(*frames) * self.frames;
             *frames += self.frames;
@@ -83,12 +83,12 @@ fn stretches_do_not_count_before_rings_have_wrapped_around_and_buffers_are_reuse
     let mut made = Made { misses: |frames| u64::from(frames < 4096), pool: 4096, ..Made::new() };
     let phase = made.phase(true, Length::Auto, LONG).unwrap();
     let rings = of(&phase, "rings").seconds.unwrap();
-    assert_eq!(ms(rings), ms(103.0 * LOOK.as_secs_f64()));
+    assert_eq!(ms(rings), ms(103.0 * SAMPLE_INTERVAL.as_secs_f64()));
     // A stretch is a quarter of a ring, 26 samples of 15.625 µs, but at least a millisecond: 64 samples.
     let caches = of(&phase, "caches").seconds.unwrap();
     assert_eq!(ms(caches), ms(8.0 * 1e-3));
     assert_eq!(phase.seconds, caches);
-    assert!(phase.seconds > 205.0 * LOOK.as_secs_f64());
+    assert!(phase.seconds > 205.0 * SAMPLE_INTERVAL.as_secs_f64());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn queues_are_steady_once_they_stop_growing() {
 #[test]
 fn phase_of_given_length_lasts_that_long_and_is_evaluated() {
     assert_eq!(Made::new().phase(false, Length::For(Ps::ZERO), LONG), None);
-    let short = Made::new().phase(false, Length::For(Ps(LOOK.0 * 4)), LONG).unwrap();
+    let short = Made::new().phase(false, Length::For(Ps(SAMPLE_INTERVAL.0 * 4)), LONG).unwrap();
     assert_eq!((short.asked.as_str(), ms(short.seconds)), ("62500ns", 0.06));
     assert_eq!((of(&short, "queues").met, of(&short, "queues").seen.as_str()), (None, "too short to tell"));
     let long = Made { frames: 200, ..Made::new() }.phase(true, Length::For(Ps::from_ms(30)), LONG).unwrap();

@@ -13,17 +13,17 @@ use crate::testbed::control::Control;
 pub(crate) const BOOT_VERSION: u32 = 13;
 
 /// The lock on the boot of a checkpoint's guest; dropping it releases the lock.
-pub(crate) struct BootTurn {
+pub(crate) struct BootLock {
     _lock: Option<Lock>,
 }
 
-impl BootTurn {
+impl BootLock {
     /// Waits for the lock. If there can be no lock file, as in a read-only cache, all runs boot.
-    pub fn wait(checkpoint: &Path, control: &mut Control) -> Result<BootTurn, RunError> {
+    pub fn wait(checkpoint: &Path, control: &mut Control) -> Result<BootLock, RunError> {
         let name = checkpoint.with_extension("lock");
         let folder = checkpoint.parent().expect("the checkpoint folder has a name");
         if create_folders(folder).is_err() {
-            return Ok(BootTurn { _lock: None });
+            return Ok(BootLock { _lock: None });
         }
         let mut reported = false;
         let waited = Lock::wait(&name, || {
@@ -32,7 +32,7 @@ impl BootTurn {
             }
             control.check()
         });
-        Ok(BootTurn { _lock: waited.ok().transpose()? })
+        Ok(BootLock { _lock: waited.ok().transpose()? })
     }
 }
 
@@ -57,10 +57,10 @@ mod tests {
             stage: Stage::default(),
             m5: None,
         };
-        let first = BootTurn::wait(&path, &mut control).unwrap();
-        assert!(matches!(BootTurn::wait(&path, &mut control), Err(RunError::Interrupted)));
+        let first = BootLock::wait(&path, &mut control).unwrap();
+        assert!(matches!(BootLock::wait(&path, &mut control), Err(RunError::Interrupted)));
         drop(first);
-        assert!(BootTurn::wait(&path, &mut control).is_ok());
+        assert!(BootLock::wait(&path, &mut control).is_ok());
         assert_eq!(messages, ["waiting for another run that boots this guest"]);
     }
 }
