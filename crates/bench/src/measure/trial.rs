@@ -1,5 +1,5 @@
 //! A trial: one offered load on a separate machine, sampled while it runs. The caller (a search in the crate
-//! `study`) decides by the samples how long it lasts.
+//! `study`) decides from the samples how long it lasts.
 //!
 //! During the trial a frame has returned, was dropped by a NIC or a link, or is unaccounted for. An
 //! unaccounted frame is in a FIFO, a ring, a link or the guest, or was dropped by the guest. After the trial

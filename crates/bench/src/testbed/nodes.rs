@@ -141,7 +141,7 @@ impl TestbedPlan {
 /// A network and the files its nodes boot from.
 pub struct NodesPlan {
     plan: TestbedPlan,
-    /// Origin of the booted nodes before a load's ramp-up.
+    /// Cache paths and source of the booted nodes from which a ramp-up starts.
     from: (CachePaths, Source),
     /// Identity of each node's software.
     identities: Vec<String>,

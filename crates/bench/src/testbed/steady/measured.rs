@@ -1,8 +1,8 @@
-//! Trend tests over the parts of a measurement, which show whether it was steady throughout. If a queue still fills
-//! during the window, the mean latency is not that of the offered load, however small the loss.
+//! Trend tests over the parts of a measurement, which show whether it was steady throughout. If a queue still
+//! fills during the window, the mean latency is not that of the offered load, however small the loss.
 //!
-//! *Latency*: mean round-trip time of each batch. *Loss*: loss rate of each batch. *Queues*: frames in FIFOs, rings and
-//! switches, sampled regularly if the machine is timed. *Goodput*: rate of a transfer in each part.
+//! *Latency*: mean round-trip time of each batch. *Loss*: loss rate of each batch. *Queues*: frames in FIFOs,
+//! rings and switches, sampled regularly if the machine is timed. *Goodput*: rate of a transfer in each part.
 
 use doorbell_results::{BatchSummary, PointSummary, SteadyCriterion, SteadyPhase, TransferPart};
 
@@ -22,7 +22,8 @@ const PER_PART: u64 = 4;
 /// Phase name of the parts of a transfer that belong to the measurement.
 pub(crate) const MEASURED: &str = "measured";
 
-/// Tests the parts of a measurement. `asked` is the requested length; `queues` are samples of the queued frames.
+/// Tests the parts of a measurement. `asked` is the requested length; `queues` are samples of the queued
+/// frames.
 pub(crate) fn measured(point: &PointSummary, queues: &[u64], asked: String) -> SteadyPhase {
     let batches = whole(&point.batches, point.simulated_seconds * 1e9);
     let transfer = point.transfer.iter().flat_map(|transfer| &transfer.over_time);
@@ -39,7 +40,8 @@ pub(crate) fn add_measured_phase(point: &mut PointSummary, config: &RunConfig) {
     point.set_measured(measured(point, &[], config.run.length_text()));
 }
 
-/// Tests an unfinished window. The last two batches are excluded, since some of their frames may still return.
+/// Tests an unfinished window. The last two batches are excluded, since some of their frames may still
+/// return.
 pub(crate) fn so_far(batches: &[BatchSummary], queues: &[u64], asked: String) -> SteadyPhase {
     let batches = &batches[..batches.len().saturating_sub(2)];
     let criteria = [latency(batches), loss(batches), of_queues(queues)];

@@ -1,16 +1,17 @@
-//! Detects the steady state of a system under load. Caches settle during warm-up, queues during the detailed phase.
-//! Warm-up ends when the criteria for rings, buffers and caches are met, settling when the one for queues is. Programs
-//! that control their own rate add the pace to warm-up, and settle by it alone. Each phase has a time limit. The
-//! criteria are evaluated for a phase of fixed length too.
+//! Detects the steady state of a system under load. Caches settle during warm-up, queues during the detailed
+//! phase. Warm-up ends when the criteria for rings, buffers and caches are met, settling when the one for
+//! queues is. Programs that control their own rate add the pace to warm-up, and settle by it alone. Each
+//! phase has a time limit. The criteria are evaluated for a phase of fixed length too.
 //!
-//! *Rings*: every descriptor ring in use has wrapped around once. *Buffers*: hardly any frame of the last stretches used
-//! a packet buffer for the first time. (A pool may have more buffers than a ring has descriptors, so a forwarder's
-//! receive ring still gets new ones on its second pass.) *Caches*: misses per frame, by level and class, agree between
-//! successive stretches, as do the misses of device reads and writes. *Queues*: the frames in FIFOs, rings and switches
-//! agree between successive stretches. *Pace*: the frame rate does, if programs rather than generators control it.
+//! *Rings*: every descriptor ring in use has wrapped around once. *Buffers*: hardly any frame of the last
+//! stretches used a packet buffer for the first time. (A pool may have more buffers than a ring has
+//! descriptors, so a forwarder's receive ring still gets new ones on its second pass.) *Caches*: misses per
+//! frame, by level and class, agree between successive stretches, as do the misses of device reads and
+//! writes. *Queues*: the frames in FIFOs, rings and switches agree between successive stretches. *Pace*: the
+//! frame rate does, if programs rather than generators control it.
 //!
-//! Stretches agree if they differ by less than a tolerance, or not significantly. If they keep differing, stretches
-//! become longer. All criteria use simulated state only.
+//! Stretches agree if they differ by less than a tolerance, or not significantly. If they keep differing,
+//! stretches become longer. All criteria use simulated state only.
 
 mod measured;
 mod sample;
@@ -37,9 +38,9 @@ const TOO_SHORT: &str = "too short to tell";
 const STRETCH_MIN: Ps = Ps::from_us(250);
 /// Minimum time in which a system can be found steady.
 pub(crate) const SETTLED_MIN: Ps = Ps(STRETCH_MIN.0 * STRETCHES as u64);
-/// Minimum length of a stretch for the cache and pace criteria. Five stretches (rings wrap around during the first)
-/// are longer than the 4 ms between two ticks of the guest's kernel. The first tick with cold caches costs a polling
-/// core 19 µs (testpmd under `server`), later ones 1 µs.
+/// Minimum length of a stretch for the cache and pace criteria. Five stretches (rings wrap around during the
+/// first) are longer than the 4 ms between two ticks of the guest's kernel. The first tick with cold caches
+/// costs a polling core 19 µs (testpmd under `server`), later ones 1 µs.
 const STRETCH_OF_CACHES: Ps = Ps::from_ms(1);
 /// Maximum length of a stretch with few frames, unless shorter stretches differed.
 const STRETCH_MAX: Ps = Ps::from_ms(10);
@@ -47,24 +48,25 @@ const STRETCH_MAX: Ps = Ps::from_ms(10);
 const SAMPLE_INTERVAL: Ps = Ps(STRETCH_MIN.0 / 16);
 /// Minimum frames in a stretch for the cache criterion, or thousands of instructions if there are no frames.
 const FRAMES_MIN: u64 = 256;
-/// Part of its descriptors that each ring must process per stretch, so that all stretches together wrap around.
+/// Part of its descriptors that each ring must process per stretch, so that all stretches together wrap
+/// around.
 const OF_A_ROUND: f64 = 1.0 / STRETCHES as f64;
 /// Tolerated relative change of the misses per frame.
 const SHARE: f64 = 0.02;
-/// Tolerated absolute change of the misses per frame at a level, with received and sent frames both counted. It costs
-/// some tenths of a nanosecond per frame.
+/// Tolerated absolute change of the misses per frame at a level, with received and sent frames both counted.
+/// It costs some tenths of a nanosecond per frame.
 const MISSES: [(&str, f64); 2] = [("L1", 0.1), ("L2", 0.03)];
 /// The same for other levels, whose misses go to memory.
 const MISSES_OF_MEMORY: f64 = 0.01;
 /// Tolerated share of frames that use a new buffer.
 const NEW_BUFFERS: f64 = 0.02;
-/// Tolerated change of queues relative to the received and sent frames of a stretch: the throughput error is at most
-/// one percent.
+/// Tolerated change of queues relative to the received and sent frames of a stretch: the throughput error is
+/// at most one percent.
 const QUEUE_SHARE: f64 = 0.005;
 /// Tolerated absolute change of queues in frames, since packets arrive and leave in bursts.
 const QUEUE_FRAMES: f64 = 4.0;
-/// Tolerated absolute change of the pace in frames per microsecond: one frame per millisecond. The relative one is
-/// [`SHARE`].
+/// Tolerated absolute change of the pace in frames per microsecond: one frame per millisecond. The relative
+/// one is [`SHARE`].
 const PACE: f64 = 0.001;
 
 /// Criteria of a steady state.
@@ -89,7 +91,7 @@ impl Criterion {
     }
 }
 
-/// What controls the frame rate.
+/// Component that controls the frame rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// Load generators.
@@ -141,8 +143,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts a phase that waits for caches (`caches`) or for queues. A stretch is at least four times as long as the
-    /// longest link latency.
+    /// Starts a phase that waits for caches (`caches`) or for queues. A stretch is at least four times as
+    /// long as the longest link latency.
     pub fn begin(caches: bool, pace: Pace, longest_link: Ps, sample: Sample) -> Watch {
         let criteria: &[Criterion] = match (caches, pace) {
             (true, Pace::Silent) => &[Criterion::Caches],
@@ -177,8 +179,8 @@ impl Watch {
         }
     }
 
-    /// Runs until the system is steady, up to the limit, or for a given length. Returns `None` if that length is zero.
-    /// `run_to` runs the system to a time and returns a sample.
+    /// Runs until the system is steady, up to the limit, or for a given length. Returns `None` if that length
+    /// is zero. `run_to` runs the system to a time and returns a sample.
     pub fn until_steady<E>(
         mut self,
         (length, limit): (Length, Ps),
@@ -290,8 +292,8 @@ impl Watch {
         }
     }
 
-    /// Doubles the length of stretches. Infrequent guest activity may make short ones differ; longer ones have the same
-    /// share of it.
+    /// Doubles the length of stretches. Infrequent guest activity may make short ones differ; longer ones
+    /// have the same share of it.
     fn grow(&mut self) {
         self.differed = 0;
         self.stretch_min = Ps(self.stretch_min.0.saturating_mul(2));

@@ -1,5 +1,5 @@
-//! A sample of a system for the steady-state criteria: cache misses, queued frames, ring progress and new packet
-//! buffers. All of it is simulated state.
+//! A sample of a system for the steady-state criteria: cache misses, queued frames, ring progress and new
+//! packet buffers. All of it is simulated state.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,11 @@ use doorbell_sim::stats::{Counter, Stats};
 /// Queues by location.
 pub(super) const QUEUES: [&str; 5] =
     ["receive FIFOs", "receive rings", "transmit rings", "transmit FIFOs", "switches"];
-/// Device counters of a sample: DMA requests that missed the caches, and DMA-written lines evicted before use.
+/// Device counters of a sample: DMA requests that missed the caches, and DMA-written lines evicted before
+/// use.
 const OF_DEVICES: [&str; 4] = ["itom_misses", "rfo_misses", "pcierdcur_misses", "leaks"];
-/// A ring is in use if it processes at least a sixteenth of the busiest ring's descriptors. Others only carry an
-/// occasional ARP reply.
+/// A ring is in use if it processes at least a sixteenth of the busiest ring's descriptors. Others only carry
+/// an occasional ARP reply.
 const IN_USE: u64 = 16;
 /// Prefix of the miss counters by class.
 const BY_CLASS: &str = "misses_";

@@ -94,9 +94,9 @@ pub(super) struct Change {
     pub after: f64,
 }
 
-/// The largest change between successive values, and between the first and the last; each value has its standard error.
-/// The change due to chance follows from the median error: a step within a stretch would otherwise hide behind the
-/// large error of that stretch.
+/// The largest change between successive values, and between the first and the last; each value has its
+/// standard error. The change due to chance follows from the median error: a step within a stretch would
+/// otherwise hide behind the large error of that stretch.
 pub(super) fn change(of: &[(f64, f64)], tolerated: impl Fn(f64, f64) -> f64) -> Change {
     let mut errors: Vec<f64> = of.iter().map(|(_, error)| *error).collect();
     errors.sort_by(f64::total_cmp);

@@ -82,7 +82,8 @@ impl Stretch {
     }
 }
 
-/// The largest change of misses over these stretches as a multiple of the tolerated one, with its description.
+/// The largest change of misses over these stretches as a multiple of the tolerated one, with its
+/// description.
 pub(super) fn misses_change(of: &[&Stretch]) -> (f64, String) {
     let names = of.first().into_iter().flat_map(|stretch| stretch.misses.keys());
     worst(names.map(|name| {

@@ -78,8 +78,8 @@ fn caches_are_steady_after_five_stretches_if_rings_wrap_around_in_the_first() {
 
 #[test]
 fn stretches_do_not_count_before_rings_have_wrapped_around_and_buffers_are_reused() {
-    // Frames miss until 4096 have arrived and rings have wrapped around twice: after 103 and 205 samples of 10
-    // descriptors.
+    // Frames miss until 4096 have arrived and rings have wrapped around twice: after 103 and 205 samples of
+    // 10 descriptors.
     let mut made = Made { misses: |frames| u64::from(frames < 4096), pool: 4096, ..Made::new() };
     let phase = made.phase(true, Length::Auto, LONG).unwrap();
     let rings = of(&phase, "rings").seconds.unwrap();

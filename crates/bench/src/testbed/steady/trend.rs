@@ -1,25 +1,28 @@
 //! Trend test of a series of equally spaced means, such as the mean latency of each batch of a window.
 //!
-//! A straight line is fitted by least squares. Its slope is compared with its standard error by Student's t. Successive means of
-//! a queue depend on each other, so the error is that of residuals which follow a first-order autoregression (von Storch and
-//! Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its correlation is estimated from the residuals, corrected for the
-//! bias of short series (Kendall 1954), and the number of independent means is `n (1 - r) / (1 + r)`.
+//! A straight line is fitted by least squares. Its slope is compared with its standard error by Student's t.
+//! Successive means of a queue depend on each other, so the error is that of residuals which follow a
+//! first-order autoregression (von Storch and Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its
+//! correlation is estimated from the residuals, corrected for the bias of short series (Kendall 1954), and
+//! the number of independent means is `n (1 - r) / (1 + r)`.
 //!
-//! If a queue fills along a curve, the residuals are correlated over the whole window, and the slope is not significant.
-//! Therefore the difference between the first and the last quarter is also compared with the differences between
-//! successive means. These are small if a series moves smoothly, and large if it only scatters.
+//! If a queue fills along a curve, the residuals are correlated over the whole window, and the slope is not
+//! significant. Therefore the difference between the first and the last quarter is also compared with the
+//! differences between successive means. These are small if a series moves smoothly, and large if it only
+//! scatters.
 
 use doorbell_loadgen::batches::student;
 
 /// Minimum number of means for a test.
 pub(super) const MEANS_MIN: usize = 16;
-/// Normal quantile above which a slope is significant. Three series are tested per window, and the correlation is only
-/// estimated; the tests below check the false alarm rate.
+/// Normal quantile above which a slope is significant. Three series are tested per window, and the
+/// correlation is only estimated; the tests below check the false alarm rate.
 const QUANTILE: f64 = 4.2;
-/// Difference between quarters that is significant, in standard deviations of the difference between successive means.
+/// Difference between quarters that is significant, in standard deviations of the difference between
+/// successive means.
 const QUARTERS: f64 = 6.0;
-/// With fewer independent means, the deviation is estimated from the median difference, which a single step does not
-/// change.
+/// With fewer independent means, the deviation is estimated from the median difference, which a single step
+/// does not change.
 const INDEPENDENT_MIN: f64 = 3.0;
 /// Ratio of standard deviation to median absolute value, for normal variates.
 const PER_MEDIAN: f64 = 1.4826;
@@ -84,8 +87,8 @@ fn successive(means: &[f64], by_median: bool) -> f64 {
     PER_MEDIAN * differences[differences.len() / 2]
 }
 
-/// Correlation of successive residuals of a fitted line, corrected for the bias of a short series: on average the plain
-/// estimate is too low by `(2 + 4 r) / n`.
+/// Correlation of successive residuals of a fitted line, corrected for the bias of a short series: on average
+/// the plain estimate is too low by `(2 + 4 r) / n`.
 fn correlation(residuals: &[f64], squares: f64) -> f64 {
     let n = residuals.len() as f64;
     let products: f64 = residuals.windows(2).map(|two| two[0] * two[1]).sum();
