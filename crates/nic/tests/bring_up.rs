@@ -311,7 +311,8 @@ fn dropped_looped_back_frames_have_separate_counters() {
     bench.check();
 }
 
-/// The link is free while frames are looped back, but frames sent after them must not count as departed before them.
+/// The link is free while frames are looped back, but frames sent after them must not count as departed
+/// before them.
 #[test]
 fn frames_sent_after_looped_back_frames_leave_after_them() {
     let mut bench = Bench::running(NicConfig::default(), 256, 256);

@@ -48,7 +48,8 @@ fn a_transfer_starts_when_the_bytes_before_it_have_passed_the_engine() {
 
 #[test]
 fn a_transfer_takes_the_longer_of_engine_time_and_path_latency() {
-    // 150 bytes and a descriptor pass the engine in 166 ns and are in memory 200 ns after the descriptor's request.
+    // 150 bytes and a descriptor pass the engine in 166 ns and are in memory 200 ns after the descriptor's
+    // request.
     for (bytes, visible) in [(150, 150 + 200), (1000, 1000 + 200)] {
         for (before, received, later) in
             [(Ps(1), 0, false), (Ps::ZERO, 1, false), (Ps(1), 0, true), (Ps::ZERO, 1, true)]
@@ -60,7 +61,8 @@ fn a_transfer_takes_the_longer_of_engine_time_and_path_latency() {
             assert_eq!(bench.poll().len(), received, "{bytes} bytes, {before} before");
         }
     }
-    // A read of 1000 bytes takes the engine's 1000 ns, not the path's 500, whether the port returns a time or calls.
+    // A read of 1000 bytes takes the engine's 1000 ns, not the path's 500, whether the port returns a time or
+    // calls.
     for later in [false, true] {
         let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
         bench.world.later = later;
@@ -100,7 +102,8 @@ fn each_frame_takes_its_transfer_time_plus_the_engine_time_per_frame() {
         };
         let per_frame = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * bytes)) + ns(frame_time);
         let times: Vec<_> = (0..FRAMES).map(|i| (Ps(per_frame.0 * i), bytes as u32)).collect();
-        // Receive: the frames wait for descriptors, which arrive together. They are written back after the last one.
+        // Receive: the frames wait for descriptors, which arrive together. They are written back after the
+        // last one.
         let mut bench = running(config.clone());
         bench.write(RXDCTL, 0x013f_0000);
         bench.write(RDT, 0);
@@ -220,7 +223,8 @@ fn the_last_write_of_a_frame_is_padded_to_its_line_if_the_buffer_has_room() {
         assert_eq!(bench.world.memory[RX_BUFFERS as usize + 100], 0x5a, "padding does not change memory");
         assert_eq!(bench.poll().iter().map(|frame| frame.len()).collect::<Vec<_>>(), [100, 60, 300]);
         bench.check();
-        // The buffer starts and ends two bytes into a line, so the write of a frame that fills it is not padded.
+        // The buffer starts and ends two bytes into a line, so the write of a frame that fills it is not
+        // padded.
         let mut bench = running(NicConfig { full_line_writes, ..NicConfig::default() });
         bench.set_up_rx_at(64, 2);
         bench.write(RCTL, 0x0403_8022);
@@ -264,8 +268,8 @@ fn without_prefetch_threshold(config: NicConfig) -> NicStats {
 
 #[test]
 fn prefetched_descriptors_keep_the_engine_from_stalling() {
-    // 50 frames arrive during a round trip of 500 ns for descriptors, and the FIFO holds 32. A fetch stops at the end of the
-    // ring, so two fetches follow each other there; half of the cache covers this time.
+    // 50 frames arrive during a round trip of 500 ns for descriptors, and the FIFO holds 32. A fetch stops at
+    // the end of the ring, so two fetches follow each other there; half of the cache covers this time.
     let lazy = NicConfig {
         rx_fifo: Some(Bytes(2048)),
         rx_descriptor_cache: 256,

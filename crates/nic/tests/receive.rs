@@ -92,7 +92,8 @@ fn frames_stay_in_order_when_the_ring_wraps() {
     bench.check();
 }
 
-/// Number of frames that a polling driver receives, and statistics, for frames of 64 bytes at intervals of `spacing`.
+/// Number of frames that a polling driver receives, and statistics, for frames of 64 bytes at intervals of
+/// `spacing`.
 fn throughput(config: NicConfig, thresholds: u32, spacing: Ps, frames: u32) -> (usize, NicStats) {
     let mut bench = Bench::running(config, 1024, 64);
     bench.write(RXDCTL, thresholds);

@@ -37,8 +37,8 @@ fn stamps_of_a_single_frame_are_the_times_of_its_transfers() {
         bench.send_legacy(&frame(104, 9).bytes, 0x0b);
         bench.run_for(Ps::from_us(5));
         let wire = bench.world.rate.time_for_bits(1024 * 8);
-        // The second doorbell comes during the first fetch, so its descriptor is fetched next, behind the 1000 bytes in
-        // the engine.
+        // The second doorbell comes during the first fetch, so its descriptor is fetched next, behind the
+        // 1000 bytes in the engine.
         let first = TxStamps {
             doorbell: at(0),
             fetched: at(500),

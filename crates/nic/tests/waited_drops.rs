@@ -27,7 +27,8 @@ fn config(frame_time: Ps) -> NicConfig {
     }
 }
 
-/// Drops during `micros` microseconds with a frame per 20 ns. Software returns `batch` descriptors every `period` nanoseconds.
+/// Drops during `micros` microseconds with a frame per 20 ns. Software returns `batch` descriptors every
+/// `period` nanoseconds.
 fn dropped(mut bench: Bench, micros: u64, (batch, period): (u32, u64)) -> (WaitedDrops, u64) {
     bench.world.bytes_per_ns = 64;
     let start = bench.world.now();
@@ -52,8 +53,8 @@ fn all(drops: WaitedDrops) -> u64 {
 
 #[test]
 fn slow_software_causes_core_drops_for_any_batch_size() {
-    // Software returns ten descriptors per microsecond, in batches of different size; the engine could process a hundred
-    // frames. The paper's rule depends on the state at arrivals, and so on the batch size.
+    // Software returns ten descriptors per microsecond, in batches of different size; the engine could
+    // process a hundred frames. The paper's rule depends on the state at arrivals, and so on the batch size.
     for (batch, period) in [(1, 100), (8, 800), (32, 3200)] {
         let bench = Bench::running(config(Ps::from_ns(10)), RING.into(), 8);
         let (waited, drops) = dropped(bench, 400, (batch, period));
@@ -99,8 +100,8 @@ fn a_full_transmit_ring_causes_tx_drops() {
 
 #[test]
 fn two_slow_stages_share_the_drops_by_what_each_could_have_avoided() {
-    // A frame per 20 ns; the engine takes 50 ns per frame and software 100 ns. 40 frames per microsecond are lost; faster
-    // software would have saved 10 of them.
+    // A frame per 20 ns; the engine takes 50 ns per frame and software 100 ns. 40 frames per microsecond are
+    // lost; faster software would have saved 10 of them.
     for (batch, period) in [(1, 100), (8, 800)] {
         let mut bench = Bench::running(config(Ps::from_ns(50)), RING.into(), 8);
         // Without read latency no frame waits for a fetch.
