@@ -1,6 +1,6 @@
 //! Descriptor rings (manual §3.2.6 and §3.4). [`Ring`] is a ring in memory as its registers describe it. A
 //! ring with length zero, or with its head or tail outside its length, is invalid. Hardware would access
-//! other memory; the model stops the ring and counts. [`DescriptorRing`] holds a ring's descriptors on the
+//! other memory; the model stops the ring and counts it. [`DescriptorRing`] holds a ring's descriptors on the
 //! chip: prefetched ones, and used ones until their write-back. The contents of descriptors are not
 //! interpreted here.
 

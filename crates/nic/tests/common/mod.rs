@@ -386,7 +386,8 @@ impl Bench {
         self.ring_tx();
     }
 
-    /// Polls as a driver does: returns the frames of done descriptors, and returns their buffers to the NIC.
+    /// Polls as a driver does: returns the frames of done descriptors and gives their buffers back to the
+    /// NIC.
     pub fn poll(&mut self) -> Vec<Vec<u8>> {
         self.poll_status().into_iter().map(|(bytes, _)| bytes).collect()
     }

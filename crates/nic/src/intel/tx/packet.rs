@@ -92,7 +92,7 @@ impl<C: Chip> Controller<C> {
         let limit = C::LONGEST_SENT + self.config.tx_read_max.0 as usize;
         let packet = &mut self.tx.queues[queue].packet;
         let before = packet.bytes.len();
-        // With segmentation complete segments leave at once, so less than a segment plus a piece is buffered.
+        // With segmentation, complete segments leave at once, so less than a segment plus a piece is buffered.
         if before + len as usize > limit {
             packet.overflow = true;
             self.tx.reserved -= u64::from(len);
