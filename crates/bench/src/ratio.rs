@@ -6,6 +6,6 @@ pub(crate) fn per(amount: f64, over: f64) -> f64 {
 }
 
 /// Amount per frame; not finite without frames, which JSON files show as null.
-pub(crate) fn for_each(amount: u64, frames: u64) -> f64 {
+pub(crate) fn per_frame(amount: u64, frames: u64) -> f64 {
     amount as f64 / frames as f64
 }

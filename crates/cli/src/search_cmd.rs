@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    Benchmark, CachePaths, Control, Nodes, Results, RunConfig, Session, Stage, benchmark, named,
+    Benchmark, CachePaths, Control, Nodes, Results, RunConfig, Session, Stage, benchmark, list_names,
 };
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
@@ -340,7 +340,7 @@ fn report(
         out!("{json}");
     } else {
         out!("{}", search_table(summary));
-        outln!("Results in {} ({}).", args.output.out.display(), named(&written));
+        outln!("Results in {} ({}).", args.output.out.display(), list_names(&written));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
     CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces,
-    Warmup, changes, named, resolve_played, write_played,
+    Warmup, changes, list_names, resolve_played, write_played,
 };
 use doorbell_report::{PageLinks, html_with};
 
@@ -159,6 +159,6 @@ pub fn run(args: &PlayArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     out!("{}", doorbell_report::table(&summary));
-    outln!("Results in {} ({}).", args.output.out.display(), named(&written));
+    outln!("Results in {} ({}).", args.output.out.display(), list_names(&written));
     Ok(ExitCode::SUCCESS)
 }

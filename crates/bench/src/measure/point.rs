@@ -20,7 +20,7 @@ use crate::figures::timing;
 use crate::plan::config::RunConfig;
 use crate::plan::counting::{Counted, Counting};
 use crate::plan::workload::NO_TRAFFIC;
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::control::Control;
 use crate::testbed::corunners;
 use crate::testbed::session::Session;
@@ -194,7 +194,7 @@ pub(crate) fn summarise(
             .collect(),
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
-        instructions_per_frame: for_each(window.instructions, figures.frames_delivered),
+        instructions_per_frame: per_frame(window.instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),

@@ -207,15 +207,15 @@ pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError
     Err(ConfigError::new(key, problem))
 }
 
-/// Checks the maximum frame length of the driver, which is testpmd's, and the RAM for packet buffers of this
-/// number of cores.
+/// For programs that accept frames up to the driver's maximum length, as testpmd does: checks that length,
+/// and the RAM for packet buffers of this number of cores.
 pub(crate) fn check_jumbo_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU_MAX, config)?;
     check_buffers(cores, config)
 }
 
-/// Checks the maximum frame length of our own programs, and the RAM for packet buffers of this number of
-/// cores.
+/// For our own programs, which accept frames of standard length only: checks that length, and the RAM for
+/// packet buffers of this number of cores.
 pub(crate) fn check_own_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU, config)?;
     check_buffers(cores, config)

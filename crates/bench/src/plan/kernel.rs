@@ -173,7 +173,7 @@ impl Options for KernelConfig {
 /// Console text that the image's scripts print when their server accepts requests.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
 
-/// Maximum time for which the kernel keeps a frame without load. For bulk traffic, Linux' e1000 spaces
+/// Maximum time for which an unloaded kernel holds a frame. For bulk traffic, Linux' e1000 spaces
 /// interrupts by 250 µs (4,000 per second, `e1000_set_itr`); a woken program waits to be scheduled, and its
 /// answer waits for the next interrupt.
 pub(crate) const PAUSE: Ps = Ps::from_ms(1);

@@ -11,7 +11,7 @@ pub const NO_TRAFFIC: &str = "none";
 /// The software that a session boots, and its properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name in results and among checkpoints.
+    /// Its name in results and in checkpoint names.
     pub name: String,
     /// A built-in image, or the path of a recipe.
     pub image: String,

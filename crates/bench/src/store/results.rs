@@ -146,7 +146,7 @@ impl Drop for Results {
 }
 
 /// File names for the closing line of a command; several points are shown as a range.
-pub fn named(names: &[String]) -> String {
+pub fn list_names(names: &[String]) -> String {
     let (points, others): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.starts_with("point-"));
     let mut all: Vec<String> = others.into_iter().cloned().collect();
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn closing_line_shows_points_as_a_range() {
         let names = ["config.toml", "point-00", "point-01", "point-02", "report.html"].map(str::to_owned);
-        assert_eq!(named(&names), "config.toml, report.html, point-00/ to point-02/");
-        assert_eq!(named(&names[..2]), "config.toml, point-00/");
+        assert_eq!(list_names(&names), "config.toml, report.html, point-00/ to point-02/");
+        assert_eq!(list_names(&names[..2]), "config.toml, point-00/");
     }
 }

@@ -12,7 +12,7 @@ use crate::figures::counters::MeasuredCounters;
 use crate::figures::ports;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::corunners;
 use crate::window::losses::{Losses, Lost};
 use crate::window::machine::{OpenWindow, Window};
@@ -168,7 +168,7 @@ impl Interval {
             drops,
             instructions: self.instructions[0],
             ipc: per(self.instructions[0] as f64, cycles),
-            instructions_per_frame: for_each(self.instructions[0], delivered),
+            instructions_per_frame: per_frame(self.instructions[0], delivered),
             host_seconds,
             host_mips: per(executed as f64 / 1e6, host_seconds),
             state_hash: format!("{:016x}", network.state_hash()),

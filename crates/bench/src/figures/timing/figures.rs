@@ -346,7 +346,8 @@ fn dram(w: &View) -> GroupBuilder {
     g
 }
 
-/// Uncore events. Device events are left out if co-runners have devices (not `own_devices_only`).
+/// Uncore events. Without `own_devices_only`, device events are left out, since they include those of
+/// co-runners' devices.
 fn uncore(w: &View, own_devices_only: bool) -> GroupBuilder {
     let mut g = GroupBuilder::new("uncore events");
     let frames = w.frames as f64;

@@ -18,7 +18,7 @@ use crate::figures::counters::{Counters, CountersAt, MeasuredCounters};
 use crate::figures::timing::{self, MemorySeries, Models, TimingSnapshot};
 use crate::plan::config::RunConfig;
 use crate::plan::playback::{PlaybackConfig, Warmup};
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::control::Control;
 use crate::testbed::traces::{NamedTrace, Traces};
 use crate::window::observe::{Delivered, Observe, Observed, digest_played};
@@ -303,7 +303,7 @@ impl Playing<'_, '_> {
             simulated_seconds: seconds,
             instructions,
             ipc: per(instructions as f64, (cycles - cycles_asleep) as f64),
-            instructions_per_frame: for_each(instructions, frames),
+            instructions_per_frame: per_frame(instructions, frames),
             timing: Some(timing::figures_of(&span, &models)),
             cores: timing::cores(&span),
             played: Some(PlayedFigures {

@@ -15,7 +15,7 @@ use crate::figures::counters::MeasuredCounters;
 use crate::measure::benchmark::Benchmark;
 use crate::plan::config::RunConfig;
 use crate::plan::workload::NO_TRAFFIC;
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::request::network::figures::{SwitchSnapshot, accepted_bytes, figures};
 use crate::request::network::misdelivered::misdelivered;
 use crate::request::network::resolve::NetworkPlan;
@@ -218,7 +218,7 @@ fn summarise(
         frames_late: late,
         instructions,
         ipc: per(instructions as f64, cycles),
-        instructions_per_frame: for_each(instructions, figures.frames_delivered),
+        instructions_per_frame: per_frame(instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", network.state_hash()),
