@@ -1,4 +1,4 @@
-//! Errors of a run. Each message says what is wrong and what to do about it.
+//! Errors of a run. Each message gives the problem and a remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -28,9 +28,9 @@ pub enum RunError {
     /// The checkpoint that the user named cannot be used.
     #[error("{}: {error}", path.display())]
     NamedCheckpoint {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         error: CheckpointError,
     },
     /// A file cannot be read or written.
@@ -63,9 +63,9 @@ pub enum RunError {
     /// The trace cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Trace {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         error: doorbell_trace::system::TraceError,
     },
     /// The drop counters sum to more frames than are missing: a bug in Doorbell.
@@ -85,17 +85,17 @@ pub enum RunError {
     /// The rules that classify functions by kind of CPU time cannot be used.
     #[error("{}: {problem}", path.display())]
     Kinds {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A trace cannot be played.
     #[error("{}: {error}", path.display())]
     Playback {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         error: PlaybackError,
     },
     /// A trace in ChampSim's format cannot be played; the error names its file.

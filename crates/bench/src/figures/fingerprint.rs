@@ -1,4 +1,4 @@
-//! `fingerprint.json`: a run's state hash and counters, to compare versions of the simulator (`tests/golden`).
+//! `fingerprint.json`: hashes of a run's behaviour, and counters, to compare versions (`tests/golden`).
 
 use doorbell_machine::Machine;
 use serde_json::{Map, Value, json};

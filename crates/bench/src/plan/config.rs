@@ -210,8 +210,8 @@ impl RunConfig {
         Ok(RunConfig { options, ..rest })
     }
 
-    /// Applies the settings that the options require ([`Options::required_settings`]), except for paths that are
-    /// `given`. Does not validate.
+    /// Applies the settings that the options require ([`Options::required_settings`]), except for paths that
+    /// are `given`. Does not validate.
     pub(crate) fn with_required_settings(
         self,
         given: impl Fn(&str) -> bool,

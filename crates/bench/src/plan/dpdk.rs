@@ -53,8 +53,8 @@ pub struct DpdkConfig {
     /// Packet buffers cached per core (--mbcache), 0 to 512.
     pub mbcache: u32,
     /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's driver
-    /// accepts up to 32 and up to a quarter of
-    /// `txd`; the smaller of the two is the default, and always l3fwd's value. The 82576's driver requests a write-back with each packet.
+    /// accepts up to 32 and up to a quarter of `txd`; the smaller of the two is the default, and always
+    /// l3fwd's value. The 82576's driver requests a write-back with each packet.
     pub txrst: u32,
     /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset, the
     /// MTU for the traffic's longest frame, and 1500 or more. A frame longer than a packet buffer (2,048

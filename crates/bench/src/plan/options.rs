@@ -16,8 +16,8 @@ use toml::{Table, Value};
 
 use crate::plan::config::RunConfig;
 
-/// Whether a value is the default. Default values are not written, so that configurations from before the option
-/// existed keep their hash.
+/// Whether a value is the default. Default values are not written, so that configurations from before the
+/// option existed keep their hash.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -48,8 +48,7 @@ pub trait Options:
     const QUIET: bool = false;
 
     /// Checks every value, alone and against the rest of the configuration. An error has the complete path,
-    /// such as
-    /// `rxptx.work`.
+    /// such as `rxptx.work`.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError>;
 
     /// Whether a configuration with this section is for trace playback, without guest, NIC and traffic.

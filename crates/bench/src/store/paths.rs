@@ -59,8 +59,7 @@ impl CachePaths {
     }
 
     /// The debugging symbols of an image's programs and libraries. They are downloaded if they are not in the
-    /// cache. The folders in
-    /// `options` are replaced by those of the cache.
+    /// cache. The folders in `options` are replaced by those of the cache.
     pub fn debug_symbols(
         &self,
         image: &Image,
@@ -74,8 +73,7 @@ impl CachePaths {
     }
 
     /// Builds the image of a workload: the user's (`instead`, from `run.image`), which must extend the
-    /// workload's `own` image, or else
-    /// `own`.
+    /// workload's `own` image, or else `own`.
     pub fn build_image_for(
         &self,
         own: &str,
