@@ -107,7 +107,11 @@ fn m5_limit_bounds_the_files_of_a_guest_and_warns_once() {
     assert_eq!(run.run_to_exit(), 0);
     assert_eq!(std::fs::read_dir(run.folder.path()).unwrap().count(), 1);
     assert_eq!(run.messages.len(), 2, "{:?}", run.messages);
-    assert!(run.messages[1].contains("run.m5_limit") && run.messages[1].contains("not written"), "{:?}", run.messages);
+    assert!(
+        run.messages[1].contains("run.m5_limit") && run.messages[1].contains("not written"),
+        "{:?}",
+        run.messages
+    );
 }
 
 #[test]
@@ -151,7 +155,11 @@ fn readfile_copies_parts_of_the_file_to_guest_memory() {
     assert_eq!(run.run_to_exit(), 0);
     let hart = &run.machine.harts()[0];
     let results = [s0, s1, s2, A2].map(|register| hart.reg(register as usize) as i64);
-    assert_eq!(results, [4, 2, -1, 0], "the requested length, the rest of the file, no RAM, the end of the file");
+    assert_eq!(
+        results,
+        [4, 2, -1, 0],
+        "the requested length, the rest of the file, no RAM, the end of the file"
+    );
     let mut bytes = [0; 4];
     run.machine.peek(0, 0x8000_1000, &mut bytes);
     assert_eq!(&bytes, b"efcd", "the second part overwrites the first");

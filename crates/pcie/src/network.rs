@@ -291,7 +291,7 @@ pub struct RingLevel {
 }
 
 impl NicStats {
-    /// Counts a frame dropped on arrival for a reason other than a full buffer: with `counter` if it came from the
+    /// Counts a frame dropped on arrival for a reason other than a full buffer: with `cause` if it came from the
     /// link, otherwise as a looped-back frame.
     pub fn refused(&mut self, looped: bool, cause: fn(&mut NicStats) -> &mut u64) {
         *if looped { &mut self.rx_looped_drop_other } else { cause(self) } += 1;
