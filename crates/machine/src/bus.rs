@@ -1,7 +1,8 @@
-//! Loads and stores of harts to devices: which device answers, when, and what follows from it.
+//! Loads and stores of harts to devices: target device, latency and side effects.
 //!
-//! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
-//! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
+//! Platform devices answer at once. Accesses to PCI take the path's latency. A store is posted and takes
+//! effect when it arrives. A load, or any access to configuration space, stalls the hart until the answer
+//! returns.
 
 use doorbell_attach::Attachment;
 use doorbell_pcie::link::RegisterWrite;
@@ -19,7 +20,7 @@ use crate::machine::Machine;
 use crate::message::{domain_level, file_level};
 use crate::run::Outcome;
 
-/// A device access in the log's words.
+/// Describes a device access for the log.
 fn describe(request: &MmioRequest) -> String {
     let bytes = request.size.bytes();
     request.store_value().map_or_else(
@@ -34,12 +35,20 @@ impl Machine {
         let now = self.harts[hart as usize].time();
         let Some((region, offset)) = self.region(request.addr) else {
             self.stats.bus_errors += 1;
-            log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
+            log!(now, Machine, Warn, "hart{hart}: no device at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
             self.device_access_done(hart, now);
             return;
         };
-        log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", describe(&request), request.addr, region.name);
+        log!(
+            now,
+            Machine,
+            Trace,
+            "hart{hart}: {} at {} in {}",
+            describe(&request),
+            request.addr,
+            region.name
+        );
         let target = match region.id {
             RegionId::PciEcam => None,
             RegionId::PciIo => self.bridge.decode_io(offset),
@@ -73,12 +82,12 @@ impl Machine {
         }
     }
 
-    /// One way to what no function claims, and to configuration space.
+    /// One-way latency of accesses to configuration space and of accesses that no function claims.
     fn config_latency(&self) -> Ps {
         self.attachments.first().map_or(Ps::ZERO, Attachment::config_latency)
     }
 
-    /// An access to a device beside the harts, done at once.
+    /// Performs an access to a platform device, which completes at once.
     fn access_platform(&mut self, hart: u32, id: RegionId, offset: u64, request: MmioRequest, now: Ps) {
         let size = request.size;
         self.access_at = now;
@@ -99,7 +108,8 @@ impl Machine {
         self.device_access_done(hart, now);
     }
 
-    /// A read is told after it is done: reading a claim register says what was claimed.
+    /// Logs a platform access. Reads are logged after they complete: reading a claim register returns the
+    /// claimed source.
     fn log_platform(
         &self,
         now: Ps,
@@ -196,7 +206,7 @@ impl Machine {
                     self.outcome = Some(Outcome::PowerOff { code });
                 }
                 Some(Action::Reset) => {
-                    log!(now, Machine, Info, "the guest asks for a reset");
+                    log!(now, Machine, Info, "the guest requests a reset");
                     self.outcome = Some(Outcome::Reset);
                 }
                 None => {}
@@ -223,9 +233,9 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let index = self.function_index(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("a bridge claims no accesses itself");
         self.record_event(index, now, EventKind::Register { addr, size: size.bytes() as u8, value, stored });
-        // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
+        // The MSI-X table belongs to the function's configuration, not to its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));
         }
@@ -238,7 +248,7 @@ impl Machine {
 
     /// A hart's load from PCI, or its access to configuration space, arrives.
     pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
-        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read under way");
+        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read in flight");
         let (region, offset) = self.region(request.addr).expect("the address was looked up before");
         let mut done = now + self.config_latency();
         let value = match region.id {
@@ -263,7 +273,7 @@ impl Machine {
         self.queue.schedule(done, Phase::Mmio, Event::DeviceAnswer { hart, value });
     }
 
-    /// Reads configuration space; for a vendor capability the function has the last word.
+    /// Reads configuration space. The function may replace the value of a vendor capability.
     pub(crate) fn vendor_read(&mut self, now: Ps, offset: u64, size: AccessSize) -> u64 {
         let value = self.bridge.config_read(offset, size);
         let Some((id, register)) = self.bridge.vendor_access(offset, size) else { return value };
@@ -289,26 +299,26 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let index = self.function_index(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("a bridge claims no accesses itself");
         let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
-        let called = self.bridge.requester_id(function);
+        let requester = self.bridge.requester_id(function);
         let value = vectors.unwrap_or_else(|| {
             self.with_function(index, |function, side| {
-                function.set_requester(called);
+                function.set_requester(requester);
                 function.read(now, bar, offset, size, side) & size.mask()
             })
         });
         (value, Some(self.attachment_mut(index).register_answer(now, size.bytes())))
     }
 
-    /// The answer to a device access is back; the hart goes on.
+    /// The answer to a device access has returned; the hart resumes.
     pub(crate) fn device_answer(&mut self, now: Ps, id: u32, value: u64) {
         let hart = &mut self.harts[id as usize];
-        match hart.pending_mmio().expect("a hart waits for each answer under way").store_value() {
+        match hart.pending_mmio().expect("a hart waits for each answer in flight").store_value() {
             Some(_) => hart.complete_store(),
             None => hart.complete_load(value),
         }
-        // The instruction ends when its answer is there.
+        // The instruction completes when its answer arrives.
         let slot = hart.slot_at(now);
         hart.skip_to(slot);
         self.device_access_done(id, now);
@@ -342,12 +352,12 @@ impl Machine {
         self.update_pci_interrupts();
     }
 
-    /// Which member of the PCI tree a function is: they are listed behind the bridges.
+    /// Number of a function in the PCI tree, which lists the bridges first.
     pub(crate) fn function_id(&self, index: u8) -> FunctionId {
         FunctionId(self.config.platform.bridges.len() + usize::from(index))
     }
 
-    /// The same the other way round; `None` for a bridge.
+    /// Index of a function, by its number in the PCI tree; `None` for a bridge.
     fn function_index(&self, id: FunctionId) -> Option<u8> {
         id.0.checked_sub(self.config.platform.bridges.len()).map(|index| index as u8)
     }

@@ -1,12 +1,12 @@
-//! Which hart stored to a register last, for whoever watches frames: a queue's tail has one register, which one core writes. An observer: no
-//! state depends on it, and a restored machine begins without.
+//! Last hart that stored to each device register, for frame observers: a queue's tail is one register, which
+//! one core writes. An observer: no state depends on it, and it is empty after a restore.
 
 use doorbell_sim::PhysAddr;
 
-/// Registers that are told apart: 8 ports with 16 queues each way have so many tails.
+/// Most registers tracked: the tails of 8 ports with 16 queues in each direction.
 const REGISTERS_MAX: usize = 256;
 
-/// The last stores' harts by register, in no order.
+/// Hart of the last store to each register, in no particular order.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     /// Whether there is more than one hart.
@@ -15,12 +15,12 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Of a machine with so many harts.
+    /// Creates an empty table for a machine with `harts` harts.
     pub fn new(harts: usize) -> Writers {
         Writers { several: harts > 1, of: Vec::new() }
     }
 
-    /// A hart has stored there.
+    /// Records a store of a hart to a register.
     pub fn stored(&mut self, addr: PhysAddr, hart: u32) {
         if !self.several {
             return;
@@ -32,7 +32,7 @@ impl Writers {
         }
     }
 
-    /// Which hart stored there last.
+    /// The hart that last stored to a register.
     pub fn of(&self, addr: PhysAddr) -> Option<u8> {
         if !self.several {
             return Some(0);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hart_that_stored_to_a_register_is_known() {
+    fn last_hart_to_store_to_each_register_is_tracked() {
         let mut writers = Writers::new(2);
         assert_eq!(writers.of(PhysAddr(8)), None);
         for (addr, hart) in [(8, 1), (16, 0), (8, 0), (16, 1)] {

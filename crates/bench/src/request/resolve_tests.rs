@@ -141,8 +141,8 @@ fn direct_cache_access_for_a_missing_queue_is_rejected() {
     assert_eq!(resolve("queue=0", &[]), Ok(()));
     assert_eq!(resolve("queue=15", &["nic.model=82576"]), Ok(()));
     for (queue, message) in [
-        ("queue=1", "port 0's 82540EM has one, number 0; set nic.model=82576"),
-        ("device=1,queue=1", "device 1, which is no NIC, has one"),
+        ("queue=1", "port 0's 82540EM has only queue 0; set nic.model=82576"),
+        ("device=1,queue=1", "device 1 is not a NIC and has only queue 0"),
         ("queue=16", "queues are 0 to 15"),
     ] {
         let error = resolve(queue, &[]).unwrap_err();
