@@ -22,7 +22,7 @@ const BASE: &str = "base";
 const RESULT_PREFIX: &str = "# config_hash = ";
 /// Tables that a file without a base must contain completely.
 const REQUIRED_TABLES: [&str; 3] = ["core", "pipeline", "memory"];
-/// Most missing keys listed in an error message.
+/// Maximum number of missing keys listed in an error message.
 const LISTED_MAX: usize = 4;
 
 /// A base configuration, with the files it came from.
@@ -30,7 +30,8 @@ const LISTED_MAX: usize = 4;
 pub struct Base {
     name: String,
     preset: Table,
-    own: Table,
+    /// Values of the user's files.
+    user: Table,
     pages: Pages,
     is_result: bool,
     /// The files as read, the one with the highest precedence last.
@@ -58,7 +59,7 @@ impl Base {
         }
         let preset_tree = preset(given).map_err(|error| match Path::new(given).is_file() {
             true => {
-                let problem = format!("{}; the file of this name is ./{given}", error.problem);
+                let problem = format!("{}; to use the file of this name, write ./{given}", error.problem);
                 ConfigError { problem, ..error }
             }
             false => error,
@@ -73,11 +74,11 @@ impl Base {
         Ok(Base {
             name: given.to_owned(),
             preset: preset_tree.into_table(),
-            own: Table::new(),
+            user: Table::new(),
             pages: PRESETS
                 .iter()
-                .find(|known| known.name == given)
-                .map_or(Pages::Identity, |known| known.pages),
+                .find(|entry| entry.name == given)
+                .map_or(Pages::Identity, |entry| entry.pages),
             is_result: false,
             files,
         })
@@ -93,7 +94,7 @@ impl Base {
         Base {
             name,
             preset: Table::new(),
-            own: Table::new(),
+            user: Table::new(),
             pages: Pages::Identity,
             is_result: true,
             files: Vec::new(),
@@ -117,7 +118,7 @@ impl Base {
 
     /// Values of the user's files, which override a benchmark's values.
     pub fn user_table(&self) -> &Table {
-        &self.own
+        &self.user
     }
 
     /// Preset or file that sets a value, and the comment on the value there.
@@ -149,8 +150,8 @@ impl Base {
             return Err(wrong(format!("`base` forms a cycle: {}", chain.join(" -> "))));
         }
         let is_result = Base::is_result_config(&text);
-        let mut own = Overlay::from_toml(&name, &text)?.into_table();
-        let base = match own.remove(BASE) {
+        let mut user = Overlay::from_toml(&name, &text)?.into_table();
+        let base = match user.remove(BASE) {
             None => None,
             Some(Value::String(base)) => Some(base),
             Some(other) => {
@@ -160,13 +161,13 @@ impl Base {
             }
         };
         if !is_result {
-            resolve_paths(&mut own, path);
+            resolve_paths(&mut user, path);
         }
-        let file = MachineText { name: name.clone(), text, tree: own.clone() };
+        let file = MachineText { name: name.clone(), text, tree: user.clone() };
         let Some(base) = base else {
-            check_complete(&own, is_result).map_err(wrong)?;
+            check_complete(&user, is_result).map_err(wrong)?;
             let files = vec![file];
-            return Ok(Base { name, preset: Table::new(), own, pages: Pages::Identity, is_result, files });
+            return Ok(Base { name, preset: Table::new(), user, pages: Pages::Identity, is_result, files });
         };
         let below = match is_path(&base) {
             true => Base::read_chain(&path.with_file_name(&base), before),
@@ -177,7 +178,7 @@ impl Base {
             "preset" => ConfigError { key: format!("{name}: {BASE}"), ..error },
             _ => error,
         })?;
-        merge(&mut whole.own, own);
+        merge(&mut whole.user, user);
         whole.files.push(file);
         Ok(Base { name, is_result: false, ..whole })
     }
@@ -221,21 +222,21 @@ pub fn is_path(given: &str) -> bool {
 
 /// Makes paths in a machine file relative to that file's folder.
 fn resolve_paths(tree: &mut Table, file: &Path) {
-    let moved = |value: &mut Value| {
+    let rebase = |value: &mut Value| {
         if let Value::String(path) = value {
             *path = file.with_file_name(&*path).display().to_string();
         }
     };
     if let Some(Value::Table(run)) = tree.get_mut("run") {
-        run.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
+        run.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(rebase);
         // A built-in image has a name and no path.
-        run.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(moved);
+        run.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(rebase);
     }
     let traces = tree.get_mut("beside").and_then(|beside| beside.get_mut("traces"));
-    traces.and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
+    traces.and_then(Value::as_array_mut).into_iter().flatten().for_each(rebase);
     let traffic = tree.get_mut("loadgen").and_then(|loadgen| loadgen.get_mut("traffic"));
     let streams = traffic.and_then(|traffic| traffic.get_mut("streams")).and_then(Value::as_array_mut);
-    streams.into_iter().flatten().filter_map(|stream| stream.get_mut("capture")).for_each(moved);
+    streams.into_iter().flatten().filter_map(|stream| stream.get_mut("capture")).for_each(rebase);
 }
 
 /// Checks that a file without a base sets every value. A result was complete when written; keys added since
@@ -246,7 +247,9 @@ fn check_complete(tree: &Table, is_result: bool) -> Result<(), String> {
     for part in REQUIRED_TABLES {
         match (tree.get(part), &all[part]) {
             (Some(Value::Table(_)), _) if is_result => {}
-            (Some(Value::Table(own)), Value::Table(whole)) => missing_keys(own, whole, part, &mut missing),
+            (Some(Value::Table(given)), Value::Table(whole)) => {
+                missing_keys(given, whole, part, &mut missing)
+            }
             _ => missing.push(format!("[{part}]")),
         }
     }
@@ -263,12 +266,12 @@ fn check_complete(tree: &Table, is_result: bool) -> Result<(), String> {
     ))
 }
 
-/// Collects the keys of `whole` that `own` lacks.
-fn missing_keys(own: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
+/// Collects the keys of `whole` that `given` lacks.
+fn missing_keys(given: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
     for (key, value) in whole {
-        match (own.get(key), value) {
-            (Some(Value::Table(own)), Value::Table(whole)) => {
-                missing_keys(own, whole, &format!("{path}.{key}"), missing)
+        match (given.get(key), value) {
+            (Some(Value::Table(given)), Value::Table(whole)) => {
+                missing_keys(given, whole, &format!("{path}.{key}"), missing)
             }
             (Some(_), _) => {}
             (None, _) => missing.push(format!("{path}.{key}")),

@@ -41,8 +41,8 @@ const OTHERS_START: u64 = 2_000_000;
 const OPENSBI: &[u8] = b"OpenSBI";
 
 impl Machine {
-    /// Puts a bare-metal program at the beginning of RAM; every hart starts there in machine mode, with its number
-    /// in a0. `false` if RAM is too small.
+    /// Puts a bare-metal program at the beginning of RAM. Every hart starts there in machine mode, with its
+    /// number in a0. Returns `false` if RAM is too small.
     #[must_use]
     pub fn load_bare(&mut self, program: &[u8]) -> bool {
         let base = self.ram.base();

@@ -221,7 +221,7 @@ impl Machine {
         })
     }
 
-    /// A posted store to PCI arrives.
+    /// Handles the arrival of a posted store to PCI.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
         let stored = self.take_store_origin(addr);
         let target = self.region(addr).and_then(|(region, offset)| match region.id {
@@ -246,7 +246,7 @@ impl Machine {
         });
     }
 
-    /// A hart's load from PCI, or its access to configuration space, arrives.
+    /// Handles the arrival of a hart's load from PCI or of its access to configuration space.
     pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
         let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read in flight");
         let (region, offset) = self.region(request.addr).expect("the address was looked up before");
@@ -311,7 +311,7 @@ impl Machine {
         (value, Some(self.attachment_mut(index).register_answer(now, size.bytes())))
     }
 
-    /// The answer to a device access has returned; the hart resumes.
+    /// Completes a device access whose answer has returned, and resumes the hart.
     pub(crate) fn device_answer(&mut self, now: Ps, id: u32, value: u64) {
         let hart = &mut self.harts[id as usize];
         match hart.pending_mmio().expect("a hart waits for each answer in flight").store_value() {

@@ -42,9 +42,9 @@ pub(crate) const MACHINE_VERSION: u32 = 6;
 const HASH_BYTES: usize = 8;
 /// Offset of the compressed part, after magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
-/// Most bytes of saved state per frame that a generator tracks: two integers of variable length, rounded up.
+/// Bound on the saved bytes per frame that a generator tracks: two variable-length integers, rounded up.
 const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
-/// Most bytes of all other saved state: devices, FIFOs and frames in flight.
+/// Bound on the bytes of all other saved state: devices, FIFOs and frames in flight.
 const REST_BYTES_MAX: u64 = 1 << 30;
 /// Largest saved time or count that is accepted. As a time it is about fifty days.
 pub(crate) const TIME_MAX: u64 = u64::MAX / 4;
@@ -289,8 +289,8 @@ impl Machine {
         self.restore_snapshot(&body.snapshot)
     }
 
-    /// Most bytes of state, apart from RAM, in a checkpoint of this machine: frames that generators track,
-    /// and the rest.
+    /// Bound on the bytes of state, apart from RAM, in a checkpoint of this machine: frames that generators
+    /// track, and the rest.
     fn body_bytes_max(&self) -> u64 {
         let remembered = self.ports.len() as u64 * u64::from(self.config.loadgen.tracked_frames);
         remembered * REMEMBERED_FRAME_BYTES_MAX + REST_BYTES_MAX

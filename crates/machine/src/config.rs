@@ -103,7 +103,7 @@ pub struct PlatformConfig {
     pub boot_seed: u64,
 }
 
-fn is_no_time(time: &Ps) -> bool {
+fn is_zero_time(time: &Ps) -> bool {
     *time == Ps::ZERO
 }
 
@@ -162,7 +162,7 @@ pub struct CoreConfig {
     /// is exact: the earliest timed hart runs one block at a time, and a functional hart stops at each event.
     /// With a larger value, a hart sees devices and other harts late by at most that, and many harts need
     /// less host time. It has no effect with one hart; SMT threads need 0ns.
-    #[serde(skip_serializing_if = "is_no_time")]
+    #[serde(skip_serializing_if = "is_zero_time")]
     pub lookahead: Ps,
 }
 
@@ -241,7 +241,7 @@ impl ConfigError {
         }
     }
 
-    /// The host cannot provide the value of `key`.
+    /// An error about a value of `key` that the host cannot provide.
     pub fn host_limit(key: impl Into<String>, problem: impl ToString) -> ConfigError {
         ConfigError { is_host_limit: true, ..ConfigError::new(key, problem) }
     }
@@ -256,18 +256,18 @@ impl ConfigError {
 
 /// The largest `core.quantum`.
 const QUANTUM_MAX: Ps = Ps::from_us(100);
-/// Bound on how far a hart is ahead of other harts and of events. A functional hart is ahead by its turn; a
-/// timed one by its block or by a posted write's wait for credits. Credits return over a path of three
-/// latencies of at most 1 ms each.
+/// Bound on how far a hart is ahead of other harts and of events. A functional hart is ahead by at most its
+/// turn; a timed one by at most its block or a posted write's wait for credits. Credits return over a path of
+/// three latencies of at most 1 ms each.
 pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 /// The largest `core.lookahead`.
 const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
-/// Most harts of a machine: as many as the firmware supports.
+/// Maximum number of harts of a machine: the firmware supports no more.
 pub const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
 /// Sharers of a line and changed harts are bits of a 64-bit word.
 const _: () = assert!(HARTS_MAX <= u64::BITS);
-/// Most ports of a machine.
+/// Maximum number of ports of a machine.
 pub(crate) const NICS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;
 const RAM_MAX: u64 = 12 << 30;
@@ -352,8 +352,8 @@ impl MachineConfig {
             _ if self.platform.threads > 1 => {
                 fail("co-running traces need cores without SMT; set platform.threads=1".to_owned())
             }
-            beside if self.cores_with_corunners() > HARTS_MAX as usize => fail(format!(
-                "{beside} traces, {} harts; together they may use at most {HARTS_MAX} cores",
+            traces if self.cores_with_corunners() > HARTS_MAX as usize => fail(format!(
+                "{traces} traces, {} harts; together they may use at most {HARTS_MAX} cores",
                 self.platform.harts
             )),
             _ => Ok(()),

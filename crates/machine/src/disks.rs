@@ -17,7 +17,7 @@ use crate::machine::Machine;
 
 /// First device number of disks, as caches and per-device counters use it.
 pub const DISK_DEVICES: u8 = PLATFORM_DEVICES;
-/// Offset of disk data from the start of a frame: past any packet header.
+/// Frame offset of disk data: past any packet header, so that all of it counts as payload.
 const NO_HEADER: u32 = u32::MAX;
 
 /// A disk's access to memory. Accesses update caches, reservations and decoded code.
@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// A disk request may be complete.
+    /// Wakes a disk whose request may be complete.
     pub(crate) fn disk_due(&mut self, now: Ps, slot: u8) {
         self.with_disk(usize::from(slot), now, |disk, side| disk.wake(now, side));
     }

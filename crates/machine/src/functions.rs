@@ -19,7 +19,7 @@ use crate::machine::Machine;
 const FUNCTION_VERSION: u32 = 3;
 /// Version of the sections with register accesses in flight.
 const REGISTERS_VERSION: u32 = 1;
-/// Most functions of a machine apart from its NICs.
+/// Maximum number of functions of a machine apart from its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
 
 /// A function at its place in the PCI tree.
@@ -27,7 +27,7 @@ pub struct PluggedFunction {
     pub(crate) function: Box<dyn PciFunction>,
     name: String,
     place: Place,
-    /// The port in front of it, if it has one.
+    /// Its network port, if it has one.
     port: Option<u8>,
     /// The index of its attachment, and whether it is the first function that uses it.
     pub(crate) card: u8,

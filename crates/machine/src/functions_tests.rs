@@ -18,11 +18,11 @@ const ECAM: u64 = (PLACE as u64) << 15;
 const BAR: u64 = 0x4400_0000;
 const PENDING: u64 = 0x10;
 /// Target addresses of the device's data and of its vectors' messages.
-const BYTES: u64 = map::RAM_BASE + 0x1000;
-const MESSAGES: u64 = map::RAM_BASE + 0x10_0000;
-const MANY: u32 = 64 << 10;
+const DATA: u64 = map::RAM_BASE + 0x1000;
+const MESSAGE_AREA: u64 = map::RAM_BASE + 0x10_0000;
+const DMA_BYTES: u32 = 64 << 10;
 
-/// Test device: a store to its BAR starts a DMA write of `MANY` bytes and raises the vector in the stored
+/// Test device: a store to its BAR starts a DMA write of `DMA_BYTES` bytes and raises the vector in the stored
 /// value.
 struct Bell;
 
@@ -52,8 +52,8 @@ impl PciFunction for Bell {
     }
 
     fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut dyn FunctionPorts) {
-        let (addr, kind) = (PhysAddr(BYTES), DmaKind::RxData);
-        let request = DmaRequest::plain(addr, MANY, kind, 0);
+        let (addr, kind) = (PhysAddr(DATA), DmaKind::RxData);
+        let request = DmaRequest::plain(addr, DMA_BYTES, kind, 0);
         let Done::At(done) = side.request_write(now, request) else { unreachable!() };
         side.wake_at(done, vector);
         side.raise(now, vector as u16);
@@ -61,7 +61,7 @@ impl PciFunction for Bell {
     }
 
     fn wake(&mut self, _: Ps, vector: u64, side: &mut dyn FunctionPorts) {
-        side.write(PhysAddr(BYTES), &[vector as u8 + 1; MANY as usize]);
+        side.write(PhysAddr(DATA), &[vector as u8 + 1; DMA_BYTES as usize]);
     }
 
     fn reset(&mut self, _: Ps, side: &mut dyn FunctionPorts) {
@@ -97,7 +97,7 @@ fn enable_msix(mut machine: Machine) -> Machine {
     machine.config_write(ECAM + 0x42, B2, 0x8000);
     for vector in 0..2 {
         let entry = BAR + 0x20 + 16 * vector;
-        for (at, value) in [(0, MESSAGES + 4 * vector), (4, 0), (8, 0xb0 + vector), (12, 0)] {
+        for (at, value) in [(0, MESSAGE_AREA + 4 * vector), (4, 0), (8, 0xb0 + vector), (12, 0)] {
             machine.device_write(Ps::ZERO, PhysAddr(entry + at), B4, value);
         }
     }
@@ -125,10 +125,10 @@ fn arrivals(machine: &mut Machine) -> (Ps, Ps) {
     while message.is_none() {
         machine.handle_next_event();
         let now = machine.queue.now();
-        bytes = bytes.or((word(machine, BYTES + u64::from(MANY) - 4) != 0).then_some(now));
-        message = (word(machine, MESSAGES + 4) == 0xb1).then_some(now);
+        bytes = bytes.or((word(machine, DATA + u64::from(DMA_BYTES) - 4) != 0).then_some(now));
+        message = (word(machine, MESSAGE_AREA + 4) == 0xb1).then_some(now);
     }
-    (bytes.expect("the bytes come first"), message.unwrap())
+    (bytes.expect("the data arrive first"), message.unwrap())
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn message_outside_ram_or_without_bus_mastering_is_counted_and_dropped() {
     let later = machine.now() + Ps::from_ms(1);
     run(&mut machine, later);
     assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "data and message");
-    assert_eq!((word(&machine, MESSAGES), word(&machine, MESSAGES + 4)), (0, 0));
+    assert_eq!((word(&machine, MESSAGE_AREA), word(&machine, MESSAGE_AREA + 4)), (0, 0));
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn checkpoint_keeps_vectors_and_messages_in_flight() {
     for machine in [&mut first, &mut other] {
         let (_, message) = arrivals(machine);
         let pending = machine.bridge.function(machine.function_id(1)).read_vectors(0, PENDING, B4);
-        assert_eq!((pending, word(machine, MESSAGES)), (Some(1), 0));
+        assert_eq!((pending, word(machine, MESSAGE_AREA)), (Some(1), 0));
         machine.device_write(message, PhysAddr(BAR + 0x2c), B4, 0);
         run(machine, message + Ps::from_ms(1));
-        assert_eq!(word(machine, MESSAGES), 0xb0);
+        assert_eq!(word(machine, MESSAGE_AREA), 0xb0);
     }
     assert_eq!(first.state_hash(), other.state_hash());
     // A machine whose functions have no vectors rejects the checkpoint.
@@ -257,13 +257,13 @@ fn interrupt_file_message_arrives_after_the_data_and_bypasses_caches() {
         }
         assert!(machine.queue.now() > Ps::ZERO);
         assert_eq!(
-            word(&machine, BYTES + u64::from(MANY) - 4),
+            word(&machine, DATA + u64::from(DMA_BYTES) - 4),
             0x0202_0202,
             "{mode:?}: the data have arrived"
         );
         assert_eq!((top(&machine, 0), top(&machine, 1)), (0, IDENTITY));
         let timing = machine.timing.as_ref().unwrap();
-        let lines = if mode == Mode::Functional { 0 } else { u64::from(MANY) / 64 };
+        let lines = if mode == Mode::Functional { 0 } else { u64::from(DMA_BYTES) / 64 };
         assert_eq!(timing.memory.device_account(1).lines_written, lines, "{mode:?}");
         assert_eq!(*machine.functions()[1].dma_stats(), DmaStats::default());
     }

@@ -83,8 +83,8 @@ impl HartsConfig<'_> {
         let Some(own) = self.overrides.get(&HartNumber(index)) else {
             return Ok(HartParts { core, pipeline, caches });
         };
-        refuse_shared(index, "core", &own.core, &SHARED_CORE)?;
-        refuse_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
+        reject_shared(index, "core", &own.core, &SHARED_CORE)?;
+        reject_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
         Ok(HartParts {
             core: with_overrides(&core, &own.core, &format!("hart.{index}.core"))?,
             pipeline: with_overrides(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
@@ -152,7 +152,7 @@ impl HartsConfig<'_> {
     }
 }
 
-fn refuse_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
+fn reject_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
     match own.keys().find(|key| shared.contains(&key.as_str())) {
         Some(key) => {
             let problem = format!("all harts share it; set {part}.{key}");

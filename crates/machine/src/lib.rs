@@ -1,8 +1,8 @@
 //! The whole machine: configuration, wiring, run loop and checkpoints. The only crate that depends on all
 //! model crates.
 //!
-//! The timing contract (see `ARCHITECTURE.md`): one picosecond clock, one event queue, one thread. Whichever
-//! is earliest advances, a hart or an event, and a hart stops before the next event.
+//! The timing contract (see `ARCHITECTURE.md`): one picosecond clock, one event queue, one thread. The
+//! earliest hart or event advances next, and a hart stops before the next event.
 
 #![forbid(unsafe_code)]
 

@@ -110,7 +110,7 @@ impl Machine {
         let Cards { functions, attachments } = Cards::new(&config, functions)?;
         let nics = platform.nics as u8;
         let bridge = build_bridge(&config, &functions)?;
-        // The NICs are listed first, in the ports' order.
+        // Functions 0 and up are the ports' NICs: each port has the number of its NIC.
         let ports = (0..nics).map(|port| build_port(&config, seed, port, port)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
             ram,

@@ -109,8 +109,8 @@ impl Overlay {
     }
 
     /// Reads the tree as a configuration. An error about an unknown key suggests the nearest valid one.
-    /// Missing values come from the default of the whole configuration, which may differ from the part's: an
-    /// L2 cache has other ports than an L1.
+    /// Missing values come from the default of the whole configuration, which may differ from the part's: the
+    /// L2 cache, for example, has another default number of ports than an L1 cache.
     pub fn resolve<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, ConfigError> {
         let mut whole = Table::try_from(T::default()).expect("a configuration can be written as TOML");
         merge(&mut whole, self.tree.clone());
@@ -224,7 +224,7 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
     }
 }
 
-/// A common part with one instance's overrides. An error names the key below `path`.
+/// Merges one instance's overrides into the common configuration. An error names the key below `path`.
 pub fn with_overrides<T: Serialize + DeserializeOwned + Clone>(
     all: &T,
     own: &Table,
@@ -284,7 +284,7 @@ fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
     Some((field, known))
 }
 
-/// Least Jaro-Winkler similarity of a suggestion. Less similar names merely share letters, such as `share`
+/// Minimum Jaro-Winkler similarity of a suggestion. Less similar names merely share letters, such as `share`
 /// and `source` (0.73).
 const SIMILARITY_MIN: f64 = 0.75;
 

@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn transmit_fifo_of_timed_presets_holds_a_burst_and_a_round_trip_of_wire_data() {
-        // DPDK sends bursts of 32 frames, here of 1518 bytes rounded up to a multiple of 16. A read takes 0.6
-        // us, and waits for others.
+        // DPDK sends bursts of 32 frames, here of 1518 bytes rounded up to a multiple of 16. A DMA read takes
+        // 0.6 us plus queueing: 1 us of wire data is added.
         const BURST: u64 = 32 * 1520;
-        // Most bytes that the drivers' PBA setting leaves for transmission.
+        // Bytes that the drivers' PBA setting leaves for the transmit FIFO.
         const LEFT_BY_PBA: u64 = 24 << 10;
         for entry in PRESETS {
             let config: MachineConfig = preset(entry.name).unwrap().resolve().unwrap();

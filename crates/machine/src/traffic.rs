@@ -115,9 +115,9 @@ impl Machine {
         Ps(free.0.saturating_sub(1)).max(self.complete_until())
     }
 
-    /// Time by which all frames that a generator has sent so far, and no later ones, have reached its NIC,
-    /// after the events of that time. Without a gap between frames, a frame's last bit leaves when the next
-    /// frame may begin, and that frame takes some time.
+    /// Time up to which, inclusive, all frames that a generator has sent so far reach its NIC, and no later
+    /// ones. A later frame begins no earlier than the last bit of the previous one leaves, and so arrives
+    /// after that time.
     pub fn sent_arrives_by(&self, port: usize) -> Ps {
         let link = &self.ports[port].link_in;
         link.free_at().max(self.complete_until()) + link.config().latency
@@ -133,7 +133,7 @@ impl Machine {
         let total = |count: fn(&LoadGenStats) -> u64| -> u64 {
             self.ports.iter().map(|port| count(port.loadgen.stats())).sum()
         };
-        // More only if a damaged frame names a generator that does not exist.
+        // The counts differ only if a damaged frame names a generator that does not exist.
         assert!(
             total(|stats| stats.of_others) >= total(|stats| stats.elsewhere),
             "a frame that reached another generator was not counted"

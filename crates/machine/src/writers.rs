@@ -1,9 +1,9 @@
-//! Last hart that stored to each device register, for frame observers: a queue's tail is one register, which
-//! one core writes. An observer: no state depends on it, and it is empty after a restore.
+//! Last hart that stored to each device register. It gives frame observers the core of a NIC queue, the one
+//! that writes the queue's tail register. An observer: no state depends on it, and it is empty after a restore.
 
 use doorbell_sim::PhysAddr;
 
-/// Most registers tracked: the tails of 8 ports with 16 queues in each direction.
+/// Maximum number of registers tracked: the tails of 8 ports with 16 queues in each direction.
 const REGISTERS_MAX: usize = 256;
 
 /// Hart of the last store to each register, in no particular order.

@@ -1,4 +1,5 @@
-//! The machine's 82540EM in configuration space compared with QEMU's e1000 on `virt`, register by register, through QEMU's test protocol.
+//! Configuration space of the machine's 82540EM compared with QEMU's e1000 on `virt`, register by register,
+//! through QEMU's test protocol.
 
 use doorbell_machine::{Machine, MachineConfig};
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot};
@@ -12,14 +13,14 @@ fn qemu() -> Qtest {
     Qtest::start(&["-m", "64", "-device", "e1000,addr=1,romfile="])
 }
 
-fn own_nic() -> FunctionIdentity {
+fn model_nic() -> FunctionIdentity {
     Machine::new(MachineConfig::default(), 1).unwrap().functions()[0].identity()
 }
 
-/// The machine's NIC with the differences of QEMU's: another revision, QEMU's subsystem, the I/O ports one
-/// register earlier than in the manual, no minimum grant and no capability list.
+/// The machine's NIC with the values in which QEMU's NIC differs: revision, subsystem, I/O ports one base
+/// address register earlier than in the manual, no minimum grant and no capability list.
 fn qemus_nic() -> FunctionIdentity {
-    let own = own_nic();
+    let own = model_nic();
     let mut bars = own.bars;
     bars.swap(1, 2);
     FunctionIdentity {
@@ -62,7 +63,7 @@ fn nic_header_matches_qemu_in_random_accesses() {
 #[test]
 fn extended_space_and_absent_functions_match_qemu() {
     let mut qemu = qemu();
-    let slots = vec![Slot { place: Place::root(1), identity: own_nic() }];
+    let slots = vec![Slot { place: Place::root(1), identity: model_nic() }];
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
     for offset in [0x100, 0xffc, 0x8100, 0x9000, 0xf000, 0x1_0000, 0xf_f000, 0x10_0000, 0x10_8000, 0xfff_fffc]
     {

@@ -216,7 +216,7 @@ impl Timing {
         }
     }
 
-    /// Tells the memory system that a source issues no request until its next block.
+    /// Informs the memory system that a source issues no request until its next block.
     pub(crate) fn source_sleeps(&mut self, id: usize) {
         self.memory.hart_sleeps(id / self.threads, id % self.threads);
     }
