@@ -174,8 +174,8 @@ impl Prepared {
     }
 
     /// Measures one load, and writes everything but its summary to `folder`. A network's generators use the rates in
-    /// `config`, all others `rate`. Of the observations in `observe`, nodes support captures, profiles and the trace of one
-    /// node.
+    /// `config`, all others `rate`. Nodes support captures, profiles and the trace of one node
+    /// of the observations in `observe`.
     pub fn measure(
         &self,
         (config, rate): (&RunConfig, Rate),

@@ -76,14 +76,14 @@ fn ask(
             ));
         }
     }
-    counting.asked(&mut machine, guest, until, control)?;
+    counting.request_counts(&mut machine, guest, until, control)?;
     Ok(machine)
 }
 
 impl Counting {
     /// Requests the program's counts on its console and runs the machine until they are printed. The machine's
     /// traffic must have stopped.
-    pub(crate) fn asked(
+    pub(crate) fn request_counts(
         &self,
         machine: &mut Machine,
         guest: &str,
@@ -101,8 +101,7 @@ impl Counting {
         match run_watched(machine, guest, &limits, control)? {
             Outcome::Marker => Ok(()),
             outcome => {
-                let why =
-                    format!("{} did not print its counts: {}", self.program, describe(outcome, end));
+                let why = format!("{} did not print its counts: {}", self.program, describe(outcome, end));
                 Err(unfinished(machine, why))
             }
         }

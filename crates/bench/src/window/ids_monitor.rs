@@ -55,7 +55,7 @@ impl<'a> Edges<'a> {
         let node = copy.node_mut(WATCHED);
         let before = passed(node);
         node.set_mode(Mode::Functional);
-        counting.asked(node, "", Until::All, control)?;
+        counting.request_counts(node, "", Until::All, control)?;
         // Without a peer's acknowledgements the server may retransmit while the program prints its counts, and the
         // program may not count these frames any more.
         let booked = before..=passed(node);

@@ -67,8 +67,8 @@ impl TestbedPlan {
     }
 }
 
-/// Measures once. With `captures`, writes the frames on each cable to a capture file in that folder. Of the observations in
-/// `observe`, nodes support profiles and traces.
+/// Measures once. With `captures`, writes the frames on each cable to a capture file in that folder. Nodes
+/// support profiles and traces of the observations in `observe`.
 pub(crate) fn run_network(
     testbed: &NodesTestbed,
     (config, topology): (&RunConfig, &NetworkPlan),

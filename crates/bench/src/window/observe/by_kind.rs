@@ -8,7 +8,7 @@ use doorbell_results::{FunctionCost, HartKinds, KindCost, KindFigures, PointSumm
 use doorbell_symbols::Place;
 
 use super::functions::{Places, below, mode};
-use super::kinds::{KindRules, Ran, Said};
+use super::kinds::{KindRules, Match, Ran};
 use crate::store::tables::csv_field;
 
 /// Unit of the misses per kilobyte, in bytes.
@@ -178,14 +178,14 @@ pub(super) struct Kinds<'a> {
     pub rules: &'a KindRules,
     pub profile: &'a Profile,
     /// Cache of the rules' results that do not depend on the callers.
-    said: HashMap<(Domain, Place), Said>,
+    matches: HashMap<(Domain, Place), Match>,
     /// The kind of each call tree node.
     nodes: HashMap<u32, usize>,
 }
 
 impl<'a> Kinds<'a> {
     pub fn new(rules: &'a KindRules, profile: &'a Profile) -> Kinds<'a> {
-        Kinds { rules, profile, said: HashMap::new(), nodes: HashMap::new() }
+        Kinds { rules, profile, matches: HashMap::new(), nodes: HashMap::new() }
     }
 
     /// A block's kind, and whether its function has no symbol and matched no rule by name.
@@ -195,9 +195,9 @@ impl<'a> Kinds<'a> {
         (place, program): (&Place, &str),
         places: &mut Places<'_>,
     ) -> (usize, bool) {
-        let said = self.say(block.node, (place, program), places);
-        let kind = said.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
-        (kind, !said.by_name && is_unnamed(place))
+        let found = self.classify(block.node, (place, program), places);
+        let kind = found.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
+        (kind, !found.by_name && is_unnamed(place))
     }
 
     /// The kind of the nearest function that has one, from this node towards the callers.
@@ -208,7 +208,7 @@ impl<'a> Kinds<'a> {
             if kind.is_none() {
                 passed.push(at);
                 let place = places.get(node.domain, node.entry).clone();
-                kind = self.say(at, (&place, program), places).kind;
+                kind = self.classify(at, (&place, program), places).kind;
             }
             if kind.is_some() {
                 break;
@@ -220,21 +220,21 @@ impl<'a> Kinds<'a> {
     }
 
     /// Applies the rules to a function that runs in this node.
-    fn say(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Said {
+    fn classify(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Match {
         let domain = self.profile.nodes[node as usize].domain;
         let key = (domain, place.clone());
-        if let Some(said) = self.said.get(&key) {
-            return *said;
+        if let Some(found) = self.matches.get(&key) {
+            return *found;
         }
         let mut depends = false;
-        let said = self.rules.say(Ran { place, program, privilege: mode(domain) }, &mut || {
+        let found = self.rules.classify(Ran { place, program, privilege: mode(domain) }, &mut || {
             depends = true;
             below(self.profile, node, place, places)
         });
         if !depends {
-            self.said.insert(key, said);
+            self.matches.insert(key, found);
         }
-        said
+        found
     }
 }
 

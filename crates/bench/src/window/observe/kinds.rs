@@ -118,7 +118,7 @@ pub struct Ran<'a> {
 
 /// Result of the rules for a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct Match {
     /// Index of its kind; `None` for the caller's kind.
     pub kind: Option<usize>,
     /// Whether the rule has a pattern for the function name.
@@ -162,7 +162,9 @@ impl KindRules {
             return Some(format!("a kind has the name {:?}; give it a printable name", named.name));
         }
         if self.kinds.iter().any(|named| named.name == CALLER) {
-            return Some(format!("a kind cannot have the name \"{CALLER}\", which rules use for the caller's kind"));
+            return Some(format!(
+                "a kind cannot have the name \"{CALLER}\", which rules use for the caller's kind"
+            ));
         }
         let unknown =
             self.rules.iter().find(|rule| rule.kind != CALLER && self.number(&rule.kind).is_none())?;
@@ -192,11 +194,11 @@ impl KindRules {
     pub fn idle(&self) -> usize {
         let place = Place { object: "idle".into(), function: "[idle]".into(), is_program: false };
         let ran = Ran { place: &place, program: "idle", privilege: Mode::Kernel };
-        self.say(ran, &mut Vec::new).kind.unwrap_or_else(|| self.other())
+        self.classify(ran, &mut Vec::new).kind.unwrap_or_else(|| self.other())
     }
 
     /// Applies the first matching rule to a function; `stack` computes its callers when a rule needs them.
-    pub fn say(&self, ran: Ran<'_>, stack: &mut dyn FnMut() -> Vec<String>) -> Said {
+    pub fn classify(&self, ran: Ran<'_>, stack: &mut dyn FnMut() -> Vec<String>) -> Match {
         let mut below: Option<Vec<String>> = None;
         let fits = |rule: &&Rule| {
             let fit = |patterns: &Option<Patterns>, text: &str| {
@@ -212,8 +214,8 @@ impl KindRules {
                 })
         };
         match self.rules.iter().find(fits) {
-            Some(rule) => Said { kind: self.number(&rule.kind), by_name: rule.function.is_some() },
-            None => Said { kind: Some(self.other()), by_name: false },
+            Some(rule) => Match { kind: self.number(&rule.kind), by_name: rule.function.is_some() },
+            None => Match { kind: Some(self.other()), by_name: false },
         }
     }
 }
@@ -226,7 +228,7 @@ mod tests {
         let (program, object, function, privilege) = ran;
         let place = Place { object: object.into(), function: function.into(), is_program: false };
         let stack = below.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let said = rules.say(Ran { place: &place, program, privilege }, &mut || stack.clone());
+        let said = rules.classify(Ran { place: &place, program, privilege }, &mut || stack.clone());
         said.kind.map_or(CALLER, |kind| &rules.kinds[kind].name).to_owned()
     }
 

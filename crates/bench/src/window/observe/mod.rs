@@ -111,7 +111,8 @@ impl Observe {
 
     fn check_pipeline(&self) -> Result<(), RunError> {
         if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
-            let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions; give a number in this range");
+            let problem =
+                format!("a log has from 1 to {PIPELINE_MAX} instructions; give a number in this range");
             return Err(ConfigError::new("--pipeline", problem).into());
         }
         Ok(())
@@ -196,7 +197,7 @@ pub(crate) fn digest(
     symbols.name_driver_functions(code, memories.iter().map(|peek| peek as Peek));
     if let Some(trace) = trace {
         let names = RecordedNames::of(trace.begun, &mut symbols);
-        let path = RecordedNames::beside(&trace.path);
+        let path = RecordedNames::path_for(&trace.path);
         replace(&path, names.to_text().as_bytes()).map_err(RunError::io("write", path))?;
     }
     if let Some(profile) = &observed.watched.profile {

@@ -47,7 +47,7 @@ fn address(mode: Mode, virt: u64, phys: PhysAddr) -> u64 {
 
 impl RecordedNames {
     /// Path of the symbol file of a trace.
-    pub fn beside(trace: &Path) -> PathBuf {
+    pub fn path_for(trace: &Path) -> PathBuf {
         trace.with_extension("symbols")
     }
 
@@ -144,6 +144,6 @@ mod tests {
         assert_eq!(function(Mode::Kernel, 0xffff_ffff_8000_1ffc, 0), "f ffffffff80001000.80201000");
         assert_eq!(function(Mode::Kernel, 0xffff_ffff_8000_2004, 0), "[page 0xffffffff80002000]");
         assert_eq!(function(Mode::Firmware, 0x8000_0010, 0x8000_0010), "[page 0x80000000]");
-        assert_eq!(RecordedNames::beside(Path::new("a/trace.dbt")), Path::new("a/trace.symbols"));
+        assert_eq!(RecordedNames::path_for(Path::new("a/trace.dbt")), Path::new("a/trace.symbols"));
     }
 }

@@ -57,9 +57,9 @@ impl Observe {
     pub fn check_node(&self, network: Option<(&NetworkConfig, Option<usize>)>) -> Result<(), ConfigError> {
         let refused = |problem: &str| Err(ConfigError::new("--node", problem));
         match (network, &self.node, &self.trace) {
-            (None, Some(_), _) => {
-                refused("the option needs several nodes, such as iperf or a network, and this is one machine; leave it out")
-            }
+            (None, Some(_), _) => refused(
+                "the option needs several nodes, such as iperf or a network, and this is one machine; leave it out",
+            ),
             (_, Some(_), None) => refused("the option selects the node to trace; add --trace"),
             (None, None, _) | (_, None, None) => Ok(()),
             (Some((network, tested)), named, Some(_)) => {

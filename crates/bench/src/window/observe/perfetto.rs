@@ -13,7 +13,7 @@ use serde_json::json;
 /// Track numbers reserved per stage.
 const LANES: usize = 10_000;
 /// Length of the timeline without packets.
-const ALONE: Ps = Ps::from_ms(1);
+const EMPTY_TIMELINE: Ps = Ps::from_ms(1);
 /// Process number of the cores' counters.
 const CORES: usize = 1_000;
 
@@ -28,7 +28,7 @@ pub fn perfetto(ports: &[Vec<PacketStamps>], activity: &[Activity]) -> String {
     // Frames that do not return, such as requests, have no stages; the timeline then has only the cores.
     let measured = activity.first().map_or(Ps::ZERO, |activity| activity.begin);
     let begin = times().min().unwrap_or(measured);
-    let end = times().max().unwrap_or(measured + ALONE);
+    let end = times().max().unwrap_or(measured + EMPTY_TIMELINE);
     let mut events = Vec::new();
     for (port, packets) in ports.iter().enumerate().filter(|(_, packets)| !packets.is_empty()) {
         name("process_name", port + 1, 0, &format!("packets of port {port}"), &mut events);

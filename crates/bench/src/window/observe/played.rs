@@ -15,7 +15,7 @@ pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Opti
     if !observe.profile && observe.pipeline.is_none() {
         return observed;
     }
-    let text = std::fs::read_to_string(RecordedNames::beside(&trace.path)).unwrap_or_default();
+    let text = std::fs::read_to_string(RecordedNames::path_for(&trace.path)).unwrap_or_default();
     let mut names = RecordedNames::from_text(&text);
     if let Some(profile) = &observed.watched.profile {
         let table = FunctionTable::new(profile, &mut names, &observe.rules());

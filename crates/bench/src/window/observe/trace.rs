@@ -23,21 +23,21 @@ pub(crate) struct Trace {
 struct State {
     writer: TraceWriter,
     failed: Option<TraceError>,
-    begun: Begun,
+    starts: BlockStarts,
 }
 
 /// Entries of the cache of recent block starts, indexed by low address bits.
 const RECENT: usize = 4096;
 
 /// Addresses of block starts, by which functions are looked up.
-struct Begun {
+struct BlockStarts {
     all: HashSet<(Mode, u64, PhysAddr)>,
     recent: Box<[PhysAddr; RECENT]>,
 }
 
-impl Begun {
-    fn new() -> Begun {
-        Begun { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
+impl BlockStarts {
+    fn new() -> BlockStarts {
+        BlockStarts { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
     }
 
     #[inline]
@@ -59,7 +59,7 @@ impl Begun {
 pub(crate) struct Written {
     pub path: PathBuf,
     /// Mode and virtual and physical address of each block start, in order.
-    pub begun: Vec<(Mode, u64, PhysAddr)>,
+    pub starts: Vec<(Mode, u64, PhysAddr)>,
 }
 
 /// The recorder. It owns the writer state until it is dropped, so that no block takes the lock.
@@ -97,7 +97,7 @@ impl Recorder for ToFile {
     ) {
         self.write(|writer| writer.block_with_hint(hart, step, again, ops, walk));
         if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
-            state.begun.note(first, step.space.is_some());
+            state.starts.note(first, step.space.is_some());
         }
     }
 
@@ -131,7 +131,7 @@ impl Trace {
         };
         let failed = |error| RunError::Trace { path: path.to_owned(), error };
         let writer = TraceWriter::create(path, &description).map_err(failed)?;
-        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, begun: Begun::new() })));
+        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, starts: BlockStarts::new() })));
         Ok(Trace { path: path.to_owned(), state })
     }
 
@@ -146,14 +146,14 @@ impl Trace {
     pub fn finish(self) -> Result<Written, RunError> {
         let failed = |error| RunError::Trace { path: self.path.clone(), error };
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let State { writer, failed: error, begun } = state.expect("the machine has dropped the recorder");
+        let State { writer, failed: error, starts } = state.expect("the machine has dropped the recorder");
         match error {
             Some(error) => Err(failed(error)),
             None => {
                 writer.finish().map_err(failed)?;
-                let mut begun: Vec<_> = begun.all.into_iter().collect();
-                begun.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
-                Ok(Written { path: self.path, begun })
+                let mut starts: Vec<_> = starts.all.into_iter().collect();
+                starts.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
+                Ok(Written { path: self.path, starts })
             }
         }
     }

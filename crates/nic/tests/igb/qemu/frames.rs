@@ -17,7 +17,7 @@ const QUEUES: u64 = 16;
 /// DD, in the second word of a descriptor.
 const DONE: u64 = 1;
 
-/// Tells QEMU over its monitor protocol (QMP) to unplug and plug the cable.
+/// Unplugs and plugs the cable in QEMU, over its monitor protocol (QMP).
 fn plug_in(socket: &Path) {
     let mut stream = UnixStream::connect(socket).expect("QEMU listens");
     let mut answers = BufReader::new(stream.try_clone().expect("a socket can be shared")).lines();
