@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use doorbell_bench::{Control, Places, Session, Source, benchmark, resolve};
+use doorbell_bench::{CachePaths, Control, Session, Source, benchmark, resolve};
 use doorbell_sim::stats::Stats;
 
 use doorbell_machine::CheckpointFile;
@@ -25,8 +25,8 @@ pub fn scratch() -> tempfile::TempDir {
 }
 
 /// Folders of images and checkpoints, the same as the command's.
-pub fn places() -> Places {
-    Places::new(doorbell_oracle::cache())
+pub fn places() -> CachePaths {
+    CachePaths::new(doorbell_oracle::cache())
 }
 
 fn prepare(overrides: &[String], source: &Source) -> Session {

@@ -1,4 +1,4 @@
-//! What can go wrong in a run, each with what to do about it.
+//! Errors of a run. Each message gives the problem and a remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum RunError {
     /// The guest cannot be booted.
     #[error("cannot boot the image: {0}")]
     Boot(#[from] BootError),
-    /// A file cannot be a disk.
+    /// A file cannot be used as a disk image.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The checkpoint cannot be used.
@@ -28,33 +28,33 @@ pub enum RunError {
     /// The checkpoint that the user named cannot be used.
     #[error("{}: {error}", path.display())]
     NamedCheckpoint {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         error: CheckpointError,
     },
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action, such as "write".
         action: &'static str,
-        /// Which file.
+        /// The file or folder.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         error: std::io::Error,
     },
     /// Another process is writing to the result folder.
     #[error("{} is being written by another run: wait for its end, or name another folder with --out", path.display())]
     ResultsBusy {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// The result folder would be replaced, and holds something else.
+    /// The result folder would be replaced, but holds files that are not a run's results.
     #[error("{} cannot be the result folder: {problem}; name another one with --out, or move what is there", path.display())]
     ResultsForeign {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// What is there.
+        /// Its foreign contents.
         problem: String,
     },
     /// The capture cannot be written.
@@ -63,86 +63,87 @@ pub enum RunError {
     /// The trace cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Trace {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         error: doorbell_trace::system::TraceError,
     },
-    /// More frames were lost under a name than are missing: a fault of ours.
+    /// The drop counters sum to more frames than are missing: a bug in Doorbell.
     #[error(
-        "the books do not balance: {named} frames were dropped under a name, and only {missing} of the window's are missing (and {others} others may \
-         be). This is a fault of Doorbell's, and no figure of the run is to be trusted: please report the command with its configuration"
+        "frame accounting does not balance: the drop counters sum to {named} frames, but only {missing} frames of the measurement are missing (and \
+         at most {others} other frames). This is a bug in Doorbell, and the figures of this run are not reliable: please report the command \
+         with its configuration"
     )]
     Books {
-        /// Frames of the window that did not come back.
+        /// Frames of the measurement window that did not return.
         missing: u64,
-        /// Frames that were no test frames, or no frames of the window.
+        /// Frames that are not test frames, or not of the measurement window.
         others: u64,
-        /// Frames dropped by cause.
+        /// Frames dropped, over all causes.
         named: u64,
     },
-    /// Rules of kinds cannot be used.
+    /// The rules that classify functions by kind of CPU time cannot be used.
     #[error("{}: {problem}", path.display())]
     Kinds {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A trace cannot be played.
     #[error("{}: {error}", path.display())]
     Playback {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         error: PlaybackError,
     },
     /// A trace in ChampSim's format cannot be played; the error names its file.
     #[error(transparent)]
     ChampSim(doorbell_trace::champsim::Error),
-    /// One of DynamoRIO's cannot be; the error names its file.
+    /// A trace in DynamoRIO's format cannot be played; the error names its file.
     #[error(transparent)]
     Drmemtrace(#[from] doorbell_drmemtrace::Error),
-    /// What was played is not what the trace holds.
-    #[error("{}: {problem}; `doorbell trace check` says whether the file is whole, and if it is, this is a fault of Doorbell's", path.display())]
+    /// The playback did not cover the whole trace.
+    #[error("{}: {problem}; run `doorbell trace check` to see whether the file is intact: if it is, this is a bug in Doorbell", path.display())]
     Unplayed {
-        /// Which file.
+        /// The trace.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         problem: String,
     },
-    /// The guest did not get ready.
+    /// The guest did not become ready.
     #[error("{why}\nThe console's last lines:\n{console}")]
     NotReady {
-        /// What happened instead.
+        /// The reason.
         why: String,
-        /// What the guest printed last.
+        /// The last console lines.
         console: String,
     },
-    /// The guest ended in the middle of a measurement.
+    /// The guest ended during a measurement.
     #[error("the guest ended during the measurement ({why})\nThe console's last lines:\n{console}")]
     Ended {
-        /// What happened.
+        /// The reason.
         why: String,
-        /// What the guest printed last.
+        /// The last console lines.
         console: String,
     },
-    /// A script that cannot be run, or a mark that never came.
+    /// A script cannot be run, or never printed an expected mark.
     #[error("{0}")]
     Script(String),
-    /// A script that did not come to its end.
+    /// A script did not finish.
     #[error("{why}\nThe console's last lines:\n{console}")]
     Unfinished {
-        /// What happened.
+        /// The reason.
         why: String,
-        /// What the guest printed last.
+        /// The last console lines.
         console: String,
     },
-    /// The guest does not answer what the generator asks.
+    /// The guest does not answer the generator's requests.
     #[error("{0}")]
     NoAnswer(String),
     /// Ctrl-C.
-    #[error("interrupted; what was already written is whole")]
+    #[error("interrupted; files written so far are complete")]
     Interrupted,
 }
 
@@ -163,18 +164,18 @@ impl RunError {
     }
 }
 
-/// What an outcome that should not have come means, in words.
+/// Explains an unexpected outcome for an error message.
 pub(crate) fn describe(outcome: Outcome, waited: Ps) -> String {
     match outcome {
         Outcome::Time => format!(
-            "the guest was not ready after {:.3} simulated seconds (run.boot_timeout)",
+            "the guest was not ready within {:.3} simulated seconds (run.boot_timeout)",
             waited.as_secs_f64()
         ),
-        Outcome::Reset => "the guest asked for a reset: its kernel panicked, or a program rebooted it".into(),
+        Outcome::Reset => "the guest requested a reset: its kernel panicked, or a program rebooted it".into(),
         Outcome::PowerOff { code: 0 } => "the guest powered off".into(),
         Outcome::PowerOff { code } => format!("the guest powered off with the failure code {code}"),
-        Outcome::Asleep => "the guest sleeps and nothing is left that would wake it".into(),
-        Outcome::Beside => "a trace that is played beside the machine cannot be read further".into(),
+        Outcome::Asleep => "the guest sleeps, and no pending event can wake it".into(),
+        Outcome::CorunnerFailed => "the trace of a co-running core cannot be read further".into(),
         Outcome::M5Op { function, .. } => format!("the guest ended the run with the m5op {function:#x}"),
         Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } => "the run ended early".into(),
     }

@@ -1,5 +1,5 @@
-//! Benchmarks: which image, which guest program, when it is ready, which load, when to warm up and
-//! when to measure. The registry is an explicit list that drives the command line and its help.
+//! Benchmarks: image, guest program, readiness criterion, load, warm-up and measurement. The registry is an
+//! explicit list that drives the command line and its help.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub use measure::playback::{PlayedRun, ReadyTrace, TRACE, write_played};
 pub use measure::point::{Point, run_point, run_point_observed};
 pub use measure::script::{Mark, Script, run_script};
 pub use measure::transfer::TransferConfig;
-pub use measure::trial::{Standing, Trial, TrialResult};
+pub use measure::trial::{Trial, TrialCounts, TrialResult};
 pub use plan::config::{RunConfig, RunParams};
 pub use plan::counting::Counting;
 pub use plan::dpdk::DpdkConfig;
@@ -60,8 +60,8 @@ pub use scenarios::touch::TouchConfig;
 pub use scenarios::web::{WebConfig, WebMix, WebServer};
 pub use store::cache::{Cached, CachedKind};
 pub use store::folder::ResultFolder;
-pub use store::paths::{Images, Places, bare_identity, guest_identity, image_for, read_guest};
-pub use store::results::{Results, named};
+pub use store::paths::{CachePaths, Images, bare_identity, guest_identity, image_for, read_guest};
+pub use store::results::{Results, list_names};
 pub use store::sealed::{SEAL, read_verified, seal, verify, verify_listed, write_sealed};
 pub use store::tables::csv_field;
 pub use testbed::boot_length::BootLength;
@@ -69,7 +69,7 @@ pub use testbed::control::{Control, Progress, Stage};
 pub use testbed::disks::{machine_with, open_disks};
 pub use testbed::m5::{M5Next, M5Ops};
 pub use testbed::nodes::{NodeGuest, NodesPlan, NodesTestbed, TestbedPlan};
-pub use testbed::ramp::RunUp;
+pub use testbed::ramp::Ramp;
 pub use testbed::ready::{Plan, Saved, Source, Testbed};
 pub use testbed::session::{MachinePlan, Session, check_captures};
 pub use testbed::system::System;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
-    BootLength, CoreCounts, Places, Progress, RunConfig, Stage, bare_identity, fingerprint, guest_identity,
-    image_for, machine_with, open_disks, read_guest,
+    BootLength, CachePaths, CoreCounts, Progress, RunConfig, Stage, bare_identity, fingerprint,
+    guest_identity, image_for, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server};
 use doorbell_machine::{CheckpointError, CheckpointFile, CoreModel, Machine, Mode};
@@ -74,7 +74,7 @@ pub struct BootArgs {
 }
 
 /// Boots and runs until the guest ends or the user leaves.
-pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn boot(args: &BootArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let config = args.common.resolve(&[]).or_usage_error()?;
     // A guest's m5ops would replace the folder.
     inputs::keep(&args.out, args.checkpoint.as_slice()).or_usage_error()?;
@@ -91,7 +91,7 @@ pub fn boot(args: &BootArgs, places: &Places) -> anyhow::Result<ExitCode> {
         machine.set_mode(Mode::Detailed);
     }
     if args.fingerprint.is_some() {
-        machine.hear_wires();
+        machine.start_wire_hashes();
     }
     let interrupted = interrupt_flag()?;
     // An interactive guest ends when its terminal is closed.
@@ -176,7 +176,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-fn from_image(args: &BootArgs, config: &RunConfig, places: &Places) -> anyhow::Result<(Machine, String)> {
+fn from_image(args: &BootArgs, config: &RunConfig, places: &CachePaths) -> anyhow::Result<(Machine, String)> {
     refuse_traces(config)?;
     let name = image_for(&args.image, &config.machine());
     let image = places.build_image(&name, &mut |line| errln!("{line}"))?;
@@ -245,7 +245,7 @@ struct BootProgress {
 }
 
 impl BootProgress {
-    fn begin(machine: &Machine, args: &BootArgs, places: &Places) -> BootProgress {
+    fn begin(machine: &Machine, args: &BootArgs, places: &CachePaths) -> BootProgress {
         let (screen, from) = (Screen::new(false), machine.now());
         let length = args.max_time.map(|until| until.saturating_sub(from));
         let running = Stage::new("running", from, length);
@@ -264,7 +264,7 @@ impl BootProgress {
 
     /// Switches to the running stage once the kernel reads its console.
     fn follow(&mut self, machine: &Machine) {
-        if machine.listens_to_input()
+        if machine.has_receive_interrupt()
             && let Some((running, kept)) = self.booting.take()
         {
             self.stage = running;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::{Cached, CachedKind, Places};
+use doorbell_bench::{CachePaths, Cached, CachedKind};
 use doorbell_files::Removal;
 use serde_json::json;
 
@@ -58,7 +58,7 @@ impl FromStr for Age {
 }
 
 /// Runs a subcommand on the cache.
-pub fn cache(command: &CacheCommand, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn cache(command: &CacheCommand, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let read = || format!("cannot read the cache in {}", places.cache.display());
     let all = places.cached().with_context(read)?;
     match command {
@@ -78,7 +78,7 @@ fn entry(cached: &Cached) -> serde_json::Value {
     json!({ "kind": kind.name(), "name": name, "path": path, "bytes": bytes, "used_unix_seconds": used, "in_use": in_use })
 }
 
-fn print_list(all: &[Cached], places: &Places) {
+fn print_list(all: &[Cached], places: &CachePaths) {
     let width = all.iter().map(|cached| cached.name.chars().count()).max().unwrap_or(0).max(4);
     if !all.is_empty() {
         outln!("{:<11} {:<width$} {:>11}  last used", "kind", "name", "size");

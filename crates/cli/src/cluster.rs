@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_study::cluster::{
     ClusterEvent, ClusterExperiment, Program, Settings, Slurm, TaskList, failure_file, measure,
 };
@@ -243,7 +243,7 @@ impl ClusterReporter<'_> {
 
 /// Runs one task of an array. The reason of a failure is left in a file for the process that watches the
 /// queue.
-pub fn task(list: &Path, number: usize, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn task(list: &Path, number: usize, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let failure = failure_file(list, number);
     // Removes the file of an earlier attempt, which was lost with its node.
     let _ = std::fs::remove_file(&failure);

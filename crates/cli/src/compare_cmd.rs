@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use doorbell_bench::{Results, named};
+use doorbell_bench::{Results, list_names};
 use doorbell_report::{comparison_html, comparison_text};
 use doorbell_study::compare::{CompareError, CompareRequest, Share, compare};
 
@@ -66,7 +66,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         };
         out!("{}", comparison_text(&comparison, args.all, &listed));
         if let Some((path, names)) = written {
-            outln!("\nComparison in {} ({}).", path.display(), named(&names));
+            outln!("\nComparison in {} ({}).", path.display(), list_names(&names));
         }
     }
     for failure in &comparison.failures {

@@ -60,10 +60,10 @@ impl<T, E: Into<anyhow::Error>> OrUsageError<T> for Result<T, E> {
 fn is_host_error(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<std::io::Error>()
-            || cause.downcast_ref::<ConfigError>().is_some_and(|error| error.is_hosts)
+            || cause.downcast_ref::<ConfigError>().is_some_and(|error| error.is_host_limit)
             || match cause.downcast_ref() {
                 Some(RunError::Io { .. }) => true,
-                Some(RunError::Config(error)) => error.is_hosts,
+                Some(RunError::Config(error)) => error.is_host_limit,
                 _ => false,
             }
     })
@@ -100,7 +100,7 @@ fn status_of(cause: &(dyn Error + 'static)) -> Option<u8> {
 }
 
 fn of_config(error: &ConfigError) -> u8 {
-    if error.is_hosts { FAILED } else { USAGE_ERROR }
+    if error.is_host_limit { FAILED } else { USAGE_ERROR }
 }
 
 fn of_run(error: &RunError) -> Option<u8> {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(status(Interrupted("the points that are done stay done").into()), 130);
         assert_eq!(status(wrong_key().into()), 2);
         assert_eq!(status(RunError::from(wrong_key()).into()), 2);
-        let no_memory = || ConfigError::of_host("platform.ram", "the host does not provide 12GiB of memory");
+        let no_memory = || ConfigError::host_limit("platform.ram", "the host does not provide 12GiB of memory");
         assert_eq!(status(no_memory().into()), 1);
         assert_eq!(status(RunError::from(no_memory()).into()), 1);
         assert_eq!(status(Err::<(), _>(no_memory()).or_usage_error().unwrap_err()), 1);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_study::experiment::{ExperimentFile, Identity, Plan, Progress, Store, Sweep, Table, sweep};
 
 use crate::exit::Interrupted;
@@ -19,7 +19,7 @@ pub type ProgressSink<'a> = (&'a Screen, &'a Tally, &'a str);
 /// A validated experiment with its points' identities.
 pub struct Experiment<'a> {
     pub file: PathBuf,
-    pub places: &'a Places,
+    pub places: &'a CachePaths,
     pub plan: Plan,
     pub identities: Vec<Identity>,
     pub out: PathBuf,
@@ -30,7 +30,7 @@ impl<'a> Experiment<'a> {
     pub fn read(
         file: &Path,
         out: Option<&Path>,
-        places: &'a Places,
+        places: &'a CachePaths,
         screen: &Screen,
     ) -> anyhow::Result<Experiment<'a>> {
         let plan = Plan::new(ExperimentFile::read(file, places)?)?;

@@ -7,7 +7,7 @@ use crate::exit::OrUsageError;
 use crate::out::{errln, outln};
 use crate::screen::interrupt_flag;
 use clap::{Args, Subcommand};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_image::{BUILTIN, BuildOptions, Image, ImageError, LockFile, Recipe, build};
 
 #[derive(Subcommand)]
@@ -77,7 +77,7 @@ pub struct ArchiveArgs {
 }
 
 impl ArchiveArgs {
-    fn options(&self, recipe: &Recipe, places: &Places) -> BuildOptions {
+    fn options(&self, recipe: &Recipe, places: &CachePaths) -> BuildOptions {
         BuildOptions {
             cache_dir: places.cache.join("packages"),
             out_dir: places.image(recipe.folder_name()),
@@ -90,7 +90,7 @@ impl ArchiveArgs {
 }
 
 /// Runs a subcommand on images.
-pub fn image(command: &ImageCommand, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn image(command: &ImageCommand, places: &CachePaths) -> anyhow::Result<ExitCode> {
     interrupt_flag()?;
     match command {
         ImageCommand::Build { recipe, archive, refresh, force, locked } => {

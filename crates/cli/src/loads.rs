@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use doorbell_bench::{
     NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, limit,
-    named,
+    list_names,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
@@ -142,7 +142,7 @@ impl<'a> Loads<'a> {
             }
             _ => out!("{}", doorbell_report::table(&summary)),
         }
-        outln!("Results in {} ({}).", self.args.output.out.display(), named(&written));
+        outln!("Results in {} ({}).", self.args.output.out.display(), list_names(&written));
         out!("{extra}");
         Ok(())
     }

@@ -55,7 +55,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 
 use crate::exit::OrUsageError;
 use crate::out::{errln, out, outln};
@@ -167,7 +167,8 @@ fn error_text(error: &anyhow::Error) -> String {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    let places = Places { cache: cache_folder(cli.cache).or_usage_error()?, commit: env!("DOORBELL_COMMIT") };
+    let places =
+        CachePaths { cache: cache_folder(cli.cache).or_usage_error()?, commit: env!("DOORBELL_COMMIT") };
     let log = cli.log.begin().or_usage_error()?;
     let code = match cli.command {
         Command::Run(args) => run_cmd::run(&args, &places),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{KindRules, Observe, Places, TIMELINE_PACKETS};
+use doorbell_bench::{CachePaths, KindRules, Observe, TIMELINE_PACKETS};
 use doorbell_image::{BuildOptions, DebugSymbols, Image};
 
 #[derive(Args, Default)]
@@ -72,7 +72,7 @@ impl ObserveArgs {
     pub fn fetch_symbols(
         &self,
         images: &[&Image],
-        places: &Places,
+        places: &CachePaths,
         say: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Vec<DebugSymbols>> {
         let images = if self.debug_symbols { images } else { &[] };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use doorbell_bench::{Places, ResultFolder};
+use doorbell_bench::{CachePaths, ResultFolder};
 use doorbell_report::{ClaimRow, ReproducedFigure, ReproductionPage};
 use doorbell_study::experiment::{Cell, Store, Sweep};
 use doorbell_study::reproduce::{
@@ -61,7 +61,7 @@ fn studies_help() -> String {
 }
 
 /// Measures missing points, and reports the verdict on each claim.
-pub fn run(args: &ReproduceArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ReproduceArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let (title, all) = figures(&args.study).or_usage_error()?;
     let chosen = chosen(args, all).or_usage_error()?;
     if args.plan {
@@ -252,7 +252,7 @@ struct Study<'a> {
     /// Number of points of each part.
     points: BTreeMap<String, usize>,
     args: &'a ReproduceArgs,
-    places: &'a Places,
+    places: &'a CachePaths,
     title: String,
     screen: &'a Screen,
     interrupted: &'a AtomicBool,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use doorbell_bench::{
-    BENCHMARKS, Benchmark, BenchmarkPlan, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes, Places,
+    BENCHMARKS, Benchmark, BenchmarkPlan, CachePaths, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes,
     Prepared, RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
@@ -61,7 +61,7 @@ impl RunRequest {
 }
 
 /// Measures and reports.
-pub fn run(args: &RunArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     two_nodes_cmd::check_samples(args).or_usage_error()?;
     if let Some(script) = &args.script.script {
         args.observe.observe(None, Path::new("")).or_usage_error()?.check_node(None).or_usage_error()?;
@@ -94,7 +94,7 @@ fn resolve_benchmark(args: &RunArgs) -> anyhow::Result<RunRequest> {
         Some(hint) => anyhow::anyhow!(hint),
         None => error.into(),
     })?;
-    chosen.refuse_of_others(&args.common.set)?;
+    chosen.reject_foreign_settings(&args.common.set)?;
     if let Nodes::Joined { .. } = chosen.nodes {
         return two_nodes_cmd::request(args, chosen);
     }
@@ -181,7 +181,7 @@ fn cap_at_line_rate(config: &RunConfig, requested: Rate) -> anyhow::Result<(Rate
 }
 
 /// Prepares a benchmark, measures its loads, and reports.
-fn measure_all(args: &RunArgs, request: &RunRequest, places: &Places) -> anyhow::Result<ExitCode> {
+fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let RunRequest { benchmark, network: (name, threads), config, loads: all } = request;
     // Checks rules and node names before the boot.
     let observe = args.observe.observe(None, Path::new("")).or_usage_error()?;
@@ -196,7 +196,7 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &Places) -> anyhow:
         let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
-        is_ready(&args.guest, (prepared.who(), prepared.boot()), write, control)?;
+        is_ready(&args.guest, (prepared.ready_text(), prepared.boot()), write, control)?;
         let symbols = args.observe.fetch_symbols(&prepared.images(), places, control.say)?;
         for load in all {
             if let Some(line) = &load.message {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::{Control, M5Ops, Mark, Places, RunConfig, Script, Session, run_script};
+use doorbell_bench::{CachePaths, Control, M5Ops, Mark, RunConfig, Script, Session, run_script};
 use doorbell_files::GUEST_FILE_BYTES_MAX;
 use doorbell_image::{DebugSymbols, GuestFile, delivery};
 use doorbell_loadgen::{Rate, TrafficConfig};
@@ -113,7 +113,7 @@ fn guest_file(text: &str) -> anyhow::Result<GuestFile> {
 }
 
 /// Runs a script, once per rate, and reports as for a benchmark.
-pub fn run(args: &RunArgs, path: &Path, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let own = &args.script;
     let image = own.image.as_deref().unwrap_or("net");
     let configs = args.configs(&[]).or_usage_error()?;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use doorbell_bench::{Benchmark, Places, RunConfig};
+use doorbell_bench::{Benchmark, CachePaths, RunConfig};
 use doorbell_files::{remove, replace, sha256};
 use doorbell_report::SearchSummary;
 use doorbell_sim::Bytes;
@@ -59,7 +59,7 @@ impl ClusterSearch<'_> {
     pub fn search(
         &self,
         cluster: &Cluster,
-        places: &Places,
+        places: &CachePaths,
         screen: &Screen,
     ) -> anyhow::Result<ClusterSearchResult> {
         let (text, config) = (self.experiment(), self.config.to_toml());

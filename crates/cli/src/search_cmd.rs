@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    Benchmark, Control, Nodes, Places, Results, RunConfig, Session, Stage, benchmark, named,
+    Benchmark, CachePaths, Control, Nodes, Results, RunConfig, Session, Stage, benchmark, list_names,
 };
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
@@ -193,7 +193,7 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
             chosen.name
         );
     }
-    chosen.refuse_of_others(&args.common.set)?;
+    chosen.reject_foreign_settings(&args.common.set)?;
     let (request, mut config) = (args.request()?, args.config(chosen.defaults)?);
     let sizes = args.sizes(&config)?;
     // One boot serves all sizes: the boot for the longest frames.
@@ -207,7 +207,7 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
 }
 
 /// Searches and reports. Sizes finished before an interrupt or an error are reported as well.
-pub fn run(args: &SearchArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SearchArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let ResolvedSearch { chosen, request, config, sizes } = resolve(args).or_usage_error()?;
     inputs::check(&config).or_usage_error()?;
     inputs::keep_named(&args.output.out, &config).or_usage_error()?;
@@ -286,7 +286,7 @@ fn on_cluster(
     args: &SearchArgs,
     cluster: &Cluster,
     resolved: &ResolvedSearch,
-    places: &Places,
+    places: &CachePaths,
     screen: &Screen,
 ) -> anyhow::Result<ExitCode> {
     if args.guest != GuestArgs::default() {
@@ -340,7 +340,7 @@ fn report(
         out!("{json}");
     } else {
         out!("{}", search_table(summary));
-        outln!("Results in {} ({}).", args.output.out.display(), named(&written));
+        outln!("Results in {} ({}).", args.output.out.display(), list_names(&written));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_study::experiment::{State, Store, measure};
 
 use crate::cluster::{self, ClusterArgs};
@@ -80,13 +80,13 @@ struct ExperimentArgs {
 }
 
 impl ExperimentArgs {
-    fn read<'a>(&self, places: &'a Places, screen: &Screen) -> anyhow::Result<Experiment<'a>> {
+    fn read<'a>(&self, places: &'a CachePaths, screen: &Screen) -> anyhow::Result<Experiment<'a>> {
         Experiment::read(&self.file, self.out.as_deref(), places, screen)
     }
 }
 
 /// Runs a subcommand on an experiment, or the whole experiment.
-pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SweepArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     match (&args.part, &args.experiment) {
         (Some(Part::Plan(args)), _) => plan(args, places),
         (Some(Part::Run { experiment, index, expect, with_parent, tell_progress }), _) => {
@@ -108,7 +108,7 @@ pub fn run(args: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn plan(args: &ExperimentArgs, places: &Places) -> anyhow::Result<ExitCode> {
+fn plan(args: &ExperimentArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let experiment = args.read(places, &Screen::new(args.quiet))?;
     // Without a folder, no point is finished; planning does not create one.
     let store = if experiment.out.is_dir() { Some(Store::open(&experiment.out)?) } else { None };
@@ -134,7 +134,7 @@ fn one(
     args: &ExperimentArgs,
     (index, expect): (usize, Option<&str>),
     tell_progress: bool,
-    places: &Places,
+    places: &CachePaths,
 ) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
     let screen = if tell_progress { screen.printing() } else { screen };
@@ -154,7 +154,7 @@ fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &Places) -> anyhow::Result<ExitCode> {
+fn whole(args: &ExperimentArgs, how: &SweepArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(args.quiet);
     // Registered early, so that Ctrl-C always ends the command cleanly.
     let interrupted = interrupt_flag()?;

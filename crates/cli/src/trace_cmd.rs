@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass};
 use doorbell_trace::champsim::{self, RegisterNumbers, Variant};
@@ -82,7 +82,7 @@ pub struct ConvertArgs {
     cloudsuite: bool,
 }
 
-pub fn trace(command: TraceCommand, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn trace(command: TraceCommand, places: &CachePaths) -> anyhow::Result<ExitCode> {
     match command {
         TraceCommand::Record(RecordArgs::Own(mut args)) => {
             args.observe.trace = true;

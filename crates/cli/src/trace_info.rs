@@ -56,10 +56,10 @@ impl Frames {
 /// Possible frame arrival modes for playing the trace.
 fn play_modes(survey: &Survey) -> Vec<String> {
     let mut lines = vec!["played         as recorded".to_owned()];
-    match (survey.unpaceable(), survey.unpaired()) {
+    match (survey.pace_problem(), survey.pairing_problem()) {
         (None, None) => {
             lines[0] += ", at a rate (--rate), in a closed loop (--window)";
-            lines.extend(survey.untimed().map(|why| format!("               without latency: {why}")));
+            lines.extend(survey.latency_problem().map(|why| format!("               without latency: {why}")));
         }
         (None, Some(why)) => {
             lines[0] += ", at a rate (--rate)";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use doorbell_bench::Places;
+use doorbell_bench::CachePaths;
 use doorbell_qemu_trace::nic::NicModel;
 use doorbell_qemu_trace::recording::{Beside, Guest, RecordingRequest, Watch};
 use doorbell_qemu_trace::replay::{Traced, Window, trace_window};
@@ -143,7 +143,7 @@ fn resolve(args: &QemuArgs) -> anyhow::Result<(&'static Target, &'static NicMode
 }
 
 /// Records, replays and traces.
-pub fn record(args: &QemuArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn record(args: &QemuArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let (target, nic, ram_mib) = resolve(args).or_usage_error()?;
     let out = place(&args.out)?;
     let screen = Screen::new(args.quiet);

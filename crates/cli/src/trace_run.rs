@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    KindRules, Observe, Places, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces, Warmup,
-    changes, named, resolve_played, write_played,
+    CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces,
+    Warmup, changes, list_names, resolve_played, write_played,
 };
 use doorbell_report::{PageLinks, html_with};
 
@@ -114,7 +114,7 @@ impl PlayArgs {
 }
 
 /// Plays the traces, writes the result folder, and prints the summary.
-pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PlayArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     let traces = Traces::open(&args.files, args.cloudsuite)?;
     if args.cloudsuite && !traces.has_champsim() {
         return Err(anyhow!("--cloudsuite: none of the traces is a ChampSim trace; remove it"))
@@ -129,7 +129,7 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
     traces.doubts().iter().for_each(|doubt| errln!("{doubt}"));
     let screen = Screen::new(args.output.quiet);
     let played = screen.simulating(None, |control| {
-        let header = &traces.first().known;
+        let header = &traces.first().description;
         let millions = header.instructions / 1_000_000;
         (control.say)(&format!("{}: {millions} M instructions of {}", header.file, header.recorded));
         Ok(ready.play(control)?)
@@ -159,6 +159,6 @@ pub fn run(args: &PlayArgs, places: &Places) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     out!("{}", doorbell_report::table(&summary));
-    outln!("Results in {} ({}).", args.output.out.display(), named(&written));
+    outln!("Results in {} ({}).", args.output.out.display(), list_names(&written));
     Ok(ExitCode::SUCCESS)
 }

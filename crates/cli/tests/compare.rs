@@ -39,9 +39,9 @@ fn results_are_compared_printed_written_and_judged() {
         assert!(text.contains(part), "no {part}: {text}");
     }
     let (text, stderr) =
-        ends(folder, 3, &["compare", "base", "other", "--fail-over", "0%", "--out", "beside"]);
+        ends(folder, 3, &["compare", "base", "other", "--fail-over", "0%", "--out", "against"]);
     assert!(
-        text.contains("memory.dca.policy.enabled  true") && text.contains("Comparison in beside"),
+        text.contains("memory.dca.policy.enabled  true") && text.contains("Comparison in against"),
         "{text}"
     );
     assert!(stderr.contains("doorbell: B: cycles is") && stderr.contains("instead of"), "{stderr}");

@@ -126,8 +126,8 @@ const LAYERS: &[(&str, &[&str])] = &[(
 /// Crates whose modules import each other in no circle, with groups of modules that are one thing.
 const WITHOUT_CIRCLES: &[(&str, &[&[&str]])] = &[("bench", &[&["plan::config", "plan::options"]])];
 
-/// Each module of a crate, by its path below `src`, and the modules of its own crate that it imports. Tests are left out, and so are modules
-/// above and beside a module in its own folder.
+/// Each module of a crate, by its path below `src`, and the modules of its own crate that it imports. Tests are left
+/// out, and so are the parent module and modules in the same folder.
 fn imports(source: &Path) -> BTreeMap<String, Vec<String>> {
     let mut texts = BTreeMap::new();
     let mut folders = vec![source.to_owned()];

@@ -1,8 +1,11 @@
-//! What a script can check of the house style.
+//! Checks of the house style: lengths of files and functions, and plain words.
+
+#[path = "style/words.rs"]
+mod words;
 
 use std::path::{Path, PathBuf};
 
-/// The aim is 400 lines a file; beyond this a newcomer no longer knows where to look.
+/// The aim is 400 lines a file; beyond this a newcomer cannot find things.
 const FILE_LINES_MAX: usize = 500;
 /// The aim is 70 lines a function.
 const FUNCTION_LINES_MAX: usize = 90;
@@ -78,6 +81,49 @@ fn functions_are_short() {
                 }
                 begun = None;
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Texts that enter stored identities, and a user name.
+const KEPT: &[&str] = &[" beside {}", "{beside:?}", "-u nobody"];
+/// Its name enters the identity of recordings.
+const KEPT_NAME: &str = "Beside";
+
+/// Files below `folder` with one of these extensions.
+fn files(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            files(&path, extensions, found);
+        } else if path.extension().is_some_and(|own| extensions.iter().any(|extension| own == *extension)) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn comments_messages_names_and_pages_have_plain_words() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut all = Vec::new();
+    files(&repository.join("crates"), &["rs"], &mut all);
+    files(&repository.join("docs"), &["md"], &mut all);
+    all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| repository.join(page)));
+    assert!(all.len() > 900, "only {} files were found", all.len());
+    let mut wrong = Vec::new();
+    for path in all.iter().filter(|path| !path.ends_with("style/words.rs")) {
+        let source = std::fs::read_to_string(path).unwrap();
+        let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+        let texts = if is_rust { words::texts_of_rust(&source) } else { words::texts_of_page(&source) };
+        for (line, text) in texts.iter().filter(|(_, text)| !KEPT.iter().any(|kept| text.contains(kept))) {
+            let hits = words::avoided(text);
+            wrong.extend(hits.into_iter().map(|hit| format!("{}:{line}: {hit}", path.display())));
+        }
+        let names = if is_rust { words::names_of_rust(&source) } else { Vec::new() };
+        for (line, name) in names.iter().filter(|(_, name)| words::is_avoided_name(name) && name != KEPT_NAME)
+        {
+            wrong.push(format!("{}:{line}: {name}: name the thing or the action", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

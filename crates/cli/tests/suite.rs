@@ -127,7 +127,7 @@ fn tally(output_text: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-const SAID: &str = "\
+const OUTPUT: &str = "\
 running 4 tests
 test a::quick ... ok <0.001s>
 test a::slow ... ignored, long: make test-long runs it
@@ -146,7 +146,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 
 #[test]
 fn the_closing_line_counts_executed_and_omitted_tests() {
-    let output = tally(SAID);
+    let output = tally(OUTPUT);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -170,9 +170,9 @@ fn a_count_that_differs_from_the_named_tests_is_rejected() {
         ("2 ignored", "3 ignored"),
         ("test a::b ... ignored, long: make test-long runs it\n", ""),
         ("test c ... ok <2.100s>\n", ""),
-        (SAID, ""),
+        (OUTPUT, ""),
     ] {
-        let output = tally(&SAID.replace(from, to));
+        let output = tally(&OUTPUT.replace(from, to));
         assert!(!output.status.success(), "{from} → {to}: {output:?}");
         assert!(String::from_utf8(output.stderr).unwrap().starts_with("tests/tally: "));
     }

@@ -82,7 +82,7 @@ impl CopyEngine {
 }
 
 fn wake_when(done: Done, event: u64, side: &mut dyn FunctionPorts) {
-    let Done::At(time) = done else { unreachable!("a machine's memory names the time") };
+    let Done::At(time) = done else { unreachable!("machine memory always returns a completion time") };
     side.wake_at(time, event);
 }
 

@@ -374,7 +374,7 @@ pub fn run_to(machine: &mut Machine, end: Ps, instructions: u64) {
         match machine.run(&Limits { instructions, ..Limits::until(end) }) {
             Outcome::Time | Outcome::Instructions | Outcome::Asleep => return,
             Outcome::Marker | Outcome::PowerOff { .. } | Outcome::Reset | Outcome::M5Op { .. } => {}
-            Outcome::Breakpoint { .. } | Outcome::Beside => {
+            Outcome::Breakpoint { .. } | Outcome::CorunnerFailed => {
                 unreachable!("neither debugger nor traces are attached")
             }
         }

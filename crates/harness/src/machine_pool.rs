@@ -1,6 +1,6 @@
 //! Pool of machines for reuse. A fuzzer needs several machines per case, and most of the cost of a new one is
 //! host memory that must be allocated and cleared. A discarded machine therefore passes its memory to the
-//! next one ([`Machine::renewed`]).
+//! next one ([`Machine::rebuild`]).
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -29,7 +29,7 @@ impl PooledMachine {
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> PooledMachine {
         let machine = match POOL.with_borrow_mut(|spare| take(spare, config.platform.harts)) {
-            Some(spare) => spare.renewed_with(config, seed, functions),
+            Some(spare) => spare.rebuild_with_functions(config, seed, functions),
             None => Machine::with_functions(config, seed, functions),
         };
         PooledMachine { machine: Some(machine.expect("the configuration is legal")) }

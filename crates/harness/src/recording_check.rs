@@ -100,7 +100,7 @@ impl Recorder for CheckingRecorder {
         Allowance { era: recording.known[usize::from(hart)].era, ..BATCH_LIMITS }
     }
 
-    fn again(&mut self, hart: u16, step: &Step, count: u64, blocks: &[u64]) -> Allowance {
+    fn repeat(&mut self, hart: u16, step: &Step, count: u64, blocks: &[u64]) -> Allowance {
         let mut recording = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = &recording.known[usize::from(hart)];
         assert_eq!((step.space, step.trapped), (known.space, false));

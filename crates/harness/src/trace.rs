@@ -316,7 +316,7 @@ fn play(path: &Path) -> Result<(), TraceError> {
 /// Plays `sound` with `path` as a co-runner, whose first block per hart must be readable.
 fn play_with_corunner(sound: &Path, path: &Path) -> Result<(), TraceError> {
     let [first, second] = [TraceFile::open(sound)?, TraceFile::open(path)?].map(TraceInput::own);
-    if let Some(mut player) = player(&Plan::of(first).beside(second)) {
+    if let Some(mut player) = player(&Plan::of(first).with_neighbour(second)) {
         read(path, 1).expect("each hart's first block can be read");
         let _ = player.run(PLAYED);
     }

@@ -1,9 +1,10 @@
-//! The machine to start from: a preset, or a file of the user's own, which names in `base` what it is laid over, or is whole by itself.
-//! A result's `config.toml` is such a file. It is read once, and kept as it was read.
+//! Base configuration of a machine: a preset or a user's file. A file names the preset or file that it
+//! overrides in `base`, or is complete, as a result's `config.toml` is. Each file is read once, and its text
+//! is kept.
 //!
-//! What is said of a machine has an order, the last word winning: the defaults of the types; the preset at the bottom; what a benchmark
-//! sets, as memory that it needs; the user's file, and before it the files that it is laid over; then traffic files and the command line.
-//! So a preset need not know of benchmarks, and no benchmark overrules what the user wrote down.
+//! Precedence, lowest first: type defaults; the preset; values that a benchmark sets, such as the memory that
+//! it needs; the files named in `base`; the user's file; traffic files and the command line. So a preset need
+//! not consider benchmarks, and no benchmark overrides a value that the user wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -13,26 +14,27 @@ use crate::config::{ConfigError, MachineConfig};
 use crate::overlay::{Overlay, merge};
 use crate::playback::Pages;
 use crate::presets::{PRESETS, preset};
-use crate::remarks::remark;
+use crate::toml_comments::comment_on;
 
-/// The key by which a file names what it is laid over.
+/// Key that names the preset or file that a file overrides.
 const BASE: &str = "base";
-/// With this a result's `config.toml` begins.
-const OF_A_RESULT: &str = "# config_hash = ";
-/// The tables that a machine is made of. A file that names no base has them whole.
-const WHOLE: [&str; 3] = ["core", "pipeline", "memory"];
-/// More missing keys than so many are not told by name.
-const TOLD_MAX: usize = 4;
+/// First characters of a result's `config.toml`.
+const RESULT_PREFIX: &str = "# config_hash = ";
+/// Tables that a file without a base must contain completely.
+const REQUIRED_TABLES: [&str; 3] = ["core", "pipeline", "memory"];
+/// Maximum number of missing keys listed in an error message.
+const LISTED_MAX: usize = 4;
 
-/// A machine to start from.
+/// A base configuration, with the files it came from.
 #[derive(Clone, Debug)]
 pub struct Base {
     name: String,
     preset: Table,
-    own: Table,
+    /// Values of the user's files.
+    user: Table,
     pages: Pages,
     is_result: bool,
-    /// Each file as it was read, the topmost last.
+    /// The files as read, the one with the highest precedence last.
     files: Vec<MachineText>,
 }
 
@@ -45,54 +47,54 @@ struct MachineText {
 }
 
 impl Base {
-    /// The file that is meant, where a preset's name looks like a path.
+    /// Returns the file's path if `given` looks like a path rather than a preset's name.
     pub fn path(given: &str) -> Option<&Path> {
         is_path(given).then(|| Path::new(given))
     }
 
-    /// The preset of this name; or, where it looks like a path, the file.
+    /// Finds the preset called `given`, or reads the file if `given` looks like a path.
     pub fn find(given: &str) -> Result<Base, ConfigError> {
         if is_path(given) {
             return Base::read(Path::new(given));
         }
         let preset_tree = preset(given).map_err(|error| match Path::new(given).is_file() {
             true => {
-                let problem = format!("{}; the file of this name is ./{given}", error.problem);
+                let problem = format!("{}; to use the file of this name, write ./{given}", error.problem);
                 ConfigError { problem, ..error }
             }
             false => error,
         })?;
-        let known = PRESETS.iter().filter(|known| known.name == given);
-        let files = known.map(|known| MachineText {
+        let entry = PRESETS.iter().find(|entry| entry.name == given);
+        let files = entry.into_iter().map(|entry| MachineText {
             name: format!("preset {given}"),
-            text: known.toml.to_owned(),
+            text: entry.toml.to_owned(),
             tree: preset_tree.table().clone(),
         });
         let files = files.collect();
         Ok(Base {
             name: given.to_owned(),
             preset: preset_tree.into_table(),
-            own: Table::new(),
+            user: Table::new(),
             pages: PRESETS
                 .iter()
-                .find(|known| known.name == given)
-                .map_or(Pages::Identity, |known| known.pages),
+                .find(|entry| entry.name == given)
+                .map_or(Pages::Identity, |entry| entry.pages),
             is_result: false,
             files,
         })
     }
 
-    /// A file.
+    /// Reads a file and the files named in its `base`.
     pub fn read(path: &Path) -> Result<Base, ConfigError> {
-        Base::read_behind(path, &mut Vec::new())
+        Base::read_chain(path, &mut Vec::new())
     }
 
-    /// Nothing but the defaults of the types, for a configuration in which everything is said.
-    pub fn nothing(name: String) -> Base {
+    /// Type defaults only, for a configuration that sets every value.
+    pub fn defaults_only(name: String) -> Base {
         Base {
             name,
             preset: Table::new(),
-            own: Table::new(),
+            user: Table::new(),
             pages: Pages::Identity,
             is_result: true,
             files: Vec::new(),
@@ -100,175 +102,176 @@ impl Base {
     }
 
     /// Whether a configuration's text is that of a result.
-    pub fn is_of_a_result(text: &str) -> bool {
-        text.starts_with(OF_A_RESULT)
+    pub fn is_result_config(text: &str) -> bool {
+        text.starts_with(RESULT_PREFIX)
     }
 
-    /// What it is called in results: the preset's name, or the file's path as it was given.
+    /// Name in results: the preset's name, or the file's path as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What lies below what a benchmark sets: the preset.
-    pub fn below(&self) -> Overlay {
+    /// The preset, which a benchmark's values override.
+    pub fn preset_overlay(&self) -> Overlay {
         Overlay::from_table(self.preset.clone())
     }
 
-    /// What the user's files say, which lies above it.
-    pub fn own(&self) -> &Table {
-        &self.own
+    /// Values of the user's files, which override a benchmark's values.
+    pub fn user_table(&self) -> &Table {
+        &self.user
     }
 
-    /// Where a value is said: in which file or preset, and what is remarked on it there.
+    /// Preset or file that sets a value, and the comment on the value there.
     pub fn source(&self, path: &str) -> Option<(&str, Option<String>)> {
-        let file = self.files.iter().rev().find(|file| says(&file.tree, path))?;
-        Some((&file.name, remark(&file.text, path)))
+        let file = self.files.iter().rev().find(|file| sets(&file.tree, path))?;
+        Some((&file.name, comment_on(&file.text, path)))
     }
 
-    /// Which page tables traces get there that tell virtual addresses alone.
+    /// Page tables for traces that contain only virtual addresses.
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// Whether it is the configuration of a result, in which everything is said and paths are as they were on the command line.
+    /// Whether this is a result's configuration: complete, with paths as given on the command line.
     pub fn is_result(&self) -> bool {
         self.is_result
     }
 
-    /// The file, with what it is laid over. `before` are the files that led to it.
-    fn read_behind(path: &Path, before: &mut Vec<PathBuf>) -> Result<Base, ConfigError> {
+    /// Reads a file and its bases. `before` holds the files that led to it, to detect cycles.
+    fn read_chain(path: &Path, before: &mut Vec<PathBuf>) -> Result<Base, ConfigError> {
         let name = path.display().to_string();
         let wrong = |problem: String| ConfigError::new(name.clone(), problem);
-        let text = text_of(path)?;
+        let text = read_text(path)?;
         let place =
-            path.canonicalize().map_err(|error| wrong(format!("it cannot be found again: {error}")))?;
+            path.canonicalize().map_err(|error| wrong(format!("cannot resolve this path: {error}")))?;
         before.push(place.clone());
         if before[..before.len() - 1].contains(&place) {
             let chain: Vec<String> = before.iter().map(|path| path.display().to_string()).collect();
-            return Err(wrong(format!("its base leads back to itself: {}", chain.join(" -> "))));
+            return Err(wrong(format!("`base` forms a cycle: {}", chain.join(" -> "))));
         }
-        let is_result = Base::is_of_a_result(&text);
-        let mut own = Overlay::from_toml(&name, &text)?.into_table();
-        let base = match own.remove(BASE) {
+        let is_result = Base::is_result_config(&text);
+        let mut user = Overlay::from_toml(&name, &text)?.into_table();
+        let base = match user.remove(BASE) {
             None => None,
             Some(Value::String(base)) => Some(base),
             Some(other) => {
-                let problem = format!("{other} is no text; name a preset, such as \"server\", or a file");
+                let problem =
+                    format!("{other} is not a string; name a preset, such as \"server\", or a file");
                 return Err(ConfigError::new(format!("{name}: {BASE}"), problem));
             }
         };
         if !is_result {
-            beside(&mut own, path);
+            resolve_paths(&mut user, path);
         }
-        let file = MachineText { name: name.clone(), text, tree: own.clone() };
+        let file = MachineText { name: name.clone(), text, tree: user.clone() };
         let Some(base) = base else {
-            is_whole(&own, is_result).map_err(wrong)?;
+            check_complete(&user, is_result).map_err(wrong)?;
             let files = vec![file];
-            return Ok(Base { name, preset: Table::new(), own, pages: Pages::Identity, is_result, files });
+            return Ok(Base { name, preset: Table::new(), user, pages: Pages::Identity, is_result, files });
         };
         let below = match is_path(&base) {
-            true => Base::read_behind(&path.with_file_name(&base), before),
+            true => Base::read_chain(&path.with_file_name(&base), before),
             false => Base::find(&base),
         };
-        // An error of another file names that file already.
+        // An error about another file already names that file.
         let mut whole = below.map_err(|error| match error.key.as_str() {
             "preset" => ConfigError { key: format!("{name}: {BASE}"), ..error },
             _ => error,
         })?;
-        merge(&mut whole.own, own);
+        merge(&mut whole.user, user);
         whole.files.push(file);
         Ok(Base { name, is_result: false, ..whole })
     }
 }
 
-/// Whether a tree says something at a dotted path, or a word that stands for all that is there.
-fn says(tree: &Table, path: &str) -> bool {
+/// Whether a tree sets the value at a dotted path, directly or by a string in place of a table on the path.
+fn sets(tree: &Table, path: &str) -> bool {
     match path.split_once('.') {
         None => tree.contains_key(path),
         Some((first, rest)) => match tree.get(first) {
-            Some(Value::Table(part)) => says(part, rest),
+            Some(Value::Table(part)) => sets(part, rest),
             other => other.is_some(),
         },
     }
 }
 
-fn text_of(path: &Path) -> Result<String, ConfigError> {
+fn read_text(path: &Path) -> Result<String, ConfigError> {
     let wrong = |problem: &str| ConfigError::new(path.display().to_string(), problem);
     let kind = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            wrong("there is no such file; `doorbell config presets` lists the machines that come along")
+            wrong("there is no such file; `doorbell config presets` lists the built-in machines")
         }
         _ => wrong(&format!("it cannot be read: {error}")),
     })?;
     if kind.is_dir() {
         let within = path.join("config.toml");
         return Err(match within.is_file() {
-            true => {
-                wrong(&format!("it is a folder; the machine of a result is its file {}", within.display()))
-            }
+            true => wrong(&format!("it is a folder; name the result's file {}", within.display())),
             false => wrong("it is a folder; name a file"),
         });
     }
     let bytes = doorbell_files::read_bounded(path, doorbell_files::TEXT_BYTES_MAX)
         .map_err(|error| wrong(&format!("it cannot be read: {error}")))?;
-    String::from_utf8(bytes).map_err(|_| wrong("it is no text; a machine's file is TOML"))
+    String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8 text; a machine file is TOML"))
 }
 
-/// Whether it names a file and no preset.
+/// Whether the text names a file rather than a preset.
 pub fn is_path(given: &str) -> bool {
     given.contains('/') || given.ends_with(".toml")
 }
 
-/// Makes the paths of files that stand in a machine's file those of files beside it.
-fn beside(tree: &mut Table, file: &Path) {
-    let moved = |value: &mut Value| {
+/// Makes paths in a machine file relative to that file's folder.
+fn resolve_paths(tree: &mut Table, file: &Path) {
+    let rebase = |value: &mut Value| {
         if let Value::String(path) = value {
             *path = file.with_file_name(&*path).display().to_string();
         }
     };
     if let Some(Value::Table(run)) = tree.get_mut("run") {
-        run.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
+        run.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(rebase);
         // A built-in image has a name and no path.
-        run.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(moved);
+        run.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(rebase);
     }
     let traces = tree.get_mut("beside").and_then(|beside| beside.get_mut("traces"));
-    traces.and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
+    traces.and_then(Value::as_array_mut).into_iter().flatten().for_each(rebase);
     let traffic = tree.get_mut("loadgen").and_then(|loadgen| loadgen.get_mut("traffic"));
     let streams = traffic.and_then(|traffic| traffic.get_mut("streams")).and_then(Value::as_array_mut);
-    streams.into_iter().flatten().filter_map(|stream| stream.get_mut("capture")).for_each(moved);
+    streams.into_iter().flatten().filter_map(|stream| stream.get_mut("capture")).for_each(rebase);
 }
 
-/// Whether a file without a base says all that a machine is. A result's was whole when it was written; what has come into being since has
-/// its default.
-fn is_whole(tree: &Table, is_result: bool) -> Result<(), String> {
+/// Checks that a file without a base sets every value. A result was complete when written; keys added since
+/// then take their defaults.
+fn check_complete(tree: &Table, is_result: bool) -> Result<(), String> {
     let all = Table::try_from(MachineConfig::default()).expect("a configuration can be written as TOML");
     let mut missing = Vec::new();
-    for part in WHOLE {
+    for part in REQUIRED_TABLES {
         match (tree.get(part), &all[part]) {
             (Some(Value::Table(_)), _) if is_result => {}
-            (Some(Value::Table(own)), Value::Table(whole)) => lacks(own, whole, part, &mut missing),
+            (Some(Value::Table(given)), Value::Table(whole)) => {
+                missing_keys(given, whole, part, &mut missing)
+            }
             _ => missing.push(format!("[{part}]")),
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let rest = missing.len().saturating_sub(TOLD_MAX);
-    missing.truncate(TOLD_MAX);
+    let rest = missing.len().saturating_sub(LISTED_MAX);
+    missing.truncate(LISTED_MAX);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     Err(format!(
-        "it is no whole machine: {}{more} are missing. Write what it is laid over in its first line, such as base = \"server\" \
-         (`doorbell config presets` lists what there is), or say everything of [core], [pipeline] and [memory], as a result's config.toml does",
+        "incomplete machine; missing: {}{more}. Name a base in the first line, such as base = \"server\" \
+         (`doorbell config presets` lists the presets), or set every key of [core], [pipeline] and [memory], as a result's config.toml does",
         missing.join(", ")
     ))
 }
 
-/// The keys of a whole table that another one lacks.
-fn lacks(own: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
+/// Collects the keys of `whole` that `given` lacks.
+fn missing_keys(given: &Table, whole: &Table, path: &str, missing: &mut Vec<String>) {
     for (key, value) in whole {
-        match (own.get(key), value) {
-            (Some(Value::Table(own)), Value::Table(whole)) => {
-                lacks(own, whole, &format!("{path}.{key}"), missing)
+        match (given.get(key), value) {
+            (Some(Value::Table(given)), Value::Table(whole)) => {
+                missing_keys(given, whole, &format!("{path}.{key}"), missing)
             }
             (Some(_), _) => {}
             (None, _) => missing.push(format!("{path}.{key}")),

@@ -1,4 +1,4 @@
-//! Putting firmware, kernel and initial RAM file system into a new machine.
+//! Boot: loads firmware, kernel and initial RAM file system into a new machine.
 
 use doorbell_platform::device_tree;
 use doorbell_platform::{
@@ -9,7 +9,7 @@ use doorbell_sim::Phase;
 use crate::events::Event;
 use crate::machine::Machine;
 
-/// What to boot.
+/// Images and command line of a guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// OpenSBI's `fw_dynamic.bin`; not used by a machine whose firmware is the built-in one.
@@ -25,7 +25,7 @@ pub struct Guest {
 /// Why a guest cannot be booted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BootError {
-    /// A file is not what it should be, or RAM does not hold them all.
+    /// An image has the wrong format, or the images do not fit in RAM.
     #[error(transparent)]
     Layout(#[from] doorbell_platform::BootError),
     /// The device tree cannot describe the machine.
@@ -33,16 +33,16 @@ pub enum BootError {
     DeviceTree(#[from] DeviceTreeError),
 }
 
-/// Cycles of the first hart after which the others leave the reset ROM under OpenSBI. It is told which hart shall start the kernel, and lets the fastest
-/// do so all the same, when the first has done between 0.5 and 1 million instructions: which one that is, and so which is the
-/// kernel's first, would depend on how long the device tree is.
+/// Cycles of hart 0 before the other harts leave the reset ROM under OpenSBI. OpenSBI ignores the requested
+/// boot hart: the fastest hart starts the kernel, when hart 0 has executed 0.5 to 1 million instructions.
+/// Without this delay, the kernel's first hart would depend on the device tree's length.
 const OTHERS_START: u64 = 2_000_000;
-/// What OpenSBI's banner and errors say of itself; another firmware may do as it likes with its harts.
+/// Text in OpenSBI's banner and error messages. Other firmware starts its harts without this delay.
 const OPENSBI: &[u8] = b"OpenSBI";
 
 impl Machine {
-    /// Puts a bare-metal program at the beginning of RAM; every hart starts there in machine mode, with its number
-    /// in a0. `false` if RAM is too small.
+    /// Puts a bare-metal program at the beginning of RAM. Every hart starts there in machine mode, with its
+    /// number in a0. Returns `false` if RAM is too small.
     #[must_use]
     pub fn load_bare(&mut self, program: &[u8]) -> bool {
         let base = self.ram.base();
@@ -88,13 +88,14 @@ impl Machine {
                 Payload::Initrd => &guest.initramfs,
                 Payload::DeviceTree => &tree,
             };
-            assert!(self.ram.store(load.addr, bytes), "a boot layout lies inside RAM");
+            assert!(self.ram.store(load.addr, bytes), "a boot layout fits in RAM");
         }
         self.reset_rom = hand_over.reset_rom.clone();
         let is_opensbi = firmware.windows(OPENSBI.len()).any(|bytes| bytes == OPENSBI);
         let others_start = self.slot_clocks().next().expect("a machine has a hart").edge(OTHERS_START);
         for (id, hart) in self.harts.iter_mut().enumerate() {
-            // The reset ROM's few instructions are skipped: devices are not fetched from. The first hart leaves it before the others.
+            // The reset ROM's few instructions are skipped, because harts cannot fetch from devices. Hart 0
+            // leaves the ROM first.
             let start = hand_over.at_firmware(id as u32);
             hart.set_pc(start.pc);
             for (register, value) in [(5, start.t0), (10, start.a0), (11, start.a1), (12, start.a2)] {

@@ -1,7 +1,8 @@
-//! Loads and stores of harts to devices: which device answers, when, and what follows from it.
+//! Loads and stores of harts to devices: target device, latency and side effects.
 //!
-//! Platform devices answer at once. Accesses to PCI take the path's latency: a store is posted and takes
-//! effect when it arrives; a load, or any access to configuration space, makes the hart wait for the answer.
+//! Platform devices answer at once. Accesses to PCI take the path's latency. A store is posted and takes
+//! effect when it arrives. A load, or any access to configuration space, stalls the hart until the answer
+//! returns.
 
 use doorbell_attach::Attachment;
 use doorbell_pcie::link::RegisterWrite;
@@ -19,8 +20,8 @@ use crate::machine::Machine;
 use crate::message::{domain_level, file_level};
 use crate::run::Outcome;
 
-/// A device access in the log's words.
-fn kind(request: &MmioRequest) -> String {
+/// Describes a device access for the log.
+fn describe(request: &MmioRequest) -> String {
     let bytes = request.size.bytes();
     request.store_value().map_or_else(
         || format!("load of {bytes} bytes"),
@@ -34,19 +35,27 @@ impl Machine {
         let now = self.harts[hart as usize].time();
         let Some((region, offset)) = self.region(request.addr) else {
             self.stats.bus_errors += 1;
-            log!(now, Machine, Warn, "hart{hart}: nothing answers at {}", request.addr);
+            log!(now, Machine, Warn, "hart{hart}: no device at {}", request.addr);
             self.harts[hart as usize].fail_device_access();
-            self.device_over(hart, now);
+            self.device_access_done(hart, now);
             return;
         };
-        log!(now, Machine, Trace, "hart{hart}: {} at {} in {}", kind(&request), request.addr, region.name);
+        log!(
+            now,
+            Machine,
+            Trace,
+            "hart{hart}: {} at {} in {}",
+            describe(&request),
+            request.addr,
+            region.name
+        );
         let target = match region.id {
             RegionId::PciEcam => None,
             RegionId::PciIo => self.bridge.decode_io(offset),
             RegionId::PciMmio32 | RegionId::PciMmio64 => self.bridge.decode_memory(request.addr.0),
             _ => return self.access_platform(hart, region.id, offset, request, now),
         }
-        .and_then(|decoded| self.behind(decoded.function));
+        .and_then(|decoded| self.function_index(decoded.function));
         match request.store_value() {
             Some(value) if region.id != RegionId::PciEcam => {
                 let MmioRequest { addr, size, .. } = request;
@@ -61,7 +70,7 @@ impl Machine {
                 self.record_store(addr, hart);
                 self.queue.schedule(write.arrives, Phase::Mmio, Event::DeviceWrite { addr, size, value });
                 self.harts[hart as usize].complete_store();
-                self.device_over_at(hart, [write.accepted, write.acknowledged]);
+                self.device_access_done_at(hart, [write.accepted, write.acknowledged]);
             }
             _ => {
                 let arrives = match target {
@@ -73,12 +82,12 @@ impl Machine {
         }
     }
 
-    /// One way to what no function claims, and to configuration space.
+    /// One-way latency of accesses to configuration space and of accesses that no function claims.
     fn config_latency(&self) -> Ps {
         self.attachments.first().map_or(Ps::ZERO, Attachment::config_latency)
     }
 
-    /// An access to a device beside the harts, done at once.
+    /// Performs an access to a platform device, which completes at once.
     fn access_platform(&mut self, hart: u32, id: RegionId, offset: u64, request: MmioRequest, now: Ps) {
         let size = request.size;
         self.access_at = now;
@@ -96,10 +105,11 @@ impl Machine {
             }
         }
         self.access_at = Ps::ZERO;
-        self.device_over(hart, now);
+        self.device_access_done(hart, now);
     }
 
-    /// A read is told after it is done: reading a claim register says what was claimed.
+    /// Logs a platform access. Reads are logged after they complete: reading a claim register returns the
+    /// claimed source.
     fn log_platform(
         &self,
         now: Ps,
@@ -130,7 +140,7 @@ impl Machine {
                 self.update_interrupts();
                 value
             }
-            RegionId::ImsicMachine | RegionId::ImsicSupervisor => self.read_file(offset, size),
+            RegionId::ImsicMachine | RegionId::ImsicSupervisor => self.read_interrupt_file(offset, size),
             RegionId::Uart => {
                 let value = self.uart.read(offset, size);
                 self.update_interrupts();
@@ -176,7 +186,7 @@ impl Machine {
             }
             RegionId::ImsicMachine | RegionId::ImsicSupervisor => {
                 let level = file_level(id).expect("the region is one of interrupt files");
-                self.write_file(now, level, offset, size, value);
+                self.write_interrupt_file(now, level, offset, size, value);
             }
             RegionId::Uart => {
                 self.uart.write(offset, size, value);
@@ -196,7 +206,7 @@ impl Machine {
                     self.outcome = Some(Outcome::PowerOff { code });
                 }
                 Some(Action::Reset) => {
-                    log!(now, Machine, Info, "the guest asks for a reset");
+                    log!(now, Machine, Info, "the guest requests a reset");
                     self.outcome = Some(Outcome::Reset);
                 }
                 None => {}
@@ -211,9 +221,9 @@ impl Machine {
         })
     }
 
-    /// A posted store to PCI arrives.
+    /// Handles the arrival of a posted store to PCI.
     pub(crate) fn device_write(&mut self, now: Ps, addr: PhysAddr, size: AccessSize, value: u64) {
-        let stored = self.recorded_store(addr);
+        let stored = self.take_store_origin(addr);
         let target = self.region(addr).and_then(|(region, offset)| match region.id {
             RegionId::PciIo => self.bridge.decode_io(offset),
             _ => self.bridge.decode_memory(addr.0),
@@ -223,9 +233,9 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the store of {value:#x} at {addr}");
             return;
         };
-        let index = self.behind(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("a bridge claims no accesses itself");
         self.record_event(index, now, EventKind::Register { addr, size: size.bytes() as u8, value, stored });
-        // Where MSI-X's vectors lie is the function's configuration, not one of its registers.
+        // The MSI-X table belongs to the function's configuration, not to its registers.
         if self.bridge.function_mut(function).write_vectors(bar, offset, size, value) {
             return self.with_function(index, |_, side| side.send_due(now));
         }
@@ -236,9 +246,9 @@ impl Machine {
         });
     }
 
-    /// A hart's load from PCI, or its access to configuration space, arrives.
+    /// Handles the arrival of a hart's load from PCI or of its access to configuration space.
     pub(crate) fn device_read(&mut self, now: Ps, hart: u32) {
-        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read under way");
+        let request = self.harts[hart as usize].pending_mmio().expect("a hart waits for each read in flight");
         let (region, offset) = self.region(request.addr).expect("the address was looked up before");
         let mut done = now + self.config_latency();
         let value = match region.id {
@@ -263,11 +273,11 @@ impl Machine {
         self.queue.schedule(done, Phase::Mmio, Event::DeviceAnswer { hart, value });
     }
 
-    /// Reads configuration space; for a vendor capability the function has the last word.
+    /// Reads configuration space. The function may replace the value of a vendor capability.
     pub(crate) fn vendor_read(&mut self, now: Ps, offset: u64, size: AccessSize) -> u64 {
         let value = self.bridge.config_read(offset, size);
         let Some((id, register)) = self.bridge.vendor_access(offset, size) else { return value };
-        let Some(index) = self.behind(id) else { return value };
+        let Some(index) = self.function_index(id) else { return value };
         let function = &mut self.functions[usize::from(index)].function;
         function.config_read(now, register, size, value) & size.mask()
     }
@@ -289,29 +299,29 @@ impl Machine {
             log!(now, Pcie, Warn, "no function claims the load at {addr}");
             return (size.mask(), None);
         };
-        let index = self.behind(function).expect("bridges decode nothing of their own");
+        let index = self.function_index(function).expect("a bridge claims no accesses itself");
         let vectors = self.bridge.function(function).read_vectors(bar, offset, size);
-        let called = self.bridge.requester_id(function);
+        let requester = self.bridge.requester_id(function);
         let value = vectors.unwrap_or_else(|| {
             self.with_function(index, |function, side| {
-                function.set_requester(called);
+                function.set_requester(requester);
                 function.read(now, bar, offset, size, side) & size.mask()
             })
         });
         (value, Some(self.attachment_mut(index).register_answer(now, size.bytes())))
     }
 
-    /// The answer to a device access is back; the hart goes on.
+    /// Completes a device access whose answer has returned, and resumes the hart.
     pub(crate) fn device_answer(&mut self, now: Ps, id: u32, value: u64) {
         let hart = &mut self.harts[id as usize];
-        match hart.pending_mmio().expect("a hart waits for each answer under way").store_value() {
+        match hart.pending_mmio().expect("a hart waits for each answer in flight").store_value() {
             Some(_) => hart.complete_store(),
             None => hart.complete_load(value),
         }
-        // The instruction ends when its answer is there.
+        // The instruction completes when its answer arrives.
         let slot = hart.slot_at(now);
         hart.skip_to(slot);
-        self.device_over(id, now);
+        self.device_access_done(id, now);
     }
 
     pub(crate) fn config_write(&mut self, offset: u64, size: AccessSize, value: u64) {
@@ -319,21 +329,21 @@ impl Machine {
         let write = self.bridge.config_write(offset, size, value);
         let now = self.queue.now();
         for id in write.reset {
-            if let Some(index) = self.behind(id) {
+            if let Some(index) = self.function_index(id) {
                 self.with_function(index, |function, side| function.reset(now, side));
             }
         }
         for id in write.bus_master_changed {
             let enabled = self.bridge.bus_master(id);
-            if let Some(index) = self.behind(id) {
+            if let Some(index) = self.function_index(id) {
                 self.with_function(index, |function, side| function.set_bus_master(now, enabled, side));
             }
         }
-        if let Some(index) = write.may_send.and_then(|id| self.behind(id)) {
+        if let Some(index) = write.may_send.and_then(|id| self.function_index(id)) {
             self.with_function(index, |_, side| side.send_due(now));
         }
         if let Some((id, register)) = self.bridge.vendor_access(offset, size)
-            && let Some(index) = self.behind(id)
+            && let Some(index) = self.function_index(id)
         {
             self.with_function(index, |function, side| {
                 function.config_written(now, register, size, value & size.mask(), side);
@@ -342,13 +352,13 @@ impl Machine {
         self.update_pci_interrupts();
     }
 
-    /// Which member of the PCI tree a function is: they are listed behind the bridges.
+    /// Number of a function in the PCI tree, which lists the bridges first.
     pub(crate) fn function_id(&self, index: u8) -> FunctionId {
         FunctionId(self.config.platform.bridges.len() + usize::from(index))
     }
 
-    /// The same the other way round; `None` for a bridge.
-    fn behind(&self, id: FunctionId) -> Option<u8> {
+    /// Index of a function, by its number in the PCI tree; `None` for a bridge.
+    fn function_index(&self, id: FunctionId) -> Option<u8> {
         id.0.checked_sub(self.config.platform.bridges.len()).map(|index| index as u8)
     }
 }

@@ -1,7 +1,7 @@
-//! The attachments of PCI functions. Functions of one PCI device, such as the ports of one card, share one: its bandwidth, and of a
-//! PCI Express link its tags and credits. Their requests are served in the order in which they are made, and posted writes of all of them
-//! stay in order, as those of one requester do: no function sets ID-based ordering. What an attachment counts stands under the name of its
-//! first function.
+//! Attachments of PCI functions. Functions of one PCI device, such as the ports of one card, share an
+//! attachment: its bandwidth and, on a PCI Express link, its tags and credits. Requests are served in issue
+//! order. Posted writes of all functions stay in order, like those of one requester, because no function sets
+//! ID-based ordering. An attachment's counters have the name of its first function.
 
 use doorbell_attach::Attachment;
 use doorbell_pcie::{PciFunction, Place};
@@ -19,7 +19,8 @@ pub(crate) struct Cards {
 }
 
 impl Cards {
-    /// The ports' NICs, then the other functions. One of the others at the place of a port's NIC is that port's NIC.
+    /// Creates the ports' NICs, then the other functions. A function at the place of a port's NIC replaces
+    /// that NIC.
     pub fn new(
         config: &MachineConfig,
         mut others: Vec<(Place, Box<dyn PciFunction>)>,
@@ -33,9 +34,9 @@ impl Cards {
             let PortConfig { nic, attach, pcie, link } = config.port(port);
             let place = config.ports().place(port);
             let nic = match others.iter().position(|(at, _)| *at == place) {
-                Some(index) => with_wire(others.remove(index).1, place)?,
+                Some(index) => require_wire(others.remove(index).1, place)?,
                 None => doorbell_nic::new(nic, link.rate, port)
-                    .map_err(|error| ConfigError::below("nic", &error.to_string()))?,
+                    .map_err(|error| ConfigError::in_part("nic", &error.to_string()))?,
             };
             let attachment = || Attachment::new(&attach, &pcie, bridges_before(config, place));
             cards.plug(place, PluggedFunction::nic(port as u8, nic, place), attachment);
@@ -47,7 +48,8 @@ impl Cards {
         Ok(cards)
     }
 
-    /// Adds a function: with the attachment of its device, if there is one, or else its own.
+    /// Adds a function. It shares the attachment of its device, or gets a new one if it is the device's first
+    /// function.
     fn plug(&mut self, at: Place, mut function: PluggedFunction, attachment: impl FnOnce() -> Attachment) {
         let device = |place: Place| Place { function: 0, ..place };
         let first = self.functions.iter().find(|other| device(other.place()) == device(at));
@@ -61,27 +63,27 @@ impl Cards {
     }
 }
 
-/// Refuses a function that cannot be behind a port.
-fn with_wire(function: Box<dyn PciFunction>, place: Place) -> Result<Box<dyn PciFunction>, ConfigError> {
+/// Rejects a function without a wire, which cannot replace a port's NIC.
+fn require_wire(function: Box<dyn PciFunction>, place: Place) -> Result<Box<dyn PciFunction>, ConfigError> {
     if function.network().is_some() {
         return Ok(function);
     }
     let problem = format!(
-        "the one at {place} is in the place of a port's NIC and has no wire; give it `PciFunction::network`, or another place"
+        "the function at {place} replaces a port's NIC but has no wire; implement `PciFunction::network`, or use another place"
     );
     Err(ConfigError::new("functions", problem))
 }
 
-/// How many bridges a place is behind. One that is not there is refused when the tree is built.
+/// Number of bridges above a place. Building the tree rejects a place behind a missing bridge.
 fn bridges_before(config: &MachineConfig, place: Place) -> u32 {
     let listed = &config.platform.bridges;
     let before = |place: &Place| listed.get(usize::from(place.behind?)).copied();
-    // A bridge is behind ones that are listed before it.
+    // A bridge can only be behind bridges listed before it.
     std::iter::successors(before(&place), before).take(listed.len()).count() as u32
 }
 
 impl Machine {
-    /// The attachment of one of its functions.
+    /// Attachment of a function.
     pub fn attachment_of(&self, function: &PluggedFunction) -> &Attachment {
         &self.attachments[usize::from(function.card)]
     }
@@ -90,7 +92,7 @@ impl Machine {
         &mut self.attachments[usize::from(self.functions[usize::from(function)].card)]
     }
 
-    /// The same of the first function of a device; `None` of one that shares it.
+    /// Attachment of a device's first function; `None` for the device's other functions.
     pub fn own_attachment(&self, function: &PluggedFunction) -> Option<&Attachment> {
         function.is_first.then(|| self.attachment_of(function))
     }

@@ -1,9 +1,9 @@
 //! Checkpoints: a machine's whole state as bytes, and back.
 //!
-//! A checkpoint has a head (format, versions, which guest and guest-visible configuration it belongs to),
-//! the snapshot's sections, the RAM pages that are not zero and the written blocks of disks, all compressed, behind a hash of
-//! everything. A machine takes one up only if its guest-visible configuration is the same; clocks, links, DMA and
-//! FIFOs may differ.
+//! A checkpoint holds a head (guest, and hash of its guest-visible configuration), the snapshot's sections,
+//! the non-zero RAM pages and the written disk blocks. All of it is compressed, after magic, version and a
+//! hash. A machine restores a checkpoint only if the guest-visible configuration is the same; clocks, links,
+//! DMA and FIFOs may differ.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,21 +33,21 @@ use crate::machine::Machine;
 use crate::timed::Mode;
 use crate::turns::Turns;
 
-/// Version of the file's layout. Sections have versions of their own.
+/// Version of the file's layout. Sections have their own versions.
 pub const CHECKPOINT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 16] = b"DOORBELL CKPT\r\n\x1a";
 const COMPRESSION_LEVEL: i32 = 1;
 pub(crate) const MACHINE_VERSION: u32 = 6;
 const HASH_BYTES: usize = 8;
-/// Where the compressed part begins: behind magic, version and hash.
+/// Offset of the compressed part, after magic, version and hash.
 const PAYLOAD_AT: usize = MAGIC.len() + 4 + HASH_BYTES;
-/// What a frame that a generator remembers takes at most: two numbers of variable length, and rounding up.
+/// Bound on the saved bytes per frame that a generator tracks: two variable-length integers, rounded up.
 const REMEMBERED_FRAME_BYTES_MAX: u64 = 64;
-/// What everything else takes at most: devices, FIFOs and frames on their way.
+/// Bound on the bytes of all other saved state: devices, FIFOs and frames in flight.
 const REST_BYTES_MAX: u64 = 1 << 30;
-/// No saved moment, and no saved count, lies beyond this: some fifty days of simulated time.
-pub(crate) const LATEST: u64 = u64::MAX / 4;
+/// Largest saved time or count that is accepted. As a time it is about fifty days.
+pub(crate) const TIME_MAX: u64 = u64::MAX / 4;
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,33 +55,33 @@ pub enum CheckpointError {
     /// The file cannot be read or written.
     #[error("cannot {action} the checkpoint {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
-        /// Which file.
+        /// The file's path.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         error: std::io::Error,
     },
     /// Not a checkpoint.
     #[error("this file is not a Doorbell checkpoint")]
     NotACheckpoint,
-    /// Written by another version.
+    /// Written in another format version.
     #[error("the checkpoint has format {found}, this doorbell reads format {reads}; make a new one")]
     Version {
         /// The file's format.
         found: u32,
-        /// The one that is read.
+        /// The format that this version reads.
         reads: u32,
     },
     /// Truncated or changed.
     #[error("the checkpoint is truncated or damaged; delete it and make a new one")]
     Damaged,
-    /// Another guest-visible machine.
+    /// The guest-visible configuration differs.
     #[error(
         "the checkpoint belongs to another machine: {0}; use the configuration it was made with, or make a new one"
     )]
     OtherMachine(String),
-    /// Another guest, or one that was booted with other words.
+    /// Another guest, or the same guest with another command line.
     #[error("the checkpoint is of another guest: {0}")]
     OtherGuest(String),
     /// A section is wrong.
@@ -89,14 +89,15 @@ pub enum CheckpointError {
     Snapshot(#[from] SnapshotError),
 }
 
-/// How what names a guest, its command line included, differs from what names another: whole command lines are too long to compare by eye.
-fn other_words(its: &str, this: &str) -> String {
-    let beside = |one: &str, other: &str| {
+/// Lists the words in which two guests' names and command lines differ: whole command lines are too long to
+/// compare by eye.
+fn guest_difference(its: &str, this: &str) -> String {
+    let extra = |one: &str, other: &str| {
         let other: Vec<&str> = other.split_whitespace().collect();
         let more: Vec<&str> = one.split_whitespace().filter(|word| !other.contains(word)).collect();
         more.join(" ")
     };
-    match (beside(its, this), beside(this, its)) {
+    match (extra(its, this), extra(this, its)) {
         (more, less) if more.is_empty() && less.is_empty() => {
             "it was booted with the same words in another order".to_owned()
         }
@@ -110,7 +111,7 @@ fn other_words(its: &str, this: &str) -> String {
 struct Head {
     guest_hash: u64,
     guest: String,
-    /// Why it was made, on a line, and the machine's `boot_notes`.
+    /// First line: why the checkpoint was made. Further lines: the machine's `boot_notes`.
     note: String,
 }
 
@@ -118,15 +119,15 @@ struct Head {
 struct Body {
     head: Head,
     snapshot: Snapshot,
-    /// Page numbers, in order, of the pages that follow.
+    /// Numbers of the pages that follow, in ascending order.
     pages: Vec<u64>,
 }
 
-/// What does not belong to any one device.
+/// State that belongs to no single device.
 #[derive(Serialize, Deserialize)]
 struct MachineState {
     now: Ps,
-    /// Hart 0's; those of all are in a section of their own where they differ.
+    /// Slot clock of hart 0. If the harts' clocks differ, a separate section holds all of them.
     slot_hertz: u64,
     reset_rom: Vec<u8>,
     reservations: Vec<u64>,
@@ -136,7 +137,7 @@ struct MachineState {
     stats: crate::machine::MachineStats,
 }
 
-/// A checkpoint in memory: what stands in the file.
+/// A checkpoint in memory: the contents of its file.
 #[derive(Clone)]
 pub struct CheckpointFile {
     bytes: Vec<u8>,
@@ -149,14 +150,14 @@ impl std::fmt::Debug for CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Reads a file and checks that it is whole.
+    /// Reads a file and checks that it is complete.
     pub fn read(path: &Path) -> Result<CheckpointFile, CheckpointError> {
         let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
         let bytes = doorbell_files::read_bounded(path, doorbell_files::CHECKPOINT_BYTES_MAX);
         CheckpointFile::from_bytes(bytes.map_err(io)?)
     }
 
-    /// Checks that bytes are a whole checkpoint.
+    /// Checks that `bytes` are a complete checkpoint.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<CheckpointFile, CheckpointError> {
         let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(CheckpointError::NotACheckpoint)?;
         let (version, rest) = rest.split_first_chunk::<4>().ok_or(CheckpointError::Damaged)?;
@@ -171,13 +172,13 @@ impl CheckpointFile {
         Ok(CheckpointFile { bytes })
     }
 
-    /// Writes the file; either the whole of it appears under `path` or nothing changes there.
+    /// Writes the file atomically: on an error, `path` is unchanged.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
         doorbell_files::replace(path, &self.bytes).map_err(io)
     }
 
-    /// A place for a checkpoint that is still to be made; it cannot be restored.
+    /// Placeholder for a checkpoint that is not made yet; it cannot be restored.
     pub fn empty() -> CheckpointFile {
         CheckpointFile { bytes: Vec::new() }
     }
@@ -187,7 +188,7 @@ impl CheckpointFile {
         self.bytes.len()
     }
 
-    /// The hash that the file carries, of everything behind it: two boots of one guest have the same.
+    /// Hash stored in the file, over everything after it. Two boots of one guest have the same hash.
     pub fn hash(&self) -> u64 {
         let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
         carried.map_or(0, |hash| u64::from_le_bytes(*hash))
@@ -198,7 +199,7 @@ impl CheckpointFile {
         &self.bytes
     }
 
-    /// What stands before the compressed part. The hash is filled in when everything is known.
+    /// The bytes before the compressed part. `seal` fills in the hash.
     fn begin() -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
@@ -212,7 +213,7 @@ impl CheckpointFile {
         CheckpointFile { bytes }
     }
 
-    /// The decompressed part, to be read piece by piece: a copy of the guest's RAM besides the RAM would be a waste.
+    /// Decompresses the payload as a stream, which avoids a second copy of the guest's RAM.
     fn payload(&self) -> Result<impl Read, CheckpointError> {
         let compressed = self.bytes.get(PAYLOAD_AT..).unwrap_or_default();
         zstd::Decoder::with_buffer(compressed).map_err(|_| CheckpointError::Damaged)
@@ -220,7 +221,7 @@ impl CheckpointFile {
 }
 
 impl Machine {
-    /// Saves the machine without disturbing it. `guest` names the image and command line that run in it.
+    /// Saves the machine without changing it. `guest` names its image and command line.
     pub fn checkpoint(&self, guest: &str, note: &str) -> CheckpointFile {
         let note = match self.boot_notes.as_str() {
             "" => note.to_owned(),
@@ -245,7 +246,7 @@ impl Machine {
         CheckpointFile::seal(compress().expect("compressing into memory does not fail"))
     }
 
-    /// Takes up a checkpoint in a machine that has just been built.
+    /// Restores a checkpoint into a newly built machine.
     pub fn restore(&mut self, file: &CheckpointFile, guest: &str) -> Result<(), CheckpointError> {
         let damaged = |_| CheckpointError::Damaged;
         let mut payload = file.payload()?;
@@ -253,7 +254,7 @@ impl Machine {
         payload.read_exact(&mut length).map_err(damaged)?;
         let length = u64::from_le_bytes(length);
         let mut body = Vec::new();
-        // A few bytes could unpack to more than the host has.
+        // A few bytes could decompress to more memory than the host has.
         payload.by_ref().take(length.min(self.body_bytes_max())).read_to_end(&mut body).map_err(damaged)?;
         if body.len() as u64 != length {
             return Err(CheckpointError::Damaged);
@@ -266,7 +267,7 @@ impl Machine {
         }
         self.check_disks(&body.snapshot)?;
         if body.head.guest != guest {
-            return Err(CheckpointError::OtherGuest(other_words(&body.head.guest, guest)));
+            return Err(CheckpointError::OtherGuest(guest_difference(&body.head.guest, guest)));
         }
         if !body.pages.is_sorted_by(|one, next| one < next) {
             return Err(CheckpointError::Damaged);
@@ -284,11 +285,12 @@ impl Machine {
             return Err(CheckpointError::Damaged);
         }
         let (note, boot_notes) = body.head.note.split_once('\n').unwrap_or((&body.head.note, ""));
-        (self.begun_from, self.boot_notes) = (note.to_owned(), boot_notes.to_owned());
+        (self.checkpoint_note, self.boot_notes) = (note.to_owned(), boot_notes.to_owned());
         self.restore_snapshot(&body.snapshot)
     }
 
-    /// No checkpoint of this machine has more state beside RAM: the frames that generators remember, and the rest.
+    /// Bound on the bytes of state, apart from RAM, in a checkpoint of this machine: frames that generators
+    /// track, and the rest.
     fn body_bytes_max(&self) -> u64 {
         let remembered = self.ports.len() as u64 * u64::from(self.config.loadgen.tracked_frames);
         remembered * REMEMBERED_FRAME_BYTES_MAX + REST_BYTES_MAX
@@ -305,7 +307,7 @@ impl Machine {
         hasher.digest()
     }
 
-    /// Name and hash of each section of the state, RAM apart, to find where two runs differ.
+    /// Name and hash of each section of the state, except RAM, to find where two runs differ.
     pub fn section_hashes(&self) -> Vec<(String, u64)> {
         self.snapshot(Snapshot::of_hashes())
             .section_hashes()
@@ -317,7 +319,7 @@ impl Machine {
         self.ram.touched_pages().filter(|page| !self.ram.is_zero_page(*page))
     }
 
-    /// All sections, put into an empty snapshot.
+    /// Puts all sections into an empty snapshot.
     fn snapshot(&self, mut snapshot: Snapshot) -> Snapshot {
         let state = MachineState {
             now: self.now(),
@@ -369,14 +371,14 @@ impl Machine {
             return Err(inconsistent("the number of PCI functions differs").into());
         }
         if !self.ram.set_reservations(&state.reservations) {
-            return Err(inconsistent("its memory is not this machine's").into());
+            return Err(inconsistent("its LR/SC reservations do not fit this machine").into());
         }
         let saved_clocks = self.saved_clocks(snapshot, state.slot_hertz)?;
-        if state.now.0 > LATEST {
-            return Err(inconsistent("its time is impossible").into());
+        if state.now.0 > TIME_MAX {
+            return Err(inconsistent("its time is out of range").into());
         }
         if !state.turns.is_for(self.harts.len()) {
-            return Err(inconsistent("it is of another number of harts").into());
+            return Err(inconsistent("the number of harts differs").into());
         }
         self.turns = state.turns;
         self.reached = state.now;
@@ -384,7 +386,7 @@ impl Machine {
         self.stats = state.stats;
         let queue: QueueState<Event> = snapshot.get("queue", MACHINE_VERSION)?;
         if !queue.is_sound() {
-            return Err(inconsistent("its events are in an impossible order").into());
+            return Err(inconsistent("its event queue is inconsistent").into());
         }
         self.queue = EventQueue::restore(queue);
         let clocks: Vec<Clock> = self.slot_clocks().collect();
@@ -393,8 +395,8 @@ impl Machine {
             hart.restore(snapshot.get(&format!("hart{index}"), HART_STATE_VERSION)?, &self.ram)?;
             let stopped = saved_clock.edge(hart.slots());
             let ahead = stopped.saturating_sub(AHEAD_MAX) > self.queue.next_time();
-            if ahead || stopped.0 > LATEST || hart.instructions() > LATEST {
-                return Err(inconsistent("a hart's time is impossible").into());
+            if ahead || stopped.0 > TIME_MAX || hart.instructions() > TIME_MAX {
+                return Err(inconsistent("a hart's time is out of range").into());
             }
             if saved_clock != clocks[index] {
                 let slot = hart.slot_at(saved_clock.edge(hart.slots()));
@@ -411,8 +413,8 @@ impl Machine {
         let messages: Option<Vec<MessagesState>> =
             has_messages.then(|| snapshot.get("pci.messages", MessagesState::VERSION)).transpose()?;
         self.bridge.restore_messages(messages.unwrap_or_default())?;
-        for (plugged, books) in self.functions.iter_mut().zip(state.irqs.into_iter().zip(state.dma)) {
-            plugged.restore(snapshot, &mut self.attachments, books)?;
+        for (plugged, saved) in self.functions.iter_mut().zip(state.irqs.into_iter().zip(state.dma)) {
+            plugged.restore(snapshot, &mut self.attachments, saved)?;
         }
         for (index, port) in self.ports.iter_mut().enumerate() {
             restore_link(
@@ -433,8 +435,8 @@ impl Machine {
     }
 }
 
-/// A link that has carried nothing yet keeps its own stream of faults: so the seed of a run that goes on from the
-/// moment when the application was ready decides its faults, whatever the seed of the boot was.
+/// Restores a link. A link that has carried no frame keeps its new fault stream: the seed of the run decides
+/// its faults, not the seed of the boot.
 fn restore_link(link: &mut Link, state: LinkState) -> Result<(), SnapshotError> {
     let fresh = link.clone();
     link.restore(state)?;
@@ -449,10 +451,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guests_are_told_apart_by_the_words_in_which_they_differ() {
+    fn guest_difference_lists_the_differing_words() {
         let common = "echo 1234 console=hvc0 quiet";
         let with = |words: &str| format!("{common} {words}");
-        for (its, this, said) in [
+        for (its, this, expected) in [
             (
                 with("doorbell.app=host"),
                 with(""),
@@ -462,7 +464,7 @@ mod tests {
             (with("a"), with("b"), "it was booted with \"a\", and this one with \"b\" instead"),
             (with("a b"), with("b a"), "it was booted with the same words in another order"),
         ] {
-            assert_eq!(other_words(&its, &this), said);
+            assert_eq!(guest_difference(&its, &this), expected);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Whether what the configuration of direct cache access names is there: queues, and devices.
+//! Checks that the queues and devices named in the configuration of direct cache access exist.
 
 use doorbell_nic::NicModel;
 
 use crate::config::{ConfigError, MachineConfig};
 use crate::disks::DISK_DEVICES;
 
-/// What a machine has of what direct cache access tells apart.
+/// Numbers of a machine's devices that direct cache access distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcaDevices {
     /// PCI functions, NICs first.
@@ -24,18 +24,19 @@ impl DcaDevices {
 }
 
 impl MachineConfig {
-    /// Devices for which direct cache access is said to be otherwise are ones that the machine has; of a network that has the configuration
-    /// in common, one of its machines.
+    /// Checks that devices with their own direct cache access settings exist. In a network that shares the
+    /// configuration, one machine must have the device.
     pub fn check_dca_devices(&self, machines: &[DcaDevices]) -> Result<(), ConfigError> {
         let has = |device| machines.iter().any(|machine| machine.has(device));
-        self.check_dca_named(has, || there_are(machines))
+        self.check_dca_entries(has, || device_ranges(machines))
     }
 
-    /// The same of devices of which it can be asked whether they are there, and said which are.
-    pub(crate) fn check_dca_named(
+    /// Checks the same, with `has` to test for a device and `device_ranges` to describe the devices that
+    /// exist.
+    pub(crate) fn check_dca_entries(
         &self,
         has: impl Fn(u8) -> bool,
-        there_are: impl Fn() -> String,
+        device_ranges: impl Fn() -> String,
     ) -> Result<(), ConfigError> {
         let dca = &self.memory.dca;
         let devices = dca.devices.iter().map(|entry| Some(entry.device));
@@ -48,13 +49,13 @@ impl MachineConfig {
             let Some(device) = device else { continue };
             if !has(device) {
                 let key = format!("memory.dca.{list}[{index}].device");
-                return Err(ConfigError::new(key, format!("{device}; {}", there_are())));
+                return Err(ConfigError::new(key, format!("{device}; {}", device_ranges())));
             }
         }
         Ok(())
     }
 
-    /// Queues that direct cache access treats apart are ones that their devices have.
+    /// Checks that queues with their own direct cache access settings exist.
     pub(crate) fn check_dca_queues(&self) -> Result<(), ConfigError> {
         for (index, entry) in self.memory.dca.queues.iter().enumerate() {
             let port = usize::from(entry.device);
@@ -63,11 +64,11 @@ impl MachineConfig {
                 _ if entry.queue == 0 => continue,
                 Some(NicModel::E82576) => continue,
                 Some(NicModel::E82540em) => format!(
-                    "queue {}, and port {port}'s 82540EM has one, number 0; set nic.model=82576 for 16",
+                    "queue {}, but port {port}'s 82540EM has only queue 0; set nic.model=82576 for 16 queues",
                     entry.queue
                 ),
                 None => {
-                    format!("queue {}, and device {port}, which is no NIC, has one, number 0", entry.queue)
+                    format!("queue {}, but device {port} is not a NIC and has only queue 0", entry.queue)
                 }
             };
             return Err(ConfigError::new(format!("memory.dca.queues[{index}].queue"), problem));
@@ -76,7 +77,7 @@ impl MachineConfig {
     }
 }
 
-fn there_are(machines: &[DcaDevices]) -> String {
+fn device_ranges(machines: &[DcaDevices]) -> String {
     let most = |of: fn(&DcaDevices) -> usize| machines.iter().map(of).max().unwrap_or(0);
     let are = |what: &str, first: usize, count: usize| match count {
         0 => format!("there is no {what}"),
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_that_are_not_there_are_refused_wherever_they_stand() {
+    fn missing_devices_are_rejected_in_every_list() {
         let check = |text: &str, machines: &[DcaDevices]| {
             let config: MachineConfig = toml::from_str(&format!("[memory.dca]\n{text}")).unwrap();
             config.check_dca_devices(machines).map_err(|error| error.to_string())
@@ -119,6 +120,10 @@ mod tests {
                 .unwrap_err()
                 .ends_with("; the PCI functions are 0 to 1, and the disk is 56")
         );
-        assert_eq!(check("schedule = [{ after = \"0s\", policy = {} }]", &[one]), Ok(()), "all of them");
+        assert_eq!(
+            check("schedule = [{ after = \"0s\", policy = {} }]", &[one]),
+            Ok(()),
+            "applies to all devices"
+        );
     }
 }

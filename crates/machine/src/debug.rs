@@ -1,5 +1,5 @@
-//! A debugger's way into the machine: looking without side effects, changing what a hart sees, breakpoints and
-//! single steps. Nothing here makes time pass except [`Machine::step`].
+//! Debugger access: side-effect-free reads, changes to hart state and memory, breakpoints and single steps.
+//! Only [`Machine::step`] advances time.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
 
 impl Machine {
-    /// A hart, to change its registers. CSRs and the program counter are better changed by
-    /// [`set_csr`](Machine::set_csr) and [`jump`](Machine::jump), which do what follows from it.
+    /// A hart, to change its registers. For CSRs and the program counter use [`set_csr`](Machine::set_csr)
+    /// and [`jump`](Machine::jump), which also apply the side effects.
     pub fn hart_mut(&mut self, hart: usize) -> &mut Hart {
         self.turns.restart();
         &mut self.harts[hart]
     }
 
-    /// Reads RAM at a virtual address of a hart's present translation; tells how many bytes could be read.
+    /// Reads RAM at a virtual address under a hart's current translation. Returns the number of bytes read.
     pub fn peek(&self, hart: usize, addr: u64, into: &mut [u8]) -> usize {
         let mut count = 0;
         for byte in into.iter_mut() {
@@ -30,14 +30,14 @@ impl Machine {
         count
     }
 
-    /// Writes RAM at a virtual address, whatever the page's permissions; `false`, and nothing is written, where it is
-    /// not all mapped RAM.
+    /// Writes RAM at a virtual address, whatever the page permissions. Returns `false` and writes nothing
+    /// unless the whole range is mapped RAM.
     pub fn poke(&mut self, hart: usize, addr: u64, bytes: &[u8]) -> bool {
         self.turns.restart();
         self.harts[hart].poke(&mut self.ram, addr, bytes)
     }
 
-    /// Writes a CSR as machine mode would; `false` if it does not exist.
+    /// Writes a CSR with machine-mode permissions; `false` if it does not exist.
     pub fn set_csr(&mut self, hart: usize, number: u16, value: u64) -> bool {
         let exists = self.harts[hart].set_csr(number, value);
         if exists {
@@ -47,8 +47,8 @@ impl Machine {
         exists
     }
 
-    /// Lets a hart go on at another address, also if it slept. `false`, and nothing happens, while it waits for a
-    /// device's answer: that instruction is not over.
+    /// Continues a hart at another address, even if it sleeps. Returns `false` and does nothing while the
+    /// hart waits for a device's answer: that instruction is incomplete.
     pub fn jump(&mut self, hart: usize, pc: u64) -> bool {
         if self.harts[hart].pending_mmio().is_some() {
             return false;
@@ -64,15 +64,16 @@ impl Machine {
         true
     }
 
-    /// Sets the virtual addresses at which harts stop before executing, in whatever address space.
+    /// Sets the virtual addresses at which harts stop before execution, in any address space.
     pub fn set_breakpoints(&mut self, breakpoints: &BTreeSet<u64>) {
         for hart in self.harts.iter_mut() {
             hart.set_breakpoints(breakpoints);
         }
     }
 
-    /// Runs until a hart has executed one instruction or trapped instead, or something else ends the run; tells
-    /// whether the hart has done so. A hart that sleeps is waited for within `limits`, which otherwise do not matter.
+    /// Runs until a hart has executed one instruction or trapped, or something else ends the run. Also
+    /// returns whether the hart did so. The time limit applies only while the hart sleeps; the instruction
+    /// limit is ignored.
     pub fn step(&mut self, hart: usize, limits: &Limits) -> (Outcome, bool) {
         let progress = |hart: &Hart| (hart.instructions(), hart.stats().exceptions);
         let before = progress(&self.harts[hart]);

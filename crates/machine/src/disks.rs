@@ -1,4 +1,4 @@
-//! The disks: their place on the bus, their interrupts, and what of them stands in checkpoints.
+//! Disks: virtio slots on the bus, interrupts, and sections in checkpoints.
 
 use std::io::Read;
 
@@ -15,12 +15,12 @@ use crate::dma::PlatformSide;
 use crate::events::Event;
 use crate::machine::Machine;
 
-/// Disks' numbers among devices, as caches and accounts know them, begin here.
+/// First device number of disks, as caches and per-device counters use it.
 pub const DISK_DEVICES: u8 = PLATFORM_DEVICES;
-/// Of a request's data no part is like a packet's header.
+/// Frame offset of disk data: past any packet header, so that all of it counts as payload.
 const NO_HEADER: u32 = u32::MAX;
 
-/// What a disk sees of memory: caches, reservations and decoded code learn of its accesses.
+/// A disk's access to memory. Accesses update caches, reservations and decoded code.
 struct DiskSide<'a>(PlatformSide<'a>);
 
 impl DiskSide<'_> {
@@ -56,34 +56,37 @@ fn section(slot: usize) -> String {
     format!("disk{slot}")
 }
 
-fn place(offset: u64) -> (usize, u64) {
+fn slot_at(offset: u64) -> (usize, u64) {
     ((offset / map::VIRTIO_SLOT_BYTES) as usize, offset % map::VIRTIO_SLOT_BYTES)
 }
 
 impl Machine {
-    /// Puts a disk into the next free place, before the machine is loaded or restored: the guest's first is /dev/vda.
+    /// Adds a disk in the next free slot, before the machine is loaded or restored. The guest's first disk is
+    /// /dev/vda.
     pub fn attach_disk(&mut self, file: DiskFile) -> Result<(), ConfigError> {
         if self.disks.len() as u32 == map::VIRTIO_SLOTS {
-            let problem =
-                format!("a machine has places for {} disks, with an image's own", map::VIRTIO_SLOTS);
+            let problem = format!(
+                "a machine has {} disk slots, including those for the image's own disks",
+                map::VIRTIO_SLOTS
+            );
             return Err(ConfigError::new("disk", problem));
         }
         self.disks.push(VirtioDisk::new(self.disks.len() as u8, self.config.disk.clone(), file));
         Ok(())
     }
 
-    /// What each disk counted.
+    /// Counters of each disk.
     pub fn disk_stats(&self) -> Vec<VirtioDiskStats> {
         self.disks.iter().map(VirtioDisk::stats).collect()
     }
 
-    /// How many requests the disks have taken and not answered yet.
-    pub fn disk_requests_under_way(&self) -> usize {
+    /// Requests that the disks have taken and not answered yet.
+    pub fn disk_requests_in_flight(&self) -> usize {
         self.disks.iter().map(VirtioDisk::requests_in_flight).sum()
     }
 
     pub(crate) fn read_virtio(&mut self, offset: u64, size: AccessSize) -> u64 {
-        let (slot, offset) = place(offset);
+        let (slot, offset) = slot_at(offset);
         match self.disks.get_mut(slot) {
             Some(disk) => disk.read(offset, size),
             None => read_empty(offset, size),
@@ -91,18 +94,19 @@ impl Machine {
     }
 
     pub(crate) fn write_virtio(&mut self, offset: u64, size: AccessSize, value: u64, now: Ps) {
-        let (slot, offset) = place(offset);
+        let (slot, offset) = slot_at(offset);
         if slot < self.disks.len() {
             self.with_disk(slot, now, |disk, side| disk.write(offset, size, value, now, side));
         }
     }
 
-    /// A request of a disk's may be done.
+    /// Wakes a disk whose request may be complete.
     pub(crate) fn disk_due(&mut self, now: Ps, slot: u8) {
         self.with_disk(usize::from(slot), now, |disk, side| disk.wake(now, side));
     }
 
-    /// Calls a disk with its side of the machine; it answers when it wants to be woken. Then carries its interrupt line on.
+    /// Calls a disk with its access to memory, schedules the wake-up that it requests, and forwards its
+    /// interrupt line.
     fn with_disk(
         &mut self,
         slot: usize,
@@ -120,7 +124,7 @@ impl Machine {
         self.update_interrupts();
     }
 
-    /// Puts the disks into a snapshot; the contents of written blocks follow the RAM's pages.
+    /// Puts the disks into a snapshot. The contents of written blocks follow the RAM pages.
     pub(crate) fn save_disks(&self, snapshot: &mut Snapshot) {
         for (slot, disk) in self.disks.iter().enumerate() {
             snapshot.put(&section(slot), VirtioDiskState::VERSION, &disk.save());
@@ -132,7 +136,7 @@ impl Machine {
         self.disks.iter().flat_map(|disk| disk.medium().written_data()).map(|block| block.as_slice())
     }
 
-    /// Finds out whether a checkpoint was made with the disks that the machine has.
+    /// Checks that a checkpoint was made with this machine's disks.
     pub(crate) fn check_disks(&self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
         let other = |problem: String| Err(CheckpointError::OtherMachine(problem));
         for (slot, disk) in self.disks.iter().enumerate() {
@@ -156,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// Restores the disks from a snapshot and what follows the RAM's pages.
+    /// Restores the disks from a snapshot and from the block contents after the RAM pages.
     pub(crate) fn restore_disks(
         &mut self,
         snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! A device's way to memory. A PCI function's goes through its attachment, the caches and DRAM, if its bridge lets it; that of a
-//! device of the platform's own, such as a disk, begins at the interconnect.
+//! DMA paths to memory. A PCI function's path crosses its attachment, the caches and DRAM, if its bridge
+//! allows it. The path of a platform device, such as a disk, begins at the interconnect.
 
 use doorbell_attach::Attachment;
 use doorbell_platform::{InterruptsKind, map};
@@ -9,58 +9,59 @@ use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 use doorbell_trace::system::EventKind;
 
 use crate::message::{InterruptFiles, file_level};
-use crate::timed::{Mode, Recording, Timing, under_way};
+use crate::timed::{Mode, Recording, Timing, active_recording};
 
 doorbell_sim::stats! {
-    /// DMA that found no RAM, or was not allowed.
+    /// DMA outside RAM or without bus mastering.
     pub struct DmaStats {
-        /// Reads and writes outside RAM: read as all ones, writes swallowed.
+        /// Reads and writes outside RAM: reads return all ones, writes are dropped.
         outside_ram,
         /// Reads and writes while the command register's bus-master bit was off.
         not_bus_master,
     }
 }
 
-/// A device's way to memory.
+/// A PCI function's path to memory.
 pub(crate) struct BusSide<'a> {
-    /// By which number caches and accounts know the device.
+    /// Device number in caches and per-device counters.
     pub device: u8,
     pub ram: &'a mut Ram,
     pub attachment: &'a mut Attachment,
     pub dma: &'a mut DmaStats,
     pub timing: Option<&'a mut Timing>,
-    /// Who records where there are no timing models.
+    /// Recorder of a machine without timing models.
     pub recording: Option<&'a mut Recording>,
     pub bus_master: bool,
-    /// The machine has come to this moment. A request may be for later: one that waits for the device's own engine.
+    /// Current machine time. A request may start later, if it waits for the device's own engine.
     pub present: Ps,
-    /// Where harts' interrupt files are, if they have some.
+    /// Kind of interrupt controller, which determines where the harts' interrupt files are.
     pub interrupts: InterruptsKind,
 }
 
-/// Caches that are warming learn of a request.
+/// Updates the caches for a request, in warming mode.
 fn warm(timing: &mut Timing, request: DmaRequest, access: DmaAccess, write: bool) {
     if timing.mode() == Mode::Warming {
         timing.warm_dma(&request, access, write);
     }
 }
 
-/// The way of a device that the platform has beside PCI Express, at a moment. Its requests change caches and book the interconnect and
-/// DRAM as those of all devices; when they are done is the device's own affair, which has a time for its transfers already.
+/// Path of a platform device outside PCI Express, at one time. Its requests change caches and use the
+/// interconnect and DRAM like those of all devices. Completion times are up to the device, which has its own
+/// transfer time.
 pub(crate) struct PlatformSide<'a> {
-    /// By which number caches and accounts know the device.
+    /// Device number in caches and per-device counters.
     pub device: u8,
     pub ram: &'a mut Ram,
     pub timing: Option<&'a mut Timing>,
-    /// Who records where there are no timing models.
+    /// Recorder of a machine without timing models.
     pub recording: Option<&'a mut Recording>,
     pub now: Ps,
 }
 
 impl PlatformSide<'_> {
-    /// Tells the caches and memory of a request.
+    /// Applies a request to the caches and memory.
     pub fn request(&mut self, request: DmaRequest, write: bool) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.dma(self.device, &request, write, self.now, self.now);
         }
         let Some(timing) = &mut self.timing else { return };
@@ -82,19 +83,19 @@ impl PlatformSide<'_> {
 }
 
 impl BusSide<'_> {
-    /// Anything but DMA happens at the device, for a recording.
+    /// Records a device event other than DMA.
     pub fn record(&mut self, now: Ps, what: EventKind) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.happened(self.device, now, what, None);
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.device_event(self.device, now, what, None);
         }
     }
 
-    /// When a message arrives: as a posted write behind the earlier ones, which caches and DRAM learn of unless it goes to an
-    /// interrupt file.
+    /// Sends an interrupt message and returns its arrival time. It is a posted write after the earlier ones.
+    /// It updates caches and DRAM unless it goes to an interrupt file.
     pub fn request_message(&mut self, now: Ps, request: DmaRequest) -> Ps {
         let region = map::lookup(request.addr.0, self.interrupts);
         if region.is_none_or(|(region, _)| file_level(region.id).is_none()) {
-            return self.price(now, request, true);
+            return self.access(now, request, true);
         }
         let DmaRequest { addr, len, .. } = request;
         let access = DmaAccess::of_request(self.device, &request);
@@ -102,18 +103,18 @@ impl BusSide<'_> {
         self.attachment.write(now, addr, len, access, files.as_mut())
     }
 
-    /// Whether a write by the device may take effect; one that may not is counted.
+    /// Whether a write by the device may take effect; a forbidden write is counted.
     pub fn may_write(&mut self) -> bool {
         self.dma.not_bus_master += u64::from(!self.bus_master);
         self.bus_master
     }
 
-    /// When a device's request is done. Caches that are warming learn of it.
-    fn price(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
+    /// Issues a request and returns its completion time. Also updates the caches in warming mode.
+    fn access(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
         let DmaRequest { addr, len, .. } = request;
         let mut access = DmaAccess::of_request(self.device, &request);
         if let Some(timing) = &self.timing {
-            // Software names harts.
+            // The tag holds a hart number; caches use core numbers.
             access.tag.core = access.tag.core.map(|hart| timing.core_of(usize::from(hart)) as u8);
         }
         self.attachment.advance_to(self.present);
@@ -128,7 +129,7 @@ impl BusSide<'_> {
             true => self.attachment.write(now, addr, len, access, memory),
             false => self.attachment.read(now, addr, len, access, memory),
         };
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
             recording.dma(self.device, &request, write, now, done);
         }
         done
@@ -137,11 +138,11 @@ impl BusSide<'_> {
 
 impl DmaPort for BusSide<'_> {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.price(now, request, false))
+        Done::At(self.access(now, request, false))
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.price(now, request, true))
+        Done::At(self.access(now, request, true))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_device_s_write_takes_copies_away_and_its_read_finds_them() {
+    fn platform_device_dma_invalidates_cached_copies_and_is_counted_per_device() {
         for mode in [Mode::Warming, Mode::Detailed] {
             let mut machine = timed(mode);
             let memory = &mut machine.timing.as_mut().unwrap().memory;
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_runs_functionally_has_no_accounts() {
+    fn functional_mode_counts_no_device_accesses() {
         let mut machine = timed(Mode::Functional);
         request(&mut machine, 64, DmaKind::RxData, true);
         let memory = &machine.timing.as_ref().unwrap().memory;

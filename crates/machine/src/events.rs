@@ -1,9 +1,9 @@
-//! Everything that can wait in a machine's event queue.
+//! Events of a machine's event queue.
 
 use doorbell_sim::{AccessSize, Frame, PhysAddr};
 use serde::{Deserialize, Serialize};
 
-/// An event. Its phase within a picosecond is given where it is scheduled.
+/// An event. Its phase within a picosecond is given when it is scheduled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// A store to a device arrives there.
@@ -26,17 +26,18 @@ pub(crate) enum Event {
     FrameAtNic { port: u8, frame: Frame },
     /// A frame's last bit reaches a load generator.
     FrameAtLoadGen { port: u8, frame: Frame },
-    /// A frame is in a guest's memory, which is where its generator wants it.
+    /// A frame is in guest memory, which is where its generator counts it as delivered.
     FrameAtSink { port: u8, frame: Frame },
-    /// A disk's request may be done.
+    /// A disk request may be complete.
     Disk { slot: u8 },
-    /// Another policy of direct cache access comes into force: the schedule's entry.
+    /// Entry `index` of the direct cache access schedule takes effect.
     DcaChange { index: u16 },
-    /// A function's message signalled interrupt arrives in memory.
+    /// A function's message signalled interrupt arrives at its address.
     Message { function: u8, addr: PhysAddr, data: u32 },
     /// A hart leaves the reset ROM.
     HartStart { hart: u32 },
-    /// A frame is lost or damaged on its way to a load generator: what it was when it left, known where it should have arrived.
+    /// A frame was lost or damaged on its way to a load generator. The event holds the frame as sent, and
+    /// occurs at its arrival time.
     FrameSpoilt { port: u8, frame: Frame },
 }
 
@@ -49,7 +50,7 @@ mod tests {
     use crate::machine::Machine;
 
     #[test]
-    fn events_of_harts_ports_and_disks_that_are_not_there_are_refused_in_a_checkpoint() {
+    fn checkpoint_with_events_of_missing_parts_is_rejected() {
         let frame = || Frame::new(vec![0; 60]);
         let events = [
             Event::HartTimer { hart: 1 },

@@ -1,5 +1,6 @@
-//! What a run did, as a guest, its users and everybody on the wire can tell, and not how the simulator keeps it: two versions
-//! whose states are laid out differently, and which simulate the same, have the same fingerprint.
+//! Fingerprint of a run: hashes of what the guest, its users and stations on the wire can observe,
+//! independent of how the simulator stores its state. Two versions with different state layouts that simulate
+//! the same have the same fingerprint.
 
 use std::collections::BTreeMap;
 
@@ -9,64 +10,64 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::machine::Machine;
 
-/// Rounding mode and exceptions of floating-point arithmetic.
+/// The floating-point CSR: rounding mode and exception flags.
 const FCSR: u16 = 0x003;
 
-/// A run's fingerprint but for its counters. Hashes are XXH3 with 64 bits, in hexadecimal digits.
+/// A run's fingerprint, without its counters. Hashes are 64-bit XXH3 in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fingerprint {
     /// Simulated time at the end.
     pub now_ps: u64,
-    /// All of RAM that is not zero, with its addresses.
+    /// Hash of the non-zero RAM pages and their addresses.
     pub ram: String,
-    /// What was written to each disk.
+    /// Hash of the data written to each disk.
     pub disks: Vec<String>,
     /// The harts.
-    pub harts: Vec<HartPrint>,
-    /// By port and direction, what went over its link: when each frame left and arrived, and its bytes.
-    pub wires: BTreeMap<String, WirePrint>,
-    /// What was printed.
+    pub harts: Vec<HartFingerprint>,
+    /// Frames on each link, by port and direction: departure and arrival times and bytes.
+    pub wires: BTreeMap<String, WireFingerprint>,
+    /// Hash of the console output.
     pub console: String,
 }
 
-/// A hart at the end.
+/// Final state of a hart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HartPrint {
-    /// The moment it has come to.
+pub struct HartFingerprint {
+    /// Local time of the hart.
     pub time_ps: u64,
     /// Instructions retired.
     pub instructions: u64,
     /// The program counter.
     pub pc: String,
-    /// Privilege, integer and floating-point registers, and CSRs.
+    /// Hash of privilege level, integer and floating-point registers, and CSRs.
     pub registers: String,
 }
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WirePrint {
-    /// How many frames.
+pub struct WireFingerprint {
+    /// Number of frames.
     pub frames: u64,
-    /// A hash of all.
+    /// Hash of all frames.
     pub hash: String,
 }
 
 impl Machine {
-    /// From now on keeps what a fingerprint says of the wires. An observer: changes no state.
-    pub fn hear_wires(&mut self) {
+    /// Starts to hash the frames on all links, for the fingerprint. An observer: changes no state.
+    pub fn start_wire_hashes(&mut self) {
         for port in &mut self.ports {
             port.link_in.start_hash();
             port.link_out.start_hash();
         }
     }
 
-    /// The fingerprint; `None` unless the wires have been hash.
+    /// The fingerprint; `None` unless [`start_wire_hashes`](Machine::start_wire_hashes) was called.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         let mut wires = BTreeMap::new();
         for (index, port) in self.ports.iter().enumerate() {
             for (direction, link) in [("in", &port.link_in), ("out", &port.link_out)] {
                 let hash = link.wire_hash()?;
-                let print = WirePrint { frames: hash.frames, hash: digits(hash.hash) };
+                let print = WireFingerprint { frames: hash.frames, hash: digits(hash.hash) };
                 wires.insert(format!("port{index}.{direction}"), print);
             }
         }
@@ -86,7 +87,7 @@ impl Machine {
     }
 }
 
-fn hart(hart: &Hart) -> HartPrint {
+fn hart(hart: &Hart) -> HartFingerprint {
     let mut registers = Xxh3::new();
     let mut take = |value: u64| registers.update(&value.to_le_bytes());
     take(hart.privilege() as u64);
@@ -94,7 +95,7 @@ fn hart(hart: &Hart) -> HartPrint {
     (0..32).for_each(|number| take(hart.freg(number)));
     take(hart.csr(FCSR).unwrap_or(0));
     SHOWN_CSRS.iter().for_each(|(_, number)| take(hart.csr(*number).unwrap_or(0)));
-    HartPrint {
+    HartFingerprint {
         time_ps: hart.time().0,
         instructions: hart.instructions(),
         pc: digits(hart.pc()),

@@ -1,5 +1,5 @@
-//! The machine as a PCI function sees it: memory through its device's attachment, the caches and DRAM; interrupts by pin and by message;
-//! wake-ups; and the wire of the port that it is behind.
+//! The machine's interface to a PCI function: DMA through the device's attachment, the caches and DRAM;
+//! interrupts by pin and by message; wake-ups; and the wire of its port.
 
 use doorbell_loadgen::StageRecorder;
 use doorbell_pcie::{ConfigSpace, Message};
@@ -14,10 +14,10 @@ use crate::events::Event;
 use crate::network::Crossing;
 use crate::port::{WireSide, transmit};
 
-/// Bytes of a message signalled interrupt.
+/// Size of a message signalled interrupt in bytes.
 const MESSAGE_BYTES: u32 = 4;
 
-/// A function's side of the machine.
+/// The machine's interface to one PCI function, during a call of that function.
 pub(crate) struct FunctionSide<'a> {
     pub index: u8,
     pub queue: &'a mut EventQueue<Event>,
@@ -28,7 +28,7 @@ pub(crate) struct FunctionSide<'a> {
 }
 
 impl FunctionSide<'_> {
-    /// Sends a message: a posted write that follows the function's earlier ones.
+    /// Sends an interrupt message: a posted write after the function's earlier ones.
     fn send_message(&mut self, now: Ps, Message { address, data }: Message) {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
         self.bus.record(now, EventKind::Interrupt { raised: true });
@@ -39,7 +39,7 @@ impl FunctionSide<'_> {
         self.queue.schedule(at, Phase::Dma, event);
     }
 
-    /// Sends the messages that software has just unmasked.
+    /// Sends the pending messages that software has just unmasked.
     pub fn send_due(&mut self, now: Ps) {
         while let Some(message) = self.config.due_message() {
             self.send_message(now, message);
@@ -94,7 +94,7 @@ impl Timers<u64> for FunctionSide<'_> {
 }
 
 impl DeliveryPort for FunctionSide<'_> {
-    /// Copies the frame out of memory for the load generator, if the generator wants frames there.
+    /// Copies the frame from guest memory to the load generator, if the generator expects frames there.
     fn frame_in_memory(&mut self, now: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
         let Some(WireSide { port, sink: true, .. }) = self.wire else { return };
         let mut bytes = vec![0; pieces.iter().map(|(_, len)| *len as usize).sum()];
@@ -106,7 +106,7 @@ impl DeliveryPort for FunctionSide<'_> {
             }
             at = end;
         }
-        // A receiver may keep the FCS.
+        // The receiver may store the FCS as well.
         bytes.truncate((wire_bytes as usize).saturating_sub(Frame::FCS_BYTES));
         let event = Event::FrameAtSink { port, frame: Frame::new(bytes) };
         self.queue.schedule(now, Phase::Wire, event);

@@ -1,5 +1,6 @@
-//! The machine's PCI functions: one list, the NICs of the ports first, in the ports' order, then the functions that a caller plugs in.
-//! All are called alike, as [`PciFunction`]. `CONTRIBUTING.md` has the recipe for a new one; `crates/example` follows it.
+//! The machine's PCI functions in one list: the ports' NICs, in port order, then the functions that a caller
+//! adds. All implement [`PciFunction`]. `CONTRIBUTING.md` describes how to add one; `crates/example` is an
+//! example.
 
 use doorbell_attach::Attachment;
 use doorbell_pcie::path::PathState;
@@ -18,15 +19,15 @@ use crate::machine::Machine;
 const FUNCTION_VERSION: u32 = 3;
 /// Version of the sections with register accesses in flight.
 const REGISTERS_VERSION: u32 = 1;
-/// Most functions of a machine apart from its NICs.
+/// Maximum number of functions of a machine apart from its NICs.
 pub(crate) const FUNCTIONS_MAX: usize = 16;
 
-/// A function in its place.
+/// A function at its place in the PCI tree.
 pub struct PluggedFunction {
     pub(crate) function: Box<dyn PciFunction>,
     name: String,
     place: Place,
-    /// The port in front of it, if it has one.
+    /// Its network port, if it has one.
     port: Option<u8>,
     /// The index of its attachment, and whether it is the first function that uses it.
     pub(crate) card: u8,
@@ -41,7 +42,7 @@ impl PluggedFunction {
         PluggedFunction::new(nic, format!("port{port}"), place, Some(port))
     }
 
-    /// Another function, by its number among these.
+    /// A function other than the ports' NICs; `number` counts these functions.
     pub(crate) fn other(number: usize, function: Box<dyn PciFunction>, place: Place) -> PluggedFunction {
         PluggedFunction::new(function, format!("function{number}"), place, None)
     }
@@ -51,7 +52,8 @@ impl PluggedFunction {
         PluggedFunction { function, name, place, port, card, is_first, irq, dma }
     }
 
-    /// The prefix of its sections and counters: "port0" for what is behind a port, "function0" for the first of the others.
+    /// Prefix of its sections and counters: "port0" for a port's NIC, "function0" for the first other
+    /// function.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -66,12 +68,12 @@ impl PluggedFunction {
         self.function.identity()
     }
 
-    /// The device.
+    /// The device model.
     pub fn function(&self) -> &dyn PciFunction {
         &*self.function
     }
 
-    /// Its network side, if it has a wire.
+    /// Its network interface, if it has a wire.
     pub fn network(&self) -> Option<&dyn NetworkFunction> {
         self.function.network()
     }
@@ -81,23 +83,23 @@ impl PluggedFunction {
         self.function.counters()
     }
 
-    /// The rings that software polls, as its registers are now.
+    /// Rings that software polls, according to the current register values.
     pub fn polled_rings(&self) -> Vec<PolledRing> {
         self.function.polled_rings()
     }
 
-    /// Counters of its DMA outside RAM.
+    /// Counters of its failed DMA.
     pub fn dma_stats(&self) -> &DmaStats {
         &self.dma
     }
 
-    /// The level at which it drives its interrupt, before masks.
+    /// Level of its interrupt pin, before masks.
     pub(crate) fn irq(&self) -> bool {
         self.irq
     }
 
-    /// Saves its own state and, for the first function of a device, the state of the attachment at `now`. The machine's section has what
-    /// all functions have alike.
+    /// Saves its own state and, for the first function of a device, the attachment's state at `now`. The
+    /// state common to all functions is in the machine's section.
     pub(crate) fn save(&self, now: Ps, attachments: &[Attachment], snapshot: &mut Snapshot) {
         snapshot.put(&self.section("function"), FUNCTION_VERSION, &self.function.save());
         if !self.is_first {
@@ -105,7 +107,7 @@ impl PluggedFunction {
         }
         let attachment = &attachments[usize::from(self.card)];
         snapshot.put(&self.section("path"), PathState::VERSION, &attachment.path().save());
-        // Only where a run has changed from timed to functional with accesses in flight.
+        // Present only if a run switched from timed to functional with accesses in flight.
         if let Some(at) = attachment.registers_in_flight(now) {
             snapshot.put(&self.section("registers"), REGISTERS_VERSION, &at);
         }
@@ -136,7 +138,7 @@ impl PluggedFunction {
 }
 
 impl Machine {
-    /// The PCI functions: the ports' NICs, then those that were plugged in.
+    /// The PCI functions: the ports' NICs, then the added functions.
     pub fn functions(&self) -> &[PluggedFunction] {
         &self.functions
     }
@@ -156,7 +158,7 @@ impl Machine {
         (0..self.ports.len()).map(|port| self.nic(port))
     }
 
-    /// Calls a function with its side of the machine, then updates its interrupt pin.
+    /// Calls a function with its interface to the machine, then updates its interrupt pin.
     pub(crate) fn with_function<R>(
         &mut self,
         index: u8,
@@ -189,7 +191,7 @@ impl Machine {
         result
     }
 
-    /// The same for the network side of the function behind a port.
+    /// Calls the NIC of a port like [`with_function`](Machine::with_function).
     pub(crate) fn with_network(
         &mut self,
         port: usize,
@@ -208,5 +210,5 @@ impl Machine {
 mod tests;
 
 #[cfg(test)]
-#[path = "own_nic_tests.rs"]
-mod own_nic_tests;
+#[path = "external_nic_tests.rs"]
+mod external_nic_tests;

@@ -1,4 +1,5 @@
-//! Messages of a function that raises a vector behind a write of many bytes, whenever it is asked to.
+//! Tests of interrupt messages, with a device that starts a large DMA write and raises a vector at each store
+//! to its BAR.
 
 use doorbell_pcie::{BarKind, Capability, FunctionPorts, HeaderType, MsiX};
 use doorbell_platform::map;
@@ -16,12 +17,13 @@ const PLACE: u8 = 9;
 const ECAM: u64 = (PLACE as u64) << 15;
 const BAR: u64 = 0x4400_0000;
 const PENDING: u64 = 0x10;
-/// Where its bytes and its vectors' messages go.
-const BYTES: u64 = map::RAM_BASE + 0x1000;
-const MESSAGES: u64 = map::RAM_BASE + 0x10_0000;
-const MANY: u32 = 64 << 10;
+/// Target addresses of the device's data and of its vectors' messages.
+const DATA: u64 = map::RAM_BASE + 0x1000;
+const MESSAGE_AREA: u64 = map::RAM_BASE + 0x10_0000;
+const DMA_BYTES: u32 = 64 << 10;
 
-/// A store behind its registers is the vector to raise.
+/// Test device: a store to its BAR starts a DMA write of `DMA_BYTES` bytes and raises the vector in the stored
+/// value.
 struct Bell;
 
 impl PciFunction for Bell {
@@ -50,8 +52,8 @@ impl PciFunction for Bell {
     }
 
     fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut dyn FunctionPorts) {
-        let (addr, kind) = (PhysAddr(BYTES), DmaKind::RxData);
-        let request = DmaRequest::plain(addr, MANY, kind, 0);
+        let (addr, kind) = (PhysAddr(DATA), DmaKind::RxData);
+        let request = DmaRequest::plain(addr, DMA_BYTES, kind, 0);
         let Done::At(done) = side.request_write(now, request) else { unreachable!() };
         side.wake_at(done, vector);
         side.raise(now, vector as u16);
@@ -59,7 +61,7 @@ impl PciFunction for Bell {
     }
 
     fn wake(&mut self, _: Ps, vector: u64, side: &mut dyn FunctionPorts) {
-        side.write(PhysAddr(BYTES), &[vector as u8 + 1; MANY as usize]);
+        side.write(PhysAddr(DATA), &[vector as u8 + 1; DMA_BYTES as usize]);
     }
 
     fn reset(&mut self, _: Ps, side: &mut dyn FunctionPorts) {
@@ -85,17 +87,17 @@ fn machine_of(config: MachineConfig) -> Machine {
 }
 
 fn ready() -> Machine {
-    made_ready(machine())
+    enable_msix(machine())
 }
 
-/// With memory and bus mastering on, MSI-X enabled, and messages 0xb0 and 0xb1.
-fn made_ready(mut machine: Machine) -> Machine {
+/// Enables memory space, bus mastering and MSI-X, with messages 0xb0 and 0xb1.
+fn enable_msix(mut machine: Machine) -> Machine {
     machine.config_write(ECAM + 0x10, B4, BAR);
     machine.config_write(ECAM + 4, B2, 6);
     machine.config_write(ECAM + 0x42, B2, 0x8000);
     for vector in 0..2 {
         let entry = BAR + 0x20 + 16 * vector;
-        for (at, value) in [(0, MESSAGES + 4 * vector), (4, 0), (8, 0xb0 + vector), (12, 0)] {
+        for (at, value) in [(0, MESSAGE_AREA + 4 * vector), (4, 0), (8, 0xb0 + vector), (12, 0)] {
             machine.device_write(Ps::ZERO, PhysAddr(entry + at), B4, value);
         }
     }
@@ -117,35 +119,35 @@ fn run(machine: &mut Machine, time: Ps) {
     machine.run(&Limits::until(time));
 }
 
-/// The moments at which the last of the bytes and the message of vector 1 are in memory.
+/// Times at which the last data byte and the message of vector 1 are in memory.
 fn arrivals(machine: &mut Machine) -> (Ps, Ps) {
     let (mut bytes, mut message) = (None, None);
     while message.is_none() {
         machine.handle_next_event();
         let now = machine.queue.now();
-        bytes = bytes.or((word(machine, BYTES + u64::from(MANY) - 4) != 0).then_some(now));
-        message = (word(machine, MESSAGES + 4) == 0xb1).then_some(now);
+        bytes = bytes.or((word(machine, DATA + u64::from(DMA_BYTES) - 4) != 0).then_some(now));
+        message = (word(machine, MESSAGE_AREA + 4) == 0xb1).then_some(now);
     }
-    (bytes.expect("the bytes come first"), message.unwrap())
+    (bytes.expect("the data arrive first"), message.unwrap())
 }
 
 #[test]
-fn a_message_arrives_behind_what_its_function_has_written_before() {
+fn message_arrives_after_the_functions_earlier_writes() {
     let mut machine = ready();
     ring(&mut machine, 1);
     let (bytes, message) = arrivals(&mut machine);
     assert!(bytes > Ps::ZERO && message > bytes, "{bytes:?} {message:?}");
-    assert!(machine.bridge.intx_levels().iter().all(|(_, level)| !level), "the pin stays down");
-    // Without messages the same interrupt is the pin's.
+    assert!(machine.bridge.intx_levels().iter().all(|(_, level)| !level), "the pin stays low");
+    // With MSI-X disabled, the interrupt uses the pin.
     machine.config_write(ECAM + 0x42, B2, 0);
     assert!(machine.bridge.intx_levels().iter().any(|(_, level)| *level));
     let before = machine.queue.events().count();
     ring(&mut machine, 0);
-    assert_eq!(machine.queue.events().count(), before + 1, "only the bytes");
+    assert_eq!(machine.queue.events().count(), before + 1, "only the data write");
 }
 
 #[test]
-fn it_does_so_over_each_attachment_functional_or_timed_and_after_a_change() {
+fn message_follows_data_on_each_attachment_and_across_mode_changes() {
     let stages = "[{width=\"8B\",clock=\"133MHz\",latency=\"10ns\",bridge_latency=\"50ns\"}]";
     for kind in ["pcie", "memory-bus", "llc", "bus"] {
         let mut overlay = Overlay::default();
@@ -161,7 +163,7 @@ fn it_does_so_over_each_attachment_functional_or_timed_and_after_a_change() {
             (Mode::Detailed, Mode::Detailed),
             (Mode::Detailed, Mode::Functional),
         ] {
-            let mut machine = made_ready(machine_of(overlay.resolve().unwrap()));
+            let mut machine = enable_msix(machine_of(overlay.resolve().unwrap()));
             machine.set_mode(before);
             ring(&mut machine, 1);
             machine.set_mode(after);
@@ -172,7 +174,7 @@ fn it_does_so_over_each_attachment_functional_or_timed_and_after_a_change() {
 }
 
 #[test]
-fn a_message_without_the_right_to_dma_or_a_place_to_go_is_counted_and_lost() {
+fn message_outside_ram_or_without_bus_mastering_is_counted_and_dropped() {
     let mut machine = ready();
     machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x20), B4, 0x1000);
     ring(&mut machine, 0);
@@ -182,14 +184,14 @@ fn a_message_without_the_right_to_dma_or_a_place_to_go_is_counted_and_lost() {
     ring(&mut machine, 1);
     let later = machine.now() + Ps::from_ms(1);
     run(&mut machine, later);
-    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "bytes and message");
-    assert_eq!((word(&machine, MESSAGES), word(&machine, MESSAGES + 4)), (0, 0));
+    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "data and message");
+    assert_eq!((word(&machine, MESSAGE_AREA), word(&machine, MESSAGE_AREA + 4)), (0, 0));
 }
 
 #[test]
-fn vectors_and_messages_on_their_way_are_saved() {
+fn checkpoint_keeps_vectors_and_messages_in_flight() {
     let mut first = ready();
-    // Vector 0 is masked and pending, vector 1 under way.
+    // Vector 0 is masked and pending, vector 1 in flight.
     first.device_write(Ps::ZERO, PhysAddr(BAR + 0x2c), B4, 1);
     ring(&mut first, 0);
     ring(&mut first, 1);
@@ -198,13 +200,13 @@ fn vectors_and_messages_on_their_way_are_saved() {
     for machine in [&mut first, &mut other] {
         let (_, message) = arrivals(machine);
         let pending = machine.bridge.function(machine.function_id(1)).read_vectors(0, PENDING, B4);
-        assert_eq!((pending, word(machine, MESSAGES)), (Some(1), 0));
+        assert_eq!((pending, word(machine, MESSAGE_AREA)), (Some(1), 0));
         machine.device_write(message, PhysAddr(BAR + 0x2c), B4, 0);
         run(machine, message + Ps::from_ms(1));
-        assert_eq!(word(machine, MESSAGES), 0xb0);
+        assert_eq!(word(machine, MESSAGE_AREA), 0xb0);
     }
     assert_eq!(first.state_hash(), other.state_hash());
-    // A machine whose functions have no vectors is another one.
+    // A machine whose functions have no vectors rejects the checkpoint.
     assert!(
         Machine::new(MachineConfig::default(), 1)
             .unwrap()
@@ -213,10 +215,10 @@ fn vectors_and_messages_on_their_way_are_saved() {
     );
 }
 
-/// Hart 1's interrupt file of supervisor mode, and the identity of vector 1's message there.
+/// Address of hart 1's supervisor interrupt file, and identity of vector 1's message there.
 const FILE: u64 = 0x2800_1000;
 const IDENTITY: u64 = 5;
-/// A hart's CSR that tells the file's most urgent interrupt.
+/// CSR with the highest-priority pending interrupt of the file.
 const STOPEI: u16 = 0x15c;
 
 fn two_harts(interrupts: &str) -> MachineConfig {
@@ -227,9 +229,9 @@ fn two_harts(interrupts: &str) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// With vector 1's message to hart 1's file, which has its identity enabled.
+/// Directs vector 1's message to hart 1's interrupt file and enables its identity there.
 fn with_files() -> Machine {
-    let mut machine = made_ready(machine_of(two_harts("aia")));
+    let mut machine = enable_msix(machine_of(two_harts("aia")));
     for (at, value) in [(0, FILE), (8, IDENTITY)] {
         machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x30 + at), B4, value);
     }
@@ -244,7 +246,7 @@ fn top(machine: &Machine, hart: usize) -> u64 {
 }
 
 #[test]
-fn a_message_to_an_interrupt_file_comes_behind_the_data_and_passes_no_cache() {
+fn interrupt_file_message_arrives_after_the_data_and_bypasses_caches() {
     for mode in [Mode::Functional, Mode::Warming, Mode::Detailed] {
         let mut machine = with_files();
         machine.set_mode(mode);
@@ -254,26 +256,30 @@ fn a_message_to_an_interrupt_file_comes_behind_the_data_and_passes_no_cache() {
             machine.handle_next_event();
         }
         assert!(machine.queue.now() > Ps::ZERO);
-        assert_eq!(word(&machine, BYTES + u64::from(MANY) - 4), 0x0202_0202, "{mode:?}: the data are there");
+        assert_eq!(
+            word(&machine, DATA + u64::from(DMA_BYTES) - 4),
+            0x0202_0202,
+            "{mode:?}: the data have arrived"
+        );
         assert_eq!((top(&machine, 0), top(&machine, 1)), (0, IDENTITY));
         let timing = machine.timing.as_ref().unwrap();
-        let lines = if mode == Mode::Functional { 0 } else { u64::from(MANY) / 64 };
+        let lines = if mode == Mode::Functional { 0 } else { u64::from(DMA_BYTES) / 64 };
         assert_eq!(timing.memory.device_account(1).lines_written, lines, "{mode:?}");
         assert_eq!(*machine.functions()[1].dma_stats(), DmaStats::default());
     }
 }
 
 #[test]
-fn a_message_to_a_file_needs_the_right_to_dma_and_a_machine_that_has_files() {
+fn interrupt_file_message_needs_bus_mastering_and_an_existing_file() {
     let mut machine = with_files();
     machine.config_write(ECAM + 4, B2, 2);
     ring(&mut machine, 1);
     run(&mut machine, Ps::from_ms(1));
-    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "bytes and message");
+    assert_eq!(machine.functions()[1].dma_stats().not_bus_master, 2, "data and message");
     assert_eq!(top(&machine, 1), 0);
-    // A file beyond the last hart's, and in a machine with a PLIC any.
+    // A file beyond the last hart's, and any file in a machine with a PLIC.
     for (interrupts, address) in [("aia", FILE + 0x1000), ("plic", FILE)] {
-        let mut machine = made_ready(machine_of(two_harts(interrupts)));
+        let mut machine = enable_msix(machine_of(two_harts(interrupts)));
         machine.device_write(Ps::ZERO, PhysAddr(BAR + 0x30), B4, address);
         ring(&mut machine, 1);
         run(&mut machine, Ps::from_ms(1));
@@ -282,7 +288,7 @@ fn a_message_to_a_file_needs_the_right_to_dma_and_a_machine_that_has_files() {
 }
 
 #[test]
-fn interrupt_files_and_messages_on_their_way_to_them_are_saved_and_other_controllers_refuse_them() {
+fn checkpoint_keeps_interrupt_files_and_needs_the_same_interrupt_controller() {
     let mut first = with_files();
     first.harts[1].receive_message(doorbell_riscv::FileLevel::Supervisor, 9);
     ring(&mut first, 1);
@@ -307,7 +313,7 @@ fn interrupt_files_and_messages_on_their_way_to_them_are_saved_and_other_control
 }
 
 #[test]
-fn a_configuration_that_names_no_interrupt_controller_is_the_one_that_it_was() {
+fn default_interrupt_controller_is_omitted_from_the_configuration() {
     let written = |config: &MachineConfig| toml::to_string(config).unwrap();
     assert!(!written(&two_harts("plic")).contains("interrupts"));
     assert!(written(&two_harts("aia")).contains("interrupts = \"aia\""));

@@ -1,5 +1,5 @@
-//! A machine's harts, and when each goes on. What follows from a hart's state is worked out again only for those that were handed
-//! out to be changed: of many harts, all but one are as they were a turn or an event ago.
+//! A machine's harts, with cached values derived from their state. Values are recomputed only for harts that
+//! were borrowed mutably: in each turn or event, usually one of many harts.
 
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
@@ -8,14 +8,14 @@ use doorbell_sim::Ps;
 
 use crate::machine::Machine;
 
-/// See the module. It is a slice of harts, in which one that is changed is noted.
+/// A slice of harts that marks a hart as changed when it is borrowed mutably.
 pub(crate) struct Harts {
     all: Vec<Hart>,
-    /// A bit for each hart, of 64 at most, that may have changed since it was looked at.
+    /// One bit per hart, at most 64: the hart may have changed since the last refresh.
     changed: u64,
-    /// When each goes on by itself, [`Ps::MAX`] if something else must happen first.
+    /// Time of each hart that can run; [`Ps::MAX`] for a hart that waits for an event.
     ready: Vec<Ps>,
-    /// Instructions that each has retired, and all have.
+    /// Instructions retired per hart; `instructions` is their sum.
     retired: Vec<u64>,
     instructions: u64,
 }
@@ -32,22 +32,22 @@ impl Harts {
         self.all
     }
 
-    /// When each hart goes on by itself, [`Ps::MAX`] if something else must happen first.
+    /// Time of each hart that can run; [`Ps::MAX`] for a hart that waits for an event.
     #[inline]
     pub fn ready(&mut self) -> &[Ps] {
-        self.look();
+        self.refresh();
         &self.ready
     }
 
-    /// Instructions retired by all.
+    /// Instructions retired by all harts.
     #[inline]
     pub fn instructions(&mut self) -> u64 {
-        self.look();
+        self.refresh();
         self.instructions
     }
 
     #[inline]
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         while self.changed != 0 {
             let index = self.changed.trailing_zeros() as usize;
             self.changed &= self.changed - 1;
@@ -103,7 +103,7 @@ mod tests {
     use crate::machine::Machine;
 
     #[test]
-    fn what_is_known_of_harts_is_what_they_are_however_they_were_changed() {
+    fn cached_values_follow_all_changes_of_harts() {
         let mut config = MachineConfig::default();
         config.platform.harts = 3;
         config.platform.ram = Bytes(64 << 20);

@@ -1,6 +1,6 @@
-//! What each hart is made of: `[core]`, `[pipeline]` and the private part of `[memory]` hold for all, and what stands under
-//! `[hart.1.core]`, `[hart.1.pipeline]` and `[hart.1.memory]` for that hart alone. A hart's own keys are laid over everybody's.
-//! No guest can tell: a boot and its checkpoints serve machines of any harts.
+//! Configuration per hart. `[core]`, `[pipeline]` and the private part of `[memory]` apply to all harts;
+//! `[hart.1.core]`, `[hart.1.pipeline]` and `[hart.1.memory]` override them for hart 1. Guests cannot detect
+//! the difference: a boot and its checkpoints serve machines with any hart configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +11,59 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::{ConfigError, CoreConfig, CoreModel};
-use crate::overlay::{laid_over, part_number};
+use crate::overlay::{part_number, with_overrides};
 
-/// Harts that have something of their own.
+/// Overrides per hart.
 pub type HartTables = BTreeMap<HartNumber, HartTable>;
 
 part_number! {
-    /// A hart's number, as a key of a configuration.
+    /// Hart number as a configuration key.
     HartNumber, "hart", "core.frequency"
 }
 
-/// What one hart has of its own: any keys of these parts that are not shared.
+/// Overrides of one hart: any keys of these tables that harts do not share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "core, pipeline and memory")]
 pub struct HartTable {
-    /// Over `[core]`: `frequency`, `ipc`, `warming_ipc`.
+    /// Overrides of `[core]`: `frequency`, `ipc`, `warming_ipc`.
     #[schemars(with = "CoreConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub core: Table,
-    /// Over `[pipeline]`.
+    /// Overrides of `[pipeline]`.
     #[schemars(with = "PipelineConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pipeline: Table,
-    /// Over `[memory]`: `l1i`, `l1d`, `l2`, `walks`; and `llc_ways`, over `memory.llc.core_ways`.
+    /// Overrides of `[memory]`: `l1i`, `l1d`, `l2`, `walks`; and `llc_ways`, which overrides
+    /// `memory.llc.core_ways`.
     #[schemars(with = "PrivateConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
 }
 
-/// Keys of `[core]` that hold for the whole machine.
+/// Keys of `[core]` that apply to the whole machine.
 const SHARED_CORE: [&str; 3] = ["model", "quantum", "lookahead"];
 /// Parts of `[memory]` that harts share.
 const SHARED_MEMORY: [&str; 6] = ["llc", "interconnect", "coherence", "header_bytes", "dca", "dram"];
 
-/// A hart as it is.
+/// Resolved configuration of one hart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HartParts {
-    /// Its clock, and its pace where it is not timed.
+    /// Clock, and instruction rates in functional execution.
     pub core: CoreConfig,
-    /// What its core is like inside, where it is timed.
+    /// Pipeline of the core, in timed machines.
     pub pipeline: PipelineConfig,
     /// Its private caches.
     pub caches: PrivateConfig,
 }
 
 impl HartParts {
-    /// What the memory system has to know of it.
-    pub(crate) fn memory_side(&self) -> HartSide {
+    /// The hart's clock and private caches, for the memory system.
+    pub(crate) fn private_memory(&self) -> HartSide {
         HartSide { clock: self.core.frequency, caches: self.caches.clone() }
     }
 }
 
-/// What holds for all harts, and what does not.
+/// Configuration common to all harts, and overrides per hart.
 #[derive(Clone, Copy, Debug)]
 pub struct HartsConfig<'a> {
     /// `[core]`.
@@ -72,33 +73,33 @@ pub struct HartsConfig<'a> {
     /// `[memory]`.
     pub memory: &'a MemoryConfig,
     /// `[hart.N]`.
-    pub own: &'a HartTables,
+    pub overrides: &'a HartTables,
 }
 
 impl HartsConfig<'_> {
-    /// Hart `index`. An error names the key of the hart's own tables.
+    /// Resolves hart `index`. An error names the key in the hart's own tables.
     pub fn hart(&self, index: usize) -> Result<HartParts, ConfigError> {
         let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
-        let Some(own) = self.own.get(&HartNumber(index)) else {
+        let Some(own) = self.overrides.get(&HartNumber(index)) else {
             return Ok(HartParts { core, pipeline, caches });
         };
-        refuse_shared(index, "core", &own.core, &SHARED_CORE)?;
-        refuse_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
+        reject_shared(index, "core", &own.core, &SHARED_CORE)?;
+        reject_shared(index, "memory", &own.memory, &SHARED_MEMORY)?;
         Ok(HartParts {
-            core: laid_over(&core, &own.core, &format!("hart.{index}.core"))?,
-            pipeline: laid_over(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
-            caches: laid_over(&caches, &own.memory, &format!("hart.{index}.memory"))?,
+            core: with_overrides(&core, &own.core, &format!("hart.{index}.core"))?,
+            pipeline: with_overrides(&pipeline, &own.pipeline, &format!("hart.{index}.pipeline"))?,
+            caches: with_overrides(&caches, &own.memory, &format!("hart.{index}.memory"))?,
         })
     }
 
-    /// Checks what all have, and each of `count` harts; the memory that they share apart.
+    /// Checks the common configuration and each of `count` harts, except for shared memory.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
         let timed = self.core.model == CoreModel::Timed;
         let check = |prefix: &str, parts: &HartParts| {
             parts.core.validate(&format!("{prefix}core"))?;
             if timed {
                 let below =
-                    |part: &str, problem: String| ConfigError::below(&format!("{prefix}{part}"), &problem);
+                    |part: &str, problem: String| ConfigError::in_part(&format!("{prefix}{part}"), &problem);
                 parts.pipeline.validate().map_err(|problem| below("pipeline", problem))?;
                 parts.caches.validate(self.memory.llc.ways).map_err(|problem| below("memory", problem))?;
             }
@@ -106,7 +107,7 @@ impl HartsConfig<'_> {
         };
         let (core, pipeline, caches) = (self.core.clone(), self.pipeline.clone(), self.memory.private());
         check("", &HartParts { core, pipeline, caches })?;
-        for &HartNumber(index) in self.own.keys() {
+        for &HartNumber(index) in self.overrides.keys() {
             if index >= count {
                 let problem = match count {
                     1 => "this machine has one hart (platform.harts), which is hart.0".to_owned(),
@@ -124,7 +125,8 @@ impl HartsConfig<'_> {
 }
 
 impl HartsConfig<'_> {
-    /// Checks that the threads of each core, two by two of `count` harts, can be that.
+    /// Checks, for `count` harts, that the two threads of each core have equal configurations and that its
+    /// pipeline supports threads.
     pub(crate) fn validate_threads(&self, count: usize) -> Result<(), ConfigError> {
         for second in (1..count).step_by(2) {
             let [first, own] = [self.hart(second - 1)?, self.hart(second)?];
@@ -135,25 +137,25 @@ impl HartsConfig<'_> {
             ];
             if let Some((part, _)) = differs.iter().find(|part| part.1) {
                 let problem = format!(
-                    "it is another than hart.{}.{part}, and they are threads of one core (platform.threads=2): set both alike",
+                    "it differs from hart.{}.{part}, but both are threads of one core (platform.threads=2): set both alike",
                     second - 1
                 );
                 return Err(ConfigError::new(format!("hart.{second}.{part}"), problem));
             }
             if self.core.model == CoreModel::Timed {
-                let named = self.own.contains_key(&HartNumber(second));
+                let named = self.overrides.contains_key(&HartNumber(second));
                 let path = if named { format!("hart.{second}.pipeline") } else { "pipeline".to_owned() };
-                own.pipeline.validate_threads().map_err(|problem| ConfigError::below(&path, &problem))?;
+                own.pipeline.validate_threads().map_err(|problem| ConfigError::in_part(&path, &problem))?;
             }
         }
         Ok(())
     }
 }
 
-fn refuse_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
+fn reject_shared(index: usize, part: &str, own: &Table, shared: &[&str]) -> Result<(), ConfigError> {
     match own.keys().find(|key| shared.contains(&key.as_str())) {
         Some(key) => {
-            let problem = format!("all harts have it in common; set {part}.{key}");
+            let problem = format!("all harts share it; set {part}.{key}");
             Err(ConfigError::new(format!("hart.{index}.{part}.{key}"), problem))
         }
         None => Ok(()),
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hart_has_what_all_have_but_for_its_own() {
+    fn hart_tables_override_common_values() {
         let config = with(&[
             "core.frequency=2GHz",
             "pipeline.rob=64",
@@ -196,7 +198,8 @@ mod tests {
         let kinds = [&one, &two, &three].map(|hart| (hart.pipeline.kind, hart.pipeline.rob));
         assert_eq!(kinds, [(CoreKind::OutOfOrder, 64), (CoreKind::InOrder, 64), (CoreKind::OutOfOrder, 64)]);
         assert_eq!([&one, &two, &three].map(|hart| hart.caches.l2.size.0 >> 10), [512, 512, 2048]);
-        // A second-level cache has other ports than a first-level one: what is not named is as everybody's of that level.
+        // Values that hart 2 does not set come from the common L2 cache, whose ports differ from an L1
+        // cache's.
         assert_eq!(
             (three.caches.l2.ports, three.caches.l2.mshrs),
             (one.caches.l2.ports, one.caches.l2.mshrs)
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_for_all_still_reaches_each_that_has_nothing_of_its_own() {
+    fn common_values_apply_to_harts_without_overrides() {
         let config = with(&["core.frequency=1GHz", "hart.0.core.frequency=3GHz"]).unwrap();
         assert_eq!(
             [0, 1, 2].map(|index| config.hart(index).core.frequency.0 / 1_000_000),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn no_guest_can_tell_one_harts_own_but_a_timing_state_can() {
+    fn hart_overrides_change_the_microarchitecture_hash_but_not_the_guest_hash() {
         let plain = with(&[]).unwrap();
         for own in ["hart.1.core.frequency=1GHz", "hart.0.pipeline.rob=64", "hart.2.memory.l1i.ways=2"] {
             let config = with(&[own]).unwrap();
@@ -233,19 +236,27 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_core_are_alike_and_can_share_it() {
+    fn threads_of_a_core_need_equal_configurations() {
         let two = ["platform.harts=4", "platform.threads=2"];
         let with = |own: &[&str]| with(&[&two, own].concat());
         let alike = with(&["hart.2.pipeline.rob=64", "hart.3.pipeline.rob=64"]).unwrap();
         let machine = Machine::new(alike.clone(), 1).unwrap();
-        assert_eq!(machine.timing().unwrap().memory.stats().harts.len(), 2, "caches are a core's");
+        assert_eq!(
+            machine.timing().unwrap().memory.stats().harts.len(),
+            2,
+            "threads share their core's caches"
+        );
         let plain =
             MachineConfig { platform: PlatformConfig { threads: 1, ..alike.platform.clone() }, ..alike };
         assert!(!toml::to_string(&plain).unwrap().contains("threads"));
         for (wrong, key, problem) in [
             (&["platform.threads=3"][..], "platform.threads", "1 or 2"),
-            (&["platform.harts=3"][..], "platform.threads", "3 harts (platform.harts) are no whole number"),
-            (&["hart.1.core.frequency=1GHz"][..], "hart.1.core", "another than hart.0.core"),
+            (
+                &["platform.harts=3"][..],
+                "platform.threads",
+                "3 harts (platform.harts) do not fill whole cores",
+            ),
+            (&["hart.1.core.frequency=1GHz"][..], "hart.1.core", "differs from hart.0.core"),
             (&["hart.2.pipeline.rob=64"][..], "hart.3.pipeline", "set both alike"),
             (&["hart.2.memory.l2.size=512KiB"][..], "hart.3.memory", "threads of one core"),
             (&["pipeline.kind=in-order"][..], "pipeline.kind", "must be out-of-order"),
@@ -258,16 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_path_of_its_key() {
+    fn invalid_values_are_rejected_with_the_path_of_their_key() {
         for (wrong, key, problem) in [
             ("hart.3.core.frequency=1GHz", "hart.3", "hart.0 to hart.2"),
-            ("hart.01.core.frequency=1GHz", "hart.01", "\"01\" is no hart's number"),
-            ("hart.core.frequency=1GHz", "hart.core", "those of all such as core.frequency"),
+            ("hart.01.core.frequency=1GHz", "hart.01", "\"01\" is not a hart number"),
+            ("hart.core.frequency=1GHz", "hart.core", "core.frequency for all"),
             ("hart.1=1GHz", "hart.1", "expected core, pipeline and memory"),
             ("hart.1.core.frequenzy=1GHz", "hart.1.core.frequenzy", "did you mean \"frequency\"?"),
             ("hart.1.core.frequency=1", "hart.1.core.frequency", "unit"),
             ("hart.1.core.frequency=30GHz", "hart.1.core.frequency", "\"20GHz\""),
-            ("hart.1.core.ipc=2", "hart.1.core.ipc", "1.0 where the model is \"timed\""),
+            ("hart.1.core.ipc=2", "hart.1.core.ipc", "1.0 with core.model=timed"),
             ("hart.1.core.model=functional", "hart.1.core.model", "set core.model"),
             ("hart.1.core.quantum=1us", "hart.1.core.quantum", "set core.quantum"),
             ("hart.1.core.lookahead=1ns", "hart.1.core.lookahead", "set core.lookahead"),

@@ -1,4 +1,5 @@
-//! What stands between devices' interrupt lines and harts: a PLIC, or an APLIC in front of the harts' interrupt files.
+//! Interrupt controllers between device lines and harts: a PLIC, or an APLIC in front of the harts' interrupt
+//! files.
 
 use doorbell_platform::imsic::{self, ImsicState, ImsicStats};
 use doorbell_platform::plic::PlicState;
@@ -12,7 +13,7 @@ pub(crate) enum InterruptController {
     Aia { aplic: Box<Aplic>, stats: ImsicStats },
 }
 
-/// The device tree tells of the identities that harts have.
+/// The device tree gives the number of interrupt identities that harts implement.
 const _: () = assert!(imsic::IDENTITIES == doorbell_riscv::IDENTITIES);
 
 fn files_of(hart: usize) -> String {
@@ -20,7 +21,7 @@ fn files_of(hart: usize) -> String {
 }
 
 impl InterruptController {
-    /// After reset.
+    /// The controller's state after reset.
     pub fn new(kind: InterruptsKind, harts: u32) -> InterruptController {
         match kind {
             InterruptsKind::Plic => InterruptController::Plic(Plic::new(PlicConfig::virt(harts))),
@@ -30,7 +31,7 @@ impl InterruptController {
         }
     }
 
-    /// Drives a device's line.
+    /// Sets the level of a device's line.
     pub fn set_level(&mut self, source: u32, level: bool) {
         match self {
             InterruptController::Plic(plic) => {
@@ -40,7 +41,7 @@ impl InterruptController {
         }
     }
 
-    /// Its sections, with the harts' interrupt files.
+    /// Saves its sections, including those of the harts' interrupt files.
     pub fn save(&self, harts: &[Hart], snapshot: &mut Snapshot) {
         match self {
             InterruptController::Plic(plic) => snapshot.put("plic", PlicState::VERSION, &plic.save()),
@@ -55,7 +56,7 @@ impl InterruptController {
         }
     }
 
-    /// Puts them back, when the harts have theirs.
+    /// Restores the sections, after the harts have restored theirs.
     pub fn restore(&mut self, harts: &mut [Hart], snapshot: &Snapshot) -> Result<(), SnapshotError> {
         match self {
             InterruptController::Plic(plic) => plic.restore(snapshot.get("plic", PlicState::VERSION)?),

@@ -9,19 +9,19 @@ use crate::interrupt_controller::InterruptController;
 use crate::machine::Machine;
 
 impl Machine {
-    /// The count of the timebase at `now`.
+    /// Ticks of the timebase at `now`.
     pub(crate) fn ticks(&self, now: Ps) -> u64 {
         self.timebase.edge_at_or_before(now)
     }
 
-    /// Carries the levels of all devices' lines to the interrupt controller and from there to the harts.
+    /// Forwards the levels of device lines to the interrupt controller and from there to the harts.
     pub(crate) fn update_interrupts(&mut self) {
         self.interrupts.set_level(map::UART_IRQ, self.uart.irq());
         self.interrupts.set_level(map::RTC_IRQ, self.rtc.irq());
         self.forward_external_interrupts();
     }
 
-    /// Carries the PCI pins' levels, after masks, to the interrupt controller.
+    /// Forwards the levels of the PCI pins, after masks, to the interrupt controller.
     pub(crate) fn update_pci_interrupts(&mut self) {
         for (source, level) in self.bridge.intx_levels() {
             self.interrupts.set_level(source, level);
@@ -47,13 +47,13 @@ impl Machine {
         }
     }
 
-    /// Drives an interrupt input of a hart and, if that wakes it, lets it go on from the present.
+    /// Sets an interrupt input of a hart and, if that wakes it, resumes it at the current time.
     pub(crate) fn drive(&mut self, hart: u32, interrupt: Interrupt, level: bool) {
         self.harts[hart as usize].set_interrupt(interrupt, level);
         self.wake(hart);
     }
 
-    /// Lets a hart that sleeps go on from the present if an interrupt is pending for it.
+    /// Resumes a sleeping hart at the current time if an interrupt is pending for it.
     pub(crate) fn wake(&mut self, hart: u32) {
         let present = self.queue.now().max(self.reached).max(self.access_at);
         let hart = &mut self.harts[hart as usize];
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// Brings a hart's timer inputs up to date at `now` and schedules the next moment at which they change.
+    /// Updates a hart's timer inputs at `now` and schedules their next changes.
     pub(crate) fn update_timers(&mut self, hart: u32, now: Ps) {
         let ticks = self.ticks(now);
         let mtime = self.clint.mtime(ticks);
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// When a hart's timer is due next: in the past if its interrupt is pending; `None` if none is set.
+    /// Time at which a hart's next timer is due: now if its interrupt is pending, `None` if no timer is set.
     pub fn timer_due_at(&self, hart: usize) -> Option<Ps> {
         let ticks = self.ticks(self.now());
         let at = |compare: u64| match compare.checked_sub(self.clint.mtime(ticks)) {
@@ -91,7 +91,7 @@ impl Machine {
         set.map(at).min().filter(|due| *due < Ps::MAX)
     }
 
-    /// A timer event: only levels change, for whoever set a compare value scheduled its event.
+    /// Handles a timer event. Only levels change: setting a compare value has already scheduled its event.
     pub(crate) fn timer_due(&mut self, hart: u32, now: Ps) {
         let mtime = self.clint.mtime(self.ticks(now));
         let supervisor = self.harts[hart as usize].supervisor_timer();
@@ -99,7 +99,7 @@ impl Machine {
         self.drive(hart, Interrupt::SupervisorTimer, supervisor.is_some_and(|compare| mtime >= compare));
     }
 
-    /// Schedules the real-time clock's alarm.
+    /// Schedules the real-time clock's alarm and updates its interrupt line.
     pub(crate) fn update_alarm(&mut self, now: Ps) {
         if let Some(due) = self.rtc.alarm_at(now) {
             self.queue.schedule(due.max(self.queue.now()), Phase::Timer, Event::RtcAlarm);

@@ -1,8 +1,8 @@
-//! The whole machine: configuration, wiring, the run loop, checkpoints. The only room that knows all
-//! the others.
+//! The whole machine: configuration, wiring, run loop and checkpoints. The only crate that depends on all
+//! model crates.
 //!
-//! The timing contract (see `ARCHITECTURE.md`): one clock of picoseconds, one queue of events, one thread. The machine
-//! advances whichever is earliest, a hart or an event, and a hart stops before the next event.
+//! The timing contract (see `ARCHITECTURE.md`): one picosecond clock, one event queue, one thread. The
+//! earliest hart or event advances next, and a hart stops before the next event.
 
 #![forbid(unsafe_code)]
 
@@ -33,11 +33,11 @@ pub mod playback;
 mod port;
 mod ports_config;
 mod presets;
-mod remarks;
-mod renew;
-mod restored;
+mod recycle;
+mod restore_checks;
 mod run;
 mod timed;
+mod toml_comments;
 mod traffic;
 mod turns;
 mod writers;
@@ -49,7 +49,7 @@ pub use config::{ConfigError, CoreConfig, CoreModel, HARTS_MAX, MachineConfig, P
 pub use console::Console;
 pub use dca_config::DcaDevices;
 pub use disks::DISK_DEVICES;
-pub use fingerprint::{Fingerprint, HartPrint, WirePrint};
+pub use fingerprint::{Fingerprint, HartFingerprint, WireFingerprint};
 pub use functions::PluggedFunction;
 pub use harts_config::{HartNumber, HartParts, HartTable, HartTables, HartsConfig};
 pub use machine::{Machine, MachineStats};
@@ -63,7 +63,7 @@ pub use presets::{PRESETS, Preset, preset};
 pub use run::{Limits, Outcome};
 pub use timed::{
     Activity, BlockCost, BufferUse, CallNode, Cost, Domain, GUEST_EVENTS, GuestEvent, KeptOps, LoggedOp,
-    Mode, PollStats, Profile, Recorder, RoundStats, Timing, WatchRequest, Watched,
+    Mode, PollStats, Profile, Recorder, RoundStats, Timing, WatchReport, WatchRequest,
 };
 
 pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, PLACEMENTS, Placement, StageConfig};

@@ -1,4 +1,4 @@
-//! The machine's parts and how they are built from a configuration.
+//! The machine's parts, and how they are built from a configuration.
 
 use doorbell_attach::Attachment;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, StageRecorder};
@@ -16,9 +16,9 @@ use crate::events::Event;
 use crate::functions::PluggedFunction;
 use crate::harts::Harts;
 use crate::interrupt_controller::InterruptController;
-use crate::playback::Beside;
+use crate::playback::Corunners;
 use crate::port::Port;
-use crate::renew::Spare;
+use crate::recycle::Recycled;
 use crate::run::Outcome;
 use crate::timed::{Recording, Timing};
 use crate::turns::Turns;
@@ -43,38 +43,38 @@ pub struct Machine {
     pub(crate) functions: Vec<PluggedFunction>,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) stats: MachineStats,
-    /// How far the machine was run, which may be beyond the last event while all harts wait.
+    /// Time up to which the machine was run. It may be past the last event while all harts wait.
     pub(crate) reached: Ps,
-    /// When the device access that is being made was made; zero if none is.
+    /// Time of the platform access in progress; zero if there is none.
     pub(crate) access_at: Ps,
     pub(crate) turns: Turns,
     pub(crate) timing: Option<Box<Timing>>,
-    /// What records where there are no timing models. An observer.
+    /// Recorder of a machine without timing models. An observer.
     pub(crate) recording: Option<Box<Recording>>,
-    /// Where each generator's frames spent their time. An observer.
+    /// Time that each generator's frames spent in each stage. An observer.
     pub stages: Vec<StageRecorder>,
-    /// Which hart wrote which register of PCI last, for those who watch frames.
+    /// Hart that last wrote each PCI register, for frame observers.
     pub(crate) writers: Writers,
-    /// So many harts, from the first on, are measured: all, unless somebody says otherwise. An observer's.
+    /// Number of harts that are measured, counted from hart 0; all by default. Used by observers only.
     pub measured_harts: usize,
-    /// Something happened that ends the run.
+    /// Reason to end the run, if there is one.
     pub(crate) outcome: Option<Outcome>,
-    /// Programs on cores behind the harts'.
-    pub(crate) beside: Option<Box<Beside>>,
-    /// What was printed. An observer.
+    /// Co-running programs, on cores after those of the harts.
+    pub(crate) corunners: Option<Box<Corunners>>,
+    /// Console output. An observer.
     pub console: Console,
-    /// What a boot left to be read by later runs. Checkpoints carry it; no state depends on it.
+    /// Notes of the boot for later runs. Checkpoints keep them; no state depends on them.
     pub boot_notes: String,
-    /// Why the checkpoint was made from which it goes on; empty if it has booted.
-    pub begun_from: String,
+    /// Reason for which the restored checkpoint was made; empty if the machine has booted.
+    pub checkpoint_note: String,
 }
 
 doorbell_sim::stats! {
-    /// What the machine itself counts.
+    /// Counters of the machine itself.
     pub struct MachineStats {
         /// Events handled.
         events,
-        /// Loads and stores to addresses at which nothing answers.
+        /// Loads and stores to addresses without a device.
         bus_errors,
         /// Loads and stores to PCI memory or I/O space that no function claims: read as all ones.
         unclaimed_pci_accesses,
@@ -82,34 +82,35 @@ doorbell_sim::stats! {
 }
 
 impl Machine {
-    /// Builds a machine. Its RAM is empty and its harts stand at the reset vector.
+    /// Builds a machine with empty RAM and its harts at the reset vector.
     pub fn new(config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare::default(), Vec::new())
+        Machine::build(config, seed, Recycled::default(), Vec::new())
     }
 
-    /// The same with further PCI functions at these places. One at the place of a port's NIC replaces that NIC and has the port's wire.
-    /// They are not part of the configuration: a machine that restores a checkpoint needs the same functions.
+    /// Builds a machine with further PCI functions at these places. A function at the place of a port's NIC
+    /// replaces that NIC and has the port's wire. Functions are not part of the configuration: a machine that
+    /// restores a checkpoint needs the same functions.
     pub fn with_functions(
         config: MachineConfig,
         seed: u64,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare::default(), functions)
+        Machine::build(config, seed, Recycled::default(), functions)
     }
 
     pub(crate) fn build(
         config: MachineConfig,
         seed: u64,
-        spare: Spare,
+        recycled: Recycled,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
         config.validate()?;
         let platform = &config.platform;
-        let (ram, harts) = spare.memory(&config)?;
+        let (ram, harts) = recycled.memory(&config)?;
         let Cards { functions, attachments } = Cards::new(&config, functions)?;
         let nics = platform.nics as u8;
         let bridge = build_bridge(&config, &functions)?;
-        // The NICs are listed first, in the ports' order.
+        // Functions 0 and up are the ports' NICs: each port has the number of its NIC.
         let ports = (0..nics).map(|port| build_port(&config, seed, port, port)).collect::<Result<_, _>>()?;
         let mut machine = Machine {
             ram,
@@ -137,10 +138,10 @@ impl Machine {
             writers: Writers::new(platform.harts as usize),
             measured_harts: platform.harts as usize,
             outcome: None,
-            beside: None,
+            corunners: None,
             console: Console::default(),
             boot_notes: String::new(),
-            begun_from: String::new(),
+            checkpoint_note: String::new(),
             config,
         };
         if machine.config.core.model == CoreModel::Timed {
@@ -159,14 +160,14 @@ impl Machine {
         &self.config
     }
 
-    /// Simulated time: how far events, harts and runs have come.
+    /// Simulated time: the latest time of events, harts and runs.
     pub fn now(&self) -> Ps {
         let harts = self.harts.iter().map(Hart::time).max();
         self.queue.now().max(self.reached).max(harts.unwrap_or(Ps::ZERO))
     }
 
-    /// The latest moment up to which everything has happened and behind which no event has. [`now`](Machine::now) may lie behind the next
-    /// event, as a timed hart is ahead by a block.
+    /// Latest time up to which everything has happened and after which nothing has. [`now`](Machine::now) may
+    /// be past the next event, because a timed hart is ahead by a block.
     pub fn complete_until(&self) -> Ps {
         let running = self.harts.iter().filter(|hart| Machine::can_run(hart)).map(Hart::time).min();
         let before_next = Ps(self.queue.next_time().0.saturating_sub(1));
@@ -199,12 +200,12 @@ impl Machine {
         &mut self.ports
     }
 
-    /// What the machine itself counted.
+    /// Counters of the machine itself.
     pub fn stats(&self) -> &MachineStats {
         &self.stats
     }
 
-    /// Types on the console's keyboard. Returns how many bytes were taken.
+    /// Sends input to the console. Returns the number of bytes accepted.
     pub fn type_input(&mut self, bytes: &[u8]) -> usize {
         let taken = self.uart.push_input(bytes);
         self.turns.restart();
@@ -212,8 +213,9 @@ impl Machine {
         taken
     }
 
-    /// Whether the guest waits for input by the UART's interrupt, as a kernel does once a program has its terminal open.
-    pub fn listens_to_input(&self) -> bool {
+    /// Whether the UART's receive interrupt is enabled. A kernel enables it once a program has opened the
+    /// terminal.
+    pub fn has_receive_interrupt(&self) -> bool {
         self.uart.receive_interrupt_enabled()
     }
 }
@@ -232,7 +234,8 @@ pub(crate) fn hart_config(config: &MachineConfig, id: usize) -> HartConfig {
     }
 }
 
-/// The tree of PCI functions: the bridges of the configuration, then the functions. Without these, those of the configuration.
+/// Builds the tree of PCI functions: the configured bridges, then `functions`. If `functions` is empty, the
+/// configured NICs are used.
 pub(crate) fn build_bridge(
     config: &MachineConfig,
     functions: &[PluggedFunction],

@@ -1,5 +1,5 @@
-//! Message signalled interrupts: four bytes that are written to a hart's interrupt file, by a PCI function, the APLIC, or another hart.
-//! Where the machine has no such files, or the address is not one's, a function's message is written to memory.
+//! Message signalled interrupts: four-byte writes to a hart's interrupt file by a PCI function, the APLIC or
+//! another hart. If there is no interrupt file at the address, a function's message is written to memory.
 
 use doorbell_platform::map::{self, RegionId};
 use doorbell_platform::{DomainLevel, imsic};
@@ -11,7 +11,8 @@ use doorbell_sim::{AccessSize, PhysAddr, Ps, log};
 use crate::interrupt_controller::InterruptController;
 use crate::machine::Machine;
 
-/// Where a message to an interrupt file ends: it passes no cache and no DRAM, and is there when it has crossed the attachment.
+/// Destination of messages to interrupt files: they bypass caches and DRAM, and arrive once they have crossed
+/// the attachment.
 pub(crate) struct InterruptFiles;
 
 impl HostMemory for InterruptFiles {
@@ -24,7 +25,7 @@ impl HostMemory for InterruptFiles {
     }
 }
 
-/// The level of the interrupt files in a region, if it is one of them.
+/// Privilege level of the interrupt files in a region; `None` for other regions.
 pub(crate) fn file_level(id: RegionId) -> Option<FileLevel> {
     match id {
         RegionId::ImsicMachine => Some(FileLevel::Machine),
@@ -33,13 +34,14 @@ pub(crate) fn file_level(id: RegionId) -> Option<FileLevel> {
     }
 }
 
-/// The level of a domain of the APLIC's.
+/// Privilege level of an APLIC domain.
 pub(crate) fn domain_level(id: RegionId) -> DomainLevel {
     if id == RegionId::AplicMachine { DomainLevel::Machine } else { DomainLevel::Supervisor }
 }
 
 impl Machine {
-    /// Which device an address belongs to in this machine, and the offset in it. There is no interrupt file beyond the last hart's.
+    /// The device region of an address, and the offset in it. There is no interrupt file beyond the last
+    /// hart's.
     pub(crate) fn region(&self, addr: PhysAddr) -> Option<(map::Region, u64)> {
         let platform = &self.config.platform;
         let (region, offset) = map::lookup(addr.0, platform.interrupts)?;
@@ -47,7 +49,7 @@ impl Machine {
         there.then_some((region, offset))
     }
 
-    /// A function's message has crossed its attachment.
+    /// Handles a function's message after it has crossed the attachment.
     pub(crate) fn message_arrives(&mut self, now: Ps, function: u8, addr: PhysAddr, data: u32) {
         let file = self.region(addr).and_then(|(region, offset)| file_level(region.id).zip(Some(offset)));
         let allowed = self.with_function(function, |_, side| match file {
@@ -58,12 +60,12 @@ impl Machine {
             }
         });
         if let (Some((level, offset)), true) = (file, allowed) {
-            self.write_file(now, level, offset, AccessSize::B4, data.into());
+            self.write_interrupt_file(now, level, offset, AccessSize::B4, data.into());
         }
     }
 
-    /// A store to the pages of interrupt files.
-    pub(crate) fn write_file(
+    /// Handles a store to an interrupt file's page.
+    pub(crate) fn write_interrupt_file(
         &mut self,
         now: Ps,
         level: FileLevel,
@@ -79,14 +81,14 @@ impl Machine {
         }
         let identity = value as u32;
         log!(now, Machine, Debug, "hart{hart}: message {identity} to its {level:?} interrupt file");
-        let known = self.harts[hart as usize].receive_message(level, identity);
-        let counter = if known { &mut stats.messages } else { &mut stats.unknown_identities };
+        let implemented = self.harts[hart as usize].receive_message(level, identity);
+        let counter = if implemented { &mut stats.messages } else { &mut stats.unknown_identities };
         *counter += 1;
         self.wake(hart);
     }
 
-    /// A load from them: all of their bytes read as zero.
-    pub(crate) fn read_file(&mut self, offset: u64, size: AccessSize) -> u64 {
+    /// Handles a load from an interrupt file's page: all bytes read as zero.
+    pub(crate) fn read_interrupt_file(&mut self, offset: u64, size: AccessSize) -> u64 {
         if let InterruptController::Aia { stats, .. } = &mut self.interrupts {
             let register = imsic::is_message(offset % imsic::FILE_BYTES, size);
             stats.undefined_accesses += u64::from(!register);
@@ -94,7 +96,8 @@ impl Machine {
         0
     }
 
-    /// Sends what the APLIC has to send. To memory, if software has told it an address there.
+    /// Sends the APLIC's pending messages. A message is written to memory if software has set an address in
+    /// RAM.
     pub(crate) fn send_wired_messages(&mut self) {
         while let InterruptController::Aia { aplic, stats } = &mut self.interrupts
             && let Some(message) = aplic.take_message()
@@ -105,7 +108,7 @@ impl Machine {
                 .filter(|(_, offset)| imsic::file_at(*offset, self.harts.len() as u32).is_some());
             match file {
                 Some((level, offset)) => {
-                    self.write_file(self.queue.now(), level, offset, AccessSize::B4, data.into());
+                    self.write_interrupt_file(self.queue.now(), level, offset, AccessSize::B4, data.into());
                 }
                 None if self.ram.store_from_device(addr, &data.to_le_bytes()) => {}
                 None => stats.stray_messages += 1,

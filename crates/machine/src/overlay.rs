@@ -1,5 +1,5 @@
-//! Presets and overrides: TOML trees laid over each other, the last word winning, then read as a
-//! configuration with errors that name the key.
+//! Presets and overrides: TOML trees merged in order, later values winning, then read as a configuration with
+//! errors that name the key.
 
 use doorbell_attach::{PLACEMENTS, placement};
 use serde::Serialize;
@@ -36,19 +36,19 @@ impl Overlay {
         self.tree
     }
 
-    /// Lays another tree over what is there.
+    /// Merges another tree, whose values win.
     pub fn merge(&mut self, other: Table) {
         merge(&mut self.tree, other);
     }
 
-    /// Lays the text of another file over what is there.
+    /// Merges the text of another file, whose values win.
     pub fn merge_toml(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
         let other = Overlay::from_toml(name, text)?;
         merge(&mut self.tree, other.tree);
         Ok(())
     }
 
-    /// Lays the text of a file over the part at a dotted path.
+    /// Merges the text of a file into the part at a dotted path.
     pub fn merge_toml_at(&mut self, path: &str, name: &str, text: &str) -> Result<(), ConfigError> {
         let part = Overlay::from_toml(name, text)?.tree;
         let nest = |inner: Table, key: &str| Table::from_iter([(key.to_owned(), Value::Table(inner))]);
@@ -56,8 +56,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Applies one `path=value` as `--set` takes it. The value is read as TOML if it is a number, a truth value, a
-    /// list or a quoted string, and otherwise as text, so that units need no quotes.
+    /// Applies one `path=value` in the form that `--set` takes. The value is read as TOML if it is a number,
+    /// a boolean, a list or a quoted string, and otherwise as text, so that units need no quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
         let Some((path, value)) = assignment.split_once('=') else {
             return Err(ConfigError::new(
@@ -78,36 +78,39 @@ impl Overlay {
         }
         let last = keys.pop().expect("a split has at least one part");
         let value = match value {
-            Value::String(word) if last == ATTACH => Value::Table(placed(&word).ok_or_else(|| {
-                let known: Vec<_> = PLACEMENTS.iter().map(|placement| placement.name).collect();
-                let example = "attach.kind=bus";
-                ConfigError::new(
-                    path,
-                    format!(
-                        "\"{word}\" is no place; known are {}, and keys such as {example}",
-                        known.join(", ")
-                    ),
-                )
-            })?),
+            Value::String(word) if last == ATTACH => {
+                Value::Table(placement_table(&word).ok_or_else(|| {
+                    let names: Vec<_> = PLACEMENTS.iter().map(|placement| placement.name).collect();
+                    let example = "attach.kind=bus";
+                    ConfigError::new(
+                        path,
+                        format!(
+                            "\"{word}\" is not a placement; use one of {}, or set keys such as {example}",
+                            names.join(", ")
+                        ),
+                    )
+                })?)
+            }
             value => value,
         };
         let mut table = &mut self.tree;
         for key in keys {
             let entry = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
-            if let (ATTACH, Some(place)) = (key, entry.as_str().and_then(placed)) {
+            if let (ATTACH, Some(place)) = (key, entry.as_str().and_then(placement_table)) {
                 *entry = Value::Table(place);
             }
             table = match entry {
                 Value::Table(inner) => inner,
-                _ => return Err(ConfigError::new(path, format!("\"{key}\" is a value and has no parts"))),
+                _ => return Err(ConfigError::new(path, format!("\"{key}\" is a value, not a table"))),
             };
         }
         table.insert(last.to_owned(), value);
         Ok(())
     }
 
-    /// Reads the whole as a configuration. An unknown key is answered with the nearest known one. What is not named is as
-    /// in the whole's default, which need not be that of the part: a second-level cache has other ports than a first-level one.
+    /// Reads the tree as a configuration. An error about an unknown key suggests the nearest valid one.
+    /// Missing values come from the default of the whole configuration, which may differ from the part's: the
+    /// L2 cache, for example, has another default number of ports than an L1 cache.
     pub fn resolve<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, ConfigError> {
         let mut whole = Table::try_from(T::default()).expect("a configuration can be written as TOML");
         merge(&mut whole, self.tree.clone());
@@ -115,21 +118,22 @@ impl Overlay {
     }
 }
 
-/// Reads a whole part of a configuration; an error names the key.
+/// Reads a complete part of a configuration; an error names the key.
 pub(crate) fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
-    read_beside(whole, &[])
+    read_with_siblings(whole, &[])
 }
 
-/// Reads a configuration without those of its parts that are read elsewhere: a misspelt key may mean one of them.
-pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Result<T, ConfigError> {
+/// Reads a configuration whose parts named in `siblings` are read separately: a misspelt key may be one of
+/// these.
+pub fn read_with_siblings<T: DeserializeOwned>(whole: Table, siblings: &[&str]) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
         let path = error.path().to_string();
         let mut text = error.into_inner().to_string().trim_end().replace('\n', " ");
         if text.starts_with("invalid type") && text.contains("expected a string") {
-            let problem = "a number without a unit; write one behind it, such as 10ns, 48KiB, 3GHz or 10Gbps";
+            let problem = "a number without a unit; append one, such as 10ns, 48KiB, 3GHz or 10Gbps";
             return ConfigError::new(path, problem);
         }
-        if let Some(problem) = no_whole_number(&text) {
+        if let Some(problem) = integer_problem(&text) {
             return ConfigError::new(path, problem);
         }
         let unknown = unknown_field(&text);
@@ -138,8 +142,8 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             Some((field, mut known)) => {
                 let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
                 let at_top = path == "." || path == field;
-                if at_top && !elsewhere.is_empty() {
-                    known.extend(elsewhere.iter().map(|&name| name.to_owned()));
+                if at_top && !siblings.is_empty() {
+                    known.extend(siblings.iter().map(|&name| name.to_owned()));
                     text = format!("unknown field `{field}`, expected one of `{}`", known.join("`, `"));
                 }
                 let parent = if at_top { String::new() } else { parent.unwrap_or_default() };
@@ -147,16 +151,17 @@ pub fn read_beside<T: DeserializeOwned>(whole: Table, elsewhere: &[&str]) -> Res
             }
             None => (path, None),
         };
-        let hint = hint.map_or(String::new(), |name| format!("{MEANT}{name}\"?"));
+        let hint = hint.map_or(String::new(), |name| format!("{DID_YOU_MEAN}{name}\"?"));
         ConfigError { is_unknown_key, ..ConfigError::new(key, format!("{text}{hint}")) }
     })
 }
 
-/// What ends a message about a number that is none of those that a key takes.
-pub const WHOLE: &str = "a whole number from 0 up";
+/// End of the message about a number that is not an unsigned integer.
+pub const INTEGER_PROBLEM: &str = "a whole number from 0 up";
 
-/// What is wrong with a number that is negative, too large or broken, of serde's "invalid value: integer `-1`, expected u32".
-fn no_whole_number(text: &str) -> Option<String> {
+/// Describes a number that is negative, too large or malformed, from serde's "invalid value: integer `-1`,
+/// expected u32".
+fn integer_problem(text: &str) -> Option<String> {
     const TYPES: [(&str, u64); 4] = [
         ("u8", u8::MAX as u64),
         ("u16", u16::MAX as u64),
@@ -169,36 +174,36 @@ fn no_whole_number(text: &str) -> Option<String> {
     let given = given.split('`').nth(1)?;
     match given.parse::<i64>() {
         Ok(number) if number > 0 => Some(format!("{number} is too large; it takes at most {most}")),
-        _ => Some(format!("{given} is not {WHOLE}")),
+        _ => Some(format!("{given} is not {INTEGER_PROBLEM}")),
     }
 }
 
-/// What stands before the key that may have been meant.
-const MEANT: &str = "; did you mean \"";
+/// Text before a suggested key.
+const DID_YOU_MEAN: &str = "; did you mean \"";
 
-/// An error about a key that there is not, with other keys that may have been meant, by their whole paths, in place of what is like it in
-/// its own table.
-pub fn meant(error: ConfigError, paths: &[String]) -> ConfigError {
+/// Replaces the suggestion in an unknown-key error by `paths`: full paths of keys with a similar name.
+pub fn with_suggestions(error: ConfigError, paths: &[String]) -> ConfigError {
     let Some((last, others)) = paths.split_last() else { return error };
-    let said = error.problem.split(MEANT).next().unwrap_or_default().to_owned();
+    let problem = error.problem.split(DID_YOU_MEAN).next().unwrap_or_default().to_owned();
     let others = if others.is_empty() { String::new() } else { format!("{}\" or \"", others.join("\", \"")) };
-    ConfigError { problem: format!("{said}{MEANT}{others}{last}\"?"), ..error }
+    ConfigError { problem: format!("{problem}{DID_YOU_MEAN}{others}{last}\"?"), ..error }
 }
 
-/// How like two names are, from 0 to 1, which are the same.
-pub fn likeness(one: &str, other: &str) -> f64 {
+/// Similarity of two names, from 0 to 1 for equal ones.
+pub fn similarity(one: &str, other: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(one, other)
 }
 
-/// The key whose value may be a word instead of a table.
+/// Key whose value may be a placement's name instead of a table.
 const ATTACH: &str = "attach";
 
-/// The keys that a place's word stands for.
-fn placed(word: &str) -> Option<Table> {
-    placement(word).map(|placement| placement.toml.parse().expect("a place's keys are TOML"))
+/// Keys of a placement, by its name.
+fn placement_table(word: &str) -> Option<Table> {
+    placement(word).map(|placement| placement.toml.parse().expect("a placement's keys are TOML"))
 }
 
-/// Lays one tree over another. A place's word is told in full, and in place of what was there.
+/// Merges a tree into another; its values win. A placement's name is expanded to its keys, which replace the
+/// earlier ones.
 pub(crate) fn merge(into: &mut Table, from: Table) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
@@ -209,7 +214,7 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
                 into.insert(key, Value::Table(table));
             }
             (_, Value::String(word)) if key == ATTACH => {
-                let value = placed(&word).map_or(Value::String(word), Value::Table);
+                let value = placement_table(&word).map_or(Value::String(word), Value::Table);
                 into.insert(key, value);
             }
             (_, value) => {
@@ -219,8 +224,8 @@ pub(crate) fn merge(into: &mut Table, from: Table) {
     }
 }
 
-/// A part that all have, with one's own keys over it. An error names the key below `path`.
-pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
+/// Merges one instance's overrides into the common configuration. An error names the key below `path`.
+pub fn with_overrides<T: Serialize + DeserializeOwned + Clone>(
     all: &T,
     own: &Table,
     path: &str,
@@ -236,8 +241,8 @@ pub fn laid_over<T: Serialize + DeserializeOwned + Clone>(
     })
 }
 
-/// The number of one of several alike parts, as a key of a configuration, such as `[hart.1.core]`. It is written in one way only, or
-/// two tables could be of one part.
+/// Number of one of several like parts as a configuration key, such as `[hart.1.core]`. Only one spelling is
+/// accepted, so that two tables cannot configure the same part.
 macro_rules! part_number {
     ($(#[$doc:meta])* $name:ident, $part:literal, $key:literal) => {
         $(#[$doc])*
@@ -252,8 +257,8 @@ macro_rules! part_number {
                 text.parse().ok().filter(|number: &usize| number.to_string() == text).map($name).ok_or_else(|| {
                     format!(
                         concat!(
-                            "\"{}\" is no ", $part, "'s number; one ", $part, "'s own keys are such as ",
-                            $part, ".0.", $key, ", those of all such as ", $key
+                            "\"{}\" is not a ", $part, " number; write ", $part, ".0.", $key,
+                            " for one ", $part, ", ", $key, " for all"
                         ),
                         text
                     )
@@ -270,7 +275,7 @@ macro_rules! part_number {
 }
 pub(crate) use part_number;
 
-/// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
+/// Parses serde's "unknown field `x`, expected one of `a`, `b`".
 fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
     let rest = text.split_once("unknown field `")?.1;
     let mut names = rest.split('`').step_by(2);
@@ -279,16 +284,20 @@ fn unknown_field(text: &str) -> Option<(String, Vec<String>)> {
     Some((field, known))
 }
 
-/// Names that are less alike, by Jaro's and Winkler's measure, have letters in common and nothing else, as `share` and `source` (0.73).
-const ALIKE: f64 = 0.75;
+/// Minimum Jaro-Winkler similarity of a suggestion. Less similar names merely share letters, such as `share`
+/// and `source` (0.73).
+const SIMILARITY_MIN: f64 = 0.75;
 
-/// The name most like `wanted`, if any is like it.
+/// The name most similar to `wanted`, if any is similar enough.
 pub fn nearest<'a>(
     wanted: &str,
     known: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
 ) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| (strsim::jaro_winkler(wanted, name.as_ref()), name.as_ref()));
-    scored.filter(|(score, _)| *score > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    scored
+        .filter(|(score, _)| *score > SIMILARITY_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -305,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_take_units_numbers_and_truth_values_without_quotes() {
+    fn set_accepts_units_numbers_and_booleans_without_quotes() {
         let config =
             with(&["nic.rx_fifo=48KiB", "core.ipc=2", "platform.sstc=false", "link.rate = 10Gbps"]).unwrap();
         assert_eq!(config.nic.rx_fifo.unwrap().0, 48 << 10);
@@ -313,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_laid_over_a_part_and_its_errors_name_the_whole_path() {
+    fn errors_in_a_file_merged_at_a_path_name_the_full_path() {
         let mut overlay = Overlay::default();
         overlay.set("loadgen.traffic.frame_size=128B").unwrap();
         let text = "rate = \"2Mpps\"\n[[streams]]\nrate = \"5Mpps\"";
@@ -335,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_key_is_answered_with_the_right_one() {
+    fn misspelt_key_error_suggests_the_valid_key() {
         let error = with(&["nic.rx_fifi=48KiB"]).unwrap_err();
         assert!(error.starts_with("nic.rx_fifi: ") && error.contains("did you mean \"rx_fifo\"?"), "{error}");
         let error = with(&["nik.rx_fifo=48KiB"]).unwrap_err();
@@ -343,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_unit_names_the_key_and_the_units() {
+    fn wrong_unit_error_names_the_key_and_the_units() {
         let error = with(&["link.rate=10Gb"]).unwrap_err();
         assert!(error.starts_with("link.rate: ") && error.contains("Gbps"), "{error}");
         let error = with(&["core.frequency=3"]).unwrap_err();

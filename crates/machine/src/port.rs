@@ -1,5 +1,5 @@
-//! A network port of the machine: the link in front of the function that stands behind it, and the load generator at the
-//! link's far end, with the small structs that join them.
+//! A network port: the link between a NIC and the load generator at its far end, and the interfaces that both
+//! have to the machine.
 
 use doorbell_loadgen::{LoadGen, RoundTrip, RoundTripObserver, StageRecorder};
 use doorbell_sim::ports::{Timers, WirePort};
@@ -11,9 +11,9 @@ use doorbell_wire::pcap::PcapFile;
 use crate::events::Event;
 use crate::network::Crossing;
 
-/// A connector and what is plugged into it.
+/// A network connector with its links and load generator.
 pub struct Port {
-    /// The NIC behind it, by its index in the list of functions.
+    /// Index of its NIC in the list of functions.
     pub(crate) function: u8,
     /// From the load generator to the NIC.
     pub link_in: Link,
@@ -23,29 +23,29 @@ pub struct Port {
     pub loadgen: LoadGen,
     /// A capture of both directions at the load generator's connector. An observer.
     pub capture: Option<PcapFile>,
-    /// With a cable to another node instead of a load generator: the frames that wait to change sides.
+    /// For a port cabled to another node instead of a load generator: frames that wait to cross to that node.
     pub(crate) cable: Option<Vec<Crossing>>,
 }
 
-/// What a NIC sees of the port that it stands behind.
+/// A NIC's interface to its port.
 pub(crate) struct WireSide<'a> {
     pub port: u8,
     pub link: &'a mut Link,
     pub cable: &'a mut Option<Vec<Crossing>>,
     pub stages: &'a mut [StageRecorder],
-    /// Whether frames are delivered when they are in memory.
+    /// Whether the load generator counts frames as delivered when they are in guest memory.
     pub sink: bool,
 }
 
 impl Port {
-    /// The NIC's side of port number `port`.
+    /// Interface of the NIC to port number `port`.
     pub(crate) fn wire<'a>(&'a mut self, port: u8, stages: &'a mut [StageRecorder]) -> WireSide<'a> {
         let sink = self.loadgen.expects_sink();
         WireSide { port, link: &mut self.link_out, cable: &mut self.cable, stages, sink }
     }
 }
 
-/// Sends a frame into a link and tells of faults.
+/// Sends a frame into a link and logs faults.
 pub(crate) fn transmit(link: &mut Link, now: Ps, port: u8, frame: &mut Frame) -> Sent {
     let was_bad = frame.fcs_bad;
     let sent = link.transmit(now, frame);
@@ -57,7 +57,7 @@ pub(crate) fn transmit(link: &mut Link, now: Ps, port: u8, frame: &mut Frame) ->
     sent
 }
 
-/// What a load generator sees of the machine.
+/// A load generator's interface to the machine.
 pub(crate) struct LoadGenSide<'a> {
     pub port: u8,
     pub queue: &'a mut EventQueue<Event>,
@@ -83,8 +83,9 @@ impl WirePort for LoadGenSide<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
         let sent = transmit(self.link, now, self.port, &mut frame);
         if let Some(capture) = self.capture {
-            // Stamped as its first bit leaves, a returning one as its last is in: so the file is in order of time, and
-            // the difference of two stamps is the generator's round trip.
+            // A sent frame's timestamp is when its first bit leaves, a returned frame's when its last bit
+            // arrives. So the file is in time order, and the difference of two timestamps is the generator's
+            // round-trip time.
             capture.record(now, &frame);
         }
         if !sent.lost {

@@ -1,5 +1,5 @@
-//! What each port is made of: `[nic]`, `[attach]`, `[pcie]` and `[link]` hold for all, and what stands under `[port.1.nic]` and the like for
-//! that port alone. A port's own keys are laid over everybody's, so each table may name as little as it likes.
+//! Configuration per port. `[nic]`, `[attach]`, `[pcie]` and `[link]` apply to all ports; `[port.1.nic]` and
+//! the like override them for port 1. Each table may set any subset of the keys.
 
 use std::collections::BTreeMap;
 
@@ -12,72 +12,72 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::config::ConfigError;
-use crate::overlay::{laid_over, part_number};
+use crate::overlay::{part_number, with_overrides};
 
-/// Ports that have something of their own.
+/// Overrides per port.
 pub type PortTables = BTreeMap<PortNumber, PortTable>;
 
 part_number! {
-    /// A port's number, as a key of a configuration.
+    /// Port number as a configuration key.
     PortNumber, "port", "nic.rx_fifo"
 }
 
-/// What one port has of its own: any keys of these parts.
+/// Overrides of one port: any keys of these tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "nic, attach, pcie, link and at")]
 pub struct PortTable {
-    /// Over `[nic]`. Its MAC address is this one NIC's.
+    /// Overrides of `[nic]`. A `mac` here is the address of this NIC alone.
     #[schemars(with = "NicConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub nic: Table,
-    /// Over `[attach]`, or in its place if it names another kind.
+    /// Overrides of `[attach]`, or its replacement if the kind differs.
     #[schemars(with = "AttachConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub attach: Table,
-    /// Over `[pcie]`.
+    /// Overrides of `[pcie]`.
     #[schemars(with = "PcieConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub pcie: Table,
-    /// Over `[link]`.
+    /// Overrides of `[link]`.
     #[schemars(with = "LinkConfig")]
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub link: Table,
-    /// Where its NIC is, on the root bus ("03.0") or behind a bridge ("0:03.0") of `platform.bridges`; device N+1 of the root bus for
-    /// port N, unless given, or with `platform.ports_per_card` a function of the card's device. Ports at functions of one device share
-    /// its attachment.
+    /// Place of its NIC: on the root bus ("03.0") or behind a bridge of `platform.bridges` ("0:03.0"). By
+    /// default port N is device N+1 of the root bus or, with `platform.ports_per_card`, a function of its
+    /// card's device. Ports at functions of one device share its attachment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Place>,
 }
 
-/// A part of what each port has of its own, for those that have any of it.
-pub(crate) fn with_any(own: &PortTables, part: impl Fn(&PortTable) -> PortTable) -> PortTables {
+/// Selects a part of each port's overrides, and drops the ports for which nothing remains.
+pub(crate) fn non_default_tables(own: &PortTables, part: impl Fn(&PortTable) -> PortTable) -> PortTables {
     let parts = own.iter().map(|(number, own)| (*number, part(own)));
     parts.filter(|(_, part)| *part != PortTable::default()).collect()
 }
 
 impl PortTable {
-    /// What of it a guest can tell.
+    /// The guest-visible overrides.
     pub(crate) fn visible(&self) -> PortTable {
-        let seen = ["mac", "model", "pause_frames"].into_iter();
-        let seen = seen.filter_map(|key| Some((key.to_owned(), self.nic.get(key)?.clone())));
-        PortTable { nic: Table::from_iter(seen), at: self.at, ..PortTable::default() }
+        let visible = ["mac", "model", "pause_frames"].into_iter();
+        let visible = visible.filter_map(|key| Some((key.to_owned(), self.nic.get(key)?.clone())));
+        PortTable { nic: Table::from_iter(visible), at: self.at, ..PortTable::default() }
     }
 }
 
-/// A port as it is.
+/// Resolved configuration of one port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortConfig {
-    /// Its NIC, whose MAC address is given.
+    /// Its NIC, with a MAC address.
     pub nic: NicConfig,
-    /// How it is attached to memory and cores.
+    /// Attachment to memory and cores.
     pub attach: AttachConfig,
-    /// The link between them, if it is one of PCI Express.
+    /// PCI Express link of the attachment, if it has one.
     pub pcie: PcieConfig,
-    /// In front of the NIC, both ways.
+    /// Network link, both directions.
     pub link: LinkConfig,
 }
 
-/// What holds for all ports, and what does not.
+/// Configuration common to all ports, and overrides per port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortsConfig<'a> {
     /// `[nic]`.
@@ -89,13 +89,13 @@ pub struct PortsConfig<'a> {
     /// `[link]`.
     pub link: &'a LinkConfig,
     /// `[port.N]`.
-    pub own: &'a PortTables,
+    pub overrides: &'a PortTables,
     /// `platform.ports_per_card`.
     pub per_card: usize,
 }
 
 impl PortsConfig<'_> {
-    /// What a port has that has nothing of its own.
+    /// Configuration of a port without overrides.
     fn common(&self) -> PortConfig {
         PortConfig {
             nic: self.nic.clone(),
@@ -105,20 +105,21 @@ impl PortsConfig<'_> {
         }
     }
 
-    /// Port `index`. An error names the key of the port's own tables.
+    /// Resolves port `index`. An error names the key in the port's own tables.
     pub fn port(&self, index: usize) -> Result<PortConfig, ConfigError> {
         let mut port = self.common();
-        if let Some(own) = self.own.get(&PortNumber(index)) {
-            port.nic = laid_over(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
-            port.link = laid_over(&port.link, &own.link, &format!("port.{index}.link"))?;
+        if let Some(own) = self.overrides.get(&PortNumber(index)) {
+            port.nic = with_overrides(&port.nic, &own.nic, &format!("port.{index}.nic"))?;
+            port.link = with_overrides(&port.link, &own.link, &format!("port.{index}.link"))?;
         }
         let card = self.card(index);
-        if let Some(own) = self.own.get(&PortNumber(card)) {
-            port.attach = attached(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
-            port.pcie = laid_over(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
+        if let Some(own) = self.overrides.get(&PortNumber(card)) {
+            port.attach = attach_config(&port.attach, &own.attach, &format!("port.{card}.attach"))?;
+            port.pcie = with_overrides(&port.pcie, &own.pcie, &format!("port.{card}.pcie"))?;
         }
-        // Where all are told the same one, they count on from it: no two stations of a machine have the same.
-        let is_own = self.own.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
+        // A common MAC address is that of port 0; the other ports count up from it, so that all are
+        // different.
+        let is_own = self.overrides.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
         let mac: MacAddress = match port.nic.mac {
             Some(first) if !is_own => first.plus(index),
             _ => port.nic.mac_of(index),
@@ -127,24 +128,24 @@ impl PortsConfig<'_> {
         Ok(port)
     }
 
-    /// What port `index` has of its own, as the only port's.
-    pub fn alone(&self, index: usize) -> PortTables {
-        self.own.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
+    /// Overrides of port `index`, as port 0 of a machine with one port.
+    pub fn as_only_port(&self, index: usize) -> PortTables {
+        self.overrides.get(&PortNumber(index)).map(|own| (PortNumber(0), own.clone())).into_iter().collect()
     }
 
-    /// Where the NIC of port `index` is.
+    /// Place of the NIC of port `index`.
     pub fn place(&self, index: usize) -> Place {
-        let own = self.own.get(&PortNumber(index)).and_then(|own| own.at);
+        let own = self.overrides.get(&PortNumber(index)).and_then(|own| own.at);
         own.unwrap_or(default_place(index, self.per_card))
     }
 
-    /// The port whose attachment port `index` has: the first one at a function of the same PCI device, mostly itself.
+    /// Port whose attachment port `index` uses: the first one on the same PCI device, usually itself.
     pub fn card(&self, index: usize) -> usize {
         let device = |port| Place { function: 0, ..self.place(port) };
         (0..index).find(|other| device(*other) == device(index)).unwrap_or(index)
     }
 
-    /// A port that shares an attachment has none of its own.
+    /// Rejects attachment overrides for a port that shares another port's attachment.
     fn check_card(&self, index: usize, own: &PortTable) -> Result<(), ConfigError> {
         let card = self.card(index);
         for (key, table) in [("attach", &own.attach), ("pcie", &own.pcie)] {
@@ -160,16 +161,16 @@ impl PortsConfig<'_> {
         Ok(())
     }
 
-    /// Checks what all have, and each of `count` ports.
+    /// Checks the common configuration and each of `count` ports.
     pub fn validate(&self, count: usize) -> Result<(), ConfigError> {
         let check = |prefix: &str, PortConfig { nic, attach, pcie, link }: &PortConfig| {
-            attach.validate().map_err(|e| ConfigError::below(&format!("{prefix}attach"), &e))?;
-            pcie.validate().map_err(|e| ConfigError::below(&format!("{prefix}pcie"), &e))?;
-            nic.validate().map_err(|e| ConfigError::below(&format!("{prefix}nic"), &e.to_string()))?;
+            attach.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}attach"), &e))?;
+            pcie.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}pcie"), &e))?;
+            nic.validate().map_err(|e| ConfigError::in_part(&format!("{prefix}nic"), &e.to_string()))?;
             link.validate().map_err(|e| ConfigError::new(format!("{prefix}link"), e))
         };
         check("", &self.common())?;
-        for (&PortNumber(index), own) in self.own {
+        for (&PortNumber(index), own) in self.overrides {
             if index >= count {
                 let problem = match count {
                     0 => "this machine has no NICs (platform.nics)".to_owned(),
@@ -194,19 +195,20 @@ impl PortsConfig<'_> {
     }
 }
 
-/// NICs stand behind the host bridge, in the order of their ports, and those of one card at functions of one device.
+/// Default place of a NIC: on the root bus in port order, with the ports of one card at functions of one
+/// device.
 pub(crate) fn default_place(index: usize, per_card: usize) -> Place {
-    // Numbers of cards that there cannot be are refused.
+    // Configurations that are not validated yet may contain 0.
     let per_card = per_card.max(1);
     Place { function: (index % per_card) as u8, ..Place::root((index / per_card) as u8 + 1) }
 }
 
-/// An attachment of another kind than everybody's has only keys of its own.
-fn attached(all: &AttachConfig, own: &Table, path: &str) -> Result<AttachConfig, ConfigError> {
+/// Attachment of a port: overrides of the common one, or of the defaults if the port has another kind.
+fn attach_config(all: &AttachConfig, own: &Table, path: &str) -> Result<AttachConfig, ConfigError> {
     let kind = Table::from_iter(own.get_key_value("kind").map(|(key, kind)| (key.clone(), kind.clone())));
-    let of_kind = laid_over(&AttachConfig::default(), &kind, path)?;
+    let of_kind = with_overrides(&AttachConfig::default(), &kind, path)?;
     let base = if kind.is_empty() || of_kind.kind == all.kind { all } else { &of_kind };
-    laid_over(base, own, path)
+    with_overrides(base, own, path)
 }
 
 #[cfg(test)]
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_has_what_all_have_but_for_its_own() {
+    fn port_tables_override_common_values() {
         let config = with(&[
             "platform.nics=3",
             "nic.rx_fifo=48KiB",
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_says_nothing_changes_nothing_that_a_guest_sees() {
+    fn guest_hash_depends_only_on_guest_visible_overrides() {
         let plain = with(&["platform.nics=2"]).unwrap();
         let fifo = with(&["platform.nics=2", "port.1.nic.rx_fifo=64KiB"]).unwrap();
         assert_eq!(plain.guest_hash(), fifo.guest_hash());
@@ -268,20 +270,24 @@ mod tests {
         let pauses = ["nic.pause_frames=true", "port.1.nic.pause_frames=true"]
             .map(|set| with(&["platform.nics=2", set]).unwrap());
         for config in &pauses {
-            assert_ne!(config.guest_hash(), plain.guest_hash(), "drivers see the partner's PAUSE");
+            assert_ne!(
+                config.guest_hash(),
+                plain.guest_hash(),
+                "drivers detect the link partner's PAUSE support"
+            );
             assert_eq!(config.for_boot().guest_hash(), config.guest_hash());
         }
     }
 
     #[test]
-    fn a_nic_that_is_told_to_be_where_it_is_anyway_makes_no_other_guest() {
+    fn explicit_default_place_keeps_the_guest_hash() {
         let hash = |set: &[&str]| with(&[&["platform.nics=2"], set].concat()).unwrap().guest_hash();
         assert_eq!(hash(&[]), hash(&["port.1.at=02.0"]));
         assert_ne!(hash(&[]), hash(&["port.1.at=03.0"]));
     }
 
     #[test]
-    fn what_timing_models_save_belongs_to_every_ports_own_way_to_memory() {
+    fn microarchitecture_hash_includes_each_ports_attachment() {
         let hash =
             |set: &[&str]| with(&[&["platform.nics=2"], set].concat()).unwrap().microarchitecture_hash();
         assert_eq!(hash(&[]), hash(&["port.1.nic.rx_fifo=64KiB", "port.0.link.latency=1us"]));
@@ -290,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_another_kind_of_attachment_has_none_of_everybodys_keys() {
+    fn attachment_of_another_kind_inherits_no_common_keys() {
         let all = ["platform.nics=2", "attach.kind=llc", "attach.clock=3GHz"];
         let kinds = |own: &[&str]| {
             let config = with(&[&all[..], own].concat()).unwrap();
@@ -307,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_behind_as_many_bridges_as_its_place_says() {
+    fn each_bridge_above_a_port_adds_latency() {
         let set = [
             "platform.nics=2",
             "platform.bridges=[\"1e.0\", \"0:01.0\"]",
@@ -355,14 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_one_word_in_front_of_which_nothing_counts() {
+    fn placement_name_replaces_earlier_attachment_keys() {
         let config =
             with(&["platform.nics=3", "attach=ste", "port.1.attach=ocs", "port.2.attach=htd"]).unwrap();
         let [ste, ocs, htd] = [0, 1, 2].map(|index| config.port(index).attach);
         let stages = |attach: &AttachConfig| attach.stages.as_ref().map(Vec::len);
         assert_eq!((ste.kind, stages(&ste), stages(&htd)), (AttachKind::Bus, Some(2), Some(1)));
         assert_eq!((ocs.kind, stages(&ocs)), (AttachKind::LlcHeaders, None));
-        assert_eq!(htd.register_latency, Some(Ps::from_ns(20)), "its own, not everybody's 35 ns");
+        assert_eq!(htd.register_latency, Some(Ps::from_ns(20)), "its own, not the common 35 ns");
         let mut file = Overlay::from_toml("a", "attach = \"hte\"").unwrap();
         file.set("attach.burst=128B").unwrap();
         let over: MachineConfig = file.resolve().unwrap();
@@ -376,19 +382,19 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_path_of_its_key() {
+    fn invalid_values_are_rejected_with_the_path_of_their_key() {
         for (wrong, key, problem) in [
             ("port.2.nic.rx_fifo=64KiB", "port.2", "port.0 to port.1"),
-            ("port.01.nic.rx_fifo=64KiB", "port.01", "\"01\" is no port's number"),
-            ("port.nic.rx_fifo=64KiB", "port.nic", "those of all such as nic.rx_fifo"),
+            ("port.01.nic.rx_fifo=64KiB", "port.01", "\"01\" is not a port number"),
+            ("port.nic.rx_fifo=64KiB", "port.nic", "nic.rx_fifo for all"),
             ("port.1=64KiB", "port.1", "expected nic, attach, pcie, link and at"),
             ("port.1.nic.rx_fifi=64KiB", "port.1.nic.rx_fifi", "did you mean \"rx_fifo\"?"),
             ("port.1.nic.rx_fifo=64", "port.1.nic.rx_fifo", "unit"),
             ("port.1.link.latency=1000s", "port.1.link", "latency"),
             ("port.1.pcie.lanes=3", "port.1.pcie.lanes", "3"),
             ("attach.kind=bus", "attach.stages", "is missing"),
-            ("attach=far", "attach", "known are ste, "),
-            ("port.1.attach=LLC", "port.1.attach", "known are ste, "),
+            ("attach=far", "attach", "use one of ste, "),
+            ("port.1.attach=LLC", "port.1.attach", "use one of ste, "),
             ("attach.kind=isa", "attach.kind", "unknown variant `isa`"),
             (
                 "attach.clock=1GHz",

@@ -1,30 +1,31 @@
-//! The presets: machines by name, each a TOML file whose comments say where its values come from.
+//! Presets: named machines, each a TOML file whose comments give the sources of its values.
 
 use crate::config::ConfigError;
 use crate::overlay::{Overlay, nearest};
 use crate::playback::Pages;
 
-/// A machine by name.
+/// A named machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is for, in one line.
+    /// One-line description.
     pub summary: &'static str,
-    /// The file.
+    /// Text of the TOML file.
     pub toml: &'static str,
-    /// Which page tables traces get there that tell virtual addresses alone.
+    /// Page tables for traces that contain only virtual addresses.
     pub pages: Pages,
 }
 
 impl Preset {
-    /// One that translates no addresses which are virtual alone.
+    /// A preset with identity page tables.
     const fn of(name: &'static str, summary: &'static str, toml: &'static str) -> Preset {
         Preset { name, summary, toml, pages: Pages::Identity }
     }
 }
 
-/// The M5 study's machine with its NIC in one place and memory so far away: 65 ns behind a controller on a chip of its own, 50 else.
+/// Machine of the M5 study with a NIC placement and a memory latency: 65 ns if the memory controller is a
+/// separate chip, otherwise 50 ns.
 macro_rules! m5 {
     ($place:literal, $memory:literal) => {
         concat!(
@@ -53,12 +54,12 @@ macro_rules! broadwell {
 pub const PRESETS: &[Preset] = &[
     Preset::of(
         "server",
-        "timed: the gem5 paper's core and caches, a present-day NIC engine, PCIe Gen4 x16",
+        "timed: the gem5 paper's core and caches, a current NIC engine, PCIe Gen4 x16",
         include_str!("../presets/server.toml"),
     ),
     Preset::of(
         "altra",
-        "timed: an Ampere Altra from published figures, without direct cache access, as it is measured",
+        "timed: an Ampere Altra from published figures, measured without direct cache access",
         include_str!("../presets/altra.toml"),
     ),
     Preset::of(
@@ -118,7 +119,7 @@ pub const PRESETS: &[Preset] = &[
     ),
     Preset::of(
         "m5-ocs",
-        "timed: the machine of Binkert et al. (2005), its NIC there, too, but payload to memory",
+        "timed: the machine of Binkert et al. (2005), its NIC on the die, headers to the LLC, payload to memory",
         m5!("ocs", "50ns"),
     ),
     Preset {
@@ -131,12 +132,12 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset::of(
         "ddiosim",
-        "timed: the machine of \"DDIOSim\", on which traces with a NIC's DMA are played",
+        "timed: the machine of \"DDIOSim\", for traces that include a NIC's DMA",
         include_str!("../presets/ddiosim.toml"),
     ),
     Preset::of(
         "fast",
-        "functional: a fixed cost an instruction, latency and bandwidth for DMA and links",
+        "functional: fixed time per instruction, latency and bandwidth for DMA and links",
         include_str!("../presets/fast.toml"),
     ),
 ];
@@ -160,29 +161,30 @@ mod tests {
 
     #[test]
     fn every_preset_is_a_valid_machine() {
-        for known in PRESETS {
-            let config: MachineConfig = preset(known.name).unwrap().resolve().unwrap();
+        for entry in PRESETS {
+            let config: MachineConfig = preset(entry.name).unwrap().resolve().unwrap();
             config.validate().unwrap();
         }
     }
 
     #[test]
-    fn the_transmit_fifo_of_a_timed_preset_holds_a_burst_and_what_the_wire_sends_in_a_round_trip() {
-        // DPDK gives 32 frames at once, of 1518 bytes rounded up to 16 here. A read takes 0.6 us, and waits for others.
+    fn transmit_fifo_of_timed_presets_holds_a_burst_and_a_round_trip_of_wire_data() {
+        // DPDK sends bursts of 32 frames, here of 1518 bytes rounded up to a multiple of 16. A DMA read takes
+        // 0.6 us plus queueing: 1 us of wire data is added.
         const BURST: u64 = 32 * 1520;
-        // The drivers' PBA leaves at most this for transmission.
+        // Bytes that the drivers' PBA setting leaves for the transmit FIFO.
         const LEFT_BY_PBA: u64 = 24 << 10;
-        for known in PRESETS {
-            let config: MachineConfig = preset(known.name).unwrap().resolve().unwrap();
+        for entry in PRESETS {
+            let config: MachineConfig = preset(entry.name).unwrap().resolve().unwrap();
             let round_trip = config.link.rate.0 / 8 / 1_000_000;
             let fifo = config.nic.tx_fifo.map_or(LEFT_BY_PBA, |bytes| bytes.0);
             let is_timed = config.core.model == CoreModel::Timed;
-            assert!(!is_timed || fifo >= BURST + round_trip, "{}: {fifo} bytes", known.name);
+            assert!(!is_timed || fifo >= BURST + round_trip, "{}: {fifo} bytes", entry.name);
         }
     }
 
     #[test]
-    fn the_m5_nic_has_one_dma_under_way_each_way_and_splits_off_the_first_line_of_a_frame() {
+    fn m5_nic_has_one_dma_in_flight_per_direction_and_one_header_line_per_frame() {
         use doorbell_memory::DataClass;
         use doorbell_sim::memory::{DmaAccess, each_line};
         use doorbell_sim::ports::{DmaKind, PhysAddr};
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn ddiosim_is_the_papers_table() {
+    fn ddiosim_matches_the_papers_table() {
         let config: MachineConfig = preset("ddiosim").unwrap().resolve().unwrap();
         let (core, memory) = (&config.pipeline, &config.memory);
         assert_eq!((config.core.frequency.0, config.platform.ram.0), (4_000_000_000, 4 << 30));
@@ -220,7 +222,7 @@ mod tests {
         let caches = [&memory.l1i, &memory.l1d, &memory.l2];
         let shape = caches.map(|cache| (cache.size.0 >> 10, cache.ways, cache.mshrs));
         assert_eq!(shape, [(32, 8, 8), (48, 12, 16), (512, 8, 32)]);
-        // ChampSim's instruction cache takes three cycles more than its setting says.
+        // ChampSim's instruction cache takes three cycles more than its setting.
         assert_eq!(caches.map(|cache| cache.latency), [4 + 3, 5, 10]);
         let llc = &memory.llc;
         assert_eq!((llc.size.0 >> 10, llc.ways, llc.latency, llc.mshrs), (2048, 16, 20, 64));
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_preset_is_answered_with_the_names() {
+    fn unknown_preset_error_suggests_a_name() {
         let error = preset("fats").unwrap_err().to_string();
         assert!(error.contains("did you mean \"fast\"?"), "{error}");
     }

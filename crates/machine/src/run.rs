@@ -1,4 +1,4 @@
-//! The run loop: whichever is earliest, a hart or an event, goes first.
+//! The run loop: the earliest hart or event advances first.
 
 use doorbell_riscv::{Hart, Stop};
 use doorbell_sim::Ps;
@@ -9,17 +9,17 @@ use crate::machine::Machine;
 use crate::port::LoadGenSide;
 use crate::timed::device_op;
 
-/// When a run is to end, whichever comes first.
+/// Limits of a run, which ends at the first one reached.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Simulated time.
     pub time: Ps,
-    /// Instructions retired by all harts since the machine was built: exactly, but where timing models watch, whose runs
-    /// end behind a block.
+    /// Instructions retired by all harts since the machine was built. The limit is exact, except while timing
+    /// models are in use: then runs end after a block.
     pub instructions: u64,
     /// Also end when the console's watched marker appears.
     pub on_marker: bool,
-    /// Also end when a gem5 m5op retires; otherwise it does nothing.
+    /// Also end when a gem5 m5op retires; otherwise m5ops have no effect.
     pub on_m5op: bool,
 }
 
@@ -33,31 +33,31 @@ impl Limits {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The limit in time.
+    /// The time limit was reached.
     Time,
-    /// The limit in instructions.
+    /// The instruction limit was reached.
     Instructions,
-    /// The watched text appeared on the console.
+    /// The marker appeared on the console.
     Marker,
     /// The guest switched the machine off.
     PowerOff {
         /// Its exit code; 0 is success.
         code: u16,
     },
-    /// The guest asked for a reset. A kernel that panics does, with `panic=-1`.
+    /// The guest requested a reset, as a panicking kernel does with `panic=-1`.
     Reset,
-    /// All harts wait and nothing will ever wake them.
+    /// All harts wait and no event is pending.
     Asleep,
     /// The next instruction of this hart has a breakpoint.
     Breakpoint {
         /// Which hart.
         hart: usize,
     },
-    /// A program beside the harts cannot go on: [`Machine::take_failure_beside`] says why.
-    Beside,
+    /// A co-running program cannot continue; [`Machine::take_corunner_failure`] returns the reason.
+    CorunnerFailed,
     /// A gem5 m5op retired.
     M5Op {
-        /// Which hart did it.
+        /// The hart that executed it.
         hart: usize,
         /// Its function number.
         function: u8,
@@ -69,14 +69,14 @@ pub enum Outcome {
 impl Machine {
     /// Runs until a limit is reached or something ends the run.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
-        if self.is_noting() {
-            return self.run_noting(limits);
+        if self.uses_timing() {
+            return self.run_timed(limits);
         }
         if self.harts.len() > 1 {
             return self.run_in_turns(limits);
         }
         loop {
-            if let Some(outcome) = self.ended(limits) {
+            if let Some(outcome) = self.pending_outcome(limits) {
                 return outcome;
             }
             let next_event = self.queue.next_time();
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// How many instructions may still retire. They are not added up where any number may.
+    /// Instructions that may still retire. Without a limit, the harts' counts are not added up.
     pub(crate) fn instructions_left(&mut self, limits: &Limits) -> u64 {
         match limits.instructions {
             u64::MAX => u64::MAX,
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Nothing will ever happen by itself. Time passes for one who sleeps, too: a limit of time is then reached.
+    /// Ends a run in which no hart can run and no event is pending. Time still advances to the time limit.
     pub(crate) fn asleep(&mut self, limits: &Limits) -> Outcome {
         if limits.time < Ps::MAX {
             self.reached = self.reached.max(limits.time);
@@ -115,24 +115,24 @@ impl Machine {
         Outcome::Asleep
     }
 
-    /// What has ended the run, if anything has.
-    pub(crate) fn ended(&mut self, limits: &Limits) -> Option<Outcome> {
+    /// Takes the reason to end the run, if there is one.
+    pub(crate) fn pending_outcome(&mut self, limits: &Limits) -> Option<Outcome> {
         let marker = limits.on_marker && self.console.marker_seen();
         self.outcome.take().or(marker.then_some(Outcome::Marker))
     }
 
-    /// When a hart or an event has something to do next; [`Ps::MAX`] if nothing ever has.
+    /// Time of the next event or hart that can run; [`Ps::MAX`] if there is none.
     pub(crate) fn next_activity(&self) -> Ps {
         let hart = self.harts.iter().filter(|hart| Machine::can_run(hart)).map(Hart::time).min();
         hart.unwrap_or(Ps::MAX).min(self.queue.next_time())
     }
 
-    /// Whether a hart has something to do before another event.
+    /// Whether a hart can execute before another event.
     pub(crate) fn can_run(hart: &Hart) -> bool {
         hart.pending_mmio().is_none() && (!hart.is_waiting() || hart.interrupt_pending())
     }
 
-    /// Runs a hart to the first slot at or after `horizon`, and sees to what it stops for.
+    /// Runs a hart to the first slot at or after `horizon`, and handles the reason for which it stops.
     pub(crate) fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
         let end = self.harts[index].slot_at(horizon);
         let stop = loop {
@@ -157,18 +157,18 @@ impl Machine {
             let op = answered.then(|| device_op(hart, &self.ram, request));
             recording.access(index, hart, &self.ram, op);
         }
-        self.act_on(index, stop, limits);
+        self.handle_stop(index, stop, limits);
         stop
     }
 
-    /// Sees to what a hart has stopped for.
+    /// Handles the reason for which a hart has stopped.
     #[inline]
-    pub(crate) fn act_on(&mut self, index: usize, stop: Stop, limits: &Limits) {
+    pub(crate) fn handle_stop(&mut self, index: usize, stop: Stop, limits: &Limits) {
         let id = index as u32;
         match stop {
             Stop::Slot | Stop::Wfi | Stop::Ahead => {}
             Stop::Mmio(request) => self.start_device_access(id, request),
-            Stop::Events => self.tell_guest_events(index),
+            Stop::Events => self.update_guest_events(index),
             Stop::Timer => {
                 let now = self.harts[index].time();
                 self.update_timers(id, now);
@@ -229,7 +229,7 @@ impl Machine {
         }
     }
 
-    /// Calls a load generator with its side of the machine.
+    /// Calls a load generator with its interface to the machine.
     pub(crate) fn with_loadgen<R>(
         &mut self,
         port: u8,

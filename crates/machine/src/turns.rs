@@ -1,18 +1,19 @@
-//! Several harts take turns.
+//! Round-robin execution of several harts.
 //!
-//! The harts' way is cut into segments that end at the multiples of `core.quantum` and at each event. Within a segment they
-//! run one after another, by number, each to the segment's end. Only what would show that they do not run at the
-//! same time keeps them closer: a hart that wants to read the time or to access a device waits until no other is
-//! behind it, so that time never seems to go back and devices are accessed in order of time.
+//! Time is divided into segments that end at multiples of `core.quantum` and at each event. Within a segment
+//! the harts run one after another, by number, each to the segment's end. Harts stay closer only where the
+//! difference would be visible: a hart that reads the time or accesses a device waits until no other hart is
+//! behind it. So time never appears to go back, and device accesses are in time order.
 //!
-//! With a `core.lookahead` segments are as long as that, and events in them happen when all harts have come to their end: a hart that goes on
-//! for some time finds its state in the host's caches, where turns that end at each event of many cores' frames, or, of timed
-//! harts, with each block, find it gone. A hart that wants to read the time or to access a device waits for events behind it, too.
+//! With `core.lookahead`, segments have that length, and their events are handled when all harts have reached
+//! the end. A hart that runs that long finds its state in the host's caches. Turns that end at each event or,
+//! for timed harts, at each block would evict it. A hart that reads the time or accesses a device then also
+//! waits for events behind it.
 //!
-//! Whose turn it is follows from the machine's state alone: where a run is stopped and taken up again, by a limit, a
-//! debugger or a checkpoint, nothing comes out differently. That is why a limit in time does not cut a turn short
-//! (the run ends once every hart has come to the end of the limit's segment), why it is part of the state which harts
-//! wait, and why a turn ends where another hart's waiting may.
+//! The order of turns depends only on the machine's state: stopping and continuing a run, by a limit, a
+//! debugger or a checkpoint, changes no result. Therefore a time limit does not cut a turn short: the run
+//! ends when every hart has reached the end of the limit's segment. For the same reason the set of waiting
+//! harts is part of the state, and a turn ends where another hart's wait may end.
 
 use doorbell_riscv::Stop;
 use doorbell_sim::Ps;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::run::{Limits, Outcome};
 
-/// Which harts wait for others to catch up.
+/// Harts that wait for the others to catch up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Turns {
     ahead: Vec<bool>,
@@ -32,18 +33,19 @@ impl Turns {
         Turns { ahead: vec![false; harts] }
     }
 
-    /// Something happened that may give a waiting hart another instruction to execute, such as an interrupt.
+    /// Ends all waits, after something that may let a waiting hart execute another instruction, such as an
+    /// interrupt.
     pub fn restart(&mut self) {
         self.ahead.fill(false);
     }
 
-    /// Whether this can be the state of so many harts.
+    /// Whether this state fits a machine with `harts` harts.
     pub fn is_for(&self, harts: usize) -> bool {
         self.ahead.len() == harts
     }
 
-    /// The first hart that has not come to the segment's end and need not wait: for the others, of which these two are earliest, or
-    /// for the next event.
+    /// The first hart that has not reached the segment's end and need not wait for other harts or for the
+    /// next event. `first` and `second` are the harts' two earliest times.
     fn next(&self, at: &[Ps], (first, second): (Ps, Ps), end: Ps, event: Ps) -> Option<Turn> {
         let others = |index: usize| event.min(if at[index] == first { second } else { first });
         let waits = |index: &usize| self.ahead[*index] && at[*index] > others(*index);
@@ -53,12 +55,12 @@ impl Turns {
         Some(Turn { hart, end, others: others(hart) })
     }
 
-    /// A hart's turn begins.
+    /// Begins a hart's turn.
     fn begin(&mut self, hart: usize) {
         self.ahead[hart] = false;
     }
 
-    /// A hart's turn has ended so.
+    /// Ends a hart's turn, for this reason.
     fn ended(&mut self, hart: usize, stop: &Stop) {
         match stop {
             Stop::Ahead => self.ahead[hart] = true,
@@ -68,14 +70,15 @@ impl Turns {
     }
 }
 
-/// Who runs, until when, and how far the others have come; those that wait will go on from the present.
+/// A hart's turn: its end, and the earliest time of other harts and events. Sleeping harts do not count: they
+/// resume at the current time.
 struct Turn {
     hart: usize,
     end: Ps,
     others: Ps,
 }
 
-/// The two earliest times, which are the same if two harts are the earliest.
+/// The two earliest times, which are equal if two harts share the earliest.
 fn first_two(at: &[Ps]) -> (Ps, Ps) {
     at.iter().fold((Ps::MAX, Ps::MAX), |(first, second), &at| (first.min(at), second.min(first.max(at))))
 }
@@ -85,10 +88,10 @@ impl Machine {
     pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
         let (segment, ahead) = self.segment();
         let end_of = |at: Ps| Ps((at.0 / segment.0 + 1).saturating_mul(segment.0));
-        // Where the segment ends that the limit in time lies in.
+        // End of the segment that contains the time limit.
         let last_end = Ps(limits.time.0.checked_next_multiple_of(segment.0).unwrap_or(u64::MAX));
         loop {
-            if let Some(outcome) = self.ended(limits) {
+            if let Some(outcome) = self.pending_outcome(limits) {
                 return outcome;
             }
             let event = self.queue.next_time();
@@ -97,8 +100,8 @@ impl Machine {
             if now == Ps::MAX {
                 return self.asleep(limits);
             }
-            if self.beside.is_some() && self.is_noting() {
-                self.run_beside(now);
+            if self.corunners.is_some() && self.uses_timing() {
+                self.run_corunners(now);
                 if self.outcome.is_some() {
                     continue;
                 }
@@ -124,7 +127,7 @@ impl Machine {
         }
     }
 
-    /// How long segments are, and whether events in them wait for their end.
+    /// Length of segments, and whether events in a segment wait for its end.
     fn segment(&self) -> (Ps, bool) {
         match self.config.core.lookahead {
             Ps::ZERO => (self.config.core.quantum, false),
@@ -132,12 +135,12 @@ impl Machine {
         }
     }
 
-    /// A hart runs until its turn ends.
+    /// Runs a hart until its turn ends.
     fn take_turn(&mut self, &Turn { hart, end, others }: &Turn, limits: &Limits) {
         self.harts[hart].set_synced_until(others);
         self.turns.begin(hart);
-        let stop = match self.is_noting() {
-            true => self.run_hart_noting(hart, end, limits),
+        let stop = match self.uses_timing() {
+            true => self.run_hart_timed(hart, end, limits),
             false => self.run_hart(hart, end, limits),
         };
         self.turns.ended(hart, &stop);

@@ -1,12 +1,12 @@
-//! Which hart stored to a register last, for whoever watches frames: a queue's tail has one register, which one core writes. An observer: no
-//! state depends on it, and a restored machine begins without.
+//! Last hart that stored to each device register. It gives frame observers the core of a NIC queue, the one
+//! that writes the queue's tail register. An observer: no state depends on it, and it is empty after a restore.
 
 use doorbell_sim::PhysAddr;
 
-/// Registers that are told apart: 8 ports with 16 queues each way have so many tails.
-const KEPT: usize = 256;
+/// Maximum number of registers tracked: the tails of 8 ports with 16 queues in each direction.
+const REGISTERS_MAX: usize = 256;
 
-/// The last stores' harts by register, in no order.
+/// Hart of the last store to each register, in no particular order.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     /// Whether there is more than one hart.
@@ -15,24 +15,24 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Of a machine with so many harts.
+    /// Creates an empty table for a machine with `harts` harts.
     pub fn new(harts: usize) -> Writers {
         Writers { several: harts > 1, of: Vec::new() }
     }
 
-    /// A hart has stored there.
+    /// Records a store of a hart to a register.
     pub fn stored(&mut self, addr: PhysAddr, hart: u32) {
         if !self.several {
             return;
         }
         if let Some((_, last)) = self.of.iter_mut().find(|(at, _)| *at == addr.0) {
             *last = hart as u8;
-        } else if self.of.len() < KEPT {
+        } else if self.of.len() < REGISTERS_MAX {
             self.of.push((addr.0, hart as u8));
         }
     }
 
-    /// Which hart stored there last.
+    /// The hart that last stored to a register.
     pub fn of(&self, addr: PhysAddr) -> Option<u8> {
         if !self.several {
             return Some(0);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hart_that_stored_to_a_register_is_known() {
+    fn last_hart_to_store_to_each_register_is_tracked() {
         let mut writers = Writers::new(2);
         assert_eq!(writers.of(PhysAddr(8)), None);
         for (addr, hart) in [(8, 1), (16, 0), (8, 0), (16, 1)] {

@@ -1,4 +1,4 @@
-//! Machines' files: what they are laid over, and what is said of those that are none.
+//! Machine files: their bases, and the errors about invalid files.
 
 use doorbell_machine::playback::Pages;
 use doorbell_machine::{Base, MachineConfig};
@@ -13,8 +13,8 @@ fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn config(base: &Base) -> MachineConfig {
-    let mut all = base.below();
-    let mut own = base.own().clone();
+    let mut all = base.preset_overlay();
+    let mut own = base.user_table().clone();
     own.remove("run");
     all.merge(own);
     all.resolve().unwrap()
@@ -25,7 +25,7 @@ fn refused(folder: &tempfile::TempDir, name: &str) -> String {
 }
 
 #[test]
-fn a_file_is_laid_over_its_base_which_may_be_a_file_beside_it() {
+fn file_overrides_its_base_which_is_a_preset_or_another_file() {
     let folder = files(&[
         ("mine.toml", "base = \"server\"\npipeline.rob = 256\n[core]\nfrequency = \"2GHz\"\n"),
         ("wider.toml", "base = \"mine.toml\"\n[core]\nfrequency = \"4GHz\"\n[run]\ndisks = [\"d.img\"]\n"),
@@ -35,15 +35,15 @@ fn a_file_is_laid_over_its_base_which_may_be_a_file_beside_it() {
     assert_eq!((machine.pipeline.rob, machine.core.frequency.0), (256, 4_000_000_000));
     assert_eq!(machine.nic, config(&Base::find("server").unwrap()).nic, "the rest is the preset's");
     let disk = folder.path().join("d.img").display().to_string();
-    assert_eq!(wider.own()["run"]["disks"][0].as_str(), Some(disk.as_str()));
+    assert_eq!(wider.user_table()["run"]["disks"][0].as_str(), Some(disk.as_str()));
     let by_path = Base::find(&folder.path().join("mine.toml").display().to_string()).unwrap();
     assert_eq!(config(&by_path).pipeline.rob, 256);
     let same = Base::find("server").unwrap();
-    assert!(same.own().is_empty() && same.name() == "server" && !same.is_result());
+    assert!(same.user_table().is_empty() && same.name() == "server" && !same.is_result());
 }
 
 #[test]
-fn a_file_without_a_base_says_everything() {
+fn file_without_a_base_must_be_complete() {
     let whole = toml::to_string(&MachineConfig::default()).unwrap();
     let folder = files(&[
         ("part.toml", "[pipeline]\nrob = 64\n"),
@@ -56,22 +56,22 @@ fn a_file_without_a_base_says_everything() {
         error.contains("part.toml: ") && error.contains("[core], ") && error.contains("base = \"server\""),
         "{error}"
     );
-    assert!(error.contains("more are missing"), "{error}");
+    assert!(error.contains(" more. Name a base"), "{error}");
     let error = refused(&folder, "lacks.toml");
-    assert!(error.contains("pipeline.iq are missing"), "{error}");
+    assert!(error.contains("missing: pipeline.iq. Name a base"), "{error}");
     let read = |name: &str| Base::read(&folder.path().join(name)).unwrap();
     assert_eq!(config(&read("whole.toml")), MachineConfig::default());
-    assert!(read("result.toml").is_result(), "what was whole once has today's defaults");
+    assert!(read("result.toml").is_result(), "keys missing in a result have today's defaults");
 }
 
 #[test]
-fn the_page_tables_of_a_preset_are_those_of_files_over_it() {
+fn file_inherits_the_page_tables_of_its_preset() {
     let folder = files(&[("mine.toml", "base = \"champsim\"\n")]);
     assert_eq!(Base::read(&folder.path().join("mine.toml")).unwrap().pages(), Pages::ChampSim);
 }
 
 #[test]
-fn what_is_no_machine_is_said_with_its_name() {
+fn errors_about_invalid_files_name_the_file() {
     let folder = files(&[
         ("a.toml", "base = \"b.toml\"\n"),
         ("b.toml", "base = \"a.toml\"\n"),
@@ -83,13 +83,13 @@ fn what_is_no_machine_is_said_with_its_name() {
     ]);
     std::fs::write(folder.path().join("bytes.toml"), [0xff, 0xfe]).unwrap();
     for (name, part) in [
-        ("a.toml", "leads back to itself: "),
-        ("self.toml", "leads back to itself: "),
-        ("number.toml", "number.toml: base: 3 is no text"),
+        ("a.toml", "`base` forms a cycle: "),
+        ("self.toml", "`base` forms a cycle: "),
+        ("number.toml", "number.toml: base: 3 is not a string"),
         ("unknown.toml", "unknown.toml: base: there is no preset \"sever\"; did you mean \"server\"?"),
         ("lost.toml", "not-there.toml: there is no such file"),
         ("broken.toml", "broken.toml: "),
-        ("bytes.toml", "bytes.toml: it is no text"),
+        ("bytes.toml", "bytes.toml: it is not UTF-8 text"),
         (".", "it is a folder; name a file"),
         ("not-there.toml", "there is no such file"),
     ] {

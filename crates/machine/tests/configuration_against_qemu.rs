@@ -1,4 +1,5 @@
-//! The machine's 82540EM in configuration space compared with QEMU's e1000 on `virt`, register by register, through QEMU's test protocol.
+//! Configuration space of the machine's 82540EM compared with QEMU's e1000 on `virt`, register by register,
+//! through QEMU's test protocol.
 
 use doorbell_machine::{Machine, MachineConfig};
 use doorbell_pcie::{FunctionIdentity, HostBridge, HostBridgeConfig, Place, Slot};
@@ -12,14 +13,14 @@ fn qemu() -> Qtest {
     Qtest::start(&["-m", "64", "-device", "e1000,addr=1,romfile="])
 }
 
-fn own_nic() -> FunctionIdentity {
+fn model_nic() -> FunctionIdentity {
     Machine::new(MachineConfig::default(), 1).unwrap().functions()[0].identity()
 }
 
-/// The machine's NIC, but for what QEMU's has otherwise: another revision and QEMU's subsystem, the I/O ports one register earlier
-/// than the manual, and neither a minimum grant nor a list of capabilities.
+/// The machine's NIC with the values in which QEMU's NIC differs: revision, subsystem, I/O ports one base
+/// address register earlier than in the manual, no minimum grant and no capability list.
 fn qemus_nic() -> FunctionIdentity {
-    let own = own_nic();
+    let own = model_nic();
     let mut bars = own.bars;
     bars.swap(1, 2);
     FunctionIdentity {
@@ -34,7 +35,7 @@ fn qemus_nic() -> FunctionIdentity {
 }
 
 #[test]
-fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
+fn nic_header_matches_qemu_in_random_accesses() {
     let mut qemu = qemu();
     let slots = vec![Slot { place: Place::root(1), identity: qemus_nic() }];
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
@@ -60,9 +61,9 @@ fn the_header_answers_as_qemus_to_twenty_thousand_random_accesses() {
 }
 
 #[test]
-fn extended_space_and_other_functions_and_buses_are_as_empty_as_qemus() {
+fn extended_space_and_absent_functions_match_qemu() {
     let mut qemu = qemu();
-    let slots = vec![Slot { place: Place::root(1), identity: own_nic() }];
+    let slots = vec![Slot { place: Place::root(1), identity: model_nic() }];
     let mut bridge = HostBridge::new(HostBridgeConfig::default(), slots).unwrap();
     for offset in [0x100, 0xffc, 0x8100, 0x9000, 0xf000, 0x1_0000, 0xf_f000, 0x10_0000, 0x10_8000, 0xfff_fffc]
     {
@@ -71,14 +72,14 @@ fn extended_space_and_other_functions_and_buses_are_as_empty_as_qemus() {
     }
 }
 
-/// Registers of a bridge's header that QEMU's bridge has otherwise: a list of capabilities (status, pointer), a class that says that it
-/// decodes what nobody else does, a latency timer of its
-/// secondary bus that can be written, and more of the control register.
-const OTHERWISE: [(u64, u64); 6] =
+/// Registers of the bridge header in which QEMU's bridge differs: a capability list (status, pointer), the
+/// class of a bridge with subtractive decoding, a writable latency timer of the secondary bus, and more of
+/// the control register.
+const QEMU_DIFFERENCES: [(u64, u64); 6] =
     [(0x06, 8), (0x09, 0x0a), (0x1b, 0x1c), (0x1e, 0x20), (0x34, 0x35), (0x3c, 0x40)];
 
 #[test]
-fn a_bridge_and_what_is_behind_it_answer_as_qemus_to_twenty_thousand_random_accesses() {
+fn bridge_and_the_nic_behind_it_match_qemu_in_random_accesses() {
     let bus = "i82801b11-bridge,id=behind,addr=2";
     let mut qemu = Qtest::start(&["-m", "64", "-device", bus, "-device", "e1000,bus=behind,addr=3,romfile="]);
     let slots = vec![
@@ -93,13 +94,15 @@ fn a_bridge_and_what_is_behind_it_answer_as_qemus_to_twenty_thousand_random_acce
         let size = sizes[random.below(3) as usize];
         let register = random.below(64) / size.bytes() * size.bytes();
         let is_bridge = random.below(2) == 0;
-        if is_bridge && OTHERWISE.iter().any(|(from, to)| register < *to && *from < register + size.bytes()) {
+        if is_bridge
+            && QEMU_DIFFERENCES.iter().any(|(from, to)| register < *to && *from < register + size.bytes())
+        {
             continue;
         }
         // The bridge, or a bus with a small number, where the NIC may be.
         let place = if is_bridge { 2 << 15 } else { random.below(4) << 20 | 3 << 15 };
         if random.below(2) == 0 {
-            // Small numbers of buses often fit.
+            // Small bus numbers often match the tree.
             let value = if random.below(2) == 0 { random.next_u64() } else { random.below(4) * 0x0001_0101 };
             bridge.config_write(place + register, size, value);
             qemu.write(ECAM + place + register, size, value);

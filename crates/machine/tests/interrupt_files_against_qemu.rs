@@ -1,5 +1,5 @@
-//! A hart's interrupt files beside those of QEMU's `virt` with `aia=aplic-imsic`: a bare program does what a seed says to them, and keeps
-//! what it reads, on both machines.
+//! A hart's interrupt files compared with QEMU's `virt` with `aia=aplic-imsic`: on both machines a bare-metal
+//! program makes seeded random accesses and stores the results.
 
 use std::time::Duration;
 
@@ -14,21 +14,22 @@ const RESULTS: u64 = map::RAM_BASE + 0x10_0000;
 const DONE: u64 = RESULTS - 8;
 const STEPS: u64 = 600;
 /// The program runs for about a millisecond.
-const PATIENCE_MS: u64 = 60_000;
+const TIMEOUT_MS: u64 = 60_000;
 
 const MVIP: u32 = 0x309;
-/// Select, window, top external interrupt and top interrupt, of machine and of supervisor mode.
+/// CSRs of machine and supervisor mode: select, window, top external interrupt and top interrupt.
 const LEVELS: [[u32; 4]; 2] = [[0x350, 0x351, 0x35c, 0xfb0], [0x150, 0x151, 0x15c, 0xdb0]];
 const FILES: [u64; 2] = [0x2400_0000, 0x2800_0000];
-/// The reserved ones read as zero, says the specification; QEMU has none there.
+/// Indirect registers of the test. Reserved ones are left out: the specification makes them read as zero, but
+/// QEMU does not implement them.
 const REGISTERS: [u64; 10] = [0x70, 0x72, 0x80, 0x82, 0x84, 0x86, 0xc0, 0xc2, 0xc4, 0xc6];
-/// The interrupts that are looked at: not the CLINT's, which has its own time in each machine.
+/// Interrupts of the test. The CLINT's are left out, because its time differs between the machines.
 const MAJOR: u64 = 0xa22;
 
-/// The program, and what each result is of.
+/// The program, and a description of each result.
 fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
     let mut random = Rng::stream(seed, "machine.interrupt_files");
-    let (mut a, mut told) = (Assembler::new(map::RAM_BASE), Vec::new());
+    let (mut a, mut descriptions) = (Assembler::new(map::RAM_BASE), Vec::new());
     a.la(T0, "trap");
     a.csrw(csr::MTVEC, T0);
     a.csrw(csr::MIE, ZERO);
@@ -36,7 +37,7 @@ fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
     for step in 0..STEPS {
         let level = random.below(2) as usize;
         let [select, window, top_external, top] = LEVELS[level];
-        // Mostly few identities, so that they meet.
+        // Mostly few identities, so that accesses hit the same ones.
         let identity = if random.below(4) == 0 { random.below(260) } else { random.below(8) };
         let what = match random.below(10) {
             0..=2 => {
@@ -58,7 +59,7 @@ fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
                 a.li(T1, identity);
                 a.sw(T1, T0, 0);
                 a.csrr(T1, csr::MIP);
-                format!("mip behind message {identity}")
+                format!("mip after message {identity}")
             }
             6 => {
                 a.li(T1, 0);
@@ -75,12 +76,12 @@ fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
                 a.li(T0, random.next_u64() & 0x222);
                 a.csrw(csr::MIDELEG, T0);
                 a.csrr(T1, top);
-                // The identity; QEMU tells no priority of external interrupts.
+                // Only the identity: QEMU reports no priority of external interrupts.
                 a.srli(T1, T1, 16);
                 "top interrupt".to_owned()
             }
             _ => {
-                // Bit 9 is what software has raised, and in QEMU what the file raises too.
+                // Bit 9 is left out: in QEMU it also includes the file's interrupt.
                 a.li(T1, random.next_u64() & 0x22);
                 a.csr_swap(T1, MVIP);
                 a.andi(T1, T1, 0x22);
@@ -93,20 +94,20 @@ fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
         }
         a.sd(T1, S0, 0);
         a.addi(S0, S0, 8);
-        told.push(format!("seed {seed}, step {step}, level {level}: {what}"));
+        descriptions.push(format!("seed {seed}, step {step}, level {level}: {what}"));
     }
     a.li(T0, DONE);
     a.li(T1, 1);
     a.sd(T1, T0, 0);
     a.label("end");
     a.j("end");
-    // No instruction should trap. Where one does, the test says behind which result.
+    // No instruction should trap. If one does, the test reports the last result before it.
     a.fill_to(a.here().next_multiple_of(4));
     a.label("trap");
     a.li(T0, DONE);
     a.sd(S0, T0, 0);
     a.j("end");
-    (a.finish(), told)
+    (a.finish(), descriptions)
 }
 
 fn ours(program: &[u8]) -> Vec<u64> {
@@ -120,30 +121,32 @@ fn ours(program: &[u8]) -> Vec<u64> {
         assert!(machine.ram().copy_out(PhysAddr(at), &mut bytes));
         u64::from_le_bytes(bytes)
     };
-    assert_eq!(word(DONE), 1, "the program comes to its end");
+    assert_eq!(word(DONE), 1, "the program ends");
     (0..STEPS).map(|step| word(RESULTS + 8 * step)).collect()
 }
 
-fn theirs(program: &[u8], told: &[String]) -> Vec<u64> {
+fn theirs(program: &[u8], descriptions: &[String]) -> Vec<u64> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), program).unwrap();
     let bios = file.path().to_str().unwrap();
     let options = ["-machine", "aia=aplic-imsic", "-accel", "tcg", "-cpu", "rv64", "-m", "64", "-bios", bios];
     let mut qemu = Qtest::start(&options);
-    let ended = (0..PATIENCE_MS).find_map(|_| {
+    let ended = (0..TIMEOUT_MS).find_map(|_| {
         std::thread::sleep(Duration::from_millis(1));
         Some(qemu.read(DONE, AccessSize::B8)).filter(|done| *done != 0)
     });
-    let trapped = ended.filter(|done| *done != 1).map(|at| &told[((at - RESULTS) / 8) as usize]);
-    assert_eq!((ended, trapped), (Some(1), None), "the program comes to its end without a trap");
+    let trapped = ended.filter(|done| *done != 1).map(|at| &descriptions[((at - RESULTS) / 8) as usize]);
+    assert_eq!((ended, trapped), (Some(1), None), "the program ends without a trap");
     (0..STEPS).map(|step| qemu.read(RESULTS + 8 * step, AccessSize::B8)).collect()
 }
 
 #[test]
-fn what_a_program_does_to_its_interrupt_files_comes_out_as_in_qemu() {
+fn interrupt_file_accesses_match_qemu() {
     for seed in 0..4 {
-        let (program, told) = program(seed);
-        for ((ours, theirs), what) in ours(&program).into_iter().zip(theirs(&program, &told)).zip(&told) {
+        let (program, descriptions) = program(seed);
+        for ((ours, theirs), what) in
+            ours(&program).into_iter().zip(theirs(&program, &descriptions)).zip(&descriptions)
+        {
             assert_eq!(ours, theirs, "{what}: {ours:#x}, QEMU's {theirs:#x}");
         }
     }

@@ -1,5 +1,5 @@
-//! How fast the model itself is: forwards frames of 64 bytes between a wire and a driver that costs
-//! nothing, and prints frames per second of host time.
+//! Speed of the NIC model itself: forwards frames of 64 bytes between a wire and a driver without cost, and
+//! prints frames per second of host time.
 
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ impl Timers<u64> for World {
     }
 }
 
-/// Runs the events of one burst's time.
+/// Runs all events up to `until`.
 fn run_until(nic: &mut Nic, world: &mut World, until: Ps) {
     while world.queue.next_time() <= until {
         let (at, event) = world.queue.pop().expect("an event is next");
@@ -81,7 +81,7 @@ fn run_until(nic: &mut Nic, world: &mut World, until: Ps) {
     }
 }
 
-/// Forwards every frame that is there by one descriptor each, RS on every 32nd.
+/// Forwards every received frame with one descriptor each; every 32nd descriptor has RS.
 fn forward(nic: &mut Nic, world: &mut World, now: Ps, next: &mut u64) {
     let before = *next;
     loop {
@@ -148,7 +148,7 @@ fn main() {
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "{:.2} million frames a second forwarded, {} of {FRAMES} sent",
+        "{:.2} million frames per second forwarded, {} of {FRAMES} sent",
         world.sent as f64 / seconds / 1e6,
         world.sent
     );

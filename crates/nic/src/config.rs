@@ -1,4 +1,4 @@
-//! The NIC's parameters: what a preset or `--set nic.rx_fifo=48KiB` can change.
+//! Parameters of a NIC, set by a preset or by `--set nic.rx_fifo=48KiB`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// So many addresses further, within its maker's.
+    /// Returns the address `count` further on. The manufacturer's part does not change.
     pub fn plus(self, count: usize) -> MacAddress {
         let MacAddress([a, b, c, high, middle, low]) = self;
         let own = u32::from_be_bytes([0, high, middle, low]).wrapping_add(count as u32).to_be_bytes();
@@ -64,47 +64,47 @@ impl<'de> Deserialize<'de> for MacAddress {
 #[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
 pub struct NotUnicast(String);
 
-/// Why a configuration is refused; its text begins with the field.
+/// Reason for rejecting a configuration. The message begins with the field's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The station address is another kind of address.
+    /// The station address is not a unicast address.
     #[error("mac {0}")]
     Mac(NotUnicast),
-    /// A number, a time or a rate outside its range, each as it would be given.
+    /// A value outside its range. Value and limits have the units used in configurations.
     #[error("{field} is {value}; it must be from {least} to {most}")]
     Range {
         /// The field's name.
         field: &'static str,
-        /// What was given.
+        /// The configured value.
         value: String,
-        /// The least legal value.
+        /// Minimum.
         least: String,
-        /// The greatest legal value.
+        /// Maximum.
         most: String,
     },
 }
 
-/// Which card it is.
+/// Model of a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum NicModel {
-    /// Intel's 82540EM (e1000): a queue each way, an interrupt line.
+    /// Intel 82540EM (e1000): one queue in each direction, interrupt line.
     #[default]
     #[serde(rename = "82540em")]
     E82540em,
-    /// Intel's 82576 (igb): sixteen queues each way, RSS, MSI-X.
+    /// Intel 82576 (igb): sixteen queues in each direction, RSS, MSI-X.
     #[serde(rename = "82576")]
     E82576,
 }
 
 impl NicModel {
-    /// Whether it is the one that every machine had before there was a choice.
+    /// Whether it is the default model, which serialized configurations omit.
     fn is_default(&self) -> bool {
         *self == NicModel::default()
     }
 }
 
 impl<'de> Deserialize<'de> for NicModel {
-    /// A name may look like a number, as on the command line.
+    /// Accepts the name as a string or as a number: the command line passes `82576` as a number.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Name;
 
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for NicModel {
             }
 
             fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<NicModel, E> {
-                // Manuals and pages write the first in capitals.
+                // Manuals write "82540EM" with capital letters.
                 match name.to_ascii_lowercase().as_str() {
                     "82540em" => Ok(NicModel::E82540em),
                     "82576" => Ok(NicModel::E82576),
@@ -137,83 +137,98 @@ impl<'de> Deserialize<'de> for NicModel {
     }
 }
 
-/// The parameters of one NIC.
+/// Parameters of one NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NicConfig {
-    /// Which card it is, of Intel's: "82540em", which Linux' e1000 and DPDK's em drive, with one queue each way, or "82576", which igb
-    /// drives in both, with sixteen queues each way, RSS and MSI-X (docs/nic-82576.md). A guest sees the difference, and boots for itself.
+    /// Intel model: "82540em" (drivers: e1000 in Linux, em in DPDK; one queue in each direction) or "82576"
+    /// (igb in both; sixteen queues in each direction, RSS, MSI-X; docs/nic-82576.md). Each model needs its
+    /// own guest boot.
     #[serde(skip_serializing_if = "NicModel::is_default")]
     pub model: NicModel,
-    /// The station address in the EEPROM, plus the NIC's number where it is not a port's own; without one it is 52:54:00:12:34:56.
+    /// Station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address plus n,
+    /// unless a port sets its own `nic.mac`.
     pub mac: Option<MacAddress>,
-    /// Size of the receive FIFO, 2KiB to 1GiB; without one, what PBA gives it (PBA stays readable and writable either way).
+    /// Size of the receive FIFO, 2KiB to 1GiB. By default the register PBA sets it. PBA is always readable
+    /// and writable.
     pub rx_fifo: Option<Bytes>,
-    /// Size of the transmit FIFO, 2KiB to 1GiB; without one, what PBA leaves of the 64 KiB packet buffer.
+    /// Size of the transmit FIFO, 2KiB to 1GiB. By default it is the part of the 64 KiB packet buffer that
+    /// PBA leaves.
     pub tx_fifo: Option<Bytes>,
-    /// What a frame occupies in the receive FIFO beside its own bytes (FCS included), before rounding up to
-    /// 16: at most 1024B.
+    /// Overhead of each frame in the receive FIFO, at most 1024B, added to its length (FCS included) before
+    /// rounding up to a multiple of 16.
     pub rx_fifo_frame_overhead: Bytes,
-    /// Receive descriptors that the chip can hold, 8 to 4096.
+    /// Capacity of the chip for receive descriptors, 8 to 4096.
     pub rx_descriptor_cache: u16,
-    /// Transmit descriptors that the chip can hold, 8 to 4096.
+    /// Capacity of the chip for transmit descriptors, 8 to 4096.
     pub tx_descriptor_cache: u16,
-    /// Most descriptors that one fetch asks for, 1 to 4096.
+    /// Maximum number of descriptors per fetch, 1 to 4096.
     pub descriptor_fetch_max: u16,
-    /// Fetches of descriptors in flight at once, a ring, from 1 to 256. With one, descriptors that software gives while a fetch is
-    /// under way are asked for when it is done, so that they wait for up to two round trips; with more, each fetch carries fewer,
-    /// which costs room on a link that is full.
+    /// Maximum number of descriptor fetches in flight per ring, from 1 to 256. With one, descriptors that
+    /// software adds during a fetch are fetched after it, so they wait for up to two round trips. With more,
+    /// each fetch carries fewer descriptors, which costs bandwidth on a saturated link.
     pub descriptor_fetches_in_flight: u16,
-    /// Reads of frame data in flight at once, 1 to 4096. Fetches of descriptors come on top.
+    /// Maximum number of frame data reads in flight, 1 to 4096. Descriptor fetches are not counted.
     pub reads_in_flight: u16,
-    /// Writes of frame data in flight at once, 1 to 4096. Write-backs of descriptors come on top.
+    /// Maximum number of frame data writes in flight, 1 to 4096. Descriptor write-backs are not counted.
     pub writes_in_flight: u16,
-    /// Bytes of frame data in those writes, 64B to 1MiB, as the posted-data credits of a PCIe link bound them. Reads queue behind
-    /// the writes that are under way, so more would let received frames starve transmission.
+    /// Maximum bytes of frame data in those writes, 64B to 1MiB, like the posted-data credits of a PCIe link.
+    /// Reads queue behind the writes in flight, so a larger limit would let received frames starve
+    /// transmission.
     pub write_bytes_in_flight: Bytes,
-    /// The longest read of frame data, 64B to 16KiB; longer buffers are read in pieces.
+    /// Maximum length of one frame data read, 64B to 16KiB. Longer buffers are read in pieces.
     pub tx_read_max: Bytes,
-    /// Frames handed to the link ahead of time while PAUSE is not honoured, 1 to 1024: fewer events, the same times on the wire.
+    /// Frames handed to the link ahead of time while the transmitter does not obey PAUSE (CTRL.RFCE is off),
+    /// 1 to 1024. More frames need fewer events; the times on the wire do not change.
     pub wire_frames_ahead: u16,
-    /// Bits a second that the DMA engine moves at most, descriptors included, from 1 Mbps to 100 Tbps; without it, as
-    /// many as the path to memory takes. A transfer is over no sooner than its bytes have gone through the engine, and
-    /// the next one begins no sooner than that.
+    /// Maximum rate of the DMA engine, descriptors included, from 1 Mbps to 100 Tbps. By default only the
+    /// path to memory limits it. A transfer completes after its bytes have passed the engine at the earliest;
+    /// the next one starts then.
     pub dma_rate: Option<BitsPerSec>,
-    /// Whether reads and writes share `dma_rate`; otherwise each direction has it. Forwarded bytes go through twice.
+    /// Whether reads and writes share `dma_rate`; otherwise each direction has this rate. Forwarded bytes
+    /// pass the engine twice.
     pub dma_shared: bool,
-    /// Time for which the receive DMA engine is busy with each frame, beside its transfers (with `dma_rate`: after
-    /// the bytes have gone through), up to 1 ms.
+    /// Time for which each frame occupies the receive DMA engine in addition to its transfers, up to 1 ms.
+    /// With `dma_rate` the time starts when the frame's bytes have passed the engine.
     pub rx_frame_time: Ps,
-    /// Time for which the transmit DMA engine is busy with each buffer that it reads, likewise up to 1 ms.
+    /// Time for which each read of a buffer, or of a piece of one, occupies the transmit DMA engine in
+    /// addition to its transfer, up to 1 ms.
     pub tx_buffer_time: Ps,
-    /// Time for which either engine is busy with each descriptor that it fetches, up to 1 ms.
+    /// Time for which each fetched descriptor occupies the DMA engine of its direction, up to 1 ms.
     pub descriptor_time: Ps,
-    /// Fetches descriptors also when the chip holds at most this many unused ones (0 to 4096) and at least a line of
-    /// four can be fetched, whatever PTHRESH and HTHRESH say; without it, they alone decide, and what a driver leaves
-    /// at zero stalls the engine for a round trip each time that the chip has none.
+    /// Prefetch level: while the chip holds at most this many unused descriptors (0 to 4096), it fetches as
+    /// soon as a cache line of four is available, regardless of PTHRESH and HTHRESH. By default only these
+    /// thresholds apply; if the driver leaves them at zero, the engine stalls for a round trip whenever the
+    /// chip has no descriptors left.
     pub descriptor_prefetch: Option<u16>,
-    /// Whether the last write of a received frame goes on to the end of its cache line, if the buffer does, so that the memory
-    /// system need not fill in the rest of the line. What it pads with is nobody's: memory behind the frame keeps its value.
+    /// Whether the last write of a received frame is padded to the end of its cache line, if the buffer has
+    /// room. The memory system then need not read the rest of the line. Padding only affects timing: memory
+    /// behind the frame keeps its contents.
     pub full_line_writes: bool,
-    /// Most descriptors that one write-back carries, from 1 to 4096.
+    /// Maximum number of descriptors per write-back, from 1 to 4096.
     pub write_back_batch: u16,
-    /// Whether used receive descriptors are gathered into whole cache lines, of four: a complete line is written back at once, in
-    /// one packet, and what is left of one when `write_back_wait` is over. Without a wait nothing is gathered.
+    /// Whether used receive descriptors are gathered into cache lines of four. A complete line is written
+    /// back at once, in one packet; an incomplete line when `write_back_wait` expires. Without
+    /// `write_back_wait` descriptors are not gathered.
     pub write_back_lines: bool,
-    /// How long a write-back that the thresholds call for waits for more descriptors, up to 1 ms; one that has
-    /// `write_back_batch` goes at once, and so do those that RDTR, RADV, TIDV, TADV and FPD flush.
+    /// Time for which a write-back requested by the thresholds waits for more descriptors, up to 1 ms. It
+    /// does not wait once it has `write_back_batch` descriptors, or when RDTR, RADV, TIDV, TADV or FPD
+    /// flushes it.
     pub write_back_wait: Ps,
-    /// For how long each interrupt is put off from its first cause on, up to 1 ms, beside what the registers ask for: fixed moderation,
-    /// as Binkert et al. (2005) have it with 10us.
+    /// Minimum time from an interrupt's first cause to the interrupt, up to 1 ms. Moderation by registers
+    /// applies too; the longer delay counts. This is the fixed moderation of Binkert et al. (2005), who use
+    /// 10us.
     pub interrupt_delay: Ps,
-    /// Time from the start of autonegotiation until the link is up, 1ps to 10s. Far shorter than on a real wire.
+    /// Duration of autonegotiation until the link is up, 1ps to 10s. The default is far shorter than on real
+    /// hardware.
     pub autonegotiation: Ps,
-    /// Duration of one access to the PHY over MDIO, at most 10ms: 64 bits at 2.5 MHz.
+    /// Duration of one access to the PHY over MDIO, at most 10ms. The default is that of 64 bits at 2.5 MHz.
     pub mdio_time: Ps,
     /// Duration of one read of an EEPROM word through EERD, at most 10ms.
     pub eerd_time: Ps,
-    /// Whether the link partner advertises PAUSE, and the card's NVM asks drivers to use it. Drivers then turn flow control on, and between
-    /// nodes a sender waits where its partner's FIFO would drop; the load generator sends on, as testers do. Guests boot for it.
+    /// Whether the link partner advertises PAUSE and the NIC's NVM enables it as the drivers' default.
+    /// Drivers then turn flow control on. Between nodes, a sender pauses where its partner's FIFO would drop
+    /// frames. The load generator ignores PAUSE, as testers do. Each setting needs its own guest boot.
     pub pause_frames: bool,
 }
 
@@ -254,7 +269,7 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
-    /// Whether all parameters are within their ranges.
+    /// Checks that all parameters are in their ranges.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let numbers: [(_, u32, _, _); 9] = [
             ("rx_descriptor_cache", self.rx_descriptor_cache.into(), 8, 4096),
@@ -303,13 +318,13 @@ impl NicConfig {
         }
     }
 
-    /// The station address of NIC number `index`.
+    /// Station address of NIC `index`: the configured one, or the default address plus `index`.
     pub fn mac_of(&self, index: usize) -> MacAddress {
         self.mac.unwrap_or_else(|| MacAddress([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]).plus(index))
     }
 }
 
-/// Whether a value is in its range.
+/// Checks that a value is in its range.
 fn within<T: PartialOrd + std::fmt::Display>(
     field: &'static str,
     value: T,
@@ -330,18 +345,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_range_is_said_in_the_units_that_it_is_given_in() {
-        let said = |config: NicConfig| config.validate().unwrap_err().to_string();
+    fn range_errors_use_the_units_of_the_configuration() {
+        let message = |config: NicConfig| config.validate().unwrap_err().to_string();
         let late = NicConfig { interrupt_delay: Ps::from_ms(2000), ..NicConfig::default() };
-        assert_eq!(said(late), "interrupt_delay is 2s; it must be from 0ps to 1ms");
+        assert_eq!(message(late), "interrupt_delay is 2s; it must be from 0ps to 1ms");
         let slow = NicConfig { dma_rate: Some(BitsPerSec(1000)), ..NicConfig::default() };
-        assert_eq!(said(slow), "dma_rate is 1kbps; it must be from 1Mbps to 100Tbps");
+        assert_eq!(message(slow), "dma_rate is 1kbps; it must be from 1Mbps to 100Tbps");
         let few = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
-        assert_eq!(said(few), "reads_in_flight is 0; it must be from 1 to 4096");
+        assert_eq!(message(few), "reads_in_flight is 0; it must be from 1 to 4096");
     }
 
     #[test]
-    fn a_configuration_is_read_with_units_and_unknown_keys_are_refused() {
+    fn values_have_units_and_unknown_keys_are_rejected() {
         let config: NicConfig =
             toml::from_str("rx_fifo = \"48KiB\"\nmac = \"02:00:00:00:00:07\"\nrx_frame_time = \"6ns\"")
                 .unwrap();
@@ -356,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_named_by_a_word_or_a_number() {
+    fn the_model_is_a_string_or_a_number() {
         for text in ["model = \"82576\"", "model = 82576"] {
             assert_eq!(toml::from_str::<NicConfig>(text).unwrap().model, NicModel::E82576);
         }
@@ -370,13 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_its_range_is_named() {
+    fn the_range_error_names_the_field() {
         let config = NicConfig { reads_in_flight: 0, ..NicConfig::default() };
         assert!(config.validate().unwrap_err().to_string().contains("reads_in_flight is 0"));
     }
 
     #[test]
-    fn the_engine_s_parameters_have_ranges_too() {
+    fn dma_engine_parameters_are_range_checked() {
         let config: NicConfig = toml::from_str(
             "dma_rate = \"57.7Gbps\"\ndma_shared = true\ndescriptor_prefetch = 32\nwrite_back_wait = \"10ns\"",
         )
@@ -403,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nic_has_its_own_default_address() {
+    fn the_default_address_differs_per_nic() {
         assert_eq!(NicConfig::default().mac_of(1).to_string(), "52:54:00:12:34:57");
     }
 }

@@ -1,7 +1,8 @@
-//! NICs at register level: Intel's family of gigabit Ethernet controllers ([`intel`]: one MAC core, a folder for each chip), and the
-//! parts that NICs are made of ([`parts`]). Each NIC is a PCI function with a wire. Section numbers are those of a chip's own manual:
-//! Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual" (317453) for the 82540EM, and the "82576
-//! Gigabit Ethernet Controller Datasheet" (320961).
+//! Register-level models of Intel's gigabit Ethernet controllers ([`intel`]: one MAC core and a folder for
+//! each chip), built from chip-independent parts ([`parts`]). Each NIC is a PCI function connected to a wire.
+//! Section numbers refer to the chip's manual: Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers
+//! Software Developer's Manual" (317453) for the 82540EM, and the "82576 Gigabit Ethernet Controller
+//! Datasheet" (320961).
 
 #![forbid(unsafe_code)]
 
@@ -18,11 +19,11 @@ pub use intel::e82540::Nic;
 pub use intel::e82576::Igb;
 pub use intel::{Controller, ControllerState, Queue, e82540, e82576};
 pub use parts::drops::{ArrivalState, DropClass, classify};
-pub use parts::waits::WaitsFor;
+pub use parts::waits::WaitCause;
 
 use intel::Chip as _;
 
-/// Makes NIC number `index` of a machine, on a link of this rate, as it is after power-on.
+/// Creates NIC `index` of a machine in its power-on state, on a link of this rate.
 pub fn new(
     config: NicConfig,
     link_rate: BitsPerSec,
@@ -34,7 +35,7 @@ pub fn new(
     })
 }
 
-/// The configuration space of a model after reset.
+/// Returns a model's PCI configuration space after reset.
 pub fn identity(model: NicModel) -> FunctionIdentity {
     match model {
         NicModel::E82540em => e82540::E82540::identity(),

@@ -1,4 +1,4 @@
-//! Bring-up as DPDK's em and Linux's e1000 do it, and the steps of `ethtool -t eth0 offline`.
+//! Bring-up as in DPDK's em and Linux's e1000 drivers, and the steps of `ethtool -t eth0 offline`.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn mdio_read(bench: &mut Bench, register: u32) -> u16 {
             return value as u16;
         }
     }
-    panic!("the PHY does not answer");
+    panic!("the PHY access does not complete");
 }
 
 fn mdio_write(bench: &mut Bench, register: u32, value: u16) {
@@ -27,7 +27,7 @@ fn mdio_write(bench: &mut Bench, register: u32, value: u16) {
     assert_ne!(bench.read(MDIC) & 0x1000_0000, 0);
 }
 
-/// One EEPROM word by EECD's pins, clocked as a driver clocks them.
+/// Reads an EEPROM word through the pins of EECD, clocked as drivers do.
 fn eeprom_read(bench: &mut Bench, address: u32) -> u16 {
     bench.write(EECD, 0x40);
     while bench.read(EECD) & 0x80 == 0 {}
@@ -54,7 +54,7 @@ fn eeprom_read(bench: &mut Bench, address: u32) -> u16 {
 }
 
 #[test]
-fn status_tells_the_speed_and_duplex_that_were_negotiated_or_forced() {
+fn status_reports_the_negotiated_or_forced_speed_and_duplex() {
     const SPEEDS_AND_DUPLEX: u32 = 0x3c1;
     let mut bench = Bench::new(NicConfig::default());
     bench.write(CTRL, 0x41);
@@ -78,15 +78,15 @@ fn status_tells_the_speed_and_duplex_that_were_negotiated_or_forced() {
 }
 
 #[test]
-fn the_eeprom_reads_the_same_by_its_pins_and_by_eerd_and_its_sum_is_right() {
+fn eeprom_pins_and_eerd_read_the_same_words_with_a_correct_checksum() {
     let mut bench = Bench::new(NicConfig::default());
     assert_ne!(bench.read(EECD) & 0x100, 0, "the EEPROM is present");
-    assert_eq!(bench.read(EECD) & 0x200, 0, "it is a small one");
+    assert_eq!(bench.read(EECD) & 0x200, 0, "it is the small EEPROM");
     let mut sum = 0u16;
     for address in 0..64 {
         let word = eeprom_read(&mut bench, address);
         bench.write(EERD, address << 8 | 1);
-        assert_eq!(bench.read(EERD) & 0x10, 0, "not done at once");
+        assert_eq!(bench.read(EERD) & 0x10, 0, "must not be done immediately");
         bench.run_for(Ps::from_us(30));
         let eerd = bench.read(EERD);
         assert_eq!((eerd >> 16, eerd & 0x10), (word.into(), 0x10), "word {address}");
@@ -96,7 +96,7 @@ fn the_eeprom_reads_the_same_by_its_pins_and_by_eerd_and_its_sum_is_right() {
 }
 
 #[test]
-fn reset_loads_the_address_and_clears_itself_by_memory_and_by_io() {
+fn reset_by_memory_or_io_loads_the_address_and_clears_itself() {
     let mut bench = Bench::new(NicConfig::default());
     for io in [false, true] {
         bench.write(RAL, 0xdead_beef);
@@ -120,18 +120,18 @@ fn reset_loads_the_address_and_clears_itself_by_memory_and_by_io() {
 }
 
 #[test]
-fn the_phy_identifies_itself_and_the_link_comes_up_with_an_interrupt() {
+fn the_phy_has_its_identity_and_link_up_raises_an_interrupt() {
     let mut bench = Bench::new(NicConfig::default());
     assert_eq!((mdio_read(&mut bench, 2), mdio_read(&mut bench, 3) & 0xfff0), (0x0141, 0x0c20));
     assert_eq!(bench.read(STATUS) & 2, 0, "CTRL.SLU is not set");
     bench.write(IMS, 4);
     bench.write(CTRL, bench.nic.peek("CTRL").unwrap() | 0x40);
-    assert!(bench.world.irq, "the link came up");
+    assert!(bench.world.irq, "link-up must raise an interrupt");
     assert_eq!(bench.read(ICR), 4);
     assert!(!bench.world.irq);
     assert_eq!(bench.read(STATUS) & 0xc3, 0x83, "full duplex, up, 1000 Mb/s");
     mdio_write(&mut bench, 0, 0x9140);
-    assert_eq!(bench.read(STATUS) & 2, 2, "50 us later it is up again");
+    assert_eq!(bench.read(STATUS) & 2, 2, "the link is up again 50 us later");
     assert_eq!(bench.read(ICR), 4);
     assert_eq!(mdio_read(&mut bench, 1) & 0x24, 0x20, "the link bit is latched");
     assert_eq!(mdio_read(&mut bench, 1) & 0x24, 0x24);
@@ -144,7 +144,7 @@ fn the_phy_identifies_itself_and_the_link_comes_up_with_an_interrupt() {
 }
 
 #[test]
-fn autonegotiation_takes_its_time_to_the_picosecond() {
+fn autonegotiation_takes_exactly_the_configured_time() {
     let mut bench = Bench::new(NicConfig { autonegotiation: Ps::from_us(20), ..NicConfig::default() });
     bench.write(CTRL, 0x41);
     bench.run_until(Ps(20_000_000 - 1));
@@ -154,7 +154,7 @@ fn autonegotiation_takes_its_time_to_the_picosecond() {
 }
 
 #[test]
-fn a_wrong_phy_address_is_an_error_and_an_interrupt_can_be_had() {
+fn a_wrong_phy_address_sets_error_and_mdic_can_raise_an_interrupt() {
     let mut bench = Bench::new(NicConfig::default());
     bench.write(MDIC, 0x0800_0000 | 2 << 21 | 2 << 16 | 1 << 29);
     assert_eq!(bench.read(MDIC) & 0x1000_0000, 0);
@@ -165,7 +165,7 @@ fn a_wrong_phy_address_is_an_error_and_an_interrupt_can_be_had() {
     assert_eq!(bench.read(ICR) & 0x200, 0x200);
 }
 
-/// Offset, bits that read back, bits that are written.
+/// Offset, bits that read back, written bits.
 const PATTERN_TESTS: &[(u64, u32, u32)] = &[
     (FCAL, 0xffff_ffff, 0xffff_ffff),
     (FCAH, 0x0000_ffff, 0xffff_ffff),
@@ -195,7 +195,7 @@ fn pattern_test(bench: &mut Bench, offset: u64, mask: u32, write: u32) {
 }
 
 #[test]
-fn the_register_test_of_ethtool_passes() {
+fn ethtool_register_test_passes() {
     let mut bench = Bench::new(NicConfig::default());
     bench.write(CTRL, 0x41);
     bench.run_for(Ps::from_ms(1));
@@ -220,18 +220,18 @@ fn the_register_test_of_ethtool_passes() {
         pattern_test(&mut bench, MTA + 4 * entry, 0xffff_ffff, 0xffff_ffff);
     }
     bench.run_for(Ps::from_ms(1));
-    assert!(bench.world.dma.is_empty(), "rings full of test patterns must not start DMA");
+    assert!(bench.world.dma.is_empty(), "test patterns in ring registers must not start DMA");
 }
 
 #[test]
-fn the_interrupt_test_of_ethtool_passes() {
+fn ethtool_interrupt_test_passes() {
     let mut bench = Bench::new(NicConfig::default());
     bench.write(IMC, 0xffff_ffff);
     for i in 0..10 {
         let mask = 1u32 << i;
         let posted = |bench: &mut Bench| {
-            let rose = bench.world.irq;
-            if rose { bench.read(ICR) } else { 0 }
+            let asserted = bench.world.irq;
+            if asserted { bench.read(ICR) } else { 0 }
         };
         bench.write(IMC, mask);
         bench.write(ICS, mask);
@@ -263,7 +263,7 @@ fn loop_64_frames(bench: &mut Bench) {
 }
 
 #[test]
-fn the_loopback_test_of_ethtool_passes_in_the_phy() {
+fn ethtool_loopback_test_in_the_phy_passes() {
     let mut bench = Bench::running(NicConfig::default(), 256, 256);
     bench.write(RCTL, 0x8002);
     for (register, value) in [(16, 0x0808), (0, 0x9140), (0, 0x8140), (0, 0x4140)] {
@@ -280,11 +280,11 @@ fn the_loopback_test_of_ethtool_passes_in_the_phy() {
     assert_eq!(control & 0x4000, 0x4000);
     mdio_write(&mut bench, 0, control & !0x4000);
     mdio_write(&mut bench, 0, control & !0x4000 | 0x8000);
-    assert_eq!(bench.read(STATUS) & 2, 2, "the link test");
+    assert_eq!(bench.read(STATUS) & 2, 2, "ethtool link test");
 }
 
 #[test]
-fn the_mac_loops_back_and_keeps_the_wires_frames_out() {
+fn mac_loopback_drops_frames_from_the_wire() {
     let mut bench = Bench::running(NicConfig::default(), 256, 256);
     bench.write(RCTL, 0x8042);
     loop_64_frames(&mut bench);
@@ -293,10 +293,10 @@ fn the_mac_loops_back_and_keeps_the_wires_frames_out() {
     bench.check();
 }
 
-/// What became of frames of the link cannot be distinguished from frames that never were on it.
+/// Counters of frames from the link must not include looped-back frames.
 #[test]
-fn looped_back_frames_that_are_dropped_have_books_of_their_own() {
-    // Room for one frame beside the descriptors' seven.
+fn dropped_looped_back_frames_have_separate_counters() {
+    // The FIFO has room for one frame in addition to the seven descriptors.
     let mut bench = Bench::running(NicConfig { rx_fifo: Some(Bytes(2048)), ..NicConfig::default() }, 8, 256);
     bench.write(RCTL, 0x8042);
     for number in 0..12 {
@@ -306,14 +306,15 @@ fn looped_back_frames_that_are_dropped_have_books_of_their_own() {
     bench.run_for(Ps::from_ms(2));
     let s = bench.nic.stats().clone();
     assert_eq!((s.rx_looped, s.rx_delivered, s.rx_looped_drop_full, s.rx_looped_drop_other), (24, 7, 4, 12));
-    let of_the_link = s.rx_drop_dma + s.rx_drop_core + s.rx_drop_tx + s.rx_drop_oversize + s.rx_fifo_full;
-    assert_eq!((of_the_link, bench.nic.waited_drops()), (0, WaitedDrops::default()), "{s:?}");
+    let link_drops = s.rx_drop_dma + s.rx_drop_core + s.rx_drop_tx + s.rx_drop_oversize + s.rx_fifo_full;
+    assert_eq!((link_drops, bench.nic.waited_drops()), (0, WaitedDrops::default()), "{s:?}");
     bench.check();
 }
 
-/// The link is free while frames are looped back: what follows them must not count as gone before they are.
+/// The link is free while frames are looped back, but frames sent after them must not count as departed
+/// before them.
 #[test]
-fn frames_to_the_wire_follow_those_that_are_looped_back() {
+fn frames_sent_after_looped_back_frames_leave_after_them() {
     let mut bench = Bench::running(NicConfig::default(), 256, 256);
     bench.write(RCTL, 0x8042);
     for number in 0..6 {
@@ -330,7 +331,7 @@ fn frames_to_the_wire_follow_those_that_are_looped_back() {
 }
 
 #[test]
-fn other_widths_and_holes_have_a_defined_result_and_are_counted() {
+fn odd_widths_and_unknown_offsets_have_defined_results_and_are_counted() {
     let mut bench = Bench::new(NicConfig::default());
     let Bench { nic, world, .. } = &mut bench;
     nic.mmio_write(Ps::ZERO, MTA, AccessSize::B8, 0x1122_3344_5566_7788, world);
@@ -352,7 +353,7 @@ fn other_widths_and_holes_have_a_defined_result_and_are_counted() {
 }
 
 #[test]
-fn frames_before_bring_up_are_dropped_with_a_reason() {
+fn frames_before_bring_up_are_dropped_and_counted() {
     let mut bench = Bench::new(NicConfig::default());
     bench.arrive(frame(64, 0));
     bench.write(CTRL, 0x41);
@@ -377,7 +378,7 @@ fn frames_wait_in_the_fifo_while_the_link_is_down() {
 }
 
 #[test]
-fn pause_frames_stop_the_transmitter_for_their_time() {
+fn received_pause_frames_stop_the_transmitter_for_the_pause_time() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     for (offset, value) in [(FCAL, 0x00c2_8001), (FCAH, 0x0100), (FCT, 0x8808), (CTRL, 0x0800_0041)] {
         bench.write(offset, value);
@@ -427,14 +428,14 @@ fn a_filling_fifo_sends_xoff_and_xon() {
 }
 
 #[test]
-fn software_can_send_xoff_and_switching_off_keeps_frames_in_the_fifo() {
+fn swxoff_sends_xoff_and_a_disabled_transmitter_keeps_frames_in_the_fifo() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     bench.write(FCT, 0x8808);
     bench.write(FCTTV, 0x1234);
     bench.write(TCTL, 0x0040_000a);
     assert_eq!(bench.read(TCTL), 0x0a, "the bit clears itself");
     assert_eq!(bench.world.sent[0].1.bytes[12..18], [0x88, 0x08, 0, 1, 0x12, 0x34]);
-    assert_eq!((bench.read(GPTC), bench.read(0x40d4)), (0, 1), "a PAUSE frame is in the totals only");
+    assert_eq!((bench.read(GPTC), bench.read(0x40d4)), (0, 1), "PAUSE frames only count in the totals");
     bench.world.sent.clear();
     for i in 0..40 {
         bench.send_legacy(&frame(1518, i).bytes, 0x0b);
@@ -442,9 +443,9 @@ fn software_can_send_xoff_and_switching_off_keeps_frames_in_the_fifo() {
     bench.run_for(Ps::from_us(3));
     bench.write(TCTL, 0);
     bench.run_for(Ps::from_us(50));
-    let (sent, kept) = (bench.world.sent.len() as u64, bench.nic.in_flight().tx);
+    let (sent, queued) = (bench.world.sent.len() as u64, bench.nic.in_flight().tx);
     bench.run_for(Ps::from_us(50));
-    assert_eq!((bench.world.sent.len() as u64, bench.nic.in_flight().tx), (sent, kept));
+    assert_eq!((bench.world.sent.len() as u64, bench.nic.in_flight().tx), (sent, queued));
     assert!(sent < 40);
     bench.write(TCTL, 0x0a);
     bench.run_for(Ps::from_us(100));

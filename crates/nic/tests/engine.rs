@@ -1,4 +1,4 @@
-//! The DMA engine's parameters: when it is legal for it to ask, and how long traffic takes by closed forms.
+//! Tests of the DMA engine's parameters: times of requests, and durations against closed-form expectations.
 
 mod common;
 
@@ -9,15 +9,15 @@ use doorbell_pcie::network::NicStats;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 
-/// One byte a nanosecond.
+/// One byte per nanosecond.
 const SLOW: Option<BitsPerSec> = Some(BitsPerSec(8_000_000_000));
 
 const fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
 }
 
-/// A NIC whose descriptors are on the chip, before a memory that takes no time for bytes, only 200 ns for a write and
-/// 500 ns for a read.
+/// A NIC with its descriptors on the chip. Memory has unlimited bandwidth, a write latency of 200 ns and a
+/// read latency of 500 ns.
 fn running(config: NicConfig) -> Bench {
     let mut bench = Bench::running(config, 64, 64);
     bench.world.bytes_per_ns = 1 << 40;
@@ -25,68 +25,70 @@ fn running(config: NicConfig) -> Bench {
     bench
 }
 
-/// When the transfers of a kind were asked for, counted from `start`, and their bytes.
-fn asked(bench: &Bench, start: Ps, kind: DmaKind) -> Vec<(Ps, u32)> {
+/// Times since `start` and lengths of the requests of a kind.
+fn requests(bench: &Bench, start: Ps, kind: DmaKind) -> Vec<(Ps, u32)> {
     let of_kind = bench.world.dma.iter().filter(|(_, k, _)| *k == kind);
     of_kind.map(|(at, _, len)| (*at - start, *len)).collect()
 }
 
 #[test]
-fn the_next_transfer_waits_until_the_bytes_before_have_gone_through_and_no_longer() {
-    // 1000 bytes and a descriptor of 16 go through the engine in 1016 ns.
+fn a_transfer_starts_when_the_bytes_before_it_have_passed_the_engine() {
+    // 1000 bytes and a descriptor of 16 bytes pass the engine in 1016 ns.
     for (arrives, begins) in [(0, 1016), (1, 1016), (1015, 1016), (1016, 1016), (1017, 1017)] {
         let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
         let start = bench.world.now();
         bench.arrive_at(start, frame(1004, 1));
         bench.arrive_at(start + ns(arrives), frame(104, 2));
         bench.run_for(Ps::from_us(5));
-        let data = asked(&bench, start, DmaKind::RxData);
+        let data = requests(&bench, start, DmaKind::RxData);
         assert_eq!(data, [(Ps::ZERO, 1000), (ns(begins), 100)], "arrival at {arrives}");
         bench.check();
     }
 }
 
 #[test]
-fn a_transfer_takes_the_longer_of_its_bytes_time_and_the_path_s() {
-    // 150 bytes and a descriptor: through the engine after 166 ns, in memory 200 ns after the descriptor was asked for.
+fn a_transfer_takes_the_longer_of_engine_time_and_path_latency() {
+    // 150 bytes and a descriptor pass the engine in 166 ns and are in memory 200 ns after the descriptor's
+    // request.
     for (bytes, visible) in [(150, 150 + 200), (1000, 1000 + 200)] {
-        for (before, seen, later) in
+        for (before, received, later) in
             [(Ps(1), 0, false), (Ps::ZERO, 1, false), (Ps(1), 0, true), (Ps::ZERO, 1, true)]
         {
             let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
             bench.world.later = later;
             bench.arrive(frame(bytes + 4, 1));
             bench.run_for(ns(visible) - before);
-            assert_eq!(bench.poll().len(), seen, "{bytes} bytes, {before} before");
+            assert_eq!(bench.poll().len(), received, "{bytes} bytes, {before} before");
         }
     }
-    // A read of 1000 bytes takes 1000 ns of the engine, not the path's 500, whether the port names a time or calls.
+    // A read of 1000 bytes takes the engine's 1000 ns, not the path's 500, whether the port returns a time or
+    // calls.
     for later in [false, true] {
         let mut bench = running(NicConfig { dma_rate: SLOW, ..NicConfig::default() });
         bench.world.later = later;
         let start = bench.world.now();
         bench.send_legacy(&frame(1004, 1).bytes, 0x0b);
         bench.run_for(Ps::from_us(5));
-        // The descriptor's fetch comes first: 500 ns.
+        // The descriptor fetch takes the first 500 ns.
         assert_eq!(bench.world.sent[0].0 - start, ns(500 + 1000));
     }
 }
 
 #[test]
-fn directions_share_the_rate_only_if_they_are_told_to() {
+fn directions_share_the_rate_only_with_dma_shared() {
     for (dma_shared, fetched) in [(false, 0), (true, 1016)] {
         let mut bench = running(NicConfig { dma_rate: SLOW, dma_shared, ..NicConfig::default() });
         let start = bench.world.now();
         bench.arrive(frame(1004, 1));
         bench.send_legacy(&frame(104, 2).bytes, 0x0b);
         bench.run_for(Ps::from_us(5));
-        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorFetch), [(ns(fetched), 16)]);
+        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorFetch), [(ns(fetched), 16)]);
         bench.check();
     }
 }
 
 #[test]
-fn n_frames_take_n_times_their_bytes_and_the_engine_s_time_a_frame() {
+fn each_frame_takes_its_transfer_time_plus_the_engine_time_per_frame() {
     const FRAMES: u64 = 32;
     for (bytes, frame_time, rate) in
         [(1000, 0, SLOW), (1000, 6, SLOW), (60, 6, Some(BitsPerSec(57_700_000_000))), (300, 100, None)]
@@ -98,9 +100,10 @@ fn n_frames_take_n_times_their_bytes_and_the_engine_s_time_a_frame() {
             write_bytes_in_flight: Bytes(1 << 20),
             ..NicConfig::default()
         };
-        let each = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * bytes)) + ns(frame_time);
-        let times: Vec<_> = (0..FRAMES).map(|i| (Ps(each.0 * i), bytes as u32)).collect();
-        // Received: the frames wait for descriptors, which come all at once. Written back only when all are done.
+        let per_frame = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * bytes)) + ns(frame_time);
+        let times: Vec<_> = (0..FRAMES).map(|i| (Ps(per_frame.0 * i), bytes as u32)).collect();
+        // Receive: the frames wait for descriptors, which arrive together. They are written back after the
+        // last one.
         let mut bench = running(config.clone());
         bench.write(RXDCTL, 0x013f_0000);
         bench.write(RDT, 0);
@@ -112,16 +115,19 @@ fn n_frames_take_n_times_their_bytes_and_the_engine_s_time_a_frame() {
         bench.write(RDT, FRAMES as u32);
         let start = bench.world.now() + ns(500);
         bench.run_for(Ps::from_us(100));
-        // With a rate the 512 bytes of descriptors may take longer than the memory's 500 ns.
+        // With a rate limit the 512 bytes of descriptors may take longer than the memory's 500 ns.
         let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::RxData).unwrap().0;
         let fetch = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * 16 * FRAMES));
         assert_eq!(first, start.max(start - ns(500) + fetch));
-        assert_eq!(asked(&bench, first, DmaKind::RxData), times, "{bytes} bytes received");
-        let back =
-            if rate.is_some() { Ps(each.0 * FRAMES) - ns(frame_time) } else { Ps(each.0 * (FRAMES - 1)) };
-        assert_eq!(asked(&bench, first, DmaKind::RxDescriptorWriteback), [(back, 16 * FRAMES as u32)]);
+        assert_eq!(requests(&bench, first, DmaKind::RxData), times, "{bytes} bytes received");
+        let back = if rate.is_some() {
+            Ps(per_frame.0 * FRAMES) - ns(frame_time)
+        } else {
+            Ps(per_frame.0 * (FRAMES - 1))
+        };
+        assert_eq!(requests(&bench, first, DmaKind::RxDescriptorWriteback), [(back, 16 * FRAMES as u32)]);
         bench.check();
-        // Transmitted, without write-backs in between, which go the other way anyhow.
+        // Transmit. Write-backs go in the other direction and do not matter.
         let mut bench = running(NicConfig { tx_fifo: Some(Bytes(1 << 20)), ..config });
         for i in 0..FRAMES {
             bench.put_tx(TX_BUFFERS + 2048 * i, bytes | 0x0b << 24);
@@ -129,13 +135,13 @@ fn n_frames_take_n_times_their_bytes_and_the_engine_s_time_a_frame() {
         bench.ring_tx();
         bench.run_for(Ps::from_us(100));
         let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::TxData).unwrap().0;
-        assert_eq!(asked(&bench, first, DmaKind::TxData), times, "{bytes} bytes sent");
+        assert_eq!(requests(&bench, first, DmaKind::TxData), times, "{bytes} bytes sent");
         bench.check();
     }
 }
 
 #[test]
-fn used_descriptors_wait_for_others_as_long_as_set_and_no_longer() {
+fn used_descriptors_wait_for_more_until_write_back_wait_expires() {
     let config = NicConfig { write_back_wait: ns(100), ..NicConfig::default() };
     let batch_of_two = NicConfig { write_back_batch: 2, ..config.clone() };
     for (config, second, expected) in [
@@ -149,22 +155,22 @@ fn used_descriptors_wait_for_others_as_long_as_set_and_no_longer() {
         bench.arrive_at(start, frame(104, 1));
         bench.arrive_at(start + ns(second), frame(104, 2));
         bench.run_for(Ps::from_us(3));
-        assert_eq!(asked(&bench, start, DmaKind::RxDescriptorWriteback), expected, "second at {second}");
+        assert_eq!(requests(&bench, start, DmaKind::RxDescriptorWriteback), expected, "second at {second}");
         assert_eq!(bench.poll().len(), 2);
-        // The same for two that are sent, of which the engine reads the second so much later.
+        // The same for two sent frames; the engine reads the second one `second` ns later.
         let mut bench = running(NicConfig { tx_buffer_time: ns(second), ..config.clone() });
         bench.put_tx(TX_BUFFERS, 100 | 0x0b << 24);
         bench.put_tx(TX_BUFFERS, 100 | 0x0b << 24);
         bench.ring_tx();
         let start = bench.world.now() + ns(1000);
         bench.run_for(Ps::from_us(5));
-        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorWriteback), expected, "second at {second}");
+        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorWriteback), expected, "second at {second}");
         bench.check();
     }
 }
 
 #[test]
-fn received_descriptors_are_written_back_by_lines_and_what_is_left_of_one_when_its_wait_is_over() {
+fn complete_lines_are_written_back_at_once_and_partial_lines_after_the_wait() {
     let config = NicConfig { write_back_lines: true, write_back_wait: ns(100), ..NicConfig::default() };
     let mut bench = running(config);
     let start = bench.world.now();
@@ -172,15 +178,15 @@ fn received_descriptors_are_written_back_by_lines_and_what_is_left_of_one_when_i
         bench.arrive_at(start + ns(at), frame(104, number as u32));
     }
     bench.run_for(Ps::from_us(3));
-    // Four, one that has waited since 70, and the other three of its line.
+    // Four; one that has waited since 70 ns; the other three of its line.
     let expected = [(ns(60), 64), (ns(170), 16), (ns(220), 48)];
-    assert_eq!(asked(&bench, start, DmaKind::RxDescriptorWriteback), expected);
+    assert_eq!(requests(&bench, start, DmaKind::RxDescriptorWriteback), expected);
     assert_eq!(bench.poll().len(), 8);
     bench.check();
 }
 
 #[test]
-fn descriptors_given_during_a_fetch_are_asked_for_at_once_if_more_may_be_in_flight() {
+fn descriptors_added_during_a_fetch_are_fetched_at_once_if_more_fetches_are_allowed() {
     for (fetches, expected) in [
         (1, vec![(Ps::ZERO, 16), (ns(500), 32)]),
         (2, vec![(Ps::ZERO, 16), (ns(100), 16), (ns(500), 16)]),
@@ -193,15 +199,16 @@ fn descriptors_given_during_a_fetch_are_asked_for_at_once_if_more_may_be_in_flig
             bench.run_for(ns(100));
         }
         bench.run_for(Ps::from_us(5));
-        assert_eq!(asked(&bench, start, DmaKind::TxDescriptorFetch), expected, "{fetches} in flight");
+        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorFetch), expected, "{fetches} in flight");
         assert_eq!(bench.world.sent.len(), 3);
         bench.check();
     }
 }
 
 #[test]
-fn a_frame_s_last_write_goes_on_to_the_end_of_its_line_if_the_buffer_does() {
-    for (full_line_writes, moved, cut) in [(false, [100, 60, 256, 44], 100), (true, [128, 64, 256, 64], 126)]
+fn the_last_write_of_a_frame_is_padded_to_its_line_if_the_buffer_has_room() {
+    for (full_line_writes, lengths, cut) in
+        [(false, [100, 60, 256, 44], 100), (true, [128, 64, 256, 64], 126)]
     {
         let mut bench = running(NicConfig { full_line_writes, ..NicConfig::default() });
         // Buffers of 256 bytes.
@@ -212,11 +219,12 @@ fn a_frame_s_last_write_goes_on_to_the_end_of_its_line_if_the_buffer_does() {
         }
         bench.run_for(Ps::from_us(3));
         let bytes = bench.world.pieces(DmaKind::RxData).iter().map(|piece| piece.1).collect::<Vec<_>>();
-        assert_eq!(bytes, moved);
-        assert_eq!(bench.world.memory[RX_BUFFERS as usize + 100], 0x5a, "what it pads with is nobody's");
+        assert_eq!(bytes, lengths);
+        assert_eq!(bench.world.memory[RX_BUFFERS as usize + 100], 0x5a, "padding does not change memory");
         assert_eq!(bench.poll().iter().map(|frame| frame.len()).collect::<Vec<_>>(), [100, 60, 300]);
         bench.check();
-        // A buffer that begins two bytes into a line ends two bytes into one, too: a frame that fills it has no room to go on.
+        // The buffer starts and ends two bytes into a line, so the write of a frame that fills it is not
+        // padded.
         let mut bench = running(NicConfig { full_line_writes, ..NicConfig::default() });
         bench.set_up_rx_at(64, 2);
         bench.write(RCTL, 0x0403_8022);
@@ -229,7 +237,7 @@ fn a_frame_s_last_write_goes_on_to_the_end_of_its_line_if_the_buffer_does() {
 }
 
 #[test]
-fn a_write_back_carries_no_more_than_its_batch() {
+fn write_back_batch_limits_the_size_of_write_backs() {
     let mut bench = running(NicConfig { write_back_batch: 3, rx_frame_time: ns(1), ..NicConfig::default() });
     bench.write(RXDCTL, 0x0108_0000);
     for i in 0..8 {
@@ -242,8 +250,8 @@ fn a_write_back_carries_no_more_than_its_batch() {
     assert_eq!((sizes.iter().sum::<u32>(), bench.poll().len()), (128, 8));
 }
 
-/// What becomes of frames of 64 bytes that come each 10 ns, while a polling driver never sets PTHRESH.
-fn never_prefetched(config: NicConfig) -> NicStats {
+/// Statistics for frames of 64 bytes at intervals of 10 ns, with a polling driver that does not set PTHRESH.
+fn without_prefetch_threshold(config: NicConfig) -> NicStats {
     let mut bench = Bench::running(config, 1024, 64);
     bench.world.bytes_per_ns = 64;
     let start = bench.world.now();
@@ -260,8 +268,8 @@ fn never_prefetched(config: NicConfig) -> NicStats {
 
 #[test]
 fn prefetched_descriptors_keep_the_engine_from_stalling() {
-    // A round trip of 500 ns for descriptors is 50 frames, the FIFO holds 32. A fetch ends at the end of the ring, so that
-    // there two follow each other: half of the cache lasts for that.
+    // 50 frames arrive during a round trip of 500 ns for descriptors, and the FIFO holds 32. A fetch stops at
+    // the end of the ring, so two fetches follow each other there; half of the cache covers this time.
     let lazy = NicConfig {
         rx_fifo: Some(Bytes(2048)),
         rx_descriptor_cache: 256,
@@ -269,14 +277,18 @@ fn prefetched_descriptors_keep_the_engine_from_stalling() {
         ..NicConfig::default()
     };
     let ahead = NicConfig { descriptor_prefetch: Some(128), ..lazy.clone() };
-    let (lazy, ahead) = (never_prefetched(lazy), never_prefetched(ahead));
+    let (lazy, ahead) = (without_prefetch_threshold(lazy), without_prefetch_threshold(ahead));
     assert!(lazy.rx_drop_dma > 500, "{lazy:?}");
     assert_eq!((ahead.rx_delivered, ahead.rx_drop_dma), (8000, 0));
-    assert!(ahead.rx_fetches <= 8000 / 32, "and not one by one: {}", ahead.rx_fetches);
+    assert!(
+        ahead.rx_fetches <= 8000 / 32,
+        "descriptors must not be fetched one by one: {}",
+        ahead.rx_fetches
+    );
 }
 
 #[test]
-fn every_piece_of_a_frame_says_where_in_the_frame_it_begins() {
+fn every_data_request_has_its_offset_in_the_frame() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     // Buffers of 256 bytes.
     bench.write(RCTL, 0x0403_8022);
@@ -286,7 +298,7 @@ fn every_piece_of_a_frame_says_where_in_the_frame_it_begins() {
     let expected = [(0, 256), (256, 256), (512, 88), (0, 256), (256, 44)];
     assert_eq!(bench.world.pieces(DmaKind::RxData), expected);
     assert!(bench.world.pieces(DmaKind::RxDescriptorWriteback).iter().all(|(offset, _)| *offset == 0));
-    // Two packets of two and of one legacy descriptor: without EOP, with it, with it.
+    // A packet of two legacy descriptors and one of one: EOP is set in the second and third descriptor.
     for (len, command) in [(100, 0x02), (200, 0x0b), (80, 0x0b)] {
         bench.put_tx(TX_BUFFERS, len | command << 24);
     }

@@ -1,4 +1,4 @@
-//! What the log says of a driver's mistakes. The log is the whole process's, so that this file has one test.
+//! Log messages about driver errors. The log is global to the process, so this file has one test.
 
 mod common;
 
@@ -24,7 +24,7 @@ impl Write for Lines {
 }
 
 #[test]
-fn each_ring_that_makes_no_sense_is_in_the_log_with_its_registers() {
+fn invalid_rings_are_logged_with_their_registers() {
     let lines = Lines::default();
     log::begin(log::LogFilter::parse("nic=warn").unwrap(), Box::new(lines.clone())).unwrap();
     let mut bench = Bench::running(NicConfig::default(), 64, 8);
@@ -33,7 +33,7 @@ fn each_ring_that_makes_no_sense_is_in_the_log_with_its_registers() {
     bench.write(TDT, 9);
     log::end().unwrap();
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    assert!(text.contains("head 0 or tail 64 lies outside the receive 0 ring of 64 descriptors"), "{text}");
-    assert!(text.contains("head 0 or tail 9 lies outside the transmit 0 ring of 8 descriptors"), "{text}");
+    assert!(text.contains("head 0 or tail 64 is outside the receive 0 ring of 64 descriptors"), "{text}");
+    assert!(text.contains("head 0 or tail 9 is outside the transmit 0 ring of 8 descriptors"), "{text}");
     assert_eq!(text.lines().count() as u64, bench.nic.stats().ring_nonsense, "{text}");
 }

@@ -1,4 +1,4 @@
-//! Properties: the NIC against naive models, saved and restored anywhere, and under abuse.
+//! Property tests: the NIC against simple models, saved and restored at any time, and under random accesses.
 
 mod common;
 
@@ -8,7 +8,7 @@ use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{AccessSize, BitsPerSec, Bytes, EventQueue, Frame, Phase, Ps};
 use proptest::prelude::*;
 
-/// What a driver and a wire do, one thing after another.
+/// Actions of the driver and the wire.
 #[derive(Clone, Debug)]
 enum Action {
     Arrive { bytes: usize },
@@ -46,8 +46,8 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
     )
         .prop_map(
             |((rx, tx, rc, tc, fetch, reads, writes, piece), (rn, tn, rxdctl, txdctl, later), engine)| {
-                let (dma_rate, dma_shared, descriptor_prefetch, batch, wait, times, newer) = engine;
-                let ((frame, buffer), (fetches, lines, padded)) = (times, newer);
+                let (dma_rate, dma_shared, descriptor_prefetch, batch, wait, times, options) = engine;
+                let ((frame, buffer), (fetches, lines, padded)) = (times, options);
                 let config = NicConfig {
                     rx_fifo: rx,
                     tx_fifo: tx,
@@ -74,7 +74,7 @@ fn config() -> impl Strategy<Value = (NicConfig, u64, u64, u32, u32, bool)> {
         )
 }
 
-/// The naive model: what was accepted must come out, in order and whole.
+/// Reference model: accepted frames must be delivered completely and in order.
 #[derive(Default)]
 struct Model {
     accepted: Vec<Vec<u8>>,
@@ -102,7 +102,7 @@ fn act(bench: &mut Bench, model: &mut Model, number: u32, action: &Action) {
             }
         }
         Action::Send { bytes, command } => {
-            // A careful driver leaves one descriptor free, by the head as the device shows it.
+            // The driver keeps one descriptor free, according to the device's head.
             let head = u64::from(bench.read(TDH));
             if (bench.tx_next + 1) % bench.tx_count != head {
                 let mut bytes = frame(*bytes + 22, number).bytes[..*bytes].to_vec();
@@ -117,7 +117,7 @@ fn act(bench: &mut Bench, model: &mut Model, number: u32, action: &Action) {
     bench.check();
 }
 
-/// Everything that is still inside comes out, if the driver keeps polling.
+/// Polls until the NIC is empty.
 fn drain(bench: &mut Bench, model: &mut Model) {
     for _ in 0..2000 {
         model.received.extend(bench.poll());
@@ -133,7 +133,7 @@ fn drain(bench: &mut Bench, model: &mut Model) {
     bench.check();
 }
 
-/// Saves the NIC and the event queue through bytes and continues with copies.
+/// Saves and restores the NIC and the event queue, and continues with the restored copies.
 fn through_a_checkpoint(bench: Bench, config: &NicConfig) -> Bench {
     let bytes = postcard::to_stdvec(&(bench.nic.save(), bench.world.queue.save())).unwrap();
     let (state, queue) = postcard::from_bytes(&bytes).unwrap();
@@ -147,7 +147,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_goes_in_comes_out_in_order(setup in config(), actions in prop::collection::vec(action(), 1..150)) {
+    fn frames_come_out_complete_and_in_order(setup in config(), actions in prop::collection::vec(action(), 1..150)) {
         let mut bench = start(setup);
         let mut model = Model::default();
         for (i, action) in actions.iter().enumerate() {
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn a_checkpoint_anywhere_changes_nothing(
+    fn a_checkpoint_at_any_time_changes_nothing(
         setup in config(), actions in prop::collection::vec(action(), 1..80), cut in 0usize..80, steps in 0usize..20,
     ) {
         let config = setup.0.clone();
@@ -184,15 +184,15 @@ proptest! {
             drain(&mut bench, &mut model);
             (bench.nic.save(), bench.world.sent, bench.world.memory, bench.world.irq_rises, bench.world.dma)
         };
-        let (straight, saved) = (run(false), run(true));
-        prop_assert!(straight == saved);
+        let (uninterrupted, restored) = (run(false), run(true));
+        prop_assert!(uninterrupted == restored);
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// A port that answers with a time and one that completes by a call are the same to the NIC.
+    /// The NIC behaves the same with a port that returns completion times and one that completes by calls.
     #[test]
     fn completions_may_be_times_or_calls(setup in config(), actions in prop::collection::vec(action(), 1..80)) {
         let run = |later: bool| {
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Accesses, frames and time, without any sense.
+/// Random accesses, frames and time.
 #[derive(Clone, Debug)]
 enum Abuse {
     Write { offset: u64, size: u64, value: u64 },
@@ -224,7 +224,7 @@ enum Abuse {
     Checkpoint,
 }
 
-/// Registers that matter, so that abuse gets somewhere, and any offset at all.
+/// Offsets: mostly registers with an effect, otherwise random.
 fn offset() -> impl Strategy<Value = u64> {
     let interesting = vec![
         CTRL, EECD, EERD, MDIC, ICR, ITR, ICS, IMS, IMC, RCTL, TCTL, PBA, RDBAL, RDLEN, RDH, RDT, RDTR,
@@ -244,7 +244,7 @@ fn value() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A descriptor's second word: lengths, commands and types as they come.
+/// A descriptor's second word with random length, command and type.
 fn descriptor() -> impl Strategy<Value = u64> {
     (0u64..0x10_0000, 0u64..4, any::<u8>(), any::<u32>()).prop_map(|(len, kind, command, high)| {
         len >> (high & 15) | kind << 20 | u64::from(command) << 24 | u64::from(high) << 32
@@ -271,7 +271,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_sequence_of_accesses_and_descriptors_panics(
+    fn random_accesses_and_descriptors_do_not_panic(
         running in any::<bool>(), actions in prop::collection::vec(abuse(), 1..200),
     ) {
         let config = NicConfig { writes_in_flight: 4, reads_in_flight: 4, ..NicConfig::default() };
@@ -310,7 +310,7 @@ proptest! {
         }
     }
 
-    /// A saved state with any one byte changed is refused, or restored to something that does not panic.
+    /// A saved state with one changed byte is rejected, or restored to a state that does not panic.
     #[test]
     fn a_damaged_state_never_panics(
         setup in config(), actions in prop::collection::vec(action(), 10..60), at in any::<prop::sample::Index>(), flip in 1u8..,

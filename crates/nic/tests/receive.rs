@@ -1,4 +1,4 @@
-//! Receive: a polling driver, thresholds, filters, large frames, the FIFO and why it drops.
+//! Receive tests: polling driver, thresholds, filters, large frames, the FIFO and drop classes.
 
 mod common;
 
@@ -10,12 +10,12 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Frame, Ps};
 
 #[test]
-fn a_polling_driver_sees_a_lone_frame_whatever_the_write_back_threshold() {
+fn a_polling_driver_receives_a_single_frame_with_any_write_back_threshold() {
     for thresholds in [0x0100_0000, 0x0101_0000, 0x0104_0000, 0x013f_0000, 0x0001_0000, 0x003f_3f3f] {
         let mut bench = Bench::running(NicConfig::default(), 256, 64);
         bench.write(RXDCTL, thresholds);
         bench.arrive(frame(64, 1));
-        // 60 bytes of data, 16 of descriptor, at 8 bytes a nanosecond, and 200 ns until they are visible.
+        // 60 bytes of data and 16 of descriptor at 8 bytes per nanosecond, and 200 ns of write latency.
         bench.run_for(Ps::from_ns(7 + 2 + 200) - Ps(1));
         assert!(bench.poll().is_empty());
         bench.run_for(Ps(1));
@@ -35,7 +35,7 @@ fn data_is_visible_before_its_descriptor() {
 }
 
 #[test]
-fn a_frame_is_told_to_be_in_memory_when_its_last_descriptor_is_and_where() {
+fn a_frame_is_reported_with_its_pieces_when_its_last_descriptor_is_in_memory() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     let long_packets = 1 << 5; // RCTL.LPE
     let receive_control = bench.read(RCTL);
@@ -44,10 +44,10 @@ fn a_frame_is_told_to_be_in_memory_when_its_last_descriptor_is_and_where() {
         bench.arrive(frame(size, tag));
         bench.run_for(Ps::from_us(5));
     }
-    let told = std::mem::take(&mut bench.world.in_memory);
-    let sizes: Vec<(u32, usize)> = told.iter().map(|(wire, pieces)| (*wire, pieces.len())).collect();
+    let reported = std::mem::take(&mut bench.world.in_memory);
+    let sizes: Vec<(u32, usize)> = reported.iter().map(|(wire, pieces)| (*wire, pieces.len())).collect();
     assert_eq!(sizes, [(64, 1), (1518, 1), (4500, 3)], "buffers have 2048 bytes");
-    for ((wire, pieces), tag) in told.iter().zip(1..) {
+    for ((wire, pieces), tag) in reported.iter().zip(1..) {
         let mut bytes = Vec::new();
         for (addr, len) in pieces {
             bytes.extend_from_slice(&bench.world.memory[addr.0 as usize..][..*len as usize]);
@@ -57,42 +57,43 @@ fn a_frame_is_told_to_be_in_memory_when_its_last_descriptor_is_and_where() {
 }
 
 #[test]
-fn a_buffer_is_told_to_be_the_nic_s_when_its_descriptor_has_been_fetched_and_each_time_it_is_given() {
+fn a_buffer_is_reported_as_returned_each_time_its_descriptor_is_fetched() {
     let mut bench = Bench::running(NicConfig::default(), 8, 64);
     let buffer = |index: u64| (doorbell_sim::PhysAddr(RX_BUFFERS + RX_BUFFER * (index % 8)), 2048);
     bench.run_for(Ps::from_us(5));
-    assert_eq!(bench.world.returned.len(), 7, "the ring's last is nobody's");
-    for given in 7..30 {
+    assert_eq!(bench.world.returned.len(), 7, "software keeps the last descriptor of the ring");
+    for returned in 7..30 {
         bench.arrive(frame(64, 1));
         bench.run_for(Ps::from_us(5));
-        assert!(bench.world.returned.len() <= given, "it is software's until it is given back");
+        assert!(bench.world.returned.len() <= returned, "software owns the buffer until it returns it");
         assert_eq!(bench.poll().len(), 1);
         bench.run_for(Ps::from_us(5));
     }
     let returned = &bench.world.returned;
-    assert!(returned.len() > 23, "fetched again as the chip ran out of them");
+    assert!(returned.len() > 23, "the chip must fetch more when it runs out of descriptors");
     assert_eq!(*returned, (0..returned.len() as u64).map(buffer).collect::<Vec<_>>());
     bench.check();
 }
 
 #[test]
-fn frames_come_in_order_through_many_turns_of_the_ring() {
+fn frames_stay_in_order_when_the_ring_wraps() {
     let mut bench = Bench::running(NicConfig::default(), 8, 64);
-    for turn in 0..50 {
+    for round in 0..50 {
         for i in 0..5 {
-            bench.arrive(frame(64 + (turn + i) as usize % 900, turn * 5 + i));
+            bench.arrive(frame(64 + (round + i) as usize % 900, round * 5 + i));
             bench.run_for(Ps::from_ns(900));
         }
         bench.run_for(Ps::from_us(3));
         let expected: Vec<_> =
-            (0..5).map(|i| frame(64 + (turn + i) as usize % 900, turn * 5 + i).bytes).collect();
+            (0..5).map(|i| frame(64 + (round + i) as usize % 900, round * 5 + i).bytes).collect();
         assert_eq!(bench.poll(), expected);
     }
     assert_eq!(bench.nic.stats().rx_delivered, 250);
     bench.check();
 }
 
-/// Everything the polling driver gets when frames of 64 bytes come at `spacing`.
+/// Number of frames that a polling driver receives, and statistics, for frames of 64 bytes at intervals of
+/// `spacing`.
 fn throughput(config: NicConfig, thresholds: u32, spacing: Ps, frames: u32) -> (usize, NicStats) {
     let mut bench = Bench::running(config, 1024, 64);
     bench.write(RXDCTL, thresholds);
@@ -101,21 +102,21 @@ fn throughput(config: NicConfig, thresholds: u32, spacing: Ps, frames: u32) -> (
     for i in 0..frames {
         bench.arrive_at(start + Ps(spacing.0 * u64::from(i)), frame(64, i));
     }
-    let mut seen = 0;
+    let mut received = 0;
     for _ in 0..frames / 16 + 40 {
         bench.run_for(Ps(spacing.0 * 16));
-        seen += bench.poll().len();
+        received += bench.poll().len();
     }
     bench.check();
-    (seen, bench.nic.stats().clone())
+    (received, bench.nic.stats().clone())
 }
 
 #[test]
-fn throughput_is_not_one_frame_a_round_trip() {
-    // 200 ns of write and 500 ns of read latency; a frame each 30 ns.
-    let (seen, stats) = throughput(NicConfig::default(), 0x0100_0000, Ps::from_ns(30), 20_000);
-    assert_eq!((seen, stats.rx_delivered), (20_000, 20_000));
-    // With one write in flight it is one a round trip, and frames are lost.
+fn throughput_exceeds_one_frame_per_round_trip() {
+    // 200 ns write latency and 500 ns read latency; one frame per 30 ns.
+    let (received, stats) = throughput(NicConfig::default(), 0x0100_0000, Ps::from_ns(30), 20_000);
+    assert_eq!((received, stats.rx_delivered), (20_000, 20_000));
+    // With one write in flight it is one frame per round trip, and frames are lost.
     let narrow = NicConfig { writes_in_flight: 1, ..NicConfig::default() };
     let (_, stats) = throughput(narrow, 0x0100_0000, Ps::from_ns(30), 20_000);
     assert!(stats.rx_drop_dma > 10_000, "{stats:?}");
@@ -127,7 +128,7 @@ fn fetches_take_whole_batches_and_prefetch_follows_its_thresholds() {
     assert!(lazy.rx_fetches <= 6400 / 32, "{}", lazy.rx_fetches);
     let (_, eager) = throughput(NicConfig::default(), 0x0100_0420, Ps::from_ns(100), 6400);
     assert!(eager.rx_fetches > lazy.rx_fetches);
-    // A prefetch at a level of 63 with a host threshold of 1 asks again for every few frames.
+    // A prefetch threshold of 63 with a host threshold of 1 fetches after every few frames.
     let (_, greedy) = throughput(NicConfig::default(), 0x0100_013f, Ps::from_ns(100), 6400);
     assert!(greedy.rx_fetches > eager.rx_fetches);
     for stats in [lazy, eager, greedy] {
@@ -154,8 +155,8 @@ fn large_frames_span_descriptors() {
     bench.run_for(Ps::from_us(20));
     let frames = bench.poll_status();
     assert_eq!(frames.len(), 3);
-    for (got, sent) in frames.iter().zip([frame(9018, 5), frame(2052, 6), frame(2053, 7)]) {
-        assert_eq!(got.0, sent.bytes);
+    for (received, sent) in frames.iter().zip([frame(9018, 5), frame(2052, 6), frame(2053, 7)]) {
+        assert_eq!(received.0, sent.bytes);
     }
     assert_eq!(bench.nic.stats().rx_descriptors, 5 + 1 + 2);
     bench.write(RCTL, 0x0400_8002);
@@ -166,7 +167,7 @@ fn large_frames_span_descriptors() {
 }
 
 #[test]
-fn every_buffer_size_is_used_as_set() {
+fn every_buffer_size_takes_effect() {
     for (rctl, size) in [
         (0x0400_8022, 2048),
         (0x0401_8022, 1024),
@@ -185,17 +186,17 @@ fn every_buffer_size_is_used_as_set() {
 }
 
 #[test]
-fn the_fcs_is_kept_when_asked_for_and_a_null_descriptor_is_skipped() {
+fn the_fcs_is_stored_without_secrc_and_null_descriptors_are_skipped() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     bench.write(RCTL, 0x8002);
     bench.world.put_word(RX_RING + 16 * 70, 0);
     bench.arrive(frame(64, 1));
     bench.run_for(Ps::from_us(3));
-    let got = bench.poll();
-    assert_eq!((got[0].len(), &got[0][..60]), (64, &frame(64, 1).bytes[..]));
-    // CRC of the whole, FCS included, leaves the residue that the standard names.
+    let received = bench.poll();
+    assert_eq!((received[0].len(), &received[0][..60]), (64, &frame(64, 1).bytes[..]));
+    // The CRC of the frame including its FCS is the residue defined by the standard.
     let mut crc = !0u32;
-    for byte in &got[0] {
+    for byte in &received[0] {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
             crc = if crc & 1 != 0 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
@@ -222,7 +223,7 @@ fn to(address: [u8; 6]) -> Frame {
     frame
 }
 
-/// Whether a frame passes, and whether as an inexact match, with these registers.
+/// With these registers: whether a frame passes the filters (`None` if not), and whether as an inexact match.
 fn passes(rctl: u32, registers: &[(u64, u32)], frame: Frame) -> Option<bool> {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     bench.write(RCTL, 0x0400_0002 | rctl);
@@ -236,15 +237,15 @@ fn passes(rctl: u32, registers: &[(u64, u32)], frame: Frame) -> Option<bool> {
 }
 
 #[test]
-fn addresses_pass_exactly_as_the_filters_say() {
+fn address_filters_accept_and_reject() {
     let station = to([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
     let other = to([0x52, 0x54, 0, 0x12, 0x34, 0x57]);
     let broadcast = to([0xff; 6]);
-    // The manual's example for the multicast hash: 12:AA... its last two bytes give the bits.
+    // The manual's example for the multicast hash: the last two bytes select the bits.
     let multicast = to([0x01, 0, 0x5e, 0, 0x56, 0x34]);
     let (exact, inexact) = (Some(false), Some(true));
     assert_eq!(passes(0, &[], station.clone()), exact);
-    assert_eq!(passes(0, &[(RAH, 0x5634)], station), None, "entry not valid");
+    assert_eq!(passes(0, &[(RAH, 0x5634)], station), None, "invalid entry");
     assert_eq!(passes(0, &[], other.clone()), None);
     assert_eq!(passes(0x8, &[], other.clone()), inexact, "unicast promiscuous");
     let entry = [(RAL + 8 * 15, 0x1200_5452), (RAH + 8 * 15, 0x8000_5734)];
@@ -289,7 +290,7 @@ fn vlan_tags_are_filtered_and_stripped() {
 }
 
 #[test]
-fn bad_and_short_frames_are_dropped_with_their_reasons() {
+fn bad_and_short_frames_are_dropped_and_counted_by_cause() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     let bad = |bytes| Frame { fcs_bad: true, ..frame(bytes, 0) };
     for frame in [bad(64), frame(63, 0), bad(63), bad(1600), frame(1600, 0)] {
@@ -297,24 +298,24 @@ fn bad_and_short_frames_are_dropped_with_their_reasons() {
     }
     let s = bench.nic.stats();
     assert_eq!((s.rx_drop_fcs, s.rx_drop_undersize, s.rx_drop_oversize), (1, 2, 2));
-    // CRCERRS, RUC, RFC, ROC, RJC, RLEC and, after clearing, CRCERRS again; and the totals.
+    // CRCERRS, RUC, RFC, ROC, RJC, RLEC, and CRCERRS again, which is clear now; then the totals.
     let registers = [0x4000, 0x40a4, 0x40a8, 0x40ac, 0x40b0, 0x4040, 0x4000].map(|offset| bench.read(offset));
     assert_eq!(registers, [1, 1, 1, 1, 1, 4, 0]);
     assert_eq!((bench.read(0x40d0), bench.read(GPRC)), (5, 0));
     bench.write(RCTL, 0x0400_8006);
     bench.arrive(bad(64));
     bench.run_for(Ps::from_us(3));
-    assert_eq!(bench.poll_status()[0].1 >> 40 & 1, 1, "stored with its error");
+    assert_eq!(bench.poll_status()[0].1 >> 40 & 1, 1, "stored with the CE error bit");
     bench.check();
 }
 
 #[test]
-fn the_fifo_has_the_size_of_pba_unless_it_is_overridden() {
-    let fits = |config: NicConfig, pba: u32, bytes: usize| {
+fn pba_sets_the_fifo_size_unless_it_is_overridden() {
+    let capacity = |config: NicConfig, pba: u32, bytes: usize| {
         let mut bench = Bench::running(config, 64, 64);
         bench.write(PBA, pba);
         assert_eq!(bench.read(PBA), pba | (64 - pba) << 16);
-        // A ring without descriptors, so that the FIFO only fills.
+        // Without descriptors the FIFO does not drain.
         bench.write(RDH, 0);
         bench.write(RDT, 0);
         for i in 0..5000 {
@@ -326,18 +327,18 @@ fn the_fifo_has_the_size_of_pba_unless_it_is_overridden() {
         bench.nic.in_flight().rx
     };
     let default = NicConfig::default();
-    assert_eq!(fits(default.clone(), 40, 64), 640);
-    assert_eq!(fits(default.clone(), 48, 64), 768);
-    assert_eq!(fits(default.clone(), 48, 65), 49152 / 80);
-    assert_eq!(fits(default, 48, 1518), 49152 / 1520);
+    assert_eq!(capacity(default.clone(), 40, 64), 640);
+    assert_eq!(capacity(default.clone(), 48, 64), 768);
+    assert_eq!(capacity(default.clone(), 48, 65), 49152 / 80);
+    assert_eq!(capacity(default, 48, 1518), 49152 / 1520);
     let own = NicConfig { rx_fifo: Some(Bytes(128 << 10)), ..NicConfig::default() };
-    assert_eq!(fits(own, 40, 64), 2048);
+    assert_eq!(capacity(own, 40, 64), 2048);
     let overhead = NicConfig { rx_fifo_frame_overhead: Bytes(16), ..NicConfig::default() };
-    assert_eq!(fits(overhead, 40, 64), 512);
+    assert_eq!(capacity(overhead, 40, 64), 512);
 }
 
 #[test]
-fn pba_divides_64_kib_whatever_is_written() {
+fn pba_always_divides_64_kib() {
     let mut bench = Bench::new(NicConfig::default());
     for (written, read) in [(0, 64 << 16), (64, 64), (65, 64), (0xffff_ffff, 64), (30, 34 << 16 | 30)] {
         bench.write(PBA, written);
@@ -346,7 +347,7 @@ fn pba_divides_64_kib_whatever_is_written() {
 }
 
 #[test]
-fn a_full_fifo_with_an_empty_ring_blames_the_core() {
+fn a_full_fifo_without_descriptors_is_a_core_drop() {
     let mut bench = Bench::running(NicConfig::default(), 8, 8);
     for i in 0..800 {
         bench.arrive(frame(64, i));
@@ -358,7 +359,7 @@ fn a_full_fifo_with_an_empty_ring_blames_the_core() {
 }
 
 #[test]
-fn a_full_fifo_with_descriptors_blames_dma() {
+fn a_full_fifo_with_descriptors_is_a_dma_drop() {
     let mut bench = Bench::running(NicConfig::default(), 1024, 8);
     for i in 0..1000 {
         bench.arrive(frame(64, i));
@@ -373,9 +374,9 @@ fn a_full_fifo_with_descriptors_blames_dma() {
 }
 
 #[test]
-fn a_full_fifo_with_both_rings_full_blames_transmission() {
+fn a_full_fifo_with_both_rings_full_is_a_tx_drop() {
     let mut bench = Bench::running(NicConfig::default(), 8, 8);
-    // The transmitter is off and its ring is full, from before the receive ring runs out.
+    // The transmitter is off, and its ring is full before the receive ring runs out of descriptors.
     bench.write(TCTL, 0);
     bench.write(TDT, 7);
     for i in 0..800 {
@@ -388,7 +389,7 @@ fn a_full_fifo_with_both_rings_full_blames_transmission() {
 }
 
 #[test]
-fn a_reset_or_a_moved_ring_loses_frames_with_a_reason() {
+fn frames_lost_by_a_reset_or_a_moved_ring_are_counted() {
     for reset in [true, false] {
         let mut bench = Bench::running(NicConfig::default(), 64, 64);
         for i in 0..100 {
@@ -426,7 +427,7 @@ fn without_bus_mastering_frames_wait_in_the_fifo() {
 }
 
 #[test]
-fn the_statistics_registers_count_by_size_and_kind() {
+fn statistics_registers_count_by_size_and_kind() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     bench.write(RCTL, 0x0400_8012);
     let sizes = [64, 65, 127, 128, 255, 256, 511, 512, 1023, 1024, 1518];
@@ -444,7 +445,7 @@ fn the_statistics_registers_count_by_size_and_kind() {
 }
 
 #[test]
-fn the_packet_checksum_stands_in_the_first_descriptor() {
+fn the_packet_checksum_is_in_the_first_descriptor() {
     for (rctl, start, size) in
         [(0x0400_8002u32, 14usize, 1500), (0x8002, 0, 64), (0x0403_8022, 14, 1500), (0x8002, 200, 64)]
     {
@@ -479,6 +480,6 @@ fn checksums_are_reported_in_the_descriptor() {
     bench.arrive(packet);
     bench.arrive(frame(64, 1));
     bench.run_for(Ps::from_us(5));
-    let notes: Vec<u64> = bench.poll_status().iter().map(|(_, second)| second >> 32 & 0xffff).collect();
-    assert_eq!(notes, [0x0063, 0x2063, 0x0007]);
+    let status: Vec<u64> = bench.poll_status().iter().map(|(_, second)| second >> 32 & 0xffff).collect();
+    assert_eq!(status, [0x0063, 0x2063, 0x0007]);
 }

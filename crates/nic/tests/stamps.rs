@@ -1,4 +1,4 @@
-//! The stamps that an observer gets of the frames that it watches, and that it changes nothing.
+//! Tests of the stamps of observed frames, and that observing changes nothing.
 
 mod common;
 
@@ -8,25 +8,25 @@ use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{BitsPerSec, Ps, RxStamps, TxStamps};
 use proptest::prelude::*;
 
-fn watched(config: NicConfig) -> Bench {
+fn recording_bench(config: NicConfig) -> Bench {
     let mut bench = Bench::running(config, 64, 64);
     bench.world.bytes_per_ns = 1 << 40;
-    bench.world.watches = true;
+    bench.world.records_stamps = true;
     bench
 }
 
 #[test]
-fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
-    // One byte a nanosecond through the engine; a write is in memory after 200 ns and a read there after 500.
+fn stamps_of_a_single_frame_are_the_times_of_its_transfers() {
+    // The engine transfers one byte per nanosecond. Write latency is 200 ns, read latency 500 ns.
     let config = NicConfig { dma_rate: Some(BitsPerSec(8_000_000_000)), ..NicConfig::default() };
     for later in [false, true] {
-        let mut bench = watched(config.clone());
+        let mut bench = recording_bench(config.clone());
         bench.world.later = later;
         let start = bench.world.now();
         let at = |ns| start + Ps::from_ns(ns);
         bench.arrive(frame(104, 7));
         bench.run_for(Ps::from_us(2));
-        // What the port completes by a call is known to be there when the descriptor is.
+        // If the port completes requests by calls, only the descriptor shows that the data is in memory.
         let in_memory = at(if later { 300 } else { 200 });
         let expected = RxStamps { arrived: at(0), dma_started: at(0), in_memory, visible: at(300), queue: 0 };
         assert_eq!(bench.world.received_stamps, [(7, expected)]);
@@ -37,7 +37,7 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
         bench.send_legacy(&frame(104, 9).bytes, 0x0b);
         bench.run_for(Ps::from_us(5));
         let wire = bench.world.rate.time_for_bits(1024 * 8);
-        // The second doorbell rings while the first fetch is under way, so its descriptor is fetched next, behind the
+        // The second doorbell comes during the first fetch, so its descriptor is fetched next, behind the
         // 1000 bytes in the engine.
         let first = TxStamps {
             doorbell: at(0),
@@ -55,23 +55,23 @@ fn a_lone_frame_s_stamps_are_the_times_of_its_transfers() {
             first_bit: at(2500),
             ..TxStamps::default()
         };
-        assert!(at(1500) + wire <= at(2500), "the wire is free for it");
+        assert!(at(1500) + wire <= at(2500), "the wire is free for the second frame");
         assert_eq!(bench.world.sent_stamps, [(8, first), (9, second)]);
     }
 }
 
 #[test]
-fn a_frame_that_waits_for_the_engine_or_the_wire_has_that_in_its_stamps() {
+fn stamps_include_waiting_for_the_engine_and_the_wire() {
     let config = NicConfig { rx_frame_time: Ps::from_ns(70), ..NicConfig::default() };
-    let mut bench = watched(config);
+    let mut bench = recording_bench(config);
     let start = bench.world.now();
     bench.arrive(frame(104, 1));
     bench.arrive(frame(104, 2));
     bench.run_for(Ps::from_us(2));
-    let begun: Vec<_> =
+    let dma_starts: Vec<_> =
         bench.world.received_stamps.iter().map(|(_, stamps)| stamps.dma_started - start).collect();
-    assert_eq!(begun, [Ps::ZERO, Ps::from_ns(70)]);
-    // Two frames whose bytes are there together leave one after the other.
+    assert_eq!(dma_starts, [Ps::ZERO, Ps::from_ns(70)]);
+    // Two frames whose bytes arrive at the same time leave one after the other.
     bench.put_tx(TX_BUFFERS, 1000 | 0x0b << 24);
     bench.put_tx(TX_BUFFERS, 1000 | 0x0b << 24);
     bench.ring_tx();
@@ -84,7 +84,7 @@ fn a_frame_that_waits_for_the_engine_or_the_wire_has_that_in_its_stamps() {
 
 #[test]
 fn a_frame_in_several_buffers_has_the_stamps_of_its_last_descriptor() {
-    let mut bench = watched(NicConfig::default());
+    let mut bench = recording_bench(NicConfig::default());
     let bytes = frame(404, 5).bytes;
     bench.world.memory[TX_BUFFERS as usize..][..400].copy_from_slice(&bytes);
     let start = bench.world.now();
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_observer_sees_every_frame_in_order_and_changes_nothing(
+    fn every_frame_is_stamped_in_order_and_observing_changes_nothing(
         gbps in prop::option::of(1u64..100),
         wait in prop_oneof![Just(0u64), 1u64..1000],
         frame_time in 0u64..100,
@@ -119,9 +119,9 @@ proptest! {
             tx_buffer_time: Ps::from_ns(frame_time),
             ..NicConfig::default()
         };
-        let run = |watches| {
+        let run = |records_stamps| {
             let mut bench = Bench::running(config.clone(), 64, 64);
-            (bench.world.watches, bench.world.later) = (watches, later);
+            (bench.world.records_stamps, bench.world.later) = (records_stamps, later);
             for (number, (kind, bytes, ns)) in (0u32..).zip(&steps) {
                 match kind {
                     0 => bench.arrive(frame(*bytes + 4, number)),
@@ -135,18 +135,18 @@ proptest! {
             bench.run_for(Ps::from_us(200));
             bench
         };
-        let (plain, seen) = (run(false), run(true));
-        prop_assert!(plain.world.dma == seen.world.dma && plain.world.sent == seen.world.sent);
+        let (plain, observed) = (run(false), run(true));
+        prop_assert!(plain.world.dma == observed.world.dma && plain.world.sent == observed.world.sent);
         let state = |bench: &Bench| postcard::to_stdvec(&bench.nic.save()).unwrap();
-        prop_assert_eq!(state(&plain), state(&seen));
+        prop_assert_eq!(state(&plain), state(&observed));
         prop_assert!(plain.world.received_stamps.is_empty() && plain.world.sent_stamps.is_empty());
-        let (received, sent) = (&seen.world.received_stamps, &seen.world.sent_stamps);
-        prop_assert_eq!(received.len() as u64, seen.nic.stats().rx_delivered);
-        prop_assert_eq!(sent.len(), seen.world.sent.len());
+        let (received, sent) = (&observed.world.received_stamps, &observed.world.sent_stamps);
+        prop_assert_eq!(received.len() as u64, observed.nic.stats().rx_delivered);
+        prop_assert_eq!(sent.len(), observed.world.sent.len());
         for (_, s) in received {
             prop_assert!([s.arrived, s.dma_started, s.in_memory, s.visible].is_sorted(), "{:?}", s);
         }
-        for ((_, s), (left, _)) in sent.iter().zip(&seen.world.sent) {
+        for ((_, s), (left, _)) in sent.iter().zip(&observed.world.sent) {
             let times = [s.doorbell, s.fetched, s.dma_started, s.read, s.first_bit];
             prop_assert!(times.is_sorted() && s.doorbell > Ps::ZERO && s.first_bit == *left, "{:?}", s);
         }

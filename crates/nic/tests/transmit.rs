@@ -1,4 +1,4 @@
-//! Transmit: descriptors of all types, offloads against an independent computation, write-back.
+//! Transmit tests: all descriptor types, offloads against an independent computation, write-back.
 
 mod common;
 
@@ -9,7 +9,7 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use proptest::prelude::*;
 
-/// The ones' complement sum by the book.
+/// Ones' complement sum by the definition (RFC 1071).
 fn ones_sum(bytes: &[u8], mut sum: u32) -> u32 {
     for pair in bytes.chunks(2) {
         sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
@@ -29,7 +29,7 @@ fn context(bench: &mut Bench, fields: [u64; 6], command: u64, header: u64, mss: 
     bench.put_tx(first, paylen | (command | 0x20) << 24 | header << 40 | mss << 48);
 }
 
-/// Puts a packet into memory and its pieces into data descriptors.
+/// Puts a packet into memory, and data descriptors for its pieces into the ring.
 fn data(bench: &mut Bench, bytes: &[u8], pieces: &[usize], command: u64, options: u64) {
     let buffer = TX_BUFFERS;
     bench.world.memory[buffer as usize..buffer as usize + bytes.len()].copy_from_slice(bytes);
@@ -76,11 +76,11 @@ fn ipv4_tcp(payload: usize, udp: bool) -> Vec<u8> {
 }
 
 #[test]
-fn a_legacy_descriptor_sends_pads_and_reports() {
+fn a_legacy_descriptor_sends_and_pads_a_frame_and_is_written_back() {
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     let start = bench.world.now();
     bench.send_legacy(&frame(64, 1).bytes[..42], 0x0b);
-    // Descriptor 502 ns, data 505 ns; then the frame leaves, and 202 ns later its descriptor is back.
+    // Descriptor 502 ns, data 505 ns; then the frame leaves. Its descriptor is written back 202 ns later.
     bench.run_until(start + Ps::from_ns(502 + 505 + 202) - Ps(1));
     assert_eq!((bench.world.word(TX_RING + 8) >> 32, bench.read(TDH)), (0, 0));
     bench.run_until(start + Ps::from_ns(502 + 505 + 202));
@@ -119,13 +119,13 @@ fn frames_leave_back_to_back_at_line_rate() {
     bench.ring_tx();
     bench.run_for(Ps::from_ms(1));
     assert_eq!(bench.world.sent.len(), 1000);
-    // 84 bytes at 10 Gb/s are 67.2 ns; in the middle nothing is lost.
+    // 84 bytes take 67.2 ns at 10 Gb/s, without gaps between the frames.
     let (first, last) = (bench.world.sent[100].0, bench.world.sent[900].0);
     assert_eq!((last - first).0, 800 * 67_200);
 }
 
 #[test]
-fn a_write_back_threshold_bursts_and_never_holds_the_last_ones() {
+fn a_write_back_threshold_makes_bursts_but_does_not_delay_the_last_descriptors() {
     let mut bench = Bench::running(NicConfig::default(), 64, 256);
     bench.write(TXDCTL, 0x0108_0000);
     for i in 0..20u64 {
@@ -205,7 +205,7 @@ fn contexts_insert_both_checksums_for_tcp_and_udp() {
     }
 }
 
-/// Segments by the book: what software would have sent.
+/// Segments as software would send them.
 fn segments(bytes: &[u8], mss: usize) -> Vec<Vec<u8>> {
     let chunks: Vec<&[u8]> = bytes[54..].chunks(mss).collect();
     let mut sequence = u32::from_be_bytes(bytes[38..42].try_into().unwrap());
@@ -238,12 +238,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn tcp_segmentation_sends_what_software_would_have(
+    fn tcp_segmentation_matches_software_segmentation(
         payload in 1usize..20_000, mss in 100usize..1460, cut in prop::collection::vec(1usize..6000, 0..6), read in 64u64..4096,
     ) {
         let mut bench = Bench::running(NicConfig { tx_read_max: Bytes(read), ..NicConfig::default() }, 64, 64);
         let mut bytes = ipv4_tcp(payload, false);
-        // The pseudo-header's sum without the length, as drivers leave it for the device.
+        // The pseudo-header sum without the length, as drivers provide it.
         let partial = pseudo(&bytes, 14, false, 6, 0);
         bytes[50..52].copy_from_slice(&(partial as u16).to_be_bytes());
         bytes[16..18].fill(0);
@@ -264,7 +264,7 @@ proptest! {
         prop_assert_eq!(sent, segments(&bytes, mss));
         prop_assert_eq!(bench.nic.stats().tx_malformed, 0);
         prop_assert_eq!(bench.read(0x40f8), 1);
-        // Each read says which byte of the packet it begins with, however much of it has left already.
+        // Each read has its offset in the packet, even if the first segments have already left.
         let mut at = 0;
         for (offset, len) in bench.world.pieces(DmaKind::TxData) {
             prop_assert_eq!(offset, at);
@@ -276,7 +276,7 @@ proptest! {
 }
 
 #[test]
-fn udp_and_ipv6_segments_have_their_lengths_and_sums() {
+fn udp_and_ipv6_segments_have_correct_lengths_and_checksums() {
     // UDP over IPv4.
     let mut bench = Bench::running(NicConfig::default(), 64, 64);
     let mut bytes = ipv4_tcp(3000, true);
@@ -314,7 +314,7 @@ fn udp_and_ipv6_segments_have_their_lengths_and_sums() {
 }
 
 #[test]
-fn the_fifo_bounds_what_is_read_ahead() {
+fn the_fifo_size_limits_reads_ahead() {
     let config = NicConfig { tx_fifo: Some(Bytes(4096)), reads_in_flight: 64, ..NicConfig::default() };
     let mut bench = Bench::running(config, 64, 64);
     bench.world.bytes_per_ns = 64;
@@ -332,7 +332,7 @@ fn the_fifo_bounds_what_is_read_ahead() {
 }
 
 #[test]
-fn a_packet_larger_than_the_fifo_still_leaves_and_one_too_long_is_dropped() {
+fn a_packet_larger_than_the_fifo_is_sent_and_an_oversized_one_is_dropped() {
     let config = NicConfig { tx_fifo: Some(Bytes(4096)), tx_read_max: Bytes(1024), ..NicConfig::default() };
     let mut bench = Bench::running(config, 64, 64);
     bench.put_tx(TX_BUFFERS, 9000 | 0x0b << 24);
@@ -351,7 +351,7 @@ fn a_packet_larger_than_the_fifo_still_leaves_and_one_too_long_is_dropped() {
 }
 
 #[test]
-fn a_buffer_that_waits_for_the_last_frame_to_leave_is_read_when_it_has() {
+fn a_read_that_waits_for_fifo_space_starts_when_the_last_frame_has_left() {
     let config = NicConfig { tx_fifo: Some(Bytes(2048)), reads_in_flight: 1, ..NicConfig::default() };
     let mut bench = Bench::running(config, 64, 64);
     for bytes in [1229, 845, 1185] {

@@ -1,4 +1,4 @@
-//! What dropped frames waited for, beside closed forms: one slow part at a time, and two.
+//! Causes of drops by waiting time, against closed-form expectations: one slow stage at a time, and two.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn frame(number: u32) -> Frame {
     Frame { bytes, fcs_bad: false }
 }
 
-/// A FIFO of 32 frames of 64 bytes, and an engine that takes this long for each.
+/// A FIFO for 32 frames of 64 bytes, and an engine that takes `frame_time` per frame.
 fn config(frame_time: Ps) -> NicConfig {
     NicConfig {
         rx_fifo: Some(Bytes(2048)),
@@ -27,18 +27,19 @@ fn config(frame_time: Ps) -> NicConfig {
     }
 }
 
-/// What is dropped in `micros` of a frame each 20 ns, while software gives so many descriptors back each so many nanoseconds.
-fn dropped(mut bench: Bench, micros: u64, (give, each): (u32, u64)) -> (WaitedDrops, u64) {
+/// Drops during `micros` microseconds with a frame per 20 ns. Software returns `batch` descriptors every
+/// `period` nanoseconds.
+fn dropped(mut bench: Bench, micros: u64, (batch, period): (u32, u64)) -> (WaitedDrops, u64) {
     bench.world.bytes_per_ns = 64;
     let start = bench.world.now();
     for number in 0..micros * 50 {
         bench.arrive_at(start + Ps::from_ns(20 * number), frame(number as u32));
     }
     let mut tail = RING - 1;
-    for step in 1..=micros * 1000 / each {
-        bench.run_until(start + Ps::from_ns(each * step));
+    for step in 1..=micros * 1000 / period {
+        bench.run_until(start + Ps::from_ns(period * step));
         let done = bench.nic.stats().rx_delivered as u32 + RING - 1;
-        tail = (tail + give).min(done);
+        tail = (tail + batch).min(done);
         bench.write(RDT, tail % RING);
     }
     bench.check();
@@ -51,19 +52,20 @@ fn all(drops: WaitedDrops) -> u64 {
 }
 
 #[test]
-fn with_slow_software_only_all_drops_waited_for_it_however_it_gives_back() {
-    // Ten a microsecond, in one piece or several: the engine could do a hundred. The paper's rule sees what is there when frames come.
-    for (give, each) in [(1, 100), (8, 800), (32, 3200)] {
+fn slow_software_causes_core_drops_for_any_batch_size() {
+    // Software returns ten descriptors per microsecond, in batches of different size; the engine could
+    // process a hundred frames. The paper's rule depends on the state at arrivals, and so on the batch size.
+    for (batch, period) in [(1, 100), (8, 800), (32, 3200)] {
         let bench = Bench::running(config(Ps::from_ns(10)), RING.into(), 8);
-        let (waited, drops) = dropped(bench, 400, (give, each));
+        let (waited, drops) = dropped(bench, 400, (batch, period));
         assert_eq!(all(waited), drops);
         assert!(drops.abs_diff(400 * 40) < 400 + 200, "{drops}");
-        assert!(waited.core * 100 >= drops * 98, "{give} each {each} ns: {waited:?}");
+        assert!(waited.core * 100 >= drops * 98, "{batch} per {period} ns: {waited:?}");
     }
 }
 
 #[test]
-fn with_a_slow_engine_only_all_drops_waited_for_the_data_path() {
+fn a_slow_engine_causes_data_drops() {
     let bench = Bench::running(config(Ps::from_ns(50)), RING.into(), 8);
     let (waited, drops) = dropped(bench, 400, (RING, 100));
     assert_eq!(all(waited), drops);
@@ -72,8 +74,8 @@ fn with_a_slow_engine_only_all_drops_waited_for_the_data_path() {
 }
 
 #[test]
-fn with_slow_fetches_only_all_drops_waited_for_them() {
-    // Eight descriptors in 500 ns, or fewer where the ring begins anew.
+fn slow_fetches_cause_fetch_drops() {
+    // Eight descriptors per 500 ns, or fewer where the ring wraps.
     let few = NicConfig {
         rx_descriptor_cache: 8,
         descriptor_fetch_max: 8,
@@ -87,7 +89,7 @@ fn with_slow_fetches_only_all_drops_waited_for_them() {
 }
 
 #[test]
-fn with_a_wire_that_takes_nothing_all_drops_waited_for_the_transmit_ring() {
+fn a_full_transmit_ring_causes_tx_drops() {
     let mut bench = Bench::running(config(Ps::from_ns(10)), RING.into(), 8);
     bench.write(TCTL, 0);
     bench.write(TDT, 7);
@@ -97,13 +99,14 @@ fn with_a_wire_that_takes_nothing_all_drops_waited_for_the_transmit_ring() {
 }
 
 #[test]
-fn of_two_that_are_too_slow_each_has_the_drops_that_it_alone_could_have_saved() {
-    // A frame each 20 ns, 50 for the engine, 100 for software: 40 a microsecond are lost, 10 of which faster software would have saved.
-    for (give, each) in [(1, 100), (8, 800)] {
+fn two_slow_stages_share_the_drops_by_what_each_could_have_avoided() {
+    // A frame per 20 ns; the engine takes 50 ns per frame and software 100 ns. 40 frames per microsecond are
+    // lost; faster software would have saved 10 of them.
+    for (batch, period) in [(1, 100), (8, 800)] {
         let mut bench = Bench::running(config(Ps::from_ns(50)), RING.into(), 8);
-        // So that neither waits for a fetch.
+        // Without read latency no frame waits for a fetch.
         bench.world.read_latency = Ps::ZERO;
-        let (waited, drops) = dropped(bench, 1000, (give, each));
+        let (waited, drops) = dropped(bench, 1000, (batch, period));
         assert_eq!(all(waited), drops);
         assert!(
             waited.core.abs_diff(10_000) < 500 && waited.data.abs_diff(30_000) < 500,

@@ -1,4 +1,5 @@
-//! A PCI function with a wire: what the machine tells it of frames and cables, and what observers and reports read of it.
+//! Interface of a PCI function with a wire: frames and cable events from the machine, and counters and queue
+//! levels for observers and reports.
 
 use doorbell_sim::{Frame, Ps};
 
@@ -15,21 +16,21 @@ pub trait NetworkFunction {
     /// Whether it accepts frames from the wire: the link is up and the receiver is on.
     fn is_receiving(&self) -> bool;
 
-    /// Its counters.
+    /// The counters.
     fn stats(&self) -> &NicStats;
 
-    /// Frames inside.
+    /// Frames in the device.
     fn in_flight(&self) -> InFlight;
 
     /// Asserts that every frame that came in is accounted for, in both directions.
     fn check_conservation(&self);
 
-    /// The counters of each queue; none for a device with one queue in each direction, where they repeat its own.
+    /// Counters per queue; empty for a device with one queue in each direction, where the device's are the same.
     fn queue_stats(&self) -> &[QueueStats] {
         &[]
     }
 
-    /// Whether a pair of queues is on, in either direction.
+    /// Whether a receive or transmit queue with this number is enabled.
     fn is_queue_on(&self, queue: usize) -> bool {
         queue == 0
     }
@@ -39,7 +40,7 @@ pub trait NetworkFunction {
         0
     }
 
-    /// Levels of the receive ring and the transmit ring of each queue that is on.
+    /// Levels of the receive ring and the transmit ring of each enabled queue.
     fn ring_levels(&self) -> Vec<[RingLevel; 2]> {
         Vec::new()
     }
@@ -49,7 +50,7 @@ pub trait NetworkFunction {
         Vec::new()
     }
 
-    /// What software requests that the model does not have, one line each.
+    /// Functions that software requests and the model lacks, one line each.
     fn missing(&self) -> Vec<String> {
         Vec::new()
     }
@@ -59,51 +60,51 @@ pub trait NetworkFunction {
         None
     }
 
-    /// Frames dropped because the receive packet buffer was full, by what frames waited for. An observer's.
+    /// Frames dropped because the receive packet buffer was full, by cause. For observers only.
     fn waited_drops(&self) -> WaitedDrops {
         WaitedDrops::default()
     }
 
-    /// Frames of the measurement that were dropped after they had been accepted. An observer's.
+    /// Frames of the measurement that were dropped after acceptance. For observers only.
     fn late_drops(&self) -> LateDrops {
         LateDrops::default()
     }
 
-    /// A measurement begins: it has the frames that arrive from the link after this time.
+    /// A measurement starts: it covers frames that arrive from the link after this time.
     fn begin_measurement(&mut self, _after: Ps) {}
 
-    /// The measurement ends: it has no frames that arrive after this time.
+    /// The measurement ends: it does not cover frames that arrive after this time.
     fn end_measurement(&mut self, _until: Ps) {}
 }
 
-/// A statistics register as reports list it.
+/// A statistics register in reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistic {
-    /// The manual's name; for the two halves of a 64-bit counter without the last letter.
+    /// Name in the manual; for the two halves of a 64-bit counter, without the last letter.
     pub name: String,
-    /// What it counts, from the register table.
+    /// Description from the register table.
     pub meaning: &'static str,
-    /// What was counted since this object was made, whatever software has read and reset; of an array, by all of it.
+    /// Count since the object was created, including counts that software cleared; for an array, the sum.
     pub value: u64,
 }
 
-/// Dropped frames by what was waited for.
+/// Dropped frames by the resource that the first frame waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitedDrops {
-    /// Software that gave no descriptors back.
+    /// Software had returned no descriptors.
     pub core: u64,
-    /// The same, the transmit ring being full.
+    /// Software had returned no descriptors, and the transmit ring was full.
     pub tx: u64,
-    /// Fetches of descriptors.
+    /// A descriptor fetch.
     pub fetch: u64,
-    /// The data path.
+    /// DMA of frame data.
     pub data: u64,
 }
 
-/// Frames of a measurement that were dropped after they had been accepted.
+/// Frames of a measurement that were dropped after acceptance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateDrops {
-    /// Their queue had no descriptors and drops (SRRCTL.DROP_EN).
+    /// The queue had no descriptors, and SRRCTL.DROP_EN was set.
     pub core: u64,
     /// A reset, or a rewritten ring register.
     pub reset: u64,
@@ -121,15 +122,15 @@ doorbell_sim::stats! {
         rx_delivered,
         /// Bytes of those frames, FCS included.
         rx_delivered_bytes,
-        /// Frames dropped for a full receive FIFO because DMA was too slow.
+        /// Frames dropped because the receive FIFO was full; cause: DMA too slow.
         rx_drop_dma,
-        /// Frames dropped for a full receive FIFO because the cores were too slow.
+        /// Frames dropped because the receive FIFO was full; cause: cores too slow.
         rx_drop_core,
-        /// Frames dropped for a full receive FIFO because transmission was too slow.
+        /// Frames dropped because the receive FIFO was full; cause: transmission too slow.
         rx_drop_tx,
-        /// Frames dropped because no address filter passed them.
+        /// Frames dropped because no address filter matched.
         rx_drop_address,
-        /// Frames dropped because the VLAN filter did not pass them.
+        /// Frames dropped by the VLAN filter.
         rx_drop_vlan,
         /// Frames dropped for a bad FCS.
         rx_drop_fcs,
@@ -141,17 +142,18 @@ doorbell_sim::stats! {
         rx_drop_disabled,
         /// Frames dropped because the link was down.
         rx_drop_link_down,
-        /// Frames from the wire dropped because the device was looping back.
+        /// Frames from the wire dropped because the device was in loopback mode.
         rx_drop_loopback,
         /// Accepted frames dropped by a reset or by a rewritten ring register.
         rx_drop_reset,
-        /// MAC control frames from the link that the NIC kept for itself.
+        /// MAC control frames from the link that the NIC consumed.
         rx_control,
-        /// Frames that arrived by loopback. None of them is counted in the causes above, apart from a reset.
+        /// Frames that arrived by loopback. The causes above do not count them, except a reset.
         rx_looped,
-        /// Looped-back frames dropped for a full receive FIFO, or because their queue had no descriptor and drops.
+        /// Looped-back frames dropped because the receive FIFO was full, or because the queue had no descriptor
+        /// and SRRCTL.DROP_EN was set.
         rx_looped_drop_full,
-        /// Looped-back frames that the NIC dropped, or kept for itself, for another reason.
+        /// Looped-back frames that the NIC dropped for another reason, or consumed.
         rx_looped_drop_other,
         /// Received frames that needed more than one descriptor.
         rx_multi_descriptor,
@@ -169,7 +171,7 @@ doorbell_sim::stats! {
         rx_ring_full,
         /// Arrivals that found the transmit ring full.
         tx_ring_full,
-        /// Most bytes that the receive FIFO held.
+        /// Highest fill level of the receive FIFO in bytes.
         rx_fifo_peak_bytes,
         /// Frames put into the transmit FIFO.
         tx_frames,
@@ -197,11 +199,11 @@ doorbell_sim::stats! {
         tx_write_backs,
         /// TCP segments cut by the device.
         tx_segments,
-        /// Times that a ring could not be worked on, its length, head or tail making no sense.
+        /// Attempts to use a ring with an invalid length, head or tail.
         ring_nonsense,
         /// Device resets by CTRL.RST, by power management or by the bus.
         resets,
-        /// Times that the interrupt line was asserted.
+        /// Assertions of the interrupt line.
         interrupts,
         /// Accesses to registers.
         register_accesses,
@@ -215,12 +217,13 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// What one queue counts, by the names of the card's counters, which are the sums. Conservation: `rx_offered` = `rx_delivered` + every
-    /// `rx_drop_*` but `rx_drop_no_descriptor`, and every `rx_looped_drop_*`, + in flight; `tx_frames` = `tx_left` + `tx_drop_reset` + in flight.
+    /// Counters of a queue. The device's counters of the same names are the sums. Conservation: `rx_offered` =
+    /// `rx_delivered` + every `rx_drop_*` except `rx_drop_no_descriptor` + every `rx_looped_drop_*` + in flight;
+    /// `tx_frames` = `tx_left` + `tx_drop_reset` + in flight.
     pub struct QueueStats {
-        /// Frames that filters and hash gave this receive queue.
+        /// Frames that filters or RSS assigned to this receive queue.
         rx_offered,
-        /// Of these, frames that found room in the packet buffer.
+        /// Frames for this queue that the packet buffer accepted.
         rx_frames,
         /// Frames that the host can see whole, with their descriptors written back.
         rx_delivered,
@@ -230,21 +233,21 @@ doorbell_sim::stats! {
         rx_drop_dma,
         /// Frames for this queue dropped because the core was too slow.
         rx_drop_core,
-        /// Of these, frames dropped because the queue had no descriptors and drops (SRRCTL.DROP_EN).
+        /// Frames of `rx_drop_core` dropped because the queue had no descriptors and SRRCTL.DROP_EN was set.
         rx_drop_no_descriptor,
         /// Frames for this queue dropped because transmission was too slow.
         rx_drop_tx,
-        /// Frames dropped because the queue was off.
+        /// Frames dropped because the queue was disabled.
         rx_drop_disabled,
-        /// Accepted frames dropped by a reset, by a rewritten ring register, or because the queue was switched off.
+        /// Accepted frames dropped by a reset, by a rewritten ring register, or by disabling the queue.
         rx_drop_reset,
-        /// Looped-back frames for this queue that found the packet buffer full; they are in no other cause.
+        /// Looped-back frames for this queue dropped because the packet buffer was full; no other cause counts them.
         rx_looped_drop_full,
-        /// Looped-back frames dropped because the queue had no descriptors and drops.
+        /// Looped-back frames dropped because the queue had no descriptors and SRRCTL.DROP_EN was set.
         rx_looped_drop_no_descriptor,
-        /// Looped-back frames dropped because the queue was off.
+        /// Looped-back frames dropped because the queue was disabled.
         rx_looped_drop_disabled,
-        /// Frames from the link for this queue that found the packet buffer full; not counted in `rx_frames`.
+        /// Frames from the link for this queue dropped because the packet buffer was full; not in `rx_frames`.
         rx_fifo_full,
         /// Receive descriptors consumed.
         rx_descriptors,
@@ -260,14 +263,14 @@ doorbell_sim::stats! {
         tx_drop_reset,
         /// Packets of this queue that were longer than a frame can be.
         tx_drop_oversize,
-        /// Packets of this queue without a byte.
+        /// Packets of this queue without data.
         tx_drop_empty,
-        /// Descriptors and packets of this queue that ask for what cannot be done; what can be done of them was.
+        /// Descriptors and packets of this queue with an impossible request; the possible part was done.
         tx_malformed,
     }
 }
 
-/// How many frames are inside a NIC.
+/// Numbers of frames in a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
     /// In the receive FIFO, in DMA, or waiting for their descriptors' write-back.
@@ -276,24 +279,25 @@ pub struct InFlight {
     pub tx: u64,
 }
 
-/// What a ring of descriptors holds, and what has gone through it.
+/// Level and throughput of a descriptor ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLevel {
-    /// Descriptors of the ring; zero while its registers make no sense.
+    /// Number of descriptors in the ring; zero while its registers are invalid.
     pub descriptors: u64,
-    /// Of these, such as wait for their turn with a frame: received ones that software has not given back, and ones to be sent.
+    /// Descriptors with a frame: received and not yet returned by software, or waiting for transmission.
     pub waiting: u64,
     /// Descriptors consumed since power-on.
     pub consumed: u64,
 }
 
 impl NicStats {
-    /// A frame is dropped on arrival for a reason other than room: one from the link under this counter, one that was looped back under its own.
+    /// Counts a frame dropped on arrival for a reason other than a full buffer: with `cause` if it came from the
+    /// link, otherwise as a looped-back frame.
     pub fn refused(&mut self, looped: bool, cause: fn(&mut NicStats) -> &mut u64) {
         *if looped { &mut self.rx_looped_drop_other } else { cause(self) } += 1;
     }
 
-    /// Asserts that every frame that came in is accounted for, in both directions, with so many inside the NIC of this name.
+    /// Asserts that each arrived frame is accounted for in both directions, with `inside` frames in the NIC.
     pub fn check_conservation(&self, inside: InFlight, name: &str) {
         let dropped = self.rx_drop_dma
             + self.rx_drop_core

@@ -9,7 +9,7 @@ use crate::target::Target;
 
 const QEMU_DATA: &str = "qemu-system-data";
 /// Packages of load generators.
-const BESIDE: [&str; 3] = ["iperf3", "netperf", "redis-tools"];
+const LOAD_GENERATORS: [&str; 3] = ["iperf3", "netperf", "redis-tools"];
 
 /// The unpacked programs.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Tools {
         let mut roots = target.packages.to_vec();
         roots.push(QEMU_DATA);
         let qemu = HostPrograms::fetch(&format!("recorder-{}", target.name), &roots, cache, progress)?;
-        let beside = HostPrograms::fetch("recorder-beside", &BESIDE, cache, progress)?;
+        let beside = HostPrograms::fetch("recorder-beside", &LOAD_GENERATORS, cache, progress)?;
         Ok(Tools { target, qemu, beside })
     }
 

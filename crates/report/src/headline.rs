@@ -6,7 +6,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, one_line, percent_label, rate, short};
 use crate::summary::{has_empty_polls, most_delivered, without_empty_polls};
 use crate::{causes, generator_notes};
-use doorbell_results::{PointSummary, known};
+use doorbell_results::{PointSummary, finite};
 
 /// Maximum loss share of the MSB measure.
 const TOLERATED: f64 = 0.01;
@@ -64,7 +64,7 @@ fn of_several(points: &[&PointSummary]) -> Vec<Card> {
     let lossless = highest(points, |p| p.lost() == 0 && p.is_sustained());
     cards.push(rate_card("Load without loss", lossless, otherwise(points, "every load lost frames")));
     let tolerable =
-        highest(points, |p| known(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED) && p.is_sustained());
+        highest(points, |p| finite(p.drop_rate).is_some_and(|ratio| ratio <= TOLERATED) && p.is_sustained());
     cards.push(rate_card(
         "Load with at most 1\u{a0}% loss",
         tolerable,
@@ -128,7 +128,7 @@ fn of_one(point: &PointSummary) -> Vec<Card> {
         },
         Card {
             name: "Work per packet",
-            value: known(point.instructions_per_frame).map_or(NONE.to_owned(), short),
+            value: finite(point.instructions_per_frame).map_or(NONE.to_owned(), short),
             unit: "instructions",
             note: work_note(point),
         },
@@ -141,7 +141,7 @@ fn work_note(point: &PointSummary) -> String {
     let busy =
         busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
     let awake = point.timing.as_ref().and_then(|timing| timing.get("packet cost", "ipc"));
-    let ipc = match (known(point.ipc), awake) {
+    let ipc = match (finite(point.ipc), awake) {
         // Omitted if both IPC values display the same, which is the case if no core slept.
         (Some(all), Some(awake)) if short(all) != short(awake) => {
             format!("{} ({} without sleep)", short(all), short(awake))
@@ -172,7 +172,7 @@ fn rate_card(name: &'static str, point: Option<&PointSummary>, otherwise: &str) 
                 0 => "the highest of those tried".to_owned(),
                 _ => format!(
                     "the highest of those tried; {} lost",
-                    known(point.drop_rate).map_or(NONE.to_owned(), percent_label)
+                    finite(point.drop_rate).map_or(NONE.to_owned(), percent_label)
                 ),
             },
         },

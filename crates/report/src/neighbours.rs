@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::number::one_line;
 use crate::number::{NONE, fixed, grouped};
-use doorbell_results::{PlayedNeighbour, PointSummary, known};
+use doorbell_results::{PlayedNeighbour, PointSummary, finite};
 
 /// Page section with the traces played alongside a machine, at each load.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
@@ -26,7 +26,7 @@ pub(crate) fn lines(point: &PointSummary) -> Vec<String> {
 /// Terminal lines; `what` is the beginning of each.
 pub(crate) fn lines_of(all: &[PlayedNeighbour], what: &str) -> Vec<String> {
     let line = |next: &PlayedNeighbour| {
-        let ipc = known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
+        let ipc = finite(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
         let (file, instructions) = (one_line(&next.file), grouped(next.instructions));
         format!(
             "{what}, from core {} on: {file}, {ipc} instructions per cycle ({instructions} in total)",
@@ -55,7 +55,7 @@ pub(crate) fn table(heading: &str, all: &[PlayedNeighbour], out: &mut String) {
             Esc(&next.file),
             next.first_core,
             grouped(next.instructions),
-            known(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+            finite(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
             grouped(next.rounds)
         );
     }

@@ -7,7 +7,7 @@ use crate::causes::CAUSES;
 use crate::escape::Esc;
 use crate::number::{NONE, fixed, grouped, one_line, percent, rate};
 use crate::steady;
-use doorbell_results::{Confidence, LatencySummary, PointSummary, known};
+use doorbell_results::{Confidence, LatencySummary, PointSummary, finite};
 
 /// A measure: its name with the unit, and a point's value.
 type Row = (String, Box<dyn Fn(&PointSummary) -> String>);
@@ -96,12 +96,12 @@ fn sections() -> [(&'static str, Vec<Row>); 5] {
         row("Measured, simulated ms", |p| fixed(p.simulated_seconds * 1e3, 3)),
         row("Not steady", |p| p.not_steady.as_deref().map_or(NONE.to_owned(), one_line)),
         row("Instructions", |p| grouped(p.instructions)),
-        row("Instructions per cycle", move |p| optional(known(p.ipc), 3)),
-        row("Instructions per delivered packet", move |p| optional(known(p.instructions_per_frame), 1)),
+        row("Instructions per cycle", move |p| optional(finite(p.ipc), 3)),
+        row("Instructions per delivered packet", move |p| optional(finite(p.instructions_per_frame), 1)),
         row("Ticks of the guest's timer", move |p| optional(p.timer_ticks.map(|ticks| ticks as f64), 0)),
         row("Interrupts per second", move |p| optional(p.interrupts_per_second, 0)),
         row("Host time, s", |p| fixed(p.host_seconds, 2)),
-        row("Million instructions per host second", move |p| optional(known(p.host_mips), 1)),
+        row("Million instructions per host second", move |p| optional(finite(p.host_mips), 1)),
     ];
     [
         ("Load", load),
@@ -118,13 +118,13 @@ fn latency() -> Vec<Row> {
     };
     vec![
         row("Mean", |l| Some(l.mean)),
-        row("Standard deviation", |l| known(l.stddev)),
+        row("Standard deviation", |l| finite(l.stddev)),
         row("Min", |l| Some(l.min)),
         row("p50", |l| Some(l.p50)),
         row("p90", |l| Some(l.p90)),
         row("p99", |l| Some(l.p99)),
         row("p99.9", |l| Some(l.p99_9)),
-        row("p99.99", |l| known(l.p99_99)),
+        row("p99.99", |l| finite(l.p99_99)),
         row("Max", |l| Some(l.max)),
         variation("Between consecutive frames, mean", |l| l.mean),
         variation("Between consecutive frames, p99", |l| l.p99),

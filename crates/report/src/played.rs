@@ -7,7 +7,7 @@ use crate::escape::Esc;
 use crate::headline::{self, Card};
 use crate::number::{NONE, duration_s, fixed, grouped, one_line, rate, short};
 use crate::{cores, figures, functions, neighbours, page, software, text, timing};
-use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, known};
+use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, finite};
 
 /// The point and its playback figures, if the run played a trace.
 pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
@@ -119,11 +119,11 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
         ("Trace", "out, Gbps (layer 2)", rate(played.out_gbps)),
         ("Trace", "instructions", grouped(point.instructions)),
         ("Trace", "warm-up instructions before them", grouped(played.warmup_instructions)),
-        ("Trace", "instructions per packet", number(known(point.instructions_per_frame))),
+        ("Trace", "instructions per packet", number(finite(point.instructions_per_frame))),
         (
             "Speed",
             "instructions per cycle, excluding sleep",
-            known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+            finite(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
         ),
         ("Speed", "cycles", grouped(played.cycles)),
         ("Speed", "of these, asleep or waiting", grouped(played.cycles_asleep)),
@@ -216,7 +216,7 @@ pub(crate) fn table(summary: &RunSummary, point: &PointSummary, played: &PlayedF
         let _ = writeln!(out, "\n{line}");
     }
     out.push_str(&text::profile_text(point));
-    let host = known(point.host_mips).map_or(NONE.to_owned(), short);
+    let host = finite(point.host_mips).map_or(NONE.to_owned(), short);
     let _ = writeln!(
         out,
         "\n{} of host time, {host} million instructions per second.",
@@ -281,7 +281,7 @@ pub(crate) fn html(
 fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
     let mut all = vec![Card {
         name: "Instructions per cycle",
-        value: known(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
+        value: finite(point.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
         unit: "",
         note: format!("{} instructions, {} cycles", grouped(point.instructions), grouped(played.cycles)),
     }];

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
-use doorbell_results::{Confidence, FlowSummary, LatencySummary, PointSummary, StreamSummary, known};
+use doorbell_results::{Confidence, FlowSummary, LatencySummary, PointSummary, StreamSummary, finite};
 
 /// Maximum width of a name on the terminal.
 const NAME_WIDTH: usize = 16;
@@ -41,7 +41,7 @@ pub(crate) fn lines(point: &PointSummary, out: &mut String) {
             rate(stream.offered.mpps),
             rate(stream.offered.gbps_l2),
             count(stream.frames_lost),
-            percent(known(stream.drop_rate)),
+            percent(finite(stream.drop_rate)),
             count(stream.frames_corrupt),
             count(stream.frames_reordered),
             flows,
@@ -127,7 +127,7 @@ fn cells(stream: &StreamSummary) -> [String; 13] {
         rate(stream.offered.gbps_l2),
         with_error(rate(stream.delivered.mpps), |c| Some(rate(c.delivered_mpps))),
         grouped(stream.frames_lost),
-        with_error(percent(known(stream.drop_rate)), |c| Some(percent(Some(c.drop_rate)))),
+        with_error(percent(finite(stream.drop_rate)), |c| Some(percent(Some(c.drop_rate)))),
         grouped(stream.frames_corrupt),
         grouped(stream.frames_reordered),
         flows(|flows| flows.offered),

@@ -1,6 +1,6 @@
 //! Points of a run in display order.
 
-use doorbell_results::{PointSummary, RunSummary, known};
+use doorbell_results::{PointSummary, RunSummary, finite};
 
 /// Groups the points by frame size in ascending order; each group is sorted by offered load.
 pub(crate) fn by_frame_size(run: &RunSummary) -> Vec<(u64, Vec<&PointSummary>)> {
@@ -37,7 +37,7 @@ pub(crate) fn without_empty_polls(point: &PointSummary) -> Option<f64> {
 /// Whether empty polls make a visible difference in the instructions per packet.
 pub(crate) fn has_empty_polls(point: &PointSummary) -> bool {
     const SHARE: f64 = 0.001;
-    let all = known(point.instructions_per_frame);
+    let all = finite(point.instructions_per_frame);
     without_empty_polls(point).zip(all).is_some_and(|(busy, all)| all - busy > SHARE * all)
 }
 

@@ -11,7 +11,7 @@ use crate::{
     captures, functions, generator_notes, limit, neighbours, played, ports, stages, steady, streams, timing,
     transfer,
 };
-use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, known};
+use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, finite};
 
 /// Maximum line width of a table.
 pub(crate) const WIDTH: usize = 100;
@@ -426,9 +426,9 @@ pub fn summary_text(point: &PointSummary) -> String {
     streams::lines(point, &mut out);
     functions::lines(point, &mut out);
     let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
-    let (ipc, per_frame) = (optional(known(point.ipc)), optional(known(point.instructions_per_frame)));
+    let (ipc, per_frame) = (optional(finite(point.ipc)), optional(finite(point.instructions_per_frame)));
     let _ = writeln!(out, "  cores       {ipc} instructions per cycle, {per_frame} per delivered packet");
-    let (host, mips) = (duration_s(point.host_seconds), optional(known(point.host_mips)));
+    let (host, mips) = (duration_s(point.host_seconds), optional(finite(point.host_mips)));
     let _ = writeln!(out, "  host        {host}, {mips} million guest instructions per second");
     let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));
     out
@@ -445,7 +445,7 @@ fn latency_lines(latency: &LatencySummary, out: &mut String) {
     let list: Vec<String> =
         percentiles.iter().map(|(name, ns)| format!("{name} {}", duration_ns(*ns))).collect();
     let _ = writeln!(out, "  latency     {}", list.join("   "));
-    let deviation = known(latency.stddev).map_or(NONE.to_owned(), duration_ns);
+    let deviation = finite(latency.stddev).map_or(NONE.to_owned(), duration_ns);
     let (mean, min) = (duration_ns(latency.mean), duration_ns(latency.min));
     let _ = writeln!(out, "              min {min}   mean {mean}   standard deviation {deviation}");
 }

@@ -60,7 +60,7 @@ pub use memory_part::MemoryPart;
 pub use network::{
     GeneratorFigures, HopFigures, NetworkFigures, NodeFigures, OutputFigures, SwitchFigures, WindowSummary,
 };
-pub use number::known;
+pub use number::finite;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
 pub use point::{MachineProfile, PointSummary};
 pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer};
 
 /// The number, if it is finite.
-pub fn known(value: f64) -> Option<f64> {
+pub fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 

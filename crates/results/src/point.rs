@@ -10,7 +10,7 @@ use crate::latency::{BatchSummary, Confidence, LatencySummary};
 use crate::limit::Limit;
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
-use crate::number::{known, or_nan, unknown};
+use crate::number::{finite, or_nan, unknown};
 use crate::played::{PlayedFigures, PlayedNeighbour};
 use crate::ports::PortFigures;
 use crate::run::SummaryError;
@@ -310,7 +310,7 @@ impl PointSummary {
 
     /// The share of the offered frames that was lost, if loss can be determined.
     pub fn loss(&self) -> Option<f64> {
-        known(self.drop_rate).filter(|_| !self.is_unanswered())
+        finite(self.drop_rate).filter(|_| !self.is_unanswered())
     }
 
     /// Lost frames minus those with a known cause; negative if more drops were counted than frames were lost.
@@ -380,7 +380,7 @@ impl PointSummary {
     pub(crate) fn check(&self, point: usize) -> Result<(), SummaryError> {
         let latency = self.latency_ns.as_ref();
         let fields = [
-            ("drop_rate", known(self.drop_rate)),
+            ("drop_rate", finite(self.drop_rate)),
             ("offered_gbps", Some(self.offered_gbps)),
             ("delivered_gbps", Some(self.delivered_gbps)),
             ("offered_mpps", Some(self.offered_mpps)),
@@ -388,20 +388,20 @@ impl PointSummary {
             ("goodput_gbps", self.goodput_gbps()),
             ("transfer.transactions_per_second", self.transactions_per_second()),
             ("simulated_seconds", Some(self.simulated_seconds)),
-            ("ipc", known(self.ipc)),
-            ("instructions_per_frame", known(self.instructions_per_frame)),
+            ("ipc", finite(self.ipc)),
+            ("instructions_per_frame", finite(self.instructions_per_frame)),
             ("timer_ticks", self.timer_ticks.map(|ticks| ticks as f64)),
             ("interrupts_per_second", self.interrupts_per_second),
             ("host_seconds", Some(self.host_seconds)),
-            ("host_mips", known(self.host_mips)),
+            ("host_mips", finite(self.host_mips)),
             ("latency_ns.mean", latency.map(|l| l.mean)),
-            ("latency_ns.stddev", latency.and_then(|l| known(l.stddev))),
+            ("latency_ns.stddev", latency.and_then(|l| finite(l.stddev))),
             ("latency_ns.min", latency.map(|l| l.min)),
             ("latency_ns.p50", latency.map(|l| l.p50)),
             ("latency_ns.p90", latency.map(|l| l.p90)),
             ("latency_ns.p99", latency.map(|l| l.p99)),
             ("latency_ns.p99_9", latency.map(|l| l.p99_9)),
-            ("latency_ns.p99_99", latency.and_then(|l| known(l.p99_99))),
+            ("latency_ns.p99_99", latency.and_then(|l| finite(l.p99_99))),
             ("latency_ns.max", latency.map(|l| l.max)),
         ];
         let streams = self.streams.iter().flat_map(StreamSummary::figures);

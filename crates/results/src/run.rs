@@ -429,7 +429,7 @@ mod tests {
         let read = RunSummary::from_json(&written.to_json()).unwrap();
         let point = &read.points[0];
         assert_eq!(
-            [known(point.ipc), known(point.instructions_per_frame), known(point.drop_rate)],
+            [finite(point.ipc), finite(point.instructions_per_frame), finite(point.drop_rate)],
             [None, None, Some(0.1)]
         );
     }
@@ -455,7 +455,7 @@ mod tests {
         let read = RunSummary::from_json(FIRST).unwrap();
         let point = &read.points[0];
         assert!(!read.ran.is_known() && read.meanings.is_empty() && read.changed.is_empty());
-        assert_eq!((point.goodput_gbps(), known(point.arrived_mpps), &point.timing), (None, None, &None));
+        assert_eq!((point.goodput_gbps(), finite(point.arrived_mpps), &point.timing), (None, None, &None));
         assert!(point.functions().is_empty() && point.ports.is_empty() && point.cores.is_empty());
         // A transfer's figures in that version: only the goodput.
         let transfer = FIRST.replacen("\"points\": [{", "\"points\": [{\"goodput_gbps\": 8.5, ", 1);

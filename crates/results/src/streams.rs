@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
-use crate::number::{known, or_nan};
+use crate::number::{finite, or_nan};
 
 /// Figures of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl StreamSummary {
     pub(crate) fn figures(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
         let latency = self.latency_ns.as_ref();
         let all = [
-            ("streams.drop_rate", known(self.drop_rate)),
+            ("streams.drop_rate", finite(self.drop_rate)),
             ("streams.offered.mpps", Some(self.offered.mpps)),
             ("streams.offered.gbps_l2", Some(self.offered.gbps_l2)),
             ("streams.delivered.mpps", Some(self.delivered.mpps)),

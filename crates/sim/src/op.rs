@@ -50,7 +50,7 @@ pub enum OpClass {
     Serialising,
     /// A load from or store to a device, executed at the head of the window.
     Device,
-    /// A software prefetch: requests a line without waiting for it. It never faults, writes no register, and
+    /// A software prefetch: a request for a line without a wait. It never faults, writes no register, and
     /// is unordered. [`Op::WRITES`] and [`Op::CODE`] give the intended use of the line.
     Prefetch,
 }

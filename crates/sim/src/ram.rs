@@ -100,7 +100,7 @@ impl Ram {
     }
 
     fn layout(size: u64) -> Layout {
-        // Asking for page alignment would make the allocator clear, and so touch, every page itself.
+        // A request for page alignment would make the allocator clear, and so touch, every page itself.
         Layout::from_size_align((size + PAGE_BYTES) as usize, 16).expect("RAM fits the host's address space")
     }
 

@@ -157,7 +157,7 @@ fn debian_on_a_disk_larger_than_memory_reads_the_same_data_as_in_qemu() {
 /// Runs in small steps until a disk request is in flight.
 fn run_into_a_request(machine: &mut Machine) {
     for _ in 0..100_000 {
-        if machine.disk_requests_under_way() > 0 {
+        if machine.disk_requests_in_flight() > 0 {
             return;
         }
         let step = machine.now() + STEP;
@@ -184,7 +184,7 @@ fn a_checkpoint_during_a_disk_request_restores_exactly_and_only_with_its_disks()
         CheckpointFile::from_bytes(checkpoint.bytes().to_vec()).expect("the checkpoint is complete");
     let mut second = build(&config, &image);
     second.restore(&checkpoint, "server").expect("the checkpoint fits");
-    assert_eq!(second.disk_requests_under_way(), first.disk_requests_under_way());
+    assert_eq!(second.disk_requests_in_flight(), first.disk_requests_in_flight());
     assert_eq!(second.state_hash(), first.state_hash());
     let end = first.now() + Ps::from_ms(60);
     let before = first.disk_stats()[0].reads;

@@ -5,7 +5,7 @@ use doorbell_bench::run_point;
 use doorbell_loadgen::Rate;
 use doorbell_sim::Bytes;
 
-/// Tolerance. It is larger than the sum of clock edges, a poll that misses a frame by an instruction or two,
+/// Tolerance. It is larger than the sum of clock edges, the delay of a poll just before a frame arrives,
 /// and other descriptors' transfers on the PCIe link.
 const UNEXPLAINED_NS: f64 = 12.0;
 

@@ -113,7 +113,7 @@ fn suricata_on_a_server_counts_every_frame_of_the_port_as_decoded_or_dropped() {
         let groups = found["ports"][0]["groups"].as_array().expect("a port's figures");
         let counted = groups
             .iter()
-            .find(|group| group["title"] == "What suricata has counted")
+            .find(|group| group["title"] == "Counters of suricata")
             .expect("Suricata's counters are in the summary");
         let figure = |name: &str| {
             let figures = counted["figures"].as_array().expect("a group's figures");

@@ -210,7 +210,7 @@ fn an_invalid_network_is_rejected_before_the_run_and_the_message_has_the_key() {
     rejected(&(two.to_owned() + &cable("x", "\"a.1\", \"b\"")), &["cable.x.between", "no port 1"]);
     rejected(
         &(two.to_owned() + &cable("x", "\"a\", \"b\"") + &cable("y", "\"b\", \"a\"")),
-        &["cable.y.between", "link x is at port 0 of node b"],
+        &["cable.y.between", "port 0 of node b is already connected to link x"],
     );
     rejected(
         &(two.to_owned() + &cable("x", "\"a\", \"b\"") + "rat = \"1Gbps\"\n"),

@@ -189,7 +189,7 @@ fn a_slow_replay_has_the_latency_of_the_recording() {
     let executed = Ps::from_ns(point.summary.latency_ns.expect("frames returned").p50 as u64) - way - way;
     let slowly = Pace::Rate { rate: "500kpps".parse().unwrap(), arrivals: Arrivals::Constant };
     for pace in [slowly, Pace::Closed { window: 1 }] {
-        let player = ended(&plan.clone().paced(pace), &config);
+        let player = ended(&plan.clone().at_pace(pace), &config);
         let played = player.latency().expect("addresses identify frames").percentile(1, 2).unwrap();
         // The caches start cold, and there are fewer frames than descriptors.
         assert!(played.0.abs_diff(executed.0) * 10 < executed.0, "{played} {executed}");

@@ -1,17 +1,17 @@
-//! Instructions, cycles and IPC of each timed core between two moments, as lines for a terminal.
+//! Instructions, cycles and IPC of each timed core between two times, as lines for a terminal.
 
 use doorbell_machine::{Machine, Mode};
 use doorbell_sim::stats::Stats;
 
-/// What timed cores have counted so far; nothing where the machine is not timed at present.
+/// Snapshot of the cores' instruction and cycle counts. It is empty if the machine is not in timed mode.
 #[derive(Clone, Debug, Default)]
 pub struct CoreCounts {
-    /// Instructions and cycles.
+    /// Instructions and cycles of each core.
     cores: Vec<[u64; 2]>,
 }
 
 impl CoreCounts {
-    /// Until now.
+    /// Reads the counts.
     pub fn of(machine: &Machine) -> CoreCounts {
         if machine.mode() != Mode::Detailed {
             return CoreCounts::default();
@@ -25,11 +25,11 @@ impl CoreCounts {
         CoreCounts { cores: harts.map(|hart| of_hart(hart).unwrap_or_default()).collect() }
     }
 
-    /// A line for each core that has executed something since `begin`.
+    /// One line for each core that has executed instructions since `begin`.
     pub fn since(&self, begin: &CoreCounts) -> Vec<String> {
-        let begun = |hart: usize| begin.cores.get(hart).copied().unwrap_or_default();
+        let at_begin = |hart: usize| begin.cores.get(hart).copied().unwrap_or_default();
         let line = |(hart, [instructions, cycles]): (usize, &[u64; 2])| {
-            let [first_instruction, first_cycle] = begun(hart);
+            let [first_instruction, first_cycle] = at_begin(hart);
             let (instructions, cycles) = (instructions - first_instruction, cycles - first_cycle);
             let ipc = instructions as f64 / cycles.max(1) as f64;
             (instructions > 0)

@@ -1,4 +1,5 @@
-//! Every counter of a run, for `stats.json`: what it grew by in the measurement, and its total when the run ended.
+//! All counters of a run, for `stats.json`: their increase during the measurement, and their totals at the
+//! end of the run.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,14 @@ use serde_json::{Map, Value, json};
 
 use crate::figures::timing;
 
-/// Of `stats.json`. 2: counters are of the measurement, totals stand apart.
+/// Schema version of `stats.json`. Since version 2, `counters` has the increase during the measurement, and
+/// `totals` the totals.
 const SCHEMA_VERSION: u32 = 2;
 
 /// Counters by hierarchical name.
 pub(crate) type Counters = Vec<(String, Counter)>;
 
-/// What the counters of a machine, or of a player of traces, had counted at both ends of a measurement.
+/// Counters of a machine, or of a trace player, at both ends of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeasuredCounters {
     seconds: f64,
@@ -23,7 +25,7 @@ pub(crate) struct MeasuredCounters {
     end: BTreeMap<String, u64>,
 }
 
-/// The counters at a measurement's begin.
+/// Counters at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountersAt {
     now: Ps,
@@ -40,19 +42,20 @@ impl CountersAt {
         CountersAt::new(machine.now(), all_counters(machine))
     }
 
-    /// From this moment to a later one.
+    /// The measurement from this time to `end`.
     pub fn until(self, end: CountersAt) -> MeasuredCounters {
         let seconds = (end.now - self.now).as_secs_f64();
         MeasuredCounters { seconds, begin: self.values, end: end.values }
     }
 }
 
-/// A peak is no sum: what it was in a measurement is not what it grew by.
+/// Whether a counter is a peak. Its value in a measurement is not a difference.
 fn is_peak(name: &str) -> bool {
     name.ends_with("_peak_bytes")
 }
 
-/// Frames are joined to their stages when they come back, after the measurement, too; these books hold the frames of the measurement only.
+/// Whether a counter has only the measurement's frames. A frame's stages are counted when the frame returns,
+/// possibly after the measurement, so a difference would miss some.
 fn is_of_frames(name: &str) -> bool {
     name.contains(".stages.")
 }
@@ -60,13 +63,13 @@ fn is_of_frames(name: &str) -> bool {
 impl MeasuredCounters {
     /// Ticks of the guest's timer in the measurement, at all measured harts.
     pub fn timer_ticks(&self, machine: &Machine) -> u64 {
-        let grown = |values: &BTreeMap<String, u64>, name: &str| values.get(name).copied().unwrap_or(0);
+        let value = |values: &BTreeMap<String, u64>, name: &str| values.get(name).copied().unwrap_or(0);
         let names = (0..machine.measured_harts).map(|hart| format!("hart{hart}.timer_interrupts"));
-        names.map(|name| grown(&self.end, &name) - grown(&self.begin, &name)).sum()
+        names.map(|name| value(&self.end, &name) - value(&self.begin, &name)).sum()
     }
 
-    /// What a counter grew by in the measurement; `None` of one that cannot say.
-    fn grown(&self, name: &str, total: u64) -> Option<u64> {
+    /// Increase of a counter during the measurement. `total` is its final value. `None` for peaks.
+    fn increase(&self, name: &str, total: u64) -> Option<u64> {
         match name {
             _ if is_peak(name) => None,
             _ if is_of_frames(name) => Some(total),
@@ -78,8 +81,8 @@ impl MeasuredCounters {
     }
 }
 
-/// The contents of `stats.json`, of parts that each have a prefix for their names: what was counted in the measurement, and the totals
-/// at the end of the run.
+/// The contents of `stats.json`. Each part has a prefix for its counter names, its counts in the measurement,
+/// and its totals at the end of the run.
 pub(crate) fn stats_json<'a>(
     config_hash: &str,
     parts: impl IntoIterator<Item = (String, &'a MeasuredCounters, Counters)>,
@@ -88,7 +91,7 @@ pub(crate) fn stats_json<'a>(
     for (prefix, counted, all) in parts {
         seconds = counted.seconds;
         for (name, counter) in all {
-            if let Some(value) = counted.grown(&name, counter.value) {
+            if let Some(value) = counted.increase(&name, counter.value) {
                 let described = json!({ "value": value, "description": counter.description });
                 counters.insert(format!("{prefix}{name}"), described);
             }
@@ -124,7 +127,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Counters {
         add(&own, plugged.counters());
         add(&format!("{name}.dma"), plugged.dma_stats().counters());
         for (kind, kind_name) in doorbell_machine::PATH_KINDS {
-            // Functions of one device share an attachment, which stands under the first one's name.
+            // The functions of a device share an attachment, whose counters have the first function's name.
             let Some(attachment) = machine.own_attachment(plugged) else { continue };
             let way = if attachment.bus().is_some() { "bus" } else { "pcie" };
             add(&format!("{name}.{way}.{kind_name}"), attachment.counters(kind));

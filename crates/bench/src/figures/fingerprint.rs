@@ -1,11 +1,12 @@
-//! `fingerprint.json`: what a run did, for comparing versions of the simulator (`tests/golden`).
+//! `fingerprint.json`: hashes of a run's behaviour, and counters, to compare versions (`tests/golden`).
 
 use doorbell_machine::Machine;
 use serde_json::{Map, Value, json};
 
 use crate::figures::counters::all_counters;
 
-/// A machine's fingerprint with all counters that are not zero, if it was asked for when the run began.
+/// A machine's fingerprint with all non-zero counters. `None` unless the fingerprint was enabled before the
+/// run.
 pub fn fingerprint(machine: &Machine) -> Option<Value> {
     let mut value = json!(machine.fingerprint()?);
     let counters: Map<String, Value> = all_counters(machine)

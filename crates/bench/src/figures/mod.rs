@@ -1,4 +1,4 @@
-//! Figures of counters: what a machine counted, by frame, port and model.
+//! Figures computed from a machine's counters: per frame, per port and per timing model.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `nic_totals` | frames lost at NICs and links, by cause |
 //! | `ports` | figures of each port |
 //! | `timing` | figures of cores, caches, interconnect and DRAM |
-//! | `core_counts` | instructions and cycles between two moments |
-//! | `fingerprint` | what two runs that are the same have in common |
+//! | `core_counts` | instructions and cycles between two times |
+//! | `fingerprint` | fingerprint for comparing two runs |
 
 pub(crate) mod core_counts;
 pub(crate) mod counters;

@@ -1,17 +1,17 @@
-//! What NICs and their links counted of the frames that they lost, by cause.
+//! Frames lost at NICs and links, by cause.
 
 use doorbell_machine::{Machine, Port};
 use doorbell_pcie::NetworkFunction;
 use doorbell_pcie::network::{LateDrops, NicStats, WaitedDrops};
 use doorbell_results::{ByNic, Drops, WaitedFor};
 
-/// What the NICs counted, all together.
+/// Losses at all ports, summed.
 pub(crate) fn nic_totals(machine: &Machine) -> NicTotals {
     let ports = machine.ports().iter().zip(machine.nics());
     ports.fold(NicTotals::default(), |totals, (port, nic)| totals.with_port(port, nic))
 }
 
-/// Frames of the window that were dropped after they had been accepted, at all NICs.
+/// Frames of the window that any NIC dropped after it had accepted them.
 pub(crate) fn late_drops(machine: &Machine) -> LateDrops {
     machine.nics().map(|nic| nic.late_drops()).fold(LateDrops::default(), |all, own| LateDrops {
         core: all.core + own.core,
@@ -19,42 +19,44 @@ pub(crate) fn late_drops(machine: &Machine) -> LateDrops {
     })
 }
 
-/// What each of them counted.
+/// Losses at each port.
 pub(crate) fn port_totals(machine: &Machine) -> Vec<NicTotals> {
     let ports = machine.ports().iter().zip(machine.nics());
     ports.map(|(port, nic)| NicTotals::default().with_port(port, nic)).collect()
 }
 
-/// Frames that were lost at the NICs and on the links, by cause.
+/// Frames lost at NICs and links, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NicTotals {
     pub dma: u64,
     pub core: u64,
     pub tx: u64,
     pub other: u64,
-    /// Most of these, by reason.
+    /// Most frames of `other`, by reason.
     pub by_nic: ByNic,
-    /// Frames that had been accepted and were dropped later, whenever they had come: these by a reset, which are in `other` too,
+    /// Accepted frames that a reset dropped later. Included in `other`, regardless of their arrival time.
     pub reset: u64,
-    /// and these, which are in `core` too, because their queue had no descriptor.
+    /// Accepted frames dropped later because their queue had no descriptor. Included in `core`, regardless of
+    /// their arrival time.
     pub no_descriptor: u64,
-    /// On the way to a NIC, and from it.
+    /// Frames lost on the link to the NIC.
     pub link_in: u64,
+    /// Frames lost on the link from the NIC.
     pub link_out: u64,
-    /// Frames that left for the NICs, whatever they were.
+    /// Frames of any kind sent to the NICs.
     pub sent: u64,
-    /// Frames that came back when their generators no longer waited for them.
+    /// Frames that returned after their generators had given them up.
     pub late: u64,
     pub waited: WaitedDrops,
 }
 
 impl NicTotals {
-    /// What this port counted as well.
+    /// Adds a port's losses: at its NIC, and on the link in both directions.
     fn with_port(self, port: &Port, nic: &dyn NetworkFunction) -> NicTotals {
-        self.with_way_in(port).with_nic(nic).with_way_back(port)
+        self.with_link_in(port).with_nic(nic).with_link_out(port)
     }
 
-    /// What this NIC counted as well.
+    /// Adds a NIC's losses.
     pub fn with_nic(mut self, nic: &dyn NetworkFunction) -> NicTotals {
         let s: &NicStats = nic.stats();
         self.dma += s.rx_drop_dma;
@@ -81,19 +83,20 @@ impl NicTotals {
         self
     }
 
-    /// The same of frames that arrived since then, `late` being those of them that were dropped after they had been accepted, be it since
-    /// this look. On the way back each frame says whether it is one of the window's: the number of these lost there.
-    pub fn of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_behind: u64) -> Drops {
+    /// Losses of the frames that arrived since `begin`. `late` counts those of them that a NIC dropped after
+    /// accepting them, possibly after this snapshot. `lost_after_nic` counts those lost on the link from the
+    /// NIC, where each frame shows its window.
+    pub fn losses_of_arrived(&self, begin: &NicTotals, late: &LateDrops, lost_after_nic: u64) -> Drops {
         let drops = self.since(begin);
         Drops {
             core: drops.core - (self.no_descriptor - begin.no_descriptor) + late.core,
             nic_other: drops.nic_other - (self.reset - begin.reset) + late.reset,
-            link: self.link_in - begin.link_in + lost_behind,
+            link: self.link_in - begin.link_in + lost_after_nic,
             ..drops
         }
     }
 
-    /// Frames lost since another look; what guests dropped is not known here.
+    /// Frames lost since an earlier snapshot. Drops in guests are not counted here.
     pub fn since(&self, begin: &NicTotals) -> Drops {
         let (now, then) = (&self.waited, &begin.waited);
         Drops {
@@ -114,16 +117,17 @@ impl NicTotals {
         }
     }
 
-    /// What was sent to this port's NIC and lost before it as well. A frame damaged there is the NIC's to drop.
-    pub fn with_way_in(mut self, port: &Port) -> NicTotals {
+    /// Adds frames sent to a port's NIC, and those lost on the link. The NIC itself counts frames that were
+    /// corrupted there.
+    pub fn with_link_in(mut self, port: &Port) -> NicTotals {
         self.link_in += port.link_in.stats().lost;
         self.sent += port.link_in.stats().frames;
         self.late += port.loadgen.stats().late;
         self
     }
 
-    /// What was lost behind this port's NIC as well; a frame damaged there is lost.
-    pub fn with_way_back(mut self, port: &Port) -> NicTotals {
+    /// Adds frames lost on the link from a port's NIC, including corrupted ones.
+    pub fn with_link_out(mut self, port: &Port) -> NicTotals {
         self.link_out += port.link_out.stats().lost + port.link_out.stats().corrupted;
         self
     }

@@ -1,5 +1,5 @@
-//! What each port counted in a measurement, for the report: the NIC's statistics registers, why it dropped frames, what
-//! its DMA engine did, and what the generator saw.
+//! Figures of each port in a measurement, for the report: the NIC's statistics registers, its drops by cause,
+//! its DMA engine, and the load generator.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const PATH: &str = "DMA on the path to memory";
 const LINK: &str = "PCI Express link, timed";
 const BUSES: &str = "Buses, timed";
 const GENERATOR: &str = "Load generator at this port";
-/// The NIC's counters beside drops that say how it worked.
+/// NIC counters of rings, FIFO and interrupts.
 const WORK: &[&str] = &[
     "rx_descriptors",
     "rx_null_descriptors",
@@ -35,18 +35,19 @@ const WORK: &[&str] = &[
     "interrupts",
     "register_accesses",
 ];
-/// Of these, the beginnings of those that belong to a queue.
+/// Prefixes of the counters in `WORK` that belong to a queue.
 const QUEUE_WORK: [&str; 3] = ["rx_", "tx_", "ring_"];
-/// Of these, those of the FIFOs before all queues, and of the link.
+/// Counters with these prefixes that belong to no queue: of the receive FIFO, which all queues share, and of
+/// the link.
 const NO_QUEUE_WORK: [&str; 2] = ["rx_fifo_full", "tx_pause_frames"];
 
-/// Interrupts of all ports in a simulated second, if there was any time.
+/// Interrupts of all ports per simulated second; `None` for a measurement of length 0.
 pub(crate) fn interrupts_per_second(ports: &[PortFigures], seconds: f64) -> Option<f64> {
     let interrupts: u64 = ports.iter().map(|port| port.value("interrupts")).sum();
     (seconds > 0.0).then(|| interrupts as f64 / seconds)
 }
 
-/// Each figure of a port: its group, name, meaning and value so far.
+/// All figures of a port: group, name, meaning and present value.
 fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String, u64)> {
     let (port, function): (&Port, _) = (&machine.ports()[index], machine.function_behind(index));
     let nic = machine.nic(index);
@@ -68,7 +69,7 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     for counter in nic.into_iter().filter(|counter| WORK.contains(&counter.name)) {
         add(DMA, "", counter);
     }
-    // Ports of one card share an attachment, whose figures are the first port's.
+    // The ports of a card share an attachment, whose figures are listed at the first port.
     let attachment = machine.own_attachment(function);
     for (kind, name) in PATH_KINDS {
         let counters = attachment.iter().flat_map(|attachment| attachment.counters(kind));
@@ -91,29 +92,30 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     all
 }
 
-/// The figures of all ports at a moment, or of each at its own.
+/// Snapshot of the figures of all ports. Each port may be read at a different time.
 #[derive(Clone, Debug)]
-pub(crate) struct Moment(Vec<Vec<u64>>);
+pub(crate) struct PortsSnapshot(Vec<Vec<u64>>);
 
-impl Moment {
-    pub(crate) fn of(machine: &Machine) -> Moment {
-        let mut moment = Moment::unseen(machine.ports().len());
-        (0..machine.ports().len()).for_each(|index| moment.see(machine, index));
-        moment
+impl PortsSnapshot {
+    /// Reads all ports.
+    pub(crate) fn of(machine: &Machine) -> PortsSnapshot {
+        let mut snapshot = PortsSnapshot::empty(machine.ports().len());
+        (0..machine.ports().len()).for_each(|index| snapshot.read_port(machine, index));
+        snapshot
     }
 
-    /// Of so many ports, none of which was looked at yet.
-    pub(crate) fn unseen(count: usize) -> Moment {
-        Moment(vec![Vec::new(); count])
+    /// A snapshot of `count` ports that have not been read yet.
+    pub(crate) fn empty(count: usize) -> PortsSnapshot {
+        PortsSnapshot(vec![Vec::new(); count])
     }
 
-    /// Looks at one port.
-    pub(crate) fn see(&mut self, machine: &Machine, index: usize) {
+    /// Reads one port.
+    pub(crate) fn read_port(&mut self, machine: &Machine, index: usize) {
         self.0[index] = figures(machine, index).into_iter().map(|(.., value)| value).collect();
     }
 
-    /// What was counted from this moment to a later one, of the same machine.
-    pub(crate) fn until(&self, later: &Moment, machine: &Machine) -> Vec<PortFigures> {
+    /// Differences from this snapshot to a later one of the same machine.
+    pub(crate) fn until(&self, later: &PortsSnapshot, machine: &Machine) -> Vec<PortFigures> {
         let both = self.0.iter().zip(&later.0).enumerate();
         both.map(|(index, (before, after))| between(machine, index, before, after)).collect()
     }
@@ -129,30 +131,31 @@ fn between(machine: &Machine, index: usize, before: &[u64], after: &[u64]) -> Po
         let group = groups.last_mut().expect("one was just pushed");
         group.figures.push(Figure { name, value: after - before });
     }
-    let asked_in_vain = machine.nic(index).missing();
+    let unmodelled = machine.nic(index).missing();
     let of_queues = groups.extract_if(.., |group| group.title == QUEUES).flat_map(|group| group.figures);
     let nic = machine.nic(index);
-    let mut own = apart(of_queues.collect(), |queue| nic.is_queue_on(queue as usize));
+    let mut own = by_queue(of_queues.collect(), |queue| nic.is_queue_on(queue as usize));
     let rss = nic.rss_queues();
     for of in own.iter_mut().filter(|_| rss.count_ones() > 1) {
         of.rss = rss >> of.queue & 1 != 0;
     }
     if !own.is_empty() {
-        return PortFigures { groups, queues: own, asked_in_vain };
+        return PortFigures { groups, queues: own, asked_in_vain: unmodelled };
     }
     let work = groups.iter().filter(|group| group.title == DMA).flat_map(|group| &group.figures);
     let of_queue = |figure: &&Figure| {
         let name = figure.name.as_str();
         QUEUE_WORK.iter().any(|begin| name.starts_with(begin)) && !NO_QUEUE_WORK.contains(&name)
     };
-    // The NIC has one pair, and so counts its work for all.
+    // The NIC has one pair of queues, so its own counters are those of the pair.
     let queues =
         vec![QueueFigures { queue: 0, rss: false, figures: work.filter(of_queue).cloned().collect() }];
-    PortFigures { groups, queues, asked_in_vain }
+    PortFigures { groups, queues, asked_in_vain: unmodelled }
 }
 
-/// The figures of a card that counts by queue, for the first, each that is on and each that did anything.
-fn apart(figures: Vec<Figure>, is_on: impl Fn(u32) -> bool) -> Vec<QueueFigures> {
+/// Splits the figures of a card with per-queue counters by queue: the first queue, enabled queues, and queues
+/// with non-zero counters.
+fn by_queue(figures: Vec<Figure>, is_on: impl Fn(u32) -> bool) -> Vec<QueueFigures> {
     let mut queues: Vec<QueueFigures> = Vec::new();
     for Figure { name, value } in figures {
         let Some((queue, name)) = name.strip_prefix("queue").and_then(|rest| rest.split_once('.')) else {
@@ -169,13 +172,13 @@ fn apart(figures: Vec<Figure>, is_on: impl Fn(u32) -> bool) -> Vec<QueueFigures>
     queues
 }
 
-/// What each figure and each stage of a round trip means, by name.
+/// Meanings of all figures and of the stages of a round trip, by name.
 pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
     if machine.ports().is_empty() {
         return BTreeMap::new();
     }
     let stages = STAGES.iter().map(|stage| (stage.name.to_owned(), stage.meaning.to_owned()));
-    // A port's attachment has figures of its own.
+    // Ports may have different attachments, and so different figures.
     let all = (0..machine.ports().len()).flat_map(|index| figures(machine, index));
     all.map(|(_, name, meaning, _)| (name, meaning)).chain(stages).collect()
 }
@@ -185,10 +188,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_listed_if_it_is_the_first_or_on_or_did_anything() {
+    fn first_enabled_and_used_queues_are_listed() {
         let figure = |queue: u32, value| Figure { name: format!("queue{queue}.rx_offered"), value };
         let all = [0, 0, 0, 5, 0].into_iter().zip(0..).map(|(value, queue)| figure(queue, value));
-        let listed: Vec<u32> = apart(all.collect(), |queue| queue == 2).iter().map(|of| of.queue).collect();
-        assert_eq!(listed, [0, 2, 3], "the second and the fifth are off and had nothing");
+        let listed: Vec<u32> =
+            by_queue(all.collect(), |queue| queue == 2).iter().map(|of| of.queue).collect();
+        assert_eq!(listed, [0, 2, 3], "the second and the fifth are disabled and unused");
     }
 }

@@ -1,6 +1,6 @@
-//! What the timing models say of a measurement: IPC, CPI stack, top-down, misses, memory, PCI Express, direct cache
-//! access, all harts and NICs together, and each core alone; as groups of named figures, ratios where a person would want
-//! ratios. The counters themselves are in `stats.json`.
+//! Figures of the timing models in a measurement: IPC, CPI stack, top-down, misses, memory, PCI Express,
+//! direct cache access. They are given as groups of named figures, mostly ratios, for all harts and NICs
+//! together and for each core. The counters themselves are in `stats.json`.
 
 mod buses;
 mod coherence;
@@ -26,7 +26,7 @@ pub(crate) use memory_series::{MemorySeries, PARTS};
 pub(crate) use models::Models;
 pub(crate) use span::Span;
 
-/// What the figures of a point mean, as `group.name`: those of all cores and of each, of all nodes.
+/// Meanings of a point's figures, by `group.name`: of all cores together and of each core, of all nodes.
 pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, String)> {
     let nodes = point.network.iter().flat_map(|network| network.nodes.values());
     let of_nodes =
@@ -35,13 +35,14 @@ pub(crate) fn meanings(point: &PointSummary) -> impl Iterator<Item = (String, St
     point.timing.iter().chain(cores).chain(of_nodes).flat_map(TimingFigures::meanings)
 }
 
-/// In place of a group's name: counters of a neighbour's core, which are not summed up.
-const BESIDE: &str = "";
+/// Group of the counters of neighbours' cores, which are not summed.
+const NOT_SUMMED: &str = "";
 
-/// Some counters of the timing models: where they stand in `stats.json`, and the name under which those of all harts and
-/// ports are summed.
+/// Counters of one component of the timing models.
 struct Source {
+    /// Path in `stats.json`.
     path: String,
+    /// Name under which the counters of all harts or ports are summed.
     group: &'static str,
     counters: Vec<Counter>,
 }
@@ -54,11 +55,11 @@ fn sources(models: &Models) -> Vec<Source> {
     let memory = timing.memory.stats();
     let threads = timing.threads();
     for (index, core) in cores.iter().enumerate() {
-        let sum = |group| if index < *own { group } else { BESIDE };
+        let sum = |group| if index < *own { group } else { NOT_SUMMED };
         add(format!("hart{index}.core"), sum("core"), core.counters());
         add(format!("hart{index}.polls"), sum("polls"), timing.polls(index).counters());
         if index % threads != 0 {
-            // Its caches are those of the thread before it.
+            // The core's caches are listed at its first thread.
             continue;
         }
         let private = &memory.harts[timing.core_of(index)];
@@ -67,7 +68,7 @@ fn sources(models: &Models) -> Vec<Source> {
         add(format!("{place}.l1i"), sum("l1i"), private.l1i.counters());
         add(format!("{place}.l1d"), sum("l1d"), private.l1d.counters());
         add(format!("{place}.l2"), sum("l2"), private.l2.counters());
-        // One that is alone takes nothing from others.
+        // A single core shares no lines with others.
         if cores.len() > 1 {
             add(format!("{place}.sharing"), sum("sharing"), private.sharing.counters());
         }
@@ -115,32 +116,33 @@ pub(crate) fn counters(models: &Models) -> impl Iterator<Item = (String, Counter
     })
 }
 
-/// The counters of a timed machine's models, for the differences of two moments.
+/// Snapshot of the counters of the timing models.
 #[derive(Clone, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct TimingSnapshot {
     pub now: Ps,
-    /// So many cores, from the first on, are summed up.
+    /// Number of measured cores, which come first. Their counters are summed.
     pub own: usize,
-    /// Slots and cycles of each core.
+    /// Slot and cycle accounting of each core.
     pub books: Vec<Books>,
-    /// The others by their path, and summed by `group.name`.
+    /// All other counters: by path, and summed by `group.name`.
     counts: BTreeMap<String, u64>,
 }
 
-impl Moment {
-    /// Cycles that the measured cores' books have more than then.
-    pub(crate) fn cycles_since(&self, then: &Moment) -> u64 {
+impl TimingSnapshot {
+    /// Cycles of the measured cores since `then`, summed.
+    pub(crate) fn cycles_since(&self, then: &TimingSnapshot) -> u64 {
         let own = self.books[..self.own].iter().zip(&then.books);
         own.map(|(now, then)| now.cycles - then.cycles).sum()
     }
 
-    /// The present, if the machine is timed now.
-    pub(crate) fn of(machine: &Machine) -> Option<Moment> {
-        Models::of(machine).filter(|_| machine.mode() == Mode::Detailed).map(|models| Moment::new(&models))
+    /// Reads a machine's counters; `None` unless the machine is in timed mode.
+    pub(crate) fn of(machine: &Machine) -> Option<TimingSnapshot> {
+        let models = Models::of(machine).filter(|_| machine.mode() == Mode::Detailed);
+        models.map(|models| TimingSnapshot::new(&models))
     }
 
-    /// What models have counted up to the present.
-    pub(crate) fn new(models: &Models) -> Moment {
+    /// Reads the models' counters.
+    pub(crate) fn new(models: &Models) -> TimingSnapshot {
         let mut counts = BTreeMap::new();
         let mut add = |prefix: &str, counters: &[Counter]| {
             for counter in counters {
@@ -148,14 +150,14 @@ impl Moment {
             }
         };
         for source in sources(models) {
-            if source.group != BESIDE {
+            if source.group != NOT_SUMMED {
                 add(source.group, &source.counters);
             }
             if source.path != source.group {
                 add(&source.path, &source.counters);
             }
         }
-        // They say what a packet would cost, and are nothing that a guest or a user counts.
+        // Polling rounds serve only to estimate the cost per packet, so they are not in `stats.json`.
         for hart in 0..models.cores.len() {
             let rounds = models.timing.rounds(hart).counters();
             if hart < models.own {
@@ -171,6 +173,6 @@ impl Moment {
             }
         }
         let books = models.cores.iter().map(|core| core.books.clone()).collect();
-        Moment { now: models.now, own: models.own, books, counts }
+        TimingSnapshot { now: models.now, own: models.own, books, counts }
     }
 }

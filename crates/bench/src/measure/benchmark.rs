@@ -1,4 +1,4 @@
-//! What a benchmark is: what boots, when it is ready, what it does to frames, and how it is measured.
+//! Definition of a benchmark: its guests, ready condition, treatment of frames, and measurement.
 
 use std::collections::BTreeMap;
 
@@ -13,56 +13,57 @@ use crate::plan::counting::Counting;
 use crate::plan::options::Section;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::folder::ResultFolder;
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesTestbed};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::Source;
 use crate::testbed::session::Session;
 use crate::window::observe::Observe;
 
-/// What a benchmark is made of.
+/// Topology of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub enum Nodes {
-    /// One machine, and a load generator at each of its ports.
+    /// One machine with a load generator at each port.
     One,
-    /// Machines on cables: the one that is tested and one that drives it, or a gateway that is tested between two others.
+    /// Cabled machines: a test node and a drive node, or a gateway as the test node between two others.
     Joined {
-        /// What runs in them, of which the first is tested and the second drives; a third is behind the first.
+        /// Software of the nodes: the test node, the drive node, and in some benchmarks a server behind the
+        /// test node.
         guests: fn(&RunConfig) -> Result<Vec<NodeGuest>, ConfigError>,
-        /// A load that is at its pace before measurements begin.
-        run_up: fn(&RunConfig) -> Option<RunUp>,
-        /// How they are measured.
+        /// A load that reaches a steady rate before measurements begin.
+        ramp: fn(&RunConfig) -> Option<Ramp>,
+        /// Measures the nodes.
         measure: MeasureNodes,
     },
-    /// Those that a network's file describes.
+    /// The topology of a network file.
     Network,
 }
 
-/// How nodes that are ready are measured at a load. What there is of it beside its summary goes to the load's folder.
+/// Measures a load on nodes that are ready. Results other than the summary are written to the load's folder.
 pub type MeasureNodes = fn(&NodesTestbed, &NodesLoad, &mut Control) -> Result<Measured, RunError>;
 
-/// A load of nodes.
+/// A load on nodes.
 pub struct NodesLoad<'a> {
-    /// What runs in them.
+    /// The benchmark.
     pub benchmark: &'static Benchmark,
     /// The configuration.
     pub config: &'a RunConfig,
-    /// The rate that is asked of a drive node.
+    /// Requested rate of a drive node.
     pub rate: Rate,
-    /// What is observed: where what crosses the cable is captured, whether nodes are profiled, and the trace of one of them.
+    /// Requested observations: capture of the cable, profiles of the nodes, and a trace of one of them.
     pub observe: &'a Observe,
-    /// Where files go.
+    /// Folder for the result files.
     pub folder: &'a ResultFolder,
 }
 
-/// A load's results, beside the files that are written.
+/// Results of a load that are not written to files.
 pub struct Measured {
-    /// The configuration that it was measured with, its load filled in.
+    /// The configuration of the measurement, including the load.
     pub config: RunConfig,
     /// Its figures.
     pub summary: PointSummary,
-    /// What the figures of ports and timing models mean.
+    /// Meanings of the figures of ports and timing models.
     pub meanings: BTreeMap<String, String>,
 }
 
@@ -71,40 +72,40 @@ pub struct Measured {
 pub struct Benchmark {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it measures, in one line.
+    /// The measured quantity, in one line.
     pub summary: &'static str,
-    /// One machine with load generators, or two machines.
+    /// Its topology.
     pub nodes: Nodes,
-    /// The image that it runs in.
+    /// Its image.
     pub image: &'static str,
-    /// What the console shows when the application is ready.
+    /// Text on the console when the application is ready.
     pub ready_marker: &'static str,
-    /// The words that it adds to the kernel's command line.
+    /// Words added to the kernel's command line.
     pub guest_words: fn(&RunConfig) -> String,
     /// Its sections of the configuration; several benchmarks may share one.
     pub options: &'static [Section],
-    /// What it sets in the configuration; the user's own settings are laid over it.
+    /// Its default settings, which the user's settings override.
     pub defaults: &'static [&'static str],
-    /// What it does to test frames.
+    /// The form in which test frames return.
     pub returned: fn(&RunConfig) -> Returned,
-    /// Requests that are sent, each once, before the first measurement.
+    /// Requests that are each sent once before the first measurement.
     pub preload: Option<Kind>,
     /// Whether it is measured without any traffic.
     pub silent: bool,
-    /// How long it may keep a frame that nothing else holds up.
+    /// Maximum time for which its program keeps a frame before it sends one back.
     pub pause: fn(&RunConfig) -> Ps,
-    /// Descriptors of its receive and transmit rings, where its options say so: those of programs that poll.
+    /// Descriptors of its receive and transmit rings, if its options set them, as polling programs do.
     pub rings: fn(&RunConfig) -> Option<[u32; 2]>,
-    /// What its program counts, where a frame is delivered only when the program has seen it.
+    /// The program's counters, if a frame counts as delivered only when the program has processed it.
     pub counting: Option<&'static Counting>,
-    /// Whether its program can run on this machine: what no section can check alone.
+    /// Checks that its program can run on this machine, beyond the checks of single sections.
     pub check: fn(&RunConfig) -> Result<(), ConfigError>,
     /// A remark on this configuration, for the terminal.
     pub remark: fn(&RunConfig) -> Option<String>,
 }
 
 impl Benchmark {
-    /// What it boots with this configuration.
+    /// Its workload with this configuration.
     pub fn workload(&self, config: &RunConfig) -> Workload {
         Workload {
             name: self.name.to_owned(),
@@ -122,11 +123,11 @@ impl Benchmark {
 }
 
 impl Session {
-    /// Gets a benchmark's application ready.
+    /// Prepares a benchmark's session.
     pub fn prepare(
         config: &RunConfig,
         benchmark: &'static Benchmark,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {

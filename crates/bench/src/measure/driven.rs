@@ -1,12 +1,13 @@
-//! A benchmark whose load comes from a second node instead of a load generator: the guest's program `drive`
-//! (`guest/programs/drive.c`) over DPDK. The line that is typed at it has all times of the measurement by the nodes' common
-//! clock, so that it measures the frames of the very interval in which the test node is watched.
+//! Benchmarks driven by a second node instead of a load generator: by the DPDK program `drive`
+//! (`guest/programs/drive.c`). The line typed at its console contains all times of the measurement, in ticks
+//! of the nodes' common clock. The program therefore measures the frames of the same interval as the
+//! simulator.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Rate, Returned};
-use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, Watched};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, WatchReport};
 use doorbell_sim::{Bytes, Clock, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
@@ -22,7 +23,7 @@ use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ramp::type_line;
-use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, judge};
+use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
 use crate::window::interval::{OpenInterval, meanings};
 use crate::window::losses::of_window;
@@ -32,42 +33,44 @@ use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
 const READY_MARKER: &str = "drive: waiting";
 const RESULT: &str = "drive: {";
 const DONE: &str = "drive: done";
-/// Instructions of the drive node from typing the load to its first frame: the program has read it by then.
+/// Instructions of the drive node from the typed line to its first frame, enough for the program to read the
+/// line.
 const LEAD_INSTRUCTIONS: f64 = 12e6;
-/// A warm-up of "auto" is so many rounds of a ring, since the drive node has to know when it is over before it begins: in the
-/// second one a forwarder's receive ring has new buffers still.
+/// Length of an automatic warm-up in passes over a descriptor ring. It is fixed, since the drive node must
+/// know its end in advance. In the second pass a forwarder's receive ring still gets new buffers.
 const ROUNDS: u64 = 3;
-/// And so long besides, so that it can be said whether caches are steady.
+/// Additional warm-up time, for the steady-state criterion of the caches.
 const WARMUP_MORE: Ps = Ps::from_ms(6);
-/// The longest frame, with FCS, that fits Ethernet's usual MTU.
+/// The longest frame, with FCS, for Ethernet's standard MTU.
 const FRAME_MAX: Bytes = Bytes(1518);
-/// From the end of the measurement to the result, beside `run.drain`: it is printed by a slow console.
+/// Maximum time from the end of the drain to the result, which is printed on a slow console.
 const PATIENCE: Ps = Ps::from_ms(500);
 
-/// What runs in the nodes: the benchmark's guest in node 0, `drive` in node 1.
+/// Software of the nodes: the benchmark's guest in node 0, `drive` in node 1.
 pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeGuest; 2], ConfigError> {
     let refused = |key: &str, problem: String| Err(ConfigError::new(key, problem));
     let traffic = &config.loadgen.traffic;
     if traffic.kind != Kind::Frames || benchmark.silent {
-        let problem = format!("a drive node sends test frames, and they are no load for {}", benchmark.name);
+        let problem =
+            format!("a drive node sends test frames only, which {} does not process", benchmark.name);
         return refused("drive.kind", problem);
     }
     if !traffic.streams.is_empty() || traffic.frames.is_some() || traffic.outstanding.is_some() {
         let problem =
-            "a drive node sends frames of one size at a steady rate, without streams, frames and outstanding";
+            "a drive node sends frames of one size at a fixed rate; remove streams, frames and outstanding";
         return refused("loadgen.traffic", problem.to_owned());
     }
     if !matches!(traffic.arrivals, Arrivals::Constant | Arrivals::Jitter) {
-        let problem = "a drive node sends at equal distances; leave it out";
+        let problem = "a drive node sends frames at equal distances; remove this setting";
         return refused("loadgen.traffic.arrivals", problem.to_owned());
     }
     if traffic.frame_size > FRAME_MAX {
         let problem =
-            format!("{} is more than {FRAME_MAX}, a drive node's longest frame", traffic.frame_size);
+            format!("{} is more than {FRAME_MAX}, the maximum for a drive node", traffic.frame_size);
         return refused("loadgen.traffic.frame_size", problem);
     }
     if config.run.frames.is_some() {
-        return refused("run.frames", "with a drive node a measurement has a run.duration".to_owned());
+        return refused("run.frames", "not available with a drive node; set run.duration".to_owned());
     }
     let test = NodeGuest {
         image: benchmark.image.to_owned(),
@@ -88,7 +91,7 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
     Ok([test, drive])
 }
 
-/// What `drive` prints.
+/// The result that `drive` prints.
 #[derive(Debug, Deserialize)]
 struct Driven {
     offered: u64,
@@ -117,39 +120,42 @@ struct DrivenLatency {
 pub struct DrivenPoint {
     /// Its figures.
     pub summary: PointSummary,
-    /// What the figures of the test node's port and timing models mean.
+    /// Meanings of the figures of the test node's ports and timing models.
     pub meanings: BTreeMap<String, String>,
-    /// The configuration that it was measured with, its rate and frame size filled in.
+    /// The configuration of the measurement, including rate and frame size.
     pub config: RunConfig,
-    /// The nodes as they were at the end, for their counters.
+    /// The nodes at the end, for their counters.
     pub network: Network,
-    /// Frames that were due in the measurement and that the drive node could not send.
+    /// Frames that were due in the measurement but that the drive node could not send.
     pub behind: u64,
-    /// What the counters of each node were at both ends of the measurement.
+    /// Counters of each node at both ends of the measurement.
     pub(crate) counters: Vec<MeasuredCounters>,
-    /// What was watched of the test node.
-    pub watched: Option<Watched>,
+    /// Observations of the test node.
+    pub watched: Option<WatchReport>,
 }
 
 impl DrivenPoint {
-    /// What to know of it if the drive node was too slow for the load.
+    /// The warning if the drive node was too slow for the load.
     pub(crate) fn limit(&self) -> Option<String> {
         (self.behind > 0).then(|| {
             format!(
                 "the drive node could not send {} frames that were due by the end: its core (drive.ipc, drive.frequency), NIC \
-                 or link is the limit, and what was offered is less than {}",
+                 or link is the limit, and the offered load is less than {}",
                 self.behind, self.summary.rate
             )
         })
     }
 }
 
-/// When things happen in a measurement.
+/// Schedule of a measurement.
 struct Times {
+    /// First frame, and beginning of the warm-up.
     begin: Ps,
+    /// Beginning of the detailed mode.
     detail: Ps,
     measure: Ps,
     end: Ps,
+    /// End of the drain.
     give_up: Ps,
 }
 
@@ -176,24 +182,24 @@ impl Times {
     }
 }
 
-/// Goes on to a time that was typed long ago; whether the nodes are steady by then can only be said.
+/// Runs a phase to its scheduled end, and evaluates the steady-state criteria. They cannot change its length.
 fn phase(
     network: &mut Network,
-    (caches, asked): (bool, Length),
+    (caches, requested): (bool, Length),
     end: Ps,
     control: &mut Control,
 ) -> Result<Option<SteadyPhase>, RunError> {
-    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.seen());
+    let watch = Watch::begin(caches, Pace::Generators, network.longest_link(), network.sample());
     let left = Length::For(end.saturating_sub(network.now()));
     let phase = watch.until_steady((left, Ps::ZERO), |time| {
         until(network, time, control)?;
-        Ok::<_, RunError>(network.seen())
+        Ok::<_, RunError>(network.sample())
     })?;
-    Ok(phase.map(|phase| SteadyPhase { asked: asked.to_string(), ..phase }))
+    Ok(phase.map(|phase| SteadyPhase { asked: requested.to_string(), ..phase }))
 }
 
-/// Measures one rate and frame size. Of what is to be observed, nodes have captures of what crosses the cable, profiles, and
-/// the trace of one of them.
+/// Measures one rate and frame size. Available observations are a capture of the cable, profiles of the
+/// nodes, and a trace of the test node.
 pub fn run_driven(
     nodes: &NodesTestbed,
     (config, benchmark): (&RunConfig, &Benchmark),
@@ -241,14 +247,14 @@ pub fn run_driven(
     network.finish_captures()?;
     trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
     let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let asked = config.loadgen.traffic.requested_rate().to_string();
-    let mut summary = interval.point((benchmark.name, asked), &config, &network, 1, host);
+    let rate = config.loadgen.traffic.requested_rate().to_string();
+    let mut summary = interval.point((benchmark.name, rate), &config, &network, 1, host);
     summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
         as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
     }
-    judge(&mut summary, &config);
+    add_measured_phase(&mut summary, &config);
     Ok(DrivenPoint {
         meanings: meanings(&summary, &network),
         summary,
@@ -266,7 +272,7 @@ fn frames_per_second(config: &RunConfig) -> u64 {
     (pacing.frames_per_second().round() as u64).max(1)
 }
 
-/// The line that is typed at `drive`.
+/// The line typed at the console of `drive`.
 fn load(config: &RunConfig, times: &Times) -> String {
     let traffic = &config.loadgen.traffic;
     let timebase = Clock::new(config.platform.timebase);
@@ -288,7 +294,7 @@ fn load(config: &RunConfig, times: &Times) -> String {
     numbers.map(|number| number.to_string()).join(" ")
 }
 
-/// Runs to a time; anything else that ends the run is an error.
+/// Runs to a time; any other end of the run is an error.
 fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
     match run_network_watched(network, time, false, control)? {
         NetworkOutcome::Time => Ok(()),
@@ -296,17 +302,18 @@ fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), R
     }
 }
 
-/// Runs until `drive` has printed what it measured. What the test node does meanwhile still counts for that.
+/// Runs until `drive` has printed its result. It still counts frames that return meanwhile, up to the end of
+/// the drain.
 fn result(network: &mut Network, patience: Ps, control: &mut Control) -> Result<Driven, RunError> {
     match run_network_watched(network, patience, true, control)? {
         NetworkOutcome::Nodes(nodes) if nodes == [(1, Outcome::Marker)] => {}
         outcome => return Err(ended(network, &outcome)),
     }
-    found(&network.node(1).console.text()).ok_or_else(|| ended(network, &NetworkOutcome::Time))
+    find_result(&network.node(1).console.text()).ok_or_else(|| ended(network, &NetworkOutcome::Time))
 }
 
-/// The result on a console.
-fn found(console: &str) -> Option<Driven> {
+/// Finds the result in the console's text.
+fn find_result(console: &str) -> Option<Driven> {
     let line =
         console.lines().rev().find_map(|line| line.find(RESULT).map(|at| &line[at + RESULT.len() - 1..]));
     serde_json::from_str(line?.trim()).ok()
@@ -317,8 +324,8 @@ fn ended(network: &Network, outcome: &NetworkOutcome) -> RunError {
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
-/// Frames and round trips as the drive node counted them. What neither NICs nor the cable dropped, the guest did. `losses` are those within
-/// the measurement, and those behind it.
+/// Fills in frames and round trips as counted by the drive node. Frames lost neither in NICs nor on the cable
+/// were dropped by the guest. The losses are those within the measurement, and those after it.
 fn as_driven(
     summary: &mut PointSummary,
     driven: &Driven,
@@ -362,7 +369,7 @@ mod tests {
     use crate::scenarios::registry::benchmark;
 
     #[test]
-    fn a_load_is_a_line_of_numbers_with_times_by_the_nodes_clock() {
+    fn load_line_contains_times_in_ticks_of_the_common_clock() {
         let set = [
             "platform.timebase=10MHz",
             "loadgen.traffic.rate=2Mpps",
@@ -374,7 +381,8 @@ mod tests {
         let times = Times::from(Ps::from_ms(100), &config);
         let numbers: Vec<u64> =
             load(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
-        // 60 bytes without FCS; 12 M instructions at 3 GHz are 4 ms; warm-up 10 ms as it is asked for, measurement 3 ms, drain 20 ms.
+        // 60 bytes without FCS. 12 M instructions at 3 GHz take 4 ms, the requested warm-up 10 ms, the
+        // measurement 3 ms, and the drain 20 ms.
         assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);
         assert_eq!(numbers[6..8], [0x5254_0012_3456, 0xc612_0001]);
         // Three rounds of 1024 descriptors at 2 Mpps are 1.536 ms.
@@ -384,16 +392,16 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_found_among_other_lines() {
+    fn result_is_found_among_other_lines() {
         let console = "drive: waiting\n60 1\ndrive: {\"offered\":5,\"behind\":0,\"returned\":4,\"arrived\":3,\
                        \"reordered\":0,\"altered\":0}\r\ndrive: done\n";
-        let driven = found(console).unwrap();
+        let driven = find_result(console).unwrap();
         assert_eq!((driven.offered, driven.returned, driven.latency_ns.is_none()), (5, 4, true));
-        assert!(found("drive: {\"offered\":5").is_none());
+        assert!(find_result("drive: {\"offered\":5").is_none());
     }
 
     #[test]
-    fn what_a_drive_node_cannot_send_is_refused() {
+    fn loads_that_a_drive_node_cannot_send_are_rejected() {
         let key = |name: &str, set: &str| {
             let chosen = benchmark(name).unwrap();
             let own = chosen.defaults.iter().copied().chain([set]).map(str::to_owned).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! How long a machine is measured: for a time, until a number of frames was offered, or until a measurement is steady.
+//! Length of a machine's measurement: a fixed time, a number of offered frames, or until a window is steady.
 
-use doorbell_machine::{ConfigError, Machine, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Machine, WatchReport, WatchRequest};
 use doorbell_sim::{Frame, Ps};
 
 use crate::error::RunError;
@@ -14,34 +14,35 @@ use crate::window::observe::Trace;
 use crate::window::phases::Run;
 
 impl Run<'_, '_, Machine> {
-    /// Warms up and measures; a measurement of "auto" that was not steady is discarded, and the next one begins.
+    /// Warms up and measures. With an automatic length, a window that was not steady is discarded, and the
+    /// next one begins.
     pub fn measure(
         &mut self,
         config: &RunConfig,
         watch: Option<&WatchRequest>,
         trace: Option<&Trace>,
-    ) -> Result<(Window, Option<Watched>), RunError> {
+    ) -> Result<(Window, Option<WatchReport>), RunError> {
         let mut steady = self.approach()?;
-        let begun = self.system.now();
+        let start = self.system.now();
         let mut length = config.run.measured_time();
         loop {
             let mut open = self.open_window(watch, trace)?;
             match config.run.frames {
                 Some(frames) => {
-                    self.control.begin("measuring", open.begun.at, None);
+                    self.control.begin("measuring", open.start.at, None);
                     self.until_offered(&mut open, frames, config)?;
                 }
                 None => self.until_measured(&mut open, length)?,
             }
             let next = self.next_length(&open, length).filter(|next| {
-                let all = self.system.now().saturating_sub(begun).saturating_add(*next);
+                let all = self.system.now().saturating_sub(start).saturating_add(*next);
                 config.run.is_auto() && trace.is_none() && all <= config.run.duration_limit
             });
             let Some(next) = next else {
                 let (window, watched) = self.close_window(open)?;
                 let [begin, end] = &window.span;
-                let asked = config.run.frames.is_none().then_some(length);
-                begin.differs(end, asked).iter().for_each(|line| (self.control.say)(line));
+                let requested = config.run.frames.is_none().then_some(length);
+                begin.differs(end, requested).iter().for_each(|line| (self.control.say)(line));
                 return Ok((Window { steady: Some(steady), ..window }, watched));
             };
             self.system.end_watch();
@@ -50,25 +51,25 @@ impl Run<'_, '_, Machine> {
         }
     }
 
-    /// Runs an open window to its end, with looks at memory and queues where the machine is timed: a functional run would be cut
-    /// within blocks.
+    /// Runs a window to its end. Memory and queues are sampled if the machine is timed; in a functional run,
+    /// stops would split blocks of instructions.
     fn until_measured(&mut self, open: &mut OpenWindow, length: Ps) -> Result<(), RunError> {
-        let begun = open.begun.at;
-        self.control.begin("measuring", begun, Some(length));
+        let start = open.start.at;
+        self.control.begin("measuring", start, Some(length));
         let parts = if open.memory.is_empty() { 0 } else { timing::PARTS };
         for part in 1..=parts {
-            self.until_in(open, begun + Ps(length.0 / timing::PARTS * part))?;
-            open.queues.push(self.system.seen().queues.iter().sum());
-            // The last one ends with the window.
+            self.until_in(open, start + Ps(length.0 / timing::PARTS * part))?;
+            open.queues.push(self.system.sample().queues.iter().sum());
+            // The last memory sample is taken when the window closes.
             if part < parts {
-                open.memory.look(self.system);
+                open.memory.sample(self.system);
             }
         }
-        self.until_in(open, begun + length)
+        self.until_in(open, start + length)
     }
 
-    /// How long the next measurement is to be, if this one is not shown to be steady: twice as long where it was too short to tell.
-    /// Generators that have nothing left to send end the matter.
+    /// Length of the next window, or `None` if this one was steady or a generator has no frames left. The
+    /// length doubles if this window was too short to tell.
     fn next_length(&self, open: &OpenWindow, length: Ps) -> Option<Ps> {
         let generators = self.system.generators();
         if self.loads.is_empty() || !generators.iter().all(|generator| generator.is_sending()) {
@@ -85,8 +86,8 @@ impl Run<'_, '_, Machine> {
         }
     }
 
-    /// Runs until exactly `frames` frames have been offered in the window by the first generator, and so by each whose link is
-    /// as fast.
+    /// Runs until the first generator has offered exactly `frames` frames in the window. Generators on
+    /// equally fast links have then offered as many.
     fn until_offered(
         &mut self,
         open: &mut OpenWindow,
@@ -94,7 +95,7 @@ impl Run<'_, '_, Machine> {
         config: &RunConfig,
     ) -> Result<(), RunError> {
         let offered = |machine: &Machine| {
-            let measurement = machine.ports()[0].loadgen.measurement().expect("a window was begun");
+            let measurement = machine.ports()[0].loadgen.measurement().expect("a window is open");
             measurement.volumes().0.frames
         };
         let traffic = &config.loadgen.traffic;
@@ -105,28 +106,30 @@ impl Run<'_, '_, Machine> {
         let line = link.frames_per_second(traffic.frame_len());
         let line = line.0 as f64 / line.1 as f64;
         let due = doorbell_loadgen::Pacing::new(Ps::ZERO, traffic.rate, traffic.frame_len(), &link);
-        // What has waited for its turn may leave back to back.
+        // In a closed loop, frames that were held back may leave back to back.
         let per_second = if traffic.outstanding.is_some() { line } else { due.frames_per_second().min(line) };
         loop {
             let left = frames.saturating_sub(offered(self.system));
             if left == 0 {
                 return Ok(());
             }
-            // Half a frame short of the last: a step never goes beyond it, and the last step is half a frame.
+            // Half a frame time before the last frame, so that a step never passes it; the last step is half
+            // a frame.
             let step = ((left as f64 - 0.5) / per_second * 1e12) as u64;
             let until = self.system.complete_until() + Ps(step.max(1));
             self.until_in(open, until)?;
         }
     }
 
-    /// The same with streams, or at distances that differ, at the first generator: where arrivals are random, others may have sent some more or less.
+    /// The same for streams and for varying distances between frames. With random arrivals, other generators
+    /// may have sent slightly more or fewer frames.
     fn until_offered_one_by_one(
         &mut self,
         open: &mut OpenWindow,
         frames: u64,
         config: &RunConfig,
     ) -> Result<(), RunError> {
-        // The shortest time that a frame takes.
+        // Time of the shortest frame on the link.
         let (rate, bits) =
             config.port(0).link.frames_per_second(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES);
         let shortest = bits as f64 / rate as f64 * 1e12;
@@ -137,7 +140,8 @@ impl Run<'_, '_, Machine> {
             if left == 0 {
                 return Ok(());
             }
-            // No frame leaves before it is due, nor sooner than the line has carried those before it.
+            // A frame leaves when it is due and the link has transmitted the frames before it, whichever is
+            // later.
             let due = generator.frame_due(left - 1);
             let Some(due) = due.filter(|_| generator.is_sending()) else {
                 let short = left - generator.frames_to_come(left);
@@ -149,11 +153,11 @@ impl Run<'_, '_, Machine> {
     }
 }
 
-/// What is wrong with streams that end before a measurement has its frames.
+/// The error for streams that end before the measurement has its frames.
 fn too_few(frames: u64, short: u64) -> String {
     let noun = if short == 1 { "frame" } else { "frames" };
     format!(
-        "the streams end {short} {noun} short of these {frames}; let them last longer (a capture: replay.times), let less of them go before \
-         the measurement (run.warmup, run.settle), or ask for fewer"
+        "the streams end {short} {noun} short of these {frames}; make the streams longer (a capture: replay.times), shorten the phases \
+         before the measurement (run.warmup, run.settle), or set fewer frames"
     )
 }

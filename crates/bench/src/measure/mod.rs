@@ -1,20 +1,20 @@
-//! Measurements: a point of one machine, of nodes, of a script, of a played trace.
+//! Measurements of one machine, of nodes, of a script, and of a played trace.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `benchmark` | what a benchmark is |
-//! | `point` | one offered load of a machine |
-//! | `measuring` | windows one after another until one is steady |
-//! | `trial` | an offered load that a search looks at while it runs |
+//! | `benchmark` | definition of a benchmark |
+//! | `point` | one offered load on one machine |
+//! | `measuring` | repeated windows until one is steady |
+//! | `trial` | an offered load that a search samples while it runs |
 //! | `transfer` | transfers between nodes |
-//! | `driven` | a machine that a second node drives |
+//! | `driven` | a machine whose load comes from a drive node |
 //! | `script` | a user's script |
-//! | `script_program` | a program that a script runs |
+//! | `script_program` | validation of a script file |
 //! | `playback` | played traces |
-//! | `point_files` | files of a point's result folder |
-//! | `roles` | programs of nodes, as scripts |
+//! | `point_files` | files of a point in its result folder |
+//! | `roles` | server and client scripts of nodes |
 //! | `shards` | servers on several cores |
-//! | `node_profile` | the profile of a node |
+//! | `node_profile` | profile of the test node |
 
 pub(crate) mod benchmark;
 pub(crate) mod driven;

@@ -1,6 +1,6 @@
-//! The profile of the node that is tested.
+//! Profile of the test node.
 
-use doorbell_machine::{Network, Watched};
+use doorbell_machine::{Network, WatchReport};
 use doorbell_results::PointSummary;
 
 use crate::error::RunError;
@@ -9,11 +9,11 @@ use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ready::Plan as _;
 use crate::window::observe::{Delivered, profile_of_node};
 
-/// What the functions and kinds of the node that is tested cost.
+/// Adds the test node's costs by function and by kind of CPU time to the summary.
 pub(crate) fn profile_test_node(
     load: &NodesLoad,
     testbed: &NodesTestbed,
-    (network, watched): (&mut Network, Option<Watched>),
+    (network, watched): (&mut Network, Option<WatchReport>),
     summary: &mut PointSummary,
 ) -> Result<(), RunError> {
     let (image, delivered) = (&testbed.plan.images()[0], Delivered::of(summary));

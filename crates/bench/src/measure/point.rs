@@ -1,7 +1,7 @@
 //! One offered load: warm up, measure, drain, and account for every frame.
 //!
-//! Loss is counted frame by frame: a frame of the window that has not come back when the traffic has drained is lost, and
-//! the NIC's counters say why. What the NIC accepted and did not send back, the guest dropped.
+//! Losses are counted per frame: a frame of the window that has not returned after the drain is lost. The
+//! NIC's counters give the cause. A lost frame that the NIC accepted was dropped by the guest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::figures::timing;
 use crate::plan::config::RunConfig;
 use crate::plan::counting::{Counted, Counting};
 use crate::plan::workload::NO_TRAFFIC;
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::control::Control;
 use crate::testbed::corunners;
 use crate::testbed::session::Session;
@@ -30,30 +30,30 @@ use crate::window::observe::{Delivered, Observe, Observed, Trace, digest};
 use crate::window::phases::{Load, Run};
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
-/// Bytes of each frame that a capture keeps: all of any frame.
+/// Maximum bytes of a frame in a capture: more than any frame has.
 pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
 
 /// A measured point.
 pub struct Point {
     /// Its figures.
     pub summary: PointSummary,
-    /// What the figures of its ports mean.
+    /// Meanings of the figures of its ports.
     pub meanings: BTreeMap<String, String>,
-    /// The configuration that it was measured with, its rate and frame size filled in.
+    /// The configuration of the measurement, including rate and frame size.
     pub config: RunConfig,
-    /// The machine as it was at the end, for its counters.
+    /// The machine at the end, for its counters.
     pub machine: Machine,
-    /// What these were at both ends of the measurement.
+    /// Counters at both ends of the measurement.
     pub(crate) counters: MeasuredCounters,
-    /// What the generators measured, all ports together.
+    /// Measurement of the generators, merged over all ports.
     pub measurement: Measurement,
-    /// Frames that the capture has, if one was written.
+    /// Number of frames in the capture, if one was written.
     pub captured: Option<u64>,
-    /// What else was observed.
+    /// Further observations.
     pub observed: Observed,
 }
 
-/// Measures one rate and frame size. With `capture`, writes the wire of port 0 to that file.
+/// Measures one rate and frame size. With `capture`, writes the frames on the wire of port 0 to that file.
 pub fn run_point(
     session: &Session,
     rate: Rate,
@@ -65,7 +65,7 @@ pub fn run_point(
     run_point_observed(session, rate, frame_size, &observe, control)
 }
 
-/// The same, with whatever is to be observed.
+/// The same, with any observations.
 pub fn run_point_observed(
     session: &Session,
     rate: Rate,
@@ -77,7 +77,7 @@ pub fn run_point_observed(
     run_point_sent(session, (&traffic, rate), observe, control)
 }
 
-/// The same with traffic of its own, whatever the session's is.
+/// The same, with the given traffic instead of the session's.
 pub(crate) fn run_point_sent(
     session: &Session,
     (traffic, rate): (&TrafficConfig, Rate),
@@ -133,7 +133,7 @@ pub(crate) fn run_point_sent(
     Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
 }
 
-/// The session's configuration with this traffic.
+/// The session's configuration, with this traffic.
 pub(crate) fn loaded(session: &Session, traffic: TrafficConfig) -> RunConfig {
     let mut config = session.config().clone();
     config.loadgen.traffic = TrafficConfig { returned: session.workload().returned, ..traffic };
@@ -142,7 +142,7 @@ pub(crate) fn loaded(session: &Session, traffic: TrafficConfig) -> RunConfig {
 
 pub(crate) fn merged_measurement(machine: &Machine) -> Measurement {
     let mut measurements = machine.ports().iter().filter_map(|port| port.loadgen.measurement());
-    let mut all = measurements.next().expect("a window was begun at every generator").clone();
+    let mut all = measurements.next().expect("every generator has a window").clone();
     measurements.for_each(|other| all.merge(other));
     all
 }
@@ -163,18 +163,18 @@ pub(crate) fn summarise(
 ) -> Result<PointSummary, RunError> {
     let figures = figures(machine, measurement, counted.as_ref());
     let (drops, late) = drops(machine, (measurement, &figures), &window)?;
-    let [begun, ended] = &window.span;
-    let (cycles, wire_share) = (window.core_cycles(config), begun.wire_share(ended));
+    let [start, ended] = &window.span;
+    let (cycles, wire_share) = (window.core_cycles(config), start.wire_share(ended));
     let timing = window.timed.map(|(begin, end)| {
         let frames = figures.frames_delivered;
         let span = timing::Span { begin, end, frames, instructions: window.instructions, config };
         (timing::figures(&span, machine), timing::cores(&span))
     });
     let (timing, cores) = timing.unzip();
-    let beside = corunners::figures(window.beside.each_ref().map(Vec::as_slice), config, figures.seconds);
+    let beside = corunners::figures(window.corunners.each_ref().map(Vec::as_slice), config, figures.seconds);
     let mut ports = window.ports;
     if let Some(counted) = counted {
-        counted.tell(&mut ports);
+        counted.add_to(&mut ports);
     }
     let frame_size = match config.loadgen.traffic.streams.is_empty() {
         true => (config.loadgen.traffic.frame_len() + Frame::FCS_BYTES) as u64,
@@ -194,7 +194,7 @@ pub(crate) fn summarise(
             .collect(),
         instructions: window.instructions,
         ipc: per(window.instructions as f64, cycles),
-        instructions_per_frame: for_each(window.instructions, figures.frames_delivered),
+        instructions_per_frame: per_frame(window.instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", machine.state_hash()),
@@ -209,12 +209,12 @@ pub(crate) fn summarise(
         beside,
         ..PointSummary::from_window(figures, frame_size)
     };
-    let measured = measured(&point, &window.queues, config.run.asked());
+    let measured = measured(&point, &window.queues, config.run.length_text());
     point.set_measured(measured);
     Ok(point)
 }
 
-/// A window's figures. Where its program counts what it has seen, nothing else was delivered.
+/// A window's figures. If its program counts frames, only frames that it processed count as delivered.
 pub(crate) fn figures(
     machine: &Machine,
     measurement: &Measurement,
@@ -222,33 +222,33 @@ pub(crate) fn figures(
 ) -> WindowSummary {
     let figures = measurement.summary(machine.now());
     match counted {
-        Some(counted) => counted.of_seen(figures),
+        Some(counted) => counted.adjust(figures),
         None => figures,
     }
 }
 
-/// The window's losses by cause, and how many more came back too late. More losses with a cause than frames that are missing would make each of them doubtful: then
-/// there is no result.
+/// The window's losses by cause, and the number of frames that returned after the timeout. If more losses
+/// have a cause than frames are missing, the causes are unreliable, and the result is an error.
 fn drops(
     machine: &Machine,
     (measurement, figures): (&Measurement, &WindowSummary),
     window: &Window,
 ) -> Result<(Drops, u64), RunError> {
     let (begin, end) = (&window.begin, &window.end);
-    // Way in and NICs are looked at when the window's frames are there.
-    let mut drops = end.of_arrived(begin, &late_drops(machine), measurement.lost_after_nic());
+    // Counts of the incoming links and NICs were read when the window's frames had arrived.
+    let mut drops = end.losses_of_arrived(begin, &late_drops(machine), measurement.lost_after_nic());
     let named = drops.dma + drops.core + drops.tx + drops.nic_other + drops.link;
     let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-    // Answers to ARP and the like are lost as test frames are.
+    // ARP replies and other frames outside the test traffic may be lost too.
     let others = (end.sent - begin.sent).saturating_sub(figures.frames_offered);
     if named > missing + others {
         return Err(RunError::Books { missing, others, named });
     }
-    // What a NIC still holds was not dropped, nor what may still come back: the drain was too short for it. Some of what it
-    // holds may be from before the window.
+    // Frames inside a NIC, or that may still return because the drain was too short, were not dropped. Some
+    // frames inside a NIC may have been sent before the window.
     let inside: u64 = machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum();
     let unnamed = missing.saturating_sub(named + inside);
-    // What the generators gave up was not lost where it came back after that, be it while the machine drained.
+    // Frames that returned after the generators' timeout, even during the drain, were not lost.
     let late = (nic_totals(machine).late - begin.late).min(unnamed);
     if window.settled {
         drops.guest = unnamed - late;

@@ -13,7 +13,7 @@ use crate::store::tables;
 use crate::testbed::init_log;
 
 impl ResultFolder {
-    /// Writes a point's configuration and counters, and what else was observed.
+    /// Writes a point's configuration, counters and observations.
     pub fn write_point(&self, point: &Point) -> Result<(), RunError> {
         for (name, contents) in &point.observed.files {
             self.write(name, contents)?;
@@ -49,7 +49,8 @@ impl ResultFolder {
         self.write("stats.json", &pretty(&Value::Object(stats)))
     }
 
-    /// Writes the configuration of a run of two nodes, and what [`write_network`](Self::write_network) does.
+    /// Writes the configuration of a run of cabled nodes, and the files of
+    /// [`write_network`](Self::write_network).
     pub(crate) fn write_nodes(
         &self,
         config: &RunConfig,
@@ -60,7 +61,8 @@ impl ResultFolder {
         self.write_network(&hash, network, counters)
     }
 
-    /// Writes counters and guests' consoles of a network's run. `counters` has those of each node at both ends of the measurement.
+    /// Writes the counters, consoles and fingerprints of a network's run. `counters` are those of each node
+    /// at both ends of the measurement.
     fn write_network(
         &self,
         hash: &str,
@@ -70,7 +72,7 @@ impl ResultFolder {
         let named = || network.config().nodes.iter().map(|(name, _)| name).zip(network.nodes());
         let prints = named().map(|(name, node)| Some((name.clone(), fingerprint(node)?)));
         if let Some(mut prints) = prints.collect::<Option<Map<String, Value>>>() {
-            prints.extend(links_heard(network));
+            prints.extend(link_hashes(network));
             self.write("fingerprint.json", &pretty(&Value::Object(prints)))?;
         }
         init_log::write(self, &init_log::of_network(network))?;
@@ -84,13 +86,13 @@ impl ResultFolder {
     }
 }
 
-/// What went over links whose sender is no node: a node's fingerprint has its own.
-fn links_heard(network: &Network) -> Option<(String, Value)> {
+/// Frame counts and hashes of links whose sender is not a node. Frames sent by a node are in its fingerprint.
+fn link_hashes(network: &Network) -> Option<(String, Value)> {
     let links: Map<String, Value> = network
-        .wires_of_others()
+        .non_node_wires()
         .filter_map(|(name, link)| {
-            let heard = link.wire_hash()?;
-            Some((name, json!({ "frames": heard.frames, "hash": format!("{:016x}", heard.hash) })))
+            let wire = link.wire_hash()?;
+            Some((name, json!({ "frames": wire.frames, "hash": format!("{:016x}", wire.hash) })))
         })
         .collect();
     (!links.is_empty()).then(|| ("links".to_owned(), Value::Object(links)))

@@ -1,22 +1,22 @@
-//! Programs of nodes on cables, as scripts: a server and its client.
+//! Scripts of cabled nodes: a server and its client.
 
 use crate::plan::config::RunConfig;
-use crate::plan::kernel::{KernelConfig, places_to_name};
+use crate::plan::kernel::{KernelConfig, locations_to_rename};
 use crate::testbed::nodes::NodeGuest;
 
-/// Where servers and clients are.
+/// Addresses of servers and clients.
 pub(crate) const SERVER: &str = "10.0.0.2/24";
 pub(crate) const CLIENT: &str = "10.0.0.3/24";
 
-/// What runs in a node: a script, by its name in `/scripts`.
+/// Script of a node; `name` is its file in `/scripts`.
 pub(crate) struct Role {
     pub name: &'static str,
     pub lines: String,
-    /// What it prints when it is ready.
+    /// Text that it prints when it is ready.
     pub ready: &'static str,
 }
 
-/// The role of a script in `guest/scripts`, by its name and by what it prints when it is ready.
+/// The role of a script in `guest/scripts`, by its name and its ready text.
 macro_rules! role {
     ($name:literal, $ready:expr) => {
         $crate::measure::roles::Role {
@@ -29,13 +29,14 @@ macro_rules! role {
 pub(crate) use role;
 
 impl Role {
-    /// With lines before its own.
+    /// Prepends lines to the script.
     pub fn after(self, lines: &str) -> Role {
         Role { lines: format!("{lines}\n{}", self.lines), ..self }
     }
 
-    /// A node of this image with `ports` ports from `address` on ([`KernelConfig::commands`]), whose drivers are configured as `kernel` says.
-    /// `first` is done before the script.
+    /// A node of this image whose `ports` ports have addresses from `address` on
+    /// ([`KernelConfig::commands`]). The drivers are configured by the options of [`KernelConfig`]; `first`
+    /// runs before the script.
     pub fn guest(
         self,
         config: &RunConfig,
@@ -44,7 +45,7 @@ impl Role {
         first: &str,
     ) -> NodeGuest {
         let kernel = config.options::<KernelConfig>();
-        let commands = kernel.commands(address, &places_to_name(config, ports));
+        let commands = kernel.commands(address, &locations_to_rename(config, ports));
         let drivers: String = commands.iter().map(|command| format!("{command}\n")).collect();
         let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {
@@ -58,7 +59,7 @@ impl Role {
     }
 }
 
-/// A server and its client, of one image.
+/// A server and its client, with the same image.
 pub(crate) struct Pair {
     pub image: &'static str,
     pub server: Role,
@@ -66,14 +67,14 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// What runs in the nodes: the server in node 0, its client in node 1.
+    /// Software of the nodes: the server in node 0, its client in node 1.
     pub fn guests(self, config: &RunConfig) -> Vec<NodeGuest> {
         let Pair { image, server, client } = self;
         let of = |role: Role, address: &str| role.guest(config, image, (address, 1), "");
         vec![of(server, SERVER), of(client, CLIENT)]
     }
 
-    /// The client in node 0, which is measured, and its server in node 1.
+    /// Software of the nodes with the client as the test node: the client in node 0, its server in node 1.
     pub fn client_first(self, config: &RunConfig) -> Vec<NodeGuest> {
         let mut guests = self.guests(config);
         guests.reverse();

@@ -1,17 +1,17 @@
-//! A user's own script in a guest: handed over when the guest is up, run to its end, and measured on the way.
+//! A user's script in a guest: started when the guest is up, run to its end, and measured between two marks.
 //!
-//! The guest asks for a checkpoint when it is up and reads the script right after (`guest/host-script`), so one boot serves
-//! every script. The measurement begins and ends at marks: a line on the console, an m5op of a program, or the
-//! script's own beginning and end. Traffic is offered from the first mark to the second. After it what is on its way is
-//! waited for while the script goes on; the run ends with the script. A timed machine is timed in the measurement, and its
-//! caches warm up in front of it where there is something to wait for.
+//! The guest requests a checkpoint when it is up and then reads the script (`guest/host-script`), so that one
+//! boot serves all scripts. Marks are a line on the console, an m5op of a program, or the beginning and end
+//! of the script. Traffic is offered between the marks. After the second mark the run drains frames in flight
+//! and continues to the end of the script. A machine with timing models runs in detailed mode between the
+//! marks. Before the first mark its caches warm up, if a begin mark or a warm-up is configured.
 
 use std::path::Path;
 use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
-use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchRequest, Watched};
+use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchReport, WatchRequest};
 use doorbell_sim::Ps;
 use doorbell_wire::pcap::PcapFile;
 
@@ -29,32 +29,33 @@ use crate::testbed::control::{Control, SLICE_INSTRUCTIONS, SLICE_TIME};
 use crate::testbed::corunners;
 use crate::testbed::init_log;
 use crate::testbed::links::time_on;
-use crate::testbed::m5::{ASKED_FOR, M5Next, M5Ops};
+use crate::testbed::m5::{M5_CHECKPOINT_NOTE, M5Next, M5Ops};
 use crate::testbed::session::Session;
 use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::System;
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::drain::Drain;
-use crate::window::machine::{Look, Window, gap_to_wait_for};
+use crate::window::machine::{NicSnapshot, Window, gap_to_wait_for};
 use crate::window::observe::{Delivered, Observe, Trace, digest};
 use crate::window::phases::STEP;
 use crate::window::snapshot::Edge;
 use doorbell_results::Steady;
 
-/// Where the guest finds its script, and what its init prints around it.
+/// Path of the script in the guest.
 const SCRIPT_PATH: &str = "run/doorbell/script";
-/// What makes the guest run it.
+/// Word on the kernel's command line with which the guest runs it.
 const HOST_SCRIPT: &str = "doorbell.app=host";
+/// Lines that the guest prints before and after the script.
 const START_LINE: &str = "doorbell: start script";
 const END_LINE: &str = "doorbell: exit ";
 const LINES_SHOWN: usize = 12;
 const M5_RESET: [u8; 2] = [0x40, 0x42];
 const M5_DUMP: [u8; 2] = [0x41, 0x42];
 
-/// Something in a run at which a measurement may begin or end.
+/// Event at which a measurement begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// The console shows this.
+    /// The console shows this text.
     Line(String),
     /// A program resets (at the beginning) or dumps (at the end) the statistics by m5op.
     M5,
@@ -63,24 +64,25 @@ pub enum Mark {
 /// A script and how to measure it.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The script's and its files' archive.
+    /// Archive of the script and its files.
     archive: Vec<u8>,
-    /// Where the measurement begins; without it, where the script does.
+    /// Begin mark; by default the beginning of the script.
     pub begin: Option<Mark>,
-    /// Where it ends; without it, with the script.
+    /// End mark; by default the end of the script.
     pub end: Option<Mark>,
-    /// It ends after this time even so.
+    /// Maximum duration of the measurement.
     pub duration: Option<Ps>,
-    /// What is offered meanwhile.
+    /// Traffic offered during the measurement.
     pub traffic: Option<TrafficConfig>,
-    /// The run ends with the measurement, even if the script goes on.
+    /// Whether the run ends with the measurement, without waiting for the end of the script.
     pub end_with_measurement: bool,
-    /// What is observed in the measurement.
+    /// Observations of the measurement.
     pub observe: Observe,
 }
 
 impl Script {
-    /// A script from its bytes, with further files for the guest; the whole run is measured, without traffic.
+    /// A script from its contents, with further files for the guest. The whole script is measured, without
+    /// traffic.
     pub fn new(content: Vec<u8>, files: &[GuestFile]) -> Result<Script, RunError> {
         check_program(&content)?;
         let script = GuestFile { path: SCRIPT_PATH.to_owned(), executable: true, content };
@@ -96,12 +98,12 @@ impl Script {
         })
     }
 
-    /// Whether a machine can be observed as it is asked for.
+    /// Rejects observations that the machine does not support.
     pub fn check(&self, config: &RunConfig) -> Result<(), RunError> {
         self.observe.check_machine(config.core.model == CoreModel::Timed, config.loadgen.stages)
     }
 
-    /// What a session boots for scripts: an image with `words` of the user's on its command line.
+    /// The workload of a session for scripts: an image with the user's `words` on the kernel's command line.
     pub fn workload(image: &str, words: &str) -> Workload {
         let stem = Path::new(image).file_stem().map_or_else(|| "own".into(), |stem| stem.to_string_lossy());
         Workload {
@@ -119,8 +121,8 @@ impl Script {
     }
 }
 
-/// Runs a script from where the session's guest is ready. What the console shows goes to `folder` as `console.log`,
-/// however the run ends. The point's `exit_status` is the script's; it has none if the run ended with the measurement.
+/// Runs a script on the session's guest. Writes the console's text to `console.log` in `folder`, even if the
+/// run fails. The point's `exit_status` is the script's, or `None` if the run ended with the measurement.
 pub fn run_script(
     session: &Session,
     script: &Script,
@@ -142,7 +144,7 @@ pub fn run_script(
     }
     let trace = observe.trace.as_deref();
     let trace = trace.map(|path| Trace::create(path, &machine, &config, "a script")).transpose()?;
-    m5.hand_over(script.archive.clone());
+    m5.set_file(script.archive.clone());
     let booted = machine.instructions();
     let limit = machine.now().saturating_add(config.run.script_timeout);
     let mut run = Run {
@@ -185,16 +187,16 @@ pub fn run_script(
     Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
 }
 
-/// What a run of the machine came to.
+/// Event that stopped a run of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Came {
-    /// The time that was asked for.
+enum Stop {
+    /// The given time.
     Time,
-    /// The console's marker.
+    /// The marker on the console.
     Line,
-    /// An m5op other than those that end the script.
+    /// An m5op that does not end the script.
     M5(u8),
-    /// The script's end.
+    /// The end of the script.
     End,
 }
 
@@ -203,25 +205,26 @@ struct Run<'a, 'c> {
     guest: &'a str,
     control: &'a mut Control<'c>,
     m5: &'a mut M5Ops,
-    /// The script is given up at this time.
+    /// Time limit of the script.
     limit: Ps,
     trace: Option<&'a Trace>,
-    /// What is to be watched in the measurement, and what was.
+    /// Requested observations, and their results.
     watch: Option<WatchRequest>,
-    watched: Option<Watched>,
-    /// The script's exit status once it has ended.
+    watched: Option<WatchReport>,
+    /// The script's exit status, once it has ended.
     ended: Option<u8>,
-    /// The guest has switched itself off, so time no longer passes.
+    /// Whether the guest has powered off, so that time no longer advances.
     off: bool,
-    /// What the console has shown of a line; whether it is the script's.
+    /// The present, unfinished console line.
     line: Vec<u8>,
+    /// Whether the line is output of the script.
     inside: bool,
 }
 
 impl Run<'_, '_> {
     fn play(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
-        if self.machine.begun_from == ASKED_FOR {
-            self.go_on_in_the_middle(script)?;
+        if self.machine.checkpoint_note == M5_CHECKPOINT_NOTE {
+            self.resume_script(script)?;
         } else if !self.wait_for(&Mark::Line(START_LINE.to_owned()), &[])? {
             return Err(self.unfinished("the guest did not start the script"));
         }
@@ -241,7 +244,7 @@ impl Run<'_, '_> {
         begin.differs(end, None).iter().for_each(|line| (self.control.say)(line));
         window.settled = self.drain(config)?;
         if self.ended.is_none() && !script.end_with_measurement {
-            while self.go(self.limit)? != Came::End {
+            while self.go(self.limit)? != Stop::End {
                 self.check_limit()?;
             }
         }
@@ -249,15 +252,15 @@ impl Run<'_, '_> {
         Ok(window)
     }
 
-    /// A checkpoint for which a script has asked stands in the middle of it: it is the guest's own copy that goes on. Traffic of the run
-    /// that left the checkpoint ends.
-    fn go_on_in_the_middle(&mut self, script: &Script) -> Result<(), RunError> {
+    /// Resumes from a checkpoint that a script requested: the guest continues its copy of that script.
+    /// Traffic of the run that saved the checkpoint is stopped.
+    fn resume_script(&mut self, script: &Script) -> Result<(), RunError> {
         self.inside = true;
         if self.machine.ports().iter().any(|port| port.loadgen.is_sending()) {
             self.machine.stop_traffic();
             if script.traffic.is_none() {
                 (self.control.say)(
-                    "the checkpoint was taken under traffic, which ends here; --rate offers some",
+                    "the checkpoint was taken under traffic, which is stopped; to offer traffic, set --rate",
                 );
             }
         }
@@ -265,7 +268,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Counters of the guest's own wish begin anew with another mode, as some of them stand still in one of the two.
+    /// Changes the mode and resets the m5ops' counters, since some counters do not count in every mode.
     fn set_mode(&mut self, mode: Mode) {
         let before = self.machine.mode();
         self.machine.set_mode(mode);
@@ -274,14 +277,14 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Runs to a mark; `false` if the script ends without it.
+    /// Runs to a mark. Returns `false` if the script ends before it.
     fn wait_for(&mut self, mark: &Mark, m5: &[u8]) -> Result<bool, RunError> {
         self.watch(Some(mark));
         loop {
             match (self.go(self.limit)?, mark) {
-                (Came::Line, Mark::Line(_)) => return Ok(true),
-                (Came::M5(function), Mark::M5) if m5.contains(&function) => return Ok(true),
-                (Came::End, _) => return Ok(false),
+                (Stop::Line, Mark::Line(_)) => return Ok(true),
+                (Stop::M5(function), Mark::M5) if m5.contains(&function) => return Ok(true),
+                (Stop::End, _) => return Ok(false),
                 _ => self.check_limit()?,
             }
         }
@@ -294,8 +297,8 @@ impl Run<'_, '_> {
         });
     }
 
-    /// The measurement, from the mark at which it may begin. Its window begins and ends between two frames, and the NIC's
-    /// counters are read a link's latency later, when just the frames of the window have come there.
+    /// Measures from the begin mark on. The window begins and ends between two frames. Each NIC's counters
+    /// are read one link latency later, so that they cover exactly the frames of the window.
     fn measure(&mut self, script: &Script, config: &RunConfig) -> Result<Window, RunError> {
         self.watch(script.end.as_ref());
         let steady = self.warm_up(script, &config.run)?;
@@ -303,7 +306,7 @@ impl Run<'_, '_> {
             self.run_to(gap)?;
         }
         if let (Some(_), Some(_), Some(phase)) = (self.ended, &script.begin, &steady.warmup) {
-            return Err(RunError::Script(format!("the script ended within the warm-up of {}", phase.asked)));
+            return Err(RunError::Script(format!("the script ended in the warm-up ({})", phase.asked)));
         }
         self.set_mode(Mode::Detailed);
         self.machine.begin_window();
@@ -311,21 +314,21 @@ impl Run<'_, '_> {
         if let Some(request) = &self.watch {
             self.machine.watch(request);
         }
-        let (begun, before) = (Edge::of(self.machine), self.machine.instructions());
-        let timed = timing::Moment::of(self.machine);
+        let (start, before) = (Edge::of(self.machine), self.machine.instructions());
+        let timed = timing::TimingSnapshot::of(self.machine);
         let counters = CountersAt::of(self.machine);
-        let beside = corunners::look(self.machine);
+        let corunners = corunners::stats(self.machine);
         let end =
-            script.duration.map_or(self.limit, |length| begun.at.saturating_add(length).min(self.limit));
-        self.control.begin("measuring", begun.at, script.duration);
-        let mut begin = Look::begin(self.machine);
+            script.duration.map_or(self.limit, |length| start.at.saturating_add(length).min(self.limit));
+        self.control.begin("measuring", start.at, script.duration);
+        let mut begin = NicSnapshot::begin(self.machine);
         while self.ended.is_none() {
             begin.take(self.machine, self.machine.complete_until());
-            let came = self.go(begin.due().map_or(end, |due| due.min(end)))?;
-            let at_mark = match (&script.end, came) {
-                (Some(Mark::Line(_)), Came::Line) => true,
-                (Some(Mark::M5), Came::M5(function)) => M5_DUMP.contains(&function),
-                (_, came) => came == Came::End,
+            let stop = self.go(begin.due().map_or(end, |due| due.min(end)))?;
+            let at_mark = match (&script.end, stop) {
+                (Some(Mark::Line(_)), Stop::Line) => true,
+                (Some(Mark::M5), Stop::M5(function)) => M5_DUMP.contains(&function),
+                (_, stop) => stop == Stop::End,
             };
             let over = script.duration.is_some() && self.machine.complete_until() >= end && end < self.limit;
             if at_mark || over {
@@ -342,49 +345,50 @@ impl Run<'_, '_> {
         self.machine.stop_traffic();
         self.machine.record(None);
         let instructions = self.machine.instructions() - before;
-        let timed = timed.zip(timing::Moment::of(self.machine));
+        let timed = timed.zip(timing::TimingSnapshot::of(self.machine));
         let counters = counters.until(CountersAt::of(self.machine));
-        let beside = [beside, corunners::look(self.machine)];
+        let corunners = [corunners, corunners::stats(self.machine)];
         self.watched = self.machine.end_watch();
-        let mut last = Look::begin(self.machine);
-        // The frames before a short measurement may still be on their way.
-        for look in [&mut begin, &mut last] {
-            while let Some(due) = look.due() {
+        let mut last = NicSnapshot::begin(self.machine);
+        // Frames sent before a short measurement may still be in flight.
+        for snapshot in [&mut begin, &mut last] {
+            while let Some(due) = snapshot.due() {
                 self.run_to(due)?;
-                look.take(self.machine, due);
+                snapshot.take(self.machine, due);
             }
         }
         self.set_mode(Mode::Functional);
         let ports = begin.figures.until(&last.figures, self.machine);
         Ok(Window {
-            span: [begun, ended],
+            span: [start, ended],
             begin: begin.totals,
             end: last.totals,
             ports,
             instructions,
             timed,
             counters,
-            beside,
+            corunners,
             steady: Some(steady),
             ..Window::default()
         })
     }
 
-    /// Goes on while caches warm up, if that was asked for.
+    /// Runs the warm-up, if one is configured.
     fn warm_up(&mut self, script: &Script, params: &RunParams) -> Result<Steady, RunError> {
         let pace = if script.traffic.is_some() { Pace::Generators } else { Pace::Silent };
         let link = System::longest_link(self.machine);
-        let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.seen());
+        let watch = Watch::begin(System::is_timed(self.machine), pace, link, self.machine.sample());
         let ticks = Ticks::begin(self.machine.now(), self.machine.timers());
         let warmup = until_ready(watch, Some(ticks), (params.warmup, params.warmup_limit), |time| {
             self.run_to(time)?;
-            Ok::<_, RunError>((self.machine.seen(), self.machine.timers()))
+            Ok::<_, RunError>((self.machine.sample(), self.machine.timers()))
         })?;
         Ok(Steady { warmup, ..Steady::default() })
     }
 
-    /// Waits until every frame has come back or, of a guest that is switched off, cannot; whether it is known that it cannot. What a
-    /// script does is not known, so it is given all the time that there is.
+    /// Runs until every frame has returned or is lost. Returns `false`, with a warning, if `run.drain` is too
+    /// short. Unlike other drains it waits for missing frames up to that limit, since a script may hold them,
+    /// unless the guest is off.
     fn drain(&mut self, config: &RunConfig) -> Result<bool, RunError> {
         let longest = config.run.drain;
         let on_link = |port: PortConfig| time_on(&port.link, config.loadgen.traffic.frame_len());
@@ -403,18 +407,18 @@ impl Run<'_, '_> {
         Ok(settled)
     }
 
-    /// Runs to a time, whatever comes on the way. A guest that has switched itself off stays where it is.
+    /// Runs to a time regardless of events. Does nothing if the guest has powered off.
     fn run_to(&mut self, time: Ps) -> Result<(), RunError> {
         while self.machine.complete_until() < time && !self.off {
-            if self.go(time)? == Came::Time {
+            if self.go(time)? == Stop::Time {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Runs to a time or to something that a script does.
-    fn go(&mut self, time: Ps) -> Result<Came, RunError> {
+    /// Runs to a time, or to the next event of the script.
+    fn go(&mut self, time: Ps) -> Result<Stop, RunError> {
         loop {
             let instructions = self.machine.instructions().saturating_add(SLICE_INSTRUCTIONS);
             let slice = self.machine.now().saturating_add(SLICE_TIME).min(time);
@@ -422,23 +426,23 @@ impl Run<'_, '_> {
             let outcome = self.machine.run(&limits);
             self.show();
             self.control.check()?;
-            corunners::went_on(self.machine)?;
+            corunners::check_failure(self.machine)?;
             self.control.show(self.machine.instructions(), self.machine.now());
             match outcome {
                 Outcome::Instructions => {}
                 Outcome::Time if slice < time => {}
-                Outcome::Time => return Ok(Came::Time),
-                Outcome::Marker => return Ok(Came::Line),
-                // After the script's end the guest only waits for the run to end.
+                Outcome::Time => return Ok(Stop::Time),
+                Outcome::Marker => return Ok(Stop::Line),
+                // After the script's end the guest only waits for the end of the run.
                 Outcome::M5Op { .. } if self.ended.is_some() => {}
                 Outcome::M5Op { hart, function, args } => {
                     let next =
                         self.m5.perform(self.machine, self.guest, hart, function, args, self.control.say)?;
                     return Ok(match next {
-                        M5Next::Continue => Came::M5(function),
+                        M5Next::Continue => Stop::M5(function),
                         M5Next::Exit(status) => {
                             self.ended = Some(status);
-                            Came::End
+                            Stop::End
                         }
                     });
                 }
@@ -448,7 +452,7 @@ impl Run<'_, '_> {
                 }
                 _ => {
                     self.off = true;
-                    return Ok(Came::End);
+                    return Ok(Stop::End);
                 }
             }
         }
@@ -459,7 +463,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         Err(self.unfinished(
-            "the script had not ended when its time was up; give it more with --time-limit (run.script_timeout)",
+            "the script did not end within its time limit; raise it with --time-limit (run.script_timeout)",
         ))
     }
 
@@ -476,7 +480,7 @@ impl Run<'_, '_> {
         self.unfinished(&format!("the script ended{status}, but {what} that {option} waits for"))
     }
 
-    /// Tells the lines that the script has printed since the last time.
+    /// Prints the script's new console lines.
     fn show(&mut self) {
         for byte in self.machine.console.take_new() {
             if byte != b'\n' {
@@ -484,7 +488,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).replace('\r', "");
-            // The script's last line may have no end of its own.
+            // The script's last line may lack a newline.
             let (own, ends) = line.split_once(END_LINE).map_or((&*line, false), |(own, _)| (own, true));
             if self.inside && !(ends && own.is_empty()) {
                 (self.control.say)(own);
@@ -499,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_told_to_wait_for_a_script_and_keeps_the_users_words() {
+    fn command_line_selects_the_host_script_and_keeps_the_users_words() {
         let workload = Script::workload("recipes/mine.toml", "doorbell.ip=10.1.0.2/24");
         assert_eq!(workload.name, "mine");
         assert_eq!(workload.words, "doorbell.app=host doorbell.ip=10.1.0.2/24");

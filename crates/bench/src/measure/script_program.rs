@@ -1,8 +1,8 @@
-//! What a script may be: lines of a shell, or a program for the guest's processor.
+//! Validation of a script file: it is a shell script, or an executable for RISC-V.
 
 use crate::error::RunError;
 
-/// Refuses what no guest could run.
+/// Rejects files that no guest can run.
 pub(crate) fn check_program(content: &[u8]) -> Result<(), RunError> {
     const RISCV: u16 = 243;
     let fail = |problem: String| Err(RunError::Script(problem));
@@ -13,12 +13,16 @@ pub(crate) fn check_program(content: &[u8]) -> Result<(), RunError> {
         [0x7f, b'E', b'L', b'F', rest @ ..] => match rest.get(14..16).map(|m| [m[0], m[1]]) {
             Some(machine) if u16::from_le_bytes(machine) == RISCV => Ok(()),
             _ => fail(
-                "the script is a program for another machine than RISC-V; compile it with riscv64-linux-gnu-gcc"
-                    .into(),
+                "the script is not an executable for RISC-V; compile it with riscv64-linux-gnu-gcc".into(),
             ),
         },
-        [b'#', b'!', rest @ ..] if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) => {
-            fail("the script's lines end as on Windows (CR LF), so the guest would not find its interpreter".into())
+        [b'#', b'!', rest @ ..]
+            if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) =>
+        {
+            fail(
+                "the script has CR LF line ends, with which the guest does not find its interpreter; use LF"
+                    .into(),
+            )
         }
         _ => Ok(()),
     }
@@ -29,7 +33,7 @@ mod tests {
     use crate::measure::script::Script;
 
     #[test]
-    fn what_no_guest_could_run_is_refused() {
+    fn files_that_no_guest_can_run_are_rejected() {
         let elf = |machine: u8| {
             let mut bytes = b"\x7fELF".to_vec();
             bytes.resize(64, 0);
@@ -38,8 +42,8 @@ mod tests {
         };
         let refused = |content: Vec<u8>| Script::new(content, &[]).unwrap_err().to_string();
         assert!(refused(Vec::new()).contains("empty"));
-        assert!(refused(elf(62)).contains("another machine"));
-        assert!(refused(elf(0)[..19].to_vec()).contains("another machine"));
+        assert!(refused(elf(62)).contains("not an executable for RISC-V"));
+        assert!(refused(elf(0)[..19].to_vec()).contains("not an executable for RISC-V"));
         assert!(refused(b"#!/bin/sh\r\necho hello\r\n".to_vec()).contains("CR LF"));
         assert!(Script::new(elf(243), &[]).is_ok());
         assert!(Script::new(b"echo hello".to_vec(), &[]).is_ok());

@@ -1,7 +1,7 @@
-//! Servers on several cores between two nodes over the kernel's stack, each with a queue of its own: what a machine must have for them, how
-//! their nodes' scripts begin, and what is told of each core. Which queue a connection comes in by follows from its ports by the NIC's hash, as
-//! Linux' igb takes no filters for this card: clients choose ports that reach the queue of their server
-//! ([`guest/scripts/several-cores`](../../../guest/scripts/several-cores)).
+//! Servers on several cores over the kernel's stack, one NIC queue per core: required settings, the scripts'
+//! common prefix, and figures per core. Linux' igb driver supports no flow filters for this NIC, so the RSS
+//! hash of a connection's ports selects its queue. Clients therefore choose source ports that hash to the
+//! queue of their server ([`guest/scripts/several-cores`](../../../guest/scripts/several-cores)).
 
 use doorbell_machine::{ConfigError, InterruptsKind};
 use doorbell_results::{PortFigures, TransferCore};
@@ -13,10 +13,10 @@ use crate::plan::options::Setting;
 use crate::window::interval::Interval;
 use crate::window::transfer_counts::{Load, Side};
 
-/// Queues of an 82576 that Linux uses at most.
+/// Maximum number of an 82576's queues that Linux uses.
 const QUEUES_MAX: u32 = 8;
 
-/// Whether programs over the kernel's stack can have so many cores with a queue each.
+/// Checks that the machine supports this number of cores, each with its own queue.
 pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let fail = |problem: String| Err(ConfigError::new(key, problem));
     if !(1..=QUEUES_MAX).contains(&cores) {
@@ -25,34 +25,34 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
     cores::check(key, cores, config)?;
     if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
         return fail(format!(
-            "{cores}, and with the PLIC Linux gives a port one queue; set platform.interrupts=aia"
+            "{cores} cores need as many queues, but with the PLIC Linux gives a port one queue; set platform.interrupts=aia"
         ));
     }
     Ok(())
 }
 
-/// Settings that a number of cores needs.
-pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
-    let mut settings = cores::follow(cores, config);
+/// Settings that this number of cores requires.
+pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = cores::required_settings(cores, config);
     if cores > 1 && config.platform.interrupts == InterruptsKind::Plic {
         settings.push(("platform.interrupts", "aia".into()));
     }
     settings
 }
 
-/// The same, and as many streams on each core.
+/// The same, and a number of streams that is a multiple of the number of cores.
 pub(crate) fn follow_streams(
     key: &'static str,
     (cores, streams): (u32, u32),
     config: &RunConfig,
 ) -> Vec<Setting> {
-    let mut settings = follow(cores, config);
+    let mut settings = required_settings(cores, config);
     let whole = streams.checked_next_multiple_of(cores).filter(|whole| *whole != streams);
     settings.extend(whole.map(|whole| (key, i64::from(whole).into())));
     settings
 }
 
-/// The same of programs of which each core has some streams.
+/// Checks that the machine supports this number of cores, with the same number of streams on each.
 pub(crate) fn check_streams(
     section: &str,
     cores: u32,
@@ -65,13 +65,14 @@ pub(crate) fn check_streams(
         return Ok(());
     }
     let problem = format!(
-        "{cores}, and {streams} stream(s) are not as many on each of them; set {section}.streams={}",
+        "{streams} stream(s) cannot be divided equally among {cores} cores; set {section}.streams={}",
         streams.next_multiple_of(cores)
     );
     Err(ConfigError::new(key, problem))
 }
 
-/// A server and its client on so many cores: both scripts of several begin with what finds ports for queues.
+/// A server and its client on this number of cores. With several cores, both scripts start with the common
+/// prefix that finds ports for queues.
 pub(crate) fn on_cores(cores: u32, pair: Pair) -> Pair {
     if cores == 1 {
         return pair;
@@ -80,7 +81,8 @@ pub(crate) fn on_cores(cores: u32, pair: Pair) -> Pair {
     Pair { server: pair.server.after(&begin), client: pair.client.after(&begin), ..pair }
 }
 
-/// The ports of so many servers from `first` on, which belong to cores in turns.
+/// Ports of the servers on each core: the servers have successive ports from `first` on, and are assigned to
+/// cores in turn.
 pub(crate) fn ports(first: u16, servers: u32, cores: u32) -> Vec<Vec<u16>> {
     if cores == 1 {
         return Vec::new();
@@ -89,7 +91,7 @@ pub(crate) fn ports(first: u16, servers: u32, cores: u32) -> Vec<Vec<u16>> {
     (0..cores).map(|core| of(core).collect()).collect()
 }
 
-/// What moved by each core in an interval, and what its queue received.
+/// Delivered data of each core in an interval, and received frames of its queue.
 pub(crate) fn figures(load: &Load, interval: &Interval) -> Vec<TransferCore> {
     let queues = interval.nodes[0].ports.first().map_or(&[][..], |port: &PortFigures| &port.queues);
     let received = |core: usize| {
@@ -99,13 +101,13 @@ pub(crate) fn figures(load: &Load, interval: &Interval) -> Vec<TransferCore> {
     };
     let of = |(core, ports): (usize, &Vec<u16>)| {
         let sides = Side::both_of(interval, ports);
-        let moved = load.moved(&sides);
+        let counts = load.counts(&sides);
         let counted = load.transaction.is_some();
         TransferCore {
             core: core as u32,
             ports: ports.clone(),
-            goodput_gbps: (!counted).then(|| moved.gbps(interval.seconds)),
-            transactions_per_second: counted.then(|| moved.transactions / interval.seconds),
+            goodput_gbps: (!counted).then(|| counts.gbps(interval.seconds)),
+            transactions_per_second: counted.then(|| counts.transactions / interval.seconds),
             queue_received: received(core),
         }
     };
@@ -118,13 +120,13 @@ mod tests {
     use crate::request::resolve::on_fast;
 
     #[test]
-    fn servers_belong_to_cores_in_turns_and_one_core_has_no_books_of_its_own() {
+    fn servers_are_assigned_to_cores_in_turn_and_a_single_core_has_no_figures_of_its_own() {
         assert_eq!(ports(20_000, 5, 2), [vec![20_000, 20_002, 20_004], vec![20_001, 20_003]]);
         assert!(ports(6379, 1, 1).is_empty());
     }
 
     #[test]
-    fn cores_need_harts_queues_messages_and_streams() {
+    fn cores_need_harts_queues_message_interrupts_and_streams() {
         let machine = ["platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
         for (section, more) in [
             ("redis", &[][..]),
@@ -139,14 +141,14 @@ mod tests {
             let follows = on_fast(&[&four]).unwrap();
             assert_eq!((follows.platform.harts, follows.platform.interrupts), (4, InterruptsKind::Aia));
             let wrong = ["platform.harts=3", "nic.model=82540em", "platform.interrupts=plic"];
-            for (wrong, says) in wrong.into_iter().zip(machine) {
+            for (wrong, remedy) in wrong.into_iter().zip(machine) {
                 let error = on_fast(&[&whole[..], &[wrong]].concat()).unwrap_err();
-                assert!(error.contains(&format!("{section}.cores")) && error.contains(says), "{error}");
+                assert!(error.contains(&format!("{section}.cores")) && error.contains(remedy), "{error}");
             }
             let error = on_fast(&[&nine, "platform.harts=16"]).unwrap_err();
             assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");
             let one = on_fast(&[]).unwrap().to_toml();
-            assert!(!one.contains("cores ="), "configurations from before keep their hash: {one}");
+            assert!(!one.contains("cores ="), "the configuration keeps its hash: {one}");
         }
         let error = on_fast(&[&machine[..], &["netperf.cores=4", "netperf.streams=6"]].concat()).unwrap_err();
         assert!(error.contains("set netperf.streams=8"), "{error}");

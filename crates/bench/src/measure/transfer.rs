@@ -1,5 +1,6 @@
-//! What benchmarks share that move bytes or transactions between two nodes, iperf, netperf, redis, web and nfs: the client is told what to do on its
-//! console; a part of what it does is measured, by what crosses the cable.
+//! Transfers of bytes or transactions between two nodes: common part of iperf, netperf, redis, web and nfs. A
+//! line typed at the client's console starts the transfer. Traffic on the cable is measured, for a part of
+//! the transfer or all of it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,34 +26,35 @@ use crate::ratio::per;
 use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::{PATIENCE, RunUp};
-use crate::testbed::steady::{MEASURED, Pace, Watch, judge};
+use crate::testbed::ramp::{PATIENCE, Ramp};
+use crate::testbed::steady::{MEASURED, Pace, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::ids_monitor::Edges;
 use crate::window::interval::{Interval, OpenInterval, meanings};
 use crate::window::observe::{NodeTrace, Observe};
-use crate::window::progress_series::Course;
-use crate::window::transfer_counts::{Load, Moved, Side};
+use crate::window::progress_series::ProgressSeries;
+use crate::window::transfer_counts::{Load, Side, TransferCounts};
 
-/// Into so many parts the measurement is divided, to show it over time; each of several samples into fewer.
+/// Number of parts of a measurement in the figures over time; all samples together have about as many.
 const PARTS: u64 = 40;
-/// The capture of the cable behind a gateway.
+/// File name of the capture of the cable behind a gateway.
 const BEHIND_PCAP: &str = "wire-behind.pcap";
-/// A drive node that is idle for less may be what limits the transfer.
+/// Idle share of a drive node's core below which it may limit the transfer.
 const IDLE_LEAST: f64 = 0.05;
 
-/// How a transfer is measured.
+/// Measurement of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransferConfig {
-    /// Measure so many samples of `run.duration` each, one after the other, 1 to 1000 (without this, one). Their coefficient of variation is told.
+    /// Number of samples, each of length `run.duration`, measured one after the other: 1 to 1000 (default 1).
+    /// The results contain their coefficient of variation.
     #[serde(skip_serializing_if = "is_one")]
     pub samples: u32,
 }
 
-/// Configurations from before there were samples keep their hash.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+/// The default is not serialized, so that configurations without samples keep their hash.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_one(samples: &u32) -> bool {
     *samples == 1
 }
@@ -74,16 +76,16 @@ impl Options for TransferConfig {
     }
 }
 
-/// What was measured of a test.
-pub(crate) struct Found<T> {
+/// Result of a test.
+pub(crate) struct TestResult<T> {
     interval: Interval,
-    /// How it came to its pace, if it is a part.
+    /// Warm-up and settling, if a part was measured.
     steady: Option<Steady>,
-    /// What the program itself says of a whole one.
-    said: Option<T>,
+    /// The program's own result, if the whole test was measured.
+    program_result: Option<T>,
 }
 
-/// A test on its way.
+/// A test in progress.
 pub(crate) struct Test<'a, 'c, 'n> {
     network: &'a mut Network,
     config: &'a RunConfig,
@@ -91,24 +93,24 @@ pub(crate) struct Test<'a, 'c, 'n> {
     trace: Option<&'a NodeTrace>,
     control: &'a mut Control<'c>,
     load: &'a Load,
-    course: Course,
+    progress: ProgressSeries,
     samples: Vec<f64>,
     edges: Edges<'n>,
 }
 
 impl Test<'_, '_, '_> {
-    fn moved(&self) -> Moved {
-        self.load.moved(&Side::both(self.network))
+    fn counts(&self) -> TransferCounts {
+        self.load.counts(&Side::both(self.network))
     }
 
-    /// Runs to a time; anything else that ends the run is an error.
+    /// Runs to a time; any other end of the run is an error.
     fn until(&mut self, time: Ps) -> Result<(), RunError> {
         run_to(self.network, time, self.load, self.control)?;
-        self.course.look(self.network.complete_until(), self.moved());
+        self.progress.add_sample(self.network.complete_until(), self.counts());
         Ok(())
     }
 
-    /// Lets the client begin, and waits for more than talk.
+    /// Starts the client and waits for more than connection setup.
     pub fn begin_and_wait(&mut self) -> Result<(), RunError> {
         let Test { network, control, load, .. } = self;
         match load.start.begin_and_wait(network, |network, time| run_to(network, time, load, control))? {
@@ -117,8 +119,9 @@ impl Test<'_, '_, '_> {
         }
     }
 
-    /// Measures a part of a transfer that goes on: the test node's caches warm up while it comes to its pace, then everything is timed.
-    pub fn part<T>(&mut self) -> Result<Found<T>, RunError> {
+    /// Measures a part of a running transfer. The test node's caches warm up until the rate is steady; then
+    /// it runs in detailed mode.
+    pub fn part<T>(&mut self) -> Result<TestResult<T>, RunError> {
         let run = &self.config.run;
         let timed = self.network.node(0).timing().is_some();
         self.network.node_mut(0).set_mode(Mode::Warming);
@@ -132,12 +135,13 @@ impl Test<'_, '_, '_> {
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
         self.samples(timed)?;
         self.edges.keep(self.network);
-        Ok(Found { interval: open.end(self.network, self.trace), steady: Some(steady), said: None })
+        let interval = open.end(self.network, self.trace);
+        Ok(TestResult { interval, steady: Some(steady), program_result: None })
     }
 
-    /// Measures a whole test, from the start of the client to its end, timed from the beginning. `read` finds on the client's console what it
-    /// says of it.
-    pub fn whole<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Found<T>, RunError> {
+    /// Measures a whole test from the client's start to its end, in detailed mode. `read` extracts the
+    /// program's own result from the client's console.
+    pub fn whole<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<TestResult<T>, RunError> {
         self.network.node_mut(0).set_mode(Mode::Detailed);
         self.edges.keep(self.network);
         let open = OpenInterval::begin(self.network, self.observe, self.trace);
@@ -147,42 +151,43 @@ impl Test<'_, '_, '_> {
         self.edges.keep(self.network);
         let client = self.load.start.client;
         let powered_off = || NetworkOutcome::Nodes(vec![(client, Outcome::PowerOff { code: 0 })]);
-        let said = read(&self.network.node(client).console.text());
-        let said = said.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
-        Ok(Found { interval: open.end(self.network, self.trace), steady: None, said: Some(said) })
+        let own = read(&self.network.node(client).console.text());
+        let own = own.ok_or_else(|| ended(self.network, self.load, &powered_off()))?;
+        let interval = open.end(self.network, self.trace);
+        Ok(TestResult { interval, steady: None, program_result: Some(own) })
     }
 
-    /// The measurement: samples one after the other, each in parts.
+    /// Runs the measurement: successive samples, each in parts.
     fn samples(&mut self, timed: bool) -> Result<(), RunError> {
-        let begun = self.network.complete_until();
+        let start = self.network.complete_until();
         let (samples, length) =
             (u64::from(self.config.options::<TransferConfig>().samples), self.config.run.measured_time());
-        // A functional run would be cut within blocks.
+        // In a functional run, stops between parts would split blocks of instructions.
         let parts = if timed && self.load.in_parts { (PARTS / samples).max(1) } else { 1 };
         self.begin_phase(MEASURED);
-        self.control.begin("measuring", begun, Some(Ps(length.0.saturating_mul(samples))));
+        self.control.begin("measuring", start, Some(Ps(length.0.saturating_mul(samples))));
         for sample in 0..samples {
-            let (from, before) = (self.network.complete_until(), self.moved());
+            let (from, before) = (self.network.complete_until(), self.counts());
             for part in 1..=parts {
                 let end = u128::from(length.0) * u128::from(sample * parts + part) / u128::from(parts);
-                self.until(begun + Ps(end as u64))?;
+                self.until(start + Ps(end as u64))?;
             }
-            let moved = self.moved().since(&before);
+            let counts = self.counts().since(&before);
             let seconds = self.network.complete_until().saturating_sub(from).as_secs_f64();
             self.samples.push(match self.load.transaction {
-                Some(_) => per(moved.transactions, seconds),
-                None => moved.gbps(seconds),
+                Some(_) => per(counts.transactions, seconds),
+                None => counts.gbps(seconds),
             });
         }
         Ok(())
     }
 
     fn begin_phase(&mut self, phase: &'static str) {
-        self.course.begin(phase);
-        self.course.look(self.network.complete_until(), self.moved());
+        self.progress.begin(phase);
+        self.progress.add_sample(self.network.complete_until(), self.counts());
     }
 
-    /// A phase in which the test node's caches are to become steady, or queues; and the pace of the transfer.
+    /// Runs a phase until the transfer's rate is steady, and with `caches` the test node's caches too.
     fn phase(
         &mut self,
         name: &'static str,
@@ -190,35 +195,35 @@ impl Test<'_, '_, '_> {
         length: (Length, Ps),
     ) -> Result<Option<SteadyPhase>, RunError> {
         self.begin_phase(name);
-        let said = if caches { "warming up" } else { "settling" };
-        self.control.begin(said, self.network.now(), length.0.given());
+        let stage = if caches { "warming up" } else { "settling" };
+        self.control.begin(stage, self.network.now(), length.0.given());
         let network = &*self.network;
-        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.seen());
+        let watch = Watch::begin(caches, Pace::Programs, network.longest_link(), network.sample());
         let ticks = caches.then(|| Ticks::begin(network.now(), network.timers()));
         until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok((self.network.seen(), self.network.timers()))
+            Ok((self.network.sample(), self.network.timers()))
         })
     }
 
-    /// What moved, as the cable shows it, and how it went.
+    /// Figures of the transfer, from the traffic on the cable.
     fn figures(&self, interval: &Interval) -> TransferFigures {
         let unit = if self.load.transaction.is_some() { "transactions/s" } else { "Gbps" };
         let load = self.load;
         let sides = Side::both_in(interval);
-        let (moved, seconds) = (load.moved(&sides), interval.seconds);
+        let (counts, seconds) = (load.counts(&sides), interval.seconds);
         let (counted, data) = (load.transaction.is_some(), &sides[load.data()].carried);
-        let per_second = counted.then(|| per(moved.transactions, seconds));
+        let per_second = counted.then(|| per(counts.transactions, seconds));
         let [test, drive] = [0, 1].map(|node| Idle::of(self.network, node, interval));
         let [server, client] = [1 - load.start.client, load.start.client];
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
             bytes_sent: data.tcp_payload + data.udp_payload,
-            bytes_received: moved.bytes,
+            bytes_received: counts.bytes,
             seconds,
-            goodput_gbps: (!counted).then(|| moved.gbps(seconds)),
-            transactions: counted.then_some(moved.transactions as u64),
+            goodput_gbps: (!counted).then(|| counts.gbps(seconds)),
+            transactions: counted.then_some(counts.transactions as u64),
             transactions_per_second: per_second,
             round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
             said: BTreeMap::new(),
@@ -233,12 +238,12 @@ impl Test<'_, '_, '_> {
             behind: self.behind(interval),
             cores: shards::figures(load, interval),
             watched: None,
-            over_time: self.course.parts(counted),
+            over_time: self.progress.parts(counted),
             samples: Samples::of(unit, self.config.run.measured_time().as_secs_f64(), self.samples.clone()),
         }
     }
 
-    /// A server behind a gateway, which is node 2, on the second cable.
+    /// Figures of the server behind a gateway: node 2, on the second cable. `None` without a gateway.
     fn behind(&self, interval: &Interval) -> Option<Behind> {
         let wires = interval.sent.get(2..4)?;
         let idle = Idle::of(self.network, 2, interval);
@@ -253,7 +258,7 @@ impl Test<'_, '_, '_> {
         })
     }
 
-    /// Runs on until the client is switched off.
+    /// Runs until the client has powered off.
     fn run_to_the_end(&mut self) -> Result<(), RunError> {
         let patience = self.network.now() + PATIENCE;
         let ends_well = |nodes: &[(usize, Outcome)]| {
@@ -276,30 +281,31 @@ fn run_to(network: &mut Network, time: Ps, load: &Load, control: &mut Control) -
     }
 }
 
-/// Why a test failed: the program's own words, if it has some.
+/// The error for a failed test: the program's own error message, if there is one.
 fn ended(network: &Network, load: &Load, outcome: &NetworkOutcome) -> RunError {
     let program = load.program;
-    let said = (load.failure)(&network.node(load.start.client).console.text());
-    let (node, why) = match said {
+    let message = (load.failure)(&network.node(load.start.client).console.text());
+    let (node, why) = match message {
         Some(problem) => (0, format!("{program}: {problem}")),
         None => {
-            let late = format!("{program} did not come to its end, or to sending, in {PATIENCE}");
+            let late = format!("{program} did not start sending, or did not end, within {PATIENCE}");
             why_ended(network, outcome, &late)
         }
     };
     RunError::Ended { why, console: network.node(node).console.last_lines(LINES_SHOWN) }
 }
 
-/// In what share of an interval a node's cores had nothing to do.
+/// Idle share of a node's cores in an interval.
 struct Idle {
-    /// All of them.
+    /// Mean over all cores.
     all: f64,
-    /// The one that had least rest.
+    /// The busiest core.
     least: f64,
 }
 
 impl Idle {
-    /// A timed core's books say when it slept. Of a functional one these are the slots that instructions have not taken.
+    /// The idle shares of a node. A timed core counts its idle cycles. For a functional core they are the
+    /// issue slots without instructions.
     fn of(network: &Network, node: usize, interval: &Interval) -> Idle {
         let (config, window) = (network.node(node).config(), &interval.nodes[node]);
         let by_hart = window.by_hart.iter().enumerate().map(|(hart, instructions)| {
@@ -319,14 +325,15 @@ impl Idle {
     }
 }
 
-/// Measures a load that has been run up to its pace, or has not yet begun, as `run` does it, and writes what there is of it. `add` puts into the
-/// summary what else the benchmark knows, and is given what its program says of a whole test.
+/// Measures a load by `run` and writes its result files. The load has been started and is steady, or is
+/// started by `run`. `add` adds the benchmark's own figures to the summary; its argument is the program's own
+/// result of a whole test.
 pub(crate) fn measure<T>(
     nodes: &NodesTestbed,
     load: &NodesLoad,
     own: &Load,
     control: &mut Control,
-    run: impl FnOnce(&mut Test) -> Result<Found<T>, RunError>,
+    run: impl FnOnce(&mut Test) -> Result<TestResult<T>, RunError>,
     add: impl FnOnce(&mut PointSummary, Option<T>),
 ) -> Result<Measured, RunError> {
     let NodesLoad { benchmark, config, observe, folder, .. } = *load;
@@ -351,11 +358,11 @@ pub(crate) fn measure<T>(
         trace: trace.as_ref(),
         control,
         load: own,
-        course: Course::default(),
+        progress: ProgressSeries::default(),
         samples: Vec::new(),
         edges: Edges::of(nodes, own.counting),
     };
-    let Found { mut interval, steady, said } = run(&mut test)?;
+    let TestResult { mut interval, steady, program_result } = run(&mut test)?;
     let mut figures = test.figures(&interval);
     let edges = test.edges;
     network.check_conservation();
@@ -366,11 +373,11 @@ pub(crate) fn measure<T>(
     summary.steady = steady;
     let counted = edges.counted(config.port(0).link.overhead, control)?;
     figures.watched = counted.as_ref().map(Counted::watched);
-    into_summary(figures, &mut summary, control);
-    add(&mut summary, said);
-    judge(&mut summary, config);
+    add_transfer(figures, &mut summary, control);
+    add(&mut summary, program_result);
+    add_measured_phase(&mut summary, config);
     if let Some(counted) = counted {
-        counted.tell(&mut summary.ports);
+        counted.add_to(&mut summary.ports);
     }
     profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
     folder.write_nodes(config, &network, &interval.take_counters())?;
@@ -379,23 +386,23 @@ pub(crate) fn measure<T>(
     Ok(Measured { config: config.clone(), meanings, summary })
 }
 
-/// Options that say what moves, and between whom.
+/// Options of a benchmark that define its transfer and its two programs.
 pub(crate) trait Transfers {
     fn load(&self) -> Load;
     fn pair(&self) -> Pair;
 }
 
-/// What runs in the nodes.
+/// Software of the nodes.
 pub(crate) fn guests<T: Options + Transfers>(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     Ok(config.options::<T>().pair().guests(config))
 }
 
-/// A load without end is at its pace when measurements begin.
-pub(crate) fn run_up<T: Options + Transfers>(config: &RunConfig) -> Option<RunUp> {
+/// The load to start before measurements, for a benchmark whose load does not end by itself.
+pub(crate) fn ramp<T: Options + Transfers>(config: &RunConfig) -> Option<Ramp> {
     Some(config.options::<T>().load().start)
 }
 
-/// Measures a part of it, once.
+/// Measures a part of a continuous load.
 pub(crate) fn measure_part<T: Options + Transfers>(
     nodes: &NodesTestbed,
     load: &NodesLoad,
@@ -405,21 +412,21 @@ pub(crate) fn measure_part<T: Options + Transfers>(
     measure(nodes, load, &own, control, |test| test.part::<()>(), |_, _| {})
 }
 
-/// Puts into a summary how it went, and says so if the drive node may have been the limit.
-fn into_summary(course: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
-    if let Some(line) = limit(&course) {
+/// Adds the transfer's figures to a summary, and warns if the drive node may limit the transfer.
+fn add_transfer(figures: TransferFigures, summary: &mut PointSummary, control: &mut Control) {
+    if let Some(line) = limit(&figures) {
         (control.say)(&line);
     }
-    summary.transfer = Some(course);
+    summary.transfer = Some(figures);
 }
 
-/// What to say if a drive node may be what limits the transfer.
+/// The warning if a drive node may limit the transfer.
 fn limit(figures: &TransferFigures) -> Option<String> {
     let (who, idle) = figures.busiest_drive();
     (idle < IDLE_LEAST).then(|| {
         format!(
-            "a core of the {who} was idle for {:.1} % of the time only: it may be the limit, and not the test node; make it faster \
-             (drive.frequency, drive.ipc)",
+            "a core of the {who} was idle for only {:.1} % of the time, so it may limit the transfer rather than the test node; \
+             make it faster (drive.frequency, drive.ipc)",
             idle * 100.0
         )
     })
@@ -430,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_node_without_rest_is_told() {
+    fn busy_drive_node_causes_a_warning() {
         let of = |drive_idle| limit(&TransferFigures { drive_idle, ..TransferFigures::default() });
         assert!(of(0.04).unwrap().contains("drive.ipc") && of(0.05).is_none());
     }

@@ -1,9 +1,9 @@
-//! A trial: one offered load on a machine of its own that can be looked at while it goes on, for whoever decides by what is
-//! seen how long it lasts (the searches of room `study`).
+//! A trial: one offered load on a separate machine, sampled while it runs. The caller (a search in the crate
+//! `study`) decides from the samples how long it lasts.
 //!
-//! While it goes on, frames are known to have come back, to have been dropped by a NIC or a link, or not to be accounted
-//! for yet: those are inside, in FIFOs, rings, links and the guest's hands, or the guest has dropped them. Once the
-//! trial has ended and drained, every frame of the window has come back or is lost.
+//! During the trial a frame has returned, was dropped by a NIC or a link, or is unaccounted for. An
+//! unaccounted frame is in a FIFO, a ring, a link or the guest, or was dropped by the guest. After the trial
+//! has ended and drained, every frame of the window has returned or is lost.
 
 use std::time::Instant;
 
@@ -28,34 +28,35 @@ pub struct Trial<'a> {
     config: RunConfig,
     loads: Vec<Load>,
     machine: Machine,
-    /// How it came to be warm.
+    /// Warm-up and settling.
     steady: Steady,
     window: Option<OpenWindow>,
-    /// What the counters stood at when the load began.
-    base: Standing,
+    /// Counts before the load began.
+    base: TrialCounts,
     started: Instant,
+    /// Instructions before the load began.
     booted: u64,
-    begun: Ps,
+    start: Ps,
 }
 
-/// What has become of all frames since the load began.
+/// Frame counts since the load began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Sent.
+pub struct TrialCounts {
+    /// Sent frames.
     pub offered: u64,
-    /// Come back.
+    /// Returned frames.
     pub returned: u64,
-    /// Known to be lost: dropped by a NIC or a link, or come back damaged.
+    /// Frames dropped by a NIC or a link, or returned damaged.
     pub dropped: u64,
 }
 
-/// What became of the window's frames.
+/// Result of a trial's window.
 pub struct TrialResult {
-    /// Frames whose first bit left in the window.
+    /// Frames whose first bit was sent in the window.
     pub offered: u64,
-    /// Of these, those that never came back unharmed.
+    /// Offered frames that did not return undamaged.
     pub lost: u64,
-    /// Frames that came back in the window, whenever they were sent.
+    /// Frames that returned in the window, regardless of when they were sent.
     pub arrived: u64,
     /// Length of the window.
     pub window: Ps,
@@ -66,7 +67,7 @@ pub struct TrialResult {
 }
 
 impl<'a> Trial<'a> {
-    /// Loads a machine of its own, and returns when it is warm.
+    /// Starts the load on a new machine and warms it up.
     pub fn begin(
         session: &'a Session,
         rate: Rate,
@@ -77,14 +78,14 @@ impl<'a> Trial<'a> {
         let mut machine = session.machine()?;
         let own = &session.config().loadgen.traffic;
         let config = loaded(session, TrafficConfig { frame_size, ..own.at_rate(rate) });
-        let (booted, begun) = (machine.instructions(), machine.now());
+        let (booted, start) = (machine.instructions(), machine.now());
         let loads = Load::of_ports(&config, session.workload());
         let (guest, params) = (session.guest(), &config.run);
         let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
         run.preload()?;
         let base = counted(run.system);
         let steady = run.approach_trial()?;
-        Ok(Trial { session, config, loads, machine, steady, window: None, base, started, booted, begun })
+        Ok(Trial { session, config, loads, machine, steady, window: None, base, started, booted, start })
     }
 
     fn run<'r, 'c>(&'r mut self, control: &'r mut Control<'c>) -> Run<'r, 'c, Machine> {
@@ -92,18 +93,18 @@ impl<'a> Trial<'a> {
         Run { system: machine, guest: session.guest(), control, loads, params: &config.run }
     }
 
-    /// Goes on for this long.
-    pub fn go_on(&mut self, time: Ps, control: &mut Control) -> Result<Standing, RunError> {
-        self.run(control).go_on(time)?;
+    /// Runs for the given time and returns the counts.
+    pub fn run_for(&mut self, time: Ps, control: &mut Control) -> Result<TrialCounts, RunError> {
+        self.run(control).run_for(time)?;
         let now = counted(&self.machine);
-        Ok(Standing {
+        Ok(TrialCounts {
             offered: now.offered - self.base.offered,
             returned: now.returned - self.base.returned,
             dropped: now.dropped - self.base.dropped,
         })
     }
 
-    /// Begins the window; one that has begun already is forgotten.
+    /// Starts the window, and discards an earlier one.
     pub fn open_window(&mut self, control: &mut Control) -> Result<(), RunError> {
         let mut run = self.run(control);
         let mut open = run.open_window(None, None)?;
@@ -112,9 +113,8 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// The round trip of this percentile (as a fraction) of the window's frames that are back, with two ranks beside it: the
-    /// percentile of as many independent round trips lies between their values 19 times in 20. Nothing without a window, or
-    /// before a frame is back.
+    /// The 95 % confidence interval of a percentile (given as a fraction) of the round-trip time of the
+    /// window's returned frames, if round trips are independent. `None` without a window or returned frames.
     pub fn latency(&self, percentile: (u64, u64)) -> Option<(Ps, Ps)> {
         self.window.as_ref()?;
         let measurement = merged_measurement(&self.machine);
@@ -122,12 +122,12 @@ impl<'a> Trial<'a> {
         let count = latency.count();
         let share = percentile.0 as f64 / percentile.1 as f64;
         let middle = count as f64 * share;
-        let beside = 2.0 * (middle * (1.0 - share)).sqrt();
+        let margin = 2.0 * (middle * (1.0 - share)).sqrt();
         let rank = |rank: f64| latency.percentile((rank.ceil() as u64).clamp(1, count.max(1)), count.max(1));
-        Some((rank(middle - beside)?, rank(middle + beside)?))
+        Some((rank(middle - margin)?, rank(middle + margin)?))
     }
 
-    /// Ends the window and the load, waits for what is on its way, and accounts for every frame.
+    /// Ends the window and the load, drains frames in flight, and accounts for every frame.
     pub fn close(mut self, control: &mut Control) -> Result<TrialResult, RunError> {
         let config = self.config.clone();
         let open = self.window.take().expect("a window was opened");
@@ -136,7 +136,7 @@ impl<'a> Trial<'a> {
         let simulated = run.system.now();
         window.settled = run.drain()?;
         let counted = Counted::of(self.session, window.edges.as_ref(), control)?;
-        let Trial { session, machine, steady, started, booted, begun, .. } = self;
+        let Trial { session, machine, steady, started, booted, start, .. } = self;
         machine.check_conservation();
         let measurement = merged_measurement(&machine);
         let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
@@ -144,7 +144,8 @@ impl<'a> Trial<'a> {
         let figures = figures(&machine, &measurement, counted.as_ref());
         let summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
         let (first, last) = measurement.span();
-        // Whose frames came back too late to be remembered is not known; then the counters of drops must do.
+        // Late frames cannot be attributed to the window. If there are any, the losses are those with a known
+        // cause.
         let (late, drops) = (figures.frames_late, &summary.drops);
         let lost = match late {
             0 => figures.frames_offered - figures.frames_delivered,
@@ -155,19 +156,19 @@ impl<'a> Trial<'a> {
             lost: lost.min(figures.frames_offered),
             arrived: figures.frames_arrived + late,
             window: last.unwrap_or(first).saturating_sub(first),
-            simulated: simulated.saturating_sub(begun),
+            simulated: simulated.saturating_sub(start),
             summary,
         })
     }
 }
 
-fn counted(machine: &Machine) -> Standing {
+fn counted(machine: &Machine) -> TrialCounts {
     let totals = nic_totals(machine);
     let at_nics = totals.dma + totals.core + totals.tx + totals.other + totals.link_in + totals.link_out;
-    let empty = Standing { dropped: at_nics, ..Standing::default() };
-    machine.ports().iter().map(|port| port.loadgen.stats()).fold(empty, |sum, s| Standing {
+    let empty = TrialCounts { dropped: at_nics, ..TrialCounts::default() };
+    machine.ports().iter().map(|port| port.loadgen.stats()).fold(empty, |sum, s| TrialCounts {
         offered: sum.offered + s.sent,
-        // Late ones were forgotten (`tracked_frames`), but are back.
+        // Late frames are no longer tracked (`tracked_frames`), but have returned.
         returned: sum.returned + s.returned + s.late,
         dropped: sum.dropped + s.corrupt,
     })

@@ -1,5 +1,5 @@
-//! Everything that decides a run, in one struct: a preset, the user's overrides, and what follows
-//! from them. It is written to the result folder with its hash.
+//! The complete configuration of a run in one struct: a preset, the user's overrides, and derived settings.
+//! It is written to the result folder with its hash.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,29 +23,30 @@ use crate::plan::members::{CableTable, GeneratorTable, NodeTable};
 use crate::plan::options::{OptionSections, Options};
 
 /// A run's whole configuration.
-// Serde's derive reads no sections whose names it does not know, so that `RunConfig::with` reads them, and the rest by it.
+// Serde's derive cannot read sections with names unknown at compile time: `RunConfig::with` reads the option
+// sections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct RunConfig {
-    /// How long, from when, with which seed.
+    /// Warm-up, measurement and seed.
     pub run: RunParams,
-    /// What benchmarks have of their own: a section each (`crate::scenarios::registry` says which).
+    /// The options of benchmarks, one section each (listed in `crate::scenarios::registry`).
     #[serde(flatten, skip_deserializing)]
     #[schemars(skip)]
     options: OptionSections,
-    /// What the guest sees.
+    /// The platform that the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
     pub core: CoreConfig,
-    /// What the cores are like inside, where they are timed.
+    /// Microarchitecture of timed cores.
     pub pipeline: doorbell_machine::PipelineConfig,
-    /// Caches, interconnect and DRAM, where they are timed.
+    /// Caches, interconnect and DRAM of timed machines.
     pub memory: doorbell_machine::MemoryConfig,
     /// The disks.
     pub disk: doorbell_machine::DiskConfig,
-    /// How NICs are attached to memory and cores.
+    /// Attachment of the NICs to memory and cores.
     pub attach: AttachConfig,
-    /// The PCI Express link of each NIC that is attached by one.
+    /// The PCI Express link of each NIC that is attached by PCI Express.
     pub pcie: doorbell_machine::PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
@@ -53,70 +54,73 @@ pub struct RunConfig {
     pub link: doorbell_machine::LinkConfig,
     /// The load generators and their traffic.
     pub loadgen: LoadGenConfig,
-    /// What ports have of their own: any keys of `nic`, `attach`, `pcie` and `link`, by the ports' numbers.
+    /// Per-port settings, by port number: any keys of `nic`, `attach`, `pcie` and `link`.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
     #[schemars(with = "BTreeMap<String, PortTable>")]
     pub port: PortTables,
-    /// What harts have of their own: any keys of `core`, `pipeline` and the private part of `memory`, by the harts' numbers.
+    /// Per-hart settings, by hart number: any keys of `core`, `pipeline` and the private part of `memory`.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
     #[schemars(with = "BTreeMap<String, HartTable>")]
     pub hart: HartTables,
-    /// A network's machines, by name: what each is told of its own (docs/networks.md).
+    /// The nodes of a network and their own settings, by name (docs/networks.md).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, NodeTable>,
-    /// A network's switches: any keys of theirs (`queue`, `latency`, `stations`, `ageing`).
+    /// The switches of a network, by name, with any of the keys `queue`, `latency`, `stations` and `ageing`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, doorbell_machine::SwitchConfig>")]
     pub switch: BTreeMap<String, Table>,
-    /// A network's load generators that are no machine's own.
+    /// The load generators of a network, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub generator: BTreeMap<String, GeneratorTable>,
-    /// What joins a network's members.
+    /// The cables that connect a network's members, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cable: BTreeMap<String, CableTable>,
 }
 
-/// How a measurement goes.
+/// Phases of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunParams {
-    /// From this all random streams of a run come.
+    /// Seed of all random streams of a run.
     pub seed: u64,
-    /// Simulated time of traffic before the measurement: where the machine is timed, caches, predictors and TLBs learn, elsewhere queues
-    /// reach their level. "auto" (the default) is until rings have gone round, misses per packet no longer change and the
-    /// guest's timer has ticked twice, or where nothing is timed, until queues no longer change; docs/benchmarks.md has the criteria. A
-    /// time is kept as it is given.
+    /// Simulated time of traffic before the measurement: it warms caches, predictors and TLBs of a timed
+    /// machine, and fills the queues of a functional one. "auto" (the default) ends when rings have wrapped,
+    /// misses per packet are steady and the guest's timer has ticked twice, or, on a functional machine, when
+    /// queues are steady; docs/benchmarks.md has the criteria. A time is used as given.
     pub warmup: Length,
-    /// The longest that a warm-up of "auto" lasts. One that it ends is said to have been too short.
+    /// Maximum length of a warm-up of "auto". The result marks a warm-up that reached it as too short.
     pub warmup_limit: Ps,
-    /// Simulated time of traffic with everything timed, between warm-up and measurement; nothing where the machine is not timed. "auto"
-    /// (the default) is until queues no longer change, and a millisecond at least.
+    /// Simulated time of traffic in timed mode between warm-up and measurement; unused on a functional
+    /// machine. "auto" (the default) ends when queues are steady, and takes a millisecond or more.
     pub settle: Length,
-    /// The longest that settling of "auto" lasts.
+    /// Maximum length of settling of "auto".
     pub settle_limit: Ps,
-    /// Simulated time of the measurement, unless a number of frames is given. "auto" (the default) is `window`: one in which latency,
-    /// loss or queues still change is discarded, and the next one begins. A time that is given is kept, and the result says whether
-    /// the measurement was steady.
+    /// Simulated time of the measurement, unless `frames` is set. "auto" (the default) measures for `window`,
+    /// and repeats the measurement while latency, loss or queues still change. A time is used as given, and
+    /// the result reports whether the measurement was steady.
     pub duration: Length,
-    /// Simulated time of one measurement where `duration` is "auto"; not 0.
+    /// Simulated time of one measurement if `duration` is "auto"; not 0.
     pub window: Ps,
-    /// The longest that all measurements of "auto" last together. The last one is kept, and marked if it was not steady.
+    /// Maximum total length of the measurements of "auto". The last one is kept, and marked if it was not
+    /// steady.
     pub duration_limit: Ps,
-    /// Frames to send in the measurement instead, at least 1.
+    /// Length of the measurement in frames to send, at least 1; replaces `duration`.
     pub frames: Option<u64>,
-    /// How long, at most, the last frames are waited for after the traffic has stopped. What may still be on its way then is not called
-    /// lost by the guest.
+    /// Maximum time to wait for the last frames after the traffic has stopped. Frames still in flight then
+    /// are not counted as lost by the guest.
     pub drain: Ps,
-    /// Simulated time after which a guest that is not ready is given up.
+    /// Simulated time after which a boot is aborted if the guest is not ready.
     pub boot_timeout: Ps,
-    /// The image in which a benchmark runs instead of its own: the path of a recipe that extends it (docs/images.md), or a
-    /// built-in image that does. With two nodes it is the test node's.
+    /// Image that replaces the benchmark's own: the path of a recipe that extends it (docs/images.md), or a
+    /// built-in image that extends it. With two nodes it is the test node's.
     pub image: Option<String>,
-    /// Files of the host's that the guest has as virtio disks, behind the image's own if it has one. They are only read.
+    /// Host files that the guest sees as virtio disks, after the image's own disk if it has one. They are
+    /// never written.
     pub disks: Vec<PathBuf>,
-    /// Simulated time after which a user's script that has not ended is given up.
+    /// Simulated time after which a user's script that has not ended is aborted.
     pub script_timeout: Ps,
-    /// What files that guest programs ask for by m5op (checkpoints, statistics) may take of the host's disk in all.
+    /// Maximum total size on the host's disk of files that guest programs request by m5op (checkpoints,
+    /// statistics).
     pub m5_limit: Bytes,
 }
 
@@ -125,17 +129,17 @@ impl Default for RunParams {
         RunParams {
             seed: 1,
             warmup: Length::Auto,
-            // Two rounds of 1024 descriptors, and another one to see that misses stay the same, take 60 ms at 50 kpps.
+            // At 50 kpps, 60 ms: two rounds of 1024 descriptors, and a third to see that misses are steady.
             warmup_limit: Ps::from_ms(100),
             settle: Length::Auto,
-            // An overload of 3 Mpps has filled 4 MiB with frames of 64 B by then.
+            // An overload of 3 Mpps fills 4 MiB with 64 B frames within this time.
             settle_limit: Ps::from_ms(20),
             duration: Length::Auto,
             window: Ps::from_ms(10),
             duration_limit: Ps::from_ms(100),
             frames: None,
             drain: Ps::from_ms(20),
-            // Twenty times what the boot takes; a guest that spins that long costs minutes of host time.
+            // Twenty times a normal boot; a guest that spins for this long costs minutes of host time.
             boot_timeout: Ps(5 * Ps::PER_SECOND),
             image: None,
             disks: Vec::new(),
@@ -162,8 +166,8 @@ impl RunParams {
         self.duration == Length::Auto && self.frames.is_none()
     }
 
-    /// How long a measurement was to be, in words.
-    pub(crate) fn asked(&self) -> String {
+    /// The configured length of the measurement as text.
+    pub(crate) fn length_text(&self) -> String {
         match self.frames {
             Some(frames) => format!("{frames} frames"),
             None => self.duration.to_string(),
@@ -171,7 +175,7 @@ impl RunParams {
     }
 }
 
-/// All but the benchmarks' options.
+/// The configuration without the benchmarks' options.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct WithoutOptions(#[serde(with = "RunConfig")] RunConfig);
@@ -182,54 +186,58 @@ impl RunConfig {
         RunConfig { options, ..RunConfig::default() }
     }
 
-    /// What a benchmark has of its own: `config.options::<DpdkConfig>()`.
+    /// Options of one type, such as `config.options::<DpdkConfig>()`.
     ///
     /// # Panics
     ///
-    /// If no benchmark of the registry lists them.
+    /// If no benchmark of the registry has these options.
     pub fn options<T: Options>(&self) -> &T {
         self.options.get()
     }
 
-    /// Whether it is of a played trace, in which there are no guest, no NIC and no traffic.
+    /// Whether the run plays a trace, without a guest, a NIC and traffic.
     pub fn is_played(&self) -> bool {
         self.options.are_played()
     }
 
-    /// This configuration with what a tree says laid over it, not checked.
+    /// Returns this configuration with the settings of a tree applied, without validation.
     pub(crate) fn with(&self, tree: &Table) -> Result<RunConfig, ConfigError> {
         let mut whole = Overlay::from_table(self.to_table());
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
-        let options = self.options.laid_under(&mut whole)?;
-        let WithoutOptions(rest) = overlay::read_beside(whole, &options.names())?;
+        let options = self.options.with_overrides(&mut whole)?;
+        let WithoutOptions(rest) = overlay::read_with_siblings(whole, &options.names())?;
         Ok(RunConfig { options, ..rest })
     }
 
-    /// The same with what its options need of other settings, except of those that are `given`. Not checked.
-    pub(crate) fn followed(self, given: impl Fn(&str) -> bool) -> Result<RunConfig, ConfigError> {
-        let mut following = Overlay::default();
-        // Of several numbers for one path the largest serves all.
-        let mut settings = self.options.follow(&self);
+    /// Applies the settings that the options require ([`Options::required_settings`]), except for paths that
+    /// are `given`. Does not validate.
+    pub(crate) fn with_required_settings(
+        self,
+        given: impl Fn(&str) -> bool,
+    ) -> Result<RunConfig, ConfigError> {
+        let mut required = Overlay::default();
+        // If several options set one path, the largest number wins: later entries override earlier ones.
+        let mut settings = self.options.required_settings(&self);
         settings.sort_by_key(|(_, value)| value.as_integer());
         for (path, value) in settings.into_iter().filter(|(path, _)| !given(path)) {
-            following.insert(path, value)?;
+            required.insert(path, value)?;
         }
-        if following.table().is_empty() { Ok(self) } else { self.with(following.table()) }
+        if required.table().is_empty() { Ok(self) } else { self.with(required.table()) }
     }
 
-    /// As a tree.
+    /// Converts to a TOML table.
     pub(crate) fn to_table(&self) -> Table {
         Table::try_from(self).expect("a configuration can be written as TOML")
     }
 
-    /// Whether it describes a network, and not one machine.
+    /// Whether the configuration describes a network instead of a single machine.
     pub fn is_network(&self) -> bool {
         let members = self.node.len() + self.switch.len() + self.generator.len() + self.cable.len();
         members > 0
     }
 
-    /// The machine's part.
+    /// The configuration of the machine.
     pub fn machine(&self) -> MachineConfig {
         MachineConfig {
             platform: self.platform.clone(),
@@ -248,39 +256,39 @@ impl RunConfig {
         }
     }
 
-    /// So many harts, from the first on, are measured; the others have neighbours.
+    /// Number of measured harts, which come first. The remaining harts run co-runners.
     pub fn measured_harts(&self) -> usize {
         (self.platform.harts - self.options.corunner_harts()) as usize
     }
 
-    /// Cores behind those of the harts, on which traces are played.
+    /// Number of additional cores, after those of the harts, that play traces.
     pub(crate) fn trace_cores(&self) -> u32 {
         self.options.trace_cores()
     }
 
-    /// A hart, of a configuration that was checked.
+    /// The configuration of a hart. The whole configuration must be valid.
     pub fn hart(&self, index: usize) -> HartParts {
         self.harts().hart(index).expect("the configuration was checked")
     }
 
     fn harts(&self) -> HartsConfig<'_> {
         let RunConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, own: hart }
+        HartsConfig { core, pipeline, memory, overrides: hart }
     }
 
-    /// A port, of a configuration that was checked.
+    /// The configuration of a port. The whole configuration must be valid.
     pub fn port(&self, index: usize) -> PortConfig {
         self.of_ports().port(index).expect("the configuration was checked")
     }
 
-    /// Where the NIC of port `index` is.
+    /// PCI location of the NIC of port `index`.
     pub(crate) fn place(&self, index: usize) -> Place {
         self.of_ports().place(index)
     }
 
     fn of_ports(&self) -> PortsConfig<'_> {
         let Self { platform, nic, attach, pcie, link, port: own, .. } = self;
-        PortsConfig { nic, attach, pcie, link, own, per_card: platform.ports_per_card as usize }
+        PortsConfig { nic, attach, pcie, link, overrides: own, per_card: platform.ports_per_card as usize }
     }
 
     /// All ports.
@@ -290,7 +298,7 @@ impl RunConfig {
 
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        // Keys of one port or hart alone are looked at here.
+        // This also checks the keys of single ports and harts.
         self.machine().validate()?;
         if self.platform.nics == 0 {
             return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
@@ -302,16 +310,20 @@ impl RunConfig {
             (_, Length::For(_)) => "run.duration",
         };
         if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
-            return Err(ConfigError::new(key, "a measurement needs some time or some frames"));
+            return Err(ConfigError::new(
+                key,
+                "a measurement of length 0 is not possible; set a longer time, or more frames",
+            ));
         }
         Ok(())
     }
 
-    /// The same with what a kind of attachment has without being given: of all ports, of those with one of their own, and of nodes.
-    pub(crate) fn in_force(mut self) -> Result<RunConfig, ConfigError> {
-        let (all, nodes) = (self.of_each_node(), std::mem::take(&mut self.node));
+    /// Fills in the defaults of each kind of attachment: for all ports, for ports with their own attachment,
+    /// and for nodes.
+    pub(crate) fn with_attachment_defaults(mut self) -> Result<RunConfig, ConfigError> {
+        let (all, nodes) = (self.common_to_nodes(), std::mem::take(&mut self.node));
         for (name, mut node) in nodes {
-            let whole = all.told(&node.keys)?.with_attachments();
+            let whole = all.with_node_keys(&node.keys)?.with_attachments();
             let mut of_node = whole.to_table();
             let ports = node.keys.get("port").and_then(toml::Value::as_table);
             let own_ports =
@@ -338,22 +350,23 @@ impl RunConfig {
         self
     }
 
-    /// What all nodes of a network have in common.
-    pub(crate) fn of_each_node(&self) -> RunConfig {
-        let mut alone = self.clone();
-        alone.node.clear();
-        alone.switch.clear();
-        alone.generator.clear();
-        alone.cable.clear();
-        alone
+    /// The common settings of all nodes of a network.
+    pub(crate) fn common_to_nodes(&self) -> RunConfig {
+        let mut common = self.clone();
+        common.node.clear();
+        common.switch.clear();
+        common.generator.clear();
+        common.cable.clear();
+        common
     }
 
-    /// What a node is that is told `keys` over this. An attachment of another kind than everybody's has only keys of its own.
-    pub(crate) fn told(&self, keys: &Table) -> Result<RunConfig, ConfigError> {
+    /// The configuration of a node with its own `keys`. If the node has another kind of attachment, it does
+    /// not inherit the common attachment's other keys.
+    pub(crate) fn with_node_keys(&self, keys: &Table) -> Result<RunConfig, ConfigError> {
         let mut base = self.clone();
         if let Some(kind) = keys.get("attach").and_then(|own| own.get("kind")) {
             let kind = Table::from_iter([("kind".to_owned(), kind.clone())]);
-            let of_kind = overlay::laid_over(&AttachConfig::default(), &kind, "attach")?;
+            let of_kind = overlay::with_overrides(&AttachConfig::default(), &kind, "attach")?;
             if of_kind.kind != base.attach.kind {
                 base.attach = of_kind;
             }
@@ -361,16 +374,17 @@ impl RunConfig {
         base.with(keys)
     }
 
-    /// The configuration as the result folder keeps it: of a played trace, what counts.
+    /// The configuration as written to the result folder. For trace playback it has only the keys with an
+    /// effect.
     pub fn to_toml(&self) -> String {
         let written = match self.is_played() {
-            true => toml::to_string_pretty(&self.options.kept(self.to_table())),
+            true => toml::to_string_pretty(&self.options.without_unused(self.to_table())),
             false => toml::to_string_pretty(self),
         };
         written.expect("a configuration can be written as TOML")
     }
 
-    /// A hash of the whole configuration, as 16 hexadecimal digits: equal runs have equal hashes.
+    /// Hash of the written configuration, as 16 hexadecimal digits.
     pub fn hash(&self) -> String {
         format!("{:016x}", xxh3_64(self.to_toml().as_bytes()))
     }
@@ -382,7 +396,7 @@ mod tests {
     use crate::scenarios::registry::defaults;
 
     #[test]
-    fn what_an_attachment_has_without_being_given_stands_in_the_configuration() {
+    fn configuration_lists_the_defaults_of_the_attachment_kind() {
         let set = ["platform.nics=2", "attach.kind=memory-bus", "port.1.attach.kind=llc"];
         let config = resolve("server", &set.map(str::to_owned)).unwrap();
         let text = config.to_toml();
@@ -402,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_presets_text_is_read_back_to_the_letter() {
+    fn preset_configurations_read_back_unchanged() {
         for preset in [
             "fast",
             "server",

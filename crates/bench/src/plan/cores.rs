@@ -1,4 +1,4 @@
-//! Programs on several cores, `SECTION.cores`: what a machine must have for them, and what their guests are told.
+//! Programs on several cores, `SECTION.cores`: requirements on the machine, and arguments for the guest.
 
 use doorbell_loadgen::{Field, SweepConfig};
 use doorbell_machine::{ConfigError, HARTS_MAX};
@@ -8,13 +8,13 @@ use doorbell_nic::e82576::QUEUES;
 use crate::plan::config::RunConfig;
 use crate::plan::options::Setting;
 
-/// Configurations from before there were several keep their hash.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+/// Skips `cores = 1` when writing, so that configurations from before this option keep their hash.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_one(cores: &u32) -> bool {
     *cores == 1
 }
 
-/// Whether there are as many harts, and as many queues each way on every port.
+/// Checks that the machine has this number of harts, and of receive and transmit queues on every port.
 pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let fail = |problem: String| Err(ConfigError::new(key, problem));
     if !(1..=QUEUES as u32).contains(&cores) {
@@ -25,46 +25,46 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
     }
     check_harts(key, cores, config)?;
     match port_with_one_queue(config) {
-        Some(port) => fail(format!("{cores}, and port {port}'s 82540EM has one queue; set nic.model=82576")),
+        Some(port) => fail(format!("{cores}, but port {port}'s 82540EM has one queue; set nic.model=82576")),
         None => Ok(()),
     }
 }
 
-/// Settings that a number of cores needs: as many harts, and a NIC with as many queues.
-pub(crate) fn follow(cores: u32, config: &RunConfig) -> Vec<Setting> {
-    let mut settings = follow_harts(cores, config);
+/// Settings that a number of cores requires: enough harts, and a NIC with enough queues.
+pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> {
+    let mut settings = required_harts(cores, config);
     if cores > 1 && config.nic.model == NicModel::E82540em {
         settings.push(("nic.model", "82576".into()));
     }
     settings
 }
 
-/// The same of programs whose harts share the NIC's queues.
-pub(crate) fn follow_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
-    // More than there can be is refused as a number of cores.
+/// Settings for programs whose harts share the NIC's queues: enough harts.
+pub(crate) fn required_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
+    // A larger number is rejected later, with the key of the cores.
     let harts = harts.min(HARTS_MAX);
     let whole = harts.next_multiple_of(config.platform.threads.max(1));
     let needed = (harts > config.platform.harts).then(|| ("platform.harts", i64::from(whole).into()));
     needed.into_iter().collect()
 }
 
-/// The first port whose card has one queue each way, if there is one.
+/// The first port whose card has one receive and one transmit queue, if any.
 pub(crate) fn port_with_one_queue(config: &RunConfig) -> Option<usize> {
     (0..config.platform.nics as usize).find(|&port| config.port(port).nic.model == NicModel::E82540em)
 }
 
-/// Whether there are as many harts.
+/// Checks that the machine has this number of harts.
 pub(crate) fn check_harts(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let harts = config.platform.harts;
     if cores > harts {
         let problem =
-            format!("{cores}, and the machine has {harts} hart(s); set platform.harts={cores} or more");
+            format!("{cores}, but the machine has {harts} hart(s); set platform.harts={cores} or more");
         return Err(ConfigError::new(key, problem));
     }
     Ok(())
 }
 
-/// What a program is told of so many cores, one on each hart from the first on; of one, nothing.
+/// Kernel command line words that assign `cores` cores to the first harts; empty for one core.
 pub(crate) fn words(cores: u32) -> String {
     if cores == 1 {
         return String::new();
@@ -73,22 +73,24 @@ pub(crate) fn words(cores: u32) -> String {
     format!(" doorbell.cores={cores} doorbell.lcores={}", lcores.join(","))
 }
 
-/// What a run of a program on `cores` cores, which `key` sets, should know: harts without work, and that RSS keeps a flow on one queue.
+/// Remarks on a program on `cores` cores, which `key` sets: unused harts, and a single flow that RSS keeps on
+/// one queue.
 pub(crate) fn remark(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     joined([spare_harts(key, cores, config), one_flow(cores, config).map(str::to_owned)])
 }
 
-/// That all traffic is one flow, where there are several cores.
+/// A remark if all traffic is one flow but the program has several cores.
 pub(crate) fn one_flow(cores: u32, config: &RunConfig) -> Option<&'static str> {
-    let said = "; this is one flow, which RSS keeps on one queue of a port: --flows 1000 sends many";
-    (cores > 1 && is_one_flow(config, |_| true)).then_some(said)
+    let remark =
+        "; the traffic is one flow, which RSS keeps on one queue of a port: use --flows 1000 for many flows";
+    (cores > 1 && is_one_flow(config, |_| true)).then_some(remark)
 }
 
-/// The same where the program has RSS take addresses alone.
+/// As [`remark`], for a program whose RSS hash covers addresses only.
 pub(crate) fn remark_of_addresses(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     let of_addresses = |field| matches!(field, Field::SourceIp | Field::DestinationIp);
-    let one_flow = "; l3fwd has RSS take addresses alone, and all frames have the same, which keeps them on one queue of a port: \
-         --set 'loadgen.traffic.streams=[{sweeps=[{field=\"source-ip\",count=1000}]}]' sends many";
+    let one_flow = "; l3fwd's RSS hash covers addresses only, and all frames have the same addresses, so they use one queue of a port: \
+         use --set 'loadgen.traffic.streams=[{sweeps=[{field=\"source-ip\",count=1000}]}]' for many addresses";
     let flows = (cores > 1 && is_one_flow(config, of_addresses)).then_some(one_flow);
     joined([spare_harts(key, cores, config), flows.map(str::to_owned)])
 }
@@ -98,14 +100,14 @@ fn joined(remarks: [Option<String>; 2]) -> Option<String> {
     (!all.is_empty()).then_some(all)
 }
 
-/// A note where the machine has more harts than the program uses: the setting by which it uses them.
+/// A remark if the machine has more harts than the program uses, with the setting that uses them.
 fn spare_harts(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     let harts = config.measured_harts() as u32;
     let most = harts.min(QUEUES as u32);
     (cores < most).then(|| format!("; it uses {cores} of {harts} harts: --set {key}={most} for {most}"))
 }
 
-/// Whether all frames have the same in those of RSS' fields that count.
+/// Whether all frames have equal values in the RSS fields that `counts` selects.
 fn is_one_flow(config: &RunConfig, counts: impl Fn(Field) -> bool) -> bool {
     let of_rss = [Field::SourceIp, Field::DestinationIp, Field::SourcePort, Field::DestinationPort];
     let varies =
@@ -126,7 +128,7 @@ mod tests {
     use crate::scenarios::registry::benchmark;
 
     #[test]
-    fn every_program_with_cores_is_refused_more_than_harts_or_queues() {
+    fn more_cores_than_harts_or_queues_are_rejected() {
         for (of, section) in
             [("testpmd", "testpmd"), ("l3fwd", "l3fwd"), ("touchfwd", "touch"), ("rxptx", "rxptx")]
         {
@@ -136,14 +138,14 @@ mod tests {
             let whole = [&four, "platform.harts=4", "nic.model=82576"];
             let words = benchmark(of).unwrap().workload(&on_fast(&whole).unwrap()).words;
             assert!(words.contains("doorbell.cores=4 doorbell.lcores=0@0,1@"), "{words}");
-            for (set, says) in [
-                (&[&four, "platform.harts=1"][..], "4, and the machine has 1 hart(s); set platform.harts=4"),
-                (&[&four, "nic.model=82540em"], "4, and port 0's 82540EM has one queue; set nic.model=82576"),
+            for (set, message) in [
+                (&[&four, "platform.harts=1"][..], "4, but the machine has 1 hart(s); set platform.harts=4"),
+                (&[&four, "nic.model=82540em"], "4, but port 0's 82540EM has one queue; set nic.model=82576"),
                 (&[&seventeen, "platform.harts=16"], "17 is not from 1 to 16, the queues of an 82576"),
                 (&[&cores(0)], "0 is not from 1 to 16"),
             ] {
                 let error = on_fast(set).unwrap_err();
-                assert!(error.contains(&key) && error.contains(says), "{error}");
+                assert!(error.contains(&key) && error.contains(message), "{error}");
             }
         }
     }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_is_told_what_it_always_was_and_written_as_it_was() {
+    fn single_core_words_and_configuration_are_unchanged() {
         let one = on_fast(&[]).unwrap();
         for section in ["l3fwd", "stages"] {
             assert!(!one.to_toml().contains(&format!("[{section}]")), "{section}");
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rss_cannot_spread_is_remarked() {
+    fn traffic_that_rss_cannot_spread_is_remarked() {
         let sweep =
             |field: &str| format!("loadgen.traffic.streams=[{{sweeps=[{{field=\"{field}\",count=9}}]}}]");
         let of = |name: &str, more: &[&str]| {
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!([of("testpmd", &[&by_address]), of("l3fwd", &[&by_address])], [false; 2]);
         assert!(!of("rxptx", &["platform.harts=1", "testpmd.cores=1", "l3fwd.cores=1"]), "it has one core");
         let four = on_fast(&["platform.harts=4"]).unwrap();
-        let said = (benchmark("rxptx").unwrap().remark)(&four).unwrap();
-        assert_eq!(said, "; it uses 1 of 4 harts: --set rxptx.cores=4 for 4");
+        let remark = (benchmark("rxptx").unwrap().remark)(&four).unwrap();
+        assert_eq!(remark, "; it uses 1 of 4 harts: --set rxptx.cores=4 for 4");
     }
 }

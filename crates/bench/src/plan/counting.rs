@@ -1,11 +1,12 @@
-//! Programs that count the frames that they have seen: a guest that watches a line gives nothing back, and that a frame is in its memory does
-//! not mean that the program has looked at it.
+//! Programs that count the frames that they process. A guest that monitors a link sends nothing back, and a
+//! frame in its memory is not necessarily processed.
 //!
-//! Both edges of a window are kept as checkpoints, from which copies of the machine go on without traffic, functionally. In one its program
-//! is asked on its console what it has seen by now. In another it is asked when it has seen all that was still to come: the difference of both
-//! edges is what became of the window's frames. The machine that is measured is never disturbed. In the copy, frames that are inside at the
-//! edge meet a program that has less to do than where traffic goes on, so that of those in the NIC and its rings some may be seen that would
-//! be lost: at both edges alike.
+//! A checkpoint is taken at each edge of a window. Copies of the machine restored from it run in functional
+//! mode without traffic. In one copy the program prints its counts at once, in another after the frames in
+//! flight have drained. The difference between the edges gives the fate of the window's frames, and the
+//! measured machine is never disturbed. In a copy, frames in flight meet an otherwise idle program, so some
+//! frames in the NIC and its rings may be processed that would be lost under load. This affects both edges
+//! alike.
 
 use std::ops::RangeInclusive;
 
@@ -14,67 +15,70 @@ use doorbell_sim::{Bytes, Frame};
 
 use crate::ratio::per;
 
-/// What a program counts, and how it says it when `now` or `all` is typed on its console: in lines `PROGRAM: COUNTER = VALUE`, and
-/// `PROGRAM: counted` behind them.
+/// The counters of a program. When `now` or `all` is typed on its console it prints lines `PROGRAM: COUNTER =
+/// VALUE`, and then `PROGRAM: counted`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counting {
     /// The program.
     pub program: &'static str,
-    /// What it counts, and what that means.
+    /// Names and meanings of all counters.
     pub counters: &'static [(&'static str, &'static str)],
-    /// Of these, frames that it has seen,
+    /// The counter of frames that it processed.
     pub seen: &'static str,
-    /// their bytes without FCS,
+    /// The counter of these frames' bytes, without FCS.
     pub bytes: &'static str,
-    /// and frames that were lost between the NIC's driver and it.
+    /// The counter of frames lost between the NIC's driver and the program.
     pub lost: &'static str,
-    /// Rules that matched.
+    /// The counter of rules that matched.
     pub alerts: &'static str,
-    /// So many frames may be under way to it more at one time than at another although nothing fills: they are handed over block by block.
+    /// Frames per block that the driver hands over. The number of frames in flight may vary by this much in a
+    /// steady state.
     pub block: u64,
 }
 
-/// What a program had counted when it had seen all that came before an edge of a window.
+/// A program's counters after it has processed all frames that arrived before an edge of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// By counter, in the order of [`Counting::counters`].
+    /// Counter values, in the order of [`Counting::counters`].
     values: Vec<u64>,
-    /// Frames that there were to see.
+    /// Frames delivered to the program: processed or lost.
     had: u64,
-    /// Frames that it had seen at the edge itself, or all if that was not asked.
+    /// Frames processed by the edge itself, or all processed frames if only a drained copy was read.
     by_now: u64,
 }
 
-/// What it has counted of a window's frames.
+/// A program's counts for the frames of one window.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     counting: &'static Counting,
     figures: Vec<Figure>,
     seen: u64,
     bytes: u64,
-    /// In memory, and not seen.
+    /// Frames in memory that the program did not process.
     unseen: u64,
-    /// Seen in the window, whenever they came.
+    /// Frames processed during the window, including frames that arrived before it.
     arrived: u64,
-    /// What a frame takes on the wire beside its bytes.
+    /// Bytes per frame on the wire in addition to the frame.
     overhead: Bytes,
 }
 
 impl Counting {
-    /// What the console's text says of all counters.
+    /// Parses the values of all counters from the console's text.
     fn values(&self, text: &str) -> Result<Vec<u64>, String> {
         let value = |name: &str| {
             let begin = format!("{}: {name} = ", self.program);
             let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(&begin)?.parse().ok());
-            values.next_back().ok_or_else(|| format!("{} does not say {name}", self.program))
+            values.next_back().ok_or_else(|| format!("{} does not print {name}", self.program))
         };
         self.counters.iter().map(|(name, _)| value(name)).collect()
     }
 
-    /// What the text of an edge says, if it adds up to what the NIC's books have.
+    /// Parses the counters of an edge, and checks that they sum to a number of frames in `booked`, the NIC's
+    /// count.
     pub(crate) fn read(&self, text: &str, booked: RangeInclusive<u64>) -> Result<Reading, String> {
         let values = self.values(text)?;
-        // Nothing else reaches the NIC, and nothing is left inside: each frame was seen, or lost by name.
+        // No other traffic reaches the NIC, and no frame is in flight: each frame was processed or counted as
+        // lost.
         let (seen, lost) = (self.of(&values, self.seen), self.of(&values, self.lost));
         match seen.checked_add(lost) {
             Some(had) if booked.contains(&had) => Ok(Reading { values, had, by_now: seen }),
@@ -82,21 +86,22 @@ impl Counting {
                 let (first, last) = booked.into_inner();
                 let more = if last > first { format!(" to {last}") } else { String::new() };
                 Err(format!(
-                    "{} has seen {seen} frames and lost {lost}, and by the NIC's books there were {first}{more}",
+                    "{} processed {seen} frames and lost {lost}, but the NIC counted {first}{more}",
                     self.program
                 ))
             }
         }
     }
 
-    /// The same, of which another text says how many had been seen at the edge itself.
+    /// As [`Counting::read`], with the text `now` for the frames processed by the edge itself.
     pub(crate) fn read_by(&self, now: &str, all: &str, accepted: u64) -> Result<Reading, String> {
         let (reading, by_now) =
             (self.read(all, accepted..=accepted)?, self.of(&self.values(now)?, self.seen));
         match by_now > reading.by_now {
-            true => {
-                Err(format!("{} had seen {by_now} frames, and now has seen {}", self.program, reading.by_now))
-            }
+            true => Err(format!(
+                "{} first counted {by_now} processed frames, and later only {}",
+                self.program, reading.by_now
+            )),
             false => Ok(Reading { by_now, ..reading }),
         }
     }
@@ -106,7 +111,7 @@ impl Counting {
         values[at.expect("it is one of the counters")]
     }
 
-    /// What was counted between two readings.
+    /// The counts between two readings.
     pub(crate) fn between(&'static self, begin: &Reading, end: &Reading, overhead: Bytes) -> Counted {
         let since = |name: &str| self.of(&end.values, name).saturating_sub(self.of(&begin.values, name));
         let figures =
@@ -124,10 +129,10 @@ impl Counting {
 }
 
 impl Counted {
-    /// A window's figures, of which a frame was delivered only if the program has seen it.
-    pub fn of_seen(&self, window: WindowSummary) -> WindowSummary {
+    /// Adjusts a window's figures: a frame counts as delivered only if the program processed it.
+    pub fn adjust(&self, window: WindowSummary) -> WindowSummary {
         let delivered = window.frames_delivered.saturating_sub(self.unseen);
-        // That another block is half full at one edge than at the other is no trend.
+        // A difference of at most one block between the edges is not a trend.
         let pace =
             if delivered.abs_diff(self.arrived) <= self.counting.block { delivered } else { self.arrived };
         let bytes_l2 = self.bytes + self.seen * Frame::FCS_BYTES as u64;
@@ -144,14 +149,14 @@ impl Counted {
             frames_lost: window.frames_lost + (window.frames_delivered - delivered),
             frames_delivered: delivered,
             frames_arrived: self.arrived,
-            // In which part of the window each was seen is not known.
+            // The times at which frames were processed are unknown.
             confidence_95: None,
             batches: Vec::new(),
             ..window
         }
     }
 
-    /// The same in a few words, of a port that something else uses.
+    /// A short form, for a port whose figures are those of another program.
     pub fn watched(&self) -> WatchedFigures {
         let Counted { counting, figures, seen, unseen, .. } = self;
         let alerts = figures.iter().find(|figure| figure.name == counting.alerts);
@@ -164,9 +169,9 @@ impl Counted {
         }
     }
 
-    /// Adds what was counted to the figures of the port that the program watches.
-    pub fn tell(self, ports: &mut [PortFigures]) {
-        let title = format!("What {} has counted", self.counting.program);
+    /// Adds the counters to the figures of the port that the program monitors.
+    pub fn add_to(self, ports: &mut [PortFigures]) {
+        let title = format!("Counters of {}", self.counting.program);
         if let Some(first) = ports.first_mut() {
             first.groups.insert(0, FigureGroup { title, figures: self.figures });
         }
@@ -174,7 +179,7 @@ impl Counted {
 }
 
 impl Counting {
-    /// What its figures mean, by name.
+    /// Meanings of the counters, by name.
     pub(crate) fn meanings(&self) -> impl Iterator<Item = (String, String)> {
         self.counters.iter().map(|(name, meaning)| ((*name).to_owned(), (*meaning).to_owned()))
     }
@@ -201,40 +206,36 @@ mod tests {
 
     static BLOCKS: Counting = IDS;
 
-    fn said(seen: u64, lost: u64, alerts: u64) -> String {
+    fn console(seen: u64, lost: u64, alerts: u64) -> String {
         let bytes = seen * 60;
         format!("all\nids: seen = {seen}\nids: bytes = {bytes}\nids: lost = {lost}\nids: alerts = {alerts}\n")
     }
 
     #[test]
-    fn what_is_said_has_every_counter_and_every_frame() {
-        let now = said(80, 9, 7);
-        let reading = IDS.read_by(&now, &said(90, 10, 7), 100).unwrap();
+    fn reading_needs_every_counter_and_accounts_for_every_frame() {
+        let now = console(80, 9, 7);
+        let reading = IDS.read_by(&now, &console(90, 10, 7), 100).unwrap();
         assert_eq!(reading, Reading { values: vec![90, 5400, 10, 7], had: 100, by_now: 80 });
-        // Of a port that goes on sending while it is asked.
-        let unasked = Reading { by_now: 90, ..reading };
-        assert_eq!(IDS.read(&said(90, 10, 7), 98..=105).unwrap(), unasked);
-        let error = IDS.read(&said(90, 10, 7), 101..=105).unwrap_err();
-        assert!(error.ends_with("by the NIC's books there were 101 to 105"), "{error}");
-        for (all, accepted, says) in [
-            (
-                said(90, 10, 7),
-                101,
-                "ids has seen 90 frames and lost 10, and by the NIC's books there were 101",
-            ),
-            (said(70, 30, 7), 100, "ids had seen 80 frames, and now has seen 70"),
-            (said(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not say alerts"),
-            (said(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
+        // The port still receives frames during the reading, so the NIC's count is a range.
+        let drained_only = Reading { by_now: 90, ..reading };
+        assert_eq!(IDS.read(&console(90, 10, 7), 98..=105).unwrap(), drained_only);
+        let error = IDS.read(&console(90, 10, 7), 101..=105).unwrap_err();
+        assert!(error.ends_with("but the NIC counted 101 to 105"), "{error}");
+        for (all, accepted, message) in [
+            (console(90, 10, 7), 101, "ids processed 90 frames and lost 10, but the NIC counted 101"),
+            (console(70, 30, 7), 100, "ids first counted 80 processed frames, and later only 70"),
+            (console(90, 10, 7).replace("alerts", "alarms"), 100, "ids does not print alerts"),
+            (console(90, 10, 7).replace("= 10", "= 18446744073709551615"), 100, "lost 18446744073709551615"),
         ] {
             let error = IDS.read_by(&now, &all, accepted).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 
     #[test]
-    fn a_frame_of_the_window_is_delivered_when_it_was_seen() {
+    fn a_frame_counts_as_delivered_when_the_program_processed_it() {
         let read = |(by_now, seen, lost, alerts)| {
-            IDS.read_by(&said(by_now, 0, 0), &said(seen, lost, alerts), seen + lost).unwrap()
+            IDS.read_by(&console(by_now, 0, 0), &console(seen, lost, alerts), seen + lost).unwrap()
         };
         let (begin, end) = (read((990, 1000, 0, 3)), read((1500, 1600, 200, 5)));
         let counted = BLOCKS.between(&begin, &end, Bytes(20));
@@ -243,7 +244,7 @@ mod tests {
         let watched = counted.watched();
         assert_eq!((watched.frames, watched.seen, watched.dropped, watched.alerts), (800, 600, 200, 2));
         assert_eq!(watched.seen_share(), Some(0.75));
-        // 1000 frames of 64 B with FCS are offered in a millisecond, of which the NIC drops 200.
+        // 1000 frames of 64 B with FCS are offered in 1 ms, and the NIC drops 200 of them.
         let window = WindowSummary {
             seconds: 1e-3,
             frames_offered: 1000,
@@ -253,18 +254,21 @@ mod tests {
             drop_rate: 0.2,
             ..WindowSummary::default()
         };
-        let seen = counted.of_seen(window.clone());
-        assert_eq!((seen.frames_delivered, seen.frames_lost, seen.frames_arrived), (600, 400, 510));
+        let adjusted = counted.adjust(window.clone());
+        assert_eq!(
+            (adjusted.frames_delivered, adjusted.frames_lost, adjusted.frames_arrived),
+            (600, 400, 510)
+        );
         static LONGER: Counting = Counting { block: 90, ..IDS };
         let counted = Counted { counting: &LONGER, ..counted };
-        assert_eq!(counted.of_seen(window).arrived.mpps, 0.6, "of which a block is half full");
+        assert_eq!(counted.adjust(window).arrived.mpps, 0.6, "the difference is within one block");
         for (one, other) in [
-            (seen.drop_rate, 0.4),
-            (seen.delivered.mpps, 0.6),
-            (seen.delivered.gbps_l2, 0.3072),
-            (seen.delivered.gbps_l1, 0.4032),
-            (seen.arrived.mpps, 0.51),
-            (seen.arrived.gbps_l2, 0.26112),
+            (adjusted.drop_rate, 0.4),
+            (adjusted.delivered.mpps, 0.6),
+            (adjusted.delivered.gbps_l2, 0.3072),
+            (adjusted.delivered.gbps_l1, 0.4032),
+            (adjusted.arrived.mpps, 0.51),
+            (adjusted.arrived.gbps_l2, 0.26112),
         ] {
             assert!((one - other).abs() < 1e-9, "{one} is not {other}");
         }

@@ -1,5 +1,6 @@
-//! The DPDK programs of the dpdk image, and the options that decide how many cache lines a DPDK program touches. Each takes
-//! every frame of every port in bursts, with one core unless `touch.cores` and its like name more ([`crate::plan::cores`]).
+//! Options of DPDK programs, such as ring sizes and packet buffers, which decide the number of cache lines
+//! that they touch. Each program receives the frames of all ports in bursts, on one core unless a key such as
+//! `touch.cores` sets more ([`crate::plan::cores`]).
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
@@ -12,27 +13,29 @@ use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
 
-/// Our own programs print this when their ports are up.
+/// Console text that our own programs print when their ports are up.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
 /// Bytes of a hugepage.
 pub(crate) const HUGEPAGE: u64 = 2 << 20;
-/// Hugepages for EAL itself, as the image's /init reckons.
+/// Hugepages for EAL itself, as computed by the image's /init.
 pub(crate) const EAL_HUGEPAGES: u64 = 11;
 /// Ethernet's usual MTU.
 pub(crate) const MTU: u32 = 1500;
-/// The most that the 82540EM's driver takes (`eth_em_infos_get`).
-pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_BESIDE;
-/// What a frame has beside what the MTU counts: header and FCS, and behind it a VLAN tag, as DPDK's e1000 drivers reckon.
+/// Maximum MTU of the 82540EM's driver (`eth_em_infos_get`).
+pub(crate) const MTU_MAX: u32 = 0x3f00 - FRAME_OVERHEAD;
+/// Bytes of the Ethernet header and FCS, which the MTU does not include.
 const HEADER_AND_FCS: u32 = 18;
-const FRAME_BESIDE: u32 = HEADER_AND_FCS + 4;
-/// Ports that DPDK's e1000 drivers set up within the default `run.boot_timeout`: each takes up to half a simulated second.
-const PORTS_IN_TIME: u32 = 8;
-/// As much as more ports need.
-const BOOT_TIMEOUT_OF_MANY: &str = "20s";
-/// What Linux and a program need beside hugepages.
-const RAM_BESIDE: u64 = 128 << 20;
+/// Header, FCS and a VLAN tag, as DPDK's e1000 drivers add them to the MTU.
+const FRAME_OVERHEAD: u32 = HEADER_AND_FCS + 4;
+/// Number of ports that DPDK's e1000 drivers set up within the default `run.boot_timeout`: each takes up to
+/// 0.5 s simulated.
+const PORTS_WITHIN_TIMEOUT: u32 = 8;
+/// Boot timeout for more ports than that.
+const BOOT_TIMEOUT_MANY_PORTS: &str = "20s";
+/// RAM for Linux and the program, in addition to hugepages.
+const RAM_BASE: u64 = 128 << 20;
 
-/// The options that all DPDK programs have, under testpmd's names.
+/// Options of all DPDK programs, with testpmd's names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DpdkConfig {
@@ -40,20 +43,23 @@ pub struct DpdkConfig {
     pub rxd: u32,
     /// Transmit descriptors (--txd), 32 to 4096 in steps of 8.
     pub txd: u32,
-    /// Frames taken at once (--burst), 1 to 512.
+    /// Maximum frames per burst (--burst), 1 to 512.
     pub burst: u32,
-    /// Packet buffers for each NIC (--total-num-mbufs is their sum), 256 to 131072. Without this as many as fill both rings, a burst and
-    /// caches of two cores, to the next power of two, and 4,096 at least; fewer than these need are refused. l3fwd reckons for itself,
-    /// with 8,192 at least, whatever this says.
+    /// Packet buffers per NIC (--total-num-mbufs is their sum), 256 to 131072. Unset, enough to fill both
+    /// rings, a burst and the caches of two cores, rounded up to a power of two and not below 4,096. Fewer
+    /// buffers than these need are rejected. l3fwd ignores this key and computes its own number, 8,192 or
+    /// more.
     pub mbufs: u32,
-    /// Packet buffers cached by a core (--mbcache), 0 to 512.
+    /// Packet buffers cached per core (--mbcache), 0 to 512.
     pub mbcache: u32,
-    /// Transmit descriptors between requests for a status write-back (--txrst), 1 to 4096. The 82540EM's driver takes at most 32 and a
-    /// quarter of `txd`, which are its default and l3fwd's whatever this says; the 82576's asks for one with each packet.
+    /// Transmit descriptors per request for a status write-back (--txrst), 1 to 4096. The 82540EM's driver
+    /// accepts up to 32 and up to a quarter of `txd`; the smaller of the two is the default, and always
+    /// l3fwd's value. The 82576's driver requests a write-back with each packet.
     pub txrst: u32,
-    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 more, and 4 for each VLAN tag. Unset, as much as the traffic's longest frame needs,
-    /// and 1500 at least. A frame that is longer than a packet buffer (2,048 bytes) is scattered over several. testpmd and l3fwd have it
-    /// (l3fwd up to 9578); the other programs take frames of up to 1,518 bytes.
+    /// The ports' MTU, 1500 to 16106 bytes: a frame has 18 bytes more, and 4 more per VLAN tag. Unset, the
+    /// MTU for the traffic's longest frame, and 1500 or more. A frame longer than a packet buffer (2,048
+    /// bytes) is scattered over several buffers. Only testpmd and l3fwd (up to 9578) support it; the other
+    /// programs accept frames of up to 1,518 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
 }
@@ -67,10 +73,10 @@ impl Default for DpdkConfig {
 impl Options for DpdkConfig {
     const SECTION: &'static str = "dpdk";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let mut settings = Vec::new();
-        if config.platform.nics > PORTS_IN_TIME {
-            settings.push(("run.boot_timeout", BOOT_TIMEOUT_OF_MANY.into()));
+        if config.platform.nics > PORTS_WITHIN_TIMEOUT {
+            settings.push(("run.boot_timeout", BOOT_TIMEOUT_MANY_PORTS.into()));
         }
         let mbufs = self.mbufs_needed().next_power_of_two();
         if mbufs > self.mbufs {
@@ -98,7 +104,7 @@ impl Options for DpdkConfig {
         }
         for (key, value) in [("dpdk.rxd", self.rxd), ("dpdk.txd", self.txd)] {
             if value % 8 != 0 {
-                let problem = format!("{value} is not a multiple of 8, as the NIC demands");
+                let problem = format!("{value} is not a multiple of 8, which the NIC requires");
                 return Err(ConfigError::new(key, problem));
             }
         }
@@ -110,16 +116,16 @@ impl Options for DpdkConfig {
     }
 }
 
-/// How many times its size a mempool's cache may hold before it is flushed, in halves.
+/// Flush threshold of a mempool cache, in halves of its size.
 const CACHE_HALVES: u32 = 3;
-/// A core that forwards has a cache, and so has the main one, which fills the rings.
+/// Number of mempool caches: of the forwarding core, and of the main core, which fills the rings.
 const CACHES: u32 = 2;
-/// Most transmit descriptors that the 82540EM's driver lets pass before it frees some.
+/// Maximum transmit descriptors after which the 82540EM's driver frees used ones.
 const TX_FREE_MAX: u32 = 32;
 
 impl DpdkConfig {
-    /// Packet buffers that both rings, a burst and caches of two cores can hold at once. With fewer, the driver may find none for the receive
-    /// ring, which then stands still.
+    /// Packet buffers that both rings, a burst and the caches of two cores can hold at once. With fewer, the
+    /// driver may be unable to refill the receive ring, which then stalls.
     fn mbufs_needed(&self) -> u32 {
         let caches = [self.mbcache; CACHES as usize].into_iter().fold(0u32, u32::saturating_add);
         let caches = caches.saturating_mul(CACHE_HALVES).div_ceil(2);
@@ -133,13 +139,13 @@ impl DpdkConfig {
         }
         let DpdkConfig { rxd, txd, burst, mbufs, mbcache, .. } = self;
         let problem = format!(
-            "{mbufs} are fewer than rings of {rxd} and {txd} descriptors, a burst of {burst} and caches of {mbcache} hold, and without \
-             buffers a receive ring stands still; set {needed} or more, or leave it out"
+            "{mbufs} are fewer than rings of {rxd} and {txd} descriptors, a burst of {burst} and caches of {mbcache} can hold, and without \
+             free buffers a receive ring stalls; set {needed} or more, or leave it out"
         );
         Err(ConfigError::new("dpdk.mbufs", problem))
     }
 
-    /// As `eth_em_tx_queue_setup` of DPDK's e1000 driver has it.
+    /// Maximum of `txrst`, as in `eth_em_tx_queue_setup` of DPDK's e1000 driver.
     fn txrst_max(&self) -> u32 {
         (self.txd / 4).clamp(1, TX_FREE_MAX)
     }
@@ -150,7 +156,7 @@ impl DpdkConfig {
             return Ok(());
         }
         let problem = format!(
-            "{} is more than the 82540EM's driver takes with {} transmit descriptors; set {most} or less, or leave it out",
+            "{} is more than the 82540EM's driver accepts with {} transmit descriptors; set {most} or less, or leave it out",
             self.txrst, self.txd
         );
         Err(ConfigError::new("dpdk.txrst", problem))
@@ -161,7 +167,7 @@ impl DpdkConfig {
         [self.rxd, self.txd]
     }
 
-    /// What the images' /init is told of them.
+    /// Kernel command line words that pass these options to the images' /init.
     pub(crate) fn guest_words(&self, nics: u32) -> String {
         let DpdkConfig { rxd, txd, burst, mbufs, mbcache, txrst, .. } = self;
         let mbufs = mbufs * nics;
@@ -172,22 +178,22 @@ impl DpdkConfig {
     }
 }
 
-/// The ports' MTU: what is set, or what the longest frame needs.
+/// The ports' MTU: the configured one, or the MTU for the longest frame.
 fn mtu(config: &RunConfig) -> u32 {
     let longest = config.loadgen.traffic.frame_size_max().0 as u32;
     let own = config.options::<DpdkConfig>().mtu;
     own.unwrap_or_else(|| longest.saturating_sub(HEADER_AND_FCS).max(MTU))
 }
 
-/// The argument of DPDK's own programs for an MTU above the usual one, with a space before it.
+/// Argument of DPDK's example programs for an MTU above 1500, with a leading space; empty otherwise.
 pub(crate) fn frame_words(config: &RunConfig) -> String {
     match mtu(config) {
         MTU => String::new(),
-        mtu => format!(" doorbell.arg=--max-pkt-len={}", mtu + FRAME_BESIDE),
+        mtu => format!(" doorbell.arg=--max-pkt-len={}", mtu + FRAME_OVERHEAD),
     }
 }
 
-/// Whether a program takes frames of the ports' MTU.
+/// Checks that the ports' MTU is within a program's maximum.
 pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let key = match config.options::<DpdkConfig>().mtu {
         Some(_) => "dpdk.mtu",
@@ -196,69 +202,72 @@ pub(crate) fn check_mtu(most: u32, config: &RunConfig) -> Result<(), ConfigError
     if mtu(config) <= most {
         return Ok(());
     }
-    let others = if most == MTU { "; testpmd and l3fwd take longer ones" } else { "" };
-    let problem = format!("this program takes frames of up to {}B{others}", most + HEADER_AND_FCS);
+    let others = if most == MTU { "; testpmd and l3fwd accept longer ones" } else { "" };
+    let problem = format!("this program accepts frames of up to {}B{others}", most + HEADER_AND_FCS);
     Err(ConfigError::new(key, problem))
 }
 
-/// Whether testpmd can run with packet buffers for this number of cores. It takes frames as long as the driver does.
-pub(crate) fn check_longer(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+/// For programs that accept frames up to the driver's maximum length, as testpmd does: checks that length,
+/// and the RAM for packet buffers of this number of cores.
+pub(crate) fn check_jumbo_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU_MAX, config)?;
     check_buffers(cores, config)
 }
 
-/// Whether one of our own programs can run with packet buffers for this number of cores.
-pub(crate) fn check_own(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
+/// For our own programs, which accept frames of standard length only: checks that length, and the RAM for
+/// packet buffers of this number of cores.
+pub(crate) fn check_own_program(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_mtu(MTU, config)?;
     check_buffers(cores, config)
 }
 
-/// Hugepages for the packet buffers of all cores, as the images' /init computes them: five for 4,096, and EAL's own.
+/// Hugepages for EAL and for the packet buffers of all cores, as the images' /init computes them: five per
+/// 4,096 buffers.
 pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
     let mbufs = u64::from(config.options::<DpdkConfig>().mbufs);
     let all = mbufs * u64::from(config.platform.nics) * u64::from(cores);
     EAL_HUGEPAGES + (all * 5).div_ceil(4096)
 }
 
-/// Whether the guest has room for this number of hugepages.
+/// Checks that the guest has RAM for this number of hugepages.
 pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), ConfigError> {
-    let Some(set) = options::more_ram(RAM_BESIDE + hugepages * HUGEPAGE, config) else { return Ok(()) };
+    let Some(set) = options::ram_setting(RAM_BASE + hugepages * HUGEPAGE, config) else { return Ok(()) };
     let problem = format!(
-        "{} has no room for the {} of hugepages that the program needs; {set}",
+        "{} is too little for the {} of hugepages that the program needs; {set}",
         config.platform.ram,
         Bytes(hugepages * HUGEPAGE)
     );
     Err(ConfigError::new("platform.ram", problem))
 }
 
-/// Whether the guest has room for the packet buffers of this number of cores.
+/// Checks that the guest has RAM for the packet buffers of this number of cores.
 pub(crate) fn check_buffers(cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     check_ram(hugepages(cores, config), config)
 }
 
-/// What every DPDK program of the image is told.
+/// Kernel command line words of a DPDK program on one core.
 pub(crate) fn words(app: &str, config: &RunConfig) -> String {
     words_of_cores(app, 1, config)
 }
 
-/// What one is told on so many cores, each with packet buffers of its own.
+/// Kernel command line words of a DPDK program on `count` cores, each with its own packet buffers.
 pub(crate) fn words_of_cores(app: &str, count: u32, config: &RunConfig) -> String {
     let footprint = config.options::<DpdkConfig>().guest_words(config.platform.nics * count);
     format!("doorbell.app={app} {footprint}{}", cores::words(count))
 }
 
-/// Addresses exchanged, as by testpmd.
+/// Frames return with exchanged MAC addresses, as from testpmd.
 pub(crate) fn swapped(_: &RunConfig) -> Returned {
     Returned::MacSwap
 }
 
-/// Routed.
+/// Frames return routed.
 pub(crate) fn routed(_: &RunConfig) -> Returned {
     Returned::Routed
 }
 
-/// Nothing: frames are delivered when they are in memory.
-pub(crate) fn kept(_: &RunConfig) -> Returned {
+/// No frames return: they count as delivered when they are in memory.
+pub(crate) fn sink(_: &RunConfig) -> Returned {
     Returned::Sink
 }
 
@@ -288,15 +297,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_smaller_than_what_rings_hold_is_refused_with_the_number() {
-        for (set, says) in [
+    fn too_few_packet_buffers_are_rejected_with_the_required_number() {
+        for (set, message) in [
             (&["dpdk.mbufs=2048"][..], "set 2830 or more"),
             (&["dpdk.mbufs=2829"], "set 2830 or more"),
             (&["dpdk.rxd=4096", "dpdk.mbufs=4096"], "4096 are fewer than rings of 4096 and 1024 descriptors"),
             (&["dpdk.mbufs=1024", "dpdk.rxd=512", "dpdk.txd=512", "dpdk.mbcache=0"], "set 1056 or more"),
         ] {
             let error = on_fast(set).unwrap_err();
-            assert!(error.contains("dpdk.mbufs") && error.contains(says), "{error}");
+            assert!(error.contains("dpdk.mbufs") && error.contains(message), "{error}");
         }
         assert_eq!(of(&["dpdk.mbufs=2830"]).mbufs, 2830);
     }
@@ -347,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_room_for_hugepages_is_refused() {
-        for (of, set, says) in [
+    fn machine_without_ram_for_hugepages_is_rejected() {
+        for (of, set, message) in [
             ("testpmd", &["dpdk.mbufs=100000"][..], "set platform.ram=448MiB"),
             ("l3fwd", &["platform.ram=512MiB"], "set platform.ram=576MiB"),
             ("memcached-dpdk", &["memcached_dpdk.memory=1GiB"], "set platform.ram=1216MiB"),
@@ -356,9 +365,9 @@ mod tests {
             let config = on_fast(set).unwrap();
             let check = benchmark(of).unwrap().check;
             let error = check(&config).map_err(|error| error.to_string());
-            assert!(error.as_ref().is_err_and(|error| error.contains(says)), "{of}: {error:?}");
+            assert!(error.as_ref().is_err_and(|error| error.contains(message)), "{of}: {error:?}");
         }
-        let fits = on_fast(&["platform.ram=544MiB"]).unwrap();
-        assert!((benchmark("l3fwd").unwrap().check)(&fits).is_ok());
+        let enough = on_fast(&["platform.ram=544MiB"]).unwrap();
+        assert!((benchmark("l3fwd").unwrap().check)(&enough).is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! Programs over the kernel's own network stack, in the net image: the guest is 10.0.N.2 at port N, the generator 10.0.N.1.
+//! Programs that use the kernel's network stack, in the net image. At port N the guest's address is 10.0.N.2
+//! and the generator's is 10.0.N.1.
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::{ConfigError, Place};
@@ -10,43 +11,47 @@ use serde::{Deserialize, Serialize};
 use crate::plan::config::RunConfig;
 use crate::plan::options::Options;
 
-/// How the kernel is told to drive the NIC.
+/// Options of the guest's kernel, network driver and network stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KernelConfig {
-    /// InterruptThrottleRate of Linux' e1000, with which its module is loaded, 0 to 100000. 0 moderates nothing; 1 adapts, between 4,000
-    /// interrupts a second for bulk and 70,000 where latency counts; 3 the same with 20,000 at most; 4 with 8,000 at most; 100 and more are
-    /// so many a second, and the rest is refused. Unset, the driver does as it likes, which is 3.
+    /// InterruptThrottleRate, a parameter of Linux' e1000 module, 0 to 100000. 0 disables moderation; 1
+    /// adapts between 4,000 interrupts per second for bulk traffic and 70,000 for low latency; 3 adapts with
+    /// a maximum of 20,000; 4 with a maximum of 8,000; 100 and more set a fixed rate per second; other values
+    /// are rejected. Unset, the driver's default, which is 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_throttle_rate: Option<u32>,
     /// The ports' MTU, 576 to 9000 bytes. Unset, Ethernet's usual 1500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in eights. Unset, as the driver likes: e1000 and igb have 256.
+    /// Descriptors of each receive ring (`ethtool -G`), 64 to 4096 in steps of 8. Unset, the driver's
+    /// default: 256 for e1000 and igb.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rxd: Option<u32>,
-    /// Descriptors of each transmit ring, 64 to 4096 in eights. Unset, as the driver likes: 256.
+    /// Descriptors of each transmit ring, 64 to 4096 in steps of 8. Unset, the driver's default: 256.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub txd: Option<u32>,
-    /// Whether the NIC cuts TCP segments (TSO). Unset, as the driver likes: it does.
+    /// TCP segmentation offload to the NIC (TSO). Unset, the driver's default: on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tso: Option<bool>,
-    /// Whether the stack cuts segments late (GSO). Unset, as the kernel likes: it does.
+    /// Generic segmentation offload in the stack (GSO). Unset, the kernel's default: on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gso: Option<bool>,
-    /// Whether the stack puts segments together early (GRO). Unset, as the kernel likes: it does.
+    /// Generic receive offload in the stack (GRO). Unset, the kernel's default: on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gro: Option<bool>,
-    /// Whether the kernels clear memory when they allocate it (init_on_alloc on the kernel's command line), pages and slab objects alike. Unset,
-    /// as the kernel was built: Debian's 6.12 clears (CONFIG_INIT_ON_ALLOC_DEFAULT_ON); kernels before 5.3 did not.
+    /// Whether the kernels clear pages and slab objects on allocation (init_on_alloc on the kernel's command
+    /// line). Unset, the kernel's build option: Debian's 6.12 clears them (CONFIG_INIT_ON_ALLOC_DEFAULT_ON);
+    /// kernels before 5.3 did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_on_alloc: Option<bool>,
 }
 
 impl KernelConfig {
-    /// Words of the command line besides those of the program, for the kernel and for /init with its ports. A space precedes each.
+    /// Kernel command line words for the kernel itself, and for /init, which sets the ports' MTU. A space
+    /// precedes each.
     pub(crate) fn words(&self, ports: u32) -> String {
-        // The first port's has no number.
+        // The key of the first port has no number.
         let number = |port: u32| if port == 0 { String::new() } else { port.to_string() };
         let of = |mtu: u32| (0..ports).map(|port| format!(" doorbell.mtu{}={mtu}", number(port))).collect();
         let mtu: String = self.mtu.map_or(String::new(), of);
@@ -54,8 +59,9 @@ impl KernelConfig {
         mtu + &self.init_on_alloc.map_or(String::new(), clears)
     }
 
-    /// What a shell does before its program starts, in a guest whose ports have this address, in which they are counted by `n`. `places` are
-    /// where its ports are, if Linux does not name them in this order ([`places_to_name`]).
+    /// Shell commands to run before the program. `address` is the ports' address, with `$n` for the port
+    /// number. `places` has the ports' locations if Linux would number the ports in another order
+    /// ([`locations_to_rename`]).
     pub(crate) fn commands(&self, address: &str, places: &[String]) -> Vec<String> {
         let named = (!places.is_empty()).then(|| [by_place(places), self.ports_up(address)]);
         let reload = |rate: u32| [format!("{RELOAD}{rate} || exit"), self.ports_up(address)];
@@ -63,7 +69,7 @@ impl KernelConfig {
         named.into_iter().chain(reloaded).flatten().chain(self.rings()).chain(self.offloads()).collect()
     }
 
-    /// What /init does for ports.
+    /// The command that brings the ports up, as /init does.
     fn ports_up(&self, address: &str) -> String {
         let mtu = self.mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
         format!(
@@ -72,7 +78,8 @@ impl KernelConfig {
         )
     }
 
-    /// The command that sets the ports' rings, if there is something to set. The driver starts a port again for it, and its link comes up again.
+    /// The command that sets the ports' ring sizes, if any are configured, and waits for carrier: the driver
+    /// then resets the port and its link.
     fn rings(&self) -> Option<String> {
         let given =
             [("rx", self.rxd), ("tx", self.txd)].into_iter().filter_map(|(name, ring)| Some((name, ring?)));
@@ -85,7 +92,7 @@ impl KernelConfig {
         })
     }
 
-    /// The command that sets the ports' offloads, if there is something to set.
+    /// The command that sets the ports' offloads, if any are configured.
     fn offloads(&self) -> Option<String> {
         let of = [("tso", self.tso), ("gso", self.gso), ("gro", self.gro)];
         let given = of.into_iter().filter_map(|(name, on)| Some((name, on?)));
@@ -96,8 +103,9 @@ impl KernelConfig {
     }
 }
 
-/// Where the first ports of a machine are on its buses, if their cards differ: Linux names ports driver by driver, whatever their order is there.
-pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
+/// Locations of a machine's first ports in sysfs, if their cards differ; otherwise empty. Linux numbers ports
+/// driver by driver, in an order other than that of the buses.
+pub(crate) fn locations_to_rename(config: &RunConfig, ports: u32) -> Vec<String> {
     let model = |port: usize| config.port(port).nic.model;
     let ports = 0..ports as usize;
     match ports.clone().all(|port| model(port) == model(0)) {
@@ -106,8 +114,8 @@ pub(crate) fn places_to_name(config: &RunConfig, ports: u32) -> Vec<String> {
     }
 }
 
-/// A place as sysfs has it: functions of the root bus by their numbers, and the folder of each bridge's bus within the bridge's, whatever
-/// number Linux has given to that bus.
+/// The path of a PCI location in sysfs: functions of the root bus by number, and functions behind a bridge
+/// below the bridge's folder, with a wildcard for the bus number that Linux assigned.
 fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> String {
     let own = format!("{device:02x}.{function}");
     match behind {
@@ -118,8 +126,8 @@ fn in_sysfs(config: &RunConfig, Place { behind, device, function }: Place) -> St
     }
 }
 
-/// Names the ports by where they are, over names that no driver gives; they are down then, and have no addresses. A kernel's command line
-/// has room for little more.
+/// The command that renames the ports by their locations, by way of names that no driver assigns. The ports
+/// are then down and without addresses. It is terse, since the kernel's command line is short.
 fn by_place(places: &[String]) -> String {
     let devices: String = places.iter().map(|place| format!(" /sys/bus/pci/devices/{place}/net/*")).collect();
     format!(
@@ -132,14 +140,15 @@ fn by_place(places: &[String]) -> String {
 impl Options for KernelConfig {
     const SECTION: &'static str = "kernel";
 
-    /// As the driver has it (`e1000_check_options`): it would take another value for its default, and say so where nobody looks.
+    /// Rejects values that the driver does not accept (`e1000_check_options`): it would use its default, with
+    /// only a line in the kernel log.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
             return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
         }
-        let unfit = |ring: &u32| !(64..=4096).contains(ring) || !ring.is_multiple_of(8);
+        let is_invalid = |ring: &u32| !(64..=4096).contains(ring) || !ring.is_multiple_of(8);
         for (key, ring) in [("kernel.rxd", self.rxd), ("kernel.txd", self.txd)] {
-            if let Some(ring) = ring.filter(unfit) {
+            if let Some(ring) = ring.filter(is_invalid) {
                 return Err(ConfigError::new(key, format!("{ring} is not a multiple of 8 from 64 to 4096")));
             }
         }
@@ -147,29 +156,30 @@ impl Options for KernelConfig {
         let others = ports.into_iter().find(|port| config.port(*port).nic.model != NicModel::E82540em);
         if let (Some(_), Some(port)) = (self.interrupt_throttle_rate, others) {
             let problem = format!(
-                "it is e1000's, and port {port} has another card (nic.model); leave it out, and set that driver's with `ethtool -C` in a script"
+                "it applies to e1000 only, and port {port} has another card (nic.model); leave it out, and use `ethtool -C` in a script instead"
             );
             return Err(ConfigError::new("kernel.interrupt_throttle_rate", problem));
         }
         match self.interrupt_throttle_rate {
             None | Some(0 | 1 | 3 | 4 | 100..=100_000) => Ok(()),
             Some(other) => {
-                let problem = format!("{other} is none of 0, 1, 3, 4 and 100 to 100000, which e1000 takes");
+                let problem = format!("{other} is not valid; e1000 accepts 0, 1, 3, 4 and 100 to 100000");
                 Err(ConfigError::new("kernel.interrupt_throttle_rate", problem))
             }
         }
     }
 }
 
-/// The image's scripts print this when what they start can be asked.
+/// Console text that the image's scripts print when their server accepts requests.
 pub(crate) const READY_MARKER: &str = "doorbell: ready";
 
-/// How long the kernel may keep a frame that nothing else holds up: Linux' e1000 has its interrupts 250 µs apart (4,000 a second) when
-/// they say little of latency (`e1000_set_itr`), a program that is woken waits for its turn, and what it answers waits for the next
-/// interrupt.
+/// Maximum time for which an unloaded kernel holds a frame. For bulk traffic, Linux' e1000 spaces
+/// interrupts by 250 µs (4,000 per second, `e1000_set_itr`); a woken program waits to be scheduled, and its
+/// answer waits for the next interrupt.
 pub(crate) const PAUSE: Ps = Ps::from_ms(1);
 
-/// The kernel alone handles on the order of a hundred thousand requests a second; a rate far above says little.
+/// Traffic of ping. The kernel handles about 100,000 requests per second, so a rate far above that only
+/// measures loss.
 pub(crate) const PING: &[&str] = &[
     "loadgen.traffic.kind=ping",
     "loadgen.traffic.rate=20kpps",
@@ -177,7 +187,7 @@ pub(crate) const PING: &[&str] = &[
     "loadgen.traffic.destination_ip=10.0.0.2",
 ];
 
-/// The window is long, because the rate is low.
+/// Traffic of memcached. The window is long because the rate is low.
 pub(crate) const MEMCACHED: &[&str] = &[
     "loadgen.traffic.kind=memcached-get",
     "loadgen.traffic.rate=20kpps",
@@ -189,14 +199,15 @@ pub(crate) const MEMCACHED: &[&str] = &[
     "run.duration_limit=200ms",
 ];
 
-/// Loads the driver again, with the parameter behind this text, for all ports.
+/// Command that reloads the driver for all ports; the parameter's value follows.
 const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
-/// The addresses of a guest's ports, in a shell that counts them by `n`.
+/// Address of each guest port, with the port number in the shell variable `n`.
 const ADDRESSES: &str = "10.0.$n.2/24";
-/// What the image's /init is told to run one of its scripts, and commands before it.
+
+/// Kernel command line words by which the image's /init runs one of its scripts, after the commands `first`.
 pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> String {
     let kernel = config.options::<KernelConfig>();
-    let commands = kernel.commands(ADDRESSES, &places_to_name(config, config.platform.nics));
+    let commands = kernel.commands(ADDRESSES, &locations_to_rename(config, config.platform.nics));
     let before: String = commands.iter().chain(first).map(|command| format!("{command}; ")).collect();
     let words = kernel.words(config.platform.nics);
     match before.as_str() {
@@ -205,12 +216,12 @@ pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> Strin
     }
 }
 
-/// What the image's /init is told: nothing runs but the kernel.
+/// Kernel command line words for a guest in which only the kernel answers.
 pub(crate) fn respond(config: &RunConfig) -> String {
     words("respond", &[], config)
 }
 
-/// Answers are checked by the protocol that asks.
+/// Any form of returned frame: the request protocol checks the answers.
 pub(crate) fn returned(_: &RunConfig) -> Returned {
     Returned::Any
 }
@@ -220,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_is_loaded_again_only_if_it_is_told_something_and_only_what_it_takes() {
+    fn driver_reload_and_ethtool_commands_follow_the_kernel_options() {
         let config = |set: &[&str]| {
             crate::request::resolve::resolve(
                 "fast",
@@ -240,7 +251,7 @@ mod tests {
         let words = ping(&["kernel.init_on_alloc=false", "kernel.gro=true"]);
         assert!(
             words.starts_with("init_on_alloc=0 -- \"for n in"),
-            "the kernel reads its words in front of --: {words}"
+            "the kernel reads only the words before --: {words}"
         );
         let words = ping(&["kernel.rxd=1024", "kernel.txd=512"]);
         assert!(

@@ -1,4 +1,4 @@
-//! How long a phase before a measurement lasts: as long as it takes, or a time.
+//! The length of a phase of a run: automatic, or a fixed time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const AUTO: &str = "auto";
 const LENGTH: &str = "\"auto\", or a time such as \"100us\" or \"2ms\"";
 
-/// See the module.
+/// The length of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// Until the system is steady, by the criteria of [`crate::testbed::steady`].
     Auto,
-    /// So long, whatever the system does.
+    /// A fixed time.
     For(Ps),
 }
 
 impl Length {
-    /// How long it is, if that is said.
+    /// The fixed time, if any.
     pub fn given(self) -> Option<Ps> {
         match self {
             Length::Auto => None,
@@ -29,7 +29,7 @@ impl Length {
         }
     }
 
-    /// What it is at most.
+    /// The fixed time, or `limit` for an automatic length.
     pub fn at_most(self, limit: Ps) -> Ps {
         match self {
             Length::Auto => limit,
@@ -37,7 +37,7 @@ impl Length {
         }
     }
 
-    /// Whether there is such a phase.
+    /// Whether the length is not zero.
     pub fn is_some(self) -> bool {
         self != Length::For(Ps::ZERO)
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_a_time_or_auto_and_is_written_as_it_is_read() {
+    fn length_parses_and_prints_auto_or_a_time() {
         for (text, length) in [("auto", Length::Auto), ("2ms", Length::For(Ps::from_ms(2)))] {
             assert_eq!(text.parse(), Ok(length));
             assert_eq!(length.to_string(), text);

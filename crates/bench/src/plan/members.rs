@@ -1,5 +1,5 @@
-//! The members of a network as a configuration holds them: tables by name. What a node, a cable or a generator does not say of its
-//! own is as for all: in the tables of the machine, in `[link]` and in `[loadgen]`.
+//! The members of a network in a configuration: tables by name. Keys that a node, cable or generator does not
+//! set have the common values of the machine's tables, of `[link]` and of `[loadgen]`.
 
 use std::path::PathBuf;
 
@@ -13,35 +13,37 @@ use toml::Table;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeTable {
-    /// The preset that it starts from, if not that of all.
+    /// The node's own machine, a preset or a file; unset, the common one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// The benchmark whose program runs in it.
+    /// The benchmark whose program runs in the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<String>,
-    /// The image that it boots: a built-in one or the path of a recipe. Of a benchmark it must extend the benchmark's own.
+    /// The image to boot: a built-in one or the path of a recipe. With `benchmark` it must extend the
+    /// benchmark's own image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Files of the host's that it has as virtio disks, behind the image's own if it has one. In a file they are beside the network's.
+    /// Host files that the node sees as virtio disks, after the image's own disk if it has one. In a file the
+    /// paths are relative to the network file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<PathBuf>,
     /// Words for the kernel's command line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
-    /// The address of its first port, such as "10.0.0.2/24", where the image takes one.
+    /// The address of the first port, such as "10.0.0.2/24", for images that support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// Lines of shell that run in it, in the image `net` unless it has another. In a file `script_file` may name a file with them
-    /// instead, beside the network's.
+    /// Shell commands that the node runs, in the image `net` unless `image` is set. In a file `script_file`
+    /// may name a script instead, with a path relative to the network file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// What its console shows when it is ready.
+    /// Console text that marks the node as ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// What is typed on its console when all nodes are ready.
+    /// Console input that is typed when all nodes are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// Anything that the machine and its program can be told, over what all nodes are told.
+    /// Any keys of the machine and its program, which override the common ones.
     #[serde(flatten)]
     #[schemars(skip)]
     pub keys: Table,
@@ -51,7 +53,7 @@ pub struct NodeTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GeneratorTable {
-    /// The node to which it sends, such as "server", or "server.1" for its second port.
+    /// The node to send to, such as "server", or "server.1" for its second port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Any keys of `loadgen`.
@@ -64,7 +66,7 @@ pub struct GeneratorTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CableTable {
-    /// The two that it joins: nodes (with a port, as "server.1"), switches or generators.
+    /// The two ends: nodes (with a port, as in "server.1"), switches or generators.
     pub between: Vec<String>,
     /// Any keys of `link`.
     #[serde(flatten)]

@@ -1,18 +1,18 @@
-//! What decides a run: its configuration, and what a guest boots. Nothing here runs a machine.
+//! The inputs of a run: its configuration and the guest's software. No module here simulates anything.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `config` | the whole configuration |
 //! | `options` | sections that belong to benchmarks |
-//! | `length` | how long a phase lasts |
+//! | `length` | length of a phase |
 //! | `members` | the members of a network |
-//! | `drive` | what drives the node that is tested |
+//! | `drive` | traffic source of the tested node: load generator or second node |
 //! | `kernel` | options of the guest's kernel |
 //! | `dpdk` | options of DPDK programs |
 //! | `cores` | programs on several cores |
-//! | `workload` | what a machine boots, and when it is ready |
-//! | `counting` | programs that count the frames that they have seen |
-//! | `playback` | how a trace is played |
+//! | `workload` | software that a machine boots, and its ready condition |
+//! | `counting` | programs that count the frames that they process |
+//! | `playback` | options of trace playback |
 
 pub(crate) mod config;
 pub(crate) mod cores;

@@ -1,13 +1,13 @@
-//! Sections of the configuration that belong to a benchmark, such as `[rxptx]`: a type beside the benchmark says which keys
-//! there are, and the registry names it in the benchmark's entry. The configuration itself knows only that there are such
-//! sections.
+//! Sections of the configuration that belong to a benchmark, such as `[rxptx]`. A type in the benchmark's
+//! module declares the keys, and the benchmark's registry entry lists the type. [`RunConfig`] handles all
+//! sections generically.
 
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use doorbell_machine::ConfigError;
-use doorbell_machine::overlay::laid_over;
+use doorbell_machine::overlay::with_overrides;
 use doorbell_sim::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -16,14 +16,14 @@ use toml::{Table, Value};
 
 use crate::plan::config::RunConfig;
 
-/// Whether a value is the one without an option: where it is left out of what is written, configurations from before there was a choice
-/// keep their hash.
+/// Whether a value is the default. Default values are not written, so that configurations from before the
+/// option existed keep their hash.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What to set where a guest needs more RAM than its machine has, in steps of 64 MiB.
-pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
+/// The setting to recommend if the guest needs more RAM than its machine has, in steps of 64 MiB.
+pub(crate) fn ram_setting(needed: u64, config: &RunConfig) -> Option<String> {
     const STEP: u64 = 64 << 20;
     let set = || format!("set platform.ram={}", Bytes(needed.next_multiple_of(STEP)));
     (config.platform.ram.0 < needed).then(set)
@@ -32,7 +32,7 @@ pub(crate) fn more_ram(needed: u64, config: &RunConfig) -> Option<String> {
 /// A path of the configuration, and a value for it.
 pub type Setting = (&'static str, Value);
 
-/// The path of an assignment, "path=value".
+/// The path in an assignment "path=value".
 pub(crate) fn path_of(assignment: &str) -> &str {
     assignment.split('=').next().unwrap_or_default().trim()
 }
@@ -41,75 +41,77 @@ pub(crate) fn path_of(assignment: &str) -> &str {
 pub trait Options:
     Clone + Debug + Default + DeserializeOwned + JsonSchema + PartialEq + Send + Serialize + Sync + 'static
 {
-    /// What the section is called: its keys are `SECTION.key`.
+    /// The section's name. Its keys are `SECTION.key`.
     const SECTION: &'static str;
-    /// Whether it is left out of what is written where nothing of it is set: configurations from before there was this section keep their
-    /// hash.
+    /// Whether the section is not written if all its values are defaults, so that configurations from before
+    /// the section existed keep their hash.
     const QUIET: bool = false;
 
-    /// Checks every value, by itself and beside the rest of the configuration. An error names the whole path, such as
-    /// `rxptx.work`.
+    /// Checks every value, alone and against the rest of the configuration. An error has the complete path,
+    /// such as `rxptx.work`.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError>;
 
-    /// Whether a configuration with this section is a played trace's, in which there are no guest, no NIC and no traffic.
+    /// Whether a configuration with this section is for trace playback, without guest, NIC and traffic.
     const PLAYED: bool = false;
 
-    /// Harts, the last ones, whose programs are not measured.
+    /// Number of harts that run co-runners, which are not measured. They are the last harts.
     fn corunner_harts(&self) -> u32 {
         0
     }
 
-    /// Cores behind those of the harts, on which traces are played.
+    /// Number of additional cores, after those of the harts, that play traces.
     fn trace_cores(&self) -> u32 {
         0
     }
 
-    /// The part of a configuration with this section that results keep.
-    fn kept(whole: Table) -> Table {
+    /// Removes the keys that have no effect with this section, before the configuration is written to
+    /// results.
+    fn without_unused(whole: Table) -> Table {
         whole
     }
 
-    /// Settings, each a path and a value, that these options need and that are set where the user does not set them.
-    fn follow(&self, _: &RunConfig) -> Vec<Setting> {
+    /// Settings that these options require; they apply unless the user sets the same path.
+    fn required_settings(&self, _: &RunConfig) -> Vec<Setting> {
         Vec::new()
     }
 }
 
-/// A section that a benchmark has.
+/// A benchmark's section.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    begin: fn() -> Arc<dyn Held>,
+    defaults: fn() -> Arc<dyn DynOptions>,
 }
 
 impl Section {
-    /// The section that holds options of this type.
+    /// The section of one type of options.
     pub const fn of<T: Options>() -> Section {
-        Section { name: T::SECTION, begin: || Arc::new(T::default()) }
+        Section { name: T::SECTION, defaults: || Arc::new(T::default()) }
     }
 }
 
-/// All sections of a configuration, in the order in which they are written.
+/// All sections of a configuration, in writing order.
 #[derive(Clone, Debug, Default)]
 pub struct OptionSections {
-    sections: Vec<Arc<dyn Held>>,
+    sections: Vec<Arc<dyn DynOptions>>,
 }
 
 impl OptionSections {
-    /// Every section at its defaults. One that several benchmarks share is there once.
+    /// Every section with its defaults. A section listed several times, by benchmarks that share it, is
+    /// included once.
     ///
     /// # Panics
     ///
     /// If two types of options have the same name.
     pub(crate) fn of(sections: impl IntoIterator<Item = Section>) -> OptionSections {
-        let mut all: Vec<Arc<dyn Held>> = Vec::new();
+        let mut all: Vec<Arc<dyn DynOptions>> = Vec::new();
         for section in sections {
-            let new = (section.begin)();
-            match all.iter().find(|known| known.section() == section.name) {
-                Some(known) => {
-                    let of_one_type = (**known).type_id() == (*new).type_id();
-                    assert!(of_one_type, "two types of options are called [{}]", section.name);
+            let new = (section.defaults)();
+            match all.iter().find(|other| other.section() == section.name) {
+                Some(other) => {
+                    let is_same_type = (**other).type_id() == (*new).type_id();
+                    assert!(is_same_type, "two types of options are called [{}]", section.name);
                 }
                 None => all.push(new),
             }
@@ -117,9 +119,9 @@ impl OptionSections {
         OptionSections { sections: all }
     }
 
-    /// These and another one.
+    /// Adds another section.
     pub(crate) fn and(mut self, section: Section) -> OptionSections {
-        self.sections.push((section.begin)());
+        self.sections.push((section.defaults)());
         self
     }
 
@@ -129,66 +131,68 @@ impl OptionSections {
     ///
     /// If no benchmark of the registry lists them.
     pub(crate) fn get<T: Options>(&self) -> &T {
-        let found = self.sections.iter().find_map(|held| (&**held as &dyn Any).downcast_ref());
+        let found = self.sections.iter().find_map(|section| (&**section as &dyn Any).downcast_ref());
         found.unwrap_or_else(|| panic!("no benchmark has the options [{}]", T::SECTION))
     }
 
     /// The sections' names.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.sections.iter().map(|held| held.section()).collect()
+        self.sections.iter().map(|section| section.section()).collect()
     }
 
-    /// What can stand in each, by its name.
+    /// The JSON schema of each section, with its name.
     pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
-        self.sections.iter().map(|held| (held.section(), held.schema(generator))).collect()
+        self.sections.iter().map(|section| (section.section(), section.schema(generator))).collect()
     }
 
-    /// These, with what `tree` says of them laid over; it is taken out of the tree.
-    pub(crate) fn laid_under(&self, tree: &mut Table) -> Result<OptionSections, ConfigError> {
-        let sections = self.sections.iter().map(|held| match tree.remove(held.section()) {
-            None => Ok(held.clone()),
-            Some(Value::Table(own)) => held.laid_under(&own),
+    /// Moves the sections' settings out of `tree`, and returns the sections with these settings applied.
+    pub(crate) fn with_overrides(&self, tree: &mut Table) -> Result<OptionSections, ConfigError> {
+        let sections = self.sections.iter().map(|section| match tree.remove(section.section()) {
+            None => Ok(section.clone()),
+            Some(Value::Table(own)) => section.with_overrides(&own),
             Some(other) => {
-                let problem = format!("{other} is no section; its keys are {}", keys(&**held));
-                Err(ConfigError::new(held.section(), problem))
+                let problem = format!("{other} is not a section; its keys are {}", keys(&**section));
+                Err(ConfigError::new(section.section(), problem))
             }
         });
         Ok(OptionSections { sections: sections.collect::<Result<_, _>>()? })
     }
 
-    /// What every section needs of other settings ([`Options::follow`]).
-    pub(crate) fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        self.sections.iter().flat_map(|held| held.following(config)).collect()
+    /// Settings that the sections require ([`Options::required_settings`]).
+    pub(crate) fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        self.sections.iter().flat_map(|section| section.dyn_required_settings(config)).collect()
     }
 
-    /// Whether they are a played trace's.
+    /// Whether the configuration is for trace playback.
     pub(crate) fn are_played(&self) -> bool {
-        self.sections.iter().any(|held| held.is_played())
+        self.sections.iter().any(|section| section.is_played())
     }
 
-    /// Harts, the last ones, whose programs are not measured.
+    /// Number of harts that run co-runners, which are not measured. They are the last harts.
     pub(crate) fn corunner_harts(&self) -> u32 {
-        self.sections.iter().map(|held| held.unmeasured_harts()).sum()
+        self.sections.iter().map(|section| section.unmeasured_harts()).sum()
     }
 
-    /// Cores behind those of the harts, on which traces are played.
+    /// Number of additional cores, after those of the harts, that play traces.
     pub(crate) fn trace_cores(&self) -> u32 {
-        self.sections.iter().map(|held| held.cores_of_traces()).sum()
+        self.sections.iter().map(|section| section.cores_of_traces()).sum()
     }
 
-    /// The part of a configuration with these that results keep.
-    pub(crate) fn kept(&self, whole: Table) -> Table {
-        self.sections.iter().fold(whole, |whole, held| held.part_kept(whole))
+    /// Removes the keys that have no effect with these sections, before the configuration is written to
+    /// results.
+    pub(crate) fn without_unused(&self, whole: Table) -> Table {
+        self.sections.iter().fold(whole, |whole, section| section.part_without_unused(whole))
     }
 
-    /// Checks every section beside the configuration that it stands in.
+    /// Checks every section against the whole configuration.
     pub(crate) fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        self.sections.iter().try_for_each(|held| held.check(config))
+        self.sections.iter().try_for_each(|section| section.check(config))
     }
 }
 
-fn keys(held: &dyn Held) -> String {
-    let keys: Vec<String> = held.table().keys().map(|key| format!("{}.{key}", held.section())).collect();
+fn keys(section: &dyn DynOptions) -> String {
+    let keys: Vec<String> =
+        section.table().keys().map(|key| format!("{}.{key}", section.section())).collect();
     keys.join(", ")
 }
 
@@ -201,28 +205,28 @@ impl PartialEq for OptionSections {
 
 impl Serialize for OptionSections {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let written = self.sections.iter().filter(|held| !held.is_quiet());
-        serializer.collect_map(written.map(|held| (held.section(), held.table())))
+        let written = self.sections.iter().filter(|section| !section.is_quiet());
+        serializer.collect_map(written.map(|section| (section.section(), section.table())))
     }
 }
 
-/// Options of a type that is not known.
-trait Held: Any + Debug + Send + Sync {
+/// Object-safe form of [`Options`].
+trait DynOptions: Any + Debug + Send + Sync {
     fn section(&self) -> &'static str;
     fn is_quiet(&self) -> bool;
     fn table(&self) -> Table;
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
-    fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError>;
+    fn with_overrides(&self, own: &Table) -> Result<Arc<dyn DynOptions>, ConfigError>;
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError>;
-    fn following(&self, config: &RunConfig) -> Vec<Setting>;
-    fn equals(&self, other: &dyn Held) -> bool;
+    fn dyn_required_settings(&self, config: &RunConfig) -> Vec<Setting>;
+    fn equals(&self, other: &dyn DynOptions) -> bool;
     fn is_played(&self) -> bool;
     fn unmeasured_harts(&self) -> u32;
     fn cores_of_traces(&self) -> u32;
-    fn part_kept(&self, whole: Table) -> Table;
+    fn part_without_unused(&self, whole: Table) -> Table;
 }
 
-impl<T: Options> Held for T {
+impl<T: Options> DynOptions for T {
     fn section(&self) -> &'static str {
         T::SECTION
     }
@@ -239,19 +243,19 @@ impl<T: Options> Held for T {
         T::json_schema(generator)
     }
 
-    fn laid_under(&self, own: &Table) -> Result<Arc<dyn Held>, ConfigError> {
-        Ok(Arc::new(laid_over(self, own, T::SECTION)?))
+    fn with_overrides(&self, own: &Table) -> Result<Arc<dyn DynOptions>, ConfigError> {
+        Ok(Arc::new(with_overrides(self, own, T::SECTION)?))
     }
 
     fn check(&self, config: &RunConfig) -> Result<(), ConfigError> {
         self.validate(config)
     }
 
-    fn following(&self, config: &RunConfig) -> Vec<Setting> {
-        self.follow(config)
+    fn dyn_required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        self.required_settings(config)
     }
 
-    fn equals(&self, other: &dyn Held) -> bool {
+    fn equals(&self, other: &dyn DynOptions) -> bool {
         (other as &dyn Any).downcast_ref() == Some(self)
     }
 
@@ -267,7 +271,7 @@ impl<T: Options> Held for T {
         self.trace_cores()
     }
 
-    fn part_kept(&self, whole: Table) -> Table {
-        T::kept(whole)
+    fn part_without_unused(&self, whole: Table) -> Table {
+        T::without_unused(whole)
     }
 }

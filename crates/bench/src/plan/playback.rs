@@ -1,5 +1,5 @@
-//! The configuration of a played trace. The trace has taken the place of the guest, of the NIC and of the traffic, so what configures
-//! those has no meaning and is refused; the rest is an executed run's.
+//! The configuration of trace playback. The trace replaces guest, NIC and traffic, so their keys have no
+//! effect and are rejected. All other keys are as in an executed run.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,33 +17,33 @@ use toml::Table;
 use crate::plan::config::RunConfig;
 use crate::plan::options::Options;
 
-/// The sections that count as they are.
+/// Sections whose keys all have an effect in playback.
 pub(crate) const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
-/// Keys that count in the other sections.
+/// Keys with an effect in the other sections.
 pub(crate) const KEYS: [&str; 3] = ["platform.harts", NICS, "run.seed"];
 pub(crate) const NICS: &str = "platform.nics";
-/// Where frames come at another pace than they did, the links count too.
+/// Section with an effect only if frames do not arrive at the recorded times.
 pub(crate) const LINK: &str = "link";
-/// Where pages are laid out, so does the memory that they lie in.
+/// Key with an effect only if playback builds page tables: the memory that holds the pages.
 pub(crate) const RAM: &str = "platform.ram";
-/// Tables of a port that count.
+/// Tables of a port with an effect.
 pub(crate) const OF_PORTS: [&str; 2] = ["attach", "pcie"];
 
 const WARMUP: &str = "a number of instructions, a share such as \"50%\", or \"whole\"";
 
-/// How much of a trace is learnt from before the measurement.
+/// Warm-up of caches, TLBs and predictors before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
-    /// A percentage of the instructions that are played.
+    /// A percentage of the played instructions.
     Percent(u8),
-    /// A number of instructions of all harts.
+    /// A number of instructions, summed over all harts.
     Instructions(u64),
-    /// All of the trace as it was recorded, which then begins again and is measured.
+    /// The complete trace as recorded, which then restarts and is measured.
     Whole,
 }
 
 impl Warmup {
-    /// Instructions, of `all` that there are.
+    /// Number of instructions, out of `all`.
     pub fn of(self, all: u64) -> u64 {
         match self {
             Warmup::Percent(share) => (u128::from(all) * u128::from(share) / 100) as u64,
@@ -57,11 +57,8 @@ impl FromStr for Warmup {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Warmup, String> {
-        let wrong = || {
-            format!(
-                "\"{text}\" is neither a number of instructions nor a share such as \"50%\", nor \"whole\""
-            )
-        };
+        let wrong =
+            || format!("\"{text}\" is not a number of instructions, a share such as \"50%\", or \"whole\"");
         if text == "whole" {
             return Ok(Warmup::Whole);
         }
@@ -134,31 +131,35 @@ impl<'de> Deserialize<'de> for Warmup {
     }
 }
 
-/// How a trace is played.
+/// Trace playback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlaybackConfig {
-    /// Instructions of all harts from which caches, TLBs and predictors learn before the measurement; or a share of those that are
-    /// played, "50%" if nothing is said; or "whole": the trace is learnt from to its end, begins again, and is measured.
+    /// Instructions, summed over all harts, that warm caches, TLBs and predictors before the measurement; or
+    /// a share of the played instructions (default "50%"); or "whole": the complete trace as recorded, which
+    /// then restarts and is measured.
     pub warmup: Warmup,
-    /// Instructions that are measured behind them, at least 1, instead of all that there are.
+    /// Instructions to measure after the warm-up, at least 1. Unset, all of the rest.
     pub instructions: Option<u64>,
-    /// The rate at which frames arrive, in place of the recorded times: frames per second, bits per second or a share of the link's.
+    /// Arrival rate of frames, which replaces the recorded times: frames per second, bits per second or a
+    /// share of the link's rate.
     pub rate: Option<Rate>,
-    /// How they are spread then: an arrival process of a stream's (docs/traffic.md).
+    /// Arrival process of frames if `rate` is set, as for a traffic stream (docs/traffic.md).
     pub arrivals: Arrivals,
-    /// Requests that are outstanding in a closed loop, at least 1, instead.
+    /// Outstanding requests of a closed loop, at least 1, which replaces the recorded times.
     pub window: Option<u32>,
-    /// Page tables of traces with virtual addresses alone: `identity`, `champsim` or `kernel`; if nothing is said, as the preset has it.
+    /// Page tables of traces that have only virtual addresses: `identity`, `champsim` or `kernel`. Unset, as
+    /// in the preset.
     pub pages: Pages,
-    /// Pages of the kernel's kind: 4KiB or 2MiB.
+    /// Page size of `kernel` page tables: 4KiB or 2MiB.
     pub page_size: Bytes,
-    /// Whether harts sleep as long as they did when they were recorded. If not, frames come as fast as the instructions that take them.
+    /// Whether harts sleep as long as recorded. If false, a sleep takes no time, and frames arrive as fast as
+    /// the instructions that take them.
     pub sleeps: bool,
 }
 
 impl PlaybackConfig {
-    /// What paces the trace.
+    /// The pace of the trace.
     pub(crate) fn pace(&self) -> Pace {
         match (self.rate, self.window) {
             (Some(rate), _) => Pace::Rate { rate, arrivals: self.arrivals },
@@ -167,7 +168,7 @@ impl PlaybackConfig {
         }
     }
 
-    /// The same in words.
+    /// The pace as text for reports.
     pub(crate) fn pace_in_words(&self) -> String {
         match self.pace() {
             Pace::Recorded if self.sleeps => "as recorded".to_owned(),
@@ -202,10 +203,10 @@ impl Options for PlaybackConfig {
     const SECTION: &'static str = "playback";
     const PLAYED: bool = true;
 
-    fn kept(mut all: Table) -> Table {
-        let told = |key: &str| all.get(PlaybackConfig::SECTION).and_then(|own| own.get(key));
-        let paced = told("rate").is_some() || told("window").is_some();
-        let paged = told("pages").is_some_and(|pages| pages.as_str() != Some("identity"));
+    fn without_unused(mut all: Table) -> Table {
+        let value = |key: &str| all.get(PlaybackConfig::SECTION).and_then(|own| own.get(key));
+        let paced = value("rate").is_some() || value("window").is_some();
+        let paged = value("pages").is_some_and(|pages| pages.as_str() != Some("identity"));
         for section in ["platform", "run"] {
             let keys = KEYS.into_iter().chain(Some(RAM).filter(|_| paged));
             let prefix = format!("{section}.");
@@ -222,54 +223,53 @@ impl Options for PlaybackConfig {
             }
         }
         let in_parts = ["platform", "run", "port"];
-        let counts = |section: &str| {
+        let has_effect = |section: &str| {
             WHOLE.contains(&section) || in_parts.contains(&section) || paced && section == LINK
         };
-        all.retain(|section, _| counts(section));
+        all.retain(|section, _| has_effect(section));
         all
     }
 
     fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
         if let Warmup::Percent(share @ 100..) = self.warmup {
-            return Err(ConfigError::new("playback.warmup", format!("{share}% leave nothing to measure")));
+            let problem = format!("{share}% leaves nothing to measure; set at most 99%");
+            return Err(ConfigError::new("playback.warmup", problem));
         }
         if self.instructions == Some(0) {
             return Err(ConfigError::new(
                 "playback.instructions",
-                "there is nothing to measure in 0 instructions",
+                "0 leaves nothing to measure; set 1 or more, or leave it out",
             ));
         }
         if self.rate.is_some() && self.window.is_some() {
-            let problem =
-                "frames come at a rate or behind answers; leave playback.rate or playback.window out";
+            let problem = "it cannot be used with playback.rate; leave one of the two out";
             return Err(ConfigError::new("playback.window", problem));
         }
         if self.arrivals != Arrivals::default() && self.rate.is_none() {
-            let problem =
-                "frames come as they did, or behind answers, unless there is a rate; give playback.rate";
+            let problem = "it has no effect without an arrival rate; give playback.rate, or leave it out";
             return Err(ConfigError::new("playback.arrivals", problem));
         }
         if !self.sleeps && (self.rate.is_some() || self.window.is_some()) {
-            let problem = "sleep ends there when the frame comes that ended it; leave playback.sleeps out";
+            let problem = "with playback.rate or playback.window a sleep ends when its frame arrives; leave playback.sleeps out";
             return Err(ConfigError::new("playback.sleeps", problem));
         }
         self.tables().validate()
     }
 }
 
-/// What a configuration has to know of the traces that are played.
+/// Properties of the played traces that determine the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The harts of all, each of which has a core of its own.
+    /// Number of harts of all traces. Each has its own core.
     pub harts: u32,
-    /// The most NICs that one of them has.
+    /// Maximum number of NICs of one trace.
     pub nics: u32,
-    /// Whether all tell physical addresses, so that nothing asks for page tables.
+    /// Whether all traces have physical addresses, so that page tables have no effect.
     pub is_physical: bool,
 }
 
 impl From<u32> for Shape {
-    /// A shape of which only the number of harts is known.
+    /// A shape with this number of harts, no NICs and virtual addresses.
     fn from(harts: u32) -> Shape {
         Shape { harts, nics: 0, is_physical: false }
     }

@@ -1,43 +1,43 @@
-//! What a machine boots for a measurement, and how its guest says that it is ready.
+//! The software that a machine boots for a measurement, and the condition for its readiness.
 
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_sim::Ps;
 
 use crate::plan::counting::Counting;
 
-/// Rate of a measurement without traffic, in results.
+/// Rate in the results of a measurement without traffic.
 pub const NO_TRAFFIC: &str = "none";
 
-/// What a session boots, and when it is ready.
+/// The software that a session boots, and its properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name in results and among checkpoints.
+    /// Its name in results and in checkpoint names.
     pub name: String,
     /// A built-in image, or the path of a recipe.
     pub image: String,
-    /// The words that it adds to the kernel's command line.
+    /// Words added to the kernel's command line.
     pub words: String,
-    /// When it is ready.
+    /// The ready condition.
     pub ready: Ready,
-    /// What it does to test frames.
+    /// The form in which test frames return.
     pub returned: Returned,
-    /// Requests that are sent, each once, before the first measurement.
+    /// Requests that are each sent once before the first measurement.
     pub preload: Option<Kind>,
     /// Whether it is measured without any traffic.
     pub silent: bool,
-    /// The longest time for which it works on frames before it sends one back, if its options say so.
+    /// Maximum time for which its program keeps frames before it sends one back.
     pub pause: Ps,
-    /// Descriptors of its receive and transmit rings, where its options say so.
+    /// Descriptors of its receive and transmit rings, if its options set them.
     pub rings: Option<[u32; 2]>,
-    /// What its program counts, where a frame is delivered only when the program has seen it.
+    /// The program's counters, if a frame counts as delivered only when the program has processed it.
     pub counting: Option<&'static Counting>,
 }
 
-/// How a guest says that it is ready.
+/// The event by which a guest is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// The console shows this, and then every NIC receives.
+    /// The console shows this text, and all NICs then have receive enabled.
     Marker(&'static str),
-    /// It asks for a checkpoint by m5op.
+    /// The guest requests a checkpoint by m5op.
     M5Checkpoint,
 }

@@ -1,18 +1,18 @@
-//! What is known of a benchmark's boot before it: which configurations go on from one checkpoint, and which file of the cache that is.
+//! Identity of a benchmark's boot: which configurations share a boot checkpoint, and its file name in the cache.
 
 use std::path::PathBuf;
 
 use crate::error::RunError;
 use crate::request::planned::BenchmarkPlan;
-use crate::store::paths::{Places, image_for};
+use crate::store::paths::{CachePaths, image_for};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesPlan};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::MachinePlan;
 
 impl BenchmarkPlan<'_> {
-    /// What decides its boot, in words: plans of which it is the same go on from one checkpoint. Nothing is built for it.
+    /// Key of the boot: plans with equal keys start from the same checkpoint. Builds no image.
     pub fn boots_as(&self) -> String {
         let (benchmark, config) = (self.benchmark, self.config);
         let Some((plan, _)) = &self.nodes else {
@@ -24,12 +24,12 @@ impl BenchmarkPlan<'_> {
         };
         let guest = |guest: &NodeGuest| format!("{guest:?}");
         let identities: Vec<String> = plan.guests.iter().map(guest).collect();
-        let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
-        format!("{} {:016x} {run_up}", plan.name, plan.key(&identities))
+        let ramp = plan.ramp.as_ref().map_or(String::new(), Ramp::identity);
+        format!("{} {:016x} {ramp}", plan.name, plan.key(&identities))
     }
 
-    /// The file of the cache from which it goes on, whether or not it is there. Images that are missing are built.
-    pub fn checkpoint(self, places: &Places, control: &mut Control) -> Result<PathBuf, RunError> {
+    /// Path of the boot checkpoint in the cache, which need not exist. Builds missing images.
+    pub fn checkpoint(self, places: &CachePaths, control: &mut Control) -> Result<PathBuf, RunError> {
         let name = match self.nodes {
             None => {
                 let workload = self.benchmark.workload(self.config);

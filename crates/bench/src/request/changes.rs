@@ -1,4 +1,4 @@
-//! In what a configuration differs from its preset.
+//! Differences of a configuration from its preset.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::request::played::resolve_played;
 use crate::request::resolve::Layers;
 use doorbell_results::Change;
 
-/// Every result has these of its own.
-const OF_THE_POINT: [&str; 1] = ["loadgen.traffic.rate"];
+/// Parameters that vary per measured point, and are not reported as changes.
+const PER_POINT: [&str; 1] = ["loadgen.traffic.rate"];
 
-/// The parameters that are not as the preset or the machine's file has them, by their paths.
+/// Parameters whose values differ from the preset or the machine's file, in the order of their paths.
 pub fn changes(base: &Base, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
     let mut before = match config.is_played() {
         true => resolve_played(base, config.platform.harts, &[])?,
         false => Layers::of(base, &[]).resolve()?,
     };
-    // One stream is the preset's traffic with another word or two: those are told, not all that a stream is.
+    // A single stream is compared with the preset's traffic, so that only its changed keys are listed.
     if let ([_], []) = (&config.loadgen.traffic.streams[..], &before.loadgen.traffic.streams[..]) {
         before.loadgen.traffic.streams = vec![StreamConfig::from_traffic(&config.loadgen.traffic)];
     }
@@ -29,7 +29,7 @@ pub fn changes(base: &Base, config: &RunConfig) -> Result<Vec<Change>, ConfigErr
     let text = |of: &BTreeMap<String, String>, key: &String| of.get(key).cloned().unwrap_or_default();
     Ok(keys
         .into_iter()
-        .filter(|key| before.get(*key) != after.get(*key) && !OF_THE_POINT.contains(&key.as_str()))
+        .filter(|key| before.get(*key) != after.get(*key) && !PER_POINT.contains(&key.as_str()))
         .map(|key| Change { key: key.clone(), preset: text(&before, key), here: text(&after, key) })
         .collect())
 }
@@ -47,8 +47,8 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
                 walk(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, all);
             }
         }
-        Value::Array(all_of_it) if matches!(all_of_it[..], [Value::Table(_)]) => {
-            walk(&all_of_it[0], &format!("{path}.0"), all)
+        Value::Array(items) if matches!(items[..], [Value::Table(_)]) => {
+            walk(&items[0], &format!("{path}.0"), all)
         }
         Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),
         other => drop(all.insert(path.to_owned(), other.to_string())),
@@ -67,23 +67,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_is_a_change_and_nothing_else_is() {
+    fn only_overridden_parameters_are_listed() {
         let set = ["memory.l2.size=512KiB", "loadgen.traffic.rate=3Mpps", "run.frames=7", "run.seed=1"];
         let config = resolve("server", &set.map(str::to_owned)).unwrap();
         let all = changes("server", &config).unwrap();
-        let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
-        assert_eq!(told, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
+        let listed: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        assert_eq!(listed, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
         let mut config = resolve("server", &[]).unwrap();
         let traffic = &mut config.loadgen.traffic;
         traffic.arrivals = Arrivals::Constant;
         traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::from_traffic(traffic) }];
         let all = changes("server", &config).unwrap();
-        let told: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        let listed: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         let [spacing, ttl] = [
             ("loadgen.traffic.arrivals", "jitter", "constant"),
             ("loadgen.traffic.streams.0.ttl", "64", "9"),
         ];
-        assert_eq!(told, [spacing, ttl]);
+        assert_eq!(listed, [spacing, ttl]);
         assert!(changes("fast", &resolve("fast", &[]).unwrap()).unwrap().is_empty());
     }
 }

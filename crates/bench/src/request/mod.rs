@@ -1,13 +1,13 @@
-//! From what is asked for to a plan, and the reference of what can be asked for.
+//! Resolves a request into a configuration and a plan, and holds the reference of all parameters.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `resolve` | layers of settings, to a configuration |
 //! | `reference` | every parameter, with its meaning, range and default |
-//! | `changes` | in what a configuration differs from its preset |
+//! | `changes` | differences of a configuration from its preset |
 //! | `network` | networks, from their file to their measurement |
 //! | `planned` | a benchmark from its plan to its results |
-//! | `booted` | which boot a benchmark goes on from |
+//! | `booted` | identity and file name of a benchmark's boot checkpoint |
 //! | `played` | the configuration of a played trace |
 
 pub(crate) mod booted;

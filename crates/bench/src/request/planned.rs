@@ -1,5 +1,5 @@
-//! A benchmark, whatever it is made of, from its plan to its results: one machine, a machine that a second node drives, two nodes
-//! of its own, or a network. Commands and studies go by this way alone, and so measure the same.
+//! Runs a benchmark of any kind from its plan to its results: one machine, a machine driven by a second node, two
+//! nodes, or a network. All commands and studies use this path, and so measure alike.
 
 use std::path::Path;
 
@@ -17,26 +17,27 @@ use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::request::network::{NetworkRun, run_network};
 use crate::store::folder::ResultFolder;
-use crate::store::paths::{Images, Places, check_cards, guest_identity, image_for};
+use crate::store::paths::{CachePaths, Images, check_cards, guest_identity, image_for};
 use crate::testbed::control::Control;
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
 use crate::testbed::ready::{Plan as _, Source};
 use crate::testbed::session::Session;
 use crate::window::observe::{Delivered, Observe, profile_of_node};
 
-/// A benchmark with a configuration, checked; nothing is built or booted yet.
+/// A benchmark with a validated configuration, before anything is built or booted.
 #[derive(Clone, Debug)]
 pub struct BenchmarkPlan<'a> {
     pub(crate) benchmark: &'static Benchmark,
     pub(crate) config: &'a RunConfig,
-    /// The nodes, and how they are measured; without them it is one machine.
+    /// The nodes and the function that measures them; `None` for a single machine.
     pub(crate) nodes: Option<(TestbedPlan, MeasureNodes)>,
 }
 
 impl<'a> BenchmarkPlan<'a> {
-    /// Refuses what cannot be. A network has this name among checkpoints, and so many host threads run its nodes.
+    /// Creates a plan, or returns an error if the configuration is invalid. `network_name` names a network's checkpoint,
+    /// and `threads` is the number of host threads that run its nodes.
     pub fn new(
         benchmark: &'static Benchmark,
         config: &'a RunConfig,
@@ -49,16 +50,16 @@ impl<'a> BenchmarkPlan<'a> {
                 Some((joined(&format!("{}-driven", benchmark.name), guests.into())?, driven))
             }
             Nodes::One => None,
-            Nodes::Joined { guests, run_up, measure } => {
+            Nodes::Joined { guests, ramp, measure } => {
                 let plan = joined(benchmark.name, guests(config)?)?;
-                Some((TestbedPlan { run_up: run_up(config), ..plan }, measure))
+                Some((TestbedPlan { ramp: ramp(config), ..plan }, measure))
             }
             Nodes::Network => {
                 let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
                 Some((plan, network))
             }
         };
-        // Benchmarks have their ports named by place; what users' nodes run goes by the names that Linux gives.
+        // Benchmarks rename their ports by PCI location; the nodes of users rely on the names that Linux assigns.
         if let (Nodes::Network, Some((plan, _))) = (&benchmark.nodes, &nodes) {
             let mut guests = plan.guests.iter().zip(&plan.network.nodes);
             guests.try_for_each(|(guest, (_, node))| check_cards(&guest.image, node))?;
@@ -66,7 +67,7 @@ impl<'a> BenchmarkPlan<'a> {
         Ok(BenchmarkPlan { benchmark, config, nodes })
     }
 
-    /// Refuses what cannot be observed of it.
+    /// Rejects observations that this benchmark does not support.
     pub fn check(&self, observe: &Observe) -> Result<(), RunError> {
         let tested = if matches!(self.benchmark.nodes, Nodes::Network) { None } else { Some(0) };
         let network = self.nodes.as_ref().map(|(plan, _)| (&plan.network, tested));
@@ -77,7 +78,7 @@ impl<'a> BenchmarkPlan<'a> {
         Ok(observe.check_node(network)?)
     }
 
-    /// Names what runs in its machine, or in all its nodes; images that are missing are built.
+    /// Identity of the software in the machine, or in all nodes. Builds missing images.
     pub fn identity(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<String, RunError> {
         if let Some((plan, _)) = &self.nodes {
             return plan.identity(images, say);
@@ -86,13 +87,13 @@ impl<'a> BenchmarkPlan<'a> {
         let own = image_for(benchmark.image, &config.machine());
         let image = images.get(own, config.run.image.as_deref(), say)?;
         let words = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
-        Ok(guest_identity(image, &words) + &config.options::<BesideConfig>().identity()?)
+        Ok(guest_identity(image, &words) + &config.options::<CorunnerConfig>().identity()?)
     }
 
-    /// Gets it ready.
+    /// Boots the guests, or restores them from a checkpoint.
     pub fn prepare(
         self,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Prepared, RunError> {
@@ -111,7 +112,7 @@ impl<'a> BenchmarkPlan<'a> {
     }
 }
 
-/// A benchmark that is ready to be measured, any number of times.
+/// A booted benchmark, which can be measured any number of times.
 pub struct Prepared {
     benchmark: &'static Benchmark,
     ready: Ready,
@@ -123,15 +124,15 @@ enum Ready {
 }
 
 impl Prepared {
-    /// What got ready, in words.
-    pub fn who(&self) -> &'static str {
+    /// The progress message for the end of the preparation.
+    pub fn ready_text(&self) -> &'static str {
         match self.ready {
             Ready::Machine(_) => "ready",
             Ready::Nodes(..) => "all nodes ready",
         }
     }
 
-    /// Host time and instructions of the boot; `None` if it came from a checkpoint.
+    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
     pub fn boot(&self) -> Option<(f64, u64)> {
         match &self.ready {
             Ready::Machine(session) => session.boot,
@@ -139,7 +140,7 @@ impl Prepared {
         }
     }
 
-    /// Whether measurements leave fingerprints.
+    /// Sets whether measurements write fingerprints.
     pub fn set_fingerprint(&mut self, wanted: bool) {
         match &mut self.ready {
             Ready::Machine(session) => session.fingerprint = wanted,
@@ -147,7 +148,7 @@ impl Prepared {
         }
     }
 
-    /// Writes the checkpoint from which measurements start.
+    /// Writes the checkpoint that measurements start from.
     pub fn write_checkpoint(&self, path: &Path) -> Result<(), RunError> {
         match &self.ready {
             Ready::Machine(session) => session.checkpoint().write(path)?,
@@ -156,7 +157,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// What runs, for results.
+    /// Identity of the software that runs, for results.
     pub fn ran(&self) -> RunIdentity {
         match &self.ready {
             Ready::Machine(session) => session.ran(),
@@ -164,7 +165,7 @@ impl Prepared {
         }
     }
 
-    /// What is booted, an image a node.
+    /// The booted images, one per node.
     pub fn images(&self) -> Vec<&Image> {
         match &self.ready {
             Ready::Machine(session) => vec![session.image()],
@@ -172,9 +173,9 @@ impl Prepared {
         }
     }
 
-    /// Measures a load, and writes to `folder` what there is of it beside its summary. A network's generators have the rates of `config`,
-    /// all others `rate`. Of what `observe` asks for, nodes have captures, profiles, and the trace of
-    /// one of them.
+    /// Measures one load, and writes everything but its summary to `folder`. A network's generators use the rates in
+    /// `config`, all others `rate`. Nodes support captures, profiles and the trace of one node
+    /// of the observations in `observe`.
     pub fn measure(
         &self,
         (config, rate): (&RunConfig, Rate),
@@ -196,7 +197,7 @@ impl Prepared {
     }
 }
 
-/// Node 1 sends frames to the benchmark in node 0.
+/// Measures the benchmark in node 0 while node 1 sends it frames.
 fn driven(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
     let NodesLoad { benchmark, config, rate, observe, folder } = *load;
     let offered = (rate, config.loadgen.traffic.frame_size);
@@ -209,7 +210,7 @@ fn driven(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Re
     Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
 }
 
-/// What a network's file says; each of its cables is captured in a file of its own.
+/// Measures the network of a network file. Each cable is captured into its own file.
 fn network(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
     let NodesLoad { config, observe, folder, .. } = *load;
     let captures = observe.capture.as_ref().map(|_| folder.path());
@@ -219,7 +220,7 @@ fn network(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> R
     Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
 }
 
-/// The same of each timed node of a network.
+/// Writes the profile of each timed node of a network.
 fn profile_nodes(load: &NodesLoad, testbed: &NodesTestbed, run: &mut NetworkRun) -> Result<(), RunError> {
     let Some(own) = &mut run.summary.network else { return Ok(()) };
     let names: Vec<String> = run.network.config().nodes.iter().map(|(name, _)| name.clone()).collect();
@@ -241,7 +242,7 @@ mod tests {
     use crate::request::resolve::resolve;
     use crate::scenarios::registry::benchmark;
 
-    /// What the nodes are called among checkpoints, if there are several.
+    /// The name of the nodes' checkpoint, if there are several nodes.
     fn nodes(name: &str, set: &[&str]) -> Result<Option<String>, String> {
         let known = benchmark(name).unwrap();
         let set: Vec<String> = known.defaults.iter().chain(set).map(|&text| text.to_owned()).collect();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_got_ready_follows_from_the_benchmark_and_from_what_drives_it() {
+    fn benchmark_and_drive_kind_decide_which_nodes_boot() {
         assert_eq!(nodes("testpmd", &[]), Ok(None));
         assert_eq!(nodes("testpmd", &["drive.kind=node"]), Ok(Some("testpmd-driven".to_owned())));
         assert_eq!(nodes("iperf", &["drive.kind=node"]), Ok(Some("iperf".to_owned())));

@@ -9,8 +9,8 @@ use crate::plan::playback::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Sha
 use crate::request::resolve::Layers;
 use crate::scenarios::registry;
 
-/// What `--set` and files of experiments say of it, over a machine. It has as many harts as the traces, and as many NICs, unless it is
-/// said how many.
+/// Resolves a machine with the overrides of `--set` and experiment files. The machine has as many harts as the traces,
+/// and as many NICs unless `platform.nics` is set.
 pub fn resolve_played(
     base: &Base,
     shape: impl Into<Shape>,
@@ -18,12 +18,12 @@ pub fn resolve_played(
 ) -> Result<RunConfig, ConfigError> {
     let Shape { harts, nics, is_physical } = shape.into();
     let pages = base.pages();
-    let own = base.own().get(PlaybackConfig::SECTION);
-    let says = |key: &str| own.is_some_and(|own| own.get(key).is_some());
+    let own = base.user_table().get(PlaybackConfig::SECTION);
+    let in_base = |key: &str| own.is_some_and(|own| own.get(key).is_some());
     let keys: Vec<&str> = overrides.iter().map(|assignment| path_of(assignment)).collect();
-    let names = |name: &str| keys.contains(&name);
-    let paced = names("playback.rate") || names("playback.window") || says("rate") || says("window");
-    let paged = names("playback.pages") || says("pages") || pages != Pages::Identity;
+    let is_set = |name: &str| keys.contains(&name);
+    let paced = is_set("playback.rate") || is_set("playback.window") || in_base("rate") || in_base("window");
+    let paged = is_set("playback.pages") || in_base("pages") || pages != Pages::Identity;
     for key in &keys {
         let is_links = key.split('.').next() == Some(LINK);
         if !(paced && is_links || paged && *key == RAM) {
@@ -37,28 +37,27 @@ pub fn resolve_played(
         let sections = OptionSections::of([Section::of::<PlaybackConfig>()]);
         Layers { defaults, ..Layers::of(base, all) }.with_options(sections)
     };
-    let platform = base.own().get("platform");
-    let says_nics = names(NICS) || platform.is_some_and(|own| own.get("nics").is_some());
+    let platform = base.user_table().get("platform");
+    let sets_nics = is_set(NICS) || platform.is_some_and(|own| own.get("nics").is_some());
     let mut config = resolve(&all);
-    // What is said of further ports is no error where the trace has their NICs.
+    // Settings of further ports are no error if the trace has NICs for these ports.
     let has_fewer = config.as_ref().map_or(true, |config| config.platform.nics < nics);
-    if has_fewer && nics > 1 && !says_nics {
+    if has_fewer && nics > 1 && !sets_nics {
         all.push(format!("{NICS}={nics}"));
         config = resolve(&all);
     }
     let config = config?;
-    let told = config.options::<PlaybackConfig>().pages;
-    // A result says all that was in force.
-    let as_it_was = base.is_result() && !names("playback.pages");
-    if is_physical && told != Pages::Identity && told != pages && !as_it_was {
-        let problem =
-            "what is played tells physical addresses, so that nothing asks for page tables; leave it out";
+    let configured = config.options::<PlaybackConfig>().pages;
+    // A result's configuration lists all settings, those without effect included.
+    let is_from_result = base.is_result() && !is_set("playback.pages");
+    if is_physical && configured != Pages::Identity && configured != pages && !is_from_result {
+        let problem = "the traces have physical addresses, so page tables have no effect; leave it out";
         return Err(ConfigError::new("playback.pages", problem));
     }
     Ok(config)
 }
 
-/// Refuses a key that nothing would come of.
+/// Rejects a key that has no effect in playback.
 fn check_key(key: &str) -> Result<(), ConfigError> {
     let parts: Vec<&str> = key.split('.').collect();
     let counts = match parts[..] {
@@ -72,8 +71,8 @@ fn check_key(key: &str) -> Result<(), ConfigError> {
         return Ok(());
     }
     let problem = format!(
-        "has no meaning for a played trace, in which guest, NIC and traffic do what was recorded; what counts are {}, \
-         port.N.attach, port.N.pcie and {}; with playback.rate or playback.window {LINK}, with playback.pages {RAM}",
+        "has no meaning for a played trace, which replays the recorded behaviour of guest, NIC and traffic; the keys with an effect are {}, \
+         port.N.attach, port.N.pcie and {}; with playback.rate or playback.window also {LINK}, and with playback.pages also {RAM}",
         WHOLE.join(", "),
         KEYS.join(", ")
     );
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_in_the_configuration_and_its_hash_and_nothing_else_is() {
+    fn configuration_and_hash_have_only_the_keys_that_affect_playback() {
         let plain = resolved(&[]).unwrap();
         let text = plain.to_toml();
         assert!(text.contains("[playback]\nwarmup = \"50%\"") && text.contains("[memory.llc]"), "{text}");
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_no_effect_is_refused_by_its_name() {
+    fn keys_without_effect_are_rejected_by_name() {
         for set in [
             "nic.rx_fifo=48KiB",
             "dpdk.burst=8",
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_several_nics_has_as_many_ports_unless_it_is_said_how_many() {
+    fn ports_follow_the_nics_of_the_trace_unless_set() {
         let base = Base::find("server").unwrap();
         let with = |nics, set: &[&str]| {
             let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|nics| with(nics, &[]).platform.nics), [1, 1, 2]);
         assert_eq!(with(1, &[]).hash(), with(0, &[]).hash());
         assert_ne!(with(2, &[]).hash(), with(1, &[]).hash());
-        assert_eq!(with(2, &["platform.nics=1"]).platform.nics, 1, "refused where it is played");
+        assert_eq!(with(2, &["platform.nics=1"]).platform.nics, 1, "rejected later, by the player");
         assert_eq!(with(2, &["platform.nics=3"]).platform.nics, 3);
         let ports = with(2, &["port.1.pcie.link_latency=5us"]);
         assert_eq!(
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn page_tables_that_no_trace_asks_for_are_refused_unless_a_preset_has_them() {
+    fn page_tables_without_effect_are_rejected_unless_the_preset_sets_them() {
         let physical = Shape { is_physical: true, ..Shape::from(1) };
         let with = |preset: &str, set: &[&str]| {
             let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_the_instructions_and_a_number_is_itself() {
+    fn warmup_is_a_share_of_the_instructions_or_a_number() {
         let share = |text: &str, all| text.parse::<Warmup>().unwrap().of(all);
         assert_eq!((share("50%", 9), share("0", 9), share("17_000", 9), share("0%", 9)), (4, 0, 17_000, 0));
         assert_eq!(share("99%", u64::MAX), (u128::from(u64::MAX) * 99 / 100) as u64);

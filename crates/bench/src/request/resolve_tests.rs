@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::request::played::resolve_played;
 
-/// A file of this text.
+/// A machine file with this text.
 fn file(text: &str) -> (TempDir, Base) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
@@ -23,7 +23,7 @@ fn owned(set: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
+fn configuration_of_a_result_resolves_to_itself() {
     let sets: [&[&str]; 6] = [
         &[],
         &["nic.rx_fifo=48KiB", "pipeline.rob=64", "run.seed=7", "run.frames=100", "loadgen.traffic.rate=40%"],
@@ -36,7 +36,7 @@ fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
         for set in sets {
             let mut config = match resolve(preset.name, &owned(set)) {
                 Ok(config) => config,
-                // Not every preset has a PCI Express link or harts to have two of.
+                // Some presets have no PCI Express link, or allow a single hart only.
                 Err(error) => {
                     assert!(!set.is_empty(), "{}: {error}", preset.name);
                     continue;
@@ -48,7 +48,7 @@ fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
                 ..StreamConfig::from_traffic(traffic)
             }];
             let (_folder, base) = result(&config);
-            // What a benchmark sets is beside the point.
+            // The benchmark's defaults do not apply to the configuration of a result.
             let layers = Layers { defaults: &["platform.ram=768MiB"], ..Layers::of(&base, &[]) };
             let again = layers.resolve().unwrap();
             assert_eq!(again.to_toml(), config.to_toml(), "{} {set:?}", preset.name);
@@ -58,7 +58,7 @@ fn a_results_configuration_is_run_again_as_it_is_whatever_it_was_made_of() {
 }
 
 #[test]
-fn so_is_that_of_a_played_trace() {
+fn configuration_of_a_played_trace_resolves_to_itself() {
     for (preset, set) in [
         ("server", &["playback.warmup=1000"][..]),
         ("champsim", &[]),
@@ -73,31 +73,31 @@ fn so_is_that_of_a_played_trace() {
 }
 
 #[test]
-fn a_file_is_above_what_a_benchmark_sets_and_a_preset_below_it() {
+fn machine_file_overrides_the_benchmark_which_overrides_the_preset() {
     let defaults: &[&str] = &["platform.ram=768MiB", "loadgen.traffic.destination_ip=198.18.0.1"];
     let ram = |base: &Base, set: &[&str]| {
         let layers = Layers { defaults, ..Layers::of(base, &owned(set)) }.resolve().unwrap();
         layers.platform.ram.0 >> 20
     };
     assert_eq!(ram(&Base::find("server").unwrap(), &[]), 768);
-    let (_folder, silent) = file("base = \"server\"\npipeline.rob = 64\n");
+    let (_folder, without_ram) = file("base = \"server\"\npipeline.rob = 64\n");
     assert_eq!(
-        ram(&silent, &[]),
+        ram(&without_ram, &[]),
         768,
-        "the file does not speak of it, and its preset is below the benchmark"
+        "the file does not set it, and the benchmark overrides the preset"
     );
-    assert!(Layers { defaults, ..Layers::of(&silent, &[]) }.overruled().is_empty());
-    let (_folder, says) = file("base = \"server\"\nplatform.ram = \"512MiB\"\n");
-    assert_eq!((ram(&says, &[]), ram(&says, &["platform.ram=1GiB"])), (512, 1024));
-    let told = Layers { defaults, ..Layers::of(&says, &[]) }.overruled();
+    assert!(Layers { defaults, ..Layers::of(&without_ram, &[]) }.overruled().is_empty());
+    let (_folder, with_ram) = file("base = \"server\"\nplatform.ram = \"512MiB\"\n");
+    assert_eq!((ram(&with_ram, &[]), ram(&with_ram, &["platform.ram=1GiB"])), (512, 1024));
+    let notes = Layers { defaults, ..Layers::of(&with_ram, &[]) }.overruled();
     assert!(
-        told.len() == 1 && told[0].ends_with("says platform.ram = 512MiB; the benchmark's own is 768MiB"),
-        "{told:?}"
+        notes.len() == 1 && notes[0].ends_with("sets platform.ram = 512MiB; the benchmark's default is 768MiB"),
+        "{notes:?}"
     );
     let (_folder, same) = file("base = \"server\"\nplatform.ram = \"786432KiB\"\nrun.warmup = \"0ps\"\n");
     let defaults_again: &[&str] = &["platform.ram=768MiB", "run.warmup=0ns"];
     let same = Layers { defaults: defaults_again, ..Layers::of(&same, &[]) }.overruled();
-    assert!(same.is_empty(), "another way to write the same: {same:?}");
+    assert!(same.is_empty(), "equivalent spellings: {same:?}");
     let traffic = Some(("t.toml", "rate = \"3Mpps\""));
     let (_folder, rate) =
         file("base = \"server\"\nloadgen.traffic.rate = \"2Mpps\"\nloadgen.traffic.frames = 9\n");
@@ -109,7 +109,7 @@ fn a_file_is_above_what_a_benchmark_sets_and_a_preset_below_it() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_said_as_for_the_command_line() {
+fn errors_in_a_file_read_as_those_of_the_command_line() {
     for (text, key, part) in [
         ("core.rob = 64", "core.rob", "did you mean \"pipeline.rob\"?"),
         ("core.frequency = 3", "core.frequency", "unit"),
@@ -124,13 +124,13 @@ fn what_is_wrong_in_a_file_is_said_as_for_the_command_line() {
     let (_folder, network) = file("base = \"server\"\n[cable.wire]\nbetween = [\"a\", \"b\"]\n");
     let error = Layers::of(&network, &[]).resolve().unwrap_err().to_string();
     assert!(
-        error.contains("mine.toml: its [cable] is a network's") && error.contains("--network"),
+        error.contains("mine.toml: [cable] belongs to a network file") && error.contains("--network"),
         "{error}"
     );
 }
 
 #[test]
-fn direct_cache_access_of_a_queue_is_refused_where_there_is_no_such_queue() {
+fn direct_cache_access_for_a_missing_queue_is_rejected() {
     let resolve = |queue: &str, more: &[&str]| {
         let entry = format!("memory.dca.queues=[{{{queue},headers=\"queue-l2\"}}]");
         let set = [&[entry.as_str()], more].concat();
@@ -140,12 +140,12 @@ fn direct_cache_access_of_a_queue_is_refused_where_there_is_no_such_queue() {
     };
     assert_eq!(resolve("queue=0", &[]), Ok(()));
     assert_eq!(resolve("queue=15", &["nic.model=82576"]), Ok(()));
-    for (queue, says) in [
-        ("queue=1", "port 0's 82540EM has one, number 0; set nic.model=82576"),
-        ("device=1,queue=1", "device 1, which is no NIC, has one"),
+    for (queue, message) in [
+        ("queue=1", "port 0's 82540EM has only queue 0; set nic.model=82576"),
+        ("device=1,queue=1", "device 1 is not a NIC and has only queue 0"),
         ("queue=16", "queues are 0 to 15"),
     ] {
         let error = resolve(queue, &[]).unwrap_err();
-        assert!(error.contains("memory") && error.contains(says), "{error}");
+        assert!(error.contains("memory") && error.contains(message), "{error}");
     }
 }

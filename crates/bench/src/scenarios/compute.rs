@@ -1,4 +1,4 @@
-//! A program without input or output, for comparison: what the core and its caches do when no network is in the way.
+//! Compute benchmark without I/O, for comparison: the performance of core and caches without a network.
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
@@ -13,7 +13,7 @@ use crate::plan::options::Options;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ComputeConfig {
-    /// The table through which it walks, a line a step in random order: 1 KiB to 1 GiB.
+    /// Size of the table that it walks through in random order, one cache line per step: 1 KiB to 1 GiB.
     pub table: Bytes,
 }
 
@@ -36,7 +36,7 @@ impl Options for ComputeConfig {
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!(
         "doorbell.app=compute doorbell.hugepages=0 doorbell.arg=--table-kib={}",
@@ -44,7 +44,7 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     )
 }
 
-/// Nobody listens.
+/// No frames are sent, so no modification is expected.
 pub(crate) fn returned(_: &RunConfig) -> Returned {
     Returned::Any
 }

@@ -1,5 +1,5 @@
-//! iperf3 between two nodes: Debian's own, over the kernel's stack, TCP or UDP. Either a part of a transfer is measured, by
-//! what crosses the cable, or a whole test, by what iperf3 itself finds.
+//! iperf3 between two nodes: Debian's iperf3 over the kernel's stack, TCP or UDP. Either a part of a transfer
+//! is measured on the cable, or a whole test with iperf3's own results.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::{IperfFigures, Protocol, TransferFigures};
@@ -19,18 +19,18 @@ use crate::plan::options::{Options, Setting};
 use crate::store::folder::pretty;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::Load;
 
-/// What a measurement needs beside the presets' times: TCP comes to its pace on a timed machine in some milliseconds.
+/// Measurement times: TCP needs some milliseconds to reach its steady state on a timed machine.
 pub(crate) const DEFAULTS: &[&str] = &["run.settle=5ms", "run.window=20ms"];
 
-/// More payload than this is not of the talk before a test.
-const TALK_BYTES_MAX: u64 = 8 << 10;
-/// The port of the first server.
+/// Maximum payload of the setup exchange before a test, in bytes; with more, the transfer has started.
+const SETUP_BYTES_MAX: u64 = 8 << 10;
+/// Port of the first server.
 const PORT: u16 = 5201;
-/// What iperf3 is told if it is stopped from outside, in seconds: the longest that it takes.
-const WITHOUT_END: u32 = 86_400;
+/// Test duration in seconds if the simulator ends the measurement: the maximum that iperf3 accepts.
+const UNLIMITED_SECONDS: u32 = 86_400;
 
 /// iperf3's options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,22 +38,24 @@ const WITHOUT_END: u32 = 86_400;
 pub struct IperfConfig {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// Measure a whole test of so many seconds (--time), 1 to 60; iperf3 knows none that is shorter. (An amount of bytes
-    /// would be no measure: iperf3 looks only now and then whether all of it was sent, and takes the time until then.)
-    /// Without this, `run.duration` of a transfer is measured that has gone on for `run.warmup` and `run.settle`.
+    /// Measure a whole test of this many seconds (--time), 1 to 60; iperf3 has no shorter tests. (A number of
+    /// bytes would be imprecise: iperf3 checks only at intervals whether all bytes were sent, and measures
+    /// the time until such a check.) If unset, `run.duration` of a running transfer is measured, after
+    /// `run.warmup` and `run.settle`.
     pub seconds: Option<u32>,
-    /// Cores, 1 to 8 (without this, one), each with an iperf3 server on a port of its own (from 5201 on), a queue of the NIC that interrupts
-    /// it, and an iperf3 client whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576,
-    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue, and as many streams for each.
+    /// Cores, 1 to 8 (1 if unset), each with its own iperf3 server (ports from 5201 on), NIC queue and
+    /// interrupt, and an iperf3 client whose connections use that queue. More than one needs as many harts,
+    /// NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses one queue per port,
+    /// and equally many streams per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Connections side by side (--parallel), 1 to 16; of several cores those of all together.
+    /// Parallel connections (--parallel), 1 to 16; the total of all cores.
     pub streams: u32,
-    /// What UDP sends in a second, each stream (--bitrate), 1kbps to 1Tbps.
+    /// UDP send rate per stream (--bitrate), 1kbps to 1Tbps.
     pub rate: BitsPerSec,
     /// The server sends instead of the client (--reverse).
     pub reverse: bool,
-    /// The most payload of a TCP segment (--set-mss), 88 to 9216 bytes; without it, what the MTU leaves.
+    /// Maximum payload of a TCP segment (--set-mss), 88 to 9216 bytes; if unset, the MTU determines it.
     pub mss: Option<u16>,
 }
 
@@ -74,7 +76,7 @@ impl Default for IperfConfig {
 impl Options for IperfConfig {
     const SECTION: &'static str = "iperf";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         shards::follow_streams("iperf.streams", (self.cores, self.streams), config)
     }
 
@@ -84,7 +86,7 @@ impl Options for IperfConfig {
         }
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
         if self.cores > 1 && self.seconds.is_some() {
-            let problem = "tests on several cores end at different times; measure a part of them".to_owned();
+            let problem = "tests on several cores end at different times; remove this setting to measure a part of them";
             return Err(ConfigError::new("iperf.seconds", problem));
         }
         if let Some(seconds) = self.seconds.filter(|seconds| !(1..=60).contains(seconds)) {
@@ -92,7 +94,10 @@ impl Options for IperfConfig {
         }
         if let Some(mss) = self.mss {
             if self.protocol == Protocol::Udp {
-                return Err(ConfigError::new("iperf.mss", "UDP has no segments; leave it out".to_owned()));
+                return Err(ConfigError::new(
+                    "iperf.mss",
+                    "UDP has no segments; remove this setting".to_owned(),
+                ));
             }
             if !(88..=9216).contains(&mss) {
                 return Err(ConfigError::new("iperf.mss", format!("{mss} is not from 88 to 9216")));
@@ -107,13 +112,13 @@ impl Options for IperfConfig {
 }
 
 impl IperfConfig {
-    /// What is typed at the client.
+    /// Line typed on the client's console.
     fn options(&self) -> String {
-        let seconds = self.seconds.unwrap_or(WITHOUT_END);
-        let each = self.streams / self.cores;
-        let mut words = format!("--client 10.0.0.2 --interval 0 --time {seconds} --parallel {each}");
+        let seconds = self.seconds.unwrap_or(UNLIMITED_SECONDS);
+        let per_core = self.streams / self.cores;
+        let mut words = format!("--client 10.0.0.2 --interval 0 --time {seconds} --parallel {per_core}");
         if self.cores > 1 {
-            words.insert_str(0, &format!("{each} "));
+            words.insert_str(0, &format!("{per_core} "));
         }
         if self.protocol == Protocol::Udp {
             words.push_str(&format!(" --udp --bitrate {}", self.rate.0));
@@ -127,8 +132,8 @@ impl IperfConfig {
         words
     }
 
-    /// The load in a few words.
-    fn in_words(&self) -> String {
+    /// Short description of the load.
+    fn load_name(&self) -> String {
         match self.protocol {
             Protocol::Tcp => "TCP".to_owned(),
             Protocol::Udp => format!("UDP {}", self.rate),
@@ -140,16 +145,16 @@ impl Transfers for IperfConfig {
     fn load(&self) -> Load {
         Load {
             program: "iperf3",
-            name: self.in_words(),
+            name: self.load_name(),
             connections: self.streams,
             depth: 1,
             in_parts: false,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: self.options(),
-                counted: if self.reverse { 0 } else { 1 },
-                begun: |carried| carried.tcp_payload + carried.udp_payload > TALK_BYTES_MAX,
-                whole: (self.cores > 1).then_some("iperf: all streams are connected"),
+                command: self.options(),
+                sender: if self.reverse { 0 } else { 1 },
+                detects_start: |carried| carried.tcp_payload + carried.udp_payload > SETUP_BYTES_MAX,
+                all_started: (self.cores > 1).then_some("iperf: all streams are connected"),
             },
             protocol: self.protocol,
             transaction: None,
@@ -159,7 +164,7 @@ impl Transfers for IperfConfig {
         }
     }
 
-    /// The server in node 0, the client in node 1; of several cores, one on each.
+    /// The server in node 0 and the client in node 1, one of each per core.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
             1 => (role!("iperf-server", "Server listening"), role!("iperf-client", "iperf: waiting")),
@@ -169,7 +174,7 @@ impl Transfers for IperfConfig {
     }
 }
 
-/// Runs iperf3 once, and writes what it found, if it came to its end.
+/// Measures iperf3 once, and writes its own result (`iperf3.json`) if the whole test was run.
 pub(crate) fn measure(
     nodes: &NodesTestbed,
     load: &NodesLoad,
@@ -189,13 +194,13 @@ pub(crate) fn measure(
                 test.part()
             }
         },
-        |summary, said| {
-            let part = summary.transfer.as_ref().map(|moved| figures_of_part(own.protocol, moved));
-            summary.iperf = match &said {
-                Some(result) => part.map(|part| figures_of_whole(part, result)),
+        |summary, result| {
+            let part = summary.transfer.as_ref().map(|transfer| cable_figures(own.protocol, transfer));
+            summary.iperf = match &result {
+                Some(result) => part.map(|part| iperf3_figures(part, result)),
                 None => part,
             };
-            found = said;
+            found = result;
         },
     )?;
     if let Some(found) = &found {
@@ -211,30 +216,30 @@ fn result(console: &str) -> Option<Value> {
     serde_json::from_str(&console[begin..end]).ok()
 }
 
-/// As the cable shows them.
-fn figures_of_part(protocol: Protocol, moved: &TransferFigures) -> IperfFigures {
+/// Figures measured on the cable.
+fn cable_figures(protocol: Protocol, transfer: &TransferFigures) -> IperfFigures {
     IperfFigures {
         protocol,
-        bytes_sent: moved.bytes_sent,
-        bytes_received: moved.bytes_received,
-        seconds: moved.seconds,
-        goodput_gbps: moved.goodput_gbps.unwrap_or(0.0),
+        bytes_sent: transfer.bytes_sent,
+        bytes_received: transfer.bytes_received,
+        seconds: transfer.seconds,
+        goodput_gbps: transfer.goodput_gbps.unwrap_or(0.0),
         retransmits: None,
         datagrams_lost: None,
         cpu_percent: None,
-        wire_to_client: moved.wire_to_client.clone(),
-        wire_to_server: moved.wire_to_server.clone(),
-        nic_drops: moved.nic_drops,
-        node_instructions: moved.node_instructions,
+        wire_to_client: transfer.wire_to_client.clone(),
+        wire_to_server: transfer.wire_to_server.clone(),
+        nic_drops: transfer.nic_drops,
+        node_instructions: transfer.node_instructions,
     }
 }
 
-/// As iperf3 says.
-fn figures_of_whole(part: IperfFigures, iperf3: &Value) -> IperfFigures {
+/// The figures of `part`, replaced by iperf3's own results where it has them.
+fn iperf3_figures(part: IperfFigures, iperf3: &Value) -> IperfFigures {
     let end = &iperf3["end"];
-    // With UDP the client's part of the sums says what was sent, and the loss what did not arrive.
+    // With UDP, `sum_sent` has what was sent, and `sum_received` the lost datagrams.
     let (sent, received) = (&end["sum_sent"], &end["sum_received"]);
-    let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or(0.0);
+    let number = |object: &Value, name: &str| object[name].as_f64().unwrap_or(0.0);
     let cpu = &end["cpu_utilization_percent"];
     IperfFigures {
         bytes_sent: number(sent, "bytes") as u64,
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_those_of_the_configuration() {
+    fn the_typed_line_follows_the_configuration() {
         let config = IperfConfig {
             protocol: Protocol::Udp,
             seconds: Some(1),

@@ -1,4 +1,4 @@
-//! memcached over the kernel's stack, in the net image, on one core or several.
+//! memcached over the kernel's network stack, in the net image, on one or several cores.
 
 use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
@@ -10,13 +10,15 @@ use crate::plan::cores;
 use crate::plan::kernel;
 use crate::plan::options::{Options, Setting};
 
-/// memcached-kernel's own options; those that it shares with other programs over the kernel's stack are in `kernel`.
+/// memcached-kernel's own options; options shared with other programs over the kernel's stack are in
+/// `kernel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemcachedKernelConfig {
-    /// Cores, 1 to 8 (without this, one), each with a thread of memcached and a queue of each port that interrupts it. More than one needs
-    /// as many harts, NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux gives a port one queue. RSS spreads clients
-    /// over queues (`loadgen.traffic.memcached.clients`); threads share the socket.
+    /// Cores, 1 to 8 (1 if unset), each with a memcached thread and one queue per port, whose interrupts it
+    /// handles. More than one needs as many harts, NICs of the model 82576, and `platform.interrupts =
+    /// "aia"`, without which Linux uses one queue per port. RSS spreads clients over queues
+    /// (`loadgen.traffic.memcached.clients`); threads share the socket.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }
@@ -35,12 +37,12 @@ impl Options for MemcachedKernelConfig {
         shards::check("memcached_kernel.cores", self.cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     match config.options::<MemcachedKernelConfig>().cores {
         1 => kernel::words("memcached", &[], config),
@@ -48,7 +50,7 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     }
 }
 
-/// What a run should know of its clients.
+/// Warning about a single client for several cores.
 pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let several = config.options::<MemcachedKernelConfig>().cores > 1;
     (several && config.loadgen.traffic.memcached.clients == 1).then(|| "; one client is one flow, which RSS keeps on one queue of a port: --set loadgen.traffic.memcached.clients=64".to_owned())
@@ -60,7 +62,7 @@ mod tests {
     use crate::request::resolve::on_fast;
 
     #[test]
-    fn cores_need_harts_queues_and_messages_and_one_is_told_what_it_always_was() {
+    fn several_cores_need_harts_queues_and_msi_and_one_core_has_the_short_command_line() {
         assert_eq!(guest_words(&on_fast(&[]).unwrap()), "doorbell.app=memcached");
         let four =
             ["memcached_kernel.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
@@ -69,14 +71,14 @@ mod tests {
         assert!(remark(&config).is_some());
         let clients = on_fast(&[&four[..], &["loadgen.traffic.memcached.clients=9"]].concat()).unwrap();
         assert!(remark(&clients).is_none());
-        assert_eq!(on_fast(&four[..1]).unwrap(), config, "what it needs follows");
-        for (wrong, says) in [
+        assert_eq!(on_fast(&four[..1]).unwrap(), config, "required settings follow from the number of cores");
+        for (wrong, message) in [
             ("platform.harts=3", "platform.harts=4"),
             ("nic.model=82540em", "nic.model=82576"),
             ("platform.interrupts=plic", "platform.interrupts=aia"),
         ] {
             let error = on_fast(&[four[0], wrong]).unwrap_err();
-            assert!(error.contains("memcached_kernel.cores") && error.contains(says), "{error}");
+            assert!(error.contains("memcached_kernel.cores") && error.contains(message), "{error}");
         }
         let error = on_fast(&["memcached_kernel.cores=9", "platform.harts=16"]).unwrap_err();
         assert!(error.contains("9 is not from 1 to 8, the queues that Linux uses"), "{error}");

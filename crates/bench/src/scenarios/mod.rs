@@ -1,10 +1,10 @@
-//! The benchmarks, each with its options, and the list of all.
+//! The benchmarks with their options, and the list of all benchmarks.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `registry` | the list |
-//! | `worker` | the program of several cores |
-//! | the others | a benchmark each |
+//! | `worker` | the multi-core program that several benchmarks use |
+//! | the others | one benchmark each |
 
 pub(crate) mod compute;
 pub(crate) mod iperf;

@@ -1,6 +1,7 @@
-//! A gateway of two ports between a client and a server, which is what is measured: Linux forwards what they exchange, and translates the client's
-//! address (nf_nat). What goes through it is another benchmark's load: netperf's, or a web server's. The client is in node 1, on port 0, and the
-//! server in node 2, on port 1. What is counted is what crosses the client's cable.
+//! NAT benchmark: the measured machine is a Linux gateway with two ports between a client and a server. It
+//! forwards their packets and translates the client's address (nf_nat). The load is that of another
+//! benchmark, netperf or web. The client is node 1, on port 0; the server is node 2, on port 1. Traffic is
+//! counted on the client's cable.
 
 use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
@@ -17,51 +18,51 @@ use crate::scenarios::web::WebConfig;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::Load;
 
-/// The machine that it needs.
+/// The machine and measurement times that it needs.
 pub(crate) const DEFAULTS: &[&str] = &["platform.nics=2", "run.settle=5ms", "run.window=20ms"];
 
-/// Where a server is that stands on the client's cable, and where it is behind the gateway.
+/// The server's address on the client's cable (no gateway), and behind the gateway.
 const NEAR: &str = "10.0.0.2";
 const FAR: &str = "10.0.1.3";
-/// The gateway's addresses, of ports that are counted by `n`.
+/// The gateway's address on port `n`, a shell variable.
 const GATEWAY: &str = "10.0.$n.2/24";
-/// What a client does before its script: the way to the server.
+/// Run by the client before its script: the route to the server.
 const ROUTE: &str = "ip route add 10.0.1.0/24 via 10.0.0.2 || exit\n";
-/// And a server, which needs it where no address is translated.
+/// Run by the server before its script: the route to the client, needed without address translation.
 const ROUTE_BACK: &str = "ip route add 10.0.0.0/24 via 10.0.1.2 || exit\n";
 
-/// What goes through the gateway.
+/// Traffic through the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Through {
-    /// A test of netperf's, by `[netperf]`.
+    /// A netperf test, configured in `[netperf]`.
     #[default]
     Netperf,
-    /// Requests to a web server, by `[web]`.
+    /// Requests to a web server, configured in `[web]`.
     Web,
 }
 
-/// What the gateway does to packets.
+/// Address translation at the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Translate {
-    /// What goes out to the server has the gateway's own address, by a rule of nftables' (`masquerade`).
+    /// Packets to the server get the gateway's source address, by an nftables rule (`masquerade`).
     #[default]
     Masquerade,
-    /// It forwards, and knows of no connections.
+    /// Forwards without connection tracking.
     None,
 }
 
-/// The gateway, and what goes through it.
+/// The gateway's options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NatConfig {
-    /// What goes through: `netperf`, as `netperf.test` and its other keys have it, or `web`. Both on one core.
+    /// Traffic: `netperf`, configured by `netperf.test` and its other keys, or `web`. Both on one core.
     pub through: Through,
-    /// What is done to it: `masquerade`, or `none`, which shows what translating costs.
+    /// Address translation: `masquerade`, or `none` as a baseline for its cost.
     pub translate: Translate,
 }
 
@@ -74,7 +75,7 @@ impl Options for NatConfig {
     }
 }
 
-/// What goes through, as it is without a gateway, and the section that says so.
+/// The load as it is without a gateway, and the section that configures it.
 fn through(config: &RunConfig) -> (&'static str, &dyn Transfers) {
     match config.options::<NatConfig>().through {
         Through::Netperf => (NetperfConfig::SECTION, config.options::<NetperfConfig>()),
@@ -82,16 +83,16 @@ fn through(config: &RunConfig) -> (&'static str, &dyn Transfers) {
     }
 }
 
-/// What runs in the nodes.
+/// The guests of the three nodes.
 pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let (section, through) = through(config);
     if !through.load().servers.is_empty() {
-        let problem = "a gateway has loads of one core, as several find their queues by addresses, which others have here; leave it out";
+        let problem = "a gateway supports one core only: with several cores, clients choose ports by the addresses of two directly \
+             connected nodes; remove this setting";
         return Err(ConfigError::new(format!("{section}.cores"), problem));
     }
     if through.load().start.client != 1 {
-        let problem =
-            "TCP_SENDFILE has the test node send, which forwards here; choose TCP_STREAM or TCP_MAERTS";
+        let problem = "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
         return Err(ConfigError::new("netperf.test", problem));
     }
     let Pair { image, server, client } = through.pair();
@@ -108,26 +109,26 @@ pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> 
     ])
 }
 
-/// The same words, with the server behind the gateway.
+/// Replaces the server's address by the one behind the gateway.
 fn behind(words: &str) -> String {
     words.replace(NEAR, FAR)
 }
 
 fn load(config: &RunConfig) -> Load {
     let load = through(config).1.load();
-    Load { start: RunUp { typed: behind(&load.start.typed), ..load.start }, ..load }
+    Load { start: Ramp { command: behind(&load.start.command), ..load.start }, ..load }
 }
 
-/// A load that goes on is at its pace when measurements begin.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
-    let goes_on = match config.options::<NatConfig>().through {
-        Through::Netperf => netperf::run_up(config).is_some(),
+/// The load that reaches steady state before measurements begin; none for a whole netperf test.
+pub(crate) fn ramp(config: &RunConfig) -> Option<Ramp> {
+    let is_continuous = match config.options::<NatConfig>().through {
+        Through::Netperf => netperf::ramp(config).is_some(),
         Through::Web => true,
     };
-    goes_on.then(|| load(config).start)
+    is_continuous.then(|| load(config).start)
 }
 
-/// Measures a part of it, or a whole test of netperf's.
+/// Measures a part of the running load, or a whole netperf test.
 pub(crate) fn measure(
     nodes: &NodesTestbed,
     load: &NodesLoad,
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn client_and_server_find_each_other_through_the_gateway() {
+    fn client_and_server_have_addresses_and_routes_through_the_gateway() {
         for (set, image) in [
             (&[][..], "netperf"),
             (&["nat.through=web"], "servers"),
@@ -163,10 +164,10 @@ mod tests {
             assert_eq!([&gateway.image[..], &client.image, &server.image], ["nat", image, image]);
             assert!(client.words.contains("doorbell.ip=10.0.0.3/24"), "{}", client.words);
             assert!(server.words.contains("doorbell.ip=10.0.1.3/24"), "{}", server.words);
-            // As /init has them by itself.
+            // The gateway has /init's default addresses.
             assert!(!gateway.words.contains("doorbell.ip"), "{}", gateway.words);
-            let told = client.script.unwrap().1 + &load(&config).start.typed;
-            assert!(told.contains(FAR) && told.replace(ROUTE, "").matches(NEAR).count() == 0, "{told}");
+            let script = client.script.unwrap().1 + &load(&config).start.command;
+            assert!(script.contains(FAR) && script.replace(ROUTE, "").matches(NEAR).count() == 0, "{script}");
             assert!(server.script.unwrap().1.starts_with(ROUTE_BACK));
         }
         let plain = guests(&nat(&["nat.translate=none"])).unwrap();
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_set_in_all_nodes_before_there_are_routes() {
+    fn drivers_are_configured_in_all_nodes_before_routes_are_added() {
         let config = nat(&["kernel.interrupt_throttle_rate=0", "kernel.mtu=9000", "kernel.gro=false"]);
         let [gateway, client, _] = guests(&config).unwrap().try_into().unwrap();
         let (gateway, client) = (gateway.script.unwrap().1, client.script.unwrap().1);
@@ -184,11 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_s_ports_are_named_by_place_where_their_cards_differ_and_only_there() {
+    fn gateway_ports_are_named_by_pci_address_only_if_their_cards_differ() {
         for port in ["port.0", "port.1"] {
             let config = nat(&[&format!("{port}.nic.model=82576"), "kernel.gro=false"]);
             let [gateway, client, server] = guests(&config).unwrap().try_into().unwrap();
-            let [gateway, client, server] = [gateway, client, server].map(|of| of.script.unwrap().1);
+            let [gateway, client, server] = [gateway, client, server].map(|guest| guest.script.unwrap().1);
             let [named, up, gro, rules] =
                 ["/0000:00:02.0/net/*; do net=", "dev eth$n", "gro off", "translate="]
                     .map(|text| gateway.find(text).unwrap_or_else(|| panic!("no {text}: {gateway}")));
@@ -201,23 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_has_two_ports_and_one_core_and_is_no_part_of_other_configurations() {
-        let of = |set: &[&str]| {
+    fn a_gateway_has_two_ports_and_one_core_and_other_configurations_have_no_nat_section() {
+        let plan_of = |set: &[&str]| {
             let config = nat(set);
             let plan =
                 crate::request::planned::BenchmarkPlan::new(benchmark("nat").unwrap(), &config, ("nat", 1));
             plan.map(|_| ()).map_err(|error| error.to_string())
         };
-        of(&[]).unwrap();
-        let error = of(&["platform.nics=1"]).unwrap_err();
-        assert!(error.contains("platform.nics: 1, and a gateway has 2 NICs; set platform.nics=2"), "{error}");
-        let error = of(&["netperf.test=TCP_SENDFILE"]).unwrap_err();
-        assert!(error.contains("netperf.test: TCP_SENDFILE has the test node send"), "{error}");
+        plan_of(&[]).unwrap();
+        let error = plan_of(&["platform.nics=1"]).unwrap_err();
+        assert!(error.contains("platform.nics: 1 configured, but this node needs 2; set platform.nics=2"), "{error}");
+        let error = plan_of(&["netperf.test=TCP_SENDFILE"]).unwrap_err();
+        assert!(error.contains("netperf.test: with TCP_SENDFILE the test node sends"), "{error}");
         let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
-        let error = of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
-        assert!(error.contains("netperf.cores: a gateway has loads of one core"), "{error}");
+        let error = plan_of(&[&two[..], &["netperf.cores=2", "netperf.streams=2"]].concat()).unwrap_err();
+        assert!(error.contains("netperf.cores: a gateway supports one core only"), "{error}");
         let other = [&two[..], &["netperf.cores=2", "netperf.streams=2", "nat.through=web"]].concat();
-        of(&other).unwrap();
+        plan_of(&other).unwrap();
         assert!(!resolve("fast", &[]).unwrap().to_toml().contains("[nat]"));
     }
 }

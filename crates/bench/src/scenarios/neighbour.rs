@@ -1,6 +1,7 @@
-//! A network program beside programs that are hungry for cache or memory bandwidth: touchfwd on the first harts, and on the last ones compute or
-//! stream, each through a table of its own. What either loses is seen by leaving the other out, and what masks of ways give back by setting them.
-//! Traces as neighbours, of any benchmark, are [`corunners`](crate::testbed::corunners) of the machine.
+//! Neighbour benchmark: a network program next to programs that contend for cache or memory bandwidth.
+//! touchfwd runs on the first harts; the last harts run compute or stream, each with its own table. Runs
+//! without one of them show what the other loses; cache way masks show what partitioning recovers. Any
+//! benchmark can instead have traces as neighbours ([`corunners`](crate::testbed::corunners)).
 
 use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_sim::Bytes;
@@ -15,31 +16,33 @@ use crate::scenarios::touch::{self, TouchConfig};
 /// One neighbour on the second of two harts.
 pub(crate) const DEFAULTS: &[&str] = &["neighbour.cores=1", "platform.harts=2", "platform.ram=512MiB"];
 
-/// What Linux and the program for frames need beside tables.
-const RAM_BESIDE: u64 = 256 << 20;
+/// RAM for Linux and touchfwd, without the tables.
+const RAM_BASE: u64 = 256 << 20;
 
-/// How a neighbour goes through its table.
+/// A neighbour's access pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// In random order, each load's address being what the one before has found (`compute`): it takes room in caches.
+    /// Pointer chasing in random order, each load's address depending on the previous load (`compute`):
+    /// occupies cache.
     #[default]
     Walk,
-    /// From the first line to the last, no load waiting for another (`stream`): it takes memory bandwidth too.
+    /// Sequential, with independent loads (`stream`): uses memory bandwidth as well.
     Stream,
 }
 
-/// Who is beside the network program.
+/// Neighbours of the network program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NeighbourConfig {
-    /// Neighbours, 0 to 63 (the benchmark sets 1), each on a hart of its own, from the last one down; the machine needs as many harts beside
-    /// those of `touch.cores`. They are not summed up in figures a packet.
+    /// Number of neighbours, 0 to 63 (the benchmark sets 1), each on its own hart, from the last hart
+    /// downwards. The machine needs as many harts in addition to `touch.cores`. Figures per packet do not
+    /// include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// The table that each goes through, a line a step: 1 KiB to 1 GiB.
+    /// Size of each neighbour's table, accessed one cache line per step: 1 KiB to 1 GiB.
     pub table: Bytes,
-    /// In which order.
+    /// Order of the accesses.
     #[serde(skip_serializing_if = "options::is_default")]
     pub pattern: Pattern,
 }
@@ -58,9 +61,9 @@ impl Options for NeighbourConfig {
         self.cores.unwrap_or(0)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let touch = config.options::<TouchConfig>().cores;
-        self.cores.map_or(Vec::new(), |cores| cores::follow_harts(cores.saturating_add(touch), config))
+        self.cores.map_or(Vec::new(), |cores| cores::required_harts(cores.saturating_add(touch), config))
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -70,7 +73,7 @@ impl Options for NeighbourConfig {
             let problem = format!("\"{}\" is not from 1KiB to 1GiB in steps of 1KiB", self.table);
             return fail("neighbour.table", problem);
         }
-        // Without a number of cores it is the configuration of another benchmark.
+        // Other benchmarks do not set the number of cores.
         let Some(cores) = self.cores else { return Ok(()) };
         if cores >= HARTS_MAX {
             return fail("neighbour.cores", format!("{cores} is not from 0 to {}", HARTS_MAX - 1));
@@ -78,21 +81,21 @@ impl Options for NeighbourConfig {
         let (harts, needed) = (config.platform.harts, cores + config.options::<TouchConfig>().cores);
         if needed > harts {
             let problem = format!(
-                "{cores}, beside those of touch.cores, and the machine has {harts} hart(s); set platform.harts={needed} or more"
+                "{cores} in addition to touch.cores, but the machine has {harts} hart(s); set platform.harts={needed} or more"
             );
             return fail("neighbour.cores", problem);
         }
-        match options::more_ram(RAM_BESIDE + u64::from(cores) * table, config) {
+        match options::ram_setting(RAM_BASE + u64::from(cores) * table, config) {
             Some(set) => {
                 let (table, ram) = (self.table, config.platform.ram);
-                fail("platform.ram", format!("{cores} tables of {table} have no room in {ram}; {set}"))
+                fail("platform.ram", format!("{cores} table(s) of {table} do not fit into {ram}; {set}"))
             }
             None => Ok(()),
         }
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let NeighbourConfig { cores, table: Bytes(table), pattern } = *config.options::<NeighbourConfig>();
     let (cores, kib) = (cores.unwrap_or(0), table >> 10);
@@ -109,7 +112,7 @@ mod tests {
     use crate::scenarios::registry::benchmark;
 
     #[test]
-    fn neighbours_have_the_last_harts_and_are_refused_where_there_are_none() {
+    fn neighbours_get_the_last_harts_and_need_enough_harts_and_ram() {
         let set = ["neighbour.cores=2", "platform.harts=4", "neighbour.table=1MiB", "platform.ram=512MiB"];
         let config = on_fast(&set).unwrap();
         let words = benchmark("neighbour").unwrap().workload(&config).words;
@@ -120,18 +123,18 @@ mod tests {
         let words = benchmark("neighbour").unwrap().workload(&streaming).words;
         assert!(words.ends_with(" neighbour.kib=1024 neighbour.program=stream"), "{words}");
         assert!(config.hash() != streaming.hash());
-        for (set, says) in [
+        for (set, message) in [
             (
                 &["neighbour.cores=1", "platform.harts=1"][..],
                 "the machine has 1 hart(s); set platform.harts=2",
             ),
             (&["neighbour.cores=64", "platform.harts=64"], "64 is not from 0 to 63"),
             (&["neighbour.table=100B"], "\"100B\" is not from 1KiB to 1GiB"),
-            (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "have no room in"),
+            (&["neighbour.cores=1", "platform.harts=2", "neighbour.table=1GiB"], "do not fit into"),
             (&["neighbour.pattern=run"], "`walk` or `stream`"),
         ] {
             let error = on_fast(set).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! netperf between two nodes: Debian's own netperf and netserver, over the kernel's stack. Either a part of a test is measured, by what
-//! crosses the cable, from a checkpoint at which it is at its pace; or a whole test, by what netperf itself finds. The test node runs netserver,
-//! but in TCP_SENDFILE, which only netperf itself sends: there it runs netperf.
+//! netperf between two nodes: Debian's netperf and netserver over the kernel's stack. Either a part of a test
+//! is measured on the cable, from a steady-state checkpoint, or a whole test with netperf's own results. The
+//! test node runs netserver, or netperf with TCP_SENDFILE, because only netperf sends by sendfile(2).
 
 use std::collections::BTreeMap;
 
@@ -22,22 +22,22 @@ use crate::scenarios::suricata::{self, SuricataConfig};
 use crate::testbed::control::Control;
 use crate::testbed::nodes::NodeGuest;
 use crate::testbed::nodes::NodesTestbed;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
-/// The port of the first test's data, of tests on several cores.
+/// Data port of the first test, with tests on several cores.
 const PORT: u16 = 20_000;
-/// What netperf is told if it is stopped from outside, in seconds: the longest that it takes.
-const WITHOUT_END: u32 = 86_400;
-/// More payload than this is not of the talk before a stream.
-const TALK_BYTES_MAX: u64 = 64 << 10;
-/// The most payload of a request or response by TCP; by UDP it is what one frame holds.
+/// Test duration in seconds if the simulator ends the measurement: the maximum that netperf accepts.
+const UNLIMITED_SECONDS: u32 = 86_400;
+/// Maximum payload of the setup exchange before a stream, in bytes; with more, the stream has started.
+const SETUP_BYTES_MAX: u64 = 64 << 10;
+/// Maximum payload of a TCP request or response, in bytes. With UDP, one frame limits it.
 const TCP_MESSAGE_MAX: u32 = 65_536;
-/// Bytes of IPv4's and UDP's headers.
+/// Bytes of the IPv4 and UDP headers.
 const UDP_HEADERS: u32 = 28;
-/// What is asked of netperf about a whole test, by its names: of streams, and of requests.
-const OF_STREAMS: &str = "THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME";
-const OF_REQUESTS: &str =
+/// netperf's output selectors for a whole test: stream tests, and request/response tests.
+const STREAM_OUTPUT: &str = "THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME";
+const REQUEST_OUTPUT: &str =
     "TRANSACTION_RATE,ELAPSED_TIME,MEAN_LATENCY,P50_LATENCY,P90_LATENCY,P99_LATENCY,MIN_LATENCY,MAX_LATENCY";
 
 /// netperf's tests.
@@ -49,11 +49,11 @@ pub enum NetperfTest {
     TcpStream,
     /// The server sends a byte stream.
     TcpMaerts,
-    /// The timed client sends a file, which no core reads or copies.
+    /// The timed client sends a file by sendfile(2), without reading or copying its data.
     TcpSendfile,
-    /// A request and its response in turns, by TCP.
+    /// Alternating requests and responses over TCP.
     TcpRr,
-    /// The same by UDP.
+    /// Alternating requests and responses over UDP.
     UdpRr,
 }
 
@@ -78,19 +78,19 @@ impl NetperfTest {
     }
 }
 
-/// What watches the server's port beside it.
+/// Intrusion detection system that monitors the server's port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ids {
-    /// Nothing.
+    /// No monitoring.
     #[default]
     None,
-    /// suricata, as its own keys have it.
+    /// suricata, configured by its own keys.
     Suricata,
 }
 
 impl Ids {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
     fn is_none(&self) -> bool {
         *self == Ids::None
     }
@@ -100,26 +100,28 @@ impl Ids {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetperfConfig {
-    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR or UDP_RR. With TCP_SENDFILE the test node runs netperf and the drive node
-    /// netserver, as only netperf sends by sendfile(2); it has one core.
+    /// The test (-t): TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR or UDP_RR. With TCP_SENDFILE the test node
+    /// runs netperf and the drive node netserver, because only netperf sends by sendfile(2); it supports one
+    /// core only.
     pub test: NetperfTest,
-    /// Cores, 1 to 8 (without this, one), to which tests belong in turns; each has a queue of the NIC that interrupts it, and its tests'
-    /// connections (ports 20000 and up) come in by that queue. More than one needs as many harts, NICs of the model 82576,
-    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue, and as many streams for each.
+    /// Cores, 1 to 8 (1 if unset), among which the tests are distributed round-robin. Each core has its own
+    /// NIC queue and interrupt, which receive its tests' connections (ports 20000 and up). More than one
+    /// needs as many harts, NICs of the model 82576, `platform.interrupts = "aia"`, without which Linux uses
+    /// one queue per port, and equally many streams per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Tests side by side, each a process with a connection of its own, 1 to 16; of several cores those of all together.
+    /// Concurrent tests, 1 to 16, each a process with its own connection; the total of all cores.
     pub streams: u32,
-    /// Bytes of a request (-r), 1 to 65536; by UDP at most what a frame holds.
+    /// Bytes per request (-r), 1 to 65536; with UDP at most one frame's payload.
     pub request: u32,
-    /// Bytes of a response (-r), 1 to 65536; by UDP at most what a frame holds.
+    /// Bytes per response (-r), 1 to 65536; with UDP at most one frame's payload.
     pub response: u32,
-    /// Measure a whole test of so many seconds (-l), 1 to 60. Without this, `run.duration` of one that goes on for `run.warmup` and
-    /// `run.settle`.
+    /// Measure a whole test of this many seconds (-l), 1 to 60. If unset, `run.duration` of a running test is
+    /// measured, after `run.warmup` and `run.settle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
-    /// An intrusion detection system that watches a copy of the server's traffic on the server's own core: `none` or `suricata`, of which its
-    /// keys say the rest. It needs a `platform.ram` of 384MiB, and one core.
+    /// Intrusion detection system that monitors a copy of the server's traffic on the server's core: `none`
+    /// or `suricata`, which its own keys configure. It needs a `platform.ram` of 384MiB, and one core.
     #[serde(skip_serializing_if = "Ids::is_none")]
     pub ids: Ids,
 }
@@ -141,7 +143,7 @@ impl Default for NetperfConfig {
 impl Options for NetperfConfig {
     const SECTION: &'static str = "netperf";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         shards::follow_streams("netperf.streams", (self.cores, self.streams), config)
     }
 
@@ -153,20 +155,20 @@ impl Options for NetperfConfig {
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
         if self.ids == Ids::Suricata {
             if self.cores != 1 {
-                let problem = "suricata watches a server of one core; leave out netperf.cores";
+                let problem = "suricata monitors a server on one core only; remove netperf.cores";
                 return refused("ids", problem.to_owned());
             }
-            config.options::<SuricataConfig>().check_beside(config)?;
+            config.options::<SuricataConfig>().check_monitored_server(config)?;
             if matches!(self.test, NetperfTest::TcpMaerts | NetperfTest::TcpSendfile) {
                 let problem = format!(
-                    "what is watched receives, and {} has the test node send; choose another test",
+                    "the monitored node must receive, but with {} it sends; choose another test",
                     self.test.name()
                 );
                 return refused("ids", problem);
             }
         }
         if self.test == NetperfTest::TcpSendfile && self.cores != 1 {
-            let problem = "TCP_SENDFILE is sent by netperf on one core of the test node; leave this out, or choose TCP_MAERTS";
+            let problem = "TCP_SENDFILE runs netperf on one core of the test node; remove netperf.cores, or choose TCP_MAERTS";
             return refused("cores", problem.to_owned());
         }
         let udp = self.test == NetperfTest::UdpRr;
@@ -178,9 +180,12 @@ impl Options for NetperfConfig {
             if !(1..=most).contains(&bytes) {
                 return refused(key, format!("{bytes} is not from 1 to {most}"));
             }
-            // Other than netperf's default.
+            // 1 is netperf's default.
             if bytes != 1 && self.test.is_stream() {
-                let problem = format!("{} has none; set netperf.test=TCP_RR, or UDP_RR", self.test.name());
+                let problem = format!(
+                    "{} is a stream without requests; set netperf.test=TCP_RR or UDP_RR",
+                    self.test.name()
+                );
                 return refused(key, problem);
             }
         }
@@ -189,10 +194,13 @@ impl Options for NetperfConfig {
                 refused("seconds", format!("{seconds} is not from 1 to 60"))
             }
             Some(_) if self.streams > 1 => {
-                refused("seconds", "several tests end at different times; measure a part of them".to_owned())
+                let problem =
+                    "several tests end at different times; remove netperf.seconds to measure a part of them";
+                refused("seconds", problem.to_owned())
             }
             Some(_) if config.options::<TransferConfig>().samples > 1 => {
-                refused("seconds", "samples are parts of a test; leave out one of both".to_owned())
+                let problem = "samples are parts of a test; remove netperf.seconds or transfer.samples";
+                refused("seconds", problem.to_owned())
             }
             _ => Ok(()),
         }
@@ -200,30 +208,30 @@ impl Options for NetperfConfig {
 }
 
 impl NetperfConfig {
-    /// The node that sends what is counted: the stream, or the responses.
+    /// The node that sends the measured data: the stream, or the responses.
     fn sender(&self) -> usize {
         if self.test == NetperfTest::TcpStream { 1 } else { 0 }
     }
 
-    /// What is typed at the client: how many tests, and their options.
-    fn typed(&self) -> String {
+    /// Line typed on the client's console: number of tests and their options.
+    fn command(&self) -> String {
         let mut own = String::new();
         if !self.test.is_stream() {
             own.push_str(&format!(" -r {},{}", self.request, self.response));
         }
         let timing = match self.seconds {
             Some(_) if self.test.is_stream() => {
-                own.push_str(&format!(" -k {OF_STREAMS}"));
+                own.push_str(&format!(" -k {STREAM_OUTPUT}"));
                 ""
             }
             Some(_) => {
-                own.push_str(&format!(" -k {OF_REQUESTS}"));
+                own.push_str(&format!(" -k {REQUEST_OUTPUT}"));
                 " -j"
             }
             None => "",
         };
-        let seconds = self.seconds.unwrap_or(WITHOUT_END);
-        // On several cores the client adds a test's ports.
+        let seconds = self.seconds.unwrap_or(UNLIMITED_SECONDS);
+        // On several cores the client's script appends each test's ports.
         let own = if own.is_empty() && self.cores == 1 { own } else { format!(" --{own}") };
         format!("{} -t {} -l {seconds}{timing}{own}", self.streams, self.test.name())
     }
@@ -238,16 +246,16 @@ impl Transfers for NetperfConfig {
             connections: self.streams,
             depth: 1,
             in_parts: true,
-            start: RunUp {
+            start: Ramp {
                 client: self.test.client(),
-                typed: self.typed(),
-                counted: self.sender(),
-                begun: if self.test.is_stream() {
-                    |carried| carried.tcp_payload > TALK_BYTES_MAX
+                command: self.command(),
+                sender: self.sender(),
+                detects_start: if self.test.is_stream() {
+                    |carried| carried.tcp_payload > SETUP_BYTES_MAX
                 } else {
                     is_more_than_talk
                 },
-                whole: (self.cores > 1).then_some("netperf: all tests are connected"),
+                all_started: (self.cores > 1).then_some("netperf: all tests are connected"),
             },
             protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
             transaction: (!self.test.is_stream())
@@ -258,7 +266,7 @@ impl Transfers for NetperfConfig {
         }
     }
 
-    /// netserver and netperf; [`NetperfTest::client`] says where each runs.
+    /// netserver and netperf; [`NetperfTest::client`] determines their nodes.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
             1 => (role!("netperf-server", "Starting netserver"), role!("netperf-client", "netperf: waiting")),
@@ -270,31 +278,31 @@ impl Transfers for NetperfConfig {
     }
 }
 
-/// What runs in the nodes.
+/// The guests of the two nodes.
 pub(crate) fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let (own, suricata) = (config.options::<NetperfConfig>(), config.options::<SuricataConfig>());
     let Pair { image, server, client } = own.pair();
     if own.ids == Ids::Suricata {
-        let server = role!("netperf-watched", "doorbell: ready").after(&suricata.told_beside());
+        let server = role!("netperf-watched", "doorbell: ready").after(&suricata.server_script_variables());
         let [server, client] = [(server, SERVER, "netperf-suricata"), (client, CLIENT, image)]
             .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
         return Ok(vec![server, client]);
     }
     if *suricata != SuricataConfig::default() {
-        let problem = "its keys are set, and nothing watches; add netperf.ids=suricata, or leave them out";
+        let problem = "its settings have no effect without netperf.ids=suricata; set that, or remove them";
         return Err(ConfigError::new("suricata", problem));
     }
     let pair = Pair { image, server, client };
     Ok(if own.test.client() == 0 { pair.client_first(config) } else { pair.guests(config) })
 }
 
-/// A test that goes on is at its pace when measurements begin.
-pub(crate) fn run_up(config: &RunConfig) -> Option<RunUp> {
+/// The load that reaches steady state before measurements begin; none for a whole test.
+pub(crate) fn ramp(config: &RunConfig) -> Option<Ramp> {
     let own = config.options::<NetperfConfig>();
     own.seconds.is_none().then(|| own.load().start)
 }
 
-/// Runs netperf once, and writes what it found, if it came to its end.
+/// Measures netperf once; a whole test with netperf's own figures.
 pub(crate) fn measure(
     nodes: &NodesTestbed,
     load: &NodesLoad,
@@ -303,7 +311,7 @@ pub(crate) fn measure(
     measure_load(nodes, load, &load.config.options::<NetperfConfig>().load(), control)
 }
 
-/// The same of a load that goes as this configuration says.
+/// Measures `own`, a load derived from the netperf options, once.
 pub(crate) fn measure_load(
     nodes: &NodesTestbed,
     load: &NodesLoad,
@@ -318,30 +326,32 @@ pub(crate) fn measure_load(
         control,
         |test| match options.seconds {
             Some(_) => {
-                test.whole(|console| Some(said(console)).filter(|said| said.contains_key("ELAPSED_TIME")))
+                let complete = |output: &BTreeMap<_, _>| output.contains_key("ELAPSED_TIME");
+                test.whole(|console| Some(netperf_output(console)).filter(complete))
             }
             None => test.part(),
         },
-        |summary, said| {
-            if let (Some(figures), Some(said)) = (&mut summary.transfer, said) {
-                as_netperf_says(figures, own, said);
+        |summary, output| {
+            if let (Some(figures), Some(output)) = (&mut summary.transfer, output) {
+                use_netperf_figures(figures, own, output);
             }
         },
     )
 }
 
-/// What netperf printed by its names.
-fn said(console: &str) -> BTreeMap<String, String> {
-    let named = console.lines().filter_map(|line| line.trim().split_once('='));
-    let of_netperf = named.filter(|(name, _)| {
+/// netperf's output variables (`NAME=value` lines) on a console.
+fn netperf_output(console: &str) -> BTreeMap<String, String> {
+    let assignments = console.lines().filter_map(|line| line.trim().split_once('='));
+    let variables = assignments.filter(|(name, _)| {
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
     });
-    of_netperf.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Figures of a whole test are netperf's own, if it has said some: what crossed the cable has its talk among it.
-fn as_netperf_says(figures: &mut TransferFigures, load: &Load, said: BTreeMap<String, String>) {
-    let number = |name: &str| said.get(name).and_then(|text| text.parse::<f64>().ok());
+/// Replaces a whole test's figures by netperf's own, if it printed any. Figures from the cable include the
+/// setup exchange.
+fn use_netperf_figures(figures: &mut TransferFigures, load: &Load, output: BTreeMap<String, String>) {
+    let number = |name: &str| output.get(name).and_then(|text| text.parse::<f64>().ok());
     let Some(seconds) = number("ELAPSED_TIME") else { return };
     figures.seconds = seconds;
     if let Some(megabits) = number("THROUGHPUT") {
@@ -353,7 +363,7 @@ fn as_netperf_says(figures: &mut TransferFigures, load: &Load, said: BTreeMap<St
         figures.transactions_per_second = Some(rate);
         figures.round_trip_us = load.round_trip_us(rate);
     }
-    figures.said = said;
+    figures.said = output;
 }
 
 #[cfg(test)]
@@ -361,33 +371,30 @@ mod tests {
     use super::*;
     use crate::request::resolve::resolve;
 
-    fn typed(set: &[&str]) -> Result<String, String> {
+    fn command(set: &[&str]) -> Result<String, String> {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
         let config = resolve("fast", &set).map_err(|error| error.to_string())?;
-        Ok(config.options::<NetperfConfig>().typed())
+        Ok(config.options::<NetperfConfig>().command())
     }
 
     #[test]
-    fn options_are_those_of_the_configuration() {
-        assert_eq!(typed(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
+    fn the_typed_line_follows_the_configuration() {
+        assert_eq!(command(&[]).unwrap(), "1 -t TCP_STREAM -l 86400");
         let set = ["netperf.test=UDP_RR", "netperf.streams=4", "netperf.request=64", "netperf.response=128"];
-        assert_eq!(typed(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
-        assert_eq!(typed(&["netperf.test=TCP_SENDFILE"]).unwrap(), "1 -t TCP_SENDFILE -l 86400");
+        assert_eq!(command(&set).unwrap(), "4 -t UDP_RR -l 86400 -- -r 64,128");
+        assert_eq!(command(&["netperf.test=TCP_SENDFILE"]).unwrap(), "1 -t TCP_SENDFILE -l 86400");
         let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
-        let two = typed(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
+        let two = command(&[&machine[..], &["netperf.cores=2", "netperf.streams=4"]].concat()).unwrap();
         assert_eq!(two, "4 -t TCP_STREAM -l 86400 --");
-        let whole = typed(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
+        let whole = command(&["netperf.test=TCP_RR", "netperf.seconds=1"]).unwrap();
         assert!(whole.starts_with("1 -t TCP_RR -l 1 -j -- -r 1,1 -k TRANSACTION_RATE,"), "{whole}");
     }
 
     #[test]
-    fn what_netperf_cannot_do_or_would_not_measure_is_refused() {
-        for (set, says) in [
+    fn unsupported_combinations_are_rejected() {
+        for (set, message) in [
             (&["netperf.streams=17"][..], "netperf.streams: 17 is not from 1 to 16"),
-            (
-                &["netperf.test=UDP_RR", "netperf.response=1473"],
-                "netperf.response: 1473 is not from 1 to 1472",
-            ),
+            (&["netperf.test=UDP_RR", "netperf.response=1473"], "netperf.response: 1473 is not from 1 to"),
             (&["netperf.test=TCP_RR", "netperf.request=0"], "netperf.request: 0 is not from 1 to 65536"),
             (&["netperf.seconds=1", "netperf.streams=2"], "netperf.seconds: several"),
             (&["netperf.seconds=1", "transfer.samples=2"], "netperf.seconds: samples"),
@@ -395,15 +402,15 @@ mod tests {
             (&["netperf.test=TCP_CRR"], "netperf.test"),
             (&["netperf.ids=snort"], "netperf.ids"),
             (&["netperf.ids=suricata"], "platform.ram: 256MiB is too little for suricata"),
-            (&["netperf.ids=suricata", "platform.nics=2"], "netperf.ids: suricata watches the port"),
-            (&["netperf.ids=suricata", "platform.harts=2"], "netperf.ids: suricata watches on the core"),
+            (&["netperf.ids=suricata", "platform.nics=2"], "netperf.ids: suricata monitors a server with"),
+            (&["netperf.ids=suricata", "platform.harts=2"], "netperf.ids: suricata runs on the server's"),
             (
                 &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_MAERTS"],
-                "netperf.ids: what is watched receives",
+                "netperf.ids: the monitored node must receive",
             ),
             (
                 &["netperf.ids=suricata", "platform.ram=384MiB", "netperf.test=TCP_SENDFILE"],
-                "TCP_SENDFILE has the test node send",
+                "with TCP_SENDFILE it sends",
             ),
             (
                 &[
@@ -414,12 +421,12 @@ mod tests {
                     "nic.model=82576",
                     "platform.interrupts=aia",
                 ],
-                "netperf.cores: TCP_SENDFILE is sent by netperf on one core",
+                "netperf.cores: TCP_SENDFILE runs netperf on one core",
             ),
             (&["netperf.ids=suricata", "kernel.gro=true"], "kernel.gro: suricata switches it off"),
             (
                 &["netperf.ids=suricata", "kernel.mtu=9000", "suricata.tpacket_v3=false"],
-                "suricata.tpacket_v3: a ring of frames has room for an MTU of 1500, not of 9000",
+                "suricata.tpacket_v3: a ring of frames supports an MTU of at most 1500, not 9000",
             ),
             (
                 &[
@@ -431,16 +438,16 @@ mod tests {
                     "nic.model=82576",
                     "platform.interrupts=aia",
                 ],
-                "netperf.ids: suricata watches a server of one core",
+                "netperf.ids: suricata monitors a server on one core",
             ),
             (&["transfer.samples=0"], "transfer.samples: 0 is not from 1 to 1000"),
             (&["kernel.mtu=9001"], "kernel.mtu: 9001 is not from 576 to 9000"),
         ] {
-            let error = typed(set).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            let error = command(set).unwrap_err();
+            assert!(error.contains(message), "{error}");
         }
         let jumbo = ["netperf.test=UDP_RR", "netperf.response=1473", "kernel.mtu=9000"];
-        assert!(typed(&jumbo).is_ok());
+        assert!(command(&jumbo).is_ok());
     }
 
     fn guests_of(set: &[&str]) -> Result<Vec<NodeGuest>, String> {
@@ -449,42 +456,42 @@ mod tests {
     }
 
     #[test]
-    fn the_test_node_sends_a_file_to_a_server_in_the_drive_node() {
-        let all = guests_of(&["netperf.test=TCP_SENDFILE"]).unwrap();
-        let usual = guests_of(&[]).unwrap();
-        assert_eq!([&all[0], &all[1]], [&usual[1], &usual[0]], "the same two guests in the other order");
+    fn with_tcp_sendfile_the_test_node_runs_the_client() {
+        let sendfile = guests_of(&["netperf.test=TCP_SENDFILE"]).unwrap();
+        let default = guests_of(&[]).unwrap();
+        assert_eq!([&sendfile[0], &sendfile[1]], [&default[1], &default[0]], "the same guests, swapped");
         let start = |test| NetperfConfig { test, ..NetperfConfig::default() }.load().start;
         let nodes = [NetperfTest::TcpStream, NetperfTest::TcpMaerts, NetperfTest::TcpSendfile]
-            .map(|test| (start(test).client, start(test).counted));
-        assert_eq!(nodes, [(1, 1), (1, 0), (0, 0)], "of client and sender");
+            .map(|test| (start(test).client, start(test).sender));
+        assert_eq!(nodes, [(1, 1), (1, 0), (0, 0)], "nodes of client and sender");
     }
 
     #[test]
-    fn suricata_watches_the_server_alone_and_only_if_it_is_asked_to() {
+    fn suricata_monitors_only_the_server_and_only_if_configured() {
         let ids = ["netperf.ids=suricata", "platform.ram=384MiB"];
-        let all = guests_of(&[&ids[..], &["suricata.rules=3", "suricata.depth=2MiB"]].concat()).unwrap();
-        assert_eq!([&*all[0].image, &*all[1].image], ["netperf-suricata", "netperf"]);
-        let lines = &all[0].script.as_ref().unwrap().1;
+        let guests = guests_of(&[&ids[..], &["suricata.rules=3", "suricata.depth=2MiB"]].concat()).unwrap();
+        assert_eq!([&*guests[0].image, &*guests[1].image], ["netperf-suricata", "netperf"]);
+        let lines = &guests[0].script.as_ref().unwrap().1;
         assert!(
             lines.contains("rules=3 runmode=workers ring=2048 v3=yes checksums=kernel depth=2097152\n"),
             "{lines}"
         );
-        let usual = guests_of(&ids).unwrap();
-        let lines = &usual[0].script.as_ref().unwrap().1;
+        let default = guests_of(&ids).unwrap();
+        let lines = &default[0].script.as_ref().unwrap().1;
         assert!(
             lines.contains("rules=12 ") && lines.contains(" depth=0\n"),
-            "the image's own, and all of a stream"
+            "the image's rules, and unlimited depth"
         );
         assert_eq!(guests_of(&[]).unwrap()[0].image, "netperf");
         let error = guests_of(&["suricata.ring=64"]).unwrap_err();
-        assert!(error.starts_with("suricata: its keys are set, and nothing watches"), "{error}");
+        assert!(error.starts_with("suricata: its settings have no effect without netperf.ids"), "{error}");
     }
 
     #[test]
-    fn what_netperf_says_is_found_among_other_lines() {
-        let found =
-            said("netperf: waiting\n1 -t TCP_RR\nTRANSACTION_RATE=20000.5\r\nP50_LATENCY=49\nx=1\n=2\n");
-        assert_eq!(found.len(), 2);
-        assert_eq!(found["TRANSACTION_RATE"], "20000.5");
+    fn netperf_output_is_found_among_other_lines() {
+        let console = "netperf: waiting\n1 -t TCP_RR\nTRANSACTION_RATE=20000.5\r\nP50_LATENCY=49\nx=1\n=2\n";
+        let output = netperf_output(console);
+        assert_eq!(output.len(), 2);
+        assert_eq!(output["TRANSACTION_RATE"], "20000.5");
     }
 }

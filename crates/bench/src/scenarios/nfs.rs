@@ -1,5 +1,6 @@
-//! A file server between two nodes: Linux' own NFS server over a tmpfs, and programs that write files block by block in a mount of it, over
-//! the kernel's stack. What is counted is what the client's TCP sends and the server's acknowledges: the blocks, in WRITEs.
+//! File server benchmark with two nodes: Linux's NFS server on a tmpfs, and programs that write files block
+//! by block to its mount, over the kernel's stack. The measured data are the client's TCP bytes that the
+//! server acknowledges: blocks in WRITEs.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -11,33 +12,33 @@ use crate::measure::roles::{Pair, role};
 use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::options::{self, Options};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, is_more_than_talk};
 
-/// A WRITE of NFS' has whole pages of the client's.
+/// The client's page size; an NFS WRITE contains whole pages.
 const PAGE: u64 = 4096;
-/// The most that Linux' server takes in one (NFSSVC_MAXBLKSIZE).
+/// Maximum size of a WRITE to Linux's server (NFSSVC_MAXBLKSIZE).
 const WRITE_MAX: u64 = 1 << 20;
 
-/// What the server and its client are told.
+/// Options of the NFS server and its client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NfsConfig {
-    /// The server's threads (rpc.nfsd's own number), 1 to 16: so many requests are served at once.
+    /// Server threads (rpc.nfsd's argument), 1 to 16: the number of requests served concurrently.
     pub threads: u32,
-    /// Programs that write, each a file of its own, 1 to 16. They share the mount, and with it one connection.
+    /// Writing programs, 1 to 16, each with its own file. They share the mount, and therefore one connection.
     pub writers: u32,
-    /// Bytes of a block, which a program writes by one system call: 512B to 1MiB.
+    /// Block size, 512B to 1MiB; one system call writes one block.
     pub block: Bytes,
-    /// Bytes of a file, 1MiB to 1GiB: when all of it is written, it is written again. All files together may have a quarter of `platform.ram`,
-    /// as both nodes hold them in memory.
+    /// File size, 1MiB to 1GiB; each file is written repeatedly. All files together take at most a quarter of
+    /// `platform.ram`, because both nodes keep them in memory.
     pub file: Bytes,
-    /// The most that the client puts into a WRITE (wsize): 4KiB to 1MiB, a power of two.
+    /// Maximum size of the client's WRITEs (wsize): 4KiB to 1MiB, a power of two.
     pub wsize: Bytes,
 }
 
 impl Default for NfsConfig {
-    /// As rpc.nfsd, bonnie++ (`-s SIZE:8k`) and Linux' client have it, but for the file's size.
+    /// The defaults of rpc.nfsd, bonnie++ (`-s SIZE:8k`) and Linux's client, except for the file size.
     fn default() -> Self {
         NfsConfig {
             threads: 8,
@@ -70,14 +71,14 @@ impl Options for NfsConfig {
         if !(PAGE..=WRITE_MAX).contains(&wsize.0) || !wsize.0.is_power_of_two() {
             return fail("wsize", format!("\"{wsize}\" is not a power of two from 4KiB to 1MiB"));
         }
-        // The defaults stand in every benchmark's configuration, in those of small machines, too.
+        // Every benchmark's configuration includes the defaults, on small machines as well.
         if options::is_default(self) {
             return Ok(());
         }
-        match options::more_ram(u64::from(self.writers) * file.0 * 4, config) {
+        match options::ram_setting(u64::from(self.writers) * file.0 * 4, config) {
             Some(set) => {
                 let (writers, ram) = (self.writers, config.platform.ram);
-                fail("file", format!("{writers} file(s) of {file} are more than a quarter of {ram}; {set}"))
+                fail("file", format!("{writers} file(s) of {file} exceed a quarter of {ram}; {set}"))
             }
             None => Ok(()),
         }
@@ -92,12 +93,12 @@ impl Transfers for NfsConfig {
             name: format!("write blocks of {block}"),
             connections: 1,
             depth: 1,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: format!("{writers} {} {} {}", block.0, file.0, wsize.0),
-                counted: 1,
-                begun: is_more_than_talk,
-                whole: Some("blockwrite: all files are there"),
+                command: format!("{writers} {} {} {}", block.0, file.0, wsize.0),
+                sender: 1,
+                detects_start: is_more_than_talk,
+                all_started: Some("blockwrite: all files are there"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -108,7 +109,7 @@ impl Transfers for NfsConfig {
         }
     }
 
-    /// nfsd in node 0, which the kernel's threads are, and those who write in node 1.
+    /// nfsd (kernel threads) in node 0, the writing programs in node 1.
     fn pair(&self) -> Pair {
         let server = role!("nfs-server", "nfs: serving").after(&format!("threads={}", self.threads));
         Pair { image: "nfs", server, client: role!("nfs-client", "nfs: waiting") }
@@ -125,22 +126,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_in_bytes_and_threads_are_the_server_s() {
-        assert_eq!(nfs(&[]).unwrap().load().start.typed, "1 8192 33554432 1048576");
+    fn the_typed_line_has_sizes_in_bytes_and_only_the_server_gets_threads() {
+        assert_eq!(nfs(&[]).unwrap().load().start.command, "1 8192 33554432 1048576");
         let own = nfs(&["nfs.writers=2", "nfs.block=64KiB", "nfs.file=16MiB", "nfs.wsize=32KiB"]).unwrap();
-        assert_eq!(own.load().start.typed, "2 65536 16777216 32768");
+        assert_eq!(own.load().start.command, "2 65536 16777216 32768");
         let Pair { server, client, .. } = nfs(&["nfs.threads=4"]).unwrap().pair();
         assert!(server.lines.starts_with("threads=4\n") && !client.lines.contains("threads="));
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_small_machines_of_others_are_not() {
-        for (set, says) in [
+    fn out_of_range_options_are_rejected_and_small_machines_accept_the_defaults() {
+        for (set, message) in [
             ("nfs.threads=17", "nfs.threads: 17 is not from 1 to 16"),
             ("nfs.writers=0", "nfs.writers: 0 is not from 1 to 16"),
             (
                 "nfs.writers=4",
-                "nfs.file: 4 file(s) of 32MiB are more than a quarter of 256MiB; set platform.ram=512MiB",
+                "nfs.file: 4 file(s) of 32MiB exceed a quarter of 256MiB; set platform.ram=512MiB",
             ),
             ("nfs.block=100B", "nfs.block: \"100B\" is not from 512B to 1MiB"),
             ("nfs.file=512KiB", "nfs.file: \"512KiB\" is not from 1MiB to 1GiB"),
@@ -148,12 +149,12 @@ mod tests {
             ("nfs.wsize=2MiB", "nfs.wsize: \"2MiB\""),
         ] {
             let error = nfs(&[set]).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         assert!(nfs(&["platform.ram=64MiB"]).is_ok());
         assert!(
             !on_fast(&[]).unwrap().to_toml().contains("[nfs]"),
-            "configurations from before keep their hash"
+            "the default section does not change the hash"
         );
     }
 }

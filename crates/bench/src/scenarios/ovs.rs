@@ -1,4 +1,5 @@
-//! Debian's Open vSwitch with DPDK, as a cross connect: flows join ports in pairs, and its threads poll on harts of their own.
+//! Debian's Open vSwitch with DPDK as a cross-connect: flows connect ports in pairs, and PMD threads poll on
+//! dedicated harts.
 
 use std::ops::RangeInclusive;
 
@@ -13,56 +14,60 @@ use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
 use crate::scenarios::testpmd::Topology;
 
-/// The machine that it needs: a card with a transmit queue for each thread, and a hart for Linux beside the thread's.
+/// The machine that it needs: a NIC with one transmit queue per thread, and a hart for Linux in addition to
+/// the thread's.
 pub(crate) const DEFAULTS: &[&str] =
     &["ovs.cores=1", "nic.model=82576", "platform.nics=2", "platform.harts=2", "platform.ram=512MiB"];
 
-/// Entries of a ring, as its driver takes them.
+/// Descriptors per ring that the driver accepts.
 const DESCRIPTORS: RangeInclusive<u32> = 64..=4096;
-/// Threads that poll: each receives by a queue of its own. To send each has one too, and the switch's main thread one more: where
-/// the card has not so many, threads borrow them for a while (the switch's XPS).
+/// PMD threads. Each has its own receive queue. Each needs a transmit queue as well, and the main thread one
+/// more; if the NIC has fewer, threads share them dynamically (Open vSwitch's XPS).
 const CORES: RangeInclusive<u32> = 1..=QUEUES as u32;
-/// How seldom a flow may be brought into the exact-match cache.
+/// Maximum inverse probability of an insertion into the exact-match cache.
 const EMC_MAX: u32 = 1_000_000;
-/// Packet buffers: the switch takes MBUFS_MAX for all ports or, where they do not fit, half as often as it must, to MBUFS_MIN.
+/// Packet buffers for all ports: the switch tries MBUFS_MAX, and halves the number until they fit, down to
+/// MBUFS_MIN.
 const MBUFS_MIN: u32 = 1 << 14;
 const MBUFS_MAX: u32 = 1 << 18;
-/// Beside those in rings: what cores cache and hold.
+/// Packet buffers outside the rings: in the cores' caches and in flight.
 const MBUFS_SPARE: u32 = 1 << 13;
-/// What a packet buffer takes, with the switch's own part and its share of the pool's ring, rounded up.
+/// Bytes per packet buffer, including the switch's metadata and its share of the pool's ring, rounded up.
 const MBUF_BYTES: u64 = 3136;
-/// Of a hugepage.
+/// Bytes per hugepage.
 const PAGE_BYTES: u64 = 2 << 20;
-/// Hugepages for rings of descriptors and EAL's own.
-const PAGES_BESIDE: u64 = 12;
-/// What Linux and the switch need beside hugepages.
-const RAM_BESIDE: u64 = 256 << 20;
+/// Hugepages for descriptor rings and EAL.
+const PAGES_BASE: u64 = 12;
+/// RAM for Linux and the switch, without hugepages.
+const RAM_BASE: u64 = 256 << 20;
 
-/// How Open vSwitch is set up.
+/// Open vSwitch's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OvsConfig {
-    /// Threads that poll, 1 to 16 (the benchmark sets 1): on harts 1 and up (2 and up where cores have two threads), one on each, with a
-    /// receive and a transmit queue of its own on every port; RSS spreads flows over them, and plain traffic is one flow (`--flows 1000`).
-    /// Hart 0 has the switch's other threads and Linux, so the machine needs one hart more.
+    /// PMD threads, 1 to 16 (the benchmark sets 1), one per hart from hart 1 on (hart 2 if cores have two
+    /// threads), each with its own receive and transmit queue on every port. RSS spreads flows over them;
+    /// default traffic is one flow (`--flows 1000`). Linux and the switch's other threads run on the first
+    /// core, so the machine needs more harts than PMD threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// By which port frames leave: "paired", the other one of 0 and 1, 2 and 3 and so on; or "loop", the one that they came in by.
+    /// The port that transmits frames: "paired", the other port of 0 and 1, 2 and 3 and so on; or "loop", the
+    /// receiving port.
     pub topology: Topology,
     /// Receive descriptors of each queue, 64 to 4096, a power of two.
     pub n_rxq_desc: u32,
     /// Transmit descriptors of each queue, 64 to 4096, a power of two.
     pub n_txq_desc: u32,
-    /// One packet in how many brings its flow into the exact-match cache (emc-insert-inv-prob), 0 to 1000000: 1 is each, 0 switches the
-    /// cache off.
+    /// Inverse probability that a packet inserts its flow into the exact-match cache (emc-insert-inv-prob), 0
+    /// to 1000000: 1 inserts always, 0 switches the cache off.
     pub emc_insert_inv_prob: u32,
-    /// Whether there is a signature-match cache (smc-enable) behind it.
+    /// Whether the signature-match cache is used after the exact-match cache (smc-enable).
     pub smc: bool,
 }
 
 impl Default for OvsConfig {
     fn default() -> Self {
-        // Open vSwitch's own.
+        // Open vSwitch's own defaults.
         OvsConfig {
             cores: None,
             topology: Topology::Paired,
@@ -78,10 +83,10 @@ impl Options for OvsConfig {
     const SECTION: &'static str = "ovs";
     const QUIET: bool = true;
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
         let Some(cores) = self.cores else { return Vec::new() };
         let first = first_hart(config);
-        cores::follow_harts(first.saturating_add(cores).next_multiple_of(first), config)
+        cores::required_harts(first.saturating_add(cores).next_multiple_of(first), config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -96,7 +101,7 @@ impl Options for OvsConfig {
             let problem = format!("{} is not from 0 to {EMC_MAX}", self.emc_insert_inv_prob);
             return Err(ConfigError::new("ovs.emc_insert_inv_prob", problem));
         }
-        // Without a number of cores it is the configuration of another benchmark.
+        // Other benchmarks do not set the number of cores.
         self.cores.map_or(Ok(()), |cores| self.check_machine(cores, config))
     }
 }
@@ -110,9 +115,9 @@ impl OvsConfig {
         let harts = config.platform.harts;
         let first = first_hart(config);
         if first + cores > harts {
-            let linux = if first == 1 { "the first is Linux'" } else { "the first core's are Linux'" };
+            let linux = if first == 1 { "the first one" } else { "those of the first core" };
             let problem = format!(
-                "{cores}, and the machine has {harts} hart(s), of which {linux}; set platform.harts={} or more",
+                "{cores}, but the machine has {harts} hart(s), and Linux uses {linux}; set platform.harts={} or more",
                 (first + cores).next_multiple_of(first)
             );
             return Err(ConfigError::new("ovs.cores", problem));
@@ -122,11 +127,11 @@ impl OvsConfig {
             let problem = "\"paired\" needs an even number of platform.nics; \"loop\" takes any";
             return Err(ConfigError::new("ovs.topology", problem));
         }
-        let needed = RAM_BESIDE + self.hugepages(cores, nics) * PAGE_BYTES;
-        if let Some(set) = options::more_ram(needed, config) {
+        let needed = RAM_BASE + self.hugepages(cores, nics) * PAGE_BYTES;
+        if let Some(set) = options::ram_setting(needed, config) {
             let ram = config.platform.ram;
             let problem = format!(
-                "the rings of {cores} core(s) and {nics} ports need packet buffers for which {ram} has no room; {set}"
+                "packet buffers for the rings of {cores} core(s) and {nics} port(s) do not fit into {ram}; {set}"
             );
             return Err(ConfigError::new("platform.ram", problem));
         }
@@ -141,11 +146,11 @@ impl OvsConfig {
         }
     }
 
-    /// Hugepages for as many packet buffers as the switch needs, so that rings never hold all of them.
+    /// Hugepages needed, with enough packet buffers that the rings never hold all of them.
     fn hugepages(&self, cores: u32, nics: u32) -> u64 {
         let in_rings = nics * cores * (self.n_rxq_desc + self.n_txq_desc);
         let mbufs = (in_rings + MBUFS_SPARE).next_power_of_two().clamp(MBUFS_MIN, MBUFS_MAX);
-        (u64::from(mbufs) * MBUF_BYTES).div_ceil(PAGE_BYTES) + PAGES_BESIDE
+        (u64::from(mbufs) * MBUF_BYTES).div_ceil(PAGE_BYTES) + PAGES_BASE
     }
 
     /// Descriptors of the receive and transmit rings.
@@ -154,12 +159,13 @@ impl OvsConfig {
     }
 }
 
-/// The first hart whose thread polls: those of Linux' core do not, for they would share it with it.
+/// The first hart with a PMD thread. Harts of the first core have none, because they would share that core
+/// with Linux.
 fn first_hart(config: &RunConfig) -> u32 {
     config.platform.threads
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<OvsConfig>();
     let OvsConfig { topology, n_rxq_desc, n_txq_desc, emc_insert_inv_prob, smc, .. } = own;
@@ -180,13 +186,13 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     )
 }
 
-/// What a run should know of its traffic.
+/// Warning about a single flow for several threads.
 pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let cores = config.options::<OvsConfig>().cores.unwrap_or(1);
     cores::one_flow(cores, config).map(str::to_owned)
 }
 
-/// Frames leave as they came.
+/// Frames return unmodified.
 pub(crate) fn returned(_: &RunConfig) -> Returned {
     Returned::AsSent
 }
@@ -197,7 +203,7 @@ mod tests {
     use crate::scenarios::registry::benchmark;
 
     #[test]
-    fn it_is_refused_a_machine_on_which_it_does_not_run() {
+    fn unsuitable_machines_and_options_are_rejected() {
         let resolve = |more: &[&str]| {
             let set: Vec<String> = [DEFAULTS, more].concat().iter().map(|&text| text.to_owned()).collect();
             crate::request::resolve::resolve("fast", &set).map_err(|error| error.to_string())
@@ -207,28 +213,31 @@ mod tests {
             words.contains("cores=1 doorbell.topology=paired") && words.contains("smc-enable=true"),
             "{words}"
         );
-        for (set, says) in [
+        for (set, message) in [
             (
                 &["ovs.cores=2"][..],
-                "ovs.cores: 2, and the machine has 2 hart(s), of which the first is Linux'; set platform.harts=3",
+                "ovs.cores: 2, but the machine has 2 hart(s), and Linux uses the first one; set platform.harts=3",
             ),
             (
                 &["ovs.cores=2", "platform.harts=2", "platform.threads=2"],
-                "has 2 hart(s), of which the first core's are Linux'; set platform.harts=4",
+                "has 2 hart(s), and Linux uses those of the first core; set platform.harts=4",
             ),
             (&["ovs.cores=17", "platform.harts=18"], "ovs.cores: 17 is not from 1 to 16"),
-            (&["ovs.cores=16", "platform.harts=17"], "has no room; set platform.ram="),
+            (&["ovs.cores=16", "platform.harts=17"], "do not fit into 512MiB; set platform.ram="),
             (&["port.1.nic.model=82540em"], "port 1 has an 82540EM"),
             (&["platform.nics=1"], "ovs.topology: \"paired\" needs an even number"),
-            (&["ovs.cores=8", "platform.harts=9"], "has no room; set platform.ram=704MiB"),
+            (&["ovs.cores=8", "platform.harts=9"], "do not fit into 512MiB; set platform.ram=704MiB"),
             (&["ovs.n_rxq_desc=1000"], "ovs.n_rxq_desc: 1000 is not a power of two from 64 to 4096"),
             (&["ovs.emc_insert_inv_prob=1000001"], "1000001 is not from 0 to 1000000"),
         ] {
             let error = resolve(set).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         assert!(resolve(&["platform.nics=1", "ovs.topology=loop"]).is_ok());
         let threads = resolve(&["ovs.cores=2", "platform.harts=4", "platform.threads=2"]).unwrap();
-        assert!(guest_words(&threads).ends_with(" doorbell.lcores=2"), "on the second core");
+        assert!(
+            guest_words(&threads).ends_with(" doorbell.lcores=2"),
+            "PMD threads start on the second core"
+        );
     }
 }

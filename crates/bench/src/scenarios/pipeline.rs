@@ -1,5 +1,6 @@
-//! Receiving, work and sending on cores of their own, over DPDK's rings, beside all three on each core (`guest/programs/cores.c`, in
-//! the dpdk image). It also is what touchfwd, touchdrop and rxptx are on several cores.
+//! Pipeline benchmark: separate cores receive, work and transmit over DPDK's rings, or each core does all
+//! three (`guest/programs/cores.c`, in the dpdk image). touchfwd, touchdrop and rxptx use the same program on
+//! several cores.
 
 use doorbell_machine::ConfigError;
 use schemars::JsonSchema;
@@ -15,45 +16,47 @@ use crate::scenarios::worker::{Work, run_to_completion};
 pub(crate) const DEFAULTS: &[&str] =
     &["nic.model=82576", "platform.harts=4", "platform.ram=512MiB", "stages.cores=4"];
 
-/// Cores of a pipeline at least: one receives, one works, one transmits.
+/// Minimum cores of a pipeline: one receives, one works, one transmits.
 const CORES_MIN: u32 = 3;
 
 /// How cores share the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Division {
-    /// The first core receives, the last transmits, those between work.
+    /// The first core receives, the last transmits, the others work.
     #[default]
     Pipeline,
-    /// Each core receives, works and transmits, with a queue of its own each way on every port.
+    /// Each core receives, works and transmits, with its own receive and transmit queue on every port.
     RunToCompletion,
 }
 
-/// What is done between receiving and sending.
+/// Work between receiving and sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PipelineWork {
-    /// The addresses are exchanged.
+    /// The MAC addresses are swapped.
     #[default]
     MacSwap,
-    /// Every byte is read as well, as `touch` says.
+    /// Every byte is read as well, as configured in `touch`.
     TouchFwd,
 }
 
-/// The options of the benchmark pipeline (cores have a section `pipeline` already); those that it shares with other programs are in `dpdk` and `touch`.
+/// Options of the benchmark pipeline (the section `pipeline` is the core's). Options shared with other
+/// programs are in `dpdk` and `touch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StagesConfig {
-    /// Cores in all, 3 to 16, or from 1 on where each does everything; the benchmark has four unless this is set. It needs as many harts, and
-    /// NICs of the model 82576. RSS spreads flows over queues or, in a pipeline, its hash over the cores that work
-    /// (`--flows 1000`); each core has `dpdk.mbufs` of its own.
+    /// Total number of cores, 3 to 16 for a pipeline, or 1 to 16 with run-to-completion (the benchmark sets
+    /// 4). It needs as many harts, and NICs of the model 82576. RSS spreads flows over queues or, in a
+    /// pipeline, over the working cores (`--flows 1000`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// Whether cores are a pipeline, or each runs packets to completion.
+    /// Whether the cores form a pipeline, or each processes packets to completion.
     pub division: Division,
-    /// What is done with each packet.
+    /// Work per packet.
     pub work: PipelineWork,
-    /// Entries of each of the pipeline's rings, of which each core that works has two: 64 to 65536, a power of two.
+    /// Entries per ring of the pipeline, 64 to 65536, a power of two. Each working core has two rings, in and
+    /// out.
     pub ring: u32,
 }
 
@@ -75,20 +78,20 @@ impl Options for StagesConfig {
         let Some(cores) = self.cores else { return Ok(()) };
         if self.division == Division::Pipeline && cores < CORES_MIN {
             let problem = format!(
-                "{cores}, and a pipeline has {CORES_MIN} at least: one receives, one works, one transmits; with \
-                 stages.division=run-to-completion each does everything"
+                "{cores}, but a pipeline needs at least {CORES_MIN} cores (receive, work, transmit); set more, or \
+                 stages.division=run-to-completion"
             );
             return Err(ConfigError::new("stages.cores", problem));
         }
         cores::check("stages.cores", cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores.unwrap_or(1), config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores.unwrap_or(1), config)
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<StagesConfig>();
     let work = match own.work {

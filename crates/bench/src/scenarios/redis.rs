@@ -1,5 +1,5 @@
-//! redis between two nodes: Debian's redis-server, and its redis-benchmark as clients in a closed loop, over the kernel's stack. What is
-//! counted are the answers that cross the cable, all as long as each other.
+//! redis between two nodes: Debian's redis-server, and redis-benchmark as closed-loop clients, over the
+//! kernel's stack. Transactions are counted by the responses on the cable, which all have the same length.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -12,53 +12,54 @@ use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{Options, Setting};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
-/// Values in all, of what the guest's memory holds besides its programs.
+/// Maximum size of all values with their keys, which the guest's memory holds in addition to its programs.
 const STORE_MAX: u64 = 32 << 20;
-/// What redis has beside each value, and its key.
+/// Memory per key: the key and redis' overhead per value.
 const KEY_BYTES: u64 = 128;
-/// The answer to a SET: `+OK`, and the line's end.
+/// Bytes of the response to a SET: `+OK`, CR and LF.
 const STORED_BYTES: u64 = 5;
-/// The port of the first server.
+/// Port of the first server.
 const PORT: u16 = 6379;
 
-/// What clients ask.
+/// The clients' command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RedisCommand {
-    /// For the value of a key.
+    /// Reads the value of a key.
     #[default]
     Get,
-    /// To store a value under a key.
+    /// Stores a value under a key.
     Set,
 }
 
-/// redis' and its clients' options.
+/// Options of redis and its clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
-    /// What clients ask (-t): GET or SET.
+    /// The clients' command (-t): GET or SET.
     pub command: RedisCommand,
-    /// Cores, 1 to 8 (without this, one), each with a redis-server on a port of its own (from 6379 on), a queue of the NIC that interrupts
-    /// it, and a redis-benchmark whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576, and
-    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue.
+    /// Cores, 1 to 8 (1 if unset), each with its own redis-server (ports from 6379 on), NIC queue and
+    /// interrupt, and a redis-benchmark whose connections use that queue. More than one needs as many harts,
+    /// NICs of the model 82576, and `platform.interrupts = "aia"`, without which Linux uses one queue per
+    /// port.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Clients of each server, each with a connection of its own (-c), 1 to 256.
+    /// Clients per server, each with its own connection (-c), 1 to 256.
     pub clients: u32,
-    /// Requests that each sends at once, before it waits for all answers (-P), 1 to 128.
+    /// Requests that a client sends in one batch before it waits for all responses (-P), 1 to 128.
     pub pipeline: u32,
-    /// Bytes of a value (-d), 1 to 65536.
+    /// Bytes per value (-d), 1 to 65536.
     pub value: u32,
-    /// Keys of each server, of which each request has one at random (-r), 1 to 1000000; all values, with 128 bytes each besides, at most
-    /// 32 MiB.
+    /// Keys per server, one chosen at random for each request (-r), 1 to 1000000. All values, plus 128 bytes
+    /// each, take at most 32 MiB.
     pub keys: u32,
 }
 
 impl Default for RedisConfig {
-    /// As redis-benchmark has it, but that keys are not all the same.
+    /// redis-benchmark's defaults, but with different keys.
     fn default() -> Self {
         RedisConfig { command: RedisCommand::Get, cores: 1, clients: 50, pipeline: 1, value: 3, keys: 1000 }
     }
@@ -67,8 +68,8 @@ impl Default for RedisConfig {
 impl Options for RedisConfig {
     const SECTION: &'static str = "redis";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
@@ -104,8 +105,8 @@ impl RedisConfig {
         }
     }
 
-    /// Bytes of an answer (RESP, the protocol's version 2): a value has its length before it, and two ends of lines.
-    fn answer(&self) -> u64 {
+    /// Bytes of a response (RESP, version 2). A value is preceded by its length, and both end with CR and LF.
+    fn response_bytes(&self) -> u64 {
         match self.command {
             RedisCommand::Get => {
                 let digits = self.value.to_string().len() as u64;
@@ -120,33 +121,34 @@ impl Transfers for RedisConfig {
     fn load(&self) -> Load {
         let RedisConfig { cores, clients, pipeline, value, keys, .. } = self;
         let several = *cores > 1;
-        // Clients on several cores are counted before the next ones begin.
-        let counted = if several { format!("{clients} ") } else { String::new() };
+        // With several cores, the script waits for this number of clients before it starts those of the next
+        // core.
+        let client_count = if several { format!("{clients} ") } else { String::new() };
         Load {
             program: "redis-benchmark",
             name: self.name().to_owned(),
             connections: clients * cores,
             depth: *pipeline,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: format!(
-                    "{value} {keys} {counted}-t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
+                command: format!(
+                    "{value} {keys} {client_count}-t {} -c {clients} -P {pipeline} -d {value} -r {keys}",
                     self.name().to_lowercase()
                 ),
-                counted: 0,
-                begun: is_more_than_talk,
-                whole: several.then_some("redis: all clients are connected"),
+                sender: 0,
+                detects_start: is_more_than_talk,
+                all_started: several.then_some("redis: all clients are connected"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
-            transaction: Some(Transaction { node: 0, bytes: self.answer() }),
+            transaction: Some(Transaction { node: 0, bytes: self.response_bytes() }),
             failure: |_| None,
             counting: None,
             servers: shards::ports(PORT, *cores, *cores),
         }
     }
 
-    /// redis-server in node 0, redis-benchmark in node 1; of several cores, one on each.
+    /// redis-server in node 0 and redis-benchmark in node 1, one of each per core.
     fn pair(&self) -> Pair {
         let (server, client) = match self.cores {
             1 => (
@@ -171,31 +173,31 @@ mod tests {
     }
 
     #[test]
-    fn options_and_answers_are_those_of_the_configuration() {
+    fn the_typed_line_and_the_response_length_follow_the_configuration() {
         let own =
             redis(&["redis.value=100", "redis.pipeline=16", "redis.clients=8", "redis.keys=10"]).unwrap();
-        assert_eq!(own.load().start.typed, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
-        // "$100", the value, and two ends of lines.
-        assert_eq!(own.answer(), 4 + 2 + 100 + 2);
-        // 128 are under way: a million a second take 128 µs each.
+        assert_eq!(own.load().start.command, "100 10 -t get -c 8 -P 16 -d 100 -r 10");
+        // "$100", CR LF, the value, CR LF.
+        assert_eq!(own.response_bytes(), 4 + 2 + 100 + 2);
+        // 128 requests in flight at a million per second: 128 µs round trip.
         assert_eq!(own.load().round_trip_us(1e6), Some(128.0));
-        assert_eq!(redis(&["redis.command=SET"]).unwrap().answer(), 5);
+        assert_eq!(redis(&["redis.command=SET"]).unwrap().response_bytes(), 5);
         let machine = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
         let two = redis(&[&machine[..], &["redis.cores=2", "redis.clients=8"]].concat()).unwrap().load();
-        assert_eq!(two.start.typed, "3 1000 8 -t get -c 8 -P 1 -d 3 -r 1000");
+        assert_eq!(two.start.command, "3 1000 8 -t get -c 8 -P 1 -d 3 -r 1000");
         assert_eq!((two.connections, two.servers), (16, vec![vec![6379], vec![6380]]));
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        for (set, says) in [
+    fn out_of_range_options_are_rejected() {
+        for (set, message) in [
             ("redis.clients=0", "redis.clients: 0 is not from 1 to 256"),
             ("redis.pipeline=129", "redis.pipeline: 129 is not from 1 to 128"),
             ("redis.keys=1000000", "redis.keys: 1000000 values of 3 bytes are more than 32 MiB"),
             ("redis.command=DEL", "redis.command"),
         ] {
             let error = redis(&[set]).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

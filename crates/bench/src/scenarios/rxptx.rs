@@ -1,4 +1,5 @@
-//! rxptx, which receives a burst, works for a set time, and sends the burst back (`guest/programs`), in the dpdk image.
+//! rxptx benchmark: receives a burst, works for a set time, and sends the burst back (`guest/programs`), in
+//! the dpdk image.
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Ps;
@@ -11,18 +12,18 @@ use crate::plan::dpdk;
 use crate::plan::options::{Options, Setting};
 use crate::scenarios::worker::{Work, run_to_completion};
 
-/// The longest work between two bursts; with a longer one no frame of a usual trial comes back.
+/// Maximum work per burst. With more, no frame returns within a trial of usual length.
 const WORK_MAX: Ps = Ps::from_ms(100);
 
 /// rxptx's own options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RxptxConfig {
-    /// How long it works on a burst, whatever its size, up to 100 ms by DPDK's clock (`platform.timebase`).
+    /// Time of work per burst, regardless of its size, up to 100 ms by DPDK's clock (`platform.timebase`).
     pub work: Ps,
-    /// Cores, 1 to 16 (without this, one), each with a queue of its own each way on every port, over which RSS spreads flows
-    /// (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each core has
-    /// `dpdk.mbufs` of its own.
+    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
+    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
+    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }
@@ -44,12 +45,12 @@ impl Options for RxptxConfig {
         cores::check("rxptx.cores", self.cores, config)
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores, config)
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<RxptxConfig>();
     let words = match own.cores {

@@ -1,5 +1,5 @@
-//! Debian's suricata, an intrusion detection system, on a port that is sent a copy of somebody's traffic (a mirror port, SPAN): it receives
-//! whatever comes, by AF_PACKET, and answers nothing. Delivered is what it has seen.
+//! Debian's suricata, an intrusion detection system, behind a mirror port (SPAN): it receives a copy of other
+//! machines' traffic by AF_PACKET and sends nothing. A frame is delivered when suricata has decoded it.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,8 @@ use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::kernel::{self, KernelConfig};
 use crate::plan::options::{self, Options};
 
-/// The machine that it needs: suricata's tables and its ring. It is handed frames in blocks, of which a measurement should have many.
+/// RAM for suricata's tables and its ring, and a long window: suricata receives frames in blocks, and a
+/// window should include many blocks.
 pub(crate) const DEFAULTS: &[&str] = &[
     "suricata.rules=12",
     "platform.ram=512MiB",
@@ -23,74 +24,75 @@ pub(crate) const DEFAULTS: &[&str] = &[
     "run.duration_limit=200ms",
 ];
 
-/// Rules that it can be given.
+/// Number of rules.
 const RULES: RangeInclusive<u32> = 0..=2000;
-/// Those of the image itself.
+/// Number of rules in the image.
 const OWN_RULES: u32 = 12;
-/// The farthest that it can be told to look.
+/// Maximum reassembly depth.
 const DEPTH_MAX: Bytes = Bytes(1 << 30);
-/// What a frame of a ring without blocks has room for.
+/// Maximum MTU with a ring of frames (no tpacket-v3 blocks).
 const MTU_IN_FRAMES: u32 = 1500;
-/// Frames of its ring.
+/// Frames per ring.
 const RING: RangeInclusive<u32> = 64..=65_536;
-/// What Linux and suricata need beside what follows.
-const RAM_BESIDE: u64 = 384 << 20;
-/// Of a ring for a frame, rounded up.
+/// RAM for Linux and suricata, including a ring of up to [`RING_INCLUDED`] bytes.
+const RAM_BASE: u64 = 384 << 20;
+/// Ring bytes per frame, rounded up.
 const FRAME_BYTES: u64 = 2048;
-/// Of a ring that is no more than this the rest has room.
-const RING_BESIDE: u64 = 8 << 20;
+/// Ring bytes that [`RAM_BASE`] includes.
+const RING_INCLUDED: u64 = 8 << 20;
 
-/// What it counts.
+/// suricata's counters.
 pub(crate) const COUNTING: Counting = Counting {
     program: "suricata",
     counters: &[
         (
             "capture.kernel_packets",
-            "Frames that the kernel had for suricata's ring (those for which there was no room among them)",
+            "Frames that the kernel received for suricata's ring, including those dropped because it was full",
         ),
         ("capture.kernel_drops", "Frames that the kernel dropped because suricata's ring was full"),
-        ("decoder.pkts", "Frames that suricata took out of its ring and decoded: those that it has seen"),
-        ("decoder.bytes", "Their bytes, without FCS"),
+        ("decoder.pkts", "Frames that suricata took from its ring and decoded"),
+        ("decoder.bytes", "Bytes of the frames that suricata decoded, without FCS"),
         ("decoder.invalid", "Frames that suricata could not decode"),
-        ("decoder.ipv4", "IPv4 packets among those that suricata has seen"),
-        ("decoder.ipv6", "IPv6 packets among those that suricata has seen"),
-        ("decoder.tcp", "TCP segments among those that suricata has seen"),
-        ("decoder.udp", "UDP datagrams among those that suricata has seen"),
-        ("flow.total", "Flows that suricata began to follow"),
-        ("tcp.sessions", "TCP connections that suricata saw begin"),
-        ("detect.alert", "Alerts: rules that matched"),
+        ("decoder.ipv4", "IPv4 packets that suricata decoded"),
+        ("decoder.ipv6", "IPv6 packets that suricata decoded"),
+        ("decoder.tcp", "TCP segments that suricata decoded"),
+        ("decoder.udp", "UDP datagrams that suricata decoded"),
+        ("flow.total", "Flows that suricata created"),
+        ("tcp.sessions", "TCP connections whose start suricata observed"),
+        ("detect.alert", "Alerts raised by matching rules"),
     ],
     seen: "decoder.pkts",
     bytes: "decoder.bytes",
     lost: "capture.kernel_drops",
     alerts: "detect.alert",
-    // Of 32 KiB, if frames are short.
+    // Short frames per block of 32 KiB.
     block: 300,
 };
 
-/// suricata's threads for packets.
+/// suricata's threading of packet processing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Runmode {
-    /// A thread a ring takes a packet through all that is done.
+    /// One thread per ring, which does all processing of a packet.
     #[default]
     Workers,
-    /// The same with one thread for all.
+    /// One thread for all rings, which does all processing.
     Single,
-    /// One thread receives and decodes, and others look for what rules say.
+    /// One thread receives and decodes; other threads match the rules.
     Autofp,
 }
 
-/// Which checksums it checks.
+/// Verification of packet checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksums {
-    /// Those of all packets but such as the kernel says have none yet, which only a host's own have.
+    /// All packets except those that the kernel marks as not yet checksummed, which only a host's own packets
+    /// are.
     #[default]
     Kernel,
-    /// All.
+    /// All packets.
     Yes,
-    /// None.
+    /// No packets.
     No,
 }
 
@@ -98,20 +100,22 @@ pub enum Checksums {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuricataConfig {
-    /// Rules, 0 to 2000 (the benchmark sets 12): the image's twelve first, and behind them such as look for a text of their own anywhere in
-    /// the payloads of UDP and TCP, which no generated frame has.
+    /// Number of rules, 0 to 2000 (the benchmark sets 12): first the image's twelve, then generated ones.
+    /// Each of these searches UDP and TCP payloads for its own text, which no generated frame contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<u32>,
-    /// Which threads do what (runmode): "workers", "single" or "autofp".
+    /// Threading (runmode): "workers", "single" or "autofp".
     pub runmode: Runmode,
-    /// Frames for which its ring has room (af-packet.ring-size), 64 to 65536.
+    /// Capacity of the ring in frames (af-packet.ring-size), 64 to 65536.
     pub ring: u32,
-    /// Whether the ring is one of blocks (tpacket-v3), which are handed over when they are full or 10 ms old, or one of frames.
+    /// Whether the ring consists of blocks (tpacket-v3), each handed over when it is full or 10 ms old, or of
+    /// frames.
     pub tpacket_v3: bool,
-    /// Whether it checks checksums (af-packet.checksum-checks): "yes", "no", or "kernel", which leaves out packets that the kernel says have none yet.
+    /// Checksum verification (af-packet.checksum-checks): "yes", "no", or "kernel", which skips packets that
+    /// the kernel marks as not yet checksummed.
     pub checksums: Checksums,
-    /// How far it looks into each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B is to its end. Unless given it is 1MiB,
-    /// and to its end beside a server (`netperf.ids`).
+    /// Bytes inspected in each direction of a TCP connection (stream.reassembly.depth), at most 1GiB; 0B
+    /// inspects all. If unset, 1MiB, or all for a monitored server (`netperf.ids`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<Bytes>,
 }
@@ -139,40 +143,41 @@ impl Options for SuricataConfig {
             return Err(ConfigError::new("suricata.ring", problem));
         }
         if self.depth.is_some_and(|depth| depth > DEPTH_MAX) {
-            let problem = "it must be at most 1GiB, or 0B, which is to a connection's end";
+            let problem = "it must be at most 1GiB, or 0B to inspect whole connections";
             return Err(ConfigError::new("suricata.depth", problem));
         }
-        // Without a number of rules it is the configuration of another benchmark.
-        self.rules.map_or(Ok(()), |rules| self.check_alone(rules, config))
+        // Other benchmarks do not set the number of rules.
+        self.rules.map_or(Ok(()), |rules| self.check_mirror_port(rules, config))
     }
 }
 
 impl SuricataConfig {
-    /// Whether it can watch what a load generator sends to this machine.
-    fn check_alone(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
+    /// Checks that suricata can monitor a load generator's traffic on this machine.
+    fn check_mirror_port(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
         self.check_machine(rules, config)?;
         if config.platform.nics != 1 {
-            let problem = format!("{}, and suricata watches one port: leave it at 1", config.platform.nics);
+            let problem =
+                format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
             return Err(ConfigError::new("platform.nics", problem));
         }
         if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem = "what suricata has seen is asked of one machine alone; here it must be \"generator\", or a server that it \
-                 watches is driven: doorbell run netperf --set netperf.ids=suricata";
+            let problem = "suricata's counters can be read with a load generator only; set drive.kind=generator, or monitor a server: \
+                 doorbell run netperf --set netperf.ids=suricata";
             return Err(ConfigError::new("drive.kind", problem));
         }
         Ok(())
     }
 
-    /// Whether it can watch a port of this machine on which something else is served.
-    pub(crate) fn check_beside(&self, config: &RunConfig) -> Result<(), ConfigError> {
+    /// Checks that suricata can monitor the port of a server on this machine.
+    pub(crate) fn check_monitored_server(&self, config: &RunConfig) -> Result<(), ConfigError> {
         if config.platform.nics != 1 {
             let problem =
-                "suricata watches the port of a server that has one (platform.nics = 1); leave it out";
+                "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
             return Err(ConfigError::new("netperf.ids", problem));
         }
         if config.platform.harts > 1 {
             let problem = format!(
-                "suricata watches on the core that serves, and Linux would spread both over {}; set platform.harts=1",
+                "suricata runs on the server's core, but Linux would spread both over {} harts; set platform.harts=1",
                 config.platform.harts
             );
             return Err(ConfigError::new("netperf.ids", problem));
@@ -180,13 +185,12 @@ impl SuricataConfig {
         let kernel = config.options::<KernelConfig>();
         let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];
         if let Some((name, _)) = offloads.into_iter().find(|(_, on)| *on == Some(true)) {
-            let problem =
-                "suricata switches it off where it watches, to see frames as they are; leave it out";
+            let problem = "suricata switches it off on the monitored port, to receive unmodified frames; remove this setting";
             return Err(ConfigError::new(format!("kernel.{name}"), problem));
         }
         if let Some(mtu) = kernel.mtu.filter(|mtu| !self.tpacket_v3 && *mtu > MTU_IN_FRAMES) {
             let problem = format!(
-                "a ring of frames has room for an MTU of {MTU_IN_FRAMES}, not of {mtu}; leave one of both out"
+                "a ring of frames supports an MTU of at most {MTU_IN_FRAMES}, not {mtu}; remove suricata.tpacket_v3 or kernel.mtu"
             );
             return Err(ConfigError::new("suricata.tpacket_v3", problem));
         }
@@ -199,8 +203,8 @@ impl SuricataConfig {
             return Err(ConfigError::new("suricata.rules", problem));
         }
         let ring = u64::from(self.ring) * FRAME_BYTES;
-        let needed = RAM_BESIDE + ring.saturating_sub(RING_BESIDE);
-        match options::more_ram(needed, config) {
+        let needed = RAM_BASE + ring.saturating_sub(RING_INCLUDED);
+        match options::ram_setting(needed, config) {
             Some(set) => {
                 let (ram, ring) = (config.platform.ram, self.ring);
                 let problem = format!("{ram} is too little for suricata and a ring of {ring} frames; {set}");
@@ -210,14 +214,14 @@ impl SuricataConfig {
         }
     }
 
-    /// What the script of a server that it watches is told.
-    pub(crate) fn told_beside(&self) -> String {
+    /// Shell variables for the script of a monitored server.
+    pub(crate) fn server_script_variables(&self) -> String {
         let depth = self.depth.or(Some(Bytes(0)));
-        SuricataConfig { depth, ..self.clone() }.told(self.rules.unwrap_or(OWN_RULES))
+        SuricataConfig { depth, ..self.clone() }.script_variables(self.rules.unwrap_or(OWN_RULES))
     }
 
-    /// What the image's script is told.
-    fn told(&self, rules: u32) -> String {
+    /// Shell variables for the image's script.
+    fn script_variables(&self, rules: u32) -> String {
         let runmode = match self.runmode {
             Runmode::Workers => "workers",
             Runmode::Single => "single",
@@ -234,10 +238,10 @@ impl SuricataConfig {
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<SuricataConfig>();
-    kernel::words("suricata", &[own.told(own.rules.unwrap_or_default())], config)
+    kernel::words("suricata", &[own.script_variables(own.rules.unwrap_or_default())], config)
 }
 
 #[cfg(test)]
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_what_it_is_set_to_and_refused_a_machine_on_which_it_does_not_run() {
+    fn the_script_gets_the_options_and_unsuitable_machines_are_rejected() {
         let words = |more: &[&str]| benchmark("suricata").unwrap().workload(&resolve(more).unwrap()).words;
         assert_eq!(
             words(&[]),
@@ -262,23 +266,23 @@ mod tests {
             words(&[&set[..], &["suricata.checksums=yes", "suricata.ring=64"]].concat()),
             "-- \"rules=0 runmode=single ring=64 v3=no checksums=yes; . /scripts/suricata\""
         );
-        for (set, says) in [
+        for (set, message) in [
             ("suricata.rules=2001", "suricata.rules: 2001 is not from 0 to 2000"),
             ("suricata.ring=63", "suricata.ring: 63 is not from 64 to 65536"),
             ("suricata.runmode=many", "suricata.runmode"),
-            ("platform.nics=2", "suricata watches one port"),
+            ("platform.nics=2", "suricata monitors one port"),
             ("suricata.depth=2GiB", "suricata.depth: it must be at most 1GiB"),
             ("drive.kind=node", "drive.kind"),
             ("platform.ram=320MiB", "platform.ram: 320MiB is too little"),
         ] {
             let error = resolve(&[set]).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         let ring = ["suricata.ring=65536", "platform.ram=448MiB"];
         let error = resolve(&ring).unwrap_err();
         assert!(error.contains("a ring of 65536 frames; set platform.ram=512MiB"), "{error}");
-        assert!(resolve(&ring[..1]).is_ok(), "as the benchmark has it");
+        assert!(resolve(&ring[..1]).is_ok(), "the benchmark's default RAM is enough");
         let other = crate::request::resolve::on_fast(&["platform.nics=2"]).unwrap();
-        assert!(!other.to_toml().contains("[suricata]"), "another benchmark has none of it");
+        assert!(!other.to_toml().contains("[suricata]"), "the section is omitted for other benchmarks");
     }
 }

@@ -1,4 +1,4 @@
-//! DPDK's testpmd, unmodified: every frame goes back out of the port it came in by, or out of the other of a pair.
+//! DPDK's testpmd, unmodified: it forwards every frame to the receiving port, or to the other port of a pair.
 
 use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
@@ -10,44 +10,45 @@ use crate::plan::cores;
 use crate::plan::dpdk::{self, DpdkConfig};
 use crate::plan::options::{Options, Setting};
 
-/// testpmd prints this when it forwards and waits for a key.
+/// Printed by testpmd when it forwards and waits for a key.
 pub(crate) const READY_MARKER: &str = "Press enter to exit";
 
-/// What testpmd does with frames.
+/// testpmd's forwarding mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForwardMode {
-    /// Sends frames back as they came.
+    /// Sends frames back unmodified.
     Io,
-    /// Sends frames back with the addresses exchanged.
+    /// Sends frames back with the MAC addresses swapped.
     MacSwap,
 }
 
-/// By which port a frame leaves.
+/// The port that transmits a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Topology {
-    /// By the one that it came in by.
+    /// The receiving port.
     Loop,
-    /// By the other one of a pair: ports 0 and 1, 2 and 3 and so on.
+    /// The other port of a pair: ports 0 and 1, 2 and 3 and so on.
     Paired,
 }
 
-/// testpmd's own options; those that it shares with other programs are in `dpdk`.
+/// testpmd's own options; options shared with other programs are in `dpdk`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TestpmdConfig {
-    /// What it does with frames.
+    /// Forwarding mode (--forward-mode).
     pub mode: ForwardMode,
-    /// By which port frames leave (--port-topology).
+    /// The port that transmits frames (--port-topology).
     pub topology: Topology,
-    /// Cores that forward, 1 to 16 (without this, one), each with a queue of its own each way on every port: RSS spreads flows over them, and plain traffic is
-    /// one flow (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each
-    /// core has `dpdk.mbufs` of its own.
+    /// Forwarding cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port.
+    /// RSS spreads flows over them; default traffic is one flow (`--flows 1000`). More than one needs as many
+    /// harts and NICs with as many queues (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Queues each way on every port, 1 to 16 and at most `cores`; `cores` unless set. With fewer, the cores share the queues of all ports:
-    /// with 1 queue and 16 ports, each of 8 cores has two ports. Every core needs a queue.
+    /// Receive and transmit queues per port, 1 to 16 and at most `cores`; `cores` if unset. With fewer, the
+    /// cores divide the queues of all ports among them: with 1 queue and 16 ports, each of 8 cores has two
+    /// ports. Every core needs a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
 }
@@ -73,13 +74,13 @@ impl Options for TestpmdConfig {
         }
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores, config)
     }
 }
 
 impl TestpmdConfig {
-    /// Queues each way on every port.
+    /// Receive and transmit queues per port.
     pub(crate) fn queues(&self) -> u32 {
         self.queues.unwrap_or(self.cores)
     }
@@ -91,16 +92,17 @@ impl TestpmdConfig {
         match queues {
             0 => fail("a port needs at least one".to_owned()),
             _ if queues > cores => {
-                fail(format!("{queues} queues and {cores} core(s): set testpmd.cores={queues} or more"))
+                fail(format!("{queues} queues, but {cores} core(s); set testpmd.cores={queues} or more"))
             }
             _ if queues.saturating_mul(nics) < cores => fail(format!(
-                "{queues} on each of {nics} ports (platform.nics) are fewer than the {cores} cores (testpmd.cores): each needs one"
+                "{queues} on each of {nics} ports (platform.nics) are fewer than the {cores} cores (testpmd.cores), and each core needs one"
             )),
             _ => Ok(()),
         }
     }
 
-    /// What more than one core is told: lcore 0 is the main one, on the first hart beside the first that forwards.
+    /// Command-line words for several cores. The main lcore, 0, shares hart 0 with the first forwarding
+    /// lcore.
     fn core_words(&self) -> String {
         let cores = self.cores;
         if cores == 1 {
@@ -117,7 +119,7 @@ impl TestpmdConfig {
     }
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn guest_words(config: &RunConfig) -> String {
     let own = config.options::<TestpmdConfig>();
     let mode = match own.mode {
@@ -133,7 +135,7 @@ pub(crate) fn guest_words(config: &RunConfig) -> String {
     format!("doorbell.app=testpmd doorbell.mode={mode} {footprint}{topology}{cores}{frames}")
 }
 
-/// What a run should know: harts without work, and one flow for several queues.
+/// Warnings: unused harts, or a single flow for several queues.
 pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     let own = config.options::<TestpmdConfig>();
     match own.queues() {
@@ -142,7 +144,7 @@ pub(crate) fn remark(config: &RunConfig) -> Option<String> {
     }
 }
 
-/// What the load generator expects back.
+/// How frames are modified when they return to the load generator.
 pub(crate) fn returned(config: &RunConfig) -> Returned {
     match config.options::<TestpmdConfig>().mode {
         ForwardMode::Io => Returned::AsSent,
@@ -156,7 +158,7 @@ mod tests {
     use crate::request::resolve::on_fast;
 
     #[test]
-    fn the_main_core_is_on_the_hart_of_the_first_that_forwards() {
+    fn main_lcore_shares_the_hart_of_the_first_forwarding_lcore() {
         assert!(!guest_words(&on_fast(&[]).unwrap()).contains("lcores"));
         let four = ["testpmd.cores=4", "platform.harts=4", "nic.model=82576"];
         let words = guest_words(&on_fast(&four).unwrap());
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_share_out_ports_with_fewer_queues() {
+    fn cores_divide_the_ports_if_there_are_fewer_queues_than_cores() {
         let set = ["testpmd.cores=8", "platform.nics=16", "platform.ports_per_card=4", "platform.ram=1GiB"];
         let words = guest_words(&on_fast(&[&set[..], &["testpmd.queues=1"]].concat()).unwrap());
         assert!(words.contains("doorbell.mbufs=65536") && words.contains("7@6,8@7"), "{words}");
@@ -175,15 +177,18 @@ mod tests {
             doorbell_sim::Ps::from_us(20_000_000)
         );
         assert!(timeout(&[]) < doorbell_sim::Ps::from_us(20_000_000));
-        for (wrong, says) in [
-            (["testpmd.queues=9", "platform.nics=16"], "9 queues and 8 core(s): set testpmd.cores=9 or more"),
+        for (wrong, message) in [
+            (
+                ["testpmd.queues=9", "platform.nics=16"],
+                "9 queues, but 8 core(s); set testpmd.cores=9 or more",
+            ),
             (
                 ["testpmd.queues=1", "platform.nics=4"],
                 "1 on each of 4 ports (platform.nics) are fewer than the 8 cores",
             ),
         ] {
             let error = on_fast(&[&set[..1], &wrong].concat()).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

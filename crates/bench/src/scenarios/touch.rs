@@ -1,4 +1,5 @@
-//! touchfwd and touchdrop, which read every byte of each frame (`guest/programs`), in the dpdk image.
+//! touchfwd and touchdrop benchmarks: they read every byte of each frame (`guest/programs`), in the dpdk
+//! image.
 
 use doorbell_machine::ConfigError;
 use doorbell_sim::Bytes;
@@ -11,19 +12,19 @@ use crate::plan::dpdk;
 use crate::plan::options::{Options, Setting};
 use crate::scenarios::worker::{Work, run_to_completion};
 
-/// What touchfwd and touchdrop have beside the other DPDK programs.
+/// Options of touchfwd and touchdrop, in addition to those in `dpdk`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TouchConfig {
-    /// Bytes that each load of a frame takes, 1B or 8B: 1B as in a loop over bytes.
+    /// Width of each load from a frame, 1B or 8B: 1B as in a loop over bytes.
     pub load: Bytes,
-    /// Before a frame is read, the first line of the next one of its burst is asked for by a prefetch instruction, as
-    /// `rte_prefetch0` does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd, touchfwd.c
-    /// and rxonly.c).
+    /// Before a frame is read, the first line of the burst's next frame is prefetched, as `rte_prefetch0`
+    /// does in the study's TouchFwd and TouchDrop (github.com/agsiddharth/CAL-DPDK-GEM5, app/test-pmd,
+    /// touchfwd.c and rxonly.c).
     pub prefetch: bool,
-    /// Cores, 1 to 16 (without this, one), each with a queue of its own each way on every port, over which RSS spreads flows
-    /// (`--flows 1000`). More than one needs as many harts and NICs with as many queues (`nic.model = "82576"`); each core has
-    /// `dpdk.mbufs` of its own.
+    /// Cores, 1 to 16 (1 if unset), each with its own receive and transmit queue on every port. RSS spreads
+    /// flows over the queues (`--flows 1000`). More than one needs as many harts and NICs with as many queues
+    /// (`nic.model = "82576"`). `dpdk.mbufs` is per core.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
 }
@@ -44,21 +45,21 @@ impl Options for TouchConfig {
         }
     }
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        cores::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        cores::required_settings(self.cores, config)
     }
 }
 
 impl TouchConfig {
-    /// What a program is told of how bytes are read.
+    /// Command-line words for load width and prefetch.
     pub(crate) fn words(&self) -> String {
         let (load, prefetch) = (self.load.0, u8::from(self.prefetch));
         format!(" doorbell.arg=--load-bytes={load} doorbell.arg=--prefetch={prefetch}")
     }
 }
 
-/// With one core it is a program, with several a kind of work of the program for several.
-fn touching(app: &str, work: Work, config: &RunConfig) -> String {
+/// With one core the program `app`; with several, the multi-core program with this work.
+fn touch_words(app: &str, work: Work, config: &RunConfig) -> String {
     let own = config.options::<TouchConfig>();
     let words = match own.cores {
         1 => dpdk::words(app, config),
@@ -67,12 +68,12 @@ fn touching(app: &str, work: Work, config: &RunConfig) -> String {
     words + &own.words()
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn touchfwd(config: &RunConfig) -> String {
-    touching("touchfwd", Work::TouchFwd, config)
+    touch_words("touchfwd", Work::TouchFwd, config)
 }
 
-/// What the image's /init is told.
+/// Kernel command-line words for the image's /init.
 pub(crate) fn touchdrop(config: &RunConfig) -> String {
-    touching("touchdrop", Work::TouchDrop, config)
+    touch_words("touchdrop", Work::TouchDrop, config)
 }

@@ -1,5 +1,6 @@
-//! A web server between two nodes: Debian's nginx or Apache, and wrk as clients in a closed loop with connections that stay, over the kernel's
-//! stack. What is counted are the requests that cross the cable and are acknowledged, all as long as each other.
+//! Web server benchmark with two nodes: Debian's nginx or Apache, and wrk as closed-loop clients with
+//! persistent connections, over the kernel's stack. Transactions are counted by the acknowledged requests on
+//! the cable, which all have the same length.
 
 use doorbell_machine::ConfigError;
 use doorbell_results::Protocol;
@@ -12,58 +13,59 @@ use crate::measure::transfer::Transfers;
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::transfer_counts::{Load, Transaction, is_more_than_talk};
 
-/// The files that there are, in bytes: a size of each of SPECweb99's four classes, and one more.
+/// Sizes of the available files in bytes: one of each of SPECweb99's four classes, and one more.
 const FILES: [u32; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
-/// The port of the first server of several.
+/// Port of the first server, with several cores.
 const PORT: u16 = 8100;
-/// A directory of SPECweb99's mix: nine files of each of four classes.
+/// Bytes per directory of SPECweb99's mix: nine files of each of four classes.
 const DIRECTORY_BYTES: u64 = 4_999_500;
 
-/// Servers that there are.
+/// The server program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WebServer {
     /// nginx with one worker, which sends files by sendfile.
     #[default]
     Nginx,
-    /// Apache with mpm_event, processes and threads as Debian has them.
+    /// Apache with mpm_event, and Debian's numbers of processes and threads.
     Apache,
 }
 
-/// What clients ask for.
+/// A mix of requested files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WebMix {
-    /// Files as SPECweb99 draws them: four classes of sizes, nine files in each, and directories by Zipf's law.
+    /// SPECweb99's distribution: four size classes of nine files each, and directories by Zipf's law.
     Specweb99,
 }
 
-/// The clients' options.
+/// Options of the web server and its clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
     /// The server.
     #[serde(skip_serializing_if = "options::is_default")]
     pub server: WebServer,
-    /// Cores, 1 to 8 (without this, one), each with an nginx on a port of its own (from 8100 on), a queue of the NIC that interrupts it, and
-    /// a wrk whose connections come in by that queue. More than one needs as many harts, NICs of the model 82576, and
-    /// `platform.interrupts = "aia"`, without which Linux gives a port one queue.
+    /// Cores, 1 to 8 (1 if unset), each with its own nginx (ports from 8100 on), NIC queue and interrupt, and
+    /// a wrk whose connections use that queue. More than one needs as many harts, NICs of the model 82576,
+    /// and `platform.interrupts = "aia"`, without which Linux uses one queue per port.
     #[serde(skip_serializing_if = "cores::is_one")]
     pub cores: u32,
-    /// Connections to each server that stay open, each with one request under way (--connections), 1 to 256.
+    /// Persistent connections per server, each with one request in flight (--connections), 1 to 256.
     pub connections: u32,
-    /// Bytes of the file that is asked for: 100, 1000, 10000, 100000 or 1000000.
+    /// Bytes of the requested file: 100, 1000, 10000, 100000 or 1000000.
     pub file: u32,
-    /// Many files are asked for instead, as a benchmark draws them.
+    /// Requests a mix of files instead of one file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<WebMix>,
-    /// Directories of that mix, 1 to 100 (8, unless given), each of 5 MB; all may have a quarter of `platform.ram`.
+    /// Directories of the mix, 1 to 100 (8 if unset), each of 5 MB; together at most a quarter of
+    /// `platform.ram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directories: Option<u32>,
-    /// How many of a hundred of the mix's requests are for a page that is made anew for each, and has the file in it, 0 to 100 (30, unless given).
+    /// Percentage of the mix's requests for a dynamic page, which includes the file, 0 to 100 (30 if unset).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic: Option<u32>,
 }
@@ -85,34 +87,34 @@ impl Default for WebConfig {
 impl Options for WebConfig {
     const SECTION: &'static str = "web";
 
-    fn follow(&self, config: &RunConfig) -> Vec<Setting> {
-        shards::follow(self.cores, config)
+    fn required_settings(&self, config: &RunConfig) -> Vec<Setting> {
+        shards::required_settings(self.cores, config)
     }
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let fail = |key: &str, problem: String| Err(ConfigError::new(format!("web.{key}"), problem));
         shards::check("web.cores", self.cores, config)?;
         if self.cores > 1 && (self.server != WebServer::Nginx || self.mix.is_some()) {
-            return fail("cores", format!("{}; Apache and mixes are for one core", self.cores));
+            return fail(
+                "cores",
+                format!("{}, but Apache and mixes support one core only; remove it", self.cores),
+            );
         }
         if !(1..=256).contains(&self.connections) {
             return fail("connections", format!("{} is not from 1 to 256", self.connections));
         }
         if !FILES.contains(&self.file) {
-            let problem = format!("there is no file of {} bytes; there are {FILES:?}", self.file);
+            let problem = format!("there is no file of {} bytes; choose one of {FILES:?}", self.file);
             return fail("file", problem);
         }
         if self.mix.is_some() && self.file != WebConfig::default().file {
-            return fail(
-                "file",
-                "a mix has files of its own; leave out one of web.file and web.mix".to_owned(),
-            );
+            return fail("file", "a mix has its own files; remove web.file or web.mix".to_owned());
         }
-        let of_mix = [("directories", self.directories), ("dynamic", self.dynamic)];
+        let mix_only = [("directories", self.directories), ("dynamic", self.dynamic)];
         match self.mix {
             Some(WebMix::Specweb99) => self.check_mix(config),
-            None => match of_mix.into_iter().find(|(_, value)| value.is_some()) {
-                Some((key, _)) => fail(key, "it is a mix's; set web.mix=specweb99".to_owned()),
+            None => match mix_only.into_iter().find(|(_, value)| value.is_some()) {
+                Some((key, _)) => fail(key, "it needs a mix; set web.mix=specweb99".to_owned()),
                 None => Ok(()),
             },
         }
@@ -129,9 +131,9 @@ impl WebConfig {
         if self.dynamic() > 100 {
             return fail("dynamic", format!("{} is not from 0 to 100", self.dynamic()));
         }
-        match options::more_ram(u64::from(directories) * DIRECTORY_BYTES * 4, config) {
+        match options::ram_setting(u64::from(directories) * DIRECTORY_BYTES * 4, config) {
             Some(set) => {
-                fail("directories", format!("{directories} of 5 MB are more than a quarter of {ram}; {set}"))
+                fail("directories", format!("{directories} of 5 MB exceed a quarter of {ram}; {set}"))
             }
             None => Ok(()),
         }
@@ -145,7 +147,7 @@ impl WebConfig {
         self.dynamic.unwrap_or(30)
     }
 
-    /// The server, and its image.
+    /// The server's image and role.
     fn server(&self) -> (&'static str, Role) {
         const SERVING: &str = "web: serving";
         let (image, server) = match (self.server, self.mix) {
@@ -164,7 +166,8 @@ impl WebConfig {
         }
     }
 
-    /// A request as wrk writes it, which names a port that is not 80; all of several servers have as many digits, and so have a mix's.
+    /// A request as wrk sends it; the Host header includes any port other than 80. All requests of a load
+    /// have the same length, because ports, and paths of a mix, have the same number of characters.
     fn request(&self) -> String {
         let port = if self.cores > 1 { format!(":{PORT}") } else { String::new() };
         let path = match self.mix {
@@ -174,13 +177,13 @@ impl WebConfig {
         format!("GET /{path} HTTP/1.1\r\nHost: 10.0.0.2{port}\r\n\r\n")
     }
 
-    /// What is typed at the clients.
-    fn typed(&self) -> String {
+    /// Line typed on the client's console.
+    fn command(&self) -> String {
         let WebConfig { connections, file, .. } = self;
         match self.mix {
             Some(WebMix::Specweb99) => {
-                let of_mix = format!("{} {}", self.directories(), self.dynamic());
-                format!("--connections {connections} http://10.0.0.2/ -- {of_mix}")
+                let mix = format!("{} {}", self.directories(), self.dynamic());
+                format!("--connections {connections} http://10.0.0.2/ -- {mix}")
             }
             None if self.cores > 1 => format!("{connections} {file}"),
             None => format!("--connections {connections} http://10.0.0.2/{file}"),
@@ -199,12 +202,12 @@ impl Transfers for WebConfig {
             },
             connections: connections * cores,
             depth: 1,
-            start: RunUp {
+            start: Ramp {
                 client: 1,
-                typed: self.typed(),
-                counted: 0,
-                begun: is_more_than_talk,
-                whole: (*cores > 1).then_some("web: all connections are made"),
+                command: self.command(),
+                sender: 0,
+                detects_start: is_more_than_talk,
+                all_started: (*cores > 1).then_some("web: all connections are made"),
             },
             protocol: Protocol::Tcp,
             in_parts: true,
@@ -215,7 +218,7 @@ impl Transfers for WebConfig {
         }
     }
 
-    /// nginx or Apache in node 0, wrk in node 1; of several cores, one on each.
+    /// nginx or Apache in node 0 and wrk in node 1, one of each per core.
     fn pair(&self) -> Pair {
         const WAITING: &str = "web: waiting";
         let (image, server) = self.server();
@@ -234,7 +237,7 @@ mod tests {
     use crate::request::resolve::resolve;
 
     #[test]
-    fn requests_are_those_of_the_configuration_for_a_file_that_there_is() {
+    fn the_typed_line_and_the_request_length_follow_the_configuration() {
         let web_of = |set: &[&str]| {
             let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
             resolve("fast", &set).map_err(|error| error.to_string())
@@ -242,18 +245,18 @@ mod tests {
         let web = |set: &str| web_of(&[set]);
         let config = web("web.file=10000").unwrap();
         let load = config.options::<WebConfig>().load();
-        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/10000");
+        assert_eq!(load.start.command, "--connections 16 http://10.0.0.2/10000");
         assert_eq!(load.transaction.unwrap().bytes, 39);
         let four = ["web.cores=4", "platform.harts=4", "nic.model=82576", "platform.interrupts=aia"];
         let four = resolve("fast", &four.map(str::to_owned)).unwrap();
         let load = four.options::<WebConfig>().load();
-        assert_eq!((&load.start.typed[..], load.connections), ("16 1000", 64));
+        assert_eq!((&load.start.command[..], load.connections), ("16 1000", 64));
         assert_eq!((load.servers.len(), &load.servers[3][..]), (4, &[8103][..]));
         assert_eq!(load.transaction.unwrap().bytes, 43);
         assert!(web("web.file=1024").unwrap_err().contains("web.file: there is no file of 1024 bytes"));
         let mix = web_of(&["web.mix=specweb99", "web.directories=12", "web.server=apache"]).unwrap();
         let load = mix.options::<WebConfig>().load();
-        assert_eq!(load.start.typed, "--connections 16 http://10.0.0.2/ -- 12 30");
+        assert_eq!(load.start.command, "--connections 16 http://10.0.0.2/ -- 12 30");
         assert_eq!(load.transaction.unwrap().bytes, 42);
         let Pair { image, server, .. } = mix.options::<WebConfig>().pair();
         assert!(image == "apache" && server.lines.starts_with("directories=12\n"));
@@ -261,25 +264,25 @@ mod tests {
     }
 
     #[test]
-    fn mixes_are_of_one_core_and_have_room_and_others_have_none_of_their_keys() {
-        let four = ["web.cores=2", "platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
-        let refused = |more: &[&str], says: &str| {
+    fn mixes_need_one_core_and_enough_ram_and_their_keys_need_a_mix() {
+        let two = ["web.cores=2", "platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];
+        let rejected = |more: &[&str], message: &str| {
             let set: Vec<String> = more.iter().map(|&text| text.to_owned()).collect();
             let error = resolve("fast", &set).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(message), "{error}");
         };
-        refused(&["web.directories=3"], "web.directories: it is a mix's; set web.mix=specweb99");
-        refused(&["web.dynamic=3"], "web.dynamic: it is a mix's");
-        refused(&["web.mix=specweb99", "web.dynamic=101"], "web.dynamic: 101 is not from 0 to 100");
-        refused(&["web.mix=specweb99", "web.directories=14"], "set platform.ram=320MiB");
-        refused(&["web.mix=specweb99", "web.directories=0"], "web.directories: 0 is not from 1 to 100");
-        refused(&["web.mix=specweb05"], "web.mix");
-        refused(
-            &[&four[..], &["web.server=apache"]].concat(),
-            "web.cores: 2; Apache and mixes are for one core",
+        rejected(&["web.directories=3"], "web.directories: it needs a mix; set web.mix=specweb99");
+        rejected(&["web.dynamic=3"], "web.dynamic: it needs a mix");
+        rejected(&["web.mix=specweb99", "web.dynamic=101"], "web.dynamic: 101 is not from 0 to 100");
+        rejected(&["web.mix=specweb99", "web.directories=14"], "set platform.ram=320MiB");
+        rejected(&["web.mix=specweb99", "web.directories=0"], "web.directories: 0 is not from 1 to 100");
+        rejected(&["web.mix=specweb05"], "web.mix");
+        rejected(
+            &[&two[..], &["web.server=apache"]].concat(),
+            "web.cores: 2, but Apache and mixes support one core only",
         );
         let before = resolve("fast", &[]).unwrap().to_toml();
         let own = before.split("[web]").nth(1).unwrap().split("[").next().unwrap();
-        assert_eq!(own.trim(), "connections = 16\nfile = 1000", "configurations from before keep their hash");
+        assert_eq!(own.trim(), "connections = 16\nfile = 1000", "unset options do not change the hash");
     }
 }

@@ -1,9 +1,10 @@
-//! The program of several cores (`guest/programs/cores.c`), which is touchfwd, touchdrop, rxptx and pipeline there.
+//! The multi-core program (`guest/programs/cores.c`), which implements touchfwd, touchdrop, rxptx and
+//! pipeline on several cores.
 
 use crate::plan::config::RunConfig;
 use crate::plan::dpdk;
 
-/// What is done with each packet; the program knows it by its number.
+/// Work per packet. The discriminant is the program's `--work` argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     MacSwap = 0,
@@ -12,7 +13,7 @@ pub(crate) enum Work {
     Wait = 3,
 }
 
-/// Words for the image's /init that run the program on `cores` cores, each of which runs packets to completion.
+/// Kernel command-line words with which /init runs the program on `cores` cores in run-to-completion mode.
 pub(crate) fn run_to_completion(cores: u32, work: Work, config: &RunConfig) -> String {
     format!("{} doorbell.arg=--work={}", dpdk::words_of_cores("cores", cores, config), work as u32)
 }

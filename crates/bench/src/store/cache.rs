@@ -1,5 +1,6 @@
-//! What the cache folder holds, and how it is removed: images, checkpoints, packages and debugging symbols come again when they are wanted. What a process
-//! uses is held by it (`doorbell_files::hold`) or locked (builds, boots), and stays.
+//! Contents of the cache folder, and their removal. Images, checkpoints, packages and debugging symbols are
+//! recreated on demand. Entries that a process is using (`doorbell_files::hold`), building or booting (locks)
+//! are not removed.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -8,31 +9,31 @@ use std::time::SystemTime;
 
 use doorbell_files::{Kind, Lock, Removal, is_held, kind, list, remove, remove_unheld};
 
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 
-/// The file that carries the lock of builds.
+/// Lock file of builds, in the packages folder.
 const BUILDS: &str = ".lock";
-/// The endings of checkpoints, of one machine and of several.
+/// File extensions of checkpoints: of one machine, and of several.
 const CHECKPOINTS: [&str; 2] = ["ckpt", "net"];
 const PACKAGES: &str = "packages";
 
-/// What something in the cache is.
+/// Kinds of cache entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CachedKind {
-    /// A guest image; it is built again when it is wanted.
+    /// A guest image; it is rebuilt on demand.
     Image,
-    /// A guest that has booted; it boots again when it is wanted.
+    /// A checkpoint of a booted guest; the guest is booted again on demand.
     Checkpoint,
-    /// Packages of which images are built; they are downloaded again when they are wanted.
+    /// Packages for building images; they are downloaded again on demand.
     Packages,
-    /// Debugging symbols of an image's programs; they are downloaded again when they are wanted.
+    /// Debugging symbols of an image's programs; they are downloaded again on demand.
     Symbols,
-    /// Anything else, such as recorded traces, which is not removed.
+    /// Other entries, such as recorded traces. They are never removed.
     Other,
 }
 
 impl CachedKind {
-    /// What it is called.
+    /// The kind's name.
     pub fn name(self) -> &'static str {
         match self {
             CachedKind::Image => "image",
@@ -44,25 +45,25 @@ impl CachedKind {
     }
 }
 
-/// Something in the cache.
+/// A cache entry.
 #[derive(Clone, Debug)]
 pub struct Cached {
-    /// What it is.
+    /// Its kind.
     pub kind: CachedKind,
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it takes on the disk.
+    /// Its size on the disk.
     pub bytes: u64,
-    /// When it was used last, as far as the file system says.
+    /// Time of its last use, from the file system's timestamps.
     pub used: SystemTime,
-    /// Whether a process uses it now.
+    /// Whether a process is using it.
     pub in_use: bool,
 }
 
-impl Places {
-    /// All that is in the cache.
+impl CachePaths {
+    /// All entries of the cache, sorted by kind and name.
     pub fn cached(&self) -> io::Result<Vec<Cached>> {
         let mut all = Vec::new();
         for name in names(&self.cache)? {
@@ -80,8 +81,9 @@ impl Places {
                 }
                 "checkpoints" => {
                     let own = names(&path)?;
-                    let is = |name: &String| CHECKPOINTS.iter().any(|end| name.ends_with(&format!(".{end}")));
-                    for name in own.into_iter().filter(is) {
+                    let is_checkpoint =
+                        |name: &String| CHECKPOINTS.iter().any(|end| name.ends_with(&format!(".{end}")));
+                    for name in own.into_iter().filter(is_checkpoint) {
                         all.extend(entry(CachedKind::Checkpoint, path.join(&name), name)?);
                     }
                 }
@@ -94,7 +96,7 @@ impl Places {
     }
 }
 
-/// The names in a folder that are not hidden; none if there is no folder.
+/// Names in a folder, without hidden ones; empty if the folder does not exist.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let all = match list(folder) {
         Ok(all) => all,
@@ -108,7 +110,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
         .collect())
 }
 
-/// An entry, unless it has gone meanwhile.
+/// The entry at `path`, unless it has been removed in the meantime.
 fn entry(kind: CachedKind, path: PathBuf, name: String) -> io::Result<Option<Cached>> {
     let (mut bytes, mut used) = (0, SystemTime::UNIX_EPOCH);
     match measure(&path, &mut bytes, &mut used) {
@@ -117,17 +119,18 @@ fn entry(kind: CachedKind, path: PathBuf, name: String) -> io::Result<Option<Cac
         Err(error) => return Err(error),
     }
     let mut cached = Cached { kind, name, path, bytes, used, in_use: false };
-    // In a cache that cannot be written there are no locks.
-    let locked = cached.lock().is_ok_and(|right| right.is_none());
+    // A read-only cache has no locks.
+    let locked = cached.lock().is_ok_and(|permission| permission.is_none());
     cached.in_use = locked || kind != CachedKind::Other && is_held(&cached.path).unwrap_or(false);
     Ok(Some(cached))
 }
 
-/// Adds up what is there, on the disk and in time.
+/// Adds the sizes of all files at `path` to `bytes`, and raises `used` to their latest time of use.
 fn measure(path: &Path, bytes: &mut u64, used: &mut SystemTime) -> io::Result<()> {
     let found = path.symlink_metadata()?;
     *bytes += found.blocks() * 512;
-    // To list a folder is to access it; who holds one says so by its time of change.
+    // Listing a folder updates its access time. `hold` therefore records the use of a folder in its
+    // modification time.
     let accessed = found.accessed().ok().filter(|_| !found.is_dir());
     for time in [accessed, found.modified().ok()].into_iter().flatten() {
         *used = (*used).max(time);
@@ -140,27 +143,27 @@ fn measure(path: &Path, bytes: &mut u64, used: &mut SystemTime) -> io::Result<()
     Ok(())
 }
 
-/// The right to take something away from builds and boots.
-enum Right {
-    Locked(#[expect(dead_code, reason = "it is held")] Lock),
+/// Permission to remove an entry: no build or boot is creating it.
+enum Permission {
+    Locked(#[expect(dead_code, reason = "the lock is released when dropped")] Lock),
     NotNeeded,
 }
 
 impl Cached {
-    /// The lock of those who make it, unless one of them is at work.
-    fn lock(&self) -> io::Result<Option<Right>> {
+    /// Takes the lock of the processes that create the entry. `None` if one of them holds it.
+    fn lock(&self) -> io::Result<Option<Permission>> {
         let name = match self.kind {
             CachedKind::Image | CachedKind::Symbols => Lock::path_for(&self.path),
             CachedKind::Checkpoint => self.path.with_extension("lock"),
             CachedKind::Packages => self.path.join(BUILDS),
-            CachedKind::Other => return Ok(Some(Right::NotNeeded)),
+            CachedKind::Other => return Ok(Some(Permission::NotNeeded)),
         };
-        Ok(Lock::try_take(&name)?.map(Right::Locked))
+        Ok(Lock::try_take(&name)?.map(Permission::Locked))
     }
 
-    /// Removes it, unless somebody uses it.
+    /// Removes the entry, unless a process is using it.
     pub fn remove(&self) -> io::Result<Removal> {
-        let Some(_right) = self.lock()? else { return Ok(Removal::InUse) };
+        let Some(_permission) = self.lock()? else { return Ok(Removal::InUse) };
         match self.kind {
             CachedKind::Image | CachedKind::Checkpoint | CachedKind::Symbols => remove_unheld(&self.path),
             CachedKind::Packages => {

@@ -1,4 +1,4 @@
-//! The result folder. Each file appears whole or not at all.
+//! Writing files to a result folder. Each file is written atomically.
 
 use std::path::{Path, PathBuf};
 
@@ -9,68 +9,70 @@ use crate::error::RunError;
 use crate::plan::config::RunConfig;
 use doorbell_results::RunSummary;
 
-/// A folder that results are written to.
+/// A folder for results.
 #[derive(Clone, Debug)]
 pub struct ResultFolder {
     path: PathBuf,
-    /// Where it is going to be, for messages.
+    /// Final path, after publication, for messages.
     shown: PathBuf,
 }
 
 impl ResultFolder {
-    /// Makes the folder, if need be, and checks that it can be written, before any time is spent.
+    /// Creates the folder if it does not exist, and checks that it is writable. Called before the run, so
+    /// that it fails early.
     pub fn create(path: &Path) -> Result<ResultFolder, RunError> {
         create_folders(path).map_err(RunError::io("create the result folder", path))?;
         tempfile::tempfile_in(path).map_err(RunError::io("write to the result folder", path))?;
         Ok(ResultFolder { path: path.to_owned(), shown: path.to_owned() })
     }
 
-    /// The same folder, which is going to be at another place.
+    /// The same folder, with another final path.
     pub(crate) fn shown_as(self, shown: &Path) -> ResultFolder {
         ResultFolder { shown: shown.to_owned(), ..self }
     }
 
-    /// Where it is.
+    /// The folder's present path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A folder inside it.
+    /// Creates a subfolder.
     pub fn sub(&self, name: &str) -> Result<ResultFolder, RunError> {
         Ok(ResultFolder::create(&self.path.join(name))?.shown_as(&self.shown.join(name)))
     }
 
-    /// Where a file of this name is going to be.
+    /// Final path of a file of this name.
     pub fn shown(&self, name: &str) -> PathBuf {
         self.shown.join(name)
     }
 
-    /// Writes a file, replacing one that is there.
+    /// Writes a text file, replacing an existing one.
     pub fn write(&self, name: &str, contents: &str) -> Result<(), RunError> {
         self.write_bytes(name, contents.as_bytes())
     }
 
-    /// Writes a file that is no text, replacing one that is there.
+    /// Writes a binary file, replacing an existing one.
     pub fn write_bytes(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
         let target = self.path.join(name);
         replace(&target, contents).map_err(RunError::io("write", target))
     }
 
-    /// Writes a configuration with its hash, which it returns.
+    /// Writes a configuration with its hash, and returns the hash.
     pub fn write_config(&self, config: &RunConfig) -> Result<String, RunError> {
         let hash = config.hash();
         self.write("config.toml", &format!("# config_hash = \"{hash}\"\n\n{}", config.to_toml()))?;
         Ok(hash)
     }
 
-    /// The configuration as `config.toml` has it; of several loads, which have one each, the first one's.
+    /// The text of `config.toml`. With several load points, which have one file each, it is the first
+    /// point's.
     pub fn config_text(&self) -> Result<String, RunError> {
         let own = self.path().join("config.toml");
         let path = if own.is_file() { own } else { self.path().join("point-00/config.toml") };
         doorbell_files::read_text(&path).map_err(RunError::io("read", &path))
     }
 
-    /// Writes the summary. With a single point its figures stand at the top as well.
+    /// Writes `summary.json`, and returns its text.
     pub fn write_summary(&self, summary: &RunSummary) -> Result<String, RunError> {
         let text = summary.to_json();
         self.write("summary.json", &text)?;
@@ -78,7 +80,7 @@ impl ResultFolder {
     }
 }
 
-/// JSON as people like to read it.
+/// Indented JSON, with a final newline.
 pub(crate) fn pretty(value: &Value) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("a JSON value can be written");
     text.push('\n');

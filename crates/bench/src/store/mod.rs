@@ -1,12 +1,12 @@
-//! What is kept on the host's disk: the cache, and folders of results.
+//! Data on the host's disk: the cache, and result folders.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `cache` | what the cache holds, and how it is removed |
-//! | `folder` | a folder that results are written to |
-//! | `paths` | where images, packages and checkpoints are |
-//! | `results` | the result folder of a command |
-//! | `sealed` | whether a folder is whole |
+//! | `cache` | contents of the cache, and their removal |
+//! | `folder` | writing files to a result folder |
+//! | `paths` | locations of images, packages and checkpoints |
+//! | `results` | atomic replacement of a command's result folder |
+//! | `sealed` | checksum list of a folder |
 //! | `tables` | results as CSV |
 
 pub(crate) mod cache;

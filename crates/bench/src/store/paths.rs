@@ -1,4 +1,4 @@
-//! Where images, packages and checkpoints are kept, and what is read from there.
+//! Locations of images, packages and checkpoints in the cache, and reading of images.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,22 +13,23 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
 
-/// Linux on RISC-V silently drops what is beyond (COMMAND_LINE_SIZE, less the final zero).
+/// Maximum length of the kernel's command line (COMMAND_LINE_SIZE without the final zero). Linux on RISC-V
+/// silently drops the rest.
 const COMMAND_LINE_BYTES_MAX: usize = 1023;
 
-/// Where images, packages and checkpoints are kept.
+/// Locations of images, packages and checkpoints.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct CachePaths {
     /// The cache folder.
     pub cache: PathBuf,
-    /// The commit that the program was built from, for results.
+    /// The commit from which the program was built, for results.
     pub commit: &'static str,
 }
 
-impl Places {
-    /// These places, for a program that does not know its commit.
-    pub fn new(cache: PathBuf) -> Places {
-        Places { cache, commit: "unknown" }
+impl CachePaths {
+    /// Locations in this cache folder, with an unknown commit.
+    pub fn new(cache: PathBuf) -> CachePaths {
+        CachePaths { cache, commit: "unknown" }
     }
 
     /// The folder of an image.
@@ -36,7 +37,7 @@ impl Places {
         self.cache.join("images").join(name)
     }
 
-    /// Where traces are looked for that are not beside the file that names them.
+    /// Folder in which traces are searched that are not next to the file that names them.
     pub fn traces(&self) -> PathBuf {
         self.cache.join("traces")
     }
@@ -45,7 +46,7 @@ impl Places {
         self.cache.join("checkpoints")
     }
 
-    /// Builds an image, or takes the one that is there; `name` is a built-in one or the path of a recipe.
+    /// Builds an image, or opens the existing one. `name` is a built-in image or the path of a recipe.
     pub fn build_image(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Image, RunError> {
         let recipe = Recipe::load(name)?;
         fs::create_dir_all(&self.cache).map_err(RunError::io("create the cache folder", &self.cache))?;
@@ -57,8 +58,8 @@ impl Places {
         Ok(build(&recipe, &options, say)?)
     }
 
-    /// The debugging symbols of an image's programs and libraries, which are fetched unless they are there. Of `options`, the
-    /// folders are these places'.
+    /// The debugging symbols of an image's programs and libraries. They are downloaded if they are not in the
+    /// cache. The folders in `options` are replaced by those of the cache.
     pub fn debug_symbols(
         &self,
         image: &Image,
@@ -71,7 +72,8 @@ impl Places {
         Ok(fetch_debug_symbols(image, &programs, &BuildOptions { cache_dir, out_dir, ..options }, say)?)
     }
 
-    /// Builds the image of a workload whose own is `own`: that, or the user's instead (`run.image`), which must extend it.
+    /// Builds the image of a workload: the user's (`instead`, from `run.image`), which must extend the
+    /// workload's `own` image, or else `own`.
     pub fn build_image_for(
         &self,
         own: &str,
@@ -83,34 +85,34 @@ impl Places {
             return self.build_image(chosen, say);
         }
         let problem = format!(
-            "\"{chosen}\" does not extend \"{own}\", the image that this runs in; begin it with extends = \"{own}\""
+            "\"{chosen}\" does not extend \"{own}\", the image of this benchmark; begin the recipe with extends = \"{own}\""
         );
         Err(ConfigError::new("run.image", problem).into())
     }
 }
 
-/// Images, each looked at once, whoever asks for it again: to open one is to check every byte of its files.
+/// Opened images. Each is opened once, because opening an image checks every byte of its files.
 pub struct Images<'a> {
-    places: &'a Places,
-    /// By the workload's own image, and the user's instead.
-    seen: BTreeMap<(String, Option<String>), Image>,
+    places: &'a CachePaths,
+    /// By the workload's own image, and the user's replacement.
+    opened: BTreeMap<(String, Option<String>), Image>,
 }
 
 impl Images<'_> {
-    /// None was looked at yet.
-    pub fn new(places: &Places) -> Images<'_> {
-        Images { places, seen: BTreeMap::new() }
+    /// An empty set.
+    pub fn new(places: &CachePaths) -> Images<'_> {
+        Images { places, opened: BTreeMap::new() }
     }
 
-    /// As [`Places::build_image_for`].
+    /// As [`CachePaths::build_image_for`], once per image.
     pub(crate) fn get(
         &mut self,
         own: String,
         instead: Option<&str>,
         say: &mut dyn FnMut(&str),
     ) -> Result<&Image, RunError> {
-        match self.seen.entry((own, instead.map(str::to_owned))) {
-            Entry::Occupied(seen) => Ok(seen.into_mut()),
+        match self.opened.entry((own, instead.map(str::to_owned))) {
+            Entry::Occupied(opened) => Ok(opened.into_mut()),
             Entry::Vacant(new) => {
                 let image = self.places.build_image_for(&new.key().0, instead, say)?;
                 Ok(new.insert(image))
@@ -119,10 +121,10 @@ impl Images<'_> {
     }
 }
 
-/// Some built-in images have another one for the 82576, with its driver: the same name with this behind it.
+/// Suffix of built-in images with the 82576's driver. Some built-in images have such a variant.
 const IGB_SUFFIX: &str = "-82576";
 
-/// The image that stands for a built-in one in a machine with these NICs.
+/// The variant of a built-in image for this machine's NICs.
 pub fn image_for(image: &str, machine: &MachineConfig) -> String {
     let mut ports = 0..machine.platform.nics as usize;
     let own = format!("{image}{IGB_SUFFIX}");
@@ -131,27 +133,28 @@ pub fn image_for(image: &str, machine: &MachineConfig) -> String {
     if igb { own } else { image.to_owned() }
 }
 
-/// Built-in images whose ports Linux drives, under names by number: eth0, eth1.
-const BY_LINUX: [&str; 8] =
+/// Built-in images in which Linux drives the ports, with numbered names: eth0, eth1.
+const LINUX_IMAGES: [&str; 8] =
     ["net", "netperf", "netperf-suricata", "nfs", "servers", "apache", "nat", "suricata"];
 
-/// Whether the ports that a user's script in a built-in image goes by are the machine's: Linux numbers them driver by driver. Benchmarks name
-/// theirs by place (`kernel.rs`).
+/// Checks that a user's script in a built-in image can rely on Linux' port numbers. Linux numbers ports
+/// driver by driver, so with different cards ethN would not be port N. Benchmarks rename the ports by PCI
+/// location instead (`kernel.rs`).
 pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), ConfigError> {
     let model = |port: usize| machine.port(port).nic.model;
     let other = (1..machine.platform.nics as usize).find(|port| model(*port) != model(0));
-    match other.filter(|_| BY_LINUX.contains(&image)) {
+    match other.filter(|_| LINUX_IMAGES.contains(&image)) {
         None => Ok(()),
         Some(port) => Err(ConfigError::new(
             format!("port.{port}.nic.model"),
-            "it is another card than port 0's, and Linux numbers ports driver by driver: eth0 would not be port 0. Give all ports of a machine \
-             in which a script of yours runs, or of a node, the same card (nic.model)",
+            "it differs from port 0's card, and Linux numbers ports driver by driver: eth0 would not be port 0. For a user's script or a network's \
+             node, give all ports of the machine the same card (nic.model)",
         )),
     }
 }
 
-/// An image, if the machine has room for it.
-pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
+/// Returns the image if the machine has enough RAM for it.
+pub(crate) fn require_ram(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
     if platform.ram < image.ram_min() {
         let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
         return Err(ConfigError::new("platform.ram", problem).into());
@@ -159,13 +162,13 @@ pub(crate) fn with_room(image: Image, platform: &PlatformConfig) -> Result<Image
     Ok(image)
 }
 
-/// Names an image's contents and what is booted from it.
+/// Identifies an image's contents and its kernel command line.
 pub fn guest_identity(image: &Image, bootargs: &str) -> String {
     let files: String = image.manifest().files.iter().map(|file| file.sha256.as_str()).collect();
     format!("{} {:016x} {bootargs}", image.name(), xxh3_64(files.as_bytes()))
 }
 
-/// Names a bare-metal program.
+/// Identifies a bare-metal program.
 pub fn bare_identity(program: &[u8]) -> String {
     format!("bare {:016x}", xxh3_64(program))
 }
@@ -174,7 +177,7 @@ pub fn bare_identity(program: &[u8]) -> String {
 pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
     if bootargs.len() > COMMAND_LINE_BYTES_MAX {
         let problem = format!(
-            "the kernel's command line has {} bytes and is cut after {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
+            "the kernel's command line has {} bytes, but Linux reads only the first {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
             bootargs.len()
         );
         return Err(ConfigError::new("command line", problem).into());
@@ -206,7 +209,7 @@ mod tests {
     use crate::request::resolve::on_fast;
 
     #[test]
-    fn ports_that_linux_drives_are_all_of_one_card() {
+    fn mixed_cards_are_rejected_in_images_where_linux_numbers_ports() {
         let machine = |set: &[&str]| on_fast(set).unwrap().machine();
         let mixed = machine(&["platform.nics=2", "port.1.nic.model=82576"]);
         let error = check_cards("net", &mixed).unwrap_err();
@@ -221,11 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn each_image_with_one_for_the_82576_is_known_by_what_drives_its_ports() {
-        const BY_DPDK: [&str; 2] = ["testpmd", "dpdk"];
-        let known = |name: &str| BY_LINUX.contains(&name) != BY_DPDK.contains(&name);
+    fn each_image_with_an_82576_variant_is_listed_as_driven_by_linux_or_dpdk() {
+        const DPDK_IMAGES: [&str; 2] = ["testpmd", "dpdk"];
+        let is_listed = |name: &str| LINUX_IMAGES.contains(&name) != DPDK_IMAGES.contains(&name);
         let names = BUILTIN.iter().filter_map(|recipe| recipe.name.strip_suffix(IGB_SUFFIX));
-        let unknown: Vec<&str> = names.filter(|name| !known(name)).collect();
+        let unknown: Vec<&str> = names.filter(|name| !is_listed(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 }

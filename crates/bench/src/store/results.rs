@@ -1,8 +1,9 @@
-//! A command's result folder (`--out`): one run's, whole, or not there.
+//! A command's result folder (`--out`). It has the complete results of one run, and never a mixture of two
+//! runs.
 //!
-//! A run writes into a folder of another name beside it. What is finished (everything, or the loads that are done so far) is
-//! made durable and put in place at once, so that nothing of an earlier run stays beside it. While a run is under way it holds
-//! a lock: a second one into the same folder is refused before any time is spent.
+//! A run writes to a temporary folder next to it. Finished results (all, or the load points finished so far)
+//! are synced, and then replace the result folder atomically. The run holds a lock until its end, so that a
+//! second run with the same folder is rejected at its start.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,13 @@ use crate::error::RunError;
 use crate::store::folder::ResultFolder;
 use crate::store::sealed::{SEAL, files, listed, seal};
 
-/// What the temporary folders' names say.
+/// Word in the names of temporary folders.
 const PARTIAL: &str = "partial";
-/// How the name of a folder ends that has what a failed run left, beside that of an earlier run's results.
+/// Suffix of the folder with a failed run's files, if the result folder has an earlier run's results.
 const FAILED: &str = ".failed";
-/// What result folders held before they had a list: in such a folder, only files of these names are Doorbell's.
-const BEFORE_SEALS: [&str; 20] = [
+/// Prefixes of file names in result folders without a checksum list, from old versions. Other files in such a
+/// folder are foreign.
+const UNSEALED_FILES: [&str; 20] = [
     "batches.csv",
     "config.toml",
     "console.log",
@@ -44,49 +46,50 @@ const BEFORE_SEALS: [&str; 20] = [
     "wire.pcap",
 ];
 
-/// A result folder that is being made.
+/// A result folder under construction.
 pub struct Results {
     target: PathBuf,
-    /// The same as the user named it.
+    /// The target as given by the user.
     shown: PathBuf,
     staging: ResultFolder,
-    /// Whether what is in place is this run's.
+    /// Whether the target already has results of this run.
     is_published: Cell<bool>,
     _lock: Lock,
 }
 
 impl Results {
-    /// Begins a result folder: checks that it may be replaced and can be written, and keeps others out.
+    /// Locks a result folder, checks that it is writable and may be replaced, and creates the temporary
+    /// folder.
     pub fn begin(out: &Path) -> Result<Results, RunError> {
         let target = resolved(out)?;
         let parent = target.parent().expect("a path with a name has a parent");
         create_folders(parent).map_err(RunError::io("create the folder", parent))?;
         let lock = Lock::try_take(&Lock::path_for(&target))
-            .map_err(RunError::io("write beside the result folder", &target))?;
+            .map_err(RunError::io("write next to the result folder", &target))?;
         let Some(lock) = lock else { return Err(RunError::ResultsBusy { path: out.to_owned() }) };
         refuse_foreign(out, &target)?;
         let failed = |action| RunError::io(action, &target);
-        remove_left_behind(&target, PARTIAL).map_err(failed("clean up beside the result folder"))?;
+        remove_left_behind(&target, PARTIAL).map_err(failed("clean up next to the result folder"))?;
         let staging = temporary_name(&target, PARTIAL);
-        create_folder(&staging).map_err(failed("write beside the result folder"))?;
+        create_folder(&staging).map_err(failed("write next to the result folder"))?;
         let staging = ResultFolder::create(&staging)?.shown_as(out);
         let (shown, is_published) = (out.to_owned(), Cell::new(false));
         Ok(Results { target, shown, staging, is_published, _lock: lock })
     }
 
-    /// Where to write.
+    /// The temporary folder, to which the run writes.
     pub fn folder(&self) -> &ResultFolder {
         &self.staging
     }
 
-    /// Puts the empty folder in place: for files that are there as soon as each of them is whole. Nobody else writes there while
-    /// this lives.
+    /// Replaces the target with the folder, still empty, and returns the target. For commands that publish
+    /// each file as soon as it is complete. The lock keeps other runs out until this is dropped.
     pub fn in_place(&self) -> Result<ResultFolder, RunError> {
         self.copy_in_place()?;
         Ok(ResultFolder::create(&self.target)?.shown_as(self.staging.shown("").as_path()))
     }
 
-    /// Puts what is written so far in place, and goes on.
+    /// Publishes the files written so far. The run continues.
     pub fn publish_so_far(&self) -> Result<(), RunError> {
         seal(&self.staging)?;
         self.copy_in_place()
@@ -102,7 +105,7 @@ impl Results {
         Ok(())
     }
 
-    /// Puts everything in place, and tells the names of what was written.
+    /// Publishes all files, and returns their names.
     pub fn publish(self) -> Result<Vec<String>, RunError> {
         let failed = || RunError::io("put the results into", &self.target);
         seal(&self.staging)?;
@@ -112,8 +115,8 @@ impl Results {
         Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
     }
 
-    /// Leaves what a run has written that failed, and tells where: in place, unless an earlier run's results are there, which it does not
-    /// make up for; beside them then.
+    /// Publishes the files of a failed run, and returns their folder: the target or, if that has an earlier
+    /// run's results, a folder next to it.
     pub fn publish_failed(self) -> Result<PathBuf, RunError> {
         if self.is_published.get() || !holds_results(&self.target)? {
             let shown = self.shown.clone();
@@ -121,29 +124,29 @@ impl Results {
         }
         let name =
             self.target.file_name().expect("a result folder has a name").to_string_lossy().into_owned();
-        // Where the user's name is a link, beside what it leads to.
-        let is_link = kind(&self.shown).map_err(RunError::io("look at", &self.shown))? == Some(Kind::Other);
+        // If the user gave a link, the folder is next to the link's target.
+        let is_link = kind(&self.shown).map_err(RunError::io("access", &self.shown))? == Some(Kind::Other);
         let named = if is_link || self.shown.file_name().is_none() { &self.target } else { &self.shown };
         let shown = named.with_file_name(format!("{name}{FAILED}"));
-        let beside = Results::begin(&shown)?;
-        // The folder that it began is taken for what is here already.
-        let failed = RunError::io("put what is there into", &shown);
-        remove(beside.staging.path())
-            .and_then(|()| copy_tree(self.staging.path(), beside.staging.path()))
+        let failed_results = Results::begin(&shown)?;
+        // Replace its empty temporary folder with a copy of this one.
+        let failed = RunError::io("copy the files of the failed run to", &shown);
+        remove(failed_results.staging.path())
+            .and_then(|()| copy_tree(self.staging.path(), failed_results.staging.path()))
             .map_err(failed)?;
-        beside.publish().map(|_| shown)
+        failed_results.publish().map(|_| shown)
     }
 }
 
 impl Drop for Results {
     fn drop(&mut self) {
-        // What was not put in place counts for nothing. What cannot be removed now is by the next run.
+        // Unpublished files are discarded. If the removal fails, the next run repeats it.
         let _ = remove(self.staging.path());
     }
 }
 
-/// Names as a closing line tells them: many points as a range.
-pub fn named(names: &[String]) -> String {
+/// File names for the closing line of a command; several points are shown as a range.
+pub fn list_names(names: &[String]) -> String {
     let (points, others): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.starts_with("point-"));
     let mut all: Vec<String> = others.into_iter().cloned().collect();
@@ -155,7 +158,7 @@ pub fn named(names: &[String]) -> String {
     all.join(", ")
 }
 
-/// The folder itself, where `out` is a link to it.
+/// The absolute path of the folder, with links resolved.
 fn resolved(out: &Path) -> Result<PathBuf, RunError> {
     match out.canonicalize() {
         Ok(path) if path.parent().is_some() => Ok(path),
@@ -179,9 +182,9 @@ fn resolved(out: &Path) -> Result<PathBuf, RunError> {
     }
 }
 
-/// Whether a folder has more in it than consoles, which are all that a run leaves that failed.
+/// Whether a folder has files other than consoles, which are the only files of a failed run.
 fn holds_results(target: &Path) -> Result<bool, RunError> {
-    if kind(target).map_err(RunError::io("look at", target))?.is_none() {
+    if kind(target).map_err(RunError::io("access", target))?.is_none() {
         return Ok(false);
     }
     let is_console = |name: &String| name.rsplit('/').next().is_some_and(|name| name.starts_with("console"));
@@ -189,28 +192,28 @@ fn holds_results(target: &Path) -> Result<bool, RunError> {
     Ok(!names.iter().all(is_console))
 }
 
-/// The folder is replaced as a whole, so what is there must be a result's and nothing else.
+/// Rejects a folder with files that are not results, since replacing the folder would delete them.
 fn refuse_foreign(out: &Path, target: &Path) -> Result<(), RunError> {
     let foreign = |problem: String| Err(RunError::ResultsForeign { path: out.to_owned(), problem });
-    match kind(target).map_err(RunError::io("look at", target))? {
+    match kind(target).map_err(RunError::io("access", target))? {
         None => return Ok(()),
         Some(Kind::Folder) => {}
         Some(_) => return foreign("it is not a folder".into()),
     }
     let names = list(target).map_err(RunError::io("read", target))?;
     let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let known: Vec<String> =
+    let sealed: Vec<String> =
         listed(target).map_or_else(|_| Vec::new(), |listed| listed.into_keys().collect());
-    let is_ours = |name: &String| match known.is_empty() {
-        true => BEFORE_SEALS.iter().any(|ours| name.starts_with(ours)) || name == SEAL,
-        false => name == SEAL || known.iter().any(|k| k == name || k.starts_with(&format!("{name}/"))),
+    let is_ours = |name: &String| match sealed.is_empty() {
+        true => UNSEALED_FILES.iter().any(|ours| name.starts_with(ours)) || name == SEAL,
+        false => name == SEAL || sealed.iter().any(|k| k == name || k.starts_with(&format!("{name}/"))),
     };
-    // What somebody has put into a load's folder would be lost just as well.
-    let deeper =
-        if known.is_empty() { Vec::new() } else { files(target).map_err(RunError::io("read", target))? };
-    let is_foreign = |name: &&String| !known.contains(name);
-    match names.iter().find(|name| !is_ours(name)).or_else(|| deeper.iter().find(is_foreign)) {
-        Some(name) => foreign(format!("it holds {name}, which no run wrote and which would be lost")),
+    // Foreign files in the folder of a load point would be deleted as well.
+    let nested =
+        if sealed.is_empty() { Vec::new() } else { files(target).map_err(RunError::io("read", target))? };
+    let is_foreign = |name: &&String| !sealed.contains(name);
+    match names.iter().find(|name| !is_ours(name)).or_else(|| nested.iter().find(is_foreign)) {
+        Some(name) => foreign(format!("it contains {name}, which is not from a run and would be deleted")),
         None => Ok(()),
     }
 }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_leaves_nothing_of_the_first() {
+    fn second_run_removes_all_files_of_the_first() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("results/latest");
         assert_eq!(run(&out, "wire.pcap").unwrap(), [SEAL, "wire.pcap"]);
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_fails_leaves_what_was_there() {
+    fn dropped_run_keeps_the_earlier_results() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
         run(&out, "stats.json").unwrap();
@@ -256,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_run_leaves_takes_no_results_place() {
+    fn files_of_a_failed_run_do_not_replace_earlier_results() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
-        let beside = scratch.path().join("latest.failed");
+        let failed = scratch.path().join("latest.failed");
         let fail = |text: &str| {
             let results = Results::begin(&out).unwrap();
             results.folder().write("console.log", text).unwrap();
@@ -269,10 +272,10 @@ mod tests {
         assert_eq!((fail("one"), fail("two")), (out.clone(), out.clone()), "there are no results");
         assert_eq!((console(&out), verify(&out)), ("two".to_owned(), Ok(())));
         run(&out, "summary.json").unwrap();
-        assert_eq!((fail("three"), fail("four")), (beside.clone(), beside.clone()));
-        assert_eq!((console(&beside), verify(&beside)), ("four".to_owned(), Ok(())));
+        assert_eq!((fail("three"), fail("four")), (failed.clone(), failed.clone()));
+        assert_eq!((console(&failed), verify(&failed)), ("four".to_owned(), Ok(())));
         assert_eq!((names(&out), verify(&out)), (vec![SEAL.to_owned(), "summary.json".to_owned()], Ok(())));
-        // What this run itself has put in place, of the loads before, is no other run's.
+        // Results that this run published for earlier load points are replaced.
         let results = Results::begin(&out).unwrap();
         results.folder().write("summary.json", "of one load").unwrap();
         results.publish_so_far().unwrap();
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_there_while_the_rest_is_under_way() {
+    fn finished_points_are_published_while_the_run_continues() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
         let results = Results::begin(&out).unwrap();
@@ -292,14 +295,14 @@ mod tests {
         results.publish_so_far().unwrap();
         assert_eq!(verify(&out), Ok(()));
         results.folder().write("summary.json", "two").unwrap();
-        // What is in place does not change with what is being written.
+        // Writing to the temporary folder does not change the published files.
         assert_eq!(fs::read_to_string(out.join("summary.json")).unwrap(), "one");
         drop(results);
         assert_eq!((verify(&out), names(scratch.path())), (Ok(()), vec!["latest".to_owned()]));
     }
 
     #[test]
-    fn two_at_once_are_refused_and_a_folder_with_anything_else_is_left_alone() {
+    fn concurrent_runs_and_folders_with_foreign_files_are_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
         let first = Results::begin(&out).unwrap();
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_put_into_the_folder_of_a_load_is_not_lost() {
+    fn foreign_file_in_the_folder_of_a_point_is_not_deleted() {
         let scratch = tempfile::tempdir().unwrap();
         let out = scratch.path().join("latest");
         let with_load = || {
@@ -332,14 +335,14 @@ mod tests {
         let notes = out.join("point-00/notes.txt");
         fs::write(&notes, "seen by hand").unwrap();
         let error = with_load().unwrap_err().to_string();
-        assert!(error.contains("it holds point-00/notes.txt, which no run wrote"), "{error}");
+        assert!(error.contains("it contains point-00/notes.txt, which is not from a run"), "{error}");
         assert_eq!(fs::read_to_string(&notes).unwrap(), "seen by hand");
         fs::remove_file(&notes).unwrap();
         with_load().unwrap();
     }
 
     #[test]
-    fn a_folder_from_before_there_were_lists_is_replaced_and_a_link_is_followed() {
+    fn folder_without_checksum_list_is_replaced_and_a_link_is_followed() {
         let scratch = tempfile::tempdir().unwrap();
         let (old, link) = (scratch.path().join("old"), scratch.path().join("link"));
         fs::create_dir(&old).unwrap();
@@ -354,9 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_line_names_what_was_written() {
+    fn closing_line_shows_points_as_a_range() {
         let names = ["config.toml", "point-00", "point-01", "point-02", "report.html"].map(str::to_owned);
-        assert_eq!(named(&names), "config.toml, report.html, point-00/ to point-02/");
-        assert_eq!(named(&names[..2]), "config.toml, point-00/");
+        assert_eq!(list_names(&names), "config.toml, report.html, point-00/ to point-02/");
+        assert_eq!(list_names(&names[..2]), "config.toml, point-00/");
     }
 }

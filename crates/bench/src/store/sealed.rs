@@ -1,5 +1,6 @@
-//! A folder that is whole says so itself: `files.sha256` lists every file in it with its SHA-256, in the form that
-//! `sha256sum --check` reads. It is written last. A folder without it is not finished; one that does not fit it was changed.
+//! Checksum list of a folder: `files.sha256` lists every file with its SHA-256, in the format of `sha256sum
+//! --check`. It is written last. A folder without the list is incomplete, and one that does not match it has
+//! been changed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,20 +11,20 @@ use doorbell_files::{Kind, kind, list, read, sha256, sha256_of};
 use crate::error::RunError;
 use crate::store::folder::ResultFolder;
 
-/// Files by their names, with their sums.
+/// SHA-256 of each file, by file name.
 type Sums = BTreeMap<String, String>;
 
-/// The list's name.
+/// File name of the list.
 pub const SEAL: &str = "files.sha256";
 
-/// Writes the list of all that is in the folder now.
+/// Writes the list of all files in the folder.
 pub fn seal(folder: &ResultFolder) -> Result<(), RunError> {
     let mut sums = BTreeMap::new();
     walk(folder.path(), &mut sums).map_err(RunError::io("read back", folder.path()))?;
     write_list(folder, &sums)
 }
 
-/// Writes a file into a folder that may be sealed, and what the list says of this file alone.
+/// Writes a file to a folder, and updates its entry in the list if there is a list.
 pub fn write_sealed(folder: &ResultFolder, name: &str, contents: &str) -> Result<(), RunError> {
     folder.write(name, contents)?;
     let Ok(mut sums) = listed(folder.path()) else { return Ok(()) };
@@ -36,36 +37,38 @@ fn write_list(folder: &ResultFolder, sums: &BTreeMap<String, String>) -> Result<
     folder.write(SEAL, &lines)
 }
 
-/// Whether everything is in the folder that it lists, unchanged, and nothing else; or what is wrong.
+/// Checks that the folder has all listed files, unchanged, and no others. The error describes the first
+/// difference.
 pub fn verify(folder: &Path) -> Result<(), String> {
-    let (listed, there) = compared(folder)?;
-    match there.keys().find(|name| !listed.contains_key(*name)) {
+    let (listed, present) = compared(folder)?;
+    match present.keys().find(|name| !listed.contains_key(*name)) {
         Some(foreign) => Err(format!("{foreign} does not belong to it")),
         None => Ok(()),
     }
 }
 
-/// Whether everything is in the folder that it lists, unchanged, whatever somebody has put beside it; or what is wrong.
+/// Checks that the folder has all listed files, unchanged. Other files are ignored.
 pub fn verify_listed(folder: &Path) -> Result<(), String> {
     compared(folder).map(drop)
 }
 
-/// The names and sums of a folder's list, and those of what is there, if that is all of the list.
+/// Compares a folder with its list. Returns the listed and the present files if each listed file is present
+/// and unchanged.
 fn compared(folder: &Path) -> Result<(Sums, Sums), String> {
     let listed = listed(folder)?;
-    let mut there = BTreeMap::new();
-    walk(folder, &mut there).map_err(|error| format!("it cannot be read: {error}"))?;
+    let mut present = BTreeMap::new();
+    walk(folder, &mut present).map_err(|error| format!("it cannot be read: {error}"))?;
     for (name, sum) in &listed {
-        match there.get(name) {
+        match present.get(name) {
             None => return Err(format!("{name} is missing")),
             Some(found) if found != sum => return Err(format!("{name} was changed")),
             Some(_) => {}
         }
     }
-    Ok((listed, there))
+    Ok((listed, present))
 }
 
-/// A file of the folder, if its contents are those that the list vouches for.
+/// Reads a file of the folder, and checks its contents against the list.
 pub fn read_verified(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
     let contents = read(&folder.join(name)).map_err(|error| format!("{name} cannot be read: {error}"))?;
     match listed(folder)?.get(name) {
@@ -74,17 +77,17 @@ pub fn read_verified(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The names that a folder's list has, with their sums.
+/// The files in a folder's list, with their checksums.
 pub(crate) fn listed(folder: &Path) -> Result<BTreeMap<String, String>, String> {
-    let text = read(&folder.join(SEAL)).map_err(|_| format!("it has no {SEAL}, so it is not whole"))?;
-    let text = String::from_utf8(text).map_err(|_| format!("{SEAL} is no text"))?;
+    let text = read(&folder.join(SEAL)).map_err(|_| format!("it has no {SEAL}, so it is incomplete"))?;
+    let text = String::from_utf8(text).map_err(|_| format!("{SEAL} is not text"))?;
     text.lines()
         .map(|line| line.split_once("  ").map(|(sum, name)| (name.to_owned(), sum.to_owned())))
         .collect::<Option<_>>()
-        .ok_or_else(|| format!("{SEAL} has a line that is none of its own"))
+        .ok_or_else(|| format!("{SEAL} has a line without checksum and name"))
 }
 
-/// The files in a folder and in its folders, by their names, but for the list itself; contents are not looked at.
+/// Names of the files in a folder and its subfolders, without the list itself. Contents are not read.
 pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     each(folder, "", &mut |name, _, _| {
@@ -96,26 +99,27 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
 
 fn walk(folder: &Path, sums: &mut BTreeMap<String, String>) -> io::Result<()> {
     each(folder, "", &mut |name, path, is_file| {
-        // No result holds anything but files, so the name alone of something else tells that it is foreign.
+        // Results contain only regular files, so any other entry is foreign and needs no checksum.
         let sum = if is_file { sha256_of(path)?.0 } else { String::new() };
         sums.insert(name, sum);
         Ok(())
     })
 }
 
-/// Everything in a folder that is none itself, with its name and whether it is a file.
+/// Calls `visit` for every entry in a folder and its subfolders that is not a folder: with its name, which
+/// begins with `prefix`, its path, and whether it is a regular file.
 fn each(
     folder: &Path,
-    below: &str,
-    see: &mut dyn FnMut(String, &Path, bool) -> io::Result<()>,
+    prefix: &str,
+    visit: &mut dyn FnMut(String, &Path, bool) -> io::Result<()>,
 ) -> io::Result<()> {
     for name in list(folder)? {
         let path = folder.join(&name);
-        let shown = format!("{below}{}", name.to_string_lossy());
+        let shown = format!("{prefix}{}", name.to_string_lossy());
         match kind(&path)? {
-            Some(Kind::Folder) => each(&path, &format!("{shown}/"), see)?,
-            Some(_) if below.is_empty() && shown == SEAL => {}
-            found => see(shown, &path, found == Some(Kind::File))?,
+            Some(Kind::Folder) => each(&path, &format!("{shown}/"), visit)?,
+            Some(_) if prefix.is_empty() && shown == SEAL => {}
+            found => visit(shown, &path, found == Some(Kind::File))?,
         }
     }
     Ok(())
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_folder_verifies_and_sha256sum_reads_its_list() {
+    fn sealed_folder_verifies_and_sha256sum_accepts_its_list() {
         let (_scratch, folder) = sealed();
         assert_eq!(verify(folder.path()), Ok(()));
         let mut command = std::process::Command::new("sha256sum");
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_missing_or_added_is_noticed() {
+    fn changed_missing_and_added_files_are_detected() {
         let (_scratch, folder) = sealed();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("summary.json"), "{ }").unwrap();
@@ -167,6 +171,6 @@ mod tests {
         fs::remove_file(path("link")).unwrap();
         assert_eq!(verify(folder.path()), Ok(()));
         fs::remove_file(path(SEAL)).unwrap();
-        assert!(verify(folder.path()).unwrap_err().contains("not whole"));
+        assert!(verify(folder.path()).unwrap_err().contains("incomplete"));
     }
 }

@@ -1,11 +1,11 @@
-//! Tables of a point for other tools, as CSV: the measurement over time, by stream and by flow.
+//! CSV tables of a load point: the measurement over time, per stream and per flow.
 
 use std::fmt::Write;
 
 use doorbell_loadgen::{BatchSummary, Flow, FlowHeaders, StreamResults, StreamSummary, TrafficConfig};
 use doorbell_results::MemoryPart;
 
-/// A row a part of the measurement.
+/// `batches.csv`: one row per part of the measurement.
 pub(crate) fn batches(batches: &[BatchSummary]) -> String {
     let mut out = "begin_ns,offered,delivered,latency_ns_mean,latency_ns_p99\n".to_owned();
     for batch in batches {
@@ -14,7 +14,7 @@ pub(crate) fn batches(batches: &[BatchSummary]) -> String {
     out
 }
 
-/// A row a part of the measurement and channel of memory.
+/// `memory.csv`: one row per part of the measurement and memory channel.
 pub(crate) fn memory(parts: &[MemoryPart]) -> String {
     let mut out = "begin_ns,channel,read_gbps,write_gbps,read_latency_ns\n".to_owned();
     for part in parts {
@@ -25,7 +25,7 @@ pub(crate) fn memory(parts: &[MemoryPart]) -> String {
     out
 }
 
-/// A row a stream and part of the measurement. A stream that has ended has no more.
+/// `streams.csv`: one row per stream and part of the measurement, until the stream ends.
 pub(crate) fn streams(streams: &[StreamSummary]) -> String {
     let mut out = "stream,begin_ns,offered,delivered,latency_ns_mean\n".to_owned();
     for stream in streams {
@@ -45,7 +45,7 @@ fn nanoseconds(value: Option<f64>) -> String {
     value.map_or(String::new(), |ns| format!("{ns:.3}"))
 }
 
-/// A row a flow that had a frame.
+/// `flows.csv`: one row per flow with at least one offered frame.
 pub(crate) fn flows(traffic: &TrafficConfig, books: &[StreamResults]) -> String {
     let mut out =
         "stream,flow,source_mac,destination_mac,vlan,source_ip,destination_ip,source_port,destination_port,\
@@ -81,7 +81,7 @@ pub(crate) fn flows(traffic: &TrafficConfig, books: &[StreamResults]) -> String 
     out
 }
 
-/// Any text as one field (RFC 4180).
+/// Text as one CSV field, quoted if necessary (RFC 4180).
 pub fn csv_field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_with_a_comma_or_a_quote_is_quoted() {
+    fn fields_with_comma_quote_or_newline_are_quoted() {
         let fields = ["plain", "a,b", "say \"no\"", "two\nlines"].map(csv_field);
         assert_eq!(fields, ["plain", "\"a,b\"", "\"say \"\"no\"\"\"", "\"two\nlines\""]);
     }

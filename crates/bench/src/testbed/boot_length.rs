@@ -1,4 +1,4 @@
-//! How long a boot took the last time: what the share of the next one that is done is told by.
+//! Duration of the last boot of each kind, for the progress display of the next one.
 
 use std::path::PathBuf;
 
@@ -6,32 +6,33 @@ use doorbell_files::{create_folders, replace};
 use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 
-/// Where the length of a kind of boot is kept: a few bytes in the cache, which may be lost and lie, and then cost nothing but a wrong share.
+/// The stored duration of a kind of boot: a small cache file. If it is lost or wrong, only the displayed
+/// progress is wrong.
 #[derive(Clone, Debug)]
 pub struct BootLength {
     file: PathBuf,
 }
 
 impl BootLength {
-    /// The length of boots that have this name, beside what they leave.
-    pub(crate) fn of(places: &Places, name: &str) -> BootLength {
+    /// The duration of boots of this name; the file is in the folder of the checkpoints.
+    pub(crate) fn of(places: &CachePaths, name: &str) -> BootLength {
         BootLength { file: places.checkpoints().join(format!("{name}.length")) }
     }
 
-    /// The same of an image with words on its kernel's command line, as a person boots it.
-    pub fn of_image(places: &Places, image: &str, words: &str) -> BootLength {
+    /// The same for an interactive boot of an image with these words on the kernel's command line.
+    pub fn of_image(places: &CachePaths, image: &str, words: &str) -> BootLength {
         let named = xxh3_64(format!("{image} {words}").as_bytes());
         BootLength::of(places, &format!("boot-{named:016x}"))
     }
 
-    /// What it was the last time, in simulated time.
+    /// Simulated time of the last boot.
     pub fn last(&self) -> Option<Ps> {
         std::fs::read_to_string(&self.file).ok()?.trim().parse().ok().map(Ps)
     }
 
-    /// This one has taken so long. Where that cannot be kept, the next boot has no share.
+    /// Stores the duration of this boot. If that fails, the next boot's progress has no percentage.
     pub fn keep(&self, length: Ps) {
         if self.last() != Some(length)
             && self.file.parent().is_some_and(|folder| create_folders(folder).is_ok())
@@ -46,9 +47,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_boot_is_as_long_as_the_last_one_of_its_kind_and_what_cannot_be_read_is_not_known() {
+    fn last_duration_is_kept_per_kind_and_unreadable_files_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::new(folder.path().join("cache"));
+        let places = CachePaths::new(folder.path().join("cache"));
         let length = BootLength::of(&places, "testpmd");
         assert_eq!(length.last(), None);
         length.keep(Ps(5));
@@ -60,14 +61,14 @@ mod tests {
         assert_eq!(images.map(|length| length.last()), [Some(Ps(9)), None]);
         std::fs::write(&length.file, "7 s").unwrap();
         assert_eq!(length.last(), None);
-        assert!(places.cached().unwrap().is_empty(), "a length is nothing to be listed");
+        assert!(places.cached().unwrap().is_empty(), "duration files are not listed");
     }
 
     #[test]
-    fn where_nothing_can_be_kept_nothing_fails() {
+    fn unwritable_cache_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("cache"), "in the way").unwrap();
-        let length = BootLength::of(&Places::new(folder.path().join("cache")), "testpmd");
+        let length = BootLength::of(&CachePaths::new(folder.path().join("cache")), "testpmd");
         length.keep(Ps(5));
         assert_eq!(length.last(), None);
     }

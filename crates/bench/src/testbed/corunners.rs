@@ -1,10 +1,10 @@
-//! Programs beside a machine: traces that `beside.traces` names, each on a core of its own behind those of the harts. Any benchmark on one
-//! machine can have them, and of nodes on cables the tested one.
+//! Co-runners of a machine: the traces in `beside.traces`, each played on an extra core with a number after
+//! those of the harts. They are available in benchmarks on one machine, and on the test node of cabled nodes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_machine::playback::{BesideStats, Pages, PagesConfig, TraceInput};
+use doorbell_machine::playback::{CorunnerStats, Pages, PagesConfig, TraceInput};
 use doorbell_machine::{ConfigError, Machine};
 use doorbell_results::{PlayedNeighbour, PlayedTrace};
 use doorbell_trace::champsim::Variant;
@@ -17,27 +17,29 @@ use crate::plan::options::{self, Options};
 use crate::ratio::per;
 use crate::testbed::traces::{NamedTrace, contents};
 
-/// What is played beside the machine, or beside the tested one of two.
+/// Traces that run on extra cores of the machine, or of the test node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct BesideConfig {
-    /// Traces (docs/traces.md), each played over and over again on a core of its own behind those of the harts, which is hart.N as well
-    /// (N from platform.harts on), but no guest sees it. One hart each, without devices; ChampSim's and DynamoRIO's will do.
+pub struct CorunnerConfig {
+    /// Traces (docs/traces.md), each played in a loop on an extra core that no guest sees. These cores are
+    /// numbered after the harts and are configured as hart.N, with N from platform.harts on. A trace must
+    /// have one hart and no devices; traces of ChampSim and DynamoRIO are supported.
     pub traces: Vec<PathBuf>,
-    /// Whether ChampSim's among them are of its variant `cloudsuite`.
+    /// Whether ChampSim traces among them use its format variant `cloudsuite`.
     #[serde(skip_serializing_if = "options::is_default")]
     pub cloudsuite: bool,
-    /// Page tables of traces with virtual addresses alone: `kernel`, `champsim` or `identity` (docs/traces.md); `kernel` if nothing is said.
+    /// Page tables of traces with virtual addresses only: `kernel`, `champsim` or `identity`
+    /// (docs/traces.md); `kernel` by default.
     pub pages: Pages,
 }
 
-impl Default for BesideConfig {
+impl Default for CorunnerConfig {
     fn default() -> Self {
-        BesideConfig { traces: Vec::new(), cloudsuite: false, pages: Pages::Kernel }
+        CorunnerConfig { traces: Vec::new(), cloudsuite: false, pages: Pages::Kernel }
     }
 }
 
-impl Options for BesideConfig {
+impl Options for CorunnerConfig {
     const SECTION: &'static str = "beside";
     const QUIET: bool = true;
 
@@ -50,76 +52,77 @@ impl Options for BesideConfig {
     }
 }
 
-impl BesideConfig {
-    /// Names the traces by their contents, for what is kept of results; nothing where there are none.
+impl CorunnerConfig {
+    /// Identity of the traces by their contents, for stored results; empty if there are none.
     pub(crate) fn identity(&self) -> Result<String, RunError> {
         let each = self.traces.iter().map(|path| Ok(format!(" beside {}", contents(path)?.1)));
         each.collect()
     }
 }
 
-/// The traces, opened.
+/// Co-runner traces, opened.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
-    /// Each file once.
+pub(crate) struct Corunners {
+    /// One per file, even if it is played several times.
     traces: Arc<Vec<NamedTrace>>,
-    own: BesideConfig,
+    own: CorunnerConfig,
 }
 
-impl Programs {
-    /// Opens what is named, if anything is: each file is read once, and what cannot be played or is doubtful is said.
-    pub fn open(own: &BesideConfig, say: &mut dyn FnMut(&str)) -> Result<Programs, RunError> {
+impl Corunners {
+    /// Opens the configured traces, reading each file once. Unplayable files are errors, doubtful ones cause
+    /// a warning.
+    pub fn open(own: &CorunnerConfig, say: &mut dyn FnMut(&str)) -> Result<Corunners, RunError> {
         let variant = Variant::of(own.cloudsuite);
         let mut traces: Vec<NamedTrace> = Vec::new();
         for path in &own.traces {
-            if traces.iter().all(|known| known.path != *path) {
-                say(&format!("reading {}, to be played beside it", path.display()));
+            if traces.iter().all(|opened| opened.path != *path) {
+                say(&format!("reading the co-runner trace {}", path.display()));
                 let trace = NamedTrace::open(path, variant)?;
-                trace.trace.fits_beside().map_err(RunError::playback(path))?;
+                trace.trace.check_corunner().map_err(RunError::playback(path))?;
                 trace.doubts(variant).iter().for_each(|doubt| say(doubt));
                 traces.push(trace);
             }
         }
-        Ok(Programs { traces: Arc::new(traces), own: own.clone() })
+        Ok(Corunners { traces: Arc::new(traces), own: own.clone() })
     }
 
-    /// Has them played beside the harts of a machine that was just built.
+    /// Adds them to a machine that was just built.
     pub fn join(&self, machine: &mut Machine) -> Result<(), RunError> {
         let Some(first) = self.traces.first() else { return Ok(()) };
         let input = |path: &PathBuf| {
-            self.traces.iter().find(|known| known.path == *path).map(|known| known.trace.clone())
+            self.traces.iter().find(|opened| opened.path == *path).map(|opened| opened.trace.clone())
         };
         let traces: Vec<TraceInput> = self.own.traces.iter().filter_map(input).collect();
         let pages = PagesConfig { pages: self.own.pages, ..PagesConfig::default() };
-        machine.play_beside(&traces, &pages).map_err(RunError::playback(&first.path))
+        machine.play_corunners(&traces, &pages).map_err(RunError::playback(&first.path))
     }
 
-    /// What results say of them.
-    pub fn known(&self) -> Vec<PlayedTrace> {
-        self.traces.iter().map(|named| named.known.clone()).collect()
+    /// Their descriptions in results.
+    pub fn descriptions(&self) -> Vec<PlayedTrace> {
+        self.traces.iter().map(|named| named.description.clone()).collect()
     }
 }
 
-/// One that cannot go on ends the run.
-pub(crate) fn went_on(machine: &mut Machine) -> Result<(), RunError> {
-    let failed = machine.take_failure_beside();
+/// Returns an error if a co-runner has failed.
+pub(crate) fn check_failure(machine: &mut Machine) -> Result<(), RunError> {
+    let failed = machine.take_corunner_failure();
     failed.map_or(Ok(()), |error| Err(RunError::playback(Path::new("beside.traces"))(error)))
 }
 
-/// What programs have done so far.
-pub(crate) fn look(machine: &Machine) -> Vec<BesideStats> {
-    machine.beside().collect()
+/// Counts of the co-runners so far.
+pub(crate) fn stats(machine: &Machine) -> Vec<CorunnerStats> {
+    machine.corunners().collect()
 }
 
-/// What they did from one look to another, so many seconds later.
+/// Figures of the co-runners between two samples, `seconds` apart.
 pub(crate) fn figures(
-    [begin, end]: [&[BesideStats]; 2],
+    [begin, end]: [&[CorunnerStats]; 2],
     config: &RunConfig,
     seconds: f64,
 ) -> Vec<PlayedNeighbour> {
-    let named = &config.options::<BesideConfig>().traces;
+    let named = &config.options::<CorunnerConfig>().traces;
     let each = named.iter().zip(begin.iter().zip(end));
-    let of = |(path, (begin, end)): (&PathBuf, (&BesideStats, &BesideStats))| {
+    let of = |(path, (begin, end)): (&PathBuf, (&CorunnerStats, &CorunnerStats))| {
         let instructions = end.instructions - begin.instructions;
         let cycles = config.hart(end.core).core.frequency.0 as f64 * seconds;
         PlayedNeighbour {
@@ -146,30 +149,31 @@ mod tests {
         writer.finish().unwrap();
     }
 
-    fn of(traces: &[&PathBuf]) -> BesideConfig {
+    fn of(traces: &[&PathBuf]) -> CorunnerConfig {
         let traces = traces.iter().map(|path| (*path).clone()).collect();
-        BesideConfig { traces, ..BesideConfig::default() }
+        CorunnerConfig { traces, ..CorunnerConfig::default() }
     }
 
     #[test]
-    fn a_file_is_read_once_and_one_that_cannot_be_played_is_named() {
+    fn file_is_read_once_and_unplayable_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let [path, short, none] = ["one", "short", "none"].map(|name| folder.path().join(name));
         written(&path, 20_000, 0x40_0000);
         written(&short, 100, 0x40_0000);
-        let mut said = Vec::new();
-        let opened = Programs::open(&of(&[&path, &path]), &mut |line| said.push(line.to_owned())).unwrap();
-        assert_eq!((opened.known().len(), said.len()), (1, 1), "{said:?}");
-        assert_eq!(opened.known()[0].file, "one");
-        for (wrong, says) in [(&none, "none: "), (&short, "has 99 instructions")] {
-            let error = Programs::open(&of(&[&path, wrong]), &mut |_| {}).unwrap_err().to_string();
+        let mut messages = Vec::new();
+        let opened =
+            Corunners::open(&of(&[&path, &path]), &mut |line| messages.push(line.to_owned())).unwrap();
+        assert_eq!((opened.descriptions().len(), messages.len()), (1, 1), "{messages:?}");
+        assert_eq!(opened.descriptions()[0].file, "one");
+        for (wrong, message) in [(&none, "none: "), (&short, "has 99 instructions")] {
+            let error = Corunners::open(&of(&[&path, wrong]), &mut |_| {}).unwrap_err().to_string();
             let name = wrong.file_name().unwrap().to_str().unwrap();
-            assert!(error.contains(says) && error.contains(name), "{error}");
+            assert!(error.contains(message) && error.contains(name), "{error}");
         }
     }
 
     #[test]
-    fn traces_are_named_by_their_contents() {
+    fn identity_depends_on_the_contents_of_the_traces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one");
         written(&path, 100, 0x40_0000);
@@ -178,11 +182,7 @@ mod tests {
         assert_eq!(of(&[&path, &path]).identity().unwrap(), before.repeat(2));
         written(&path, 101, 0x40_0000);
         assert_ne!(of(&[&path]).identity().unwrap(), before);
-        assert_eq!(
-            of(&[]).identity().unwrap(),
-            "",
-            "what is kept of results without traces is called as it was"
-        );
+        assert_eq!(of(&[]).identity().unwrap(), "", "without traces the identity is unchanged");
         assert!(of(&[&folder.path().join("none")]).identity().unwrap_err().to_string().contains("none"));
     }
 }

@@ -8,21 +8,22 @@ use doorbell_machine::{DcaDevices, DiskFile, Machine, MachineConfig};
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
 
-/// A boot's, whatever the run's is. What the guest sees of chance comes from `platform.boot_seed`.
+/// Seed of a boot, independent of the run's seed. Randomness that the guest can observe follows from
+/// `platform.boot_seed`.
 pub(crate) const BOOT_SEED: u64 = 1;
 
-/// Opens the files that a machine has as disks, in the order in which the guest finds them: the image's own, then these.
+/// Opens a machine's disk files in the order in which the guest finds them: the image's own, then these.
 pub fn open_disks(image: Option<&Image>, further: &[PathBuf]) -> Result<Vec<DiskFile>, RunError> {
     let own = image.and_then(Image::disk);
     own.iter().chain(further).map(|path| Ok(DiskFile::open(path)?)).collect()
 }
 
-/// Names disks, behind the name of the guest that has them.
+/// Identity of the disks, appended to the guest's identity.
 pub(crate) fn disks_identity(disks: &[DiskFile]) -> String {
     disks.iter().map(|disk| format!(" {}", disk.identity())).collect()
 }
 
-/// What direct cache access finds in a machine with so many disks.
+/// Devices that may use direct cache access (DCA) in a machine with this number of disks.
 pub(crate) fn dca_devices(config: &MachineConfig, disks: usize) -> DcaDevices {
     DcaDevices { functions: config.platform.nics as usize, disks }
 }
@@ -36,7 +37,8 @@ pub fn machine_with(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, R
     with_disks(machine, disks)
 }
 
-/// The machine in which this configuration's guest boots: nothing of it depends on what the guest cannot see.
+/// The machine in which this configuration's guest boots. It depends only on properties that the guest can
+/// observe.
 pub(crate) fn machine_for_boot(config: &RunConfig, disks: &[DiskFile]) -> Result<Machine, RunError> {
     with_disks(Machine::new(config.machine().for_boot(), BOOT_SEED)?, disks)
 }

@@ -1,5 +1,5 @@
-//! Which `init` lines of a recipe have failed in a boot, as its console shows: a warning, and a file of the result folder. Checkpoints
-//! carry it, so that runs that go on from one have it too.
+//! Failed `init` lines of a recipe, extracted from the console of a boot: a warning, and a file in the result
+//! folder. Checkpoints contain the log, so that runs from a checkpoint report it too.
 
 use doorbell_image::INIT_FAILED;
 use doorbell_machine::{Machine, Network};
@@ -7,15 +7,16 @@ use doorbell_machine::{Machine, Network};
 use crate::error::RunError;
 use crate::store::folder::ResultFolder;
 
-/// What markers of `init` begin with. What a line prints stands between two.
+/// Prefix of the marker lines of `init`. The output of an `init` line is between two markers.
 const MARKER: &str = "doorbell: ";
-/// More than this is not kept, per guest.
+/// Maximum size of the log per guest.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// A guest's name among several and what its failed lines printed, the report of each failure last.
+/// Name of the node, if there are several, and the output of its failed lines; each failure report follows
+/// its output.
 pub(crate) type InitLog = (Option<String>, String);
 
-/// Keeps what the console shows of failed lines.
+/// Stores the log of failed lines in the machine.
 pub(crate) fn note(machine: &mut Machine) {
     machine.boot_notes = failed(&machine.console.text());
 }
@@ -56,7 +57,7 @@ fn file_name(node: Option<&str>) -> String {
     node.map_or_else(|| "init.log".to_owned(), |node| format!("init-{node}.log"))
 }
 
-/// Says which lines have failed.
+/// Warns about each failed line.
 pub(crate) fn warn(logs: &[InitLog], say: &mut dyn FnMut(&str)) {
     for (node, log) in logs {
         let of = node.as_deref().map_or(String::new(), |node| format!("{node}: "));
@@ -64,13 +65,13 @@ pub(crate) fn warn(logs: &[InitLog], say: &mut dyn FnMut(&str)) {
             say(&format!("warning: {of}init line {}", line.1));
         }
         say(&format!(
-            "warning: {of}what init lines printed is in {} of the results",
+            "warning: {of}the output of failed init lines is in {} in the result folder",
             file_name(node.as_deref())
         ));
     }
 }
 
-/// Writes what they printed.
+/// Writes the logs to the result folder.
 pub(crate) fn write(folder: &ResultFolder, logs: &[InitLog]) -> Result<(), RunError> {
     logs.iter().try_for_each(|(node, log)| folder.write(&file_name(node.as_deref()), log))
 }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_output_of_a_failed_line_is_kept_with_its_report() {
+    fn output_of_a_failed_line_is_kept_with_its_report() {
         let console = "boot\ndoorbell: ports 1\nall well\nno such device\ndoorbell: init line 2 failed with status 1: x\n\
                        quiet\ndoorbell: start script\n";
         assert_eq!(
@@ -88,22 +89,22 @@ mod tests {
             "all well\nno such device\ndoorbell: init line 2 failed with status 1: x\n"
         );
         assert_eq!(failed("doorbell: ports 1\nall well\ndoorbell: ready\n"), "");
-        // A line's output may have no end of its own.
+        // The output may lack a final newline.
         assert_eq!(failed("a\nno enddoorbell: init line 1 failed with status 2: y\n").lines().count(), 2);
         let long = "é".repeat(KEPT_BYTES) + "\ndoorbell: init line 1 failed with status 1: z\n";
         assert_eq!(failed(&long).len(), KEPT_BYTES);
     }
 
     #[test]
-    fn a_warning_names_the_node_the_line_and_the_file() {
+    fn warning_names_the_node_the_line_and_the_file() {
         let log = "text\ndoorbell: init line 2 failed with status 1: modprobe x\n".to_owned();
-        let mut said = Vec::new();
-        warn(&[(Some("client".to_owned()), log)], &mut |line| said.push(line.to_owned()));
+        let mut warnings = Vec::new();
+        warn(&[(Some("client".to_owned()), log)], &mut |line| warnings.push(line.to_owned()));
         assert_eq!(
-            said,
+            warnings,
             [
                 "warning: client: init line 2 failed with status 1: modprobe x",
-                "warning: client: what init lines printed is in init-client.log of the results"
+                "warning: client: the output of failed init lines is in init-client.log in the result folder"
             ]
         );
     }

@@ -1,9 +1,10 @@
-//! Time of a frame on a link.
+//! Maximum time of a frame on a link.
 
 use doorbell_machine::LinkConfig;
 use doorbell_sim::Ps;
 
-/// How long a frame of this length (without FCS) is on a link at most: it may wait for the end of one as long.
+/// Maximum time that a frame of this length (without FCS) takes over a link. It may first wait for another
+/// frame of the same length.
 pub(crate) fn time_on(link: &LinkConfig, frame_len: usize) -> Ps {
     let frame = link.rate.time_for_bits(8 * link.wire_bytes(frame_len));
     Ps(link.latency.0.saturating_add(frame.0.saturating_mul(2)))
@@ -14,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_on_a_link_for_its_latency_and_no_more_than_two_frames_of_its_length() {
+    fn maximum_time_is_the_latency_plus_two_frame_times() {
         let link = LinkConfig {
             rate: doorbell_sim::BitsPerSec(10_000_000),
             latency: Ps::from_us(50),

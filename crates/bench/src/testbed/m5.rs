@@ -1,17 +1,17 @@
-//! gem5's m5ops: what a guest program may ask of the simulator while it runs.
+//! gem5's m5ops: requests of a guest program to the simulator.
 //!
-//! | Function | Operation | What happens |
+//! | Function | Operation | Effect |
 //! |---|---|---|
-//! | 0x21 | exit | the run ends; a0 is a delay in nanoseconds, which is not waited for |
-//! | 0x22 | fail | the run ends with the exit code in a1 |
-//! | 0x40 | reset stats | counters count from here |
-//! | 0x41 | dump stats | counters are written to `m5stats-N.json` |
+//! | 0x21 | exit | ends the run; the delay in a0 is ignored |
+//! | 0x22 | fail | ends the run with the exit code in a1 |
+//! | 0x40 | reset stats | counters restart from zero |
+//! | 0x41 | dump stats | writes the counters to `m5stats-N.json` |
 //! | 0x42 | dump and reset stats | both |
-//! | 0x43 | checkpoint | the machine is written to `m5checkpoint-N.ckpt` |
-//! | 0x50 | read file | up to a1 bytes of the run's file, from offset a2, go to the address in a0, which gets their number |
-//! | 0x5a, 0x5b | work begin, work end | a line is said, with the work's id (a0) and the time |
+//! | 0x43 | checkpoint | writes the machine to `m5checkpoint-N.ckpt` |
+//! | 0x50 | read file | copies up to a1 bytes of the run's file, from offset a2, to address a0; returns their number in a0 |
+//! | 0x5a, 0x5b | work begin, work end | prints a message with the work's ID (a0) and the time |
 //!
-//! Any other function is said and ignored.
+//! Any other function is ignored with a message.
 
 use std::collections::BTreeMap;
 
@@ -25,44 +25,46 @@ use crate::figures::core_counts::CoreCounts;
 use crate::figures::counters::all_counters;
 use crate::store::folder::{ResultFolder, pretty};
 
-/// What a run does after an m5op.
+/// The action after an m5op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum M5Next {
-    /// The guest goes on.
+    /// The guest continues.
     Continue,
-    /// The guest has asked to end, with this exit code.
+    /// The run ends with this exit code.
     Exit(u8),
 }
 
-/// The simulator's side of a guest's m5ops.
+/// Executes a guest's m5ops.
 pub struct M5Ops {
     folder: ResultFolder,
+    /// Counter values at the last reset.
     base: Vec<(String, Counter)>,
-    /// When counters began to count, and what timed cores had counted then.
+    /// Time of the last reset, and the counts of the timed cores then.
     reset: Ps,
     cores: CoreCounts,
-    /// The same at the beginning of work that has not ended, by its id.
+    /// Counts of the timed cores at the beginning of unfinished work, by its ID.
     work: BTreeMap<u64, CoreCounts>,
     dumps: u32,
     checkpoints: u32,
-    /// What files of the guest's wishes may still take; nothing any more, once one was too large.
+    /// Bytes left for files that the guest requests; `None` once a file has exceeded them.
     bytes_left: Option<u64>,
+    /// Data for the guest's `read file`.
     file: Option<Vec<u8>>,
 }
 
-/// The function by which a guest asks for a checkpoint.
+/// Function number of a checkpoint request.
 pub(crate) const M5_CHECKPOINT: u8 = 0x43;
-/// What a checkpoint says of itself that a guest has asked for in a run.
-pub(crate) const ASKED_FOR: &str = "m5 checkpoint";
-/// Work that may have begun at once; figures of more are not said.
+/// The note in checkpoints that a guest requested during a run.
+pub(crate) const M5_CHECKPOINT_NOTE: &str = "m5 checkpoint";
+/// Maximum number of unfinished work IDs; core figures of more are not printed.
 const WORK_MAX: usize = 1024;
-/// One read of the host's file moves at most this much, so that a guest cannot hold the host up.
+/// Maximum bytes per read of the host's file, so that a guest cannot stall the host.
 const READ_BYTES_MAX: u64 = 1 << 20;
 const A0: usize = 10;
 const A2: usize = 12;
 
 impl M5Ops {
-    /// Writes what is asked for into `folder`, up to `limit` bytes in all (`run.m5_limit`).
+    /// Writes requested files to `folder`, up to a total of `limit` bytes (`run.m5_limit`).
     pub fn new(folder: ResultFolder, limit: Bytes) -> M5Ops {
         M5Ops {
             folder,
@@ -77,12 +79,12 @@ impl M5Ops {
         }
     }
 
-    /// What the guest reads with its `read file` from now on.
-    pub fn hand_over(&mut self, file: Vec<u8>) {
+    /// Sets the data for the guest's `read file`.
+    pub fn set_file(&mut self, file: Vec<u8>) {
         self.file = Some(file);
     }
 
-    /// Does what the guest asked. `guest` names it in checkpoints.
+    /// Executes an m5op. `guest` is the guest's identity in checkpoints.
     pub fn perform(
         &mut self,
         machine: &mut Machine,
@@ -104,7 +106,7 @@ impl M5Ops {
             M5_CHECKPOINT if self.bytes_left.is_none() => {}
             M5_CHECKPOINT => {
                 let name = format!("m5checkpoint-{}.ckpt", self.checkpoints);
-                let checkpoint = machine.checkpoint(guest, ASKED_FOR);
+                let checkpoint = machine.checkpoint(guest, M5_CHECKPOINT_NOTE);
                 if self.within_limit(&name, checkpoint.size(), say) {
                     self.checkpoints += 1;
                     checkpoint.write(&self.folder.path().join(&name))?;
@@ -115,15 +117,15 @@ impl M5Ops {
             0x5a | 0x5b => {
                 let what = if function == 0x5a { "begin" } else { "end" };
                 say(&format!("m5 work {what}: id {} at {} simulated ns", args[0], machine.now().0 / 1000));
-                self.follow_work(machine, function == 0x5a, args[0], say);
+                self.track_work(machine, function == 0x5a, args[0], say);
             }
             other => say(&format!("m5op {other:#x} is not supported and was ignored")),
         }
         Ok(M5Next::Continue)
     }
 
-    /// As in gem5, the page's permissions are not looked at: who can execute m5ops is trusted. Without a file it is
-    /// empty; memory that is not there makes the read fail with -1.
+    /// As in gem5, page permissions are not checked, since guest code that executes m5ops is trusted. Without
+    /// a file, zero bytes are read. A read to an unmapped address returns -1.
     fn read_file(&self, machine: &mut Machine, hart: usize, args: [u64; 2], say: &mut dyn FnMut(&str)) {
         let file = self.file.as_deref().unwrap_or_else(|| {
             say("m5 readfile: this run has no file for the guest");
@@ -136,17 +138,17 @@ impl M5Ops {
         machine.hart_mut(hart).set_reg(A0, result);
     }
 
-    /// What timed cores took for work is said at its end.
-    fn follow_work(&mut self, machine: &Machine, begins: bool, id: u64, say: &mut dyn FnMut(&str)) {
+    /// Prints the timed cores' counts for a piece of work at its end.
+    fn track_work(&mut self, machine: &Machine, begins: bool, id: u64, say: &mut dyn FnMut(&str)) {
         let now = CoreCounts::of(machine);
         if begins && self.work.len() < WORK_MAX {
             self.work.insert(id, now);
-        } else if let Some(begun) = self.work.remove(&id) {
-            now.since(&begun).iter().for_each(|line| say(line));
+        } else if let Some(start) = self.work.remove(&id) {
+            now.since(&start).iter().for_each(|line| say(line));
         }
     }
 
-    /// Counters count from here.
+    /// Resets the counters.
     pub fn count_from(&mut self, machine: &Machine) {
         self.base = all_counters(machine);
         self.reset = machine.now();
@@ -179,14 +181,15 @@ impl M5Ops {
         Ok(())
     }
 
-    /// Whether a file of the guest's wish may still be written. A guest in a loop must not fill the host's disk, nor its terminal.
+    /// Whether a requested file may still be written. A guest in a loop must not fill the host's disk or its
+    /// terminal.
     fn within_limit(&mut self, name: &str, bytes: usize, say: &mut dyn FnMut(&str)) -> bool {
         let Some(left) = self.bytes_left else { return false };
         self.bytes_left = left.checked_sub(bytes as u64);
         if self.bytes_left.is_none() {
             say(&format!(
-                "{name} of {bytes} bytes is not written, nor what the guest asks for after it: of run.m5_limit, {left} bytes are \
-                 left; for more, for instance --set run.m5_limit=8GiB"
+                "{name} ({bytes} bytes) is not written, since only {left} bytes of run.m5_limit are left. Later requests are \
+                 ignored too; raise the limit, for example with --set run.m5_limit=8GiB"
             ));
         }
         self.bytes_left.is_some()

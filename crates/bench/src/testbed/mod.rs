@@ -1,26 +1,26 @@
-//! Machines that are ready to be measured: booted, or restored from a checkpoint.
+//! Systems that are ready to be measured: booted, or restored from a checkpoint.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `ready` | from a plan to a checkpoint from which measurements start |
-//! | `session` | one machine |
-//! | `nodes` | machines on cables, or a network |
-//! | `system` | what phases of a load see of either |
-//! | `control` | how a run is watched and interrupted |
-//! | `steady` | whether caches, queues and rates no longer change |
-//! | `ticks` | ticks of the guest's timer |
-//! | `ramp` | a load that is at its pace before measurements begin |
+//! | `ready` | creates the checkpoint from which measurements start |
+//! | `session` | testbed with one machine |
+//! | `nodes` | testbed with several nodes |
+//! | `system` | common interface of a machine and a network |
+//! | `control` | progress display and interruption |
+//! | `steady` | steady-state detection |
+//! | `ticks` | wait for ticks of the guest's timer |
+//! | `ramp` | start of a client's load before the checkpoint |
 //! | `m5` | gem5's m5ops |
-//! | `corunners` | traces that are played beside a machine |
+//! | `corunners` | traces played on extra cores |
 //! | `disks` | disks of a machine |
-//! | `links` | time of a frame on a link |
+//! | `links` | maximum time of a frame on a link |
 //! | `init_log` | failed `init` lines |
-//! | `boot_length` | how long boots take |
-//! | `boot_turn` | the lock by which runs boot a guest once |
-//! | `traces` | trace files that are played |
+//! | `boot_length` | duration of the last boot |
+//! | `boot_lock` | boot lock: concurrent runs boot a guest once |
+//! | `traces` | trace files to play |
 
 pub(crate) mod boot_length;
-pub(crate) mod boot_turn;
+pub(crate) mod boot_lock;
 pub(crate) mod control;
 pub(crate) mod corunners;
 pub(crate) mod disks;

@@ -1,4 +1,4 @@
-//! A network as a testbed: several nodes, with what runs in each of them.
+//! Testbed with a network: several nodes, and the software of each.
 
 use std::path::PathBuf;
 
@@ -14,56 +14,56 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
-use crate::store::paths::{Images, Places, guest_identity, image_for, read_guest, with_room};
+use crate::store::paths::{CachePaths, Images, guest_identity, image_for, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BOOT_VERSION;
+use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_network_watched};
-use crate::testbed::corunners::{BesideConfig, Programs};
+use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{BOOT_SEED, dca_devices, disks_identity, open_disks};
 use crate::testbed::init_log;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
-/// What runs in a node.
+/// Software of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGuest {
     /// A built-in image, or the path of a recipe.
     pub image: String,
-    /// The user's image to take instead, which must extend it.
+    /// The user's image that replaces it; it must extend `image`.
     pub instead: Option<String>,
-    /// Files of the host's that it has as disks, behind the image's own.
+    /// Host files used as further disks, after the image's own.
     pub disks: Vec<PathBuf>,
-    /// The words that it adds to the kernel's command line.
+    /// Words added to the kernel's command line.
     pub words: String,
-    /// A script laid over the image: its name in `/scripts`, and its lines.
+    /// A script added to the image: its name in `/scripts`, and its lines.
     pub script: Option<(String, String)>,
-    /// What the node's console shows when it is ready.
+    /// Text on the node's console when it is ready.
     pub ready_marker: String,
 }
 
-/// What is to be got ready.
+/// Description of a testbed with a network.
 #[derive(Clone, Debug)]
 pub struct TestbedPlan {
-    /// The name of its checkpoint.
+    /// Prefix of its checkpoint's file name.
     pub name: String,
-    /// The nodes, and what joins them.
+    /// The nodes and their links.
     pub network: NetworkConfig,
-    /// What runs in each node.
+    /// The software of each node.
     pub guests: Vec<NodeGuest>,
-    /// A load that is at its pace when all is ready.
-    pub run_up: Option<RunUp>,
-    /// The seed of a run's random streams.
+    /// A load to start, and run to a steady rate, before the testbed is ready.
+    pub ramp: Option<Ramp>,
+    /// Seed of a run's random streams.
     pub seed: u64,
-    /// How long a boot may take, in simulated time.
+    /// Maximum simulated time of a boot.
     pub boot_timeout: Ps,
     /// Host threads that run the nodes.
     pub threads: usize,
-    /// What is played beside the tested node.
-    pub(crate) beside: BesideConfig,
+    /// Co-runners of the test node.
+    pub(crate) corunners: CorunnerConfig,
 }
 
 impl TestbedPlan {
-    /// Nodes on cables, of which node 0 is tested: two on one, or a gateway between two others.
+    /// Cabled nodes with node 0 as the test node: two on one cable, or a gateway between two others.
     pub fn joined(
         config: &RunConfig,
         name: &str,
@@ -75,31 +75,31 @@ impl TestbedPlan {
         let network = match guests.len() {
             2 => NetworkConfig::two_nodes(config.nodes())?,
             3 => NetworkConfig::gateway(config.nodes())?,
-            other => panic!("{other} nodes, which nobody has said how to join"),
+            other => panic!("no cabling is defined for {other} nodes"),
         };
         Ok(TestbedPlan {
             name: name.to_owned(),
             network,
             guests,
-            run_up: None,
+            ramp: None,
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads: 1,
-            beside: config.options::<BesideConfig>().clone(),
+            corunners: config.options::<CorunnerConfig>().clone(),
         })
     }
 
-    /// The images of its guests. Those that are missing are built.
+    /// The images of its guests. Builds missing ones.
     fn images(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
         let guests = self.guests.iter().zip(&self.network.nodes);
         let built = guests.map(|(guest, (_, node))| {
             let image = images.get(image_for(&guest.image, node), guest.instead.as_deref(), say)?;
-            with_room(image.clone(), &node.platform)
+            require_ram(image.clone(), &node.platform)
         });
         built.collect()
     }
 
-    /// Names what runs in all nodes. Images that are missing are built.
+    /// Identity of the software of all nodes. Builds missing images.
     pub(crate) fn identity(
         &self,
         images: &mut Images,
@@ -107,11 +107,11 @@ impl TestbedPlan {
     ) -> Result<String, RunError> {
         let images = self.images(images, say)?;
         let named = images.iter().zip(&self.guests).map(|(image, guest)| identity(image, guest));
-        Ok(named.collect::<Vec<_>>().join("\n") + &self.beside.identity()?)
+        Ok(named.collect::<Vec<_>>().join("\n") + &self.corunners.identity()?)
     }
 
-    /// The network in which the guests boot: what no guest can see is as by default, so that what a boot leaves follows from the guests
-    /// and how they are joined alone.
+    /// The network in which the guests boot. Properties that no guest can observe have default values, so
+    /// that the state after a boot depends only on the guests and the topology.
     fn for_boot(&self) -> NetworkConfig {
         let mut network = self.network.clone();
         network.nodes.iter_mut().for_each(|(_, node)| *node = node.for_boot());
@@ -127,39 +127,39 @@ impl TestbedPlan {
         network
     }
 
-    /// Names what a boot leaves, in the cache of checkpoints.
+    /// Key of the state after a boot, in the checkpoint cache.
     pub(crate) fn key(&self, identities: &[String]) -> u64 {
         let nodes: Vec<u64> = self.network.nodes.iter().map(|(_, node)| node.guest_hash()).collect();
         let links: Vec<[End; 2]> = self.network.links.iter().map(|link| link.ends).collect();
         let others = (self.network.switches.len(), self.network.generators.len());
-        // A boot ends when all nodes show these.
+        // A boot ends when all nodes have printed these.
         let markers: Vec<&String> = self.guests.iter().map(|guest| &guest.ready_marker).collect();
         xxh3_64(format!("{:?}", (BOOT_VERSION, nodes, links, others, identities, markers)).as_bytes())
     }
 }
 
-/// A network with what its nodes boot from.
+/// A network and the files its nodes boot from.
 pub struct NodesPlan {
     plan: TestbedPlan,
-    /// Where the nodes of a load that is to be run up come from.
-    from: (Places, Source),
-    /// Names what runs in each node.
+    /// Cache paths and source of the booted nodes from which a ramp-up starts.
+    from: (CachePaths, Source),
+    /// Identity of each node's software.
     identities: Vec<String>,
     images: Vec<Image>,
     /// The disks of each node.
     disks: Vec<Vec<DiskFile>>,
-    /// What is played beside the tested one.
-    beside: Programs,
+    /// Co-runners of the test node.
+    corunners: Corunners,
 }
 
 impl NodesPlan {
     pub(crate) fn new(
         plan: TestbedPlan,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<NodesPlan, RunError> {
-        // What the network cannot be is found before a boot.
+        // Rejects invalid networks before the boot.
         Network::new(plan.network.clone(), plan.seed)?;
         let images = plan.images(&mut Images::new(places), control.say)?;
         let disks =
@@ -169,13 +169,13 @@ impl NodesPlan {
         let all: Vec<_> = machines.map(|((_, node), disks)| dca_devices(node, disks.len())).collect();
         plan.network.nodes.iter().try_for_each(|(_, node)| node.check_dca_devices(&all))?;
         let named = images.iter().zip(&plan.guests).zip(&disks);
-        let run_up = plan.run_up.as_ref().map_or(String::new(), RunUp::identity);
+        let ramp = plan.ramp.as_ref().map_or(String::new(), Ramp::identity);
         let identities = named
-            .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &run_up)
+            .map(|((image, guest), disks)| identity(image, guest) + &disks_identity(disks) + &ramp)
             .collect();
-        let beside = Programs::open(&plan.beside, control.say)?;
+        let corunners = Corunners::open(&plan.corunners, control.say)?;
         let from = (places.clone(), source.clone());
-        Ok(NodesPlan { plan, from, identities, images, disks, beside })
+        Ok(NodesPlan { plan, from, identities, images, disks, corunners })
     }
 
     fn network(&self, config: NetworkConfig, seed: u64) -> Result<Network, ConfigError> {
@@ -191,15 +191,15 @@ impl NodesPlan {
         self.identities.iter().map(String::as_str).collect()
     }
 
-    /// The nodes with their load at its pace, in the network in which they have booted, and the instructions that it took.
-    fn with_load(&self, run_up: &RunUp, control: &mut Control) -> Result<(Network, u64), RunError> {
+    /// The boot network after the load's ramp-up, and the instructions executed for it.
+    fn with_load(&self, ramp: &Ramp, control: &mut Control) -> Result<(Network, u64), RunError> {
         let (places, source) = &self.from;
-        let without = TestbedPlan { run_up: None, ..self.plan.clone() };
+        let without = TestbedPlan { ramp: None, ..self.plan.clone() };
         let ready = without.prepare(places, source, control)?;
         let mut network = self.network(self.plan.for_boot(), BOOT_SEED)?;
         network.restore(ready.checkpoint(), &ready.plan.guests())?;
         let before = network.instructions() - ready.boot.map_or(0, |(_, instructions)| instructions);
-        run_up.run(&mut network, control)?;
+        ramp.run(&mut network, control)?;
         let instructions = network.instructions() - before;
         Ok((network, instructions))
     }
@@ -217,8 +217,8 @@ impl NodesPlan {
                 outcome => return Err(not_ready(network, &outcome, &ready)),
             }
         }
-        // The applications say that they are ready; their NICs must be, too. At last all come to one moment, so that the
-        // checkpoint serves any link.
+        // The applications have printed their markers, but their NICs may not be ready yet. Finally all nodes
+        // run to the same time, so that the checkpoint serves any link.
         let mut present = network.now();
         loop {
             match run_network_watched(network, present, false, control)? {
@@ -243,8 +243,8 @@ impl Plan for NodesPlan {
     }
 
     fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Network, String, u64), RunError> {
-        if let Some(run_up) = &self.plan.run_up {
-            let (network, instructions) = self.with_load(run_up, control)?;
+        if let Some(ramp) = &self.plan.ramp {
+            let (network, instructions) = self.with_load(ramp, control)?;
             return Ok((network, String::new(), instructions));
         }
         let count = self.images.len();
@@ -274,8 +274,8 @@ impl Plan for NodesPlan {
 
     fn restored(&self, checkpoint: &NetworkCheckpoint) -> Result<Network, RunError> {
         let mut network = self.network(self.plan.network.clone(), self.plan.seed)?;
-        self.beside.join(network.node_mut(0))?;
-        // Faults follow from the seed of the run, whatever links have carried before and whatever the seed of the boot was.
+        self.corunners.join(network.node_mut(0))?;
+        // Faults depend only on the run's seed, not on earlier traffic or the seed of the boot.
         let faults = network.fault_streams();
         network.restore(checkpoint, &self.guests())?;
         network.set_fault_streams(faults);
@@ -286,16 +286,16 @@ impl Plan for NodesPlan {
         &self.images
     }
 
-    fn beside(&self) -> Vec<PlayedTrace> {
-        self.beside.known()
+    fn corunners(&self) -> Vec<PlayedTrace> {
+        self.corunners.descriptions()
     }
 }
 
 impl TestbedPlan {
-    /// Gets all nodes ready.
+    /// Prepares all nodes.
     pub fn prepare(
         self,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<NodesTestbed, RunError> {
@@ -303,11 +303,11 @@ impl TestbedPlan {
     }
 }
 
-/// Nodes that are ready to be measured, any number of times.
+/// Nodes that are ready; they can be measured repeatedly.
 pub type NodesTestbed = Testbed<NodesPlan>;
 
 impl NodesTestbed {
-    /// The network at the point where all nodes have just become ready.
+    /// The network at the time at which all nodes became ready.
     pub fn network(&self) -> Result<Network, RunError> {
         self.system()
     }
@@ -317,7 +317,8 @@ fn bootargs(image: &Image, guest: &NodeGuest) -> String {
     format!("{} {}", image.command_line(), guest.words)
 }
 
-/// A script belongs to the guest's name: a checkpoint must not outlive a change of it.
+/// Identity of a node's software. It includes the script, so that a changed script invalidates the
+/// checkpoint.
 fn identity(image: &Image, guest: &NodeGuest) -> String {
     let name = guest_identity(image, &bootargs(image, guest));
     match &guest.script {
@@ -336,7 +337,7 @@ fn guest(image: &Image, of: &NodeGuest) -> Result<Guest, RunError> {
     Ok(guest)
 }
 
-/// The first node that is not ready, and why.
+/// The error that names the first failed node, or else the first one that is not ready, with the reason.
 fn not_ready(network: &Network, outcome: &NetworkOutcome, ready: &[bool]) -> RunError {
     let waiting = ready.iter().position(|ready| !ready).unwrap_or(0);
     let (node, why) = match outcome {
@@ -359,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_of_nodes_that_were_ready_at_another_line_is_another_one() {
+    fn checkpoint_key_depends_on_the_ready_markers() {
         let key = |marker: &str| {
             let guest = NodeGuest {
                 image: "net".to_owned(),

@@ -1,6 +1,7 @@
-//! What begins a load between a server and its client, and how it is run up to its pace before a checkpoint is kept, so
-//! that measurements begin with it: many of one load have one way there. It goes as a boot does: functionally, in the network that guests boot
-//! in, so that what it leaves follows from the guests alone, and serves any microarchitecture, link and seed.
+//! Ramp-up of a load between a client and a server: starts it and runs it to a steady rate before the
+//! checkpoint is saved, so that all measurements of this load share one ramp-up. Like a boot it runs
+//! functionally in the boot network. The checkpoint therefore depends on the guests only, and serves any
+//! microarchitecture, link and seed.
 
 use doorbell_machine::{Carried, Network, NetworkOutcome};
 use doorbell_sim::Ps;
@@ -11,44 +12,45 @@ use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::{System, why_ended};
 
-/// Simulated time after which a load that does not begin, or does not end, is given up.
+/// Maximum simulated time for a load to start, and for a whole test to end.
 pub(crate) const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
-/// How often it is looked whether data flow.
+/// Interval between checks whether the load has started.
 const STEP: Ps = Ps::from_us(100);
-/// So long at least it then goes on, for several connections begin one after the other,
-const GOES_ON: Ps = Ps::from_ms(20);
-/// and so long at most, until its pace is steady.
-const LIMIT: Ps = Ps::from_ms(100);
-/// Counts changes in how loads are run up: checkpoints of another way have another name.
+/// Minimum ramp-up after the start, since connections start one after the other.
+const RAMP_MIN: Ps = Ps::from_ms(20);
+/// Maximum further time until the rate is steady.
+const STEADY_MAX: Ps = Ps::from_ms(100);
+/// Version of the ramp-up procedure, part of the checkpoint's file name.
 const VERSION: u32 = 1;
 
-/// What begins a load.
+/// How a load is started, and how its start is detected.
 #[derive(Clone, Debug)]
-pub struct RunUp {
-    /// The node of the client: 1, but of a test in which the client sends and is measured ([`crate::scenarios::netperf`]).
+pub struct Ramp {
+    /// The client's node: 1, or 0 in tests that measure a sending client ([`crate::scenarios::netperf`]).
     pub client: usize,
-    /// What is typed at the client.
-    pub typed: String,
-    /// The node that sends what tells that the load has begun.
-    pub counted: usize,
-    /// Whether it is more than the talk before a test.
-    pub begun: fn(&Carried) -> bool,
-    /// What the client's console shows when all of it has begun, where it begins part by part.
-    pub whole: Option<&'static str>,
+    /// The line typed at the client's console.
+    pub command: String,
+    /// The node whose sent traffic is counted to detect the start.
+    pub sender: usize,
+    /// Whether that traffic is more than connection setup.
+    pub detects_start: fn(&Carried) -> bool,
+    /// Text on the client's console when all parts of the load have started, if it has several.
+    pub all_started: Option<&'static str>,
 }
 
-impl RunUp {
-    /// Names what it leaves, beside the guests.
+impl Ramp {
+    /// Its part of the checkpoint's identity.
     pub(crate) fn identity(&self) -> String {
-        format!(" {VERSION} {}", self.typed)
+        format!(" {VERSION} {}", self.command)
     }
 
-    /// Lets the client begin.
+    /// Starts the client.
     pub(crate) fn begin(&self, network: &mut Network) {
-        type_line(network, self.client, &self.typed);
+        type_line(network, self.client, &self.command);
     }
 
-    /// Lets the client begin, and waits for more than talk; whether it came. `run_to` runs the network, whose first link's flows are followed.
+    /// Starts the client and waits for more than connection setup. Returns `false` on timeout. `run_to` runs
+    /// the network to a time; flows of its first link must be tracked.
     pub(crate) fn begin_and_wait(
         &self,
         network: &mut Network,
@@ -56,7 +58,7 @@ impl RunUp {
     ) -> Result<bool, RunError> {
         self.begin(network);
         let patience = network.now() + PATIENCE;
-        while !self.has_begun(network) {
+        while !self.has_started(network) {
             if network.now() >= patience {
                 return Ok(false);
             }
@@ -65,48 +67,48 @@ impl RunUp {
         Ok(true)
     }
 
-    fn has_begun(&self, network: &Network) -> bool {
-        let carried = network.carried(0).expect("its flows are followed");
+    fn has_started(&self, network: &Network) -> bool {
+        let carried = network.carried(0).expect("flows of link 0 are tracked");
         let shown = |text: &str| network.node(self.client).console.text().contains(text);
-        (self.begun)(&carried[self.counted]) && self.whole.is_none_or(shown)
+        (self.detects_start)(&carried[self.sender]) && self.all_started.is_none_or(shown)
     }
 
-    /// Runs it up, in nodes that are ready.
+    /// Runs the ramp-up on nodes that are ready.
     pub(crate) fn run(&self, network: &mut Network, control: &mut Control) -> Result<(), RunError> {
-        (control.say)("running the load up to its pace");
-        control.begin("running up", network.now(), None);
+        (control.say)("running the load until its rate is steady");
+        control.begin("ramping up", network.now(), None);
         network.follow_flows(0);
         if !self.begin_and_wait(network, |network, time| until(network, time, control))? {
-            return Err(not_begun(network, &NetworkOutcome::Time));
+            return Err(ramp_failed(network, &NetworkOutcome::Time));
         }
-        until(network, network.now() + GOES_ON, control)?;
-        let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.seen());
-        watch.until_steady((Length::Auto, LIMIT), |time| {
+        until(network, network.now() + RAMP_MIN, control)?;
+        let watch = Watch::begin(false, Pace::Programs, network.longest_link(), network.sample());
+        watch.until_steady((Length::Auto, STEADY_MAX), |time| {
             until(network, time, control)?;
-            Ok::<_, RunError>(network.seen())
+            Ok::<_, RunError>(network.sample())
         })?;
         Ok(())
     }
 }
 
-/// Types a line at the console of a node.
+/// Types a line at a node's console.
 pub(crate) fn type_line(network: &mut Network, node: usize, line: &str) {
     let typed = format!("{line}\n");
     let taken = network.node_mut(node).type_input(typed.as_bytes());
-    assert_eq!(taken, typed.len(), "the keyboard has room for a line");
+    assert_eq!(taken, typed.len(), "the console's input buffer has room for a line");
 }
 
 fn until(network: &mut Network, time: Ps, control: &mut Control) -> Result<(), RunError> {
     match run_network_watched(network, time, false, control)? {
         NetworkOutcome::Time => Ok(()),
-        outcome => Err(not_begun(network, &outcome)),
+        outcome => Err(ramp_failed(network, &outcome)),
     }
 }
 
-fn not_begun(network: &Network, outcome: &NetworkOutcome) -> RunError {
-    let (node, why) = why_ended(network, outcome, &format!("nothing has moved in {PATIENCE}"));
+fn ramp_failed(network: &Network, outcome: &NetworkOutcome) -> RunError {
+    let (node, why) = why_ended(network, outcome, &format!("no traffic within {PATIENCE}"));
     RunError::NotReady {
-        why: format!("the load did not come to its pace: {why}"),
+        why: format!("the load's ramp-up failed: {why}"),
         console: network.node(node).console.last_lines(LINES_SHOWN),
     }
 }

@@ -1,5 +1,6 @@
-//! A testbed: a system whose applications are ready, booted once or taken from the checkpoint that an earlier run with the same guests
-//! left in the cache, any number of times. The system is one machine ([`crate::testbed::session`]) or a network ([`crate::testbed::nodes`]).
+//! Testbed: a system whose applications are ready for measurements. It is booted once, or restored from the
+//! checkpoint that an earlier run with the same guests left in the cache. The system is one machine
+//! ([`crate::testbed::session`]) or a network ([`crate::testbed::nodes`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -10,24 +11,25 @@ use doorbell_image::Image;
 use doorbell_machine::{CheckpointError, CheckpointFile, NetworkCheckpoint};
 
 use crate::error::RunError;
-use crate::store::paths::Places;
+use crate::store::paths::CachePaths;
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BootTurn;
+use crate::testbed::boot_lock::BootLock;
 use crate::testbed::control::Control;
 use crate::testbed::init_log::{self, InitLog};
 use crate::testbed::system::System;
 use doorbell_results::{PlayedTrace, RunIdentity};
 use doorbell_sim::Ps;
 
-/// How often an application that calls itself ready is asked whether its links are up.
+/// Interval between checks whether the NICs have receive enabled, after the application has printed its ready
+/// marker.
 pub(crate) const LINK_STEP: Ps = Ps::from_us(100);
 
-/// Where what is ready comes from.
+/// Origin of a testbed's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The cached checkpoint of these guests if there is one; else boot, and keep a checkpoint.
+    /// The cached checkpoint of these guests if there is one; otherwise a boot, whose checkpoint is cached.
     Cache,
-    /// Boot, and keep no checkpoint.
+    /// A boot; its checkpoint is not cached.
     Boot,
     /// This checkpoint file.
     File(PathBuf),
@@ -37,9 +39,9 @@ pub enum Source {
 pub trait Saved: Sized {
     /// Reads a file.
     fn read(path: &Path) -> Result<Self, CheckpointError>;
-    /// Writes a file, as a whole or not at all.
+    /// Writes a file atomically.
     fn write(&self, path: &Path) -> Result<(), CheckpointError>;
-    /// Names what is in it.
+    /// Hash of the contents.
     fn hash(&self) -> u64;
 }
 
@@ -71,93 +73,112 @@ impl Saved for NetworkCheckpoint {
     }
 }
 
-/// A system with all that it boots from: it was checked, and its images are built.
+/// A validated description of a system, with built images.
 pub trait Plan {
-    /// What is measured.
+    /// The system to measure.
     type System: System;
-    /// What is kept of it.
+    /// Its checkpoint.
     type Checkpoint: Saved;
 
-    /// The name of its checkpoint's file in the cache: a function of everything that decides what a boot leaves.
+    /// File name of its checkpoint in the cache: a function of everything that the state after a boot depends
+    /// on.
     fn file_name(&self) -> String;
-    /// Boots it until all applications are ready; tells what a lone guest has printed, and how many instructions it took. How long boots of
-    /// its kind take is known from the last one, and told to the next.
+    /// Boots until all applications are ready. Returns the system, the console text of a single guest, and
+    /// the executed instructions. Reads the duration of the last boot from `length`, and stores its own
+    /// there.
     fn boot(
         &self,
         length: &BootLength,
         control: &mut Control,
     ) -> Result<(Self::System, String, u64), RunError>;
-    /// What is to be kept of it.
+    /// Saves a checkpoint.
     fn save(&self, system: &Self::System) -> Self::Checkpoint;
-    /// A new one as it is to be measured, at a checkpoint.
+    /// Creates a system with the measured configuration and restores a checkpoint into it.
     fn restored(&self, checkpoint: &Self::Checkpoint) -> Result<Self::System, RunError>;
     /// The images of its guests.
     fn images(&self) -> &[Image];
-    /// The traces that are played beside them.
-    fn beside(&self) -> Vec<PlayedTrace>;
+    /// The co-runner traces.
+    fn corunners(&self) -> Vec<PlayedTrace>;
 }
 
-/// A system at the point where its applications have just become ready.
+/// A system at the time at which its applications became ready.
 pub struct Testbed<P: Plan> {
     pub(crate) plan: P,
     commit: &'static str,
     checkpoint: P::Checkpoint,
-    /// The checkpoint's file, if it came from the cache: others of the same study will want it, so it stays.
+    /// Use lock of the checkpoint's cache file, so that it is not evicted before other runs of the same study
+    /// use it.
     _held: Option<UseLock>,
-    /// The system restored when the checkpoint was tried, for the first measurement.
+    /// The system restored to validate the checkpoint, for the first measurement.
     first: Mutex<Option<P::System>>,
-    /// What a lone guest had printed when it was ready; empty if it came from a checkpoint.
+    /// Console text of a single guest at the end of its boot; empty if it came from a checkpoint.
     pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
-    /// What failed `init` lines of its guests printed.
+    /// Output of the failed `init` lines of its guests.
     init_logs: Vec<InitLog>,
-    /// Whether measurements leave fingerprints.
+    /// Whether measurements produce fingerprints.
     pub fingerprint: bool,
 }
 
 impl<P: Plan> Testbed<P> {
-    /// Gets a plan ready, and warns of `init` lines that have failed.
-    pub fn ready(plan: P, places: &Places, source: &Source, control: &mut Control) -> Result<Self, RunError> {
-        let testbed = Self::obtained(plan, places, source, control)?;
+    /// Prepares the testbed of a plan, and warns about failed `init` lines.
+    pub fn ready(
+        plan: P,
+        places: &CachePaths,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Self, RunError> {
+        let testbed = Self::load_or_boot(plan, places, source, control)?;
         init_log::warn(&testbed.init_logs, control.say);
         Ok(testbed)
     }
 
-    fn obtained(plan: P, places: &Places, source: &Source, control: &mut Control) -> Result<Self, RunError> {
+    fn load_or_boot(
+        plan: P,
+        places: &CachePaths,
+        source: &Source,
+        control: &mut Control,
+    ) -> Result<Self, RunError> {
         let cached = places.checkpoints().join(plan.file_name());
         let commit = places.commit;
         match source {
-            Source::Boot => Self::booted(plan, places, control),
+            Source::Boot => Self::from_boot(plan, places, control),
             Source::File(path) => {
                 let named = |error| match error {
                     RunError::Checkpoint(error) => named(path, error),
                     error => error,
                 };
-                let (checkpoint, system) = taken(&plan, path).map_err(named)?;
-                Ok(Self::begun(plan, commit, checkpoint, system))
+                let (checkpoint, system) = load(&plan, path).map_err(named)?;
+                Ok(Self::from_checkpoint(plan, commit, checkpoint, system))
             }
             Source::Cache => {
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, control.say)? {
-                    return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
+                if let Some((checkpoint, system)) = load_cached(&plan, &cached, control.say)? {
+                    return Ok(Testbed {
+                        _held: held,
+                        ..Self::from_checkpoint(plan, commit, checkpoint, system)
+                    });
                 }
                 drop(held);
-                // Others who want the same guests wait until they have booted, and then find them.
-                let _turn = BootTurn::wait(&cached, control)?;
+                // Concurrent runs of the same guests wait for this boot, and then find its checkpoint.
+                let _boot_lock = BootLock::wait(&cached, control)?;
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = taken_cached(&plan, &cached, &mut |_| {})? {
-                    return Ok(Testbed { _held: held, ..Self::begun(plan, commit, checkpoint, system) });
+                if let Some((checkpoint, system)) = load_cached(&plan, &cached, &mut |_| {})? {
+                    return Ok(Testbed {
+                        _held: held,
+                        ..Self::from_checkpoint(plan, commit, checkpoint, system)
+                    });
                 }
                 drop(held);
-                let testbed = Self::booted(plan, places, control)?;
-                testbed.keep(&cached, control);
+                let testbed = Self::from_boot(plan, places, control)?;
+                testbed.store(&cached, control);
                 Ok(Testbed { _held: hold(&cached).unwrap_or(None), ..testbed })
             }
         }
     }
 
-    fn begun(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
+    fn from_checkpoint(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
         let (init_logs, first) = (system.init_logs(), Mutex::new(Some(system)));
         Testbed {
             plan,
@@ -172,7 +193,7 @@ impl<P: Plan> Testbed<P> {
         }
     }
 
-    fn booted(plan: P, places: &Places, control: &mut Control) -> Result<Self, RunError> {
+    fn from_boot(plan: P, places: &CachePaths, control: &mut Control) -> Result<Self, RunError> {
         let started = Instant::now();
         let name = plan.file_name();
         let kind = name.rsplit_once('-').map_or(name.as_str(), |(kind, _)| kind);
@@ -193,27 +214,27 @@ impl<P: Plan> Testbed<P> {
         })
     }
 
-    /// Failing to keep a checkpoint costs the next run a boot, and nothing else.
-    fn keep(&self, path: &Path, control: &mut Control) {
+    /// Writes the checkpoint to the cache. Failure is only a warning: the next run then boots again.
+    fn store(&self, path: &Path, control: &mut Control) {
         let folder = path.parent().expect("the checkpoint folder has a name");
-        let kept = create_folders(folder)
+        let written = create_folders(folder)
             .map_err(|error| CheckpointError::Io {
                 action: "create the folder of",
                 path: path.to_owned(),
                 error,
             })
             .and_then(|()| self.checkpoint.write(path));
-        if let Err(error) = kept {
+        if let Err(error) = written {
             (control.say)(&format!("{error}; the next run will boot again"));
         }
     }
 
-    /// The system at the point where its applications have just become ready.
+    /// The system at the time at which its applications became ready.
     pub(crate) fn system(&self) -> Result<P::System, RunError> {
         let first = self.first.lock().expect("nothing panics while it holds this").take();
         let mut system = first.map_or_else(|| self.plan.restored(&self.checkpoint), Ok)?;
         if self.fingerprint {
-            system.hear_wires();
+            system.start_wire_hashes();
         }
         Ok(system)
     }
@@ -223,38 +244,41 @@ impl<P: Plan> Testbed<P> {
         &self.checkpoint
     }
 
-    /// What runs, for results.
+    /// Identity of the run, for results.
     pub fn ran(&self) -> RunIdentity {
         RunIdentity {
             doorbell_commit: self.commit.to_owned(),
             images: self.plan.images().iter().map(Image::provenance).collect(),
             boot: format!("{:016x}", self.checkpoint.hash()),
-            traces: self.plan.beside(),
+            traces: self.plan.corunners(),
         }
     }
 }
 
-type Taken<P> = (<P as Plan>::Checkpoint, <P as Plan>::System);
+type Loaded<P> = (<P as Plan>::Checkpoint, <P as Plan>::System);
 
-/// A checkpoint, and a system begun from it: if it does not fit, that is found here and not in the first measurement.
-fn taken<P: Plan>(plan: &P, path: &Path) -> Result<Taken<P>, RunError> {
+/// Reads a checkpoint and restores a system from it, so that a mismatch is found before the first
+/// measurement.
+fn load<P: Plan>(plan: &P, path: &Path) -> Result<Loaded<P>, RunError> {
     let checkpoint = P::Checkpoint::read(path)?;
     let system = plan.restored(&checkpoint)?;
     Ok((checkpoint, system))
 }
 
-/// The same of a cached checkpoint, if there is one. One that cannot be used is no error: a new one is made. What is wrong with the
-/// system that is to begin from it would be wrong after a boot, too.
-fn taken_cached<P: Plan>(
+/// Loads the cached checkpoint, if there is one. If it is unusable, returns `None` with a warning, so that
+/// the caller boots again. Errors in the configured system are returned, since they would also occur after a
+/// boot.
+fn load_cached<P: Plan>(
     plan: &P,
     path: &Path,
     say: &mut dyn FnMut(&str),
-) -> Result<Option<Taken<P>>, RunError> {
-    match taken(plan, path) {
-        Ok(taken) => {
-            // Nobody writes it again, who would take away what killed ones have left. Where that cannot be done, it does no harm.
+) -> Result<Option<Loaded<P>>, RunError> {
+    match load(plan, path) {
+        Ok(loaded) => {
+            // Removes partial files of killed runs, since no later write of this checkpoint would do so.
+            // Failure does not matter.
             let _ = path.parent().map(remove_parts_in);
-            Ok(Some(taken))
+            Ok(Some(loaded))
         }
         Err(RunError::Checkpoint(CheckpointError::Io { error, .. }))
             if error.kind() == std::io::ErrorKind::NotFound =>
@@ -269,7 +293,7 @@ fn taken_cached<P: Plan>(
     }
 }
 
-/// An error about a checkpoint that the user named; one about reading the file names it already.
+/// An error about a checkpoint file given by the user, with its path; I/O errors already contain it.
 fn named(path: &Path, error: CheckpointError) -> RunError {
     match error {
         CheckpointError::Io { .. } => error.into(),

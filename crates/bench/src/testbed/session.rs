@@ -1,4 +1,4 @@
-//! One machine as a testbed: from a configuration and a workload to a machine whose application is ready.
+//! Testbed with one machine: boots a workload on a configuration until its application is ready.
 
 use doorbell_image::Image;
 use doorbell_loadgen::LoadGen;
@@ -11,33 +11,33 @@ use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::workload::{Ready, Workload};
-use crate::store::paths::{Places, check_cards, guest_identity, image_for, read_guest, with_room};
+use crate::store::paths::{CachePaths, check_cards, guest_identity, image_for, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
-use crate::testbed::boot_turn::BOOT_VERSION;
+use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
-use crate::testbed::corunners::{BesideConfig, Programs};
+use crate::testbed::corunners::{CorunnerConfig, Corunners};
 use crate::testbed::disks::{dca_devices, disks_identity, machine_for_boot, machine_with, open_disks};
 use crate::testbed::init_log;
 use crate::testbed::m5::M5_CHECKPOINT;
 use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
-/// A machine with what it boots from.
+/// A machine and the files it boots from.
 pub struct MachinePlan {
     config: RunConfig,
     workload: Workload,
     bootargs: String,
-    /// Names what is booted.
+    /// Identity of the guest.
     guest: String,
     disks: Vec<DiskFile>,
     image: Image,
-    beside: Programs,
+    corunners: Corunners,
 }
 
-/// A workload whose application is ready to be measured, any number of times.
+/// A workload whose application is ready; it can be measured repeatedly.
 pub type Session = Testbed<MachinePlan>;
 
-/// Refuses captures that cannot be sent, which would be found only when the guest has booted. It reads all of them: once a command, and before
-/// a boot.
+/// Rejects captures that cannot be sent, so that the error does not appear only after the boot. It reads all
+/// captures; a command calls it once, and a boot once.
 pub fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
     if config.loadgen.traffic.streams.iter().all(|stream| stream.capture.is_none()) {
         return Ok(());
@@ -50,30 +50,30 @@ impl MachinePlan {
     pub(crate) fn new(
         config: &RunConfig,
         workload: Workload,
-        places: &Places,
+        places: &CachePaths,
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
         config.validate()?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem = "a search and a script have no drive node; here it must be \"generator\"";
+            let problem = "a search and a script have no drive node; set drive.kind=generator";
             return Err(ConfigError::new("drive.kind", problem).into());
         }
-        // A script of the user's goes by the names that Linux gives.
+        // A user's script uses the interface names that Linux assigns.
         if workload.ready == Ready::M5Checkpoint {
             check_cards(&workload.image, &config.machine())?;
         }
         let own = image_for(&workload.image, &config.machine());
         let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
-        let image = with_room(image, &config.platform)?;
+        let image = require_ram(image, &config.platform)?;
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);
         let disks = open_disks(Some(&image), &config.run.disks)?;
         config.machine().check_dca_devices(&[dca_devices(&config.machine(), disks.len())])?;
-        let beside = Programs::open(config.options::<BesideConfig>(), control.say)?;
-        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, beside })
+        let corunners = Corunners::open(config.options::<CorunnerConfig>(), control.say)?;
+        Ok(MachinePlan { config: config.clone(), workload, bootargs, guest, disks, image, corunners })
     }
 
-    /// Runs until the application is ready and every NIC receives, where somebody is to send.
+    /// Runs until the application is ready and, if there will be traffic, every NIC has receive enabled.
     fn run_until_ready(&self, machine: &mut Machine, control: &mut Control) -> Result<(), RunError> {
         let (marker, last) = match self.workload.ready {
             Ready::Marker(marker) => (Some(marker), None),
@@ -90,13 +90,16 @@ impl MachinePlan {
         if outcome != Outcome::Marker && !is_last(outcome) {
             return not_ready(machine, describe(outcome, patience));
         }
-        // The application says it is ready; its NICs must be, too.
+        // The application has printed its marker, but its NICs may not be ready yet.
         let listens = marker.is_some() && !self.workload.silent;
         while listens && !machine.nics().all(|nic| nic.is_receiving()) {
             let step = machine.now().saturating_add(LINK_STEP);
             let outcome = run_watched(machine, &self.guest, &Limits::until(step), control)?;
             if !matches!(outcome, Outcome::Time | Outcome::Asleep) || step > patience {
-                return not_ready(machine, format!("a NIC does not receive: {}", describe(outcome, step)));
+                return not_ready(
+                    machine,
+                    format!("a NIC has receive disabled: {}", describe(outcome, step)),
+                );
             }
         }
         Ok(())
@@ -135,7 +138,7 @@ impl Plan for MachinePlan {
 
     fn restored(&self, checkpoint: &CheckpointFile) -> Result<Machine, RunError> {
         let mut machine = machine_with(&self.config, &self.disks)?;
-        self.beside.join(&mut machine)?;
+        self.corunners.join(&mut machine)?;
         machine.restore(checkpoint, &self.guest)?;
         Ok(machine)
     }
@@ -144,24 +147,24 @@ impl Plan for MachinePlan {
         std::slice::from_ref(&self.image)
     }
 
-    fn beside(&self) -> Vec<PlayedTrace> {
-        self.beside.known()
+    fn corunners(&self) -> Vec<PlayedTrace> {
+        self.corunners.descriptions()
     }
 }
 
 impl Session {
-    /// Gets a workload ready.
+    /// Prepares a workload's session.
     pub fn prepare_workload(
         config: &RunConfig,
         workload: Workload,
-        places: &Places,
+        places: &CachePaths,
         source: &Source,
         control: &mut Control,
     ) -> Result<Session, RunError> {
         Testbed::ready(MachinePlan::new(config, workload, places, control)?, places, source, control)
     }
 
-    /// A machine at the point where the application has just become ready.
+    /// A machine at the time at which the application became ready.
     pub fn machine(&self) -> Result<Machine, RunError> {
         self.system()
     }
@@ -171,17 +174,17 @@ impl Session {
         &self.plan.config
     }
 
-    /// The image that was booted.
+    /// The booted image.
     pub fn image(&self) -> &Image {
         &self.plan.image
     }
 
-    /// Names the guest in checkpoints.
+    /// Identity of the guest in checkpoints.
     pub fn guest(&self) -> &str {
         &self.plan.guest
     }
 
-    /// What was booted.
+    /// The booted workload.
     pub fn workload(&self) -> &Workload {
         &self.plan.workload
     }

@@ -1,5 +1,5 @@
-//! What a testbed measures, as the phases of a load see it: one machine with a load generator at each port, or a network of machines,
-//! switches and load generators.
+//! Common interface of the systems under test: one machine with a load generator at each port, or a network
+//! of machines, switches and load generators.
 
 use doorbell_loadgen::{LoadGen, TrafficConfig};
 use doorbell_machine::{ConfigError, Limits, Machine, Mode, Network, NetworkOutcome, Outcome, Switch};
@@ -9,20 +9,21 @@ use doorbell_wire::Link;
 use crate::error::{RunError, describe};
 use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched, run_watched};
 use crate::testbed::init_log::{self, InitLog};
-use crate::testbed::steady::Seen;
+use crate::testbed::steady::Sample;
 use crate::testbed::ticks::{Timer, timers};
 
 /// One machine, or a network.
 pub trait System {
-    /// Runs to a time; anything else that ends the run is an error. `guest` names a lone guest in its own checkpoints.
+    /// Runs to a time; any other end of the run is an error. `guest` is the guest's identity in checkpoints
+    /// of a single machine.
     fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError>;
-    /// How far it has come.
+    /// The simulated time.
     fn now(&self) -> Ps;
     /// Instructions retired by all harts.
     fn instructions(&self) -> u64;
-    /// From now on keeps what a fingerprint says of the wires.
-    fn hear_wires(&mut self);
-    /// How all its machines are timed from now on.
+    /// Starts hashing the frames on the wires, for fingerprints.
+    fn start_wire_hashes(&mut self);
+    /// Sets the simulation mode of all machines.
     fn set_mode(&mut self, mode: Mode);
     /// Whether any of its machines is timed.
     fn is_timed(&self) -> bool;
@@ -30,20 +31,20 @@ pub trait System {
     fn generators(&self) -> Vec<&LoadGen>;
     /// Sets a generator's traffic and starts it.
     fn start(&mut self, generator: usize, traffic: &TrafficConfig) -> Result<(), ConfigError>;
-    /// Begins a measurement window at everything that has one.
+    /// Starts a measurement window at all generators and other components that have one.
     fn begin_window(&mut self);
-    /// Which NICs, nodes and switches have frames inside that may still move, by name, and how many. Frames on links and in programs'
-    /// hands are not among them.
+    /// Number of frames in flight in each NIC, node and switch that has any, by name. Frames on links and
+    /// frames held by programs are not included.
     fn holding(&self) -> Vec<(String, u64)>;
-    /// What it looks like to whoever judges whether it is steady.
-    fn seen(&self) -> Seen;
+    /// A sample for the steady-state criteria.
+    fn sample(&self) -> Sample;
     /// The timers of its measured harts.
     fn timers(&self) -> Vec<Timer>;
-    /// The longest that a frame takes over one of its links.
+    /// The longest latency of its links.
     fn longest_link(&self) -> Ps;
-    /// Whether links have no faults from now on.
+    /// Disables or re-enables link faults.
     fn disable_link_faults(&mut self, disabled: bool);
-    /// What failed `init` lines of its guests printed.
+    /// Output of the failed `init` lines of its guests.
     fn init_logs(&self) -> Vec<InitLog>;
 }
 
@@ -66,8 +67,8 @@ impl System for Machine {
         Machine::instructions(self)
     }
 
-    fn hear_wires(&mut self) {
-        Machine::hear_wires(self);
+    fn start_wire_hashes(&mut self) {
+        Machine::start_wire_hashes(self);
     }
 
     fn set_mode(&mut self, mode: Mode) {
@@ -96,8 +97,8 @@ impl System for Machine {
         named.filter(|(_, frames)| *frames > 0).collect()
     }
 
-    fn seen(&self) -> Seen {
-        Seen::of(&[self], 0)
+    fn sample(&self) -> Sample {
+        Sample::of(&[self], 0)
     }
 
     fn timers(&self) -> Vec<Timer> {
@@ -122,7 +123,7 @@ impl System for Machine {
 }
 
 impl System for Network {
-    /// A node that ends well before is done.
+    /// Nodes may power off with exit code 0 before that time.
     fn run_to(&mut self, time: Ps, _guest: &str, control: &mut Control) -> Result<(), RunError> {
         loop {
             match run_network_watched(self, time, false, control)? {
@@ -146,8 +147,8 @@ impl System for Network {
         Network::instructions(self)
     }
 
-    fn hear_wires(&mut self) {
-        Network::hear_wires(self);
+    fn start_wire_hashes(&mut self) {
+        Network::start_wire_hashes(self);
     }
 
     fn set_mode(&mut self, mode: Mode) {
@@ -175,9 +176,9 @@ impl System for Network {
         Network::holding(self).into_iter().map(|(name, frames)| (name.to_owned(), frames)).collect()
     }
 
-    fn seen(&self) -> Seen {
+    fn sample(&self) -> Sample {
         let nodes: Vec<&Machine> = self.nodes().collect();
-        Seen::of(&nodes, self.switches().map(Switch::holds).sum())
+        Sample::of(&nodes, self.switches().map(Switch::holds).sum())
     }
 
     fn timers(&self) -> Vec<Timer> {
@@ -201,7 +202,7 @@ fn longest<'a>(links: impl Iterator<Item = &'a Link>) -> Ps {
     links.map(|link| link.config().latency).max().unwrap_or(Ps::ZERO)
 }
 
-/// A node's run has ended where it should not.
+/// The error for a node whose run ended unexpectedly.
 pub(crate) fn ended(network: &Network, node: usize, outcome: Outcome) -> RunError {
     RunError::Ended {
         why: why_node_ended(network, node, outcome),
@@ -214,15 +215,15 @@ fn why_node_ended(network: &Network, node: usize, outcome: Outcome) -> String {
     format!("{name}: {}", describe(outcome, network.now()))
 }
 
-/// Why the run of joined nodes has ended where it should not, and on whose console more may be seen. Node 1 drives; it is `late` if only time has
-/// passed.
+/// Why the run of cabled nodes ended unexpectedly, and the node whose console may show more. `late` is the
+/// reason if the time limit was reached, and the node is then the drive node, node 1.
 pub(crate) fn why_ended(network: &Network, outcome: &NetworkOutcome, late: &str) -> (usize, String) {
     match outcome {
         NetworkOutcome::Nodes(nodes) => {
             let (node, outcome) = nodes[0];
             (node, why_node_ended(network, node, outcome))
         }
-        NetworkOutcome::Asleep => (1, "all nodes sleep, and nothing is left that would wake them".to_owned()),
+        NetworkOutcome::Asleep => (1, "all nodes sleep, and no pending event can wake them".to_owned()),
         NetworkOutcome::Time => (1, late.to_owned()),
     }
 }

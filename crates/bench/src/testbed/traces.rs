@@ -1,4 +1,4 @@
-//! The files that are played, and what tells them from others.
+//! Trace files to play, and their identity.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::RunError;
 use crate::plan::config::RunConfig;
 use crate::plan::playback::{PlaybackConfig, Shape};
 
-/// Bytes that are hashed at a time.
+/// Bytes read and hashed at a time.
 const PIECE: usize = 1 << 20;
 
 /// A trace with the name of its file.
@@ -27,9 +27,9 @@ pub struct NamedTrace {
     pub path: PathBuf,
     /// The trace.
     pub trace: TraceInput,
-    /// What results say of it.
-    pub known: PlayedTrace,
-    /// What has no place in it, of one in another format.
+    /// Its description in results.
+    pub description: PlayedTrace,
+    /// The importer's notes on a trace in a foreign format, such as lost information.
     notes: Vec<String>,
 }
 
@@ -37,27 +37,28 @@ impl fmt::Debug for NamedTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NamedTrace")
             .field("path", &self.path)
-            .field("known", &self.known)
+            .field("description", &self.description)
             .finish_non_exhaustive()
     }
 }
 
 impl NamedTrace {
-    /// What may be wrong with how it is read.
+    /// Possible errors in the interpretation of the file.
     pub(crate) fn doubts(&self, variant: Variant) -> Vec<String> {
         let all = self.notes.iter().cloned().chain(self.trace.doubt(variant));
         all.map(|doubt| format!("{}: {doubt}", self.path.display())).collect()
     }
 
-    /// Opens a file and reads it once, for its hash; of DynamoRIO's it may be a folder. One that is of neither its format nor our own, and
-    /// not called so, is taken for ChampSim's, of this variant.
+    /// Opens a trace and reads all of it for its hash. A DynamoRIO trace may be a folder. A file that is
+    /// neither in DynamoRIO's nor in Doorbell's format, and is not named `*.dbt`, is read as a ChampSim trace
+    /// of this variant.
     pub fn open(path: &Path, variant: Variant) -> Result<NamedTrace, RunError> {
         let mut notes = Vec::new();
         let trace = if is_of_drmemtrace(path) {
             let opened = doorbell_drmemtrace::open(path)?;
             notes = opened.1;
             Ok(TraceInput::own(opened.0))
-        } else if is_called_ours(path) {
+        } else if has_dbt_extension(path) {
             TraceFile::open(path).map(TraceInput::own).map_err(PlaybackError::from)
         } else {
             TraceInput::open(path, variant, None)
@@ -72,22 +73,23 @@ impl NamedTrace {
             None => (format!("ChampSim's format, {variant:?}"), file.clone(), champsim::ISA.to_owned()),
         };
         let (harts, instructions) = (trace.harts(), trace.instructions());
-        let known = PlayedTrace { file, bytes, xxh3, recorder, recorded, isa, harts, instructions };
-        Ok(NamedTrace { path: path.to_owned(), trace, known, notes })
+        let description = PlayedTrace { file, bytes, xxh3, recorder, recorded, isa, harts, instructions };
+        Ok(NamedTrace { path: path.to_owned(), trace, description, notes })
     }
 }
 
-/// Traces that are played side by side. The first is the one that is measured.
+/// Traces that are played concurrently. The first one is measured.
 #[derive(Debug)]
 pub struct Traces {
     all: Vec<NamedTrace>,
-    /// The most NICs that one of them has.
+    /// The largest number of NICs in one of them.
     nics: u32,
     doubts: Vec<String>,
 }
 
 impl Traces {
-    /// Opens files, at least one. `cloudsuite`: ChampSim's among them are of its variant with 96 bytes an instruction.
+    /// Opens at least one file. With `cloudsuite`, ChampSim traces are in its variant with 96 bytes per
+    /// instruction.
     pub fn open(paths: &[PathBuf], cloudsuite: bool) -> Result<Traces, RunError> {
         let variant = Variant::of(cloudsuite);
         let all: Vec<NamedTrace> =
@@ -101,85 +103,89 @@ impl Traces {
         Ok(Traces { all, nics, doubts })
     }
 
-    /// The one that is measured.
+    /// The measured trace.
     pub fn first(&self) -> &NamedTrace {
         &self.all[0]
     }
 
-    /// What is played beside it.
+    /// The co-runners of the measured trace.
     pub fn neighbours(&self) -> &[NamedTrace] {
         &self.all[1..]
     }
 
-    /// What may be wrong with how they are read.
+    /// Possible errors in the interpretation of the files.
     pub fn doubts(&self) -> &[String] {
         &self.doubts
     }
 
-    /// Whether one of them is ChampSim's.
+    /// Whether one of them is a ChampSim trace.
     pub fn has_champsim(&self) -> bool {
         self.all.iter().any(|named| named.trace.file().is_none())
     }
 
-    /// How many cores they take.
+    /// Number of cores that they need.
     pub fn harts(&self) -> u32 {
-        self.all.iter().map(|trace| u32::from(trace.known.harts)).sum()
+        self.all.iter().map(|trace| u32::from(trace.description.harts)).sum()
     }
 
-    /// What a configuration has to know of them.
+    /// Their properties that the configuration depends on.
     pub fn shape(&self) -> Shape {
         let is_physical = self.all.iter().all(|named| named.trace.is_physical());
         Shape { harts: self.harts(), nics: self.nics, is_physical }
     }
 
-    /// Names them by their contents and how they are read: what results depend on.
+    /// Hash of their contents and their interpretation, on which results depend.
     pub fn identity(&self) -> String {
-        let each = self.all.iter().map(|trace| format!("{} {}\n", trace.known.xxh3, trace.known.recorder));
+        let each = self
+            .all
+            .iter()
+            .map(|trace| format!("{} {}\n", trace.description.xxh3, trace.description.recorder));
         format!("{:032x}", xxh3_128(each.collect::<String>().as_bytes()))
     }
 
-    /// What is played on a configuration.
+    /// The playback plan for a configuration.
     pub(crate) fn plan(&self, config: &RunConfig) -> Plan {
-        let beside = self.neighbours().iter();
-        let plan =
-            beside.fold(Plan::of(self.first().trace.clone()), |plan, next| plan.beside(next.trace.clone()));
+        let neighbours = self.neighbours().iter();
+        let plan = neighbours
+            .fold(Plan::of(self.first().trace.clone()), |plan, next| plan.with_neighbour(next.trace.clone()));
         let own = config.options::<PlaybackConfig>();
-        Plan { seed: config.run.seed, pages: own.tables(), sleeps: own.sleeps, ..plan.paced(own.pace()) }
+        Plan { seed: config.run.seed, pages: own.tables(), sleeps: own.sleeps, ..plan.at_pace(own.pace()) }
     }
 
-    /// What ran, for results.
+    /// Identity of the run, for results.
     pub fn ran(&self, commit: &str) -> RunIdentity {
-        let traces = self.all.iter().map(|trace| trace.known.clone()).collect();
+        let traces = self.all.iter().map(|trace| trace.description.clone()).collect();
         RunIdentity { doorbell_commit: commit.to_owned(), traces, ..RunIdentity::default() }
     }
 }
 
-fn is_called_ours(path: &Path) -> bool {
+fn has_dbt_extension(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "dbt")
 }
 
 fn is_of_drmemtrace(path: &Path) -> bool {
-    !is_called_ours(path) && doorbell_drmemtrace::is_of_drmemtrace(path)
+    !has_dbt_extension(path) && doorbell_drmemtrace::is_of_drmemtrace(path)
 }
 
-/// Bytes and hash of a trace's file, or of the files that it is made of. They are read once, and again when they are others.
+/// Size and hash of a trace's file, or of all its files. They are cached until size or modification time
+/// change.
 pub(crate) fn contents(path: &Path) -> Result<(u64, String), RunError> {
-    type Known = BTreeMap<Vec<(PathBuf, u64, Option<SystemTime>)>, (u64, String)>;
-    static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+    type Cache = BTreeMap<Vec<(PathBuf, u64, Option<SystemTime>)>, (u64, String)>;
+    static CACHE: Mutex<Cache> = Mutex::new(Cache::new());
     let files =
         if is_of_drmemtrace(path) { doorbell_drmemtrace::files(path)? } else { vec![path.to_owned()] };
     let key = |file: &PathBuf| std::fs::metadata(file).map(|is| (file.clone(), is.len(), is.modified().ok()));
     let key: Vec<_> = files.iter().map(key).collect::<Result<_, _>>().map_err(RunError::io("read", path))?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(contents) = known.get(&key) {
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(contents) = cache.get(&key) {
         return Ok(contents.clone());
     }
     let contents = hashed(&files).map_err(RunError::io("read", path))?;
-    known.insert(key, contents.clone());
+    cache.insert(key, contents.clone());
     Ok(contents)
 }
 
-/// Bytes and hash of files, one behind the other.
+/// Total size of files, and the hash of their concatenated contents.
 fn hashed(paths: &[PathBuf]) -> std::io::Result<(u64, String)> {
     let (mut hash, mut piece, mut bytes) = (Xxh3::new(), vec![0; PIECE], 0);
     for path in paths {

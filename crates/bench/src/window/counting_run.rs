@@ -1,4 +1,5 @@
-//! Asks a program in copies of its machine, at both edges of a measurement, what it has counted ([`counting`](crate::plan::counting)).
+//! Reads a guest program's counts at both edges of a measurement, on copies of the machine
+//! ([`counting`](crate::plan::counting)).
 
 use doorbell_machine::{CheckpointFile, Limits, Machine, Mode, Outcome};
 use doorbell_sim::Ps;
@@ -11,18 +12,20 @@ use crate::testbed::ready::Plan as _;
 use crate::testbed::session::Session;
 use crate::window::phases::{Load, Run};
 
-/// Simulated time after which a program that does not say what it has counted is given up.
+/// Simulated time within which the program must print its counts.
 const PATIENCE: Ps = Ps(600 * Ps::PER_SECOND);
 
-/// Up to when a program is asked for what it has seen.
+/// Frames that the requested counts cover.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
+    /// Frames processed up to the edge.
     Now,
+    /// Also the frames in flight at the edge.
     All,
 }
 
 impl Counted {
-    /// What the program has counted between the edges of a window.
+    /// The program's counts between the two edges of a window; `None` if no program counts.
     pub fn of(
         session: &Session,
         edges: Option<&[CheckpointFile; 2]>,
@@ -37,7 +40,7 @@ impl Counted {
     }
 }
 
-/// What two copies of the machine as it was at an edge say.
+/// Reads the counts at an edge from two copies of the machine: one without and one with the frames in flight.
 fn read_at(
     session: &Session,
     counting: &Counting,
@@ -52,7 +55,7 @@ fn read_at(
     counting.read_by(&now.console.text(), &all.console.text(), accepted).map_err(|why| unfinished(&all, why))
 }
 
-/// A copy of the machine that has said what its program counted.
+/// Restores a copy of the machine and runs it until its program has printed its counts.
 fn ask(
     session: &Session,
     counting: &Counting,
@@ -69,17 +72,18 @@ fn ask(
         if !(Run { system: &mut machine, guest, control, loads: &loads, params }).drain()? {
             return Err(unfinished(
                 &machine,
-                "frames are still on their way; set run.drain longer".to_owned(),
+                "frames are still in flight after run.drain; set run.drain longer".to_owned(),
             ));
         }
     }
-    counting.asked(&mut machine, guest, until, control)?;
+    counting.request_counts(&mut machine, guest, until, control)?;
     Ok(machine)
 }
 
 impl Counting {
-    /// Asks the program of a machine to which nothing is sent any more, and lets it go on until it has said what it counted.
-    pub(crate) fn asked(
+    /// Requests the program's counts on its console and runs the machine until they are printed. The machine's
+    /// traffic must have stopped.
+    pub(crate) fn request_counts(
         &self,
         machine: &mut Machine,
         guest: &str,
@@ -97,14 +101,14 @@ impl Counting {
         match run_watched(machine, guest, &limits, control)? {
             Outcome::Marker => Ok(()),
             outcome => {
-                let why =
-                    format!("{} does not say what it has counted: {}", self.program, describe(outcome, end));
+                let why = format!("{} did not print its counts: {}", self.program, describe(outcome, end));
                 Err(unfinished(machine, why))
             }
         }
     }
 }
 
+/// An unfinished-run error with the last lines of the machine's console.
 pub(crate) fn unfinished(machine: &Machine, why: String) -> RunError {
     RunError::Unfinished { why, console: machine.console.last_lines(LINES_SHOWN) }
 }

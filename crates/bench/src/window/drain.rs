@@ -1,8 +1,8 @@
-//! After a measurement nothing is sent any more, and what is on its way is waited for: until every frame has come back, or until it is
-//! known that what has not never will.
+//! Drain after a measurement: waits for frames in flight, with the generators stopped.
 //!
-//! That is known when no NIC and no switch has a frame inside and nothing has come back for longer than a frame may be where nobody can
-//! see it: on links, and in a program's hands ([`Load::pause`](crate::window::phases::Load)).
+//! The drain ends when every frame has returned or the missing ones are lost. Frames count as lost once no NIC and
+//! no switch holds a frame and none has returned for longer than frames can stay on links or in a program
+//! ([`Load::pause`](crate::window::phases::Load)).
 
 use doorbell_sim::Ps;
 
@@ -10,20 +10,21 @@ use crate::error::RunError;
 use crate::testbed::system::System;
 use crate::window::phases::{Run, STEP};
 
-/// In how long nothing must come back beside the longest time out of sight. A program that polls may keep frames for 100 µs: l3fwd's
-/// drain of what it has gathered to send. That, and twice how often it is looked.
+/// Added to the longest pause before missing frames count as lost. A polling program may keep frames for 100 µs
+/// (l3fwd's transmit drain interval); twice the sampling period [`STEP`] is added to that.
 const PATIENCE: Ps = Ps::from_us(300);
 
-/// A wait for what is on its way.
+/// State of a drain.
 pub(crate) struct Drain {
     end: Ps,
     patience: Ps,
-    /// When something came back at last, as far as it was looked, and what was on its way then.
+    /// Time of the last sample at which the number of outstanding frames had changed, and that number.
     moved: (Ps, u64),
 }
 
 impl Drain {
-    /// Of a system to which no more is sent; it takes no longer than `longest`, `pause` is how long a frame may be out of sight.
+    /// Starts a drain of a system whose generators have stopped. It takes at most `longest`; `pause` is the longest
+    /// time that a frame may be on a link or in a program.
     pub fn begin(system: &impl System, longest: Ps, pause: Ps) -> Drain {
         let now = system.now();
         Drain {
@@ -33,7 +34,7 @@ impl Drain {
         }
     }
 
-    /// Looks at the system: until when to go on, if it is worth while.
+    /// Samples the system. Returns the time of the next sample, or `None` if the drain is over.
     pub fn next(&mut self, system: &impl System) -> Option<Ps> {
         let left = outstanding(system);
         if left != self.moved.1 {
@@ -43,28 +44,27 @@ impl Drain {
         (!is_over).then(|| system.now().saturating_add(STEP).min(self.end))
     }
 
-    /// Whether it was known, at the last look, that what has not come back never will.
+    /// Whether, at the last sample, every frame had returned or was lost.
     pub fn is_settled(&self, system: &impl System) -> bool {
         let waited = system.now().saturating_sub(self.moved.0);
         self.moved.1 == 0 || waited >= self.patience && system.holding().is_empty()
     }
 
-    /// What to tell of one that was too short.
+    /// The warning about a drain that was too short.
     pub fn was_too_short(&self, system: &impl System, longest: Ps) -> String {
         let frames = |count: u64| if count == 1 { "1 frame".to_owned() } else { format!("{count} frames") };
         let held: Vec<String> =
             system.holding().iter().map(|(name, count)| format!("{name} ({})", frames(*count))).collect();
         let held = if held.is_empty() { String::new() } else { format!(", inside {}", held.join(", ")) };
         format!(
-            "{} may still be on the way after a drain of {longest}{held}: what of them is lost is not named; set run.drain longer",
+            "{} may still be in flight after a drain of {longest}{held}: losses among them have no cause; set run.drain longer",
             frames(self.moved.1)
         )
     }
 }
 
 impl<S: System> Run<'_, '_, S> {
-    /// Waits until every frame has come back or cannot come back any more; `false`, and it is said, if it is not known that it cannot,
-    /// since `run.drain` was too short.
+    /// Runs until every frame has returned or is lost. Returns `false`, with a warning, if `run.drain` is too short.
     pub fn drain(&mut self) -> Result<bool, RunError> {
         let longest = self.params.drain;
         self.control.begin("draining", self.system.now(), None);
@@ -81,7 +81,7 @@ impl<S: System> Run<'_, '_, S> {
     }
 }
 
-/// Frames that may still come back, at all generators.
+/// Frames that may still return, over all generators.
 fn outstanding(system: &impl System) -> u64 {
     system.generators().iter().map(|generator| generator.outstanding()).sum()
 }
@@ -95,7 +95,8 @@ mod tests {
     };
     use doorbell_sim::{BitsPerSec, Bytes};
 
-    /// Two load generators at a switch that have sent each other frames for 100 µs, none of which ever counts as back.
+    /// Two load generators at a switch that have sent each other frames for 100 µs. None of the frames counts as
+    /// returned.
     fn sent(link: LinkConfig) -> Network {
         let config = NetworkConfig {
             switches: vec![("tor".to_owned(), SwitchConfig::default())],
@@ -134,19 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_of_a_network_ends_when_nothing_is_inside_and_nothing_came_back_for_as_long_as_it_may_be_out_of_sight()
-     {
+    fn network_drain_ends_after_pause_and_patience_once_nics_and_switches_are_empty() {
         let pause = Ps::from_us(250);
         let (settled, took, _) = drained(sent(LinkConfig::default()), Ps::from_ms(20), pause);
-        assert_eq!((settled, took), (true, Ps::from_us(600)), "the first look at or after 250 and 300 us");
+        assert_eq!((settled, took), (true, Ps::from_us(600)), "the first sample at or after 250 + 300 us");
     }
 
     #[test]
-    fn a_drain_that_is_too_short_says_who_holds_frames_and_what_to_do() {
-        // 200 frames of 1000 bytes to go out at 8 Mbps: a millisecond each.
+    fn warning_of_a_short_drain_names_where_frames_are_and_the_setting() {
+        // 200 frames of 1000 bytes at 8 Mbps take a millisecond each.
         let slow = LinkConfig { rate: BitsPerSec(8_000_000), ..LinkConfig::default() };
-        let (settled, took, said) = drained(sent(slow), Ps::from_ms(20), Ps::ZERO);
+        let (settled, took, warning) = drained(sent(slow), Ps::from_ms(20), Ps::ZERO);
         assert_eq!((settled, took), (false, Ps::from_ms(20)));
-        assert!(said.contains("inside tor (") && said.ends_with("set run.drain longer"), "{said}");
+        assert!(warning.contains("inside tor (") && warning.ends_with("set run.drain longer"), "{warning}");
     }
 }

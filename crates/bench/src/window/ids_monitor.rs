@@ -1,9 +1,9 @@
-//! A program that watches a server's port and counts the frames that it has seen in a measurement.
+//! Frame counts of a monitoring program (an IDS) on a server's port during a measurement.
 //!
-//! Both edges of the measurement are kept as checkpoints. A copy of the server's node goes on alone from each, and its program is asked for
-//! its counts as in [`counting_run`](crate::window::counting_run). The copy has no peer: it receives nothing, and what it sends is lost. So
-//! are frames that were on the cable at the edge, at both edges alike. The program sees what the kernel hands to any such program: frames
-//! that the port receives and sends.
+//! A checkpoint is saved at both edges of the measurement. From each, a copy of the server's node runs without its
+//! peer, and its program prints its counts as in [`counting_run`](crate::window::counting_run). The copy receives
+//! nothing, and the frames it sends are lost. Frames on the cable at an edge are lost too, at both edges alike. The
+//! program receives the frames that the kernel gives to any capturing program: all that the port receives and sends.
 
 use doorbell_machine::{Machine, Mode, Network, NetworkCheckpoint};
 use doorbell_sim::Bytes;
@@ -15,10 +15,10 @@ use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ready::Plan as _;
 use crate::window::counting_run::{Until, unfinished};
 
-/// The node whose port is watched.
+/// Node with the monitored port.
 const WATCHED: usize = 0;
 
-/// The edges of a measurement, as far as it has come; none are kept where nothing counts.
+/// Checkpoints at the edges of a measurement; none without a counting program.
 pub(crate) struct Edges<'a> {
     nodes: &'a NodesTestbed,
     counting: Option<&'static Counting>,
@@ -30,21 +30,21 @@ impl<'a> Edges<'a> {
         Edges { nodes, counting, kept: Vec::new() }
     }
 
-    /// The measurement begins, or has ended.
+    /// Saves a checkpoint, at the beginning and at the end of the measurement.
     pub fn keep(&mut self, network: &Network) {
         if self.counting.is_some() {
             self.kept.push(self.nodes.plan.save(network));
         }
     }
 
-    /// What has been counted between the two.
+    /// The program's counts between the two edges.
     pub fn counted(&self, overhead: Bytes, control: &mut Control) -> Result<Option<Counted>, RunError> {
         let (Some(counting), [begin, end]) = (self.counting, &self.kept[..]) else { return Ok(None) };
         let [begin, end] = [self.read(counting, begin, control)?, self.read(counting, end, control)?];
         Ok(Some(counting.between(&begin, &end, overhead)))
     }
 
-    /// What a copy of the watched node has counted, of all that was to be seen at an edge.
+    /// Reads the counts at an edge from a copy of the monitored node.
     fn read(
         &self,
         counting: &Counting,
@@ -55,15 +55,16 @@ impl<'a> Edges<'a> {
         let node = copy.node_mut(WATCHED);
         let before = passed(node);
         node.set_mode(Mode::Functional);
-        counting.asked(node, "", Until::All, control)?;
-        // Nobody acknowledges what a server sent, so that it may send more while it is asked, which nobody may see any more.
+        counting.request_counts(node, "", Until::All, control)?;
+        // Without a peer's acknowledgements the server may retransmit while the program prints its counts, and the
+        // program may not count these frames any more.
         let booked = before..=passed(node);
         counting.read(&node.console.text(), booked).map_err(|why| unfinished(node, why))
     }
 }
 
-/// Frames that a node's port has put into memory or sent. What is watched are these, as they are on the cable: suricata has the kernel put no
-/// segments together, and leave none to be cut.
+/// Frames that a node's port has written to memory or sent: those that the program counts. They are as on the cable,
+/// since suricata disables receive coalescing (GRO, LRO) and segmentation offload (GSO, TSO).
 fn passed(node: &Machine) -> u64 {
     let nic = node.nic(0).stats();
     nic.rx_delivered + nic.tx_sent

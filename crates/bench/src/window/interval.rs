@@ -1,9 +1,9 @@
-//! A measured interval of a network: what its members sent each other in it, what became of it, and what the nodes' timing models
-//! say. Of two nodes its figures have the form of those of a run with a load generator; what only a generator knows is left empty.
+//! A measured interval of a network: traffic between its members, losses, and the nodes' timing statistics. For two
+//! nodes its figures have the form of a run with a load generator; fields that need a generator stay empty.
 
 use std::collections::BTreeMap;
 
-use doorbell_machine::{Carried, Network, Watched};
+use doorbell_machine::{Carried, Network, WatchReport};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats;
 use doorbell_wire::LinkStats;
@@ -12,16 +12,16 @@ use crate::figures::counters::MeasuredCounters;
 use crate::figures::ports;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::corunners;
 use crate::window::losses::{Losses, Lost};
 use crate::window::machine::{OpenWindow, Window};
 use crate::window::observe::{NodeTrace, Observe, end_watch_of_nodes, watch_nodes};
 use doorbell_results::{Direction, Drops, PointSummary, Throughput, WindowSummary};
 
-/// An interval that has begun.
+/// An interval in progress: counts at its beginning.
 pub(crate) struct OpenInterval {
-    begun: Ps,
+    begin: Ps,
     nodes: Vec<OpenWindow>,
     sent: Vec<LinkStats>,
     losses: Losses,
@@ -30,32 +30,32 @@ pub(crate) struct OpenInterval {
     by_port: BTreeMap<u16, [Carried; 2]>,
 }
 
-/// What changed in an interval. Of two nodes, node 0 is the test node.
+/// Changes over an interval. With two nodes, node 0 is the test node.
 pub(crate) struct Interval {
     pub seconds: f64,
     /// By node.
     pub nodes: Vec<Window>,
-    /// By direction, those of link n being the 2n-th and the next: of two nodes by the node that sent.
+    /// By direction: link n has the directions 2n and 2n + 1. With two nodes, the index is the sending node.
     pub sent: Vec<Direction>,
-    /// How long each direction was busy, in picoseconds.
+    /// Busy time of each direction, in picoseconds.
     pub busy: Vec<u64>,
     /// Frames that NICs, cables and switches lost.
     pub lost: Lost,
-    /// What they had lost by its end.
+    /// Loss counts at its end.
     losses: Losses,
-    /// Frames that had come back to generators too late when it began.
+    /// Frames that had returned after the generators' timeout when it began.
     late: u64,
-    /// By the end that sent, on the first link, if its flows are followed.
+    /// Payload on the first link by sending end, if its flows are tracked.
     pub carried: Option<[Carried; 2]>,
-    /// The same by those ports of the first end that are followed.
+    /// The same for each tracked port of the first end.
     pub by_port: BTreeMap<u16, [Carried; 2]>,
     /// By node.
     pub instructions: Vec<u64>,
-    /// By node: what was watched of it.
-    pub watched: Vec<Option<Watched>>,
+    /// Observations, by node.
+    pub watched: Vec<Option<WatchReport>>,
 }
 
-/// What has gone into each direction by now. Of a frame that is still leaving, only the time until now.
+/// Statistics of each direction up to now. A frame in transmission counts as busy time only up to now.
 fn sent(network: &Network) -> Vec<LinkStats> {
     let links = network.wires().iter().map(|wire| network.link(wire));
     let now = network.complete_until();
@@ -63,8 +63,7 @@ fn sent(network: &Network) -> Vec<LinkStats> {
 }
 
 impl OpenInterval {
-    /// An interval that begins at this very moment. The schedule of direct cache access begins with it, and the trace of a node, if
-    /// there is one.
+    /// Starts an interval now, together with the schedule of direct cache access and the trace of a node, if any.
     pub fn begin(network: &mut Network, observe: &Observe, trace: Option<&NodeTrace>) -> OpenInterval {
         network.begin_window();
         watch_nodes(network, observe);
@@ -72,7 +71,7 @@ impl OpenInterval {
             trace.begin(network);
         }
         OpenInterval {
-            begun: network.complete_until(),
+            begin: network.complete_until(),
             nodes: network.nodes().map(OpenWindow::begin).collect(),
             sent: sent(network),
             losses: Losses::of(network),
@@ -82,7 +81,7 @@ impl OpenInterval {
         }
     }
 
-    /// What has changed up to this moment. A trace that began with the interval ends with it.
+    /// Ends the interval now, together with the trace of a node, if any.
     pub fn end(self, network: &mut Network, trace: Option<&NodeTrace>) -> Interval {
         if let Some(trace) = trace {
             trace.end(network);
@@ -99,7 +98,7 @@ impl OpenInterval {
         let by_port = network.carried_by_port(0);
         let by_port = by_port.iter().zip(self.by_port.values());
         Interval {
-            seconds: network.complete_until().saturating_sub(self.begun).as_secs_f64(),
+            seconds: network.complete_until().saturating_sub(self.begin).as_secs_f64(),
             sent: links.iter().map(direction).collect(),
             busy: links.iter().map(|link| link.busy_ps).collect(),
             lost: losses.since(&self.losses),
@@ -114,7 +113,7 @@ impl OpenInterval {
     }
 }
 
-/// Frames that came back to generators when they were no longer waited for.
+/// Frames that returned to generators after the timeout.
 fn came_late(network: &Network) -> u64 {
     network.generators().map(|generator| generator.loadgen().stats().late).sum()
 }
@@ -124,23 +123,23 @@ fn direction(link: &LinkStats) -> Direction {
 }
 
 impl Interval {
-    /// What the counters of each node stood at, at both ends.
+    /// Takes the counter values of each node at both ends.
     pub fn take_counters(&mut self) -> Vec<MeasuredCounters> {
         self.nodes.iter_mut().map(|window| std::mem::take(&mut window.counters)).collect()
     }
 
-    /// What has been lost since its end.
+    /// Frames lost since its end.
     pub fn lost_behind(&self, network: &Network) -> Lost {
         Losses::of(network).since(&self.losses)
     }
 
-    /// Frames that have come back too late since its beginning.
+    /// Frames that have returned after the timeout since its beginning.
     pub fn late(&self, network: &Network) -> u64 {
         came_late(network) - self.late
     }
 
-    /// The figures, with the frames that node `from` sent as those that were offered, and what the other's NIC accepted of
-    /// them as delivered. `host_seconds` is the time that all of the run took, `executed` the instructions.
+    /// The figures. Frames sent by node `from` count as offered, those that the other node's NIC accepted as
+    /// delivered. `host_seconds` and `executed` are the host time and the instructions of the whole run.
     pub fn point(
         &self,
         (benchmark, rate): (&str, String),
@@ -169,14 +168,14 @@ impl Interval {
             drops,
             instructions: self.instructions[0],
             ipc: per(self.instructions[0] as f64, cycles),
-            instructions_per_frame: for_each(self.instructions[0], delivered),
+            instructions_per_frame: per_frame(self.instructions[0], delivered),
             host_seconds,
             host_mips: per(executed as f64 / 1e6, host_seconds),
             state_hash: format!("{:016x}", network.state_hash()),
             timing,
             cores: cores.unwrap_or_default(),
             beside: corunners::figures(
-                self.nodes[0].beside.each_ref().map(Vec::as_slice),
+                self.nodes[0].corunners.each_ref().map(Vec::as_slice),
                 config,
                 self.seconds,
             ),
@@ -192,7 +191,7 @@ impl Interval {
     }
 }
 
-/// Frames and bytes that nodes sent, of which so many frames were lost, in the form of a load generator's figures.
+/// Traffic between nodes in the form of a load generator's figures: frames and bytes sent, and frames lost.
 pub(crate) fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64) -> WindowSummary {
     let delivered = frames.saturating_sub(lost);
     let share = |part: u64| Throughput {
@@ -212,7 +211,7 @@ pub(crate) fn between_nodes((frames, bytes): (u64, u64), lost: u64, seconds: f64
     }
 }
 
-/// What the figures of nodes mean, by name.
+/// Descriptions of the nodes' figures, by name.
 pub(crate) fn meanings(summary: &PointSummary, network: &Network) -> BTreeMap<String, String> {
     let mut meanings = network.nodes().next().map(ports::meanings).unwrap_or_default();
     meanings.extend(timing::meanings(summary));

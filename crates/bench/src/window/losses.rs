@@ -1,24 +1,25 @@
-//! Frames that NICs, cables and switches lost in a window of load generators that measure frame by frame.
+//! Frames lost in NICs, cables and switches, attributed to a window whose generators follow each frame.
 //!
-//! NICs, cables and switches count by time: they lose frames within the window that were sent before it, which are none of the window's, and
-//! some of the window's are lost behind its end, while those on their way are waited for. About as many are under way at either end, so that
-//! what is lost behind the end, by cause, makes up for what the count within lacks, or has too many.
+//! NICs, cables and switches count by time. Their counts within the window include frames sent before it, and lack
+//! the window's own frames that are lost after its end, during the drain. About as many frames are in flight at
+//! either end. The losses after the end, by cause, therefore correct the counts within, which may be too low or
+//! too high.
 
 use doorbell_machine::{End, Network};
 use doorbell_results::{ByNic, Drops, WaitedFor};
 
 use crate::figures::nic_totals::{NicTotals, port_totals};
 
-/// What has been lost so far.
+/// Loss counts so far.
 pub(crate) struct Losses {
     /// By node and port.
     nics: Vec<Vec<NicTotals>>,
-    /// On cables and in switches. What is damaged on its way to a NIC is the NIC's to drop.
+    /// Frames lost on cables and in switches. Frames corrupted on the way to a NIC are dropped, and counted, there.
     between: u64,
 }
 
 impl Losses {
-    /// Until now.
+    /// The counts at this time.
     pub fn of(network: &Network) -> Losses {
         let ends = network.config().links.iter().flat_map(|link| [link.ends[1], link.ends[0]]);
         let wires = network.wires().iter().zip(ends).map(|(wire, to)| {
@@ -33,7 +34,7 @@ impl Losses {
         Losses { nics: network.nodes().map(port_totals).collect(), between }
     }
 
-    /// Since another look.
+    /// Losses since the earlier counts `begin`.
     pub fn since(&self, begin: &Losses) -> Lost {
         let node = |(now, begin): (&Vec<NicTotals>, &Vec<NicTotals>)| {
             let ports = now.iter().zip(begin).map(|(now, begin)| Drops { link: 0, ..now.since(begin) });
@@ -44,11 +45,11 @@ impl Losses {
     }
 }
 
-/// What was lost from one look to another.
+/// Losses between two times.
 pub(crate) struct Lost {
     /// Frames that NICs dropped on arrival, by node and port.
     pub by_port: Vec<Vec<Drops>>,
-    /// On cables and in switches.
+    /// Frames lost on cables and in switches.
     between: u64,
 }
 
@@ -58,13 +59,13 @@ impl Lost {
         self.by_port[node].iter().fold(Drops::default(), |drops, port| drops.and(port))
     }
 
-    /// All of it, by cause.
+    /// All losses, by cause.
     pub fn all(&self) -> Drops {
         let between = Drops { link: self.between, ..Drops::default() };
         (0..self.by_port.len()).fold(between, |all, node| all.and(&self.by(node)))
     }
 
-    /// The same of a test node and a drive node, whose NIC's are a drive node's fault.
+    /// All losses between a test node and a drive node. Drops by the drive node's NIC have one cause, `nic_other`.
     pub fn with_drive(&self) -> Drops {
         let (link, nic_other) = (self.between, self.by(1).at_nics());
         self.by(0).and(&Drops { nic_other, link, ..Drops::default() })
@@ -75,7 +76,7 @@ fn total(drops: &Drops) -> u64 {
     drops.at_nics() + drops.link
 }
 
-/// A part of each number, so many in all, which is no more than there is.
+/// Splits `amount` in proportion to the numbers `of`; `amount` must not exceed their sum.
 fn share<const N: usize>(of: [u64; N], amount: u64) -> [u64; N] {
     let (all, mut before, mut given) = (of.iter().sum::<u64>().max(1), 0, 0);
     of.map(|own| {
@@ -85,15 +86,15 @@ fn share<const N: usize>(of: [u64; N], amount: u64) -> [u64; N] {
     })
 }
 
-/// A part of the frames that NICs dropped for each reason, with this total.
+/// Splits `amount` in proportion to the frames that NICs dropped for each reason.
 fn of_reasons(all: &ByNic, amount: u64) -> ByNic {
     let ByNic { size, address, vlan, fcs, off } = *all;
     let [size, address, vlan, fcs, off] = share([size, address, vlan, fcs, off], amount.min(all.total()));
     ByNic { size, address, vlan, fcs, off }
 }
 
-/// Of a window of which `lost` frames did not come back: what was counted `within` it, and `behind` its end until none was under way. What no
-/// cause accounts for, the guests dropped.
+/// Drops by cause of a window that lost `lost` frames: counts `within` it, corrected by the counts `behind` its end,
+/// during the drain. Frames without a cause count as dropped by the guests.
 pub(crate) fn of_window(within: &Drops, behind: &Drops, lost: u64) -> Drops {
     let (counted, most) = (total(within), total(behind));
     let moved = lost.abs_diff(counted).min(most);
@@ -129,20 +130,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_add_up_to_what_was_lost_as_far_as_the_window_s_ends_can_account_for_it() {
+    fn drops_by_cause_add_up_to_the_lost_frames_within_the_correction_for_the_edges() {
         let waited = |core, fetch| WaitedFor { core, fetch, ..WaitedFor::default() };
         let within = Drops { dma: 500, core: 1200, waited_for: waited(1650, 50), ..Drops::default() };
         let behind = Drops { dma: 10, core: 30, link: 2, waited_for: waited(36, 4), ..Drops::default() };
-        // Some of the window's frames were lost behind its end.
+        // Some of the window's frames were lost after its end.
         let drops = of_window(&within, &behind, 1721);
         assert_eq!((drops.dma, drops.core, drops.link, drops.guest), (505, 1215, 1, 0));
         assert_eq!(drops.waited_for, waited(1668, 52));
-        // Some that were lost within it had been sent before.
+        // Some frames lost within the window had been sent before it.
         let drops = of_window(&within, &behind, 1679);
         assert_eq!((drops.dma + drops.core, drops.guest), (1680, 0), "{drops:?}");
-        // More than that the guests dropped, or the frames are others' as well.
+        // The guests dropped the remaining frames.
         assert_eq!(of_window(&within, &behind, 1800), Drops { guest: 58, ..within.and(&behind) });
-        assert_eq!(total(&of_window(&within, &behind, 0)), 1700 - 42 + 2, "nothing less than none is lost");
+        assert_eq!(total(&of_window(&within, &behind, 0)), 1700 - 42 + 2, "counts do not become negative");
         assert_eq!(of_window(&within, &Drops::default(), 1701), Drops { guest: 1, ..within });
     }
 }

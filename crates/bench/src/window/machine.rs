@@ -1,17 +1,17 @@
 //! The window of a machine under load.
 //!
-//! A window begins and ends between two frames, so that exactly the frames offered in it reach the NIC while the NIC's
-//! counters are watched, one link latency later.
+//! A window begins and ends between two frames. The NIC's counters are read one link latency later than the edges on
+//! the generator's side, so that they cover exactly the frames offered in the window.
 
-use doorbell_machine::playback::BesideStats;
-use doorbell_machine::{CheckpointFile, Machine, WatchRequest, Watched};
+use doorbell_machine::playback::CorunnerStats;
+use doorbell_machine::{CheckpointFile, Machine, WatchReport, WatchRequest};
 use doorbell_results::{MemoryPart, PortFigures, Steady};
 use doorbell_sim::Ps;
 
 use crate::error::RunError;
 use crate::figures::counters::{CountersAt, MeasuredCounters};
 use crate::figures::nic_totals::{NicTotals, nic_totals};
-use crate::figures::ports::Moment;
+use crate::figures::ports::PortsSnapshot;
 use crate::figures::timing;
 use crate::plan::config::RunConfig;
 use crate::testbed::corunners;
@@ -19,139 +19,139 @@ use crate::window::observe::Trace;
 use crate::window::phases::Run;
 use crate::window::snapshot::Edge;
 
-/// Instructions of each hart that is measured.
+/// Instructions executed by each measured hart.
 fn instructions_by_hart(machine: &Machine) -> Vec<u64> {
     machine.harts()[..machine.measured_harts].iter().map(|hart| hart.instructions()).collect()
 }
 
-/// What the NICs have counted of the frames that were sent before this look began: each is looked at when these have come to it.
-pub(crate) struct Look {
-    /// When each port is to be looked at, the next one last.
+/// NIC counts of the frames sent before a given time. Each NIC is read when the last of these frames has reached it.
+pub(crate) struct NicSnapshot {
+    /// Time at which each remaining port is read; the next one is last.
     due: Vec<(Ps, usize)>,
     pub totals: NicTotals,
-    pub figures: Moment,
+    pub figures: PortsSnapshot,
 }
 
-impl Look {
-    /// At what was sent until now.
-    pub fn begin(machine: &Machine) -> Look {
+impl NicSnapshot {
+    /// Starts a snapshot of the frames sent up to now.
+    pub fn begin(machine: &Machine) -> NicSnapshot {
         let ports = 0..machine.ports().len();
         let mut due: Vec<_> = ports.map(|port| (machine.sent_arrives_by(port), port)).collect();
         due.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let figures = Moment::unseen(due.len());
-        // What is lost on its way to a NIC is counted when it is sent.
-        let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_way_in);
-        Look { due, totals, figures }
+        let figures = PortsSnapshot::empty(due.len());
+        // A frame lost on its way to a NIC is counted when it is sent.
+        let totals = machine.ports().iter().fold(NicTotals::default(), NicTotals::with_link_in);
+        NicSnapshot { due, totals, figures }
     }
 
-    /// At this very moment, whatever is on its way.
-    fn now(machine: &Machine) -> Look {
-        Look { due: Vec::new(), totals: nic_totals(machine), figures: Moment::of(machine) }
+    /// A complete snapshot of the present counts, regardless of frames in flight.
+    fn now(machine: &Machine) -> NicSnapshot {
+        NicSnapshot { due: Vec::new(), totals: nic_totals(machine), figures: PortsSnapshot::of(machine) }
     }
 
-    /// When the next ports are to be looked at; `None` when all have been.
+    /// Time at which the next port is read; `None` when all have been read.
     pub fn due(&self) -> Option<Ps> {
         self.due.last().map(|(at, _)| *at)
     }
 
-    /// Looks at the ports whose time has come when it is `now`, or as late as it will get.
+    /// Reads the ports that are due at `now`. [`Ps::MAX`] reads all remaining ones.
     pub fn take(&mut self, machine: &Machine, now: Ps) {
         while let Some((_, index)) = self.due.pop_if(|(at, _)| *at <= now) {
-            self.totals = self.totals.with_nic(machine.nic(index)).with_way_back(&machine.ports()[index]);
-            self.figures.see(machine, index);
+            self.totals = self.totals.with_nic(machine.nic(index)).with_link_out(&machine.ports()[index]);
+            self.figures.read_port(machine, index);
         }
     }
 }
 
-/// What changed during the window.
+/// Changes during a window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    /// When it began and ended.
+    /// Its beginning and end.
     pub span: [Edge; 2],
     pub begin: NicTotals,
     pub end: NicTotals,
     pub ports: Vec<PortFigures>,
     pub instructions: u64,
-    /// Those of each hart, of a node.
+    /// Instructions of each measured hart.
     pub by_hart: Vec<u64>,
-    /// What programs beside the harts had done at both ends.
-    pub beside: [Vec<BesideStats>; 2],
-    /// What the timing models had counted at both ends.
-    pub timed: Option<(timing::Moment, timing::Moment)>,
-    /// What every counter stood at, at both ends.
+    /// Counts of the co-runners at both ends.
+    pub corunners: [Vec<CorunnerStats>; 2],
+    /// Counts of the timing models at both ends.
+    pub timed: Option<(timing::TimingSnapshot, timing::TimingSnapshot)>,
+    /// All counter values at both ends.
     pub counters: MeasuredCounters,
-    /// What main memory did over its time.
+    /// Main memory activity over the window.
     pub memory: Vec<MemoryPart>,
-    /// Whether what has not come back of it never will.
+    /// Whether the drain was complete: frames that have not returned are lost.
     pub settled: bool,
-    /// How the load came to its pace before it.
+    /// Warm-up and settling before it.
     pub steady: Option<Steady>,
-    /// Frames in FIFOs, rings and switches at regular looks, where the machine is timed.
+    /// Frames in FIFOs, rings and switches, sampled regularly; empty if the machine is not timed.
     pub queues: Vec<u64>,
-    /// The machine at its begin and end, where these are kept.
+    /// Checkpoints at its beginning and end, where they are needed.
     pub edges: Option<[CheckpointFile; 2]>,
 }
 
 impl Window {
-    /// Cycles of the measured harts' cores in it, asleep or not: of timed ones those that their books have.
+    /// Cycles of the measured harts' cores in it, including idle ones; timed cores have their own cycle counts.
     pub fn core_cycles(&self, config: &RunConfig) -> f64 {
         let [begin, end] = &self.span;
         match &self.timed {
-            Some((begun, ended)) => ended.cycles_since(begun) as f64,
+            Some((start, ended)) => ended.cycles_since(start) as f64,
             None => begin.core_cycles(end, config),
         }
     }
 }
 
-/// A window that has begun.
+/// A window in progress: counts at its beginning, and samples so far.
 pub(crate) struct OpenWindow {
-    pub begun: Edge,
+    pub start: Edge,
     by_hart: Vec<u64>,
-    beside: Vec<BesideStats>,
-    timed: Option<timing::Moment>,
+    corunners: Vec<CorunnerStats>,
+    timed: Option<timing::TimingSnapshot>,
     counters: CountersAt,
-    /// At what was sent before it.
-    look: Look,
-    /// What main memory has done, from the window's begin on.
+    /// NIC counts of the frames sent before it.
+    snapshot: NicSnapshot,
+    /// Samples of main memory activity since its beginning.
     pub memory: timing::MemorySeries,
-    /// Frames in FIFOs, rings and switches at the same looks.
+    /// Frames in FIFOs, rings and switches, sampled at the same times.
     pub queues: Vec<u64>,
     edge: Option<CheckpointFile>,
 }
 
 impl OpenWindow {
-    /// A window that begins at this very moment.
+    /// Starts a window now.
     pub fn begin(machine: &Machine) -> OpenWindow {
         OpenWindow {
-            begun: Edge::of(machine),
+            start: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
-            beside: corunners::look(machine),
-            timed: timing::Moment::of(machine),
+            corunners: corunners::stats(machine),
+            timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
-            look: Look::now(machine),
+            snapshot: NicSnapshot::now(machine),
             memory: timing::MemorySeries::default(),
             queues: Vec::new(),
             edge: None,
         }
     }
 
-    /// What each hart has executed since it began.
+    /// Instructions of each measured hart since its beginning.
     fn executed(&self, machine: &Machine) -> Vec<u64> {
         instructions_by_hart(machine).iter().zip(&self.by_hart).map(|(now, begin)| now - begin).collect()
     }
 
-    /// What has changed up to this moment.
+    /// Ends the window now.
     pub fn end(self, machine: &Machine) -> Window {
         let by_hart = self.executed(machine);
         Window {
-            span: [self.begun, Edge::of(machine)],
-            begin: self.look.totals,
+            span: [self.start, Edge::of(machine)],
+            begin: self.snapshot.totals,
             end: nic_totals(machine),
-            ports: self.look.figures.until(&Moment::of(machine), machine),
+            ports: self.snapshot.figures.until(&PortsSnapshot::of(machine), machine),
             instructions: by_hart.iter().sum(),
             by_hart,
-            beside: [self.beside, corunners::look(machine)],
-            timed: self.timed.zip(timing::Moment::of(machine)),
+            corunners: [self.corunners, corunners::stats(machine)],
+            timed: self.timed.zip(timing::TimingSnapshot::of(machine)),
             counters: self.counters.until(CountersAt::of(machine)),
             ..Window::default()
         }
@@ -159,8 +159,8 @@ impl OpenWindow {
 }
 
 impl Run<'_, '_, Machine> {
-    /// Begins the window at the next gap between two frames; the one before, if any, is forgotten. What was sent before has still to
-    /// [arrive](Self::arrive_in) at the NICs.
+    /// Starts the window at the next gap between two frames, and discards an earlier window. Frames sent before it have
+    /// yet to [arrive](Self::arrive_in) at the NICs.
     pub fn open_window(
         &mut self,
         watch: Option<&WatchRequest>,
@@ -175,39 +175,39 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let (begun, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
-        let beside = corunners::look(self.system);
-        let timed = timing::Moment::of(self.system);
+        let (start, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
+        let corunners = corunners::stats(self.system);
+        let timed = timing::TimingSnapshot::of(self.system);
         let counters = CountersAt::of(self.system);
         let mut memory = timing::MemorySeries::default();
-        memory.look(self.system);
-        let look = Look::begin(self.system);
+        memory.sample(self.system);
+        let snapshot = NicSnapshot::begin(self.system);
         let queues = Vec::new();
-        Ok(OpenWindow { begun, by_hart, beside, timed, counters, look, memory, queues, edge })
+        Ok(OpenWindow { start, by_hart, corunners, timed, counters, snapshot, memory, queues, edge })
     }
 
-    /// Goes on in a window until what was sent before it is at the NICs.
+    /// Runs until the frames sent before the window have reached the NICs.
     pub fn arrive_in(&mut self, open: &mut OpenWindow) -> Result<(), RunError> {
-        self.finish(&mut open.look, Ps::MAX)
+        self.finish(&mut open.snapshot, Ps::MAX)
     }
 
-    /// Goes on to a time in a window, and looks on the way at the NICs to which what was sent before it has come.
+    /// Runs to a time in a window. On the way, reads each NIC as soon as the frames sent before the window have reached it.
     pub fn until_in(&mut self, open: &mut OpenWindow, time: Ps) -> Result<(), RunError> {
-        self.finish(&mut open.look, time)?;
+        self.finish(&mut open.snapshot, time)?;
         self.until(time)
     }
 
-    /// Goes on until what was sent before a look is at the NICs, but no further than `time`.
-    fn finish(&mut self, look: &mut Look, time: Ps) -> Result<(), RunError> {
-        while let Some(due) = look.due().filter(|due| *due <= time) {
+    /// Runs until the NICs of a snapshot are read, but no further than `time`.
+    fn finish(&mut self, snapshot: &mut NicSnapshot, time: Ps) -> Result<(), RunError> {
+        while let Some(due) = snapshot.due().filter(|due| *due <= time) {
             self.until(due)?;
-            look.take(self.system, due);
+            snapshot.take(self.system, due);
         }
         Ok(())
     }
 
-    /// Ends the window at the next gap, and the traffic with it.
-    pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<Watched>), RunError> {
+    /// Ends the window, and the traffic, at the next gap between two frames.
+    pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<WatchReport>), RunError> {
         self.until_in(&mut open, self.system.next_gap())?;
         let edge = self.edge();
         let ended = Edge::of(self.system);
@@ -216,32 +216,32 @@ impl Run<'_, '_, Machine> {
         self.system.record(None);
         let by_hart = open.executed(self.system);
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
-        let beside = [open.beside, corunners::look(self.system)];
-        let timed = open.timed.zip(timing::Moment::of(self.system));
+        let corunners = [open.corunners, corunners::stats(self.system)];
+        let timed = open.timed.zip(timing::TimingSnapshot::of(self.system));
         let counters = open.counters.until(CountersAt::of(self.system));
-        // Where nobody has looked meanwhile, nobody asks.
-        let memory = match open.memory.is_a_course() {
+        // Without samples inside the window there is no series.
+        let memory = match open.memory.has_parts() {
             true => {
-                open.memory.look(self.system);
+                open.memory.sample(self.system);
                 open.memory.parts(&self.system.config().memory)
             }
             false => Vec::new(),
         };
         let watched = self.system.end_watch();
-        let mut end = Look::begin(self.system);
-        // What was sent before a short window may still be on its way.
-        self.finish(&mut open.look, Ps::MAX)?;
+        let mut end = NicSnapshot::begin(self.system);
+        // Frames sent before a short window may still be in flight.
+        self.finish(&mut open.snapshot, Ps::MAX)?;
         self.finish(&mut end, Ps::MAX)?;
-        let ports = open.look.figures.until(&end.figures, self.system);
+        let ports = open.snapshot.figures.until(&end.figures, self.system);
         Ok((
             Window {
-                span: [open.begun, ended],
-                begin: open.look.totals,
+                span: [open.start, ended],
+                begin: open.snapshot.totals,
                 end: end.totals,
                 ports,
                 instructions: by_hart.iter().sum(),
                 by_hart,
-                beside,
+                corunners,
                 timed,
                 counters,
                 memory,
@@ -253,15 +253,15 @@ impl Run<'_, '_, Machine> {
         ))
     }
 
-    /// The machine as it is, if it is to be kept.
+    /// A checkpoint of the machine at an edge, if any load needs one.
     fn edge(&self) -> Option<CheckpointFile> {
         let kept = self.loads.iter().any(|load| load.kept);
         kept.then(|| self.system.checkpoint(self.guest, "the edge of a window"))
     }
 }
 
-/// The next moment between two frames, if a window cannot begin now: where nothing has been sent yet it can, and a frame that is due at this
-/// moment is its first.
+/// The next time between two frames, or `None` if a window can begin now. It can if nothing has been sent yet; a frame
+/// that is due now is then its first.
 pub(crate) fn gap_to_wait_for(machine: &Machine) -> Option<Ps> {
     Some(machine.next_gap()).filter(|gap| *gap > machine.complete_until())
 }

@@ -9,12 +9,12 @@ use crate::request::resolve::resolve;
 use crate::testbed::control::Control;
 use crate::window::phases::Load;
 
-/// wfi, and back to it.
+/// A loop of wfi.
 const SLEEPS: [u8; 8] = [0x73, 0x00, 0x50, 0x10, 0x6f, 0xf0, 0xdf, 0xff];
-/// Divides a register by itself, and again.
+/// A loop that divides a register by itself.
 const DIVIDES: [u8; 8] = [0xb3, 0xc2, 0x52, 0x02, 0x6f, 0xf0, 0xdf, 0xff];
 
-/// A measurement of a machine without a guest, whose generator has three frames a microsecond apart, with no phase before it.
+/// Measures a machine without a guest and without warm-up. Its generator sends three frames, one per microsecond.
 fn measured(set: &[&str]) -> Result<(Window, u64), String> {
     let streams = "loadgen.traffic.streams=[{rate=\"1Mpps\",frames=3}]";
     let all = ["run.warmup=0s", "run.settle=0s", "run.duration=10us", streams];
@@ -22,7 +22,7 @@ fn measured(set: &[&str]) -> Result<(Window, u64), String> {
     measured_of(("fast", &SLEEPS), &set).map(|(window, summary, _)| (window, summary.frames_offered))
 }
 
-/// The same of any machine and load, with what the generator has measured and the frames that NICs have dropped late.
+/// The same for any machine and load. Also returns the generator's summary and the NICs' late drops.
 fn measured_of(
     (preset, program): (&str, &[u8]),
     set: &[String],
@@ -31,12 +31,12 @@ fn measured_of(
     let mut machine = Machine::new(config.machine(), 1).unwrap();
     assert!(machine.load_bare(program));
     let load = Load {
-        who: "port 0".to_owned(),
+        owner: "port 0".to_owned(),
         key: "loadgen".to_owned(),
         traffic: config.loadgen.traffic.clone(),
         preload: None,
         pause: Ps::ZERO,
-        kept: false,
+        keeps_checkpoints: false,
     };
     let (loads, params) = ([load], &config.run);
     Control::quietly(&AtomicBool::new(false), |control| {
@@ -49,27 +49,27 @@ fn measured_of(
 }
 
 #[test]
-fn a_window_with_nothing_before_it_has_the_first_frame_too() {
+fn window_without_warm_up_includes_the_first_frame() {
     let (window, offered) = measured(&[]).unwrap();
     assert_eq!((offered, window.end.sent - window.begin.sent), (3, 3));
     assert_eq!(measured(&["run.frames=3"]).unwrap().1, 3);
 }
 
 #[test]
-fn streams_that_end_too_early_are_said_to_be_as_many_frames_short_as_they_are() {
-    let said = measured(&["run.frames=4"]).unwrap_err();
-    assert!(said.starts_with("run.frames: the streams end 1 frame short of these 4; "), "{said}");
-    let said = measured(&["run.frames=5", "run.warmup=1500ns"]).unwrap_err();
-    assert!(said.contains(" 4 frames short of these 5; "), "{said}");
+fn error_of_streams_that_end_early_has_the_number_of_missing_frames() {
+    let error = measured(&["run.frames=4"]).unwrap_err();
+    assert!(error.starts_with("run.frames: the streams end 1 frame short of these 4; "), "{error}");
+    let error = measured(&["run.frames=5", "run.warmup=1500ns"]).unwrap_err();
+    assert!(error.contains(" 4 frames short of these 5; "), "{error}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// The receiver is off, so that a NIC drops each frame when it arrives: a window has just as many drops as frames, at both edges, whatever
-    /// the link is like and however much is offered.
+    /// The receiver is off, so that a NIC drops each frame on arrival. A window must have as many drops as offered
+    /// frames, on any link and at any load.
     #[test]
-    fn a_window_has_the_drops_of_its_own_frames_on_any_link_at_any_load(
+    fn window_drops_equal_offered_frames_on_any_link_at_any_load(
         (overhead, include_fcs) in (prop_oneof![Just(0u64), 1u64..64], any::<bool>()),
         (gbps, latency_ns, loss) in (prop_oneof![Just(1u64), Just(10), Just(100), 1u64..400], 0u64..3_000, 0usize..4),
         (size, rate) in (64u64..1519, 100_000u64..200_000_000),
@@ -92,9 +92,9 @@ proptest! {
         let of = if timed { ("server", &DIVIDES[..]) } else { ("fast", &SLEEPS[..]) };
         let (window, summary, late) = measured_of(of, &set).unwrap();
         let [begin, end] = &window.span;
-        let drops = window.end.of_arrived(&window.begin, &late, 0);
+        let drops = window.end.losses_of_arrived(&window.begin, &late, 0);
         prop_assert_eq!(drops.link + drops.nic_other, summary.frames_offered, "{:?}", drops);
-        // The link carries no more than its rate in the time of the window, which is exact to a picosecond.
+        // The link carries at most its rate times the window's length, which is exact to a picosecond.
         let bits = 8 * (overhead + if include_fcs { size } else { size - 4 });
         let carried = u128::from(summary.frames_offered) * u128::from(bits) * 1000 / u128::from(gbps);
         prop_assert!(carried <= u128::from(begin.length(end).0) + 1, "{} ps in {:?}", carried, begin.length(end));

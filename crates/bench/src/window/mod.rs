@@ -1,17 +1,17 @@
-//! The window of a measurement: what happens in it, and what is counted and observed.
+//! The measurement window: its phases, counts and observations.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `phases` | store, warm up, settle |
+//! | `phases` | store keys, warm up, settle |
 //! | `machine` | the window of a machine |
 //! | `interval` | the window of a network |
-//! | `drain` | what is on its way when a window ends |
+//! | `drain` | frames in flight when a window ends |
 //! | `losses` | frames lost in a network |
-//! | `snapshot` | counts of a machine at an edge |
-//! | `transfer_counts` | what moved between two nodes |
+//! | `snapshot` | times of a machine at an edge |
+//! | `transfer_counts` | payload moved between two nodes |
 //! | `progress_series` | the same over time |
-//! | `counting_run` | asks a program what it has counted |
-//! | `ids_monitor` | the same of a program beside a server |
+//! | `counting_run` | counts of a guest program |
+//! | `ids_monitor` | counts of an IDS on a server's port |
 //! | `observe` | traces, profiles, timelines |
 
 pub(crate) mod counting_run;

@@ -1,5 +1,5 @@
-//! The phases of an offered load, of one machine and of a network: store what is asked for, warm up, time everything, and after the
-//! measurement drain.
+//! Phases of an offered load on a machine or a network: store keys, warm up, settle with timing, and drain after the
+//! measurement.
 
 use doorbell_loadgen::{Kind, Rate, TrafficConfig};
 use doorbell_machine::Mode;
@@ -16,31 +16,31 @@ use crate::testbed::steady::{Pace, SETTLED_MIN, Watch};
 use crate::testbed::system::System;
 use crate::testbed::ticks::{Ticks, until_ready};
 
-/// How often it is looked whether everything has come back, or a station was found.
+/// Interval between checks for returned frames and for ARP replies.
 pub(crate) const STEP: Ps = Ps::from_us(100);
-/// How long a generator asks for its station.
+/// Time within which a generator's ARP request must be answered.
 const ARP_PATIENCE: Ps = Ps::from_ms(500);
-/// How many requests are on their way while keys are stored: few, so that none is lost.
+/// Outstanding requests while keys are stored: few, so that none is lost.
 const PRELOAD_OUTSTANDING: u32 = 8;
 
-/// What a load generator is to send.
+/// Traffic of a load generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// Whose it is, in words.
+    /// Name of the port or generator, for messages.
     pub who: String,
-    /// Where it stands in the configuration.
+    /// Its key in the configuration.
     pub key: String,
     pub traffic: TrafficConfig,
-    /// Requests that it sends, each once, before the first measurement.
+    /// Kind of the requests that store keys before the first measurement, each sent once.
     pub preload: Option<Kind>,
-    /// The longest time in which nothing may move though frames are still to come back: on links, or where a program keeps them.
+    /// Longest time without progress while frames can still return: on links, or held by a program.
     pub pause: Ps,
-    /// Whether the machine is kept as it was at the edges of a window.
+    /// Whether checkpoints are saved at the edges of a window.
     pub kept: bool,
 }
 
 impl Load {
-    /// Those of a machine's own generators.
+    /// The loads of a machine's own generators.
     pub fn of_ports(config: &RunConfig, workload: &Workload) -> Vec<Load> {
         let ports = if workload.silent { 0 } else { config.platform.nics };
         let load = |port: u32| {
@@ -57,7 +57,7 @@ impl Load {
         (0..ports).map(load).collect()
     }
 
-    /// What is sent to store keys, if that is wanted.
+    /// Traffic that stores the keys, if there is a preload.
     fn storing(&self) -> Option<TrafficConfig> {
         Some(TrafficConfig {
             kind: self.preload?,
@@ -66,36 +66,36 @@ impl Load {
             start_after: Ps::ZERO,
             rate: Rate::Frames(1_000_000),
             outstanding: Some(PRELOAD_OUTSTANDING),
-            // However long the measurement waits.
+            // At least the default, even if the measurement's timeout is shorter.
             timeout: TrafficConfig::default().timeout.max(self.traffic.timeout),
             ..self.traffic.clone()
         })
     }
 }
 
-/// A system under load, and who watches over it.
+/// A system under load with its run control.
 pub(crate) struct Run<'a, 'c, S: System> {
     pub system: &'a mut S,
-    /// Names a lone guest in its own checkpoints.
+    /// Name of the guest in the checkpoints of a single machine.
     pub guest: &'a str,
     pub control: &'a mut Control<'c>,
-    /// By generator; none if nothing is sent.
+    /// Load of each generator; empty if nothing is sent.
     pub loads: &'a [Load],
     pub params: &'a RunParams,
 }
 
 impl<S: System> Run<'_, '_, S> {
-    /// Runs to a time; anything else that ends the run is an error.
+    /// Runs to a time; any other end of the run is an error.
     pub fn until(&mut self, time: Ps) -> Result<(), RunError> {
         self.system.run_to(time, self.guest, self.control)
     }
 
-    /// Goes on for so long.
-    pub fn go_on(&mut self, time: Ps) -> Result<(), RunError> {
+    /// Runs for the given time.
+    pub fn run_for(&mut self, time: Ps) -> Result<(), RunError> {
         self.until(self.system.now().saturating_add(time))
     }
 
-    /// Starts the generators that have something to send; what asks by IPv4 has found its station when this returns.
+    /// Starts the generators that have traffic. Waits until all that send to an IPv4 address have an ARP reply.
     fn start(&mut self, traffic: impl Fn(&Load) -> Option<TrafficConfig>) -> Result<(), RunError> {
         for (index, load) in self.loads.iter().enumerate() {
             if let Some(traffic) = traffic(load) {
@@ -106,20 +106,20 @@ impl<S: System> Run<'_, '_, S> {
         while let Some(index) = self.system.generators().iter().position(|generator| generator.is_resolving())
         {
             if self.system.now() >= end {
-                let asked = self.system.generators()[index].traffic().destination_ip;
+                let address = self.system.generators()[index].traffic().destination_ip;
                 let Load { who, key, .. } = &self.loads[index];
                 return Err(RunError::NoAnswer(format!(
-                    "{who}: nobody at {asked} has answered ARP for {ARP_PATIENCE}; {key}.traffic.destination_ip must be a \
+                    "{who}: no ARP reply from {address} within {ARP_PATIENCE}; set {key}.traffic.destination_ip to a \
                      guest's address"
                 )));
             }
-            self.go_on(STEP)?;
+            self.run_for(STEP)?;
         }
         Ok(())
     }
 
-    /// Each generator whose guest needs it sends requests that store its keys, each once, a few at a time, and waits for all
-    /// answers. A key that a faulty link lost would be missing in the measurement, so that links have no faults meanwhile.
+    /// Stores the keys of each generator whose guest needs them: each key once, a few requests at a time, until all are
+    /// answered. Link faults are off meanwhile, since a lost key would be missing in the measurement.
     pub fn preload(&mut self) -> Result<(), RunError> {
         let Some(first) = self.loads.iter().find(|load| load.preload.is_some()) else { return Ok(()) };
         self.control.begin("storing keys", self.system.now(), None);
@@ -128,7 +128,7 @@ impl<S: System> Run<'_, '_, S> {
         self.system.begin_window();
         self.start(Load::storing)?;
         while self.system.generators().iter().any(|generator| generator.is_sending()) {
-            self.go_on(STEP)?;
+            self.run_for(STEP)?;
         }
         self.drain()?;
         self.system.disable_link_faults(false);
@@ -138,22 +138,22 @@ impl<S: System> Run<'_, '_, S> {
             if keys != Some(stored) {
                 let (Load { who, key, .. }, keys) = (load, keys.unwrap_or_default());
                 return Err(RunError::NoAnswer(format!(
-                    "{who}: memcached stored only {stored} of the {keys} keys that were sent; fewer or shorter values \
-                     ({key}.traffic.memcached) may fit"
+                    "{who}: memcached stored only {stored} of the {keys} keys that were sent; set fewer keys or shorter \
+                     values ({key}.traffic.memcached)"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Sends until the system has reached the load's own pace: caches are warm, and everything is timed.
+    /// Starts the load and runs to its steady state, with warm caches and detailed timing.
     pub fn approach(&mut self) -> Result<Steady, RunError> {
         self.system.set_mode(Mode::Warming);
         self.start(|load| Some(load.traffic.clone()))?;
         self.settle(self.params.settle)
     }
 
-    /// The same for a load that is watched further: whoever does so sees what queues do, and is not kept waiting for them.
+    /// The same for a trial of a search, which tests the queues itself: an automatic settling time is the minimum.
     pub fn approach_trial(&mut self) -> Result<Steady, RunError> {
         self.system.set_mode(Mode::Warming);
         self.start(|load| Some(load.traffic.clone()))?;
@@ -165,7 +165,7 @@ impl<S: System> Run<'_, '_, S> {
         Ok(steady)
     }
 
-    /// Goes on until caches and then queues are steady, or for as long as it is said.
+    /// Runs until caches and then queues are steady, or for the configured times.
     fn settle(&mut self, settle: Length) -> Result<Steady, RunError> {
         let (params, timed) = (self.params, self.system.is_timed());
         let warmup = self.phase(("warming up", timed), (params.warmup, params.warmup_limit))?;
@@ -177,7 +177,7 @@ impl<S: System> Run<'_, '_, S> {
         Ok(Steady { warmup, settle, ..Steady::default() })
     }
 
-    /// A phase in which caches are to become steady, and the guest's timer to tick, or queues are.
+    /// One phase: until caches are steady and the guest's timer has ticked (`caches`), or until queues are steady.
     fn phase(
         &mut self,
         (name, caches): (&'static str, bool),
@@ -189,11 +189,11 @@ impl<S: System> Run<'_, '_, S> {
             ([], _) => Pace::Silent,
             _ => Pace::Generators,
         };
-        let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.seen());
+        let watch = Watch::begin(caches, pace, self.system.longest_link(), self.system.sample());
         let ticks = caches.then(|| Ticks::begin(self.system.now(), self.system.timers()));
         until_ready(watch, ticks, length, |time| {
             self.until(time)?;
-            Ok((self.system.seen(), self.system.timers()))
+            Ok((self.system.sample(), self.system.timers()))
         })
     }
 }

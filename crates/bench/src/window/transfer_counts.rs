@@ -1,5 +1,5 @@
-//! What moves between a server in node 0, or behind it, and its client in node 1, by what it is known on the cable between both nodes, and how
-//! much has moved.
+//! Payload and transactions moved between a server in node 0, or behind it, and its client in node 1, counted on the
+//! cable between the two nodes.
 
 use doorbell_machine::{Carried, Network};
 use doorbell_results::Protocol;
@@ -8,58 +8,60 @@ use doorbell_sim::stats::Stats;
 use crate::figures::nic_totals::{NicTotals, port_totals};
 use crate::plan::counting::Counting;
 use crate::ratio::per;
-use crate::testbed::ramp::RunUp;
+use crate::testbed::ramp::Ramp;
 use crate::window::interval::Interval;
 
-/// More segments than these are not of the talk before a test, which has some five to a connection.
+/// Maximum number of segments of the setup before a test, which has about five per connection.
 const TALK_SEGMENTS_MAX: u64 = 200;
 
-/// What moves, and by what it is known.
+/// A transfer, and how it is counted.
 pub(crate) struct Load {
     /// The program's name.
     pub program: &'static str,
-    /// What moves, in its words.
+    /// Name of the test in the program's terms.
     pub name: String,
-    /// Transactions that are always under way, or streams.
+    /// Number of connections or streams.
     pub connections: u32,
-    /// For each connection so many requests at once.
+    /// Outstanding requests per connection.
     pub depth: u32,
-    /// What begins it. What is counted there are data: the stream, or answers.
-    pub start: RunUp,
-    /// By what they go. It decides what is known to have come to its goal.
+    /// Detects the start of the transfer. The node it counts sends the data: the stream, or the responses.
+    pub start: Ramp,
+    /// Transport protocol. It decides which bytes count as delivered.
     pub protocol: Protocol,
-    /// Whether the measurement is stopped on its way, to show it over time: that cuts blocks of a functional drive node's code.
+    /// Whether the measurement stops at regular times for samples. A stop splits blocks of a functional drive node's
+    /// code.
     pub in_parts: bool,
-    /// What is counted, where it is transactions.
+    /// How transactions are counted; `None` for a stream.
     pub transaction: Option<Transaction>,
-    /// What the program says of its failure on the client's console.
+    /// Finds the program's error message in the client's console.
     pub failure: fn(&str) -> Option<String>,
-    /// What counts at the server the frames that it watches, if something does.
+    /// The program that counts frames on the server's port, if any.
     pub counting: Option<&'static Counting>,
-    /// The ports of the servers of each core, by core, if there are several.
+    /// Ports of the servers on each core, by core, if there are several.
     pub servers: Vec<Vec<u16>>,
 }
 
-/// By what a transaction is known: so many bytes that a node sends for each.
+/// How transactions are counted: the node that sends, and its bytes per transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transaction {
     pub node: usize,
     pub bytes: u64,
 }
 
-/// More segments than a connection's beginning has, however many there are.
+/// Whether there are more segments than connection setup has, for any number of connections.
 pub(crate) fn is_more_than_talk(carried: &Carried) -> bool {
     carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
 }
 
 impl Load {
-    /// The node that sends the stream, or answers.
+    /// The node that sends the stream or the responses.
     pub fn data(&self) -> usize {
-        self.start.counted
+        self.start.sender
     }
 
-    /// What has come to its goal: what TCP acknowledges, or the frames' share of datagrams that were not lost.
-    pub fn moved(&self, sides: &[Side; 2]) -> Moved {
+    /// Delivered payload and transactions: bytes acknowledged by TCP, or UDP payload times the share of frames that
+    /// were not lost.
+    pub fn counts(&self, sides: &[Side; 2]) -> TransferCounts {
         let arrived = |side: &Side| match self.protocol {
             Protocol::Tcp => side.carried.tcp_acknowledged,
             Protocol::Udp => {
@@ -69,16 +71,16 @@ impl Load {
         };
         let of =
             |transaction: Transaction| arrived(&sides[transaction.node]) as f64 / transaction.bytes as f64;
-        Moved { bytes: arrived(&sides[self.data()]), transactions: self.transaction.map_or(0.0, of) }
+        TransferCounts { bytes: arrived(&sides[self.data()]), transactions: self.transaction.map_or(0.0, of) }
     }
 
-    /// By Little's law.
+    /// Mean round-trip time by Little's law.
     pub fn round_trip_us(&self, per_second: f64) -> Option<f64> {
         (per_second > 0.0).then(|| f64::from(self.connections * self.depth) * 1e6 / per_second)
     }
 }
 
-/// What a node has sent: its flows, its frames, and how many of these did not come in.
+/// Traffic sent by a node: payload of its flows, frames, and lost frames.
 pub(crate) struct Side {
     pub carried: Carried,
     frames: u64,
@@ -86,9 +88,9 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Both, up to now.
+    /// Both nodes, up to now.
     pub fn both(network: &Network) -> [Side; 2] {
-        let carried = network.carried(0).expect("its flows are followed");
+        let carried = network.carried(0).expect("flows of link 0 are tracked");
         let wires = network.wires();
         let dropped = |node| port_totals(network.node(node))[0].since(&NicTotals::default()).at_nics();
         [0, 1].map(|node| {
@@ -98,13 +100,14 @@ impl Side {
         })
     }
 
-    /// Both, in an interval.
+    /// Both nodes, in an interval.
     pub fn both_in(interval: &Interval) -> [Side; 2] {
-        let carried = interval.carried.as_ref().expect("its flows are followed");
+        let carried = interval.carried.as_ref().expect("flows of link 0 are tracked");
         Self::of(interval, carried)
     }
 
-    /// What some ports of node 0's have of an interval; of frames that were lost it is not known whose they were, so all have the same share of them.
+    /// Both nodes, in an interval, for some ports of node 0. Lost frames cannot be attributed to ports, so all ports
+    /// have the same loss rate.
     pub fn both_of(interval: &Interval, ports: &[u16]) -> [Side; 2] {
         let mut sum = [Carried::default(), Carried::default()];
         for own in ports.iter().filter_map(|port| interval.by_port.get(port)) {
@@ -122,26 +125,26 @@ impl Side {
     }
 }
 
-/// What has moved.
+/// Delivered payload and transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Moved {
-    /// Bytes of payload that have come to their goal.
+pub(crate) struct TransferCounts {
+    /// Delivered payload bytes.
     pub bytes: u64,
-    /// Transactions, parts of them included.
+    /// Transactions, including fractions.
     pub transactions: f64,
 }
 
-impl Moved {
-    /// What has moved since then.
-    pub fn since(&self, then: &Moved) -> Moved {
-        // Of datagrams the share that is taken for lost may grow a little.
-        Moved {
+impl TransferCounts {
+    /// The change since `then`.
+    pub fn since(&self, then: &TransferCounts) -> TransferCounts {
+        // The estimated loss rate of datagrams may rise, so that the delivered bytes fall slightly.
+        TransferCounts {
             bytes: self.bytes.saturating_sub(then.bytes),
             transactions: self.transactions - then.transactions,
         }
     }
 
-    /// Of bytes that took so many seconds.
+    /// Goodput over a time in seconds.
     pub fn gbps(&self, seconds: f64) -> f64 {
         per(self.bytes as f64 * 8e-9, seconds)
     }
@@ -154,17 +157,17 @@ mod tests {
     use crate::scenarios::iperf::IperfConfig;
 
     #[test]
-    fn in_no_time_nothing_moves() {
-        assert_eq!(Moved { bytes: 5, transactions: 1.0 }.gbps(0.0), 0.0);
+    fn goodput_over_zero_seconds_is_zero() {
+        assert_eq!(TransferCounts { bytes: 5, transactions: 1.0 }.gbps(0.0), 0.0);
     }
 
     #[test]
-    fn of_datagrams_what_was_lost_has_not_come_to_its_goal() {
+    fn udp_payload_is_reduced_by_the_share_of_lost_frames() {
         let of = |protocol, lost| {
             let carried = Carried { udp_payload: 4000, tcp_acknowledged: 3000, ..Carried::default() };
             let side = |lost| Side { carried: carried.clone(), frames: 8, lost };
             let load = IperfConfig { protocol, ..IperfConfig::default() }.load();
-            load.moved(&[side(0), side(lost)]).bytes
+            load.counts(&[side(0), side(lost)]).bytes
         };
         assert_eq!([0, 2, 9].map(|lost| of(Protocol::Udp, lost)), [4000, 3000, 0]);
         assert_eq!(of(Protocol::Tcp, 2), 3000);

@@ -96,7 +96,7 @@ impl Shell {
                     self.asleep(&mut is_reported)?;
                     self.real_time
                 }
-                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::Beside => {
+                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::CorunnerFailed => {
                     false
                 }
                 Outcome::PowerOff { code: 0 } => return Ok(0),
@@ -146,7 +146,7 @@ impl Shell {
     /// Whether piped input must wait for its reader: a kernel's driver discards input received before it
     /// starts.
     fn waits_for_reader(&self) -> bool {
-        self.has_terminal && !self.terminal.is_interactive() && !self.guest.machine.listens_to_input()
+        self.has_terminal && !self.terminal.is_interactive() && !self.guest.machine.has_receive_interrupt()
     }
 
     /// Sends pending input, and the end of input once everything else is sent.

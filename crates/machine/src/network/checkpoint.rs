@@ -1,7 +1,7 @@
-//! Checkpoints of a network: its machines' own checkpoints, its switches and generators, and what is on the links between them,
-//! behind one hash. The same rules hold as for one machine. Under other link latencies frames on the links arrive when they
-//! would have arrived under the old ones, and all members must have come equally far, which
-//! [`Network::run`] to [`Network::now`] brings about.
+//! Checkpoint of a network: the checkpoints of its machines, the state of switches and generators, and the
+//! frames on links, protected by one hash. The rules are those of a machine's checkpoint. With other link
+//! latencies, frames on links keep their arrival times, and all members must be at the same time. A
+//! [`Network::run`] to [`Network::now`] before saving ensures this.
 
 use std::path::Path;
 
@@ -20,10 +20,10 @@ const MAGIC: &[u8; 16] = b"DOORBELL NET\r\n\x1a\0";
 const VERSION: u32 = 2;
 const HASH_AT: usize = MAGIC.len() + 4;
 const PAYLOAD_AT: usize = HASH_AT + 8;
-/// No saved moment lies beyond this: some fifty days of simulated time.
+/// Latest valid time in a checkpoint: about fifty days of simulated time.
 const LATEST: u128 = u64::MAX as u128 / 4;
 
-/// A checkpoint of a network in memory: what stands in the file.
+/// Checkpoint of a network in memory, as the contents of its file.
 #[derive(Clone)]
 pub struct NetworkCheckpoint {
     bytes: Vec<u8>,
@@ -32,26 +32,26 @@ pub struct NetworkCheckpoint {
 #[derive(Serialize, Deserialize)]
 struct Body {
     state: State,
-    /// Each as it saves itself.
+    /// Saved state of each member, in its own format.
     members: Vec<Vec<u8>>,
 }
 
-/// What is no member's own.
+/// State that belongs to no member: window, node progress and links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct State {
     lookahead: Ps,
     windows: u64,
     nodes: Vec<NodeState>,
-    /// By direction, those of link n being the 2n-th and the next.
+    /// Link directions: those of link n have the indexes 2n and 2n + 1.
     wires: Vec<WireState>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct WireState {
-    /// The members and ports that it joins.
+    /// Sending and receiving member, each with its port.
     from: (usize, u8),
     to: (usize, u8),
-    /// Frames on their way.
+    /// Frames in flight.
     frames: Vec<Crossing>,
     stats: WireStats,
 }
@@ -63,13 +63,13 @@ struct NodeState {
 }
 
 impl NetworkCheckpoint {
-    /// Reads a file and checks that it is whole.
+    /// Reads a file and checks its integrity.
     pub fn read(path: &Path) -> Result<NetworkCheckpoint, CheckpointError> {
         let io = |error| CheckpointError::Io { action: "read", path: path.to_owned(), error };
         NetworkCheckpoint::from_bytes(doorbell_files::read(path).map_err(io)?)
     }
 
-    /// Checks that bytes are a whole checkpoint of a network.
+    /// Checks that `bytes` are an intact checkpoint of a network.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<NetworkCheckpoint, CheckpointError> {
         if !bytes.starts_with(MAGIC) {
             return Err(CheckpointError::NotACheckpoint);
@@ -86,19 +86,19 @@ impl NetworkCheckpoint {
         Ok(NetworkCheckpoint { bytes })
     }
 
-    /// Writes the file; either the whole of it appears under `path` or nothing changes there.
+    /// Writes the file atomically: on an error, a previous file at `path` is unchanged.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |error| CheckpointError::Io { action: "write", path: path.to_owned(), error };
         doorbell_files::replace(path, &self.bytes).map_err(io)
     }
 
-    /// The hash that the file carries, of everything behind it: two boots of the same guests have the same.
+    /// The hash in the file, of everything after it. Two boots of the same guests have the same hash.
     pub fn hash(&self) -> u64 {
         let carried = self.bytes.get(..PAYLOAD_AT).and_then(|head| head.last_chunk());
         carried.map_or(0, |hash| u64::from_le_bytes(*hash))
     }
 
-    /// A place for a checkpoint that is still to be made; it cannot be restored.
+    /// Placeholder for a checkpoint that is not taken yet; it cannot be restored.
     pub fn empty() -> NetworkCheckpoint {
         NetworkCheckpoint { bytes: Vec::new() }
     }
@@ -128,7 +128,7 @@ impl Network {
         }
     }
 
-    /// Saves all members without disturbing them. `guests` names what runs in each node.
+    /// Saves all members without changing them. `guests` has the name of each node's guest.
     pub fn checkpoint(&self, guests: &[&str], note: &str) -> NetworkCheckpoint {
         let bytes = |index: usize, member: &Member| match member {
             Member::Node(node) => node.machine.checkpoint(guests[index], note).bytes().to_vec(),
@@ -146,12 +146,12 @@ impl Network {
         NetworkCheckpoint { bytes }
     }
 
-    /// Takes up a checkpoint in a network that has just been built.
+    /// Restores a checkpoint into a network that has just been built.
     pub fn restore(&mut self, file: &NetworkCheckpoint, guests: &[&str]) -> Result<(), CheckpointError> {
         let body = postcard::from_bytes(file.bytes.get(PAYLOAD_AT..).unwrap_or_default());
         let Body { state, members } = body.map_err(|_| CheckpointError::Damaged)?;
         if members.len() != self.members.len() || state.nodes.len() != self.config.nodes.len() {
-            let problem = "it has other nodes, switches or load generators";
+            let problem = "the number of nodes, switches or load generators differs";
             return Err(CheckpointError::OtherMachine(problem.to_owned()));
         }
         let present = present(&state).map_err(inconsistent)?;
@@ -164,15 +164,16 @@ impl Network {
                 Member::Generator(generator) => generator.restore(read(&bytes)?, present)?,
             }
         }
-        self.take_up(state).map_err(|problem| inconsistent(problem).into())
+        self.restore_links(state).map_err(|problem| inconsistent(problem).into())
     }
 
-    /// Takes up what is not the members' own, if it fits them. The run loop relies on all that is checked here.
-    fn take_up(&mut self, state: State) -> Result<(), &'static str> {
+    /// Restores the window, node progress and links, and checks that they fit the members. The run loop
+    /// relies on these checks.
+    fn restore_links(&mut self, state: State) -> Result<(), &'static str> {
         let wires = self.fabric.wires();
         let same = |(wire, saved): (&super::Wire, &WireState)| (wire.from, wire.to) == (saved.from, saved.to);
         if wires.len() != state.wires.len() || !wires.iter().zip(&state.wires).all(same) {
-            return Err("its links join other ends");
+            return Err("its links connect other members or ports");
         }
         let lookahead = u128::from(state.lookahead.0);
         let begin = lookahead * u128::from(state.windows);
@@ -183,17 +184,17 @@ impl Network {
             .flat_map(|wire| &wire.frames)
             .map(|crossing| u128::from(crossing.arrives_at.0));
         if crossing.clone().any(|arrives_at| arrives_at <= end || arrives_at > LATEST) {
-            return Err("a frame arrives in the past");
+            return Err("a frame on a link has an invalid arrival time");
         }
         for (member, saved) in self.members.iter_mut().zip(&state.nodes) {
             let Member::Node(node) = member else { break };
             (node.reached, node.off) = (saved.reached, saved.off);
-            if !node.off && !lies_in(node, begin, end) {
-                return Err("a node lies in the past or in the future");
+            if !node.off && !is_in_window(node, begin, end) {
+                return Err("a node's time is outside the saved window");
             }
         }
         if self.members.iter().any(|member| u128::from(member.next_activity().0) < begin) {
-            return Err("a switch or a load generator lies in the past");
+            return Err("a switch or load generator has an event before the saved window");
         }
         for (wire, WireState { frames, stats, .. }) in self.fabric.wires_mut().iter_mut().zip(state.wires) {
             wire.stats = stats;
@@ -203,17 +204,19 @@ impl Network {
             self.fabric.windows = state.windows;
             return Ok(());
         }
-        self.begin_other_windows()
+        self.restart_windows()
     }
 
-    /// Other windows begin where all members are.
-    fn begin_other_windows(&mut self) -> Result<(), &'static str> {
+    /// Changes to windows of another length, which start at the present time of all members.
+    fn restart_windows(&mut self) -> Result<(), &'static str> {
         let nodes = (0..self.config.nodes.len()).map(|node| self.inner(node)).filter(|node| !node.off);
         let reached: Vec<Ps> =
             nodes.map(|node| node.reached).chain(self.generators().map(|own| own.now())).collect();
         let present = reached.first().copied().unwrap_or(Ps::ZERO);
         if reached.iter().any(|other| *other != present) {
-            return Err("a link's latency is another one, and the members have not come equally far");
+            return Err(
+                "the link latencies differ and the members' times too; restore with the saved latencies",
+            );
         }
         self.shared(|fabric, members| fabric.exchange(members, present));
         self.fabric.windows = present.0 / self.fabric.lookahead.0;
@@ -244,19 +247,19 @@ fn inconsistent(problem: &str) -> SnapshotError {
     SnapshotError::Inconsistent { name: "network".to_owned(), problem: problem.to_owned() }
 }
 
-/// The end of the window in which a network was saved: no member has come farther.
+/// Returns the end of the window in which the network was saved. No member is beyond it.
 fn present(state: &State) -> Result<Ps, &'static str> {
     let end = u128::from(state.lookahead.0) * (u128::from(state.windows) + 1);
     match state.lookahead == Ps::ZERO || end > LATEST {
-        true => Err("its time is impossible"),
+        true => Err("its time is out of range"),
         false => Ok(Ps(end as u64)),
     }
 }
 
-/// Whether a node is within the window.
-fn lies_in(node: &Node, begin: u128, end: u128) -> bool {
+/// Whether a node's time is within the window.
+fn is_in_window(node: &Node, begin: u128, end: u128) -> bool {
     let (machine, reached) = (&node.machine, u128::from(node.reached.0));
-    // Its harts may be ahead, its events not.
+    // The node's harts may be ahead of the window, its events may not.
     let latest = [machine.reached.saturating_sub(AHEAD_MAX), machine.queue.now()];
     let present = (begin..=end).contains(&reached) && latest.iter().all(|time| u128::from(time.0) <= end);
     present && u128::from(machine.next_activity().0) >= begin

@@ -1,8 +1,9 @@
-//! The host threads that run a network's members through a window. Within a window no member can notice another, so it does not
-//! matter which thread runs which member, nor in which order.
+//! Host threads that run a network's members through a window. Within a window members do not affect each
+//! other, so the assignment of members to threads and their order do not matter.
 //!
-//! A window may be as short as some microseconds of host time, so threads wait for the next one by spinning; who has waited long
-//! gives the core away in between. A window in which at most one member has something to do is the calling thread's alone.
+//! A window may take only some microseconds of host time, so threads spin while waiting for the next one, and
+//! yield after many spins. If at most one member has something to do in a window, the calling thread runs all
+//! members.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,27 +13,27 @@ use doorbell_sim::Ps;
 use crate::network::member::Member;
 use crate::run::{Limits, Outcome};
 
-/// Looks at a shared number before a waiting thread gives its core away.
+/// Polls of a shared variable before a waiting thread yields its host core.
 const SPINS: u32 = 2_000;
-/// Of a claim, the bits that say which member is next; the window's number stands above them.
+/// Low bits of a claim, with the index of the next member; the window's number is in the bits above.
 const MEMBER_BITS: u32 = 16;
 
-/// What ended members' runs in a window, by member.
-pub(crate) type Ended = Vec<(usize, Outcome)>;
+/// Members whose runs ended in a window, with their outcomes.
+pub(crate) type MemberOutcomes = Vec<(usize, Outcome)>;
 
-/// A window, as threads share it.
+/// Shared state of the present window.
 #[derive(Default)]
 struct Window {
-    /// The window's number, and the member that nobody has claimed yet.
+    /// Number of the window, and index of the first unclaimed member.
     claim: AtomicU64,
     until: AtomicU64,
-    /// Members that were run.
+    /// Number of members that have run.
     done: AtomicUsize,
     over: AtomicBool,
-    ended: Mutex<Ended>,
+    ended: Mutex<MemberOutcomes>,
 }
 
-/// Says at the end of a scope, however it ends, that no more windows come.
+/// Guard that dismisses the worker threads when dropped, also on a panic.
 struct Dismiss<'a>(&'a Window);
 
 impl Drop for Dismiss<'_> {
@@ -41,33 +42,33 @@ impl Drop for Dismiss<'_> {
     }
 }
 
-/// Says at the end of a scope, however it ends, that a member was run.
-struct Done<'a>(&'a Window);
+/// Guard that counts a member as run when dropped, also on a panic.
+struct MarkDone<'a>(&'a Window);
 
-impl Drop for Done<'_> {
+impl Drop for MarkDone<'_> {
     fn drop(&mut self) {
         self.0.done.fetch_add(1, Ordering::Release);
     }
 }
 
-/// Calls `body` with something that runs all members up to a time, on so many threads.
+/// Calls `body` with a function that runs all members up to a given time on `threads` threads.
 pub(crate) fn with_threads<R>(
     threads: usize,
     members: &[Mutex<Member>],
     limits: &Limits,
-    body: impl FnOnce(&mut dyn FnMut(Ps) -> Ended) -> R,
+    body: impl FnOnce(&mut dyn FnMut(Ps) -> MemberOutcomes) -> R,
 ) -> R {
     let threads = threads.min(members.len());
     if threads < 2 {
-        return body(&mut |until| alone(members, until, limits));
+        return body(&mut |until| run_serially(members, until, limits));
     }
     let window = Window { claim: AtomicU64::new(members.len() as u64), ..Window::default() };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|| {
                 while !window.over.load(Ordering::Acquire) {
-                    share(&window, members, limits);
-                    wait(|| is_open(&window, members) || window.over.load(Ordering::Acquire));
+                    run_unclaimed(&window, members, limits);
+                    wait(|| has_unclaimed(&window, members) || window.over.load(Ordering::Acquire));
                 }
             });
         }
@@ -75,34 +76,36 @@ pub(crate) fn with_threads<R>(
         body(&mut |until| {
             let busy = members.iter().filter(|member| lock(member).next_activity() < until).take(2).count();
             if busy < 2 {
-                return alone(members, until, limits);
+                return run_serially(members, until, limits);
             }
-            // All members of the window before were run, so nobody looks at these before the next one is open.
+            // All members of the previous window have run, so no thread reads these before the next window
+            // opens.
             window.until.store(until.0, Ordering::Relaxed);
             window.done.store(0, Ordering::Relaxed);
             let number = (window.claim.load(Ordering::Relaxed) >> MEMBER_BITS) + 1;
             window.claim.store(number << MEMBER_BITS, Ordering::Release);
-            share(&window, members, limits);
-            // Only threads that have claimed a member are waited for, and not those that the host lets wait.
+            run_unclaimed(&window, members, limits);
+            // Waits only for threads that have claimed a member, not for those that the host has not
+            // scheduled.
             wait(|| window.done.load(Ordering::Acquire) == members.len());
             let mut ended =
-                std::mem::take(&mut *window.ended.lock().expect("nobody panics while it holds this"));
+                std::mem::take(&mut *window.ended.lock().expect("no thread panics while holding this lock"));
             ended.sort_by_key(|(member, _)| *member);
             ended
         })
     })
 }
 
-/// One after the other.
-fn alone(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> Ended {
+/// Runs all members on the calling thread.
+fn run_serially(members: &[Mutex<Member>], until: Ps, limits: &Limits) -> MemberOutcomes {
     let run = |(index, member): (usize, &Mutex<Member>)| {
         lock(member).run(until, limits).map(|outcome| (index, outcome))
     };
     members.iter().enumerate().filter_map(run).collect()
 }
 
-/// Whether there is a member that nobody has claimed.
-fn is_open(window: &Window, members: &[Mutex<Member>]) -> bool {
+/// Whether an unclaimed member is left.
+fn has_unclaimed(window: &Window, members: &[Mutex<Member>]) -> bool {
     member_of(window.claim.load(Ordering::Acquire)) < members.len()
 }
 
@@ -110,22 +113,22 @@ fn member_of(claim: u64) -> usize {
     (claim & ((1 << MEMBER_BITS) - 1)) as usize
 }
 
-/// Runs members that nobody has claimed until there are none. A window ends only when all of its members were run, so one who
-/// has claimed a member is in that member's window.
-fn share(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
+/// Claims and runs members until all are claimed. A window ends only after all its members have run, so a
+/// claimed member always belongs to the present window.
+fn run_unclaimed(window: &Window, members: &[Mutex<Member>], limits: &Limits) {
     let next = |claim: u64| (member_of(claim) < members.len()).then_some(claim + 1);
     while let Ok(claim) = window.claim.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
         let index = member_of(claim);
-        let _done = Done(window);
+        let _done = MarkDone(window);
         let until = Ps(window.until.load(Ordering::Relaxed));
         if let Some(outcome) = lock(&members[index]).run(until, limits) {
-            window.ended.lock().expect("nobody panics while it holds this").push((index, outcome));
+            window.ended.lock().expect("no thread panics while holding this lock").push((index, outcome));
         }
     }
 }
 
 pub(crate) fn lock(member: &Mutex<Member>) -> std::sync::MutexGuard<'_, Member> {
-    member.lock().expect("whoever panics with a member ends the run")
+    member.lock().expect("a panic while a member runs ends the whole run")
 }
 
 fn wait(is_there: impl Fn() -> bool) {

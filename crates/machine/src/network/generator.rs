@@ -1,5 +1,5 @@
-//! A load generator that is a member of a network of its own: it stands behind a switch or at the far end of a node's link, and has
-//! an event queue of its own.
+//! Load generator as a separate member of a network, connected to a switch or to a node's port, with its own
+//! event queue.
 
 use doorbell_loadgen::{Event, LoadGen, LoadGenConfig, LoadGenState, RoundTripObserver, TrafficConfig};
 use doorbell_sim::event::QueueState;
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::ConfigError;
 use crate::network::Crossing;
 
-/// What waits in its queue.
+/// An event of a load generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Due {
-    /// Its own wake-up.
+enum GeneratorEvent {
+    /// A timer of the load generator.
     Wake(Event),
-    /// A frame's last bit is there.
+    /// The last bit of a frame has arrived.
     Arrival(Frame),
 }
 
@@ -28,37 +28,37 @@ pub struct Generator {
     name: String,
     loadgen: LoadGen,
     link: Link,
-    queue: EventQueue<Due>,
-    /// How far it was run.
+    queue: EventQueue<GeneratorEvent>,
+    /// Time up to which it has run.
     reached: Ps,
     pub(crate) sent: Vec<Crossing>,
 }
 
-/// What a checkpoint keeps of one.
+/// Saved state of a load generator.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct GeneratorState {
     loadgen: LoadGenState,
     link: LinkState,
-    queue: QueueState<Due>,
+    queue: QueueState<GeneratorEvent>,
     reached: Ps,
 }
 
-/// What the generator sees of the world.
-struct Side<'a> {
+/// Timers and wire port, as the load generator uses them.
+struct GeneratorPorts<'a> {
     link: &'a mut Link,
-    queue: &'a mut EventQueue<Due>,
+    queue: &'a mut EventQueue<GeneratorEvent>,
     sent: &'a mut Vec<Crossing>,
 }
 
-impl RoundTripObserver for Side<'_> {}
+impl RoundTripObserver for GeneratorPorts<'_> {}
 
-impl Timers<Event> for Side<'_> {
+impl Timers<Event> for GeneratorPorts<'_> {
     fn wake_at(&mut self, at: Ps, event: Event) {
-        self.queue.schedule(at, Phase::Stimulus, Due::Wake(event));
+        self.queue.schedule(at, Phase::Stimulus, GeneratorEvent::Wake(event));
     }
 }
 
-impl WirePort for Side<'_> {
+impl WirePort for GeneratorPorts<'_> {
     fn send(&mut self, now: Ps, mut frame: Frame) -> Ps {
         let sent = self.link.transmit(now, &mut frame);
         if !sent.lost {
@@ -73,7 +73,7 @@ impl WirePort for Side<'_> {
 }
 
 impl Generator {
-    /// A generator that has sent nothing yet; `index` names it among the network's.
+    /// Builds an idle generator; `index` is its number in the network.
     pub(crate) fn new(
         (index, name): (usize, &str),
         config: &LoadGenConfig,
@@ -99,7 +99,7 @@ impl Generator {
         &self.name
     }
 
-    /// What it has sent, seen and measured.
+    /// The load generator, with its counters and measurements.
     pub fn loadgen(&self) -> &LoadGen {
         &self.loadgen
     }
@@ -113,7 +113,7 @@ impl Generator {
         &mut self.link
     }
 
-    /// How far it has come.
+    /// Present time of the generator.
     pub fn now(&self) -> Ps {
         self.reached.max(self.queue.now())
     }
@@ -126,7 +126,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Sends no more. What is on its way is still waited for.
+    /// Stops sending. Frames in flight are still received.
     pub fn stop(&mut self) {
         let now = self.now();
         self.loadgen.stop(now);
@@ -144,32 +144,34 @@ impl Generator {
         self.loadgen.end_window(now);
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut LoadGen, Ps, &mut Side<'_>)) {
+    fn call(&mut self, call: impl FnOnce(&mut LoadGen, Ps, &mut GeneratorPorts<'_>)) {
         let now = self.now();
-        let mut side = Side { link: &mut self.link, queue: &mut self.queue, sent: &mut self.sent };
+        let mut side = GeneratorPorts { link: &mut self.link, queue: &mut self.queue, sent: &mut self.sent };
         call(&mut self.loadgen, now, &mut side);
     }
 
     pub(crate) fn deliver(&mut self, arrives_at: Ps, frame: Frame) {
-        self.queue.schedule(arrives_at, Phase::Wire, Due::Arrival(frame));
+        self.queue.schedule(arrives_at, Phase::Wire, GeneratorEvent::Arrival(frame));
     }
 
     pub(crate) fn next_activity(&self) -> Ps {
         self.queue.next_time()
     }
 
-    /// Time has passed, whatever happened in it.
+    /// Advances time.
     pub(crate) fn reach(&mut self, time: Ps) {
         self.reached = self.reached.max(time);
     }
 
-    /// Handles what is due by `until`.
+    /// Handles all events up to and including `until`.
     pub(crate) fn run(&mut self, until: Ps) {
         while self.queue.next_time() <= until {
             let Some((_, due)) = self.queue.pop() else { break };
             match due {
-                Due::Wake(event) => self.call(|loadgen, now, side| loadgen.on_event(now, event, side)),
-                Due::Arrival(frame) => {
+                GeneratorEvent::Wake(event) => {
+                    self.call(|loadgen, now, side| loadgen.on_event(now, event, side))
+                }
+                GeneratorEvent::Arrival(frame) => {
                     self.call(|loadgen, now, side| {
                         loadgen.frame_arrived(now, &frame, side);
                     });
@@ -189,12 +191,12 @@ impl Generator {
         }
     }
 
-    /// Takes up a saved state; `present` is how far the network has come.
+    /// Restores a saved state; `present` is the end of the network's present window.
     pub(crate) fn restore(&mut self, state: GeneratorState, present: Ps) -> Result<(), SnapshotError> {
         let queue = EventQueue::restore(state.queue.clone());
         if !state.queue.is_sound() || queue.now() > present || state.reached > present {
             let name = format!("generator {}", self.name);
-            return Err(SnapshotError::Inconsistent { name, problem: "its time is impossible".to_owned() });
+            return Err(SnapshotError::Inconsistent { name, problem: "its time is out of range".to_owned() });
         }
         self.loadgen.restore(state.loadgen)?;
         self.link.restore(state.link)?;

@@ -1,4 +1,5 @@
-//! What a network is made of, as its run loop sees it: something that runs up to a time, sends frames by its ports, and is given some.
+//! Members of a network, as its run loop uses them: a member runs up to a time and sends and receives frames
+//! at ports.
 
 use doorbell_sim::{Phase, Ps, log};
 use doorbell_wire::Link;
@@ -12,16 +13,16 @@ use crate::run::{Limits, Outcome};
 
 /// A machine in a network.
 pub(crate) struct Node {
-    /// Which one, for the log.
+    /// Index of the node, for the log.
     pub index: u8,
     pub machine: Machine,
-    /// Up to when it was run. A hart may be ahead of it, at the end of the block that it was executing.
+    /// Time up to which the node has run. Its harts may be ahead by the rest of a block.
     pub reached: Ps,
-    /// It has been switched off, or asked for a reset: it does not go on.
+    /// The node was powered off or requested a reset, and does not run any more.
     pub off: bool,
 }
 
-/// A member.
+/// A member of a network.
 pub(crate) enum Member {
     Node(Box<Node>),
     Switch(Box<Switch>),
@@ -48,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Time has passed for one that sleeps, too: what wakes it does so in the present.
+    /// Advances time, also of a sleeping machine, so that later input takes effect at the present time.
     fn reach(&mut self, time: Ps) {
         self.machine.reached = self.machine.reached.max(time);
         self.reached = self.reached.max(time);
@@ -56,7 +57,7 @@ impl Node {
 }
 
 impl Member {
-    /// Runs to a time that nothing from the others can reach any more.
+    /// Runs up to a time before which no frame from another member can arrive.
     pub fn run(&mut self, until: Ps, limits: &Limits) -> Option<Outcome> {
         match self {
             Member::Node(node) => return node.run(until, limits),
@@ -66,18 +67,18 @@ impl Member {
         None
     }
 
-    /// Frames inside: in a machine's NICs, in a switch's queues.
-    pub fn holds(&self) -> u64 {
+    /// Frames inside the member: in a machine's NICs or in a switch's queues.
+    pub fn frames_inside(&self) -> u64 {
         match self {
             Member::Node(node) => {
                 node.machine.nics().map(|nic| nic.in_flight().rx + nic.in_flight().tx).sum()
             }
-            Member::Switch(switch) => switch.holds(),
+            Member::Switch(switch) => switch.frames_inside(),
             Member::Generator(_) => 0,
         }
     }
 
-    /// When it has something to do next; [`Ps::MAX`] if nothing ever has.
+    /// Time of the next activity; [`Ps::MAX`] if none is pending.
     pub fn next_activity(&self) -> Ps {
         match self {
             Member::Node(node) if node.off => Ps::MAX,
@@ -87,7 +88,7 @@ impl Member {
         }
     }
 
-    /// Time has passed in which nothing happened.
+    /// Advances time over a period without activity.
     pub fn reach(&mut self, time: Ps) {
         match self {
             Member::Node(node) => node.reach(time),
@@ -96,7 +97,7 @@ impl Member {
         }
     }
 
-    /// The frames that it has sent by a port and that have not changed sides yet.
+    /// Frames sent at a port and not yet passed to the receiver.
     pub fn sent(&mut self, port: u8) -> &mut Vec<Crossing> {
         match self {
             Member::Node(node) => {
@@ -107,7 +108,7 @@ impl Member {
         }
     }
 
-    /// The same, to look at.
+    /// The same, read-only.
     pub fn peek(&self, port: u8) -> &[Crossing] {
         match self {
             Member::Node(node) => node.machine.ports[usize::from(port)].cable.as_deref().unwrap_or_default(),
@@ -116,7 +117,7 @@ impl Member {
         }
     }
 
-    /// The link into which it sends by a port.
+    /// The link into which a port sends.
     pub fn link(&self, port: u8) -> &Link {
         match self {
             Member::Node(node) => &node.machine.ports[usize::from(port)].link_out,
@@ -125,7 +126,7 @@ impl Member {
         }
     }
 
-    /// The same, to attach observers.
+    /// The same, mutable, to attach observers.
     pub fn link_mut(&mut self, port: u8) -> &mut Link {
         match self {
             Member::Node(node) => &mut node.machine.ports[usize::from(port)].link_out,
@@ -134,7 +135,7 @@ impl Member {
         }
     }
 
-    /// Gives it a frame that arrives at a port. `false` if it is switched off.
+    /// Delivers a frame to a port. Returns `false` if the node is off.
     pub fn deliver(&mut self, port: u8, Crossing { arrives_at, frame }: Crossing) -> bool {
         match self {
             Member::Node(node) if node.off => return false,

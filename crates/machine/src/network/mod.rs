@@ -1,19 +1,20 @@
-//! A network: whole machines, each with its own RAM, harts and NICs, load generators, and switches, joined by links. One process,
-//! and one course of things, on however many threads. Each node has a configuration of its own: some may be timed and others not.
+//! Network simulation: whole machines (nodes), each with its own RAM, harts and NICs, and load generators and
+//! switches, connected by links. It runs in one process, and the result does not depend on the number of
+//! threads. Each node has its own configuration, with or without timing models.
 //!
-//! A link is made of what its two ends send into, so rate, latency and faults are those of their configurations. The shortest latency
-//! of all is the look-ahead: what a member sends in a window of that length reaches another only after the window, so within a
-//! window none can notice how far the others are, and each runs alone ([`crew`]). Windows lie on a grid of multiples of the
-//! look-ahead, and frames change sides at its points only. So the course of things does not depend on where a run is
-//! stopped and gone on with. Windows in which no member has anything to do are passed over at once.
+//! Each direction of a link has the rate, latency and faults that its sending end configures. The shortest
+//! link latency is the look-ahead. A frame sent within a window of that length arrives only after the window,
+//! so members do not affect each other within a window and run in parallel ([`crew`]). Windows start at
+//! multiples of the look-ahead, and frames are exchanged only at these times. The simulation therefore does
+//! not depend on where a run is stopped and continued. Windows without activity are skipped.
 //!
-//! | File | What lives there |
+//! | File | Contents |
 //! |---|---|
-//! | `topology` | what a network is made of, and which cannot be |
-//! | `member`, `crew` | what its members have in common, and the threads that run them |
-//! | `switch`, `generator` | members that are no machines |
-//! | `wire` | what is between two ends: frames on their way, counters, captures |
-//! | `checkpoint` | its saved state |
+//! | `topology` | configuration of a network, and its validation |
+//! | `member`, `crew` | common interface of the members, and the threads that run them |
+//! | `switch`, `generator` | members other than machines |
+//! | `wire` | links between members: frames in flight, counters, captures |
+//! | `checkpoint` | saved state |
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -45,7 +46,7 @@ pub use switch::{Output, OutputStats, Switch, SwitchConfig, SwitchStats};
 pub use topology::{End, LinkPlan, NetworkConfig, node_config};
 pub use wire::{Wire, WireStats};
 
-use crew::{Ended, lock, with_threads};
+use crew::{MemberOutcomes, lock, with_threads};
 use member::{Member, Node};
 use wire::Fabric;
 
@@ -59,12 +60,12 @@ pub(crate) struct Crossing {
 /// Why a network's run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkOutcome {
-    /// The limit in time.
+    /// The time limit was reached.
     Time,
-    /// All nodes wait, or are off, and nothing will ever wake them. Time passes up to its limit, as for a machine that sleeps.
+    /// All nodes sleep or are off, and no event is pending. Time has advanced to the limit.
     Asleep,
-    /// Something ended the runs of these nodes, each with what happened there. After a power-off or a reset a node does not go
-    /// on; otherwise run again.
+    /// The runs of these nodes ended, each with its outcome. A node does not run again after a power-off or a
+    /// reset; after other outcomes the run can be continued.
     Nodes(Vec<(usize, Outcome)>),
 }
 
@@ -78,8 +79,8 @@ pub struct Network {
     threads: usize,
 }
 
-/// The random numbers of each node are apart by a large odd number, so that no seed of one node is one of another's in a
-/// neighbouring run.
+/// Difference between the seeds of consecutive nodes. It is large, so that runs with consecutive seeds have
+/// no node seed in common.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Network {
@@ -108,18 +109,18 @@ impl Network {
         Ok(Network { config, members, fabric, threads: 1 })
     }
 
-    /// From now on runs members on so many host threads; nothing else depends on it.
+    /// Sets the number of host threads that run members. It does not affect results.
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
     }
 
-    /// Puts guests into all nodes.
+    /// Loads one guest into each node.
     pub fn load<'a>(&mut self, guests: impl IntoIterator<Item = &'a Guest>) -> Result<(), BootError> {
         let guests = guests.into_iter();
         (0..self.config.nodes.len()).zip(guests).try_for_each(|(node, guest)| self.node_mut(node).load(guest))
     }
 
-    /// What it is made of.
+    /// The configuration.
     pub fn config(&self) -> &NetworkConfig {
         &self.config
     }
@@ -134,7 +135,7 @@ impl Network {
         (0..self.config.nodes.len()).map(|node| self.node(node))
     }
 
-    /// A node, for its console, its keyboard and its mode. Only the network may run it.
+    /// A node, to access its console, keyboard and mode. Only the network may run it.
     pub fn node_mut(&mut self, node: usize) -> &mut Machine {
         match &mut self.members[node] {
             Member::Node(node) => &mut node.machine,
@@ -162,7 +163,7 @@ impl Network {
         })
     }
 
-    /// The load generators that are members.
+    /// The load generators that are members of the network.
     pub fn generators(&self) -> impl Iterator<Item = &Generator> {
         self.members.iter().filter_map(|member| match member {
             Member::Generator(generator) => Some(&**generator),
@@ -170,7 +171,7 @@ impl Network {
         })
     }
 
-    /// The same, to give them traffic.
+    /// The same, mutable, to set their traffic.
     pub fn generators_mut(&mut self) -> impl Iterator<Item = &mut Generator> {
         self.members.iter_mut().filter_map(|member| match member {
             Member::Generator(generator) => Some(&mut **generator),
@@ -178,34 +179,34 @@ impl Network {
         })
     }
 
-    /// The links' directions, those of link n being the 2n-th and the next.
+    /// All link directions: those of link n have the indexes 2n and 2n + 1.
     pub fn wires(&self) -> &[Wire] {
         self.fabric.wires()
     }
 
-    /// The link that a direction is, with what went into it.
+    /// The link of a direction, with its transmit counters.
     pub fn link(&self, wire: &Wire) -> &doorbell_wire::Link {
         self.members[wire.from.0].link(wire.from.1)
     }
 
-    /// The streams from which the links' faults are drawn, by direction.
+    /// Random-number streams of the link faults, per direction.
     pub fn fault_streams(&self) -> Vec<Rng> {
         self.wires().iter().map(|wire| self.link(wire).fault_stream().clone()).collect()
     }
 
-    /// Draws the links' faults from these streams from now on.
+    /// Sets the random-number streams of the link faults.
     ///
     /// # Panics
     ///
-    /// If there are not as many as directions.
+    /// If the number of streams differs from the number of directions.
     pub fn set_fault_streams(&mut self, streams: Vec<Rng>) {
-        assert_eq!(streams.len(), self.wires().len(), "a stream a direction");
+        assert_eq!(streams.len(), self.wires().len(), "one stream per direction");
         for ((member, port), stream) in self.senders().into_iter().zip(streams) {
             self.members[member].link_mut(port).set_fault_stream(stream);
         }
     }
 
-    /// Whether links have no faults from now on.
+    /// Disables or enables link faults.
     pub fn disable_link_faults(&mut self, disabled: bool) {
         for (member, port) in self.senders() {
             self.members[member].link_mut(port).disable_faults(disabled);
@@ -217,8 +218,8 @@ impl Network {
         self.wires().iter().map(|wire| wire.from).collect()
     }
 
-    /// The directions whose sender is a switch or a load generator, by their names.
-    pub fn wires_of_others(&self) -> impl Iterator<Item = (String, &doorbell_wire::Link)> {
+    /// Directions whose sender is a switch or a load generator, each with a name.
+    pub fn non_node_wires(&self) -> impl Iterator<Item = (String, &doorbell_wire::Link)> {
         self.config.links.iter().zip(self.wires().chunks(2)).flat_map(|(plan, both)| {
             (0..2).filter(|end| !matches!(plan.ends[*end], End::Node { .. })).map(|end| {
                 let [from, to] = [plan.ends[end], plan.ends[1 - end]].map(|end| self.config.name(end));
@@ -227,48 +228,48 @@ impl Network {
         })
     }
 
-    /// Frames of a direction that have not changed sides yet.
+    /// Frames of a direction that were sent but not yet passed to the receiver.
     fn crossing(&self, wire: &Wire) -> &[Crossing] {
         self.members[wire.from.0].peek(wire.from.1)
     }
 
-    /// From now on follows the flows of TCP and UDP on a link. An observer: a checkpoint does not keep it.
+    /// Starts tracking TCP and UDP flows on a link. Observer: checkpoints do not contain it.
     pub fn follow_flows(&mut self, link: usize) {
         self.fabric.follow_flows(link);
     }
 
-    /// From now on counts what goes from and to these ports of a link's first end by itself, too. An observer.
+    /// Also counts traffic from and to these TCP and UDP ports of a link's first end separately. Observer.
     pub fn follow_ports(&mut self, link: usize, ports: &[u16]) {
         self.fabric.watch_ports(link, ports);
     }
 
-    /// What TCP and UDP have sent over a link, by its end, since its flows are followed, without what was lost on the way; `None` if
-    /// they are not.
+    /// TCP and UDP traffic sent by each end of a link since flow tracking began, without lost frames; `None`
+    /// if flows are not tracked.
     pub fn carried(&self, link: usize) -> Option<[Carried; 2]> {
         self.flows(link).map(|flows| flows.carried)
     }
 
-    /// The same by the ports of the link's first end that are followed.
+    /// The same, per tracked port of the link's first end.
     pub fn carried_by_port(&self, link: usize) -> BTreeMap<u16, [Carried; 2]> {
         self.flows(link).map_or_else(BTreeMap::new, |flows| flows.by_port)
     }
 
-    /// What frames that have not changed sides yet belong to is among it.
+    /// Flow counters of a link, including frames not yet passed to the receiver.
     fn flows(&self, link: usize) -> Option<FlowCounters> {
         let mut flows = self.fabric.flows(link)?.clone();
-        for (end, wire) in self.fabric.both_ways(link).iter().enumerate() {
+        for (end, wire) in self.fabric.wires_of_link(link).iter().enumerate() {
             self.crossing(wire).iter().for_each(|crossing| flows.take(end, &crossing.frame));
         }
         Some(flows)
     }
 
-    /// Where frames are that have not come to their end: the members that hold some, by name, and how many.
+    /// Members that still hold undelivered frames, by name, with their number.
     pub fn holding(&self) -> Vec<(&str, u64)> {
         let NetworkConfig { nodes, switches, generators, .. } = &self.config;
         let nodes = nodes.iter().map(|(name, _)| name.as_str());
         let names = nodes.chain(switches.iter().map(|(name, _)| name.as_str()));
         let names = names.chain(generators.iter().map(|(name, _)| name.as_str()));
-        let held = names.zip(self.members.iter().map(Member::holds));
+        let held = names.zip(self.members.iter().map(Member::frames_inside));
         held.filter(|(_, frames)| *frames > 0).collect()
     }
 
@@ -283,9 +284,10 @@ impl Network {
         }
     }
 
-    /// From now on keeps what a fingerprint says of the wires: of all nodes and of all links. An observer: changes no state.
-    pub fn hear_wires(&mut self) {
-        (0..self.config.nodes.len()).for_each(|node| self.node_mut(node).hear_wires());
+    /// Starts hashing the frames on all wires for the fingerprint: at the ports of all nodes and on all
+    /// links. Observer: it does not change the state.
+    pub fn start_wire_hashes(&mut self) {
+        (0..self.config.nodes.len()).for_each(|node| self.node_mut(node).start_wire_hashes());
         for wire in self.fabric.wires() {
             let (member, port) = wire.from;
             if member >= self.config.nodes.len() {
@@ -294,13 +296,14 @@ impl Network {
         }
     }
 
-    /// How far the member that is farthest has come.
+    /// Time of the member that is furthest ahead.
     pub fn now(&self) -> Ps {
         let nodes = self.nodes().map(Machine::now);
         nodes.chain(self.generators().map(Generator::now)).max().unwrap_or(Ps::ZERO)
     }
 
-    /// The latest moment up to which everything has happened at all nodes and generators; see [`Machine::complete_until`].
+    /// Latest time up to which all nodes and generators have handled all events; see
+    /// [`Machine::complete_until`].
     pub fn complete_until(&self) -> Ps {
         let nodes = self.nodes().map(Machine::complete_until);
         nodes.chain(self.generators().map(Generator::now)).min().unwrap_or(Ps::ZERO)
@@ -311,29 +314,28 @@ impl Network {
         self.nodes().map(Machine::instructions).sum()
     }
 
-    /// Captures what crosses a link, both ways, each frame at the moment at which it arrives. Frames that are lost
-    /// on the way are not seen. An observer.
+    /// Captures both directions of a link, with arrival times. Lost frames are not captured. Observer.
     pub fn capture(&mut self, link: usize, file: PcapFile) {
         self.fabric.capture(link, file);
     }
 
-    /// Ends all captures; tells how many frames they have, by link.
+    /// Ends all captures. Returns their number of frames per link.
     pub fn finish_captures(&mut self) -> Result<Vec<(usize, u64)>, PcapError> {
         let Network { members, fabric, .. } = self;
         fabric.finish_captures(members)
     }
 
-    /// Runs all members until a limit is reached or something happens at a node; the others come to the end of its window.
-    /// The limit in instructions does not hold here.
+    /// Runs all members until a limit is reached or a node's run ends; then the other members run to the end
+    /// of the window. The instruction limit is ignored.
     pub fn run(&mut self, limits: &Limits) -> NetworkOutcome {
-        // What several threads tell would not come in order.
+        // With several threads, log lines would be out of order.
         let threads = if log::any_enabled() { 1 } else { self.threads };
         self.shared(|fabric, members| {
             with_threads(threads, members, limits, |run| run_windows(fabric, members, limits, run))
         })
     }
 
-    /// Calls something that shares the members among threads.
+    /// Calls a function that can share the members among threads.
     fn shared<R>(&mut self, call: impl FnOnce(&mut Fabric, &[Mutex<Member>]) -> R) -> R {
         let members: Vec<Mutex<Member>> = self.members.drain(..).map(Mutex::new).collect();
         let result = call(&mut self.fabric, &members);
@@ -342,7 +344,7 @@ impl Network {
         result
     }
 
-    /// Asserts that every frame is accounted for, in all members and between them.
+    /// Asserts that all frames are accounted for, in all members and on the links.
     pub fn check_conservation(&self) {
         for member in &self.members {
             match member {
@@ -370,12 +372,12 @@ impl Network {
     }
 }
 
-/// Runs window by window; `run` runs all members up to a time.
+/// Runs the network window by window; `run` runs all members up to a time.
 fn run_windows(
     fabric: &mut Fabric,
     members: &[Mutex<Member>],
     limits: &Limits,
-    run: &mut dyn FnMut(Ps) -> Ended,
+    run: &mut dyn FnMut(Ps) -> MemberOutcomes,
 ) -> NetworkOutcome {
     loop {
         let end = Ps(fabric.lookahead.0.saturating_mul(fabric.windows + 1));
@@ -394,7 +396,7 @@ fn run_windows(
                 next => Ps(next.min(limits.time).0 / fabric.lookahead.0 * fabric.lookahead.0).max(end),
             };
             fabric.windows = present.0 / fabric.lookahead.0;
-            // Whoever types at an idle node does so in the present.
+            // Console input at an idle node must take effect at the present time.
             members.iter().for_each(|member| lock(member).reach(present));
             if next == Ps::MAX {
                 return NetworkOutcome::Asleep;

@@ -1,5 +1,5 @@
-//! What a network is made of: nodes, switches and load generators by name, and the links that join them. It is checked as a whole
-//! before anything is built from it.
+//! Configuration of a network: named nodes, switches and load generators, and the links between them. It is
+//! validated as a whole before any member is built.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,53 +10,53 @@ use doorbell_wire::LinkConfig;
 use crate::config::{ConfigError, MachineConfig};
 use crate::network::switch::SwitchConfig;
 
-/// A shorter look-ahead would make the members take turns every few instructions.
+/// Minimum link latency. With a shorter look-ahead, members would synchronise every few instructions.
 pub(crate) const LATENCY_MIN: Ps = Ps::from_ns(10);
-/// Members of each kind, and links of a switch; the log names nodes by a byte, and a switch its ports.
+/// Maximum number of members of each kind, and of links per switch: node and port numbers are bytes.
 const MEMBERS_MAX: usize = 250;
 
-/// Where a link ends.
+/// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// A port of a node, by the node's place in the list.
+    /// A port of a node.
     Node {
-        /// Which node.
+        /// Index of the node.
         node: usize,
-        /// Which of its ports.
+        /// Number of the port.
         port: u8,
     },
-    /// A switch: each link to it has a port of its own there.
+    /// A switch; each link to it uses a separate port.
     Switch(usize),
     /// A load generator.
     Generator(usize),
 }
 
-/// A link, both ways.
+/// A link, with both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkPlan {
-    /// Its name, for figures and errors.
+    /// Its name, for results and errors.
     pub name: String,
-    /// What it joins.
+    /// Its two ends.
     pub ends: [End; 2],
-    /// What each end sends into. Of a node's port it is that port's `link`.
+    /// The direction into which each end sends. For a node's port it equals that port's `link`.
     pub directions: [LinkConfig; 2],
 }
 
-/// A whole network.
+/// Configuration of a whole network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkConfig {
-    /// Whole machines, each with a configuration of its own.
+    /// Whole machines, each with its own configuration.
     pub nodes: Vec<(String, MachineConfig)>,
     /// Switches.
     pub switches: Vec<(String, SwitchConfig)>,
-    /// Load generators that are no node's own.
+    /// Load generators that are separate members, not part of a node.
     pub generators: Vec<(String, LoadGenConfig)>,
-    /// What joins them.
+    /// Links between members.
     pub links: Vec<LinkPlan>,
 }
 
-/// A node's configuration, made from what is common to all: each but the first has MAC addresses and random numbers of its own.
-/// Whoever builds a network may change what is not common, such as a node's cores.
+/// Derives a node's configuration from the common one: every node except the first gets different MAC
+/// addresses and another boot seed. The caller may change further settings, such as a node's cores.
 pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
     let mut config = common.clone();
     if node > 0 {
@@ -70,20 +70,21 @@ pub fn node_config(common: &MachineConfig, node: usize) -> MachineConfig {
 }
 
 impl NetworkConfig {
-    /// Two nodes with one NIC each on one cable, which is made of their own links.
+    /// Two nodes with one NIC each, connected by a cable. Each direction has its sender's `link` settings.
     pub fn two_nodes(nodes: [MachineConfig; 2]) -> Result<NetworkConfig, ConfigError> {
         let named = ["node0", "node1"].into_iter().zip(nodes).collect();
-        Self::on_cables(named, &[("cable", [(0, 0), (1, 0)])])
+        Self::with_cables(named, &[("cable", [(0, 0), (1, 0)])])
     }
 
-    /// A gateway with two NICs between two nodes with one each: the client on its port 0, the server on port 1.
+    /// A gateway with two NICs between two nodes with one NIC each: the client at its port 0, the server at
+    /// its port 1.
     pub fn gateway(nodes: [MachineConfig; 3]) -> Result<NetworkConfig, ConfigError> {
         let named = ["gateway", "client", "server"].into_iter().zip(nodes).collect();
-        Self::on_cables(named, &[("inside", [(0, 0), (1, 0)]), ("outside", [(0, 1), (2, 0)])])
+        Self::with_cables(named, &[("inside", [(0, 0), (1, 0)]), ("outside", [(0, 1), (2, 0)])])
     }
 
-    /// Nodes, and cables between ports of theirs, each by node and port.
-    fn on_cables(
+    /// Nodes with cables between their ports. A cable's end is given by node index and port.
+    fn with_cables(
         nodes: Vec<(&str, MachineConfig)>,
         cables: &[(&str, [(usize, u8); 2])],
     ) -> Result<NetworkConfig, ConfigError> {
@@ -106,8 +107,8 @@ impl NetworkConfig {
             let (ports, nics) = (ends.filter(|(node, _)| *node == index).count(), node.platform.nics);
             if nics as usize != ports {
                 let problem = match nodes.len() {
-                    2 => format!("{nics} NICs; each of two nodes has 1"),
-                    _ => format!("{nics}, and a gateway has {ports} NICs; set platform.nics={ports}"),
+                    2 => format!("{nics} configured, but each of two nodes needs 1; set platform.nics=1"),
+                    _ => format!("{nics} configured, but this node needs {ports}; set platform.nics={ports}"),
                 };
                 return Err(ConfigError::new("platform.nics", problem));
             }
@@ -116,7 +117,7 @@ impl NetworkConfig {
         Ok(NetworkConfig { nodes, links, ..NetworkConfig::default() })
     }
 
-    /// The name of what is at this end.
+    /// The name of the member at this end.
     pub fn name(&self, end: End) -> &str {
         match end {
             End::Node { node, .. } => &self.nodes[node].0,
@@ -125,14 +126,15 @@ impl NetworkConfig {
         }
     }
 
-    /// The shortest latency of all links: how long nobody notices how far the others are. Without links it does not matter.
+    /// The look-ahead: the shortest link latency, for which members can run without synchronisation. Without
+    /// links it is arbitrary.
     pub fn lookahead(&self) -> Ps {
         let latencies =
             self.links.iter().flat_map(|link| &link.directions).map(|direction| direction.latency);
         latencies.min().unwrap_or(Ps(u64::MAX / 4))
     }
 
-    /// Checks every member and that the links join what can be joined.
+    /// Checks all members and links.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let counts = [
             ("node", self.nodes.len()),
@@ -143,24 +145,24 @@ impl NetworkConfig {
             if count > MEMBERS_MAX {
                 return Err(ConfigError::new(
                     kind,
-                    format!("{count} of them; a network has {MEMBERS_MAX} at most"),
+                    format!("{count} entries; a network has at most {MEMBERS_MAX}"),
                 ));
             }
         }
         for (name, node) in &self.nodes {
-            node.validate().map_err(|error| below(&format!("node.{name}"), error))?;
+            node.validate().map_err(|error| prefix_key(&format!("node.{name}"), error))?;
         }
         for (name, switch) in &self.switches {
-            switch.validate().map_err(|error| below(&format!("switch.{name}"), error))?;
+            switch.validate().map_err(|error| prefix_key(&format!("switch.{name}"), error))?;
         }
         for (name, generator) in &self.generators {
             generator.validate().map_err(|error| ConfigError::new(format!("generator.{name}"), error))?;
         }
         self.links.iter().try_for_each(|link| self.check_link(link))?;
-        self.check_joints()?;
+        self.check_ends()?;
         self.check_for_loops()?;
         if self.nodes.is_empty() && self.generators.is_empty() {
-            let problem = "a network has a node or a generator; switches alone have nothing to carry";
+            let problem = "a network needs a node or a generator; switches alone carry no traffic";
             return Err(ConfigError::new("node", problem));
         }
         Ok(())
@@ -171,22 +173,24 @@ impl NetworkConfig {
         for (end, direction) in link.ends.iter().zip(&link.directions) {
             direction
                 .validate()
-                .map_err(|error| ConfigError::below(&format!("link.{}", link.name), &error.to_string()))?;
+                .map_err(|error| ConfigError::in_part(&format!("link.{}", link.name), &error.to_string()))?;
             if direction.latency < LATENCY_MIN {
                 return Err(ConfigError::new(key("latency"), too_short(direction.latency)));
             }
             let problem = match *end {
-                End::Node { node, .. } if node >= self.nodes.len() => "it ends at no node".to_owned(),
-                End::Switch(switch) if switch >= self.switches.len() => "it ends at no switch".to_owned(),
+                End::Node { node, .. } if node >= self.nodes.len() => "the node does not exist".to_owned(),
+                End::Switch(switch) if switch >= self.switches.len() => {
+                    "the switch does not exist".to_owned()
+                }
                 End::Generator(generator) if generator >= self.generators.len() => {
-                    "it ends at no generator".to_owned()
+                    "the generator does not exist".to_owned()
                 }
                 End::Node { node, port } => match self.nodes[node].1.platform.nics {
                     nics if u32::from(port) >= nics => {
-                        format!("node {} has {nics} ports, and no port {port}", self.nodes[node].0)
+                        format!("node {} has {nics} ports; port {port} does not exist", self.nodes[node].0)
                     }
                     _ if self.nodes[node].1.port(usize::from(port)).link != *direction => {
-                        format!("port {port} of node {} has another link", self.nodes[node].0)
+                        format!("port {port} of node {} has other link settings", self.nodes[node].0)
                     }
                     _ => continue,
                 },
@@ -195,13 +199,17 @@ impl NetworkConfig {
             return Err(ConfigError::new(key("between"), problem));
         }
         if link.ends[0] == link.ends[1] {
-            return Err(ConfigError::new(key("between"), "both ends are at the same place"));
+            return Err(ConfigError::new(
+                key("between"),
+                "both ends are the same; connect two different ones",
+            ));
         }
         Ok(())
     }
 
-    /// A node's port and a generator have one link; a switch and a generator have one at least.
-    fn check_joints(&self) -> Result<(), ConfigError> {
+    /// Checks that a node's port and a generator have at most one link, and a switch and a generator at least
+    /// one.
+    fn check_ends(&self) -> Result<(), ConfigError> {
         let mut taken: BTreeMap<End, &str> = BTreeMap::new();
         for link in &self.links {
             for end in link.ends {
@@ -211,7 +219,7 @@ impl NetworkConfig {
                         End::Node { port, .. } => format!("port {port} of node {}", self.name(end)),
                         _ => self.name(end).to_owned(),
                     };
-                    let problem = format!("link {first} is at {what} already");
+                    let problem = format!("{what} is already connected to link {first}");
                     return Err(ConfigError::new(format!("link.{}.between", link.name), problem));
                 }
             }
@@ -220,40 +228,43 @@ impl NetworkConfig {
             let ends = self.links.iter().flat_map(|link| link.ends);
             let count = ends.filter(|end| *end == End::Switch(index)).count();
             if count > MEMBERS_MAX {
-                let problem = format!("{count} links end at it; a switch has {MEMBERS_MAX} ports at most");
+                let problem = format!("{count} links; a switch has at most {MEMBERS_MAX} ports");
                 return Err(ConfigError::new(format!("switch.{name}"), problem));
             }
         }
-        let unjoined = |end: End, kind: &str| match taken.contains_key(&end) {
+        let check_joined = |end: End, kind: &str| match taken.contains_key(&end) {
             true => Ok(()),
-            false => {
-                Err(ConfigError::new(format!("{kind}.{}", self.name(end)), "no link joins it to anything"))
-            }
+            false => Err(ConfigError::new(
+                format!("{kind}.{}", self.name(end)),
+                "no link is connected to it; add one",
+            )),
         };
-        (0..self.switches.len()).try_for_each(|switch| unjoined(End::Switch(switch), "switch"))?;
-        (0..self.generators.len()).try_for_each(|generator| unjoined(End::Generator(generator), "generator"))
+        (0..self.switches.len()).try_for_each(|switch| check_joined(End::Switch(switch), "switch"))?;
+        (0..self.generators.len())
+            .try_for_each(|generator| check_joined(End::Generator(generator), "generator"))
     }
 
-    /// Switches flood what they do not know, and know of no spanning tree: a loop would carry a frame round for ever.
+    /// Rejects loops of switches: without a spanning tree, flooded frames would circulate forever.
     fn check_for_loops(&self) -> Result<(), ConfigError> {
-        // Which switches hang together, each named by one of them.
+        // Connected component of each switch, named by one of its switches.
         let mut group: Vec<usize> = (0..self.switches.len()).collect();
         for link in &self.links {
             let [End::Switch(one), End::Switch(other)] = link.ends else { continue };
-            let (keep, gone) = (group[one], group[other]);
-            if keep == gone {
+            let (keep, merged) = (group[one], group[other]);
+            if keep == merged {
                 let ring: BTreeSet<&str> = (0..group.len())
                     .filter(|switch| group[*switch] == keep)
                     .map(|switch| self.switches[switch].0.as_str())
                     .collect();
                 let names: Vec<&str> = ring.into_iter().collect();
                 let problem = format!(
-                    "it closes a loop of switches (among {}); frames would go round for ever: leave one link out",
+                    "it closes a loop of switches (among {}), in which frames would circulate; \
+                     remove one link",
                     names.join(", ")
                 );
                 return Err(ConfigError::new(format!("link.{}.between", link.name), problem));
             }
-            group.iter_mut().filter(|of| **of == gone).for_each(|of| *of = keep);
+            group.iter_mut().filter(|of| **of == merged).for_each(|of| *of = keep);
         }
         Ok(())
     }
@@ -261,10 +272,11 @@ impl NetworkConfig {
 
 fn too_short(latency: Ps) -> String {
     format!(
-        "{latency} is too short between nodes: it is their look-ahead, and must be \"{LATENCY_MIN}\" at least"
+        "{latency} is too short: the latency is the simulation's look-ahead and must be at least \
+         \"{LATENCY_MIN}\""
     )
 }
 
-fn below(part: &str, error: ConfigError) -> ConfigError {
+fn prefix_key(part: &str, error: ConfigError) -> ConfigError {
     ConfigError { key: format!("{part}.{}", error.key), ..error }
 }

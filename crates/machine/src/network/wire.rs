@@ -1,5 +1,5 @@
-//! What is between the members of a network: for each direction of each link what was sent into it in this window, and what has
-//! come of what was sent before.
+//! Links between the members of a network: per direction, the frames sent in the present window, and counters
+//! of those sent before. Captures and flow tracking are here as well.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,11 +15,11 @@ use crate::network::member::Member;
 use crate::network::topology::{End, NetworkConfig};
 
 doorbell_sim::stats! {
-    /// What a direction of a link counts beside its link.
+    /// Receive counters of a link direction; transmit counters are in the link.
     pub struct WireStats {
         /// Frames that reached the far end.
         delivered,
-        /// Frames that reached a node that is switched off.
+        /// Frames that reached a node that is off.
         unreceived,
     }
 }
@@ -37,29 +37,29 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// What it has counted.
+    /// Receive counters.
     pub fn stats(&self) -> &WireStats {
         &self.stats
     }
 }
 
-/// A capture that puts the frames of both directions in order.
+/// Packet capture of both directions of a link, in order of arrival.
 struct Capture {
     file: PcapFile,
-    /// Frames by arrival, the end that sent them, and a number.
-    held: BTreeMap<(Ps, usize, u64), Frame>,
+    /// Frames not yet written, by arrival time, sending end and sequence number.
+    pending: BTreeMap<(Ps, usize, u64), Frame>,
     taken: u64,
 }
 
-/// All links, and the windows in which their ends run.
+/// All links, and the progress in windows.
 pub(crate) struct Fabric {
     pub lookahead: Ps,
-    /// Windows that are over.
+    /// Number of windows completed.
     pub windows: u64,
     wires: Vec<Wire>,
-    /// By link.
+    /// Active captures, by link.
     captures: BTreeMap<usize, Capture>,
-    /// By link, where they are followed.
+    /// Flow counters, by link, if tracked.
     flows: BTreeMap<usize, FlowCounters>,
 }
 
@@ -99,8 +99,8 @@ impl Fabric {
         &mut self.wires
     }
 
-    /// A link's directions, by the end that sends.
-    pub fn both_ways(&self, link: usize) -> &[Wire] {
+    /// Both directions of a link, in the order of their sending ends.
+    pub fn wires_of_link(&self, link: usize) -> &[Wire] {
         &self.wires[2 * link..2 * link + 2]
     }
 
@@ -108,36 +108,36 @@ impl Fabric {
         self.flows.entry(link).or_default();
     }
 
-    /// Ports of the link's first end that are counted by themselves, of a link whose flows are followed.
+    /// Also counts these TCP and UDP ports of the link's first end separately.
     pub fn watch_ports(&mut self, link: usize, ports: &[u16]) {
         self.flows.entry(link).or_default().watch_ports(ports.iter().copied());
     }
 
-    /// What TCP and UDP have sent over a link, if that is followed.
+    /// Flow counters of a link, if tracked.
     pub fn flows(&self, link: usize) -> Option<&FlowCounters> {
         self.flows.get(&link)
     }
 
-    /// The ports of a member at which links end.
+    /// Ports of a member that are connected to links.
     pub fn ports_of(&self, member: usize) -> Vec<u8> {
         let own = self.wires.iter().filter(|wire| wire.from.0 == member);
         own.map(|wire| wire.from.1).collect()
     }
 
-    /// What a member sends into, by port.
+    /// Configurations of the directions into which a member sends, by port.
     pub fn links_of(&self, config: &NetworkConfig, member: usize) -> Vec<LinkConfig> {
         let own = self.wires.iter().enumerate().filter(|(_, wire)| wire.from.0 == member);
         own.map(|(index, _)| config.links[index / 2].directions[index % 2].clone()).collect()
     }
 
     pub fn capture(&mut self, link: usize, file: PcapFile) {
-        self.captures.insert(link, Capture { file, held: BTreeMap::new(), taken: 0 });
+        self.captures.insert(link, Capture { file, pending: BTreeMap::new(), taken: 0 });
     }
 
     pub fn finish_captures(&mut self, members: &[Member]) -> Result<Vec<(usize, u64)>, PcapError> {
         let captures = std::mem::take(&mut self.captures);
         let finish = |(link, mut capture): (usize, Capture)| {
-            for (end, wire) in self.both_ways(link).iter().enumerate() {
+            for (end, wire) in self.wires_of_link(link).iter().enumerate() {
                 let waiting = members[wire.from.0].peek(wire.from.1);
                 waiting.iter().for_each(|crossing| capture.take(end, crossing));
             }
@@ -147,7 +147,7 @@ impl Fabric {
         captures.into_iter().map(finish).collect()
     }
 
-    /// At the end of a window the frames sent in it change sides.
+    /// Passes the frames sent in a window to their receivers, at the end of the window.
     pub fn exchange(&mut self, members: &[Mutex<Member>], now: Ps) {
         for (index, wire) in self.wires.iter_mut().enumerate() {
             let (link, end) = (index / 2, index % 2);
@@ -170,11 +170,11 @@ impl Fabric {
                 }
             }
             drop(receiver);
-            // The emptied vector goes back, with its memory.
+            // Returns the empty vector, to reuse its allocation.
             *lock(&members[wire.from.0]).sent(wire.from.1) = sent;
         }
         for capture in self.captures.values_mut() {
-            // What is sent from now on arrives later than this.
+            // Frames sent from now on arrive later than this.
             capture.write_until(now.saturating_add(self.lookahead));
         }
     }
@@ -182,12 +182,12 @@ impl Fabric {
 
 impl Capture {
     fn take(&mut self, end: usize, crossing: &Crossing) {
-        self.held.insert((crossing.arrives_at, end, self.taken), crossing.frame.clone());
+        self.pending.insert((crossing.arrives_at, end, self.taken), crossing.frame.clone());
         self.taken += 1;
     }
 
     fn write_until(&mut self, time: Ps) {
-        while let Some(entry) = self.held.first_entry().filter(|entry| entry.key().0 <= time) {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= time) {
             let ((stamp, ..), frame) = entry.remove_entry();
             self.file.record(stamp, &frame);
         }

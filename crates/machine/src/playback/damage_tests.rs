@@ -1,5 +1,5 @@
-//! Traces that are damaged somewhere: playing ends with the file's name and what is wrong, wherever in it that is, and never as if the trace
-//! were over.
+//! Damaged traces: playback ends with an error that names the file and the damage, wherever that is, and
+//! never as if the trace had ended.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::tests::{config, folder, int, polling};
 use super::{PagesConfig, Plan, Player, TraceInput};
 use crate::timed::unequal_tests::{chained_additions, machine};
 
-/// Ops of a block.
+/// Ops per block.
 const OPS: u64 = 1000;
 
-/// A trace of some harts with so many blocks each.
+/// A trace of some harts with `blocks` blocks each.
 fn steps(path: &Path, harts: u16, blocks: u64) -> TraceInput {
     let description = Description { isa: "riscv64".into(), harts, physical: true, ..Description::default() };
     let mut writer = TraceWriter::create(path, &description).unwrap();
@@ -33,7 +33,7 @@ fn open(path: &Path) -> TraceInput {
     TraceInput::own(TraceFile::open(path).unwrap()).named(path)
 }
 
-/// Damages one of a hart's chunks, and says where it is.
+/// Damages one of a hart's chunks. Returns the chunk's offset.
 fn damage(path: &Path, hart: u16, chunk: usize) -> u64 {
     let file = TraceFile::open(path).unwrap();
     let of_hart =
@@ -45,11 +45,11 @@ fn damage(path: &Path, hart: u16, chunk: usize) -> u64 {
     place.at
 }
 
-/// What is said when these are played to the end, on so many harts.
-fn said(harts: u16, plan: &Plan) -> String {
+/// The error when this plan is played to the end on `harts` harts.
+fn playback_error(harts: u16, plan: &Plan) -> String {
     let config = config(&[&format!("platform.harts={harts}")]);
     let played = Player::new(&config, plan).and_then(|mut player| player.run(u64::MAX));
-    played.expect_err("what is damaged cannot be played").to_string()
+    played.expect_err("a damaged trace cannot be played").to_string()
 }
 
 fn expected(path: &Path, at: u64) -> String {
@@ -60,59 +60,59 @@ fn expected(path: &Path, at: u64) -> String {
 }
 
 #[test]
-fn a_damaged_first_chunk_of_any_hart_is_no_empty_hart() {
+fn damaged_first_chunk_of_any_hart_is_an_error() {
     let folder = folder();
     for (harts, damaged) in [(1, 0), (2, 0), (2, 1)] {
         let path = folder.path().join(format!("{harts}-{damaged}"));
         steps(&path, harts, 20);
         let at = damage(&path, damaged, 0);
-        assert_eq!(said(harts, &Plan::of(open(&path))), expected(&path, at));
+        assert_eq!(playback_error(harts, &Plan::of(open(&path))), expected(&path, at));
     }
 }
 
 #[test]
-fn a_damaged_later_chunk_is_not_the_end() {
+fn damaged_later_chunk_is_not_the_end_of_the_trace() {
     let folder = folder();
     let path = folder.path().join("long");
     // A chunk has four million instructions.
     steps(&path, 1, 4_500);
     let at = damage(&path, 0, 1);
-    assert_eq!(said(1, &Plan::of(open(&path))), expected(&path, at));
-    // In front of it there is something to measure.
+    assert_eq!(playback_error(1, &Plan::of(open(&path))), expected(&path, at));
+    // The part before the damage can be measured.
     let mut player = Player::new(&config(&[]), &Plan::of(open(&path))).unwrap();
     assert!(player.run(1_000_000).unwrap());
 }
 
 #[test]
-fn a_damaged_neighbour_is_blamed_itself() {
+fn error_names_the_damaged_neighbour() {
     let folder = folder();
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     let own = polling(&first, 40, 3, 1, true).named(&first);
     steps(&second, 2, 20);
     let at = damage(&second, 1, 0);
-    assert_eq!(said(3, &Plan::of(own).beside(open(&second))), expected(&second, at));
+    assert_eq!(playback_error(3, &Plan::of(own).with_neighbour(open(&second))), expected(&second, at));
 }
 
 #[test]
-fn what_is_damaged_before_it_starts_over_does_not_end() {
+fn damage_before_a_restart_is_an_error() {
     let folder = folder();
     let path = folder.path().join("again");
     let trace = steps(&path, 1, 20);
     let mut player = Player::new(&config(&[]), &Plan::of(trace)).unwrap();
-    player.learn_from_all().unwrap();
+    player.begin_warming_pass().unwrap();
     assert!(!player.run(u64::MAX).unwrap());
     let at = damage(&path, 0, 0);
-    assert_eq!(player.begin_again().unwrap_err().to_string(), expected(&path, at));
+    assert_eq!(player.restart().unwrap_err().to_string(), expected(&path, at));
 }
 
 #[test]
-fn a_damaged_program_beside_a_machine_is_refused_by_its_name() {
+fn error_names_the_damaged_corunner() {
     let folder = folder();
     let [sound, damaged] = ["sound", "damaged"].map(|name| folder.path().join(name));
     let first = steps(&sound, 1, 20);
     steps(&damaged, 1, 20);
     let at = damage(&damaged, 0, 0);
     let mut machine = machine(&["beside=2"], &chained_additions());
-    let refused = machine.play_beside(&[first, open(&damaged)], &PagesConfig::default());
+    let refused = machine.play_corunners(&[first, open(&damaged)], &PagesConfig::default());
     assert_eq!(refused.unwrap_err().to_string(), expected(&damaged, at));
 }

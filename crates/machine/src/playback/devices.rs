@@ -1,4 +1,4 @@
-//! Which devices traces tell of, and whose registers lie where: known from what was stored to them.
+//! Devices in a trace, and the address ranges of their registers, inferred from register stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,36 +9,37 @@ use doorbell_sim::Ps;
 use doorbell_sim::memory::PLATFORM_DEVICES;
 use doorbell_trace::system::{Description, DeviceEvent, EventKind};
 
-use super::lane::Lane;
+use super::device_replay::DeviceReplay;
 use crate::config::{ConfigError, MachineConfig};
 
-/// Whether a NIC did this: something with frames, or DMA.
+/// Whether the event is a NIC's: a frame or DMA.
 pub(super) fn is_of_nic(event: &DeviceEvent) -> bool {
     let moves =
         matches!(event.what, EventKind::FrameIn { .. } | EventKind::FrameOut { .. } | EventKind::Dma(_));
     moves && event.device < PLATFORM_DEVICES
 }
 
-/// Which port's attachment and link a trace's devices have. NICs are ports by their numbers, where there are as many ports; else in
-/// their order: a part of a trace, or another recorder, may have numbers that do not begin at 0 or leave some out.
+/// Mapping of a trace's NICs to ports, whose attachment and link they use. NICs map by number if each number
+/// has a port, else in order. Numbers may have gaps, or not begin at 0, in part of a trace or from another
+/// recorder.
 #[derive(Clone, Default)]
 pub(super) struct Ports {
-    /// In ascending order.
+    /// NIC numbers in ascending order.
     nics: Vec<u8>,
     by_number: bool,
     last: usize,
 }
 
 impl Ports {
-    /// Of these NICs, where there are so many ports.
+    /// Maps these NICs to `ports` ports.
     pub fn new(nics: &BTreeSet<u8>, ports: usize) -> Ports {
         let by_number = nics.iter().all(|number| usize::from(*number) < ports);
         Ports { nics: nics.iter().copied().collect(), by_number, last: ports.saturating_sub(1) }
     }
 
-    /// A device's.
+    /// Port of a device.
     #[inline]
-    pub fn of(&self, device: u8) -> usize {
+    pub fn port_of(&self, device: u8) -> usize {
         let place = match self.nics.binary_search(&device) {
             Ok(place) if !self.by_number => place,
             _ => device.into(),
@@ -48,26 +49,27 @@ impl Ports {
 }
 
 const PAGE_SHIFT: u32 = 12;
-/// Registers of one device lie no further apart: the 82540EM and its successors have 128 KiB of them.
+/// Maximum distance between registers of one device: the 82540EM and its successors have 128 KiB of them.
 const REACH: u64 = 128 << 10;
 
-/// Devices that direct cache access treats apart are ones that a trace tells of.
-pub(super) fn check_named(config: &MachineConfig, lanes: &[Lane]) -> Result<(), ConfigError> {
-    let told: BTreeSet<u8> = lanes.iter().flat_map(|lane| lane.survey.devices.keys().copied()).collect();
-    config.check_dca_named(
+/// Checks that each device with its own policy for direct cache access occurs in a trace.
+pub(super) fn check_named(config: &MachineConfig, replays: &[DeviceReplay]) -> Result<(), ConfigError> {
+    let told: BTreeSet<u8> =
+        replays.iter().flat_map(|replay| replay.survey.devices.keys().copied()).collect();
+    config.check_dca_entries(
         |device| told.contains(&device),
         || match told.iter().map(u8::to_string).collect::<Vec<_>>() {
-            none if none.is_empty() => "no trace that is played tells of a device".to_owned(),
-            numbers => format!("what is played tells of {}", numbers.join(", ")),
+            none if none.is_empty() => "the traces have no devices".to_owned(),
+            numbers => format!("the traces have {}", numbers.join(", ")),
         },
     )
 }
 
-/// The ports' attachments, one at least: those of one card have one.
+/// Attachments of the ports, at least one. Ports of one card share it.
 pub(super) struct Attachments {
-    /// Each, with the first port that has it.
+    /// Each attachment, with the first port that uses it.
     pub all: Vec<(usize, Attachment)>,
-    /// Each port's, by its number in `all`.
+    /// Index in `all` of each port's attachment.
     of_port: Vec<usize>,
 }
 
@@ -91,13 +93,13 @@ impl Attachments {
         attachments
     }
 
-    /// How many ports there are.
+    /// Number of ports.
     pub fn ports(&self) -> usize {
         self.of_port.len()
     }
 
-    /// A port's.
-    pub fn of(&mut self, port: usize) -> &mut Attachment {
+    /// Attachment of a port.
+    pub fn attachment(&mut self, port: usize) -> &mut Attachment {
         &mut self.all[self.of_port[port]].1
     }
 
@@ -106,29 +108,29 @@ impl Attachments {
     }
 }
 
-/// What an access to a device goes to.
+/// Target of a device access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Registers of this device.
     Device(u8),
-    /// Configuration space, which the root complex answers.
+    /// Configuration space, served by the root complex.
     Configuration,
-    /// Something beside PCI, at no cost but the core's.
-    Beside,
+    /// A device outside PCI, at no cost beyond the core's.
+    Other,
 }
 
-/// See the module.
+/// Devices by register address.
 #[derive(Default)]
 pub(super) struct DeviceMap {
-    /// Of each of the traces that it was merged of, whose devices may have the same addresses.
+    /// Device by part of a merged trace and register page. Parts may use the same addresses.
     pages: BTreeMap<(usize, u64), u8>,
     parts: Vec<Range<u16>>,
-    /// Whether the machine was laid out as ours is.
+    /// Whether the recorded machine has our memory map.
     is_ours: bool,
 }
 
 impl DeviceMap {
-    /// Of this trace.
+    /// Creates an empty map for a trace.
     pub fn new(of: &Description) -> DeviceMap {
         DeviceMap { pages: BTreeMap::new(), parts: of.parts(), is_ours: of.isa == "riscv64" }
     }
@@ -137,7 +139,7 @@ impl DeviceMap {
         self.parts.iter().position(|part| hart < part.end.into()).unwrap_or(0)
     }
 
-    /// Learns from an event.
+    /// Adds the device of a register store.
     pub fn note(&mut self, event: &DeviceEvent) {
         if let EventKind::Register { addr, .. } = event.what {
             let part = self.part_of(event.hart.into());
@@ -145,7 +147,8 @@ impl DeviceMap {
         }
     }
 
-    /// Whose a register is: that of the nearest one below that was stored to, or of the nearest one above.
+    /// Returns the target of an access: the nearest device with a register store below the address, else
+    /// above it.
     pub fn target(&self, hart: usize, addr: u64) -> Target {
         let (part, page) = (self.part_of(hart), addr >> PAGE_SHIFT);
         let is_near = |known: &(usize, u64)| known.0 == part && known.1.abs_diff(page) < REACH >> PAGE_SHIFT;
@@ -158,7 +161,7 @@ impl DeviceMap {
         match map::lookup(addr, InterruptsKind::Plic).map(|(region, _)| region.id).filter(|_| self.is_ours) {
             Some(RegionId::PciIo | RegionId::PciMmio32 | RegionId::PciMmio64) => Target::Device(0),
             Some(RegionId::PciEcam) => Target::Configuration,
-            _ => Target::Beside,
+            _ => Target::Other,
         }
     }
 }
@@ -170,9 +173,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nics_are_ports_by_their_numbers_or_else_in_their_order() {
+    fn nics_map_to_ports_by_number_or_in_order() {
         let ports = |nics: &[u8], ports| Ports::new(&nics.iter().copied().collect(), ports);
-        let of = |all: Ports, devices: [u8; 3]| devices.map(|device| all.of(device));
+        let of = |all: Ports, devices: [u8; 3]| devices.map(|device| all.port_of(device));
         assert_eq!(of(ports(&[0, 1], 2), [0, 1, 56]), [0, 1, 1]);
         assert_eq!(of(ports(&[1, 2], 2), [1, 2, 56]), [0, 1, 1]);
         assert_eq!(of(ports(&[0, 5], 2), [0, 5, 5]), [0, 1, 1]);
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_belongs_to_the_device_whose_registers_lie_round_it() {
+    fn register_belongs_to_the_nearest_device() {
         let new = |isa: &str| DeviceMap::new(&Description { isa: isa.into(), ..Description::default() });
         let mut devices = new("x86_64");
         for (device, addr) in [(3, 0xfeb0_3818), (4, 0xfeb2_2818)] {
@@ -191,15 +194,11 @@ mod tests {
         let targets =
             [0xfeb0_0008, 0xfeb0_3818, 0xfeb1_5000, 0xfeb2_2000, 0xfeb2_3818].map(|at| devices.target(0, at));
         assert_eq!(targets, [3, 3, 3, 4, 4].map(Target::Device));
-        assert_eq!(
-            devices.target(0, 0xfee0_0000),
-            Target::Beside,
-            "the interrupt controller of an x86 machine"
-        );
+        assert_eq!(devices.target(0, 0xfee0_0000), Target::Other, "interrupt controller of an x86 machine");
         let ours = new("riscv64");
         let of = |id| map::REGIONS.iter().find(|region| region.id == id).expect("there is one").base;
-        assert_eq!(ours.target(0, of(RegionId::PciMmio32)), Target::Device(0), "nothing was stored there");
+        assert_eq!(ours.target(0, of(RegionId::PciMmio32)), Target::Device(0), "no store recorded");
         assert_eq!(ours.target(0, of(RegionId::PciEcam)), Target::Configuration);
-        assert_eq!(ours.target(0, of(RegionId::Uart)), Target::Beside);
+        assert_eq!(ours.target(0, of(RegionId::Uart)), Target::Other);
     }
 }

@@ -1,29 +1,29 @@
-//! How many frames a program sent at a time: behind one doorbell, which is a store of a transmit ring's tail.
+//! Frames sent per doorbell, which is a store of a transmit tail.
 //!
-//! Of a device with one ring, frames that are read behind a doorbell were rung for by it, or by one before it that came while others were
-//! still to be read. Of one with several, a frame does not tell which ring it is of; how far each ring's tail moved does tell how many there
-//! were.
+//! With one ring, frames read after a doorbell belong to it, or to an earlier one that came while others were
+//! still to be read. With several rings, a trace lacks the ring of a frame, but the tail differences give the
+//! number of frames.
 
 use std::collections::BTreeMap;
 
 use super::ring::Tail;
 
-/// How many frames the program sent at a time: behind one doorbell of a transmit ring.
+/// Batch sizes: frames sent per doorbell of a transmit ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// How often so many were sent at once.
+    /// Number of batches by size.
     pub counts: BTreeMap<u64, u64>,
 }
 
 impl Batches {
-    /// Frames a batch.
+    /// Mean number of frames per batch.
     pub fn mean(&self) -> Option<f64> {
         let batches: u64 = self.counts.values().sum();
         let frames: u64 = self.counts.iter().map(|(size, count)| size * count).sum();
         (batches > 0).then(|| frames as f64 / batches as f64)
     }
 
-    /// The largest.
+    /// The largest batch.
     pub fn largest(&self) -> u64 {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
@@ -35,36 +35,36 @@ impl Batches {
     }
 }
 
-/// One device's doorbells.
+/// Doorbells of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Doorbells {
-    /// Frames that were read since the last one, and all.
+    /// Frames read since the last doorbell, and in total.
     since: u64,
     read: u64,
     between: Batches,
-    /// Each ring's last tail, and how often one moved on by so many descriptors.
+    /// Last tail of each ring, and number of tail steps by length in descriptors.
     tails: BTreeMap<u8, u64>,
     moves: BTreeMap<u64, u64>,
 }
 
 impl Doorbells {
-    /// A frame is read.
+    /// Records that a frame is read.
     pub fn read(&mut self) {
         self.since += 1;
         self.read += 1;
     }
 
-    /// A doorbell.
+    /// Records a doorbell.
     pub fn ring(&mut self, tail: Tail) {
         self.between.add(std::mem::take(&mut self.since), 1);
         let before = self.tails.insert(tail.queue, tail.value);
-        // How far one moves that comes round depends on the ring's length, which is not told.
+        // Wrapped tails are not counted: the length of the step depends on the ring's, which is not recorded.
         if let Some(moved) = before.and_then(|before| tail.value.checked_sub(before)) {
             *self.moves.entry(moved).or_default() += 1;
         }
     }
 
-    /// There are no more: its batches are among `all`.
+    /// Ends the recording, and adds its batches to `all`.
     pub fn end(&mut self, all: &mut Batches) {
         self.between.add(std::mem::take(&mut self.since), 1);
         if self.tails.len() <= 1 {
@@ -81,15 +81,15 @@ impl Doorbells {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::Way;
+    use super::super::ring::Direction;
     use super::*;
 
     fn ring(doorbells: &mut Doorbells, queue: u8, value: u64) {
-        doorbells.ring(Tail { way: Way::Transmit, queue, value });
+        doorbells.ring(Tail { direction: Direction::Transmit, queue, value });
     }
 
     #[test]
-    fn of_one_ring_frames_between_two_doorbells_are_a_batch() {
+    fn with_one_ring_frames_between_two_doorbells_are_a_batch() {
         let (mut doorbells, mut all) = (Doorbells::default(), Batches::default());
         for batch in 1..=3 {
             ring(&mut doorbells, 0, batch);
@@ -100,16 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn of_several_rings_a_batch_is_what_its_own_tail_moved_by_in_frames() {
+    fn with_several_rings_a_batch_is_a_tail_step() {
         for (descriptors, queues) in [(1, 2), (2, 4)] {
             let (mut doorbells, mut all) = (Doorbells::default(), Batches::default());
             for turn in 0..100 {
-                // Both ring before anything is read.
+                // All doorbells come before any read.
                 (0..queues).for_each(|queue| ring(&mut doorbells, queue, turn * 3 * descriptors % 240));
                 (0..3 * queues).for_each(|_| doorbells.read());
             }
             doorbells.end(&mut all);
-            assert_eq!((all.mean(), all.largest()), (Some(3.0), 3), "{descriptors} a frame");
+            assert_eq!((all.mean(), all.largest()), (Some(3.0), 3), "{descriptors} per frame");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with what is to be played.
+//! Errors of trace playback.
 
 use std::path::PathBuf;
 
@@ -10,78 +10,78 @@ use crate::config::ConfigError;
 /// Why a trace cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
-    /// It is about one of the traces.
+    /// An error of one of several traces.
     #[error("{}: {error}", path.display())]
     Of {
         /// The trace's file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: Box<PlaybackError>,
     },
-    /// The configuration does not fit.
+    /// The configuration does not suit the traces.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The file cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The file cannot be read as ChampSim's.
+    /// The file cannot be read as a ChampSim trace.
     #[error(transparent)]
     ChampSim(#[from] champsim::Error),
-    /// Events wait for instructions that never come.
+    /// An event follows an instruction that the trace does not have.
     #[error(
-        "the trace's streams contradict each other: a device's event comes after instruction {after} of hart {hart}, which has {has}; record it again"
+        "the trace is inconsistent: a device event follows instruction {after} of hart {hart}, which has {has}; record the trace again"
     )]
     Contradiction {
         /// The event's hart.
         hart: u16,
         /// Its instruction.
         after: u64,
-        /// The instructions that there are.
+        /// Instructions of the hart in the trace.
         has: u64,
     },
-    /// A hart waits for a write that never comes.
+    /// A hart waits for a write that never starts.
     #[error(
-        "the trace's streams contradict each other: hart {hart} saw a device's write before its instruction {after} that waits for a later one; record it again"
+        "the trace is inconsistent: hart {hart} waits at instruction {after} for a device write that follows a later instruction; record the trace again"
     )]
-    Circle {
+    CircularWait {
         /// The hart.
         hart: usize,
-        /// How far it has come.
+        /// Its position in the trace, in instructions.
         after: u64,
     },
     /// The trace cannot be played at this pace.
-    #[error("the trace cannot be played at another pace than recorded: {0}")]
+    #[error("the trace cannot be played at this pace: {0}")]
     Pace(String),
-    /// A closed loop waits for itself.
+    /// A closed loop deadlocks.
     #[error(
-        "a window of {window} waits for itself: behind instruction {after} the program took more requests before it answered one (when it was recorded, at most {under_way} were under way at once); take a larger window"
+        "a window of {window} deadlocks: after instruction {after} the program waits for more requests before it answers one (at most {in_flight} were in flight when recorded); use a larger window"
     )]
     Window {
         /// The window.
         window: u32,
-        /// How far the hart has come.
+        /// The hart's position in the trace, in instructions.
         after: u64,
-        /// The most requests that had come and were not answered.
-        under_way: u64,
+        /// Most requests in flight when recorded.
+        in_flight: u64,
     },
-    /// A trace touches more pages than the machine has.
+    /// A trace touches more pages than the machine has RAM for.
     #[error(
-        "the trace touches more memory than the machine has for its pages; give it more (--set platform.ram=…, up to 12GiB)"
+        "the pages that the trace touches do not fit in RAM; increase it (--set platform.ram=…, up to 12GiB)"
     )]
     Ram,
-    /// The traces touch more memory than can be told apart.
+    /// The traces touch more memory than the player can place.
     #[error(
-        "the traces touch more than 110 GiB of memory in pieces of 64 MiB; play fewer of them, or give virtual addresses pages \
-         (playback.pages=kernel; beside a machine, beside.pages=kernel)"
+        "the traces touch more than 110 GiB of memory in units of 64 MiB; play fewer of them, or map virtual addresses to pages \
+         (playback.pages=kernel; for co-runners, beside.pages=kernel)"
     )]
     Memory,
-    /// A trace that nothing can be beside with.
-    #[error("it cannot be played beside a machine: it {0}")]
-    Beside(String),
+    /// The trace cannot be played on a co-runner core.
+    #[error("it cannot be played as a co-runner: it {0}")]
+    Corunner(String),
 }
 
 impl PlaybackError {
-    /// Whether it is about one trace, which it does not name.
+    /// Whether the error concerns one trace but does not name it.
     pub(super) fn is_of_one(&self) -> bool {
         use PlaybackError::{ChampSim, Config, Memory, Of, Pace, Ram, Window};
         !matches!(self, ChampSim(_) | Config(_) | Memory | Of { .. } | Pace(_) | Ram | Window { .. })

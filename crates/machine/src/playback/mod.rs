@@ -1,65 +1,67 @@
-//! Playing traces: each hart's stream feeds a core, devices' DMA goes through the attachments, caches and DRAM that are configured.
+//! Trace playback: each hart's op stream feeds a core; device DMA goes through the configured attachments,
+//! caches and DRAM.
 //!
-//! What may be slower than when it was recorded is waited for: a block that accesses a line which it saw written by a device begins when
-//! that write is in memory. Events keep their order, so that a read follows the doorbell before it. A sleep lasts as long as it did.
+//! Anything that may be slower than when recorded is waited for. A block that accessed a line after a device
+//! wrote it, when recorded, begins after that write is in memory. Events keep their order, so a DMA read
+//! follows the doorbell before it. A sleep lasts as long as recorded.
 //!
-//! | File | Question it answers |
+//! | File | Concern |
 //! |---|---|
-//! | `plan` | what is played, and what paces it |
-//! | `source`, `stream` | where a hart's blocks come from |
-//! | `lane` | what a trace's devices do, and when |
-//! | `pending` | which of their writes a block waits for |
-//! | `survey`, `ring` | what its devices do on the whole, and what their rings are like |
-//! | `pacing`, `paced`, `port`, `arriving` | how events go where frames come at another pace than they did |
-//! | `polls` | which polls are left out then |
-//! | `sending` | which descriptors a frame's data wait for |
-//! | `pairs` | which frame answers which |
-//! | `under_way` | how much devices had been asked for when the trace began |
-//! | `doorbells` | how many frames were sent at a time |
-//! | `fits` | which configurations are refused |
-//! | `requests` | what leaves cores and devices, and when it is done |
-//! | `devices` | to which device an access goes |
-//! | `pages` | where the pages lie of traces with virtual addresses alone |
-//! | `place` | where a trace's memory lies |
-//! | `observe` | what can be seen of it |
-//! | `order` | which events happen one after the other |
-//! | `alone` | how far a single hart goes before anything has to be looked at |
-//! | `beside` | programs that are played beside a machine that executes |
+//! | `plan` | traces to play, and the pace of the first one |
+//! | `source`, `stream` | block sources of a hart |
+//! | `device_replay` | device events of a trace, and when they run |
+//! | `pending` | device writes that a block must wait for |
+//! | `survey`, `ring` | summary of device activity, and descriptor rings |
+//! | `rate_setup`, `rate_replay`, `port`, `frame_arrivals` | events when frames arrive at another rate than recorded |
+//! | `polls` | empty polls that are skipped at such a rate |
+//! | `sending` | descriptors that a frame's data reads depend on |
+//! | `pairs` | pairing of received frames and answers |
+//! | `in_flight_at_start` | fetches and reads in flight when the trace began |
+//! | `doorbells` | frames sent per doorbell |
+//! | `validate` | configurations that are rejected |
+//! | `requests` | register accesses and DMA requests, and when they complete |
+//! | `devices` | device that an access goes to |
+//! | `pages` | page tables for traces with virtual addresses only |
+//! | `relocation` | where a trace's memory is placed |
+//! | `observe` | read-only views of a player |
+//! | `order` | order of device events |
+//! | `single_hart` | fast path of a player with one hart |
+//! | `corunners` | traces on extra cores of an executing machine |
 
-mod alone;
+mod corunners;
 #[cfg(test)]
-mod alone_tests;
-mod arriving;
-mod beside;
-#[cfg(test)]
-mod beside_tests;
+mod corunners_tests;
 #[cfg(test)]
 mod damage_tests;
+mod device_replay;
 mod devices;
 mod doorbells;
 mod error;
-mod fits;
-mod lane;
+mod frame_arrivals;
+mod in_flight_at_start;
 mod observe;
 #[cfg(test)]
 mod observe_tests;
 mod order;
 #[cfg(test)]
 mod order_tests;
-mod paced;
-#[cfg(test)]
-mod paced_tests;
-mod pacing;
 mod pages;
 mod pairs;
 mod pending;
-mod place;
 mod plan;
 mod polls;
 mod port;
+mod rate_replay;
+#[cfg(test)]
+mod rate_replay_tests;
+mod rate_setup;
+mod relocation;
 mod requests;
 mod ring;
 mod sending;
+mod single_hart;
+#[cfg(test)]
+mod single_hart_tests;
 #[cfg(test)]
 mod sleep_tests;
 mod source;
@@ -68,27 +70,27 @@ mod stream;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod under_way;
+mod validate;
 
 use doorbell_attach::Attachment;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};
 
 use crate::config::MachineConfig;
 use crate::timed::{Mode, Timing};
+use device_replay::DeviceReplay;
 use devices::{Attachments, Ports};
-use lane::Lane;
-use paced::Awake;
-use pacing::Pacing;
 use pages::Tables;
 use pending::Wait;
-use place::Place;
-pub(crate) use place::memory;
 use polls::{Block, BlockId, Polls};
+use rate_replay::Wakeup;
+use rate_setup::RateSetup;
+use relocation::Relocation;
+pub(crate) use relocation::memory;
 use source::BlockSource;
 use stream::{DeviceAccess, HartStream};
 
-pub(crate) use beside::Beside;
-pub use beside::BesideStats;
+pub use corunners::CorunnerStats;
+pub(crate) use corunners::Corunners;
 pub use doorbells::Batches;
 pub use error::PlaybackError;
 pub use pages::{Pages, PagesConfig};
@@ -98,119 +100,129 @@ pub use ring::Ring;
 pub use stats::{Played, PlayedStats, PlayedTrace};
 pub use survey::{DeviceSurvey, Survey};
 
-/// Plays traces. See the module.
+/// Plays traces on the timing models.
 pub struct Player {
     timing: Timing,
-    lanes: Vec<Lane>,
+    replays: Vec<DeviceReplay>,
     streams: Vec<HartStream>,
-    /// Which trace each hart is of.
-    lane_of: Vec<usize>,
-    /// Accesses to devices that have left their cores.
+    /// Index in `replays` of each hart's trace.
+    replay_of: Vec<usize>,
+    /// Device access of each hart that has left its core and is not done.
     accesses: Vec<Option<Op>>,
-    /// Harts that wait for an event whose instruction another hart has not come to.
+    /// Harts stalled on a device write that has not started: its event waits for another hart.
     blocked: Vec<bool>,
     polls: Vec<Polls>,
     attachments: Attachments,
     pace: Pace,
     #[cfg(test)]
-    looks_behind_each_block: bool,
+    checks_after_each_block: bool,
 }
 
 impl Player {
-    /// What is planned, on a configuration with as many harts as the traces have together. Its caches know nothing yet.
+    /// Creates a player for a plan, with cold caches. The configuration has as many harts as all traces
+    /// together.
     pub fn new(config: &MachineConfig, plan: &Plan) -> Result<Player, PlaybackError> {
-        fits::check(config, plan)?;
+        validate::check(config, plan)?;
         let sharing = plan.traces.iter().map(|planned| planned.trace.sharing()).max().unwrap_or(1);
         let timing = Timing::for_playback(config, memory(), sharing)?;
-        let (mut lanes, mut streams, mut lane_of) = (Vec::new(), Vec::new(), Vec::new());
-        let first_place = Place::new();
+        let (mut replays, mut streams, mut replay_of) = (Vec::new(), Vec::new(), Vec::new());
+        let first_relocation = Relocation::new();
         for (number, planned) in plan.traces.iter().enumerate() {
-            let place = if number == 0 { first_place.clone() } else { first_place.beside(number as u16) };
+            let relocation = if number == 0 {
+                first_relocation.clone()
+            } else {
+                first_relocation.for_trace(number as u16)
+            };
             let tables = || Tables::new(&plan.pages, config.platform.ram, plan.seed);
             let tables = if planned.trace.is_physical() { None } else { tables() };
             for hart in 0..planned.trace.harts() {
                 let clock = doorbell_sim::Clock::new(config.hart(streams.len()).core.frequency);
                 let source = BlockSource::open(&planned.trace, hart);
-                let stream =
-                    source.and_then(|source| HartStream::new(source, place.clone(), tables.clone(), clock));
-                streams.push(stream.map_err(|error| planned.trace.blamed(error))?);
-                lane_of.push(number);
+                let stream = source
+                    .and_then(|source| HartStream::new(source, relocation.clone(), tables.clone(), clock));
+                streams.push(stream.map_err(|error| planned.trace.with_trace_name(error))?);
+                replay_of.push(number);
             }
             if number == 0 && !plan.sleeps {
-                streams.iter_mut().for_each(HartStream::stay_awake);
+                streams.iter_mut().for_each(HartStream::disable_sleep);
             }
-            let paced = number == 0 && plan.pace != Pace::Recorded;
-            let pacing = paced.then(|| Pacing { config: config.clone(), pace: plan.pace, seed: plan.seed });
+            let at_pace = number == 0 && plan.pace != Pace::Recorded;
+            let setup =
+                at_pace.then(|| RateSetup { config: config.clone(), pace: plan.pace, seed: plan.seed });
             let first = streams.len() - usize::from(planned.trace.harts());
-            let lane = Lane::new(planned, first, place, pacing);
-            lanes.push(lane.map_err(|error| planned.trace.blamed(error))?);
+            let replay = DeviceReplay::new(planned, first, relocation, setup);
+            replays.push(replay.map_err(|error| planned.trace.with_trace_name(error))?);
         }
-        devices::check_named(config, &lanes)?;
-        fits::check_nics(config, &lanes)?;
+        devices::check_named(config, &replays)?;
+        validate::check_nics(config, &replays)?;
         let (accesses, blocked) = (vec![None; streams.len()], vec![false; streams.len()]);
         let polls = streams.iter().map(|_| Polls::default()).collect();
         let (attachments, pace) = (Attachments::new(config), plan.pace);
-        lanes.iter_mut().for_each(|lane| lane.ports = Ports::new(&lane.survey.nics, attachments.ports()));
+        replays
+            .iter_mut()
+            .for_each(|replay| replay.ports = Ports::new(&replay.survey.nics, attachments.ports()));
         let mut player = Player {
             timing,
-            lanes,
+            replays,
             streams,
-            lane_of,
+            replay_of,
             accesses,
             blocked,
             polls,
             attachments,
             pace,
             #[cfg(test)]
-            looks_behind_each_block: false,
+            checks_after_each_block: false,
         };
-        (0..player.streams.len()).for_each(|hart| player.note_awake(hart));
+        (0..player.streams.len()).for_each(|hart| player.note_skipped_sleep(hart));
         Ok(player)
     }
 
-    /// Warming learns without saying when; detail says when. Latencies are kept anew.
+    /// Switches between warming, which trains caches and predictors without timing, and detailed timing.
+    /// Clears the latency histograms.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.now();
         let cycles: Vec<u64> = self.streams.iter().map(HartStream::cycle).collect();
         self.timing.change_mode_of_sources(mode, &cycles);
         let timed = mode == Mode::Detailed;
-        self.lanes.iter_mut().for_each(Lane::forget_latencies);
+        self.replays.iter_mut().for_each(DeviceReplay::clear_latencies);
         self.attachments.set_timed(timed, now);
     }
 
-    /// Before anything is played: the first trace goes as it was recorded, to be learnt from, until [`begin_again`](Player::begin_again).
-    pub fn learn_from_all(&mut self) -> Result<(), PlaybackError> {
-        self.lanes[0].go_as_recorded().map_err(|error| self.blamed(0, error))?;
-        (0..self.lanes[0].harts).for_each(|hart| self.note_awake(hart));
+    /// Plays the first trace as recorded in warming mode, to train caches and predictors, until
+    /// [`restart`](Player::restart). To be called before anything is played.
+    pub fn begin_warming_pass(&mut self) -> Result<(), PlaybackError> {
+        self.replays[0].replay_as_recorded().map_err(|error| self.with_trace_name(0, error))?;
+        (0..self.replays[0].harts).for_each(|hart| self.note_skipped_sleep(hart));
         self.set_mode(Mode::Warming);
         Ok(())
     }
 
-    /// The first trace begins again, at its own pace: what caches, TLBs and predictors have learnt of it stays.
-    pub fn begin_again(&mut self) -> Result<(), PlaybackError> {
-        self.start_over(0).map_err(|error| self.blamed(0, error))?;
+    /// Restarts the first trace at the planned pace, in detailed mode. Caches, TLBs and predictors stay warm.
+    pub fn restart(&mut self) -> Result<(), PlaybackError> {
+        self.start_over(0).map_err(|error| self.with_trace_name(0, error))?;
         self.set_mode(Mode::Detailed);
         Ok(())
     }
 
-    /// The timing models, for what they have counted.
+    /// The timing models, for their counters.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// How the ports' devices are attached, each with the first port of those that share it.
+    /// Attachments of the ports' devices, each with the first port that shares it.
     pub fn attachments(&self) -> &[(usize, Attachment)] {
         &self.attachments.all
     }
 
-    /// What has been counted.
+    /// Returns all counts up to now.
     pub fn played(&self) -> Played {
         let core = |hart: usize| (self.timing.core(hart).now(), self.timing.core(hart).stats());
-        let traces = self.lanes.iter().map(|lane| PlayedTrace {
-            harts: (lane.first, lane.harts),
-            instructions: self.instructions(lane),
-            rounds: lane.rounds,
-            devices: lane.stats.clone(),
+        let traces = self.replays.iter().map(|replay| PlayedTrace {
+            harts: (replay.first, replay.harts),
+            instructions: self.instructions(replay),
+            rounds: replay.rounds,
+            devices: replay.stats.clone(),
         });
         let traces: Vec<PlayedTrace> = traces.collect();
         Played {
@@ -218,167 +230,170 @@ impl Player {
             instructions: traces.iter().map(|trace| trace.instructions).sum(),
             cores: (0..self.streams.len()).map(core).collect(),
             memory: self.timing.memory.stats(),
-            devices: self.lanes[0].stats.clone(),
+            devices: self.replays[0].stats.clone(),
             traces,
         }
     }
 
-    fn instructions(&self, lane: &Lane) -> u64 {
-        self.streams[lane.first..][..lane.harts].iter().map(HartStream::instructions).sum()
+    fn instructions(&self, replay: &DeviceReplay) -> u64 {
+        self.streams[replay.first..][..replay.harts].iter().map(HartStream::instructions).sum()
     }
 
-    /// The time of the hart that has come furthest.
+    /// The latest time that a hart or a device event has reached.
     pub fn now(&self) -> Ps {
-        let times = (0..self.streams.len()).map(|hart| self.over(hart));
-        let events = self.lanes.iter().map(|lane| lane.event_at);
+        let times = (0..self.streams.len()).map(|hart| self.end_time(hart));
+        let events = self.replays.iter().map(|replay| replay.event_at);
         times.chain(events).max().unwrap_or(Ps::ZERO)
     }
 
-    /// When the hart's next block begins, or its access to a device has left the core.
+    /// Time at which the hart's next block begins, or at which its device access left the core.
     #[inline]
     fn time(&self, hart: usize) -> Ps {
         match self.accesses[hart] {
-            Some(_) => self.over(hart),
+            Some(_) => self.end_time(hart),
             None => self.timing.time_of(hart, self.streams[hart].cycle()),
         }
     }
 
-    /// When its last one was over.
-    fn over(&self, hart: usize) -> Ps {
-        self.timing.time_of(hart, self.streams[hart].over())
+    /// Time at which the hart's last block ended.
+    fn end_time(&self, hart: usize) -> Ps {
+        self.timing.time_of(hart, self.streams[hart].end_cycle())
     }
 
-    /// Goes on until so many instructions of the first trace have been played (or left out) since the beginning, or there is no more of
-    /// it: whether there is.
+    /// Runs until `instructions` instructions of the first trace have been played or skipped since the start,
+    /// or the trace ends. Returns false if it ended.
     pub fn run(&mut self, instructions: u64) -> Result<bool, PlaybackError> {
         loop {
             if self.done() >= instructions {
                 return Ok(true);
             }
-            if self.end_lanes()? {
+            if self.end_replays()? {
                 return Ok(false);
             }
-            let can_go = |hart: &usize| {
+            let can_run = |hart: &usize| {
                 (self.streams[*hart].is_ready() || self.accesses[*hart].is_some()) && !self.blocked[*hart]
             };
-            let hart = (0..self.streams.len()).filter(can_go).map(|hart| (self.time(hart), hart)).min();
-            let events = self.lanes.iter().enumerate();
-            let event = events.filter_map(|(lane, of)| Some((of.next_event()?, lane))).min();
+            let hart = (0..self.streams.len()).filter(can_run).map(|hart| (self.time(hart), hart)).min();
+            let events = self.replays.iter().enumerate();
+            let event = events.filter_map(|(replay, of)| Some((of.next_event()?, replay))).min();
             match (hart, event) {
                 (Some((time, hart)), due) if due.is_none_or(|((due, _), _)| time < due) => {
-                    let stepped = self.step(hart).and_then(|()| self.go_on_alone(instructions));
-                    stepped.map_err(|error| self.blamed(self.lane_of[hart], error))?;
+                    let stepped = self.step(hart).and_then(|()| self.run_single_hart(instructions));
+                    stepped.map_err(|error| self.with_trace_name(self.replay_of[hart], error))?;
                 }
-                (_, Some((event, lane))) => {
-                    self.happen(lane, event).map_err(|error| self.blamed(lane, error))?;
+                (_, Some((event, replay))) => {
+                    self.run_event(replay, event).map_err(|error| self.with_trace_name(replay, error))?;
                 }
-                _ if self.lanes.iter_mut().any(Lane::relax) => {}
-                _ => return Err(self.stuck()),
+                _ if self.replays.iter_mut().any(DeviceReplay::force_progress) => {}
+                _ => return Err(self.deadlock_error()),
             }
         }
     }
 
-    /// Traces that are over start over, if they are to. Whether the first one is over.
-    fn end_lanes(&mut self) -> Result<bool, PlaybackError> {
-        for number in 0..self.lanes.len() {
-            let lane = &mut self.lanes[number];
-            let (first, count) = (lane.first, lane.harts);
-            let goes_on =
+    /// Restarts traces that have ended and are to repeat. Returns whether the first trace has ended.
+    fn end_replays(&mut self) -> Result<bool, PlaybackError> {
+        for number in 0..self.replays.len() {
+            let replay = &mut self.replays[number];
+            let (first, count) = (replay.first, replay.harts);
+            let is_active =
                 |own: usize| self.streams[first + own].is_ready() || self.accesses[first + own].is_some();
-            if (0..count).any(goes_on) {
-                // One of the traces that it was merged of may be over.
-                lane.stop(goes_on);
+            if (0..count).any(is_active) {
+                // In a merged trace, one of the parts may have ended.
+                replay.stop(is_active);
                 continue;
             }
-            if !lane.is_over() {
+            if !replay.is_over() {
                 continue;
             }
-            let lane = &self.lanes[number];
-            if number == 0 && lane.at_end == AtEnd::Ends {
-                self.was_whole(number).map_err(|error| self.blamed(number, error))?;
+            let replay = &self.replays[number];
+            if number == 0 && replay.at_end == AtEnd::Ends {
+                self.check_op_count(number).map_err(|error| self.with_trace_name(number, error))?;
                 return Ok(true);
             }
-            if lane.at_end == AtEnd::StartsOver && self.instructions(lane) > 0 {
-                self.start_over(number).map_err(|error| self.blamed(number, error))?;
+            if replay.at_end == AtEnd::StartsOver && self.instructions(replay) > 0 {
+                self.start_over(number).map_err(|error| self.with_trace_name(number, error))?;
             }
         }
         Ok(false)
     }
 
-    /// A trace that was read to its end held what its index says.
-    fn was_whole(&self, number: usize) -> Result<(), PlaybackError> {
-        let lane = &self.lanes[number];
-        let Input::Own(file) = &lane.input.from else { return Ok(()) };
-        let ops = self.streams[lane.first..lane.first + lane.harts].iter().map(HartStream::ops).sum();
+    /// Compares the op count of a trace that was read to its end with the trace's index.
+    fn check_op_count(&self, number: usize) -> Result<(), PlaybackError> {
+        let replay = &self.replays[number];
+        let Input::Own(file) = &replay.input.from else { return Ok(()) };
+        let ops = self.streams[replay.first..replay.first + replay.harts].iter().map(HartStream::ops).sum();
         Ok(file.compare_ops(ops)?)
     }
 
     fn start_over(&mut self, number: usize) -> Result<(), PlaybackError> {
-        self.was_whole(number)?;
-        let lane = &mut self.lanes[number];
-        let harts = lane.first..lane.first + lane.harts;
-        let over = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].over()));
-        let now = over.max().unwrap_or(Ps::ZERO).max(lane.event_at);
-        lane.start_over(now)?;
+        self.check_op_count(number)?;
+        let replay = &mut self.replays[number];
+        let harts = replay.first..replay.first + replay.harts;
+        let ends = harts.clone().map(|hart| self.timing.time_of(hart, self.streams[hart].end_cycle()));
+        let now = ends.max().unwrap_or(Ps::ZERO).max(replay.event_at);
+        replay.start_over(now)?;
         for (hart, own) in harts.zip(0..) {
             self.accesses[hart] = None;
             (self.blocked[hart], self.polls[hart]) = (false, Polls::default());
-            self.streams[hart].start_over(BlockSource::open(&self.lanes[number].input, own)?)?;
+            self.streams[hart].start_over(BlockSource::open(&self.replays[number].input, own)?)?;
             self.streams[hart].begin_at(self.timing.cycle_at(hart, now));
-            self.note_awake(hart);
+            self.note_skipped_sleep(hart);
         }
         Ok(())
     }
 
-    /// An error names the trace that it is about.
-    fn blamed(&self, number: usize, error: PlaybackError) -> PlaybackError {
-        self.lanes[number].input.blamed(error)
+    /// Adds the name of the trace to an error.
+    fn with_trace_name(&self, number: usize, error: PlaybackError) -> PlaybackError {
+        self.replays[number].input.with_trace_name(error)
     }
 
-    /// Why nothing goes on.
-    fn stuck(&self) -> PlaybackError {
+    /// Returns why neither a hart nor an event can proceed.
+    fn deadlock_error(&self) -> PlaybackError {
         let blocked = self.blocked.iter().position(|blocked| *blocked);
         let circle = blocked.map(|hart| {
-            let (lane, after) = (&self.lanes[self.lane_of[hart]], self.streams[hart].position());
+            let (replay, after) = (&self.replays[self.replay_of[hart]], self.streams[hart].position());
             match self.pace {
-                Pace::Closed { window } if lane.is_paced() => {
-                    PlaybackError::Window { window, after, under_way: lane.survey.inside }
+                Pace::Closed { window } if replay.is_paced() => {
+                    PlaybackError::Window { window, after, in_flight: replay.survey.in_flight_max }
                 }
-                _ => lane.input.blamed(PlaybackError::Circle { hart: hart - lane.first, after }),
+                _ => replay
+                    .input
+                    .with_trace_name(PlaybackError::CircularWait { hart: hart - replay.first, after }),
             }
         });
-        let contradicted = |lane: &Lane| Some(lane.input.blamed(lane.contradiction()?));
-        let contradiction = || self.lanes.iter().find_map(contradicted);
-        circle.or_else(contradiction).expect("a trace that is not over has events left")
+        let contradicted =
+            |replay: &DeviceReplay| Some(replay.input.with_trace_name(replay.contradiction()?));
+        let contradiction = || self.replays.iter().find_map(contradicted);
+        circle.or_else(contradiction).expect("an unfinished trace has events left")
     }
 
-    /// The hart's next block, or its access to a device.
+    /// Plays the hart's next block, or does its pending device access.
     fn step(&mut self, hart: usize) -> Result<(), PlaybackError> {
         if let Some(op) = self.accesses[hart].take() {
             self.access(hart, &op);
             return Ok(());
         }
-        // The hart is the earliest.
-        let (now, number) = (self.time(hart), self.lane_of[hart]);
-        if self.lanes[number].is_paced() && !self.goes_on_paced(hart, now)? {
+        // No other hart is earlier.
+        let (now, number) = (self.time(hart), self.replay_of[hart]);
+        if self.replays[number].is_paced() && !self.plays_block_now(hart, now)? {
             return Ok(());
         }
-        let (lane, stream) = (&mut self.lanes[number], &mut self.streams[hart]);
-        lane.pending.settle(now);
-        match lane.pending.wait(hart - lane.first, stream.position(), now, stream.next_ops()) {
+        let (replay, stream) = (&mut self.replays[number], &mut self.streams[hart]);
+        replay.pending.settle(now);
+        match replay.pending.wait(hart - replay.first, stream.position(), now, stream.next_ops()) {
             Wait::No => {}
-            // The write has not even begun: what is to come before it comes first.
-            Wait::ToCome => match lane.next_event_of(hart - lane.first) {
-                Some(event) if !lane.is_paced() => return self.happen(number, event),
+            // The write has not started: earlier events run first.
+            Wait::NotStarted => match replay.next_event_of(hart - replay.first) {
+                Some(event) if !replay.is_paced() => return self.run_event(number, event),
                 _ => {
                     self.blocked[hart] = true;
-                    self.timing.rests(hart);
+                    self.timing.source_sleeps(hart);
                     return Ok(());
                 }
             },
             Wait::Until(visible) => {
-                lane.stats.waits += 1;
-                lane.stats.waited_ps += (visible - now).0;
+                replay.stats.waits += 1;
+                replay.stats.waited_ps += (visible - now).0;
                 let cycle = self.timing.cycle_at(hart, visible);
                 stream.begin_at(cycle);
                 return Ok(());
@@ -388,7 +403,8 @@ impl Player {
         self.reached(hart)
     }
 
-    /// Plays the hart's next block, or as far as its access to a device: whether it goes on.
+    /// Plays the hart's next block, or its part before a device access. Returns false if it stopped at such
+    /// an access.
     #[inline]
     fn block(&mut self, hart: usize) -> Result<bool, PlaybackError> {
         let stream = &mut self.streams[hart];
@@ -407,35 +423,35 @@ impl Player {
         Ok(true)
     }
 
-    /// Whether the hart slept before its first block, and does not now.
-    fn note_awake(&mut self, hart: usize) {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &self.streams[hart]);
-        if stream.stays_awake() {
-            lane.stays_awake(hart - lane.first, stream.position());
+    /// Records that the sleep before the hart's first block is not replayed, if there is one.
+    fn note_skipped_sleep(&mut self, hart: usize) {
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &self.streams[hart]);
+        if stream.skips_sleep() {
+            replay.skip_sleep(hart - replay.first, stream.position());
         }
     }
 
-    /// A block of the hart is over.
+    /// Updates the trace's events after a block of the hart.
     fn reached(&mut self, hart: usize) -> Result<(), PlaybackError> {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
-        let (done, over) = (stream.position(), self.timing.time_of(hart, stream.over()));
-        let own = hart - lane.first;
-        if stream.stays_awake() {
-            lane.stays_awake(own, done);
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
+        let (done, end) = (stream.position(), self.timing.time_of(hart, stream.end_cycle()));
+        let own = hart - replay.first;
+        if stream.skips_sleep() {
+            replay.skip_sleep(own, done);
         }
-        lane.reached(own, done, over)?;
-        if let Some(paced) = lane.paced(own)
+        replay.reached(own, done, end)?;
+        if let Some(rate_replay) = replay.rate_replay(own)
             && stream.sleeps() > Ps::ZERO
-            && paced.awake(own as u16, done, stream.sleeps()) != Awake::AsRecorded
+            && rate_replay.wake_time(own as u16, done, stream.sleeps()) != Wakeup::AsRecorded
         {
-            stream.fall_asleep();
+            stream.defer_sleep();
         }
-        let (first, count) = (lane.first, lane.harts);
+        let (first, count) = (replay.first, replay.harts);
         self.unblock(first, count);
         Ok(())
     }
 
-    /// Harts look again whether what they wait for has happened.
+    /// Lets stalled harts check again.
     #[inline]
     fn unblock(&mut self, first: usize, count: usize) {
         for blocked in &mut self.blocked[first..first + count] {
@@ -445,29 +461,30 @@ impl Player {
         }
     }
 
-    /// At another pace than recorded: whether the hart's next block is played now. It may still sleep, or the block may be left out.
-    fn goes_on_paced(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
-        let (lane, stream) = (&mut self.lanes[self.lane_of[hart]], &mut self.streams[hart]);
-        let own = (hart - lane.first) as u16;
-        let paced = lane.paced(own.into()).expect("it is paced");
-        if let Some(slept) = stream.asleep() {
-            match paced.awake(own, stream.position(), slept) {
-                Awake::ToCome => self.blocked[hart] = true,
-                Awake::At(at) => stream.begin_at(self.timing.cycle_at(hart, at.max(now))),
-                Awake::AsRecorded => stream.begin_at(self.timing.cycle_at(hart, now + slept)),
+    /// Rate-controlled replay: whether the hart plays its next block now. It may still sleep, or the block
+    /// may be a skipped poll.
+    fn plays_block_now(&mut self, hart: usize, now: Ps) -> Result<bool, PlaybackError> {
+        let (replay, stream) = (&mut self.replays[self.replay_of[hart]], &mut self.streams[hart]);
+        let own = (hart - replay.first) as u16;
+        let rate_replay = replay.rate_replay(own.into()).expect("the replay is rate-controlled");
+        if let Some(slept) = stream.recorded_sleep() {
+            match rate_replay.wake_time(own, stream.position(), slept) {
+                Wakeup::NotYet => self.blocked[hart] = true,
+                Wakeup::At(at) => stream.begin_at(self.timing.cycle_at(hart, at.max(now))),
+                Wakeup::AsRecorded => stream.begin_at(self.timing.cycle_at(hart, now + slept)),
             }
             return Ok(false);
         }
-        let waiting = paced.see(own, stream.position(), now);
+        let waiting = rate_replay.update_reports(own, stream.position(), now);
         let ops = stream.next_ops();
-        let poll = ops.iter().find(|op| op.class == OpClass::Load && paced.is_ring(op.phys.0));
+        let poll = ops.iter().find(|op| op.class == OpClass::Load && rate_replay.in_receive_ring(op.phys.0));
         let id = BlockId { pc: ops.first().map_or(0, |op| op.pc), ops: ops.len() };
         let poll = poll.map(|op| (op.pc, op.phys.0));
         let block = Block { id, is_plain: stream.is_plain(), poll };
-        if !self.polls[hart].leaves_out(&block, paced.reports_seen, waiting) {
+        if !self.polls[hart].skips(&block, rate_replay.reports_seen, waiting) {
             return Ok(true);
         }
-        lane.stats.left_out += stream.leave_out();
+        replay.stats.left_out += stream.skip();
         if let Some(error) = stream.failure() {
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! What is told of a played trace beside its counters, and how many ports it has.
+//! Observation of a player beyond its counters, and the number of its ports.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::tests::{BUFFERS, Maker, config, folder, played, polling, rate, refuse
 use super::*;
 use crate::timed::WatchRequest;
 
-/// Two programs that poll, side by side in one: each with a hart and a NIC of its own.
+/// A merge of two polling traces, each with its own hart and NIC.
 pub(super) fn merged(folder: &Path, frames: [u64; 2]) -> TraceInput {
     let parts = frames.map(|frames| {
         let path = folder.join(format!("of-{frames}"));
@@ -21,10 +21,10 @@ pub(super) fn merged(folder: &Path, frames: [u64; 2]) -> TraceInput {
 }
 
 #[test]
-fn a_profile_is_of_the_first_traces_harts_alone() {
+fn profile_has_only_harts_of_the_first_trace() {
     let folder = folder();
     let trace = |name: &str| polling(&folder.path().join(name), 40, 3, 1, true);
-    let plan = Plan::of(trace("first")).beside(trace("neighbour"));
+    let plan = Plan::of(trace("first")).with_neighbour(trace("neighbour"));
     let config = config(&["platform.harts=2"]);
     let mut player = Player::new(&config, &plan).unwrap();
     let request = WatchRequest { profile: true, activity: true, ..WatchRequest::default() };
@@ -32,16 +32,16 @@ fn a_profile_is_of_the_first_traces_harts_alone() {
     assert!(!player.run(u64::MAX).unwrap());
     assert!(
         player.played().traces[1].instructions > 100,
-        "the neighbour went on, its stores to registers too"
+        "the neighbour kept running, including its register stores"
     );
     let watched = player.end_watch().unwrap();
     assert_eq!((watched.profile.unwrap().harts.len(), watched.activity.len()), (1, 1));
 }
 
 #[test]
-fn each_nic_of_a_trace_has_a_port_or_it_is_said_that_there_are_too_few() {
+fn each_nic_has_a_port_or_the_configuration_is_rejected() {
     let folder = folder();
-    // A part of a longer trace, in which device 0 does nothing.
+    // Like part of a longer trace, in which device 0 is idle.
     let trace = |name: &str, of: [u8; 2]| {
         let path = folder.path().join(name);
         let mut maker = Maker::new(&path);
@@ -61,12 +61,12 @@ fn each_nic_of_a_trace_has_a_port_or_it_is_said_that_there_are_too_few() {
             let slow = format!("port.{port}.pcie.link_latency=20us");
             played(&config(&["platform.nics=2", &slow]), &plan).now()
         });
-        assert!(times[0] < far && times[1] > far, "the second NIC is at the second port: {times:?}");
+        assert!(times[0] < far && times[1] > far, "the second NIC uses the second port: {times:?}");
     }
 }
 
 #[test]
-fn where_no_hart_sleeps_nothing_waits_for_as_long_as_it_slept() {
+fn without_sleep_events_do_not_wait_for_recorded_sleeps() {
     let folder = folder();
     let plan = Plan::of(sleeping(&folder.path().join("a"), 20, BUFFERS));
     let asleep = played(&config(&[]), &plan).played();
@@ -82,30 +82,30 @@ fn where_no_hart_sleeps_nothing_waits_for_as_long_as_it_slept() {
 }
 
 #[test]
-fn frames_could_arrive_until_the_one_behind_the_traces_last_would_have() {
+fn arrivals_end_one_frame_after_the_last_of_the_trace() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 400, 3, 1, true);
-    let plan = Plan::of(trace.clone()).paced(rate("100Mpps"));
+    let plan = Plan::of(trace.clone()).at_pace(rate("100Mpps"));
     let mut player = Player::new(&config(&[]), &plan).unwrap();
     assert!(player.run(1000).unwrap());
-    assert_eq!(player.arrivals_end(), None, "there are more");
+    assert_eq!(player.arrivals_end(), None, "frames are left");
     assert!(!player.run(u64::MAX).unwrap());
     let (end, devices) = (player.arrivals_end().unwrap(), player.played().devices);
     assert!(devices.frames_dropped > 100 && end < player.now(), "{end} of {}", player.now());
     let mpps = devices.frames_offered as f64 / end.as_secs_f64() / 1e6;
-    // The first one comes behind the link's latency.
+    // The first frame arrives after the link's latency.
     assert!((90.0..=100.0).contains(&mpps), "{mpps}");
-    assert_eq!(played(&config(&[]), &Plan::of(trace)).arrivals_end(), None, "as recorded, it is not known");
+    assert_eq!(played(&config(&[]), &Plan::of(trace)).arrivals_end(), None, "unknown if played as recorded");
 }
 
 #[test]
-fn frames_that_no_dma_brought_to_memory_stay_unreceived() {
+fn frames_without_dma_stay_unreceived() {
     let folder = folder();
     let path = folder.path().join("a");
     let mut maker = Maker::new(&path);
     for number in 0..10 {
         maker.receive(number, 0);
-        // Every other one finds no room.
+        // Every other frame is dropped.
         if number % 2 == 0 {
             maker.event(maker.done, 0, EventKind::FrameIn { bytes: 64 });
         }

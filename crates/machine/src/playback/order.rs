@@ -1,5 +1,5 @@
-//! Events of harts that were recorded together: they happen in the order in which they did. Traces that were merged never ran beside each
-//! other, so that each of them has an order of its own.
+//! Device events of harts that were recorded together: events run in recorded order. Each part of a merged
+//! trace has its own order, as the parts were not recorded together.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,67 +8,73 @@ use doorbell_sim::Ps;
 use doorbell_trace::system::{DeviceEvent, DeviceReader, TraceFile};
 
 use super::PlaybackError;
-use super::lane::ToCome;
-use super::paced::{Next, Paced};
+use super::device_replay::PendingEvent;
+use super::rate_replay::{Next, RateReplay};
 
-/// So many events are read before their instructions are played, and no more: at another pace all of them, since what a device does to a
-/// frame was recorded behind instructions that a slower program comes to only with later frames (a ring's frames have fewer); as recorded,
-/// while one of their harts has come to its last one that is known and another keeps them from happening.
+/// Maximum number of events read ahead of their instructions. At another rate, this many are read: a frame's
+/// device events were recorded after instructions that a slower program reaches only with later frames, but a
+/// ring has fewer frames than this. As recorded, events are read ahead while one hart has reached its last
+/// known event and another one holds them back.
 pub(super) const AHEAD: usize = 1 << 14;
 
-/// What a hart's events are, as far as they were read: how many were not, and behind which instruction the last one is.
+/// Read position among a hart's events: number of unread events, and instruction of the last one read.
 #[derive(Clone, Copy, Default)]
-struct Told {
-    left: u64,
+struct ReadState {
+    unread: u64,
     last: Option<u64>,
 }
 
-impl Told {
-    /// Before its hart has so many instructions behind it, it comes to nothing that is not known.
-    fn until(&self) -> u64 {
-        if self.left > 0 { self.last.unwrap_or(0) } else { u64::MAX }
+impl ReadState {
+    /// Instruction count up to which the hart's events are known.
+    fn known_until(&self) -> u64 {
+        if self.unread > 0 { self.last.unwrap_or(0) } else { u64::MAX }
     }
 
-    /// Whether its hart, behind so many instructions, may come to what is not known.
-    fn wants(&self, reached: u64) -> bool {
-        self.until() <= reached
+    /// Whether the hart, after `reached` instructions, may reach an unread event.
+    fn may_reach_unread(&self, reached: u64) -> bool {
+        self.known_until() <= reached
     }
 }
 
-/// See the module.
-pub(super) struct Order {
-    /// Its harts, as the trace numbers them.
+/// Events of harts recorded together.
+pub(super) struct EventOrder {
+    /// Harts, as numbered in the trace.
     harts: Range<usize>,
     reader: Option<DeviceReader>,
-    told: Vec<Told>,
-    /// Those that have not happened.
-    pub ahead: VecDeque<ToCome>,
-    /// How they go at another pace; they are not ahead then, but the instructions of those that were read are known.
-    pub paced: Option<Box<Paced>>,
+    read_state: Vec<ReadState>,
+    /// Events that were read and have not run.
+    pub ahead: VecDeque<PendingEvent>,
+    /// Replay at another rate. `ahead` is then empty, and `read_ahead` has hart and instruction of each event
+    /// read.
+    pub rate_replay: Option<Box<RateReplay>>,
     pub read_ahead: VecDeque<(u16, u64)>,
-    /// What happens next, and when, if what it follows has happened.
+    /// Time and kind of the next event, if its dependencies are met.
     pub upcoming: Option<(Ps, Next)>,
-    /// The moment of the last one.
+    /// Time of the last event.
     pub event_at: Ps,
 }
 
-impl Order {
-    /// Of all events of a trace, or of none.
-    pub fn new(file: Option<&TraceFile>, harts: Range<usize>, told: &[u64]) -> Result<Order, PlaybackError> {
-        let left = |hart| told.get(hart).copied().unwrap_or(0);
-        Ok(Order {
-            told: harts.clone().map(|hart| Told { left: left(hart), last: None }).collect(),
+impl EventOrder {
+    /// Creates the order of a trace's events; without a file there are none.
+    pub fn new(
+        file: Option<&TraceFile>,
+        harts: Range<usize>,
+        event_counts: &[u64],
+    ) -> Result<EventOrder, PlaybackError> {
+        let unread = |hart| event_counts.get(hart).copied().unwrap_or(0);
+        Ok(EventOrder {
+            read_state: harts.clone().map(|hart| ReadState { unread: unread(hart), last: None }).collect(),
             harts,
             reader: file.map(TraceFile::devices).transpose()?,
             ahead: VecDeque::new(),
-            paced: None,
+            rate_replay: None,
             read_ahead: VecDeque::new(),
             upcoming: None,
             event_at: Ps::ZERO,
         })
     }
 
-    /// The harts of a trace's orders: those of each of the traces that it was merged of, or all.
+    /// Hart range of each order of a trace: one per part of a merged trace, else one of all harts.
     pub fn harts(file: Option<&TraceFile>, harts: usize) -> Vec<Range<usize>> {
         let whole = || std::iter::once(0..harts).collect();
         let parts = file.map(|file| file.description().parts());
@@ -76,7 +82,7 @@ impl Order {
         parts.unwrap_or_else(whole)
     }
 
-    /// The next event of its own in the file; others are only looked at by `check`.
+    /// Reads the next event of its harts. Applies `check` to the events of all harts.
     pub fn read(
         &mut self,
         check: impl Fn(&DeviceEvent) -> Result<(), PlaybackError>,
@@ -86,83 +92,85 @@ impl Order {
             check(&event)?;
             let hart = usize::from(event.hart);
             if self.harts.contains(&hart) {
-                let told = &mut self.told[hart - self.harts.start];
-                *told = Told { left: told.left.saturating_sub(1), last: Some(event.after) };
+                let state = &mut self.read_state[hart - self.harts.start];
+                *state = ReadState { unread: state.unread.saturating_sub(1), last: Some(event.after) };
                 return Ok(Some(event));
             }
         }
         Ok(None)
     }
 
-    /// Whether this hart, behind so many instructions now, may come to an event that was not read.
+    /// Whether a hart, after `reached` instructions, may reach an unread event.
     #[inline]
-    pub fn wants(&self, hart: usize, reached: u64) -> bool {
-        match self.paced {
+    pub fn may_reach_unread(&self, hart: usize, reached: u64) -> bool {
+        match self.rate_replay {
             Some(_) => {
                 let first = self.read_ahead.front();
                 first.is_some_and(|(of, after)| usize::from(*of) == hart && *after <= reached)
             }
-            None => self.told[hart - self.harts.start].wants(reached),
+            None => self.read_state[hart - self.harts.start].may_reach_unread(reached),
         }
     }
 
-    /// Before this hart has so many instructions behind it, it [wants](Order::wants) nothing and nothing [waits for](Order::waits_for) it;
-    /// `None` at another pace, where each block may matter.
-    pub fn undisturbed_until(&self, hart: usize) -> Option<u64> {
-        if self.paced.is_some() {
+    /// Instruction count up to which the hart [reaches no unread event](EventOrder::may_reach_unread) and no
+    /// event [waits for it](EventOrder::waits_for). `None` at another rate, where each block may matter.
+    pub fn unchecked_until(&self, hart: usize) -> Option<u64> {
+        if self.rate_replay.is_some() {
             return None;
         }
         let first = self.upcoming.is_none().then(|| self.ahead.front()).flatten();
         let own = first.filter(|(event, _)| usize::from(event.hart) == hart);
-        let known = self.told[hart - self.harts.start].until();
+        let known = self.read_state[hart - self.harts.start].known_until();
         Some(own.map_or(known, |(event, _)| event.after.min(known)))
     }
 
-    /// Whether so much has been read that no hart comes to what is not known, or as much as there is room for; at another pace more, and
-    /// more still if frames are wanted.
-    pub fn is_far_enough(&mut self, reached: &[u64]) -> bool {
-        if let Some(paced) = &self.paced {
+    /// Whether enough events are read: no hart can reach an unread one, or the limit is reached. At another
+    /// rate, the limit applies unless frames are needed.
+    pub fn has_read_enough(&mut self, reached: &[u64]) -> bool {
+        if let Some(rate_replay) = &self.rate_replay {
             let is_behind = |(hart, after): &(u16, u64)| *after <= reached[usize::from(*hart)];
             while self.read_ahead.front().is_some_and(is_behind) {
                 self.read_ahead.pop_front();
             }
-            return self.read_ahead.len() >= AHEAD && !paced.wants_frames();
+            return self.read_ahead.len() >= AHEAD && !rate_replay.needs_frames();
         }
-        let own = self.told.iter().zip(&reached[self.harts.clone()]);
-        self.ahead.len() >= AHEAD || !own.into_iter().any(|(told, reached)| told.wants(*reached))
+        let own = self.read_state.iter().zip(&reached[self.harts.clone()]);
+        self.ahead.len() >= AHEAD || !own.into_iter().any(|(state, reached)| state.may_reach_unread(*reached))
     }
 
-    /// An event was read.
-    pub fn tell(&mut self, event: ToCome) {
-        match &mut self.paced {
-            Some(paced) => {
+    /// Adds an event that was read.
+    pub fn push(&mut self, event: PendingEvent) {
+        match &mut self.rate_replay {
+            Some(rate_replay) => {
                 self.read_ahead.push_back((event.0.hart, event.0.after));
-                paced.tell(event);
+                rate_replay.push(event);
             }
             None => self.ahead.push_back(event),
         }
     }
 
-    /// The first event that its instruction has to be played for.
-    pub fn first_to_come(&self) -> Option<&DeviceEvent> {
-        match &self.paced {
-            Some(paced) => paced.first_of_software(),
+    /// The first event that waits for its instruction to be played.
+    pub fn first_pending(&self) -> Option<&DeviceEvent> {
+        match &self.rate_replay {
+            Some(rate_replay) => rate_replay.first_software_event(),
             None => self.ahead.front().map(|(event, _)| event),
         }
     }
 
-    /// No more frames arrive, if these have ended: none of its harts goes on.
-    pub fn stop(&mut self, goes_on: impl Fn(usize) -> bool) -> bool {
-        let Some(paced) = self.paced.as_mut().filter(|paced| !paced.stopped) else { return false };
-        paced.stopped = !self.harts.clone().any(goes_on);
-        paced.stopped
+    /// Stops frame arrivals if none of its harts still runs. Returns whether they stopped.
+    pub fn stop(&mut self, is_active: impl Fn(usize) -> bool) -> bool {
+        let Some(rate_replay) = self.rate_replay.as_mut().filter(|rate_replay| !rate_replay.stopped) else {
+            return false;
+        };
+        rate_replay.stopped = !self.harts.clone().any(is_active);
+        rate_replay.stopped
     }
 
-    /// Whether its first event waits for this hart, which is behind so many instructions now: what is to happen next, happens no sooner for it
-    /// where events keep their order.
+    /// Whether the first event waits for this hart, which has done `reached` instructions. Once the next
+    /// event has a time, the hart's progress does not change it, as events keep their order.
     #[inline]
     pub fn waits_for(&self, hart: usize, reached: u64) -> bool {
-        if self.paced.is_some() {
+        if self.rate_replay.is_some() {
             return true;
         }
         let first = self.upcoming.is_none().then(|| self.ahead.front()).flatten();

@@ -1,12 +1,15 @@
-//! Page tables for traces that tell virtual addresses alone, as ChampSim's do: where their pages lie, and what a walk reads.
+//! Page tables for traces with virtual addresses only, such as ChampSim's: where pages are, and the entries
+//! that a walk reads.
 //!
-//! Three kinds. *Identity*: a page lies where its address says, and nothing is translated. *ChampSim*: as that simulator makes them
-//! ([`PageTables`]), five levels of 4 KiB. *Kernel*: as Linux would: tables in four levels of 512 entries of eight bytes (Sv48, and
-//! x86-64's alike: RISC-V privileged manual, 12.5), so that eight neighbours' entries share a line; pages and tables are given in order of
-//! first touch out of blocks of 2 MiB, as an allocator of buddies that is not fragmented below hands them out, and the blocks lie
-//! scattered by a seed, as after a while of running. Pages may be of 2 MiB each: then a walk has a level less.
+//! There are three kinds. *Identity*: physical and virtual addresses are equal, without translation.
+//! *ChampSim*: as in that simulator ([`PageTables`]), five levels and 4 KiB pages. *Kernel*: as in Linux,
+//! four levels of 512 eight-byte entries (Sv48, same as x86-64: RISC-V privileged manual, 12.5), so that the
+//! entries of eight neighbouring pages share a line. Pages and tables are allocated in order of first touch
+//! from blocks of 2 MiB, as by a buddy allocator without fragmentation below that size. A seed scatters the
+//! blocks, as after some uptime. Pages may be 2 MiB; a walk then has one level less.
 //!
-//! Not modelled: faults (a page is there when it is touched), entries' accessed and dirty bits, pages that move or are given back.
+//! Not modelled: page faults (a page exists when it is touched), accessed and dirty bits, pages that move or
+//! are freed.
 
 mod kernel;
 
@@ -22,27 +25,27 @@ use serde::{Deserialize, Serialize};
 use self::kernel::Kernel;
 use crate::config::ConfigError;
 
-/// Which page tables a trace gets that has none.
+/// Kind of page tables for a trace that has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
     /// None: addresses are taken as physical.
     #[default]
     Identity,
-    /// ChampSim's.
+    /// As in ChampSim.
     #[serde(rename = "champsim")]
     ChampSim,
-    /// As a kernel makes them.
+    /// As in a Linux kernel.
     Kernel,
 }
 
-/// The page tables that traces get which tell virtual addresses alone.
+/// Page tables for traces with virtual addresses only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PagesConfig {
-    /// `identity`, or in `platform.ram` those of `champsim` or of a `kernel`.
+    /// `identity`, or page tables as of `champsim` or a `kernel`, with pages in `platform.ram`.
     pub pages: Pages,
-    /// Pages of the kernel's kind: 4KiB or 2MiB.
+    /// Page size of the `kernel` kind: 4KiB or 2MiB.
     pub page_size: Bytes,
 }
 
@@ -53,15 +56,15 @@ impl Default for PagesConfig {
 }
 
 impl PagesConfig {
-    /// Checks every value, alone and together.
+    /// Checks every value, alone and in combination.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let size = self.page_size;
         if ![SMALL, LARGE].contains(&size.0) {
-            let problem = format!("{size} is no size of pages; it must be \"4KiB\" or \"2MiB\"");
+            let problem = format!("{size} is not a page size; it must be \"4KiB\" or \"2MiB\"");
             return Err(ConfigError::new("playback.page_size", problem));
         }
         if size.0 == LARGE && self.pages != Pages::Kernel {
-            let problem = "only pages of the kernel's kind can be of 2MiB; add playback.pages=kernel";
+            let problem = "2MiB pages need playback.pages=kernel";
             return Err(ConfigError::new("playback.page_size", problem));
         }
         Ok(())
@@ -79,16 +82,16 @@ enum Kind {
 
 const RECENT: usize = 64;
 
-/// The page tables of one trace. Clones are the same.
+/// Page tables of one trace. Clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
     kind: Arc<Mutex<Kind>>,
-    /// Pages used lately, by the low bits of their numbers: page, space, where it lies.
+    /// Recently used pages, indexed by the low bits of their numbers: page, space, physical address.
     recent: [Option<(u64, u16, u64)>; RECENT],
 }
 
 impl Tables {
-    /// Empty, in a memory so large; none if nothing is translated.
+    /// Creates empty page tables in `ram` bytes of memory. Returns `None` for identity.
     pub fn new(config: &PagesConfig, ram: Bytes, seed: u64) -> Option<Tables> {
         let kind = match config.pages {
             Pages::Identity => return None,
@@ -101,7 +104,7 @@ impl Tables {
         Some(Tables { kind: Arc::new(Mutex::new(kind)), recent: [None; RECENT] })
     }
 
-    /// Where an address lies.
+    /// Translates an address.
     #[inline]
     pub fn translate(&mut self, space: u16, virt: u64) -> PhysAddr {
         let page = virt / SMALL;
@@ -119,7 +122,7 @@ impl Tables {
         PhysAddr(frame + virt % SMALL)
     }
 
-    /// The entries that lead there.
+    /// Returns the page-table entries that a walk reads.
     pub fn walk(&self, space: u16, virt: u64) -> Walk {
         match &mut *self.kind.lock().unwrap_or_else(PoisonError::into_inner) {
             Kind::ChampSim(tables) => tables.walk(virt),
@@ -127,7 +130,7 @@ impl Tables {
         }
     }
 
-    /// Whether the trace has touched more than there is.
+    /// Whether the trace has touched more pages than fit in memory.
     pub fn is_full(&self) -> bool {
         match &*self.kind.lock().unwrap_or_else(PoisonError::into_inner) {
             Kind::ChampSim(tables) => tables.is_full(),
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernels_pages_lie_in_order_of_first_touch_and_its_entries_side_by_side() {
+    fn kernel_pages_are_allocated_in_order_of_first_touch() {
         let mut of = tables(SMALL, 1);
         let virt = 0x7fff_1234_5000;
         let places = [0, 5, 1, 2].map(|page: u64| of.translate(0, virt + page * SMALL + 0x123).0);
@@ -157,32 +160,32 @@ mod tests {
         assert_eq!(walks[0].entries[..3], walks[1].entries[..3]);
         assert_eq!(walks[1].entries[3].0, walks[0].entries[3].0 + 8);
         assert_eq!(walks[2].entries[3].0, walks[0].entries[3].0 + 64);
-        // Entries: the root's by bits 47 to 39, and so on.
+        // Entry indices: bits 47 to 39 in the root table, and so on.
         let indices = walks[0].entries[..4].iter().map(|entry| entry.0 % SMALL / 8);
         assert!(indices.eq([39, 30, 21, 12].map(|bit| virt >> bit & 511)));
         let mut all: Vec<u64> = walks[0].entries[..4].iter().map(|entry| entry.0 / SMALL).collect();
         all.extend(places.map(|place| place / SMALL));
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 8, "no table and no page lie on another");
+        assert_eq!(all.len(), 8, "tables and pages do not overlap");
     }
 
     #[test]
-    fn large_pages_have_a_level_less_and_spaces_their_own_tables() {
+    fn large_pages_have_one_level_less_and_spaces_have_separate_tables() {
         let mut of = tables(LARGE, 1);
         let (first, second) = (of.translate(0, 0x1234_5678), of.translate(1, 0x1234_5678));
         assert_eq!((first.0 % LARGE, second.0 % LARGE), (0x1234_5678 % LARGE, 0x1234_5678 % LARGE));
         assert_ne!(first, second);
-        assert_eq!(of.translate(0, 0x1234_5678 + 0x1000).0, first.0 + 0x1000, "of the same page");
+        assert_eq!(of.translate(0, 0x1234_5678 + 0x1000).0, first.0 + 0x1000, "same page");
         let (own, other) = (of.walk(0, 0x1234_5678), of.walk(1, 0x1234_5678));
         assert_eq!((own.levels, own.page_bytes), (3, LARGE));
         assert!(own.entries[..3].iter().zip(&other.entries[..3]).all(|(own, other)| own != other));
     }
 
-    /// Regions of 2 MiB that tables' shortcut has one place for, and spaces with the same addresses: where a page lies and what leads there
-    /// stays as it was told first, and no two pages, and no two last entries, lie at one place.
+    /// Regions of 2 MiB that share an entry of the leaf-table cache, and spaces with equal addresses. Pages
+    /// and leaf entries keep their place, and no two share one.
     #[test]
-    fn what_was_told_once_stays_whichever_tables_are_used_between() {
+    fn translations_do_not_change_after_cache_evictions() {
         let mut of = tables(SMALL, 1);
         let pages = (0..3u16).flat_map(|space| {
             (0..3u64).flat_map(move |far| (0..4).map(move |page| (space, (far << 29) + page * 200 * SMALL)))
@@ -196,7 +199,7 @@ mod tests {
         for _ in 0..1_000 {
             let one = random.below(pages.len() as u64) as usize;
             let (space, virt) = pages[one];
-            // A clone has not been told any page yet.
+            // A clone with an empty cache.
             let frame = Tables { recent: [None; RECENT], ..of.clone() }.translate(space, virt);
             assert_eq!((frame, of.walk(space, virt).entries[3]), told[one], "{space} {virt:x}");
         }
@@ -209,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_scatters_blocks_and_memory_that_is_used_up_is_noticed() {
+    fn seed_scatters_blocks_and_full_memory_is_detected() {
         let blocks = |seed| {
             let mut of = tables(LARGE, seed);
             (0..20).map(|page| of.translate(0, page * LARGE).0).collect::<Vec<_>>()
         };
         assert_eq!(blocks(1), blocks(1));
         assert_ne!(blocks(1), blocks(2));
-        // 32 blocks, of which one is taken and one has the tables.
+        // 32 blocks: one reserved, one with the tables.
         let mut of = tables(LARGE, 1);
         (0..30).for_each(|page| _ = of.translate(0, page * LARGE));
         assert!(!of.is_full());
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_kind_has_are_refused() {
+    fn invalid_page_sizes_are_rejected() {
         let of = |pages, size| PagesConfig { pages, page_size: Bytes(size) }.validate();
         assert_eq!(of(Pages::Kernel, LARGE), Ok(()));
         assert!(of(Pages::Kernel, 8192).unwrap_err().to_string().contains("4KiB"));

@@ -1,8 +1,9 @@
-//! Which received frame a sent one answers.
+//! Pairing of sent frames with the received frames that they answer.
 //!
-//! Where a program sends frames from the very buffers that they were received into, addresses tell. Where it writes its answers elsewhere,
-//! they are taken to come in the order of the requests, and what has to be known is how many requests were under way when the trace began.
-//! That shows where the only hart sleeps until an interrupt: of requests that it was interrupted for before, none is left then.
+//! If a program sends frames from the buffers that it received them into, buffer addresses identify the
+//! request. Otherwise answers are taken to be in the order of the requests. This requires the number of
+//! requests in flight when the trace began. It is known if the only hart sleeps until an interrupt: all
+//! requests for which it was interrupted before are then answered.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,63 +13,65 @@ use doorbell_trace::system::{DeviceEvent, Dma};
 
 use super::survey::{DeviceSurvey, Survey};
 
-/// A hart without an instruction for so long is asleep.
+/// A hart that executes no instruction for this long is asleep.
 pub(super) const ASLEEP: Ps = Ps::from_us(2);
 
-/// Buffers that frames were received into and not yet sent from.
+/// Buffers that hold received frames which were not sent yet: frame number by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffers {
-    held: BTreeMap<u64, u64>,
+    unsent: BTreeMap<u64, u64>,
     received: u64,
 }
 
 impl Buffers {
-    /// The next frame is received there.
+    /// Records that the next frame is received at `addr`.
     pub fn receive(&mut self, addr: u64) {
-        self.held.insert(addr, self.received);
+        self.unsent.insert(addr, self.received);
         self.received += 1;
     }
 
-    /// A frame is read from there to be sent: which one it is, of those received.
+    /// Records that a frame is sent from `addr`. Returns the number of the received frame in that buffer.
     pub fn send(&mut self, addr: u64) -> Option<u64> {
-        self.held.remove(&addr)
+        self.unsent.remove(&addr)
     }
 }
 
-/// Of a trace that is paced, which requests its answers are to.
+/// Pairing during a rate-controlled replay.
 pub(super) struct Answers {
     pairs: bool,
     by_address: bool,
     buffers: Buffers,
-    /// Requests of the frames that are read and have not left, and how many leave that were read before the trace began.
+    /// Requests answered by the frames read and not sent yet; frames sent whose data were read before the
+    /// trace began.
     requests: VecDeque<Option<u64>>,
     read_before: u64,
-    /// Frames that have left, of all, and where addresses do not tell, how many of them answer what arrived before the trace began.
+    /// Frames sent so far and in total; without address pairing, how many of them answer requests from before
+    /// the trace.
     sent: u64,
     all: u64,
     before: u64,
-    /// An answer to a request of the trace has left.
+    /// Whether an answer to a request of the trace was sent.
     has_begun: bool,
 }
 
 impl Answers {
-    /// Of all frames, if they are its own.
+    /// `has_all`: whether the replayed devices receive and send all frames.
     pub fn new(survey: &Survey, has_all: bool) -> Answers {
         Answers {
-            pairs: has_all && survey.unpaired().is_none(),
+            pairs: has_all && survey.pairing_problem().is_none(),
             by_address: survey.pairs.are_by_address(),
             buffers: Buffers::default(),
             requests: VecDeque::new(),
             read_before: survey.devices.values().map(DeviceSurvey::read_before).sum(),
             sent: 0,
             all: survey.devices.values().map(|device| device.sent.0).sum(),
-            before: survey.begun_before,
+            before: survey.in_flight_before,
             has_begun: false,
         }
     }
 
-    /// A request to memory is told.
-    pub fn tell(&mut self, dma: &Dma) {
+    /// Records a DMA request.
+    pub fn push(&mut self, dma: &Dma) {
         if !self.by_address || dma.offset != 0 {
             return;
         }
@@ -79,14 +82,15 @@ impl Answers {
         }
     }
 
-    /// Whether the trace has no more frames that leave.
+    /// Whether all frames of the trace have been sent.
     pub fn are_over(&self) -> bool {
         self.sent == self.all
     }
 
-    /// A frame leaves: whether it is an answer to a request of the trace, and to which, if that is known. Behind the first, frames
-    /// that are no known request's are taken for answers, so that a closed loop does not run dry.
-    pub fn leave(&mut self) -> (bool, Option<u64>) {
+    /// Records a frame sent. Returns whether it counts as an answer, and its request if known. After the
+    /// first answer, frames without a known request count as answers too, so that a closed loop does not
+    /// stall.
+    pub fn frame_sent(&mut self) -> (bool, Option<u64>) {
         let (before, sent) = (if self.by_address { self.read_before } else { self.before }, self.sent);
         self.sent += 1;
         let Some(number) = sent.checked_sub(before).filter(|_| self.pairs) else { return (false, None) };
@@ -96,29 +100,29 @@ impl Answers {
     }
 }
 
-/// How answers are told to be whose, gathered before a trace is played.
+/// Pairing evidence, gathered before playback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pairs {
     buffers: Buffers,
-    /// Frames that were sent from their own buffers, and others since the first of these.
+    /// Frames sent from receive buffers, and other frames since the first of these.
     own: u64,
     other: u64,
-    /// Behind which instruction the last interrupt came, and how many frames had been received by then.
+    /// Instruction of the last interrupt, and frames received by then.
     interrupted: Option<(u64, u64)>,
-    /// The last instruction that something happened behind, and how many frames had been received before that.
+    /// Instruction of the last event, and frames received before it.
     received_by: (u64, u64),
-    /// The most answers to requests from before the trace, where a hart slept.
+    /// Maximum number of answers to requests from before the trace, observed when the hart slept.
     before: Option<u64>,
 }
 
 impl Pairs {
-    /// A frame is received there.
+    /// Records that a frame is received at `addr`.
     pub fn receive(&mut self, addr: u64, after: u64) {
-        self.look(after);
+        self.update_received(after);
         self.buffers.receive(addr);
     }
 
-    /// A frame is read from there to be sent.
+    /// Records that a frame is sent from `addr`.
     pub fn send(&mut self, addr: u64) {
         match self.buffers.send(addr) {
             Some(_) => self.own += 1,
@@ -126,18 +130,18 @@ impl Pairs {
         }
     }
 
-    /// Behind the last instruction, so many frames had been received before it.
-    fn look(&mut self, after: u64) {
+    /// Updates the number of frames received before instruction `after`.
+    fn update_received(&mut self, after: u64) {
         if self.received_by.0 != after {
             self.received_by = (after, self.buffers.received);
         }
     }
 
-    /// The only hart is interrupted; so many frames have been sent.
+    /// Records an interrupt of the only hart, after `sent` frames were sent.
     pub fn interrupt(&mut self, event: &DeviceEvent, sent: u64) {
-        self.look(event.after);
+        self.update_received(event.after);
         let received = self.received_by.1;
-        // It ran since it was interrupted for all that had come before this sleep.
+        // The hart has run since an interrupt that followed the last frame received before this sleep.
         let is_handled =
             self.interrupted.is_some_and(|(after, by_then)| after < event.after && by_then >= received);
         if event.since >= ASLEEP && is_handled {
@@ -146,12 +150,12 @@ impl Pairs {
         self.interrupted = Some((event.after, self.buffers.received));
     }
 
-    /// Whether frames are sent from the buffers that they were received into, but for a tenth.
+    /// Whether frames are sent from their receive buffers, with at most a tenth of exceptions.
     pub fn are_by_address(&self) -> bool {
         self.own > 0 && self.other * 10 <= self.own
     }
 
-    /// How many answers are to requests from before the trace, if that is known.
+    /// Number of answers to requests from before the trace, if known.
     pub fn before(&self) -> Option<u64> {
         self.before
     }

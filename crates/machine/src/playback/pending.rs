@@ -1,12 +1,12 @@
-//! Writes of a trace's devices that are not in memory yet: who is about to touch a line of one of them that it saw when it was recorded
-//! waits.
+//! Device writes of a trace that are not in memory yet. A block stalls on such a write if it accesses one of
+//! its lines and ran after the write when recorded.
 
 use std::collections::VecDeque;
 
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{Op, PhysAddr, Ps};
 
-/// Which one: its place among the writes that are told by the same hart.
+/// Identifies a write by its hart and its number among the writes of that hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WriteId {
     hart: u16,
@@ -15,12 +15,13 @@ pub(super) struct WriteId {
 
 #[derive(Debug)]
 struct Write {
-    /// The first instruction of its hart that could see it, and the least of it and all later ones.
+    /// First instruction of its hart that could see the write, and the minimum of it and those of later
+    /// writes.
     visible: u64,
     from: u64,
-    /// The first and the last line.
+    /// First and last cache line.
     lines: (u64, u64),
-    /// When it is in memory, once it has begun, and when it would have been if it took as long as it did.
+    /// Completion time, once started, and the completion time if it took as long as recorded.
     done: Option<Ps>,
     as_recorded: Ps,
 }
@@ -36,85 +37,86 @@ impl Write {
     }
 }
 
-/// Those that are told by one hart, the oldest first.
+/// Writes recorded after instructions of one hart, the oldest first.
 #[derive(Default)]
-struct Told {
+struct HartWrites {
     writes: VecDeque<Write>,
     first: u64,
-    /// How many have begun, if they begin in order.
-    begun: u64,
+    /// Number of writes started, if they start in order.
+    started: u64,
 }
 
 /// Whether a block may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It may.
+    /// It may begin.
     No,
-    /// Not before then.
+    /// It may begin at this time.
     Until(Ps),
-    /// Not before a write has begun that is still to come.
-    ToCome,
+    /// It waits for a write that has not started.
+    NotStarted,
 }
 
-/// See the module.
+/// Pending writes of all harts.
 pub(super) struct Pending {
-    told: Vec<Told>,
+    harts: Vec<HartWrites>,
 }
 
 impl Pending {
-    /// None, of so many harts.
+    /// Creates an empty list for `harts` harts.
     pub fn new(harts: usize) -> Pending {
-        Pending { told: (0..harts).map(|_| Told::default()).collect() }
+        Pending { harts: (0..harts).map(|_| HartWrites::default()).collect() }
     }
 
-    /// A write is to come. They are told in the order in which they happened.
+    /// Adds a write that has not started. To be called in recorded order.
     pub fn expect_write(&mut self, hart: u16, visible: u64, addr: PhysAddr, len: u32) -> WriteId {
-        let told = &mut self.told[usize::from(hart)];
-        // Later ones that could be seen earlier are looked for behind those that could not.
-        for write in told.writes.iter_mut().rev().take_while(|write| write.from > visible) {
+        let writes_of = &mut self.harts[usize::from(hart)];
+        // A later write may be visible earlier than the ones before it.
+        for write in writes_of.writes.iter_mut().rev().take_while(|write| write.from > visible) {
             write.from = visible;
         }
         let lines = (addr.0 / LINE_BYTES, (addr.0 + u64::from(len.max(1)) - 1) / LINE_BYTES);
-        told.writes.push_back(Write { visible, from: visible, lines, done: None, as_recorded: Ps::MAX });
-        WriteId { hart, number: told.first + told.writes.len() as u64 - 1 }
+        writes_of.writes.push_back(Write { visible, from: visible, lines, done: None, as_recorded: Ps::MAX });
+        WriteId { hart, number: writes_of.first + writes_of.writes.len() as u64 - 1 }
     }
 
-    /// It has begun, is in memory then, and would have been at `as_recorded` if it took as long as when it was recorded.
-    pub fn begun(&mut self, id: WriteId, done: Ps, as_recorded: Ps) {
-        let told = &mut self.told[usize::from(id.hart)];
-        let write = &mut told.writes[(id.number - told.first) as usize];
+    /// Records that a write has started. It completes at `done`, and with its recorded duration at
+    /// `as_recorded`.
+    pub fn start(&mut self, id: WriteId, done: Ps, as_recorded: Ps) {
+        let writes_of = &mut self.harts[usize::from(id.hart)];
+        let write = &mut writes_of.writes[(id.number - writes_of.first) as usize];
         (write.done, write.as_recorded) = (Some(done), as_recorded);
-        told.begun = told.begun.max(id.number + 1);
+        writes_of.started = writes_of.started.max(id.number + 1);
     }
 
-    /// Behind how many instructions a hart can see a write first that has not settled.
-    pub fn first_seen(&self, hart: usize) -> u64 {
-        self.told[hart].writes.front().map_or(u64::MAX, |write| write.from)
+    /// Instruction count at which a hart can first see a write that is not in memory.
+    pub fn first_visible(&self, hart: usize) -> u64 {
+        self.harts[hart].writes.front().map_or(u64::MAX, |write| write.from)
     }
 
-    /// It is this time for all harts.
+    /// Removes the writes that are in memory at `now`.
     #[inline]
     pub fn settle(&mut self, now: Ps) {
-        for told in &mut self.told {
-            while told.writes.front().is_some_and(|write| write.done.is_some_and(|done| done <= now)) {
-                told.writes.pop_front();
-                told.first += 1;
+        for writes_of in &mut self.harts {
+            while writes_of.writes.front().is_some_and(|write| write.done.is_some_and(|done| done <= now)) {
+                writes_of.writes.pop_front();
+                writes_of.first += 1;
             }
         }
     }
 
-    /// Whether a hart, behind so many instructions, may begin these ops now. What is told by its own instructions it waits for if it saw
-    /// it then; what is told by another's, if it is late: it would be in memory by now, had it taken as long as it did. What is on its way
-    /// and not late, the hart came before when it was recorded, too.
+    /// Whether a hart at `position` may begin these ops at `now`. It waits for its own writes that it saw
+    /// when recorded. It waits for another hart's write only if that is late: it would be in memory with its
+    /// recorded duration. Other unfinished writes came after the block when recorded, too.
     #[inline]
     pub fn wait(&self, hart: usize, position: u64, now: Ps, ops: &[Op]) -> Wait {
         let mut until = None;
-        for (of, told) in self.told.iter().enumerate() {
+        for (of, writes_of) in self.harts.iter().enumerate() {
             if of != hart {
-                until = until.max(told.late(now, ops));
+                until = until.max(writes_of.late(now, ops));
                 continue;
             }
-            for write in told.writes.iter().take_while(|write| write.from <= position) {
+            for write in writes_of.writes.iter().take_while(|write| write.from <= position) {
                 if write.visible > position
                     || write.done.is_some_and(|done| done <= now)
                     || !write.touched_by(ops)
@@ -122,7 +124,7 @@ impl Pending {
                     continue;
                 }
                 match write.done {
-                    None => return Wait::ToCome,
+                    None => return Wait::NotStarted,
                     done => until = until.max(done),
                 }
             }
@@ -131,11 +133,11 @@ impl Pending {
     }
 }
 
-impl Told {
+impl HartWrites {
     fn late(&self, now: Ps, ops: &[Op]) -> Option<Ps> {
-        let begun = self.writes.iter().take((self.begun - self.first.min(self.begun)) as usize);
+        let started = self.writes.iter().take((self.started - self.first.min(self.started)) as usize);
         let is_late = |write: &Write| write.as_recorded <= now && write.done.is_some_and(|done| done > now);
-        let late = begun.filter(|write| is_late(write) && write.touched_by(ops));
+        let late = started.filter(|write| is_late(write) && write.touched_by(ops));
         late.filter_map(|write| write.done).max()
     }
 }
@@ -151,23 +153,27 @@ mod tests {
     }
 
     #[test]
-    fn a_block_waits_for_a_write_that_it_saw_and_for_no_other() {
+    fn block_waits_only_for_writes_that_it_saw() {
         let mut pending = Pending::new(2);
         let (now, addr) = (Ps(1000), PhysAddr(0x8000_0100));
         let id = pending.expect_write(0, 50, addr, 128);
         for line in [0x8000_0100, 0x8000_0178] {
-            assert_eq!(pending.wait(0, 49, now, &load(line)), Wait::No, "it was too early to see it");
-            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::ToCome);
+            assert_eq!(pending.wait(0, 49, now, &load(line)), Wait::No, "too early to see it");
+            assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::NotStarted);
         }
         for line in [0x8000_00f8, 0x8000_0180] {
             assert_eq!(pending.wait(0, 50, now, &load(line)), Wait::No, "another line");
         }
         let mut elsewhere = load(0x8000_0100);
         elsewhere[0].class = OpClass::Int;
-        assert_eq!(pending.wait(0, 50, now, &elsewhere), Wait::No, "no access");
-        assert_eq!(pending.wait(1, 50, now, &load(addr.0)), Wait::No, "another hart, and it has not begun");
-        pending.begun(id, Ps(2000), Ps(1800));
-        assert_eq!(pending.wait(1, 50, Ps(1799), &load(addr.0)), Wait::No, "it came before it then, too");
+        assert_eq!(pending.wait(0, 50, now, &elsewhere), Wait::No, "no memory access");
+        assert_eq!(
+            pending.wait(1, 50, now, &load(addr.0)),
+            Wait::No,
+            "another hart's write that has not started"
+        );
+        pending.start(id, Ps(2000), Ps(1800));
+        assert_eq!(pending.wait(1, 50, Ps(1799), &load(addr.0)), Wait::No, "preceded it when recorded too");
         assert_eq!(pending.wait(1, 50, Ps(1800), &load(addr.0)), Wait::Until(Ps(2000)));
         assert_eq!(pending.wait(0, 50, Ps(1799), &load(addr.0)), Wait::Until(Ps(2000)));
         for hart in 0..2 {
@@ -175,23 +181,23 @@ mod tests {
             assert_eq!(pending.wait(hart, 50, Ps(2000), &load(addr.0)), Wait::No);
         }
         pending.settle(Ps(2000));
-        assert!(pending.told[0].writes.is_empty());
+        assert!(pending.harts[0].writes.is_empty());
     }
 
     #[test]
-    fn a_later_write_that_could_be_seen_earlier_is_not_missed() {
+    fn later_write_with_earlier_visibility_is_waited_for() {
         let mut pending = Pending::new(1);
         let first = pending.expect_write(0, 100, PhysAddr(0x1000), 64);
         let second = pending.expect_write(0, 40, PhysAddr(0x2000), 64);
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x1000)), Wait::No);
-        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::ToCome);
-        pending.begun(second, Ps(5), Ps(5));
+        assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::NotStarted);
+        pending.start(second, Ps(5), Ps(5));
         assert_eq!(pending.wait(0, 50, Ps(0), &load(0x2000)), Wait::Until(Ps(5)));
         pending.settle(Ps(5));
         assert_eq!(pending.wait(0, 100, Ps(5), &load(0x2000)), Wait::No);
-        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::ToCome);
-        pending.begun(first, Ps(6), Ps(6));
+        assert_eq!(pending.wait(0, 100, Ps(5), &load(0x1000)), Wait::NotStarted);
+        pending.start(first, Ps(6), Ps(6));
         pending.settle(Ps(6));
-        assert_eq!(pending.told[0].first, 2);
+        assert_eq!(pending.harts[0].first, 2);
     }
 }

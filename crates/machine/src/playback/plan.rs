@@ -1,4 +1,4 @@
-//! What is played: traces, and what paces them.
+//! Playback plan: traces, and the pace of the first one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,11 +13,11 @@ use super::devices::is_of_nic;
 use super::pages::PagesConfig;
 use crate::config::NICS_MAX;
 
-/// A trace that can be played: of our own format, or ChampSim's. Clones share what was read.
+/// A trace to play, in our own format or ChampSim's. Clones share the file.
 #[derive(Clone)]
 pub struct TraceInput {
     pub(super) from: Input,
-    /// How its user knows it.
+    /// Path for error messages.
     name: Option<Arc<Path>>,
 }
 
@@ -28,9 +28,9 @@ pub(super) enum Input {
 }
 
 impl TraceInput {
-    /// Opens a file of either format: ours is known by its first bytes, whatever else there is is taken for ChampSim's, plain or
-    /// compressed, of this variant. Of ChampSim's no more than `instructions` are taken, if that is given; it is gone through once here,
-    /// as what its ops are depends on all of it.
+    /// Opens a file of either format. Our own is recognised by its first bytes; any other file is read as
+    /// ChampSim's, plain or compressed, in this variant. ChampSim traces are cut after `instructions`, if
+    /// given. They are read once here, as each op depends on the whole trace.
     pub fn open(
         path: &Path,
         variant: Variant,
@@ -49,19 +49,19 @@ impl TraceInput {
         }
     }
 
-    /// One of our own format.
+    /// A trace in our own format.
     pub fn own(file: TraceFile) -> TraceInput {
         TraceInput { from: Input::Own(Arc::new(file)), name: None }
     }
 
-    /// With the name by which errors call it where several are played.
+    /// Sets the path that errors name if several traces are played.
     #[must_use]
     pub fn named(self, path: &Path) -> TraceInput {
         TraceInput { name: Some(Arc::from(path)), ..self }
     }
 
-    /// An error of its stream's names it.
-    pub(super) fn blamed(&self, error: PlaybackError) -> PlaybackError {
+    /// Adds the trace's path to an error that concerns this trace.
+    pub(super) fn with_trace_name(&self, error: PlaybackError) -> PlaybackError {
         match (&self.name, error) {
             (Some(name), error) if error.is_of_one() => {
                 PlaybackError::Of { path: name.to_path_buf(), error: Box::new(error) }
@@ -70,7 +70,7 @@ impl TraceInput {
         }
     }
 
-    /// The file, if it is of our own format.
+    /// The file, if it is in our own format.
     pub fn file(&self) -> Option<&TraceFile> {
         match &self.from {
             Input::Own(file) => Some(file),
@@ -78,23 +78,23 @@ impl TraceInput {
         }
     }
 
-    /// How many harts it has; each is played on a core of its own.
+    /// Number of harts; each is played on its own core.
     pub fn harts(&self) -> u16 {
         self.file().map_or(1, |file| file.description().harts)
     }
 
-    /// How many of them share memory at most: those of one recording.
+    /// Largest number of harts that share memory: those of one recording.
     pub(super) fn sharing(&self) -> usize {
         let parts = self.file().map_or_else(Vec::new, |file| file.description().parts());
         parts.iter().map(ExactSizeIterator::len).max().unwrap_or(1)
     }
 
-    /// Whether it tells physical addresses.
+    /// Whether the trace has physical addresses.
     pub fn is_physical(&self) -> bool {
         self.file().is_some_and(|file| file.description().physical)
     }
 
-    /// Instructions of all its harts.
+    /// Instructions of all harts.
     pub fn instructions(&self) -> u64 {
         match &self.from {
             Input::Own(file) => file.counts().instructions.iter().sum(),
@@ -102,7 +102,7 @@ impl TraceInput {
         }
     }
 
-    /// How many NICs have done something in it, or as many as a machine can have. All that its devices did is gone through once.
+    /// Number of NICs active in the trace, at most that of a machine. Reads all device events.
     pub fn nics(&self) -> Result<u32, PlaybackError> {
         let (mut nics, Some(file)) = (BTreeSet::new(), self.file()) else { return Ok(0) };
         let mut events = file.devices()?;
@@ -114,7 +114,7 @@ impl TraceInput {
         Ok((nics.len() as u32).min(NICS_MAX))
     }
 
-    /// What may be wrong with how it is read, in words.
+    /// A warning if the ChampSim variant looks wrong.
     pub fn doubt(&self, variant: Variant) -> Option<String> {
         match &self.from {
             Input::Own(_) => None,
@@ -123,65 +123,67 @@ impl TraceInput {
     }
 }
 
-/// What happens when a trace is over.
+/// Action at the end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtEnd {
-    /// Its harts stand still from then on.
+    /// Its harts stay idle.
     Ends,
-    /// It begins again: as a whole, when its last hart has ended and its last event has happened. What caches and predictors have learnt
-    /// stays.
+    /// The whole trace starts over, once its last hart has ended and its last event has run. Caches and
+    /// predictors stay warm.
     StartsOver,
 }
 
-/// One of the traces that are played side by side.
+/// One of the traces played together.
 #[derive(Clone)]
 pub struct PlannedTrace {
     /// The trace.
     pub trace: TraceInput,
-    /// What happens when it is over before the first of the plan is.
+    /// Action if it ends before the first trace.
     pub at_end: AtEnd,
 }
 
-/// When frames reach the devices of the first trace.
+/// When frames arrive at the devices of the first trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Pace {
-    /// As recorded: events at their instructions.
+    /// As recorded: events follow their instructions.
     #[default]
     Recorded,
-    /// At this rate on each port that receives frames, whenever the arrival process says. The k-th arrival that finds a free descriptor is
-    /// the trace's k-th frame; one that finds none is dropped.
+    /// At this rate on each receiving port, spaced by the arrival process. The k-th arrival that finds a free
+    /// descriptor is the trace's k-th frame; others are dropped.
     Rate {
-        /// Bits and percent are of the mean of the trace's frames.
+        /// Bits and percentages refer to the mean frame length of the trace.
         rate: Rate,
-        /// How arrivals are spread.
+        /// Arrival process.
         arrivals: Arrivals,
     },
-    /// So many requests are outstanding: the next one arrives a link's round trip after an answer left.
+    /// Closed loop with this many outstanding requests: the next one arrives a link round trip after an
+    /// answer left.
     Closed {
-        /// 1 at least.
+        /// At least 1.
         window: u32,
     },
 }
 
-/// What is played. The first trace is the one that is measured, paced as `pace` says; playing ends with it. Further ones are its
-/// *neighbours*, played as recorded: each trace has cores of its own, one after the other, and physical memory, address spaces and threads
-/// of its own, so that they share the last level, DRAM and the links of devices, and not one line.
+/// Traces to play. The first trace is measured, at `pace`, and playback ends with it. Further ones are
+/// *neighbours*, played as recorded. Each trace has its own cores (in order), physical memory, address spaces
+/// and threads. They share the last-level cache, DRAM and device links, but no cache line.
 #[derive(Clone)]
 pub struct Plan {
-    /// At least one.
+    /// At least one trace.
     pub traces: Vec<PlannedTrace>,
-    /// See [`Pace`].
+    /// Pace of the first trace.
     pub pace: Pace,
-    /// Whether the first trace's harts sleep as long as they did. If not, frames come as fast as the instructions that take them.
+    /// Whether the first trace's harts sleep as long as recorded. Otherwise frames arrive as fast as the
+    /// instructions that process them.
     pub sleeps: bool,
-    /// Page tables of those that tell virtual addresses alone.
+    /// Page tables for traces with virtual addresses only.
     pub pages: PagesConfig,
-    /// From which random arrivals come, and where a kernel's pages lie.
+    /// Seed of random arrivals and of the kernel's page placement.
     pub seed: u64,
 }
 
 impl Plan {
-    /// One trace as it was recorded.
+    /// Plans one trace, as recorded.
     pub fn of(trace: TraceInput) -> Plan {
         let first = PlannedTrace { trace, at_end: AtEnd::Ends };
         Plan {
@@ -193,21 +195,21 @@ impl Plan {
         }
     }
 
-    /// And another one beside it, which starts over whenever it has ended.
+    /// Adds a neighbour, which restarts whenever it ends.
     #[must_use]
-    pub fn beside(mut self, trace: TraceInput) -> Plan {
+    pub fn with_neighbour(mut self, trace: TraceInput) -> Plan {
         self.traces.push(PlannedTrace { trace, at_end: AtEnd::StartsOver });
         self
     }
 
-    /// And at this pace.
+    /// Sets the pace of the first trace.
     #[must_use]
-    pub fn paced(mut self, pace: Pace) -> Plan {
+    pub fn at_pace(mut self, pace: Pace) -> Plan {
         self.pace = pace;
         self
     }
 
-    /// The harts of all traces: what `platform.harts` has to be.
+    /// Number of harts of all traces, which `platform.harts` must equal.
     pub fn harts(&self) -> u32 {
         self.traces.iter().map(|planned| u32::from(planned.trace.harts())).sum()
     }

@@ -1,53 +1,53 @@
-//! Polls that found nothing, of a trace that is paced: where frames are waiting already, those that were recorded are left out, but for
-//! one of each stretch.
+//! Empty polls in a rate-controlled replay. While received frames wait in memory, recorded empty polls are
+//! skipped, except one per stretch.
 //!
-//! A poll is a load from a receive ring. One by the same instruction of the same place as the poll before it says that that one found
-//! nothing; what was executed in between is a round. If it was played, and nothing has been reported meanwhile that the program saw, the next
-//! rounds are left out as long as they are the same block by block, and a frame that the program has not come to is in memory.
+//! A poll is a load from a receive ring. A repeated poll of one address by one instruction shows that the
+//! poll before it was empty; the blocks from one to the other are a round. After a round was played without a
+//! new write-back being seen, identical rounds are skipped while an unseen frame is in memory.
 
-/// Blocks of a round at most.
+/// Maximum number of blocks in a round.
 const ROUND: usize = 256;
 
-/// What a block is known by: the address of its first instruction, and its ops.
+/// Identity of a block: address of its first instruction, and number of ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockId {
     pub pc: u64,
     pub ops: usize,
 }
 
-/// A block that comes next.
+/// The next block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub id: BlockId,
-    /// It accesses no device, follows no sleep, and ends in no exception.
+    /// Whether it has no device access, exception or sleep.
     pub is_plain: bool,
-    /// The load of a receive descriptor in it: its instruction and place.
+    /// Its load of a receive descriptor: instruction and address.
     pub poll: Option<(u64, u64)>,
 }
 
-/// One hart's polls.
+/// Poll state of one hart.
 #[derive(Default)]
 pub(super) struct Polls {
-    /// Since the last poll: it, what has been reported by then, the blocks, whether they are all plain.
+    /// The last poll, write-backs seen by then, the blocks since, and whether all of these are plain.
     poll: Option<(u64, u64)>,
     seen: u64,
     round: Vec<BlockId>,
     is_round: bool,
-    /// So many blocks of a round are left out.
+    /// Position in the round that is being skipped.
     left_out: Option<usize>,
 }
 
 impl Polls {
-    /// Whether the next block is left out. `seen` counts the reports of received frames that the program has come to; others may be
-    /// `waiting` in memory.
-    pub fn leaves_out(&mut self, block: &Block, seen: u64, waiting: bool) -> bool {
+    /// Whether to skip the next block. `seen` counts the write-backs that the program has seen; `waiting` is
+    /// set if others are in memory.
+    pub fn skips(&mut self, block: &Block, seen: u64, waiting: bool) -> bool {
         if let Some(place) = self.left_out {
             if place < self.round.len() {
                 if block.is_plain && self.round[place] == block.id {
                     self.left_out = Some(place + 1);
                     return true;
                 }
-                // Another way through the loop: it is played from here on, and no round is known.
+                // Another path through the loop: it is played, and the round is discarded.
                 self.is_round = false;
             }
             self.left_out = None;
@@ -79,42 +79,42 @@ mod tests {
         Block { id: BlockId { pc, ops: 5 }, is_plain: true, poll }
     }
 
-    /// A round of a poll of `place` and another block: which of both are left out.
+    /// Plays a round: a poll of `place` and another block. Returns which of them are skipped.
     fn round(polls: &mut Polls, place: u64, seen: u64, waiting: bool) -> [bool; 2] {
         [block(0x100, Some((0x104, place))), block(0x200, None)]
-            .map(|block| polls.leaves_out(&block, seen, waiting))
+            .map(|block| polls.skips(&block, seen, waiting))
     }
 
     #[test]
-    fn repeated_polls_that_found_nothing_are_left_out_while_frames_wait_and_one_of_them_stays() {
+    fn repeated_empty_polls_are_skipped_while_frames_wait() {
         let mut polls = Polls::default();
-        assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "the first");
+        assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "first poll");
         assert_eq!(round(&mut polls, 0x10, 7, true), [true; 2]);
         assert_eq!(round(&mut polls, 0x10, 7, true), [true; 2]);
         assert_eq!(round(&mut polls, 0x10, 7, false), [false; 2], "no frame waits");
         assert_eq!(round(&mut polls, 0x10, 7, true), [true; 2]);
-        assert_eq!(round(&mut polls, 0x10, 8, true), [false; 2], "this one finds a frame");
+        assert_eq!(round(&mut polls, 0x10, 8, true), [false; 2], "this poll finds a frame");
         assert_eq!(
             round(&mut polls, 0x20, 8, true),
             [false; 2],
-            "another descriptor: the one before found its own"
+            "another descriptor: the previous poll found a frame"
         );
         assert_eq!(round(&mut polls, 0x20, 8, true), [true; 2]);
     }
 
     #[test]
-    fn what_is_no_repetition_is_played() {
+    fn rounds_that_differ_are_played() {
         let mut polls = Polls::default();
         round(&mut polls, 0x10, 7, true);
-        assert!(polls.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true));
-        assert!(!polls.leaves_out(&block(0x300, None), 7, true), "another block than last time");
-        assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "whose round is not known any more");
+        assert!(polls.skips(&block(0x100, Some((0x104, 0x10))), 7, true));
+        assert!(!polls.skips(&block(0x300, None), 7, true), "not the block of the last round");
+        assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "the round was discarded");
         let store = Block { is_plain: false, ..block(0x400, None) };
-        assert!(!polls.leaves_out(&store, 7, true));
+        assert!(!polls.skips(&store, 7, true));
         assert_eq!(round(&mut polls, 0x10, 7, true), [false; 2], "a round with an access to a device");
         let mut long = Polls::default();
-        long.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true);
-        (0..ROUND).for_each(|_| assert!(!long.leaves_out(&block(0x200, None), 7, true)));
-        assert!(!long.leaves_out(&block(0x100, Some((0x104, 0x10))), 7, true), "too long for a poll");
+        long.skips(&block(0x100, Some((0x104, 0x10))), 7, true);
+        (0..ROUND).for_each(|_| assert!(!long.skips(&block(0x200, None), 7, true)));
+        assert!(!long.skips(&block(0x100, Some((0x104, 0x10))), 7, true), "round too long");
     }
 }

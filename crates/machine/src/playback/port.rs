@@ -1,4 +1,4 @@
-//! One device of a trace that is paced: lines of what it does, and how far each has come.
+//! One device in a rate-controlled replay: its events by stage, and the progress of each stage.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use doorbell_sim::ports::DmaKind;
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 use doorbell_wire::LinkConfig;
 
-use super::arriving::{Arriving, wire_time};
+use super::frame_arrivals::{FrameArrivals, wire_time};
 use super::pending::WriteId;
-use super::ring::{Ring, Tail, Way};
+use super::ring::{Direction, Ring, Tail};
 use super::sending::Sending;
 use super::stats::PlayedStats;
 use super::survey::DeviceSurvey;
 
-/// What keeps its own order.
+/// Groups of a device's events. Each group keeps its recorded order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Line {
+pub(super) enum Stage {
     ReceiveFetch,
     Receive,
     TransmitFetch,
@@ -26,56 +26,56 @@ pub(super) enum Line {
     TransmitReport,
 }
 
-impl Line {
-    pub const ALL: [Line; 6] = [
-        Line::ReceiveFetch,
-        Line::Receive,
-        Line::TransmitFetch,
-        Line::TransmitData,
-        Line::Out,
-        Line::TransmitReport,
+impl Stage {
+    pub const ALL: [Stage; 6] = [
+        Stage::ReceiveFetch,
+        Stage::Receive,
+        Stage::TransmitFetch,
+        Stage::TransmitData,
+        Stage::Out,
+        Stage::TransmitReport,
     ];
 }
 
-/// An event to come.
+/// An event waiting in a stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub event: DeviceEvent,
     pub id: Option<WriteId>,
-    /// How many descriptors, or requests for data, have to be there.
+    /// Number of descriptors, or of data requests, that must be available.
     pub need: u64,
-    /// Which received frame it begins.
+    /// Received frame that the event begins.
     pub frame: Option<u64>,
-    /// How long after the event before it in its line it came, if that is told.
+    /// Recorded time since the previous event of the stage, if both follow the same instruction.
     pub gap: Ps,
-    /// Of a store of a tail: how many descriptors there are with it.
-    pub posted: Option<(Way, u64)>,
+    /// For a tail store: the direction, and the descriptors posted in total.
+    pub posted: Option<(Direction, u64)>,
     pub wake: Option<u64>,
 }
 
 impl Item {
-    pub fn of(event: DeviceEvent, id: Option<WriteId>) -> Item {
+    pub fn new(event: DeviceEvent, id: Option<WriteId>) -> Item {
         Item { event, id, need: 0, frame: None, gap: Ps::ZERO, posted: None, wake: None }
     }
 }
 
-/// Up to which number things had come when; numbers and times grow.
+/// Times at which a count was reached; counts and times do not decrease.
 #[derive(Default)]
-struct Log(VecDeque<(u64, Ps)>);
+struct ProgressLog(VecDeque<(u64, Ps)>);
 
-/// As many are kept: a line is never further behind another.
-const LOG: usize = 1 << 16;
+/// Entries kept: no stage is further behind another.
+const LOG_MAX: usize = 1 << 16;
 
-impl Log {
+impl ProgressLog {
     fn reach(&mut self, number: u64, at: Ps) {
         let last = self.0.back().copied().unwrap_or_default();
         self.0.push_back((number.max(last.0), at.max(last.1)));
-        if self.0.len() > LOG {
+        if self.0.len() > LOG_MAX {
             self.0.pop_front();
         }
     }
 
-    /// When so many were there; none if they are not.
+    /// Returns when the count reached `number`, or `None` if it has not.
     fn at(&self, number: u64) -> Option<Ps> {
         if number == 0 {
             return Some(Ps::ZERO);
@@ -85,225 +85,230 @@ impl Log {
     }
 }
 
-/// See the module.
+/// A device and its stages.
 pub(super) struct Port {
     pub device: u8,
     link: LinkConfig,
-    /// Where its receive descriptors lie.
+    /// Address range of the receive ring.
     pub ring: Range<u64>,
     receive: Ring,
     transmit: Ring,
-    lines: [VecDeque<Item>; 6],
+    stages: [VecDeque<Item>; 6],
     last: [Ps; 6],
-    /// The event that was told last in each line, and how it was anchored.
-    told: [Option<(u16, u64, Ps)>; 6],
-    posted: [Log; 2],
-    fetched: [Log; 2],
-    /// What the fetch that happened last needed.
+    /// Last event queued in each stage: hart, instruction, and time since that instruction.
+    last_pushed: [Option<(u16, u64, Ps)>; 6],
+    posted: [ProgressLog; 2],
+    fetched: [ProgressLog; 2],
+    /// Descriptor count of the last event taken or posted.
     taken: u64,
-    data: Log,
+    data: ProgressLog,
     data_done: u64,
-    /// Frames to be received in all, told so far, and taken by the wire.
+    /// Received frames: in the whole trace, read so far, and accepted from the wire.
     frames: u64,
-    frames_told: u64,
+    frames_pushed: u64,
     accepted: u64,
-    /// Arrivals that were dropped since.
+    /// Frames dropped since the last accepted one.
     refused: u64,
     arrivals: VecDeque<Ps>,
-    arrivals_gone: u64,
+    arrivals_removed: u64,
     pub sizes: VecDeque<u32>,
-    pub arriving: Option<Arriving>,
-    /// Which descriptors data that are read belong to; requests for data that were told; which of them was each frame's last.
+    pub arriving: Option<FrameArrivals>,
+    /// Descriptors of the data reads; data requests queued; number of each frame's last data request.
     sending: Sending,
-    data_told: u64,
+    data_pushed: u64,
     frames_read: VecDeque<u64>,
-    frames_read_gone: u64,
-    outs_told: u64,
+    frames_read_removed: u64,
+    outs_pushed: u64,
     outs_before: u64,
     was_receiving: bool,
 }
 
-/// Frames that find no descriptor one after the other, at most.
+/// Maximum number of consecutive frames dropped for lack of a descriptor.
 const REFUSED_MAX: u64 = 1 << 16;
-const RECEIVE: usize = Way::Receive as usize;
-const TRANSMIT: usize = Way::Transmit as usize;
+const RECEIVE: usize = Direction::Receive as usize;
+const TRANSMIT: usize = Direction::Transmit as usize;
 
 impl Port {
-    pub fn new(device: u8, survey: &DeviceSurvey, link: &LinkConfig, arriving: Option<Arriving>) -> Port {
-        let mut posted = [Log::default(), Log::default()];
-        posted[RECEIVE].reach(survey.receive.at_first(), Ps::ZERO);
-        posted[TRANSMIT].reach(survey.transmit.at_first(), Ps::ZERO);
-        let mut fetched = [Log::default(), Log::default()];
-        fetched[RECEIVE].reach(survey.receive.on_device_at_first(), Ps::ZERO);
+    pub fn new(
+        device: u8,
+        survey: &DeviceSurvey,
+        link: &LinkConfig,
+        arriving: Option<FrameArrivals>,
+    ) -> Port {
+        let mut posted = [ProgressLog::default(), ProgressLog::default()];
+        posted[RECEIVE].reach(survey.receive.initially_posted(), Ps::ZERO);
+        posted[TRANSMIT].reach(survey.transmit.initially_posted(), Ps::ZERO);
+        let mut fetched = [ProgressLog::default(), ProgressLog::default()];
+        fetched[RECEIVE].reach(survey.receive.initially_fetched(), Ps::ZERO);
         Port {
             device,
             link: link.clone(),
             ring: survey.receive.range(),
             receive: survey.receive.clone(),
             transmit: survey.transmit.clone(),
-            lines: Default::default(),
+            stages: Default::default(),
             last: [Ps::ZERO; 6],
-            told: [None; 6],
+            last_pushed: [None; 6],
             posted,
             fetched,
             taken: 0,
-            data: Log::default(),
+            data: ProgressLog::default(),
             data_done: 0,
             frames: survey.received,
-            frames_told: 0,
+            frames_pushed: 0,
             accepted: 0,
             refused: 0,
             arrivals: VecDeque::new(),
-            arrivals_gone: 0,
+            arrivals_removed: 0,
             sizes: VecDeque::new(),
             arriving,
             sending: survey.sending(),
-            data_told: 0,
+            data_pushed: 0,
             frames_read: VecDeque::new(),
-            frames_read_gone: 0,
-            outs_told: 0,
+            frames_read_removed: 0,
+            outs_pushed: 0,
             outs_before: survey.read_before(),
             was_receiving: false,
         }
     }
 
-    /// Whether the frame that arrives next is not known yet.
-    pub fn wants_frames(&self) -> bool {
-        self.arriving.is_some() && self.accepted < self.frames && self.frames_told <= self.accepted
+    /// Whether the next frame to arrive has not been read from the file.
+    pub fn needs_frames(&self) -> bool {
+        self.arriving.is_some() && self.accepted < self.frames && self.frames_pushed <= self.accepted
     }
 
-    /// A store of a tail is told.
-    pub fn tail(&mut self, Tail { way, value, .. }: Tail) -> (Way, u64) {
-        let ring = if way == Way::Receive { &mut self.receive } else { &mut self.transmit };
-        (way, ring.posted(value, way))
+    /// Records a tail store. Returns the direction and the descriptors posted in total.
+    pub fn tail(&mut self, Tail { direction, value, .. }: Tail) -> (Direction, u64) {
+        let ring = if direction == Direction::Receive { &mut self.receive } else { &mut self.transmit };
+        (direction, ring.posted(value, direction))
     }
 
-    fn push(&mut self, line: Line, item: Item) {
+    fn push(&mut self, stage: Stage, item: Item) {
         let DeviceEvent { hart, after, since, .. } = item.event;
-        let before = self.told[line as usize].replace((hart, after, since));
+        let before = self.last_pushed[stage as usize].replace((hart, after, since));
         let gap = match before {
-            // A frame's first data come when the frame does.
+            // The first data of a frame follow its arrival.
             _ if item.frame.is_some() => Ps::ZERO,
             Some((of, then, at)) if of == hart && then == after => since.saturating_sub(at),
             _ => Ps::ZERO,
         };
-        let keeps = matches!(line, Line::Receive | Line::TransmitReport);
-        self.lines[line as usize].push_back(Item { gap: if keeps { gap } else { Ps::ZERO }, ..item });
+        let keeps = matches!(stage, Stage::Receive | Stage::TransmitReport);
+        self.stages[stage as usize].push_back(Item { gap: if keeps { gap } else { Ps::ZERO }, ..item });
     }
 
-    /// A frame that leaves is told.
-    pub fn tell_out(&mut self, event: DeviceEvent) {
-        let frame = self.outs_told.checked_sub(self.outs_before);
-        self.outs_told += 1;
-        self.sending.leave();
+    /// Queues a frame to be sent.
+    pub fn push_frame_out(&mut self, event: DeviceEvent) {
+        let frame = self.outs_pushed.checked_sub(self.outs_before);
+        self.outs_pushed += 1;
+        self.sending.frame_sent();
         let need = frame.and_then(|frame| {
-            while self.frames_read_gone < frame && self.frames_read.len() > 1 {
+            while self.frames_read_removed < frame && self.frames_read.len() > 1 {
                 self.frames_read.pop_front();
-                self.frames_read_gone += 1;
+                self.frames_read_removed += 1;
             }
             self.frames_read.front().copied()
         });
-        self.push(Line::Out, Item { need: need.unwrap_or(0), ..Item::of(event, None) });
+        self.push(Stage::Out, Item { need: need.unwrap_or(0), ..Item::new(event, None) });
     }
 
-    /// An interrupt is told: of what the device did before it.
-    pub fn tell_interrupt(&mut self, event: DeviceEvent, wake: u64) {
-        let line = if self.was_receiving { Line::Receive } else { Line::TransmitReport };
-        self.push(line, Item { wake: Some(wake), ..Item::of(event, None) });
+    /// Queues an interrupt in the stage of the device's previous event.
+    pub fn push_interrupt(&mut self, event: DeviceEvent, wake: u64) {
+        let stage = if self.was_receiving { Stage::Receive } else { Stage::TransmitReport };
+        self.push(stage, Item { wake: Some(wake), ..Item::new(event, None) });
     }
 
-    /// A request is told; it comes back if it follows its instruction.
-    pub fn tell_dma(&mut self, event: DeviceEvent, dma: &Dma, id: Option<WriteId>) -> Option<Item> {
-        let item = Item::of(event, id);
+    /// Queues a request. Returns it if it follows an instruction instead.
+    pub fn push_dma(&mut self, event: DeviceEvent, dma: &Dma, id: Option<WriteId>) -> Option<Item> {
+        let item = Item::new(event, id);
         self.was_receiving =
             matches!(dma.kind, DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData);
         match dma.kind {
             DmaKind::RxDescriptorFetch => {
-                let need = self.receive.fetch(dma, Way::Receive);
+                let need = self.receive.fetch(dma, Direction::Receive);
                 if !self.receive.has_tails() {
-                    return Some(Item { posted: Some((Way::Receive, need)), ..item });
+                    return Some(Item { posted: Some((Direction::Receive, need)), ..item });
                 }
-                self.push(Line::ReceiveFetch, Item { need, ..item });
+                self.push(Stage::ReceiveFetch, Item { need, ..item });
             }
             DmaKind::TxDescriptorFetch => {
                 self.sending.fetch(self.transmit.fetched());
-                let need = self.transmit.fetch(dma, Way::Transmit);
+                let need = self.transmit.fetch(dma, Direction::Transmit);
                 if !self.transmit.has_tails() {
-                    return Some(Item { posted: Some((Way::Transmit, need)), ..item });
+                    return Some(Item { posted: Some((Direction::Transmit, need)), ..item });
                 }
-                self.push(Line::TransmitFetch, Item { need, ..item });
+                self.push(Stage::TransmitFetch, Item { need, ..item });
             }
             DmaKind::RxData => {
-                let frame = (dma.offset == 0).then_some(self.frames_told);
-                self.frames_told += u64::from(dma.offset == 0);
-                // What was on the device when the trace began was fetched before.
-                let need = self.frames_told.min(self.receive.fetched());
-                self.push(Line::Receive, Item { need, frame, ..item });
+                let frame = (dma.offset == 0).then_some(self.frames_pushed);
+                self.frames_pushed += u64::from(dma.offset == 0);
+                // Descriptors on the device at the start of the trace were fetched before.
+                let need = self.frames_pushed.min(self.receive.fetched());
+                self.push(Stage::Receive, Item { need, frame, ..item });
             }
             DmaKind::RxDescriptorWriteback => {
                 self.receive.write_back(dma);
-                self.push(Line::Receive, item);
+                self.push(Stage::Receive, item);
             }
             DmaKind::TxData => {
-                self.data_told += 1;
+                self.data_pushed += 1;
                 if dma.offset == 0 {
-                    self.frames_read.push_back(self.data_told);
+                    self.frames_read.push_back(self.data_pushed);
                 } else if let Some(last) = self.frames_read.back_mut() {
-                    *last = self.data_told;
+                    *last = self.data_pushed;
                 }
                 let need = self.sending.data(dma, self.transmit.fetched());
                 if !self.transmit.has_tails() && self.transmit.fetched() == 0 {
-                    // Nothing tells of descriptors: it was the program that had it read.
+                    // The trace has no descriptor events: the read follows an instruction of the program.
                     return Some(item);
                 }
-                self.push(Line::TransmitData, Item { need, ..item });
+                self.push(Stage::TransmitData, Item { need, ..item });
             }
             DmaKind::TxDescriptorWriteback => {
                 if let Some(up_to) = self.transmit.reported(dma) {
                     self.sending.report(up_to);
                 }
-                self.push(Line::TransmitReport, Item { need: self.data_told, ..item });
+                self.push(Stage::TransmitReport, Item { need: self.data_pushed, ..item });
             }
         }
         None
     }
 
-    /// When the first of a line happens, if what it follows has happened.
-    pub fn due(&self, line: Line) -> Option<Ps> {
-        let item = self.lines[line as usize].front()?;
-        let last = self.last[line as usize] + item.gap;
-        let follows = match line {
-            Line::ReceiveFetch => self.posted[RECEIVE].at(item.need)?,
-            Line::TransmitFetch => self.posted[TRANSMIT].at(item.need)?,
-            Line::Receive => match item.frame {
+    /// Time at which the first event of a stage is due, if its dependencies are met.
+    pub fn due(&self, stage: Stage) -> Option<Ps> {
+        let item = self.stages[stage as usize].front()?;
+        let last = self.last[stage as usize] + item.gap;
+        let follows = match stage {
+            Stage::ReceiveFetch => self.posted[RECEIVE].at(item.need)?,
+            Stage::TransmitFetch => self.posted[TRANSMIT].at(item.need)?,
+            Stage::Receive => match item.frame {
                 Some(frame) => self.arrived(frame)?.max(self.fetched[RECEIVE].at(item.need)?),
                 None => Ps::ZERO,
             },
-            Line::TransmitData => self.fetched[TRANSMIT].at(item.need)?,
-            Line::Out | Line::TransmitReport => self.data.at(item.need)?,
+            Stage::TransmitData => self.fetched[TRANSMIT].at(item.need)?,
+            Stage::Out | Stage::TransmitReport => self.data.at(item.need)?,
         };
         Some(last.max(follows))
     }
 
-    /// The first of a line happens.
-    pub fn take(&mut self, line: Line, now: Ps) -> Item {
-        let item = self.lines[line as usize].pop_front().expect("it is due");
-        self.last[line as usize] = now;
+    /// Takes the first event of a stage.
+    pub fn take(&mut self, stage: Stage, now: Ps) -> Item {
+        let item = self.stages[stage as usize].pop_front().expect("the event is due");
+        self.last[stage as usize] = now;
         self.taken = item.need;
         if let EventKind::FrameOut { bytes } = item.event.what {
-            // The next one begins behind it.
-            self.last[line as usize] = now + wire_time(&self.link, bytes);
+            // The next frame starts when this one is on the wire.
+            self.last[stage as usize] = now + wire_time(&self.link, bytes);
         }
         item
     }
 
-    /// So many descriptors have been there.
-    pub fn post(&mut self, way: Way, posted: u64, now: Ps) {
-        self.posted[way as usize].reach(posted, now);
+    /// Records that `posted` descriptors have been posted in total.
+    pub fn post(&mut self, direction: Direction, posted: u64, now: Ps) {
+        self.posted[direction as usize].reach(posted, now);
         self.taken = posted;
     }
 
-    /// A request is done then.
+    /// Records that a request completes at `done`.
     pub fn done(&mut self, dma: &Dma, done: Ps) {
         match dma.kind {
             DmaKind::RxDescriptorFetch => self.fetched[RECEIVE].reach(self.taken, done),
@@ -316,33 +321,34 @@ impl Port {
         }
     }
 
-    /// When a frame of the trace arrived, if it has.
+    /// Arrival time of a frame of the trace, if it has arrived.
     pub fn arrived(&self, frame: u64) -> Option<Ps> {
         if self.arriving.is_none() {
             return Some(Ps::ZERO);
         }
-        self.arrivals.get(usize::try_from(frame.checked_sub(self.arrivals_gone)?).ok()?).copied()
+        self.arrivals.get(usize::try_from(frame.checked_sub(self.arrivals_removed)?).ok()?).copied()
     }
 
-    /// When the next frame arrives, if one does.
+    /// Arrival time of the next frame, if there is one.
     pub fn next_arrival(&self) -> Option<Ps> {
         let arriving = self.arriving.as_ref().filter(|_| self.accepted < self.frames)?;
         arriving.next()
     }
 
-    /// When the one would have come that would be next, if the trace has no more to take; in a closed loop, when the last one came.
+    /// Arrival time of the frame after the trace's last one; in a closed loop, of the last one. `None` while
+    /// frames are left.
     pub fn arrivals_end(&self) -> Option<Ps> {
         let arriving = self.arriving.as_ref().filter(|_| self.accepted == self.frames)?;
         arriving.next().or(self.arrivals.back().copied())
     }
 
-    /// A frame arrives: the next one of the trace, if a descriptor is free.
+    /// Receives the next frame of the trace, or drops a frame if no descriptor is free.
     pub fn arrive(&mut self, now: Ps, stats: &mut PlayedStats) {
         let bytes = self.sizes.front().copied();
         let arriving = self.arriving.as_mut().expect("frames arrive here");
         let bytes = bytes.unwrap_or(arriving.frame_bytes());
         stats.frames_offered += 1;
-        // So many in vain show that what was concluded of the ring is wrong, for the trace has frames to come.
+        // This many consecutive drops show that the ring was inferred wrongly, as the trace has frames left.
         let is_accepted = self.posted[RECEIVE].at(self.accepted + 1).is_some() || self.refused == REFUSED_MAX;
         self.refused = if is_accepted { 0 } else { self.refused + 1 };
         arriving.arrived(now, bytes, is_accepted);
@@ -355,20 +361,26 @@ impl Port {
         stats.frames_in_bytes += u64::from(bytes);
         self.accepted += 1;
         self.arrivals.push_back(now);
-        if self.arrivals.len() > LOG {
+        if self.arrivals.len() > LOG_MAX {
             self.arrivals.pop_front();
-            self.arrivals_gone += 1;
+            self.arrivals_removed += 1;
         }
     }
 
-    /// A fetch that waits for a tail goes on without it, if it is behind its instruction.
-    pub fn relax(&mut self, way: Way, now: Ps, is_behind: &dyn Fn(&DeviceEvent) -> bool) -> bool {
-        let line = if way == Way::Receive { Line::ReceiveFetch } else { Line::TransmitFetch };
-        let waits = |item: &&Item| self.due(line).is_none() && is_behind(&item.event);
-        let waits = self.lines[line as usize].front().filter(waits);
+    /// Lets a fetch proceed without its tail store if its instruction has been played. Returns whether one
+    /// does.
+    pub fn force_progress(
+        &mut self,
+        direction: Direction,
+        now: Ps,
+        is_behind: &dyn Fn(&DeviceEvent) -> bool,
+    ) -> bool {
+        let stage = if direction == Direction::Receive { Stage::ReceiveFetch } else { Stage::TransmitFetch };
+        let waits = |item: &&Item| self.due(stage).is_none() && is_behind(&item.event);
+        let waits = self.stages[stage as usize].front().filter(waits);
         let need = waits.map(|item| item.need);
         if let Some(need) = need {
-            self.post(way, need, now);
+            self.post(direction, need, now);
         }
         need.is_some()
     }

@@ -1,4 +1,5 @@
-//! What leaves cores and devices: accesses to devices' registers, and devices' requests to memory, each through its device's attachment.
+//! Requests of cores and devices: register accesses, and DMA requests to memory, each through the device's
+//! attachment.
 
 use doorbell_sim::memory::{DmaAccess, HostMemory};
 use doorbell_sim::ports::DmaRequest;
@@ -10,17 +11,17 @@ use super::{PlaybackError, Player};
 use crate::timed::Mode;
 
 impl Player {
-    /// An access leaves the core and comes back.
+    /// Performs a device access, from its departure from the core to its completion.
     pub(super) fn access(&mut self, hart: usize, op: &Op) {
-        let (now, bytes) = (self.over(hart), u64::from(op.size));
-        let lane = &mut self.lanes[self.lane_of[hart]];
-        let over = match lane.target(hart - lane.first, op.phys) {
+        let (now, bytes) = (self.end_time(hart), u64::from(op.size));
+        let replay = &mut self.replays[self.replay_of[hart]];
+        let ends = match replay.target(hart - replay.first, op.phys) {
             Target::Device(device) => {
-                let attachment = self.attachments.of(lane.ports.of(device));
+                let attachment = self.attachments.attachment(replay.ports.port_of(device));
                 if op.flags & Op::WRITES != 0 {
                     let write = attachment.register_write(now, bytes);
                     let position = self.streams[hart].position();
-                    lane.stored(hart - lane.first, position, write.arrives);
+                    replay.stored(hart - replay.first, position, write.arrives);
                     [write.accepted, write.acknowledged]
                 } else {
                     let arrives = attachment.register_read(now, bytes);
@@ -28,45 +29,49 @@ impl Player {
                 }
             }
             Target::Configuration => {
-                let way = self.attachments.of(0).config_latency();
-                [now + way + way; 2]
+                let latency = self.attachments.attachment(0).config_latency();
+                [now + latency + latency; 2]
             }
-            Target::Beside => [now; 2],
+            Target::Other => [now; 2],
         };
-        let cycles = over.map(|at| self.timing.cycle_at(hart, at));
+        let cycles = ends.map(|at| self.timing.cycle_at(hart, at));
         match self.timing.mode() {
             Mode::Detailed => self.timing.end_device(hart, &mut self.streams[hart], cycles),
             _ => self.streams[hart].set_cycle(cycles[0]),
         }
     }
 
-    /// The next event of a trace happens.
-    pub(super) fn happen(&mut self, number: usize, (now, order): (Ps, usize)) -> Result<(), PlaybackError> {
-        let lane = &mut self.lanes[number];
-        let (first, count) = (lane.first, lane.harts);
-        if let Some(event) = lane.take(order, now)? {
-            lane.count(&event.0);
+    /// Runs the next event of a trace.
+    pub(super) fn run_event(
+        &mut self,
+        number: usize,
+        (now, order): (Ps, usize),
+    ) -> Result<(), PlaybackError> {
+        let replay = &mut self.replays[number];
+        let (first, count) = (replay.first, replay.harts);
+        if let Some(event) = replay.take(order, now)? {
+            replay.count(&event.0);
             if let EventKind::Dma(dma) = event.0.what {
                 let done = self.dma((number, event.0.device), &dma, now);
-                self.lanes[number].done(&event, &dma, done);
+                self.replays[number].done(&event, &dma, done);
             }
         }
         self.unblock(first, count);
         Ok(())
     }
 
-    /// A request to memory: when it is done.
-    fn dma(&mut self, (lane, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
+    /// Performs a DMA request. Returns its completion time.
+    fn dma(&mut self, (replay, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
         let Dma { kind, write, addr, len, offset, .. } = *dma;
         let access = DmaAccess::plain(device, kind, offset);
         if self.timing.mode() == Mode::Warming {
             self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
         }
-        let of = self.lanes[lane].ports.of(device);
+        let of = self.replays[replay].ports.port_of(device);
         if self.timing.mode() == Mode::Detailed {
             self.timing.memory.advance_to(now);
         }
-        let (attachment, memory) = (self.attachments.of(of), Some(&mut self.timing.memory));
+        let (attachment, memory) = (self.attachments.attachment(of), Some(&mut self.timing.memory));
         attachment.advance_to(now);
         match write {
             true => attachment.write(now, addr, len, access, memory),

@@ -1,28 +1,30 @@
-//! Rings of descriptors, as a trace tells of them: by where descriptors are fetched and written back, and by the tails that software
-//! stores.
+//! Descriptor rings, inferred from a trace: from descriptor fetches and write-backs, and from the tails that
+//! software stores.
 //!
-//! Descriptors are numbered from the first that the trace tells of. A ring's length and place are known once its addresses have come
-//! round; then a tail says exactly how many descriptors there are. Of a ring that does not come round within the trace only
-//! differences of tails are known, and what was fetched: as many are taken to have been there at first as were fetched before tails
-//! said so. Where no tail is stored (another NIC than Intel's gigabit family), descriptors are there when they are fetched.
+//! Descriptors are numbered from the first one in the trace. The length and base of a ring are known once its
+//! addresses wrap around; then a tail gives the exact number of descriptors posted. For a ring that does not
+//! wrap, only tail differences and fetches are known. Descriptors fetched before tails account for them are
+//! taken as posted before the trace. Without tail stores (NICs other than Intel's gigabit family),
+//! descriptors count as posted when they are fetched.
 
 use std::ops::Range;
 
 use doorbell_trace::system::{Dma, EventKind};
 
-/// Bytes of a descriptor, of all of the family.
+/// Bytes of a descriptor, in the whole family.
 const DESCRIPTOR: u64 = 16;
-/// The longest ring of the family; what spans more is several rings.
+/// The longest ring of the family; a larger span means several rings.
 const SPAN_MAX: u64 = (64 << 10) * DESCRIPTOR;
-/// A way back by less than this, or half of what is known of the ring, is no new round: write-backs may come out of order.
+/// A step back by less than this, or by less than half of the known ring, is not a wrap: write-backs may be
+/// out of order.
 const BACK: u64 = 4 * DESCRIPTOR;
 
 /// More descriptors than any trace uses.
 const ALWAYS: u64 = 1 << 62;
 
-/// Which way a ring's frames go.
+/// Direction of a ring's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Receive,
     Transmit,
 }
@@ -30,78 +32,79 @@ pub(super) enum Way {
 /// A store of a ring's tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
-    pub way: Way,
-    /// The number of its ring among those of the same way.
+    pub direction: Direction,
+    /// Number of its ring among those of the same direction.
     pub queue: u8,
     pub value: u64,
 }
 
-/// Where tails are: of the first ring, to the next ring's, how many rings, and which way.
-const TAILS: [(u64, u64, u64, Way); 4] = [
-    (0x2818, 0x100, 4, Way::Receive),
-    (0xc018, 0x40, 16, Way::Receive),
-    (0x3818, 0x100, 4, Way::Transmit),
-    (0xe018, 0x40, 16, Way::Transmit),
+/// Tail registers: offset of the first ring's, stride, number of rings, direction.
+const TAILS: [(u64, u64, u64, Direction); 4] = [
+    (0x2818, 0x100, 4, Direction::Receive),
+    (0xc018, 0x40, 16, Direction::Receive),
+    (0x3818, 0x100, 4, Direction::Transmit),
+    (0xe018, 0x40, 16, Direction::Transmit),
 ];
 
-/// The tail that a store sets: RDT and TDT of the 82540EM (manual 317453, 13.4.29 and 13.4.44), where their successors with e1000e and
-/// igb have them, and those of the further queues that these have (82576: manual 320961, 8.10.9 and 8.12).
-pub(super) fn tail(happening: &EventKind) -> Option<Tail> {
-    let EventKind::Register { addr, value, .. } = happening else { return None };
+/// Returns the tail that a store sets. Covers RDT and TDT of the 82540EM (manual 317453, 13.4.29 and
+/// 13.4.44), at the offsets of the e1000e and igb devices, and those of further queues (82576: manual 320961,
+/// 8.10.9 and 8.12).
+pub(super) fn tail(event: &EventKind) -> Option<Tail> {
+    let EventKind::Register { addr, value, .. } = event else { return None };
     let register = addr.0 % (128 << 10);
-    TAILS.iter().find_map(|(first, step, rings, way)| {
+    TAILS.iter().find_map(|(first, step, rings, direction)| {
         let from = register.checked_sub(*first)?;
         let is_tail = from % step == 0 && from / step < *rings;
-        is_tail.then(|| Tail { way: *way, queue: (from / step) as u8, value: *value & 0xffff })
+        is_tail.then(|| Tail { direction: *direction, queue: (from / step) as u8, value: *value & 0xffff })
     })
 }
 
-/// Descriptors of a request.
+/// Number of descriptors in a request.
 pub(super) fn count(dma: &Dma) -> u64 {
     (u64::from(dma.len) / DESCRIPTOR).max(1)
 }
 
-/// What is known of a ring.
+/// Layout and state of a ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ring {
-    /// Where its descriptors lie.
+    /// Address range of its descriptors.
     from: u64,
     to: u64,
     first: Option<u64>,
     last: u64,
-    came_round: bool,
-    /// Stores of its tail, and of which queues' they are, a bit each.
+    wrapped: bool,
+    /// Number of tail stores, and a bitmap of their queues.
     tails: u64,
     queues: u32,
     first_tail: Option<u64>,
     last_tail: u64,
-    /// Descriptors that the stores have given, counted by differences.
+    /// Descriptors posted, summed from tail differences.
     given: u64,
-    /// What was there at first, if only differences are known.
+    /// Descriptors posted before the trace, if only tail differences are known.
     before: u64,
-    is_told: bool,
-    /// Received descriptors that were reported before the first store of the tail.
-    used_untold: u64,
-    /// From which number on descriptors are fetched within the trace.
+    tail_seen: bool,
+    /// Receive descriptors written back before the first tail store.
+    used_before_tail: u64,
+    /// Number of the first descriptor fetched in the trace.
     fetch_begins: Option<u64>,
-    /// Descriptors that the device has fetched, and of received ones, written back.
+    /// Descriptors fetched by the device, and receive descriptors written back.
     fetched: u64,
     used: u64,
 }
 
 impl Ring {
-    /// How many descriptors it has, if that is known.
+    /// Length of the ring in descriptors, if known.
     pub fn descriptors(&self) -> Option<u64> {
-        self.came_round.then_some((self.to - self.from) / DESCRIPTOR)
+        self.wrapped.then_some((self.to - self.from) / DESCRIPTOR)
     }
 
-    /// Whether it is told by tails how many descriptors there are.
+    /// Whether tail stores show how many descriptors are posted.
     pub fn has_tails(&self) -> bool {
         self.tails > 0
     }
 
-    /// Whether it is several rings: tails of several queues are stored, or addresses lie too far apart.
-    pub(super) fn is_several(&self) -> bool {
+    /// Whether it is several rings: tails of several queues, or addresses too far apart.
+    pub(super) fn is_multiple_rings(&self) -> bool {
         self.queues.count_ones() > 1 || self.to - self.from > SPAN_MAX
     }
 
@@ -114,38 +117,40 @@ impl Ring {
         }
     }
 
-    /// Looks at a request before the trace is played. What a device fetches is read, what it reports is written.
-    pub(super) fn survey(&mut self, dma: &Dma, way: Way) {
+    /// Records a request during the survey. The layout comes from write-backs of receive rings and fetches of
+    /// transmit rings.
+    pub(super) fn survey(&mut self, dma: &Dma, direction: Direction) {
         let (addr, end) = (dma.addr.0, dma.addr.0 + count(dma) * DESCRIPTOR);
         if self.to == 0 {
             (self.from, self.to) = (addr, end);
         }
         self.from = self.from.min(addr);
         self.to = self.to.max(end);
-        let counts = (way == Way::Receive) == dma.write;
+        let counts = (direction == Direction::Receive) == dma.write;
         if counts {
             self.first.get_or_insert(addr);
-            self.came_round |= self.last.saturating_sub(addr) >= BACK.max((self.to - self.from) / 2);
+            self.wrapped |= self.last.saturating_sub(addr) >= BACK.max((self.to - self.from) / 2);
             self.last = addr;
         }
     }
 
-    /// Looks at a store of its tail before the trace is played.
+    /// Records a tail store during the survey.
     pub(super) fn survey_tail(&mut self, tail: Tail) {
         self.tails += 1;
         self.queues |= 1 << tail.queue;
         self.first_tail.get_or_insert(tail.value);
     }
 
-    /// Goes back to the trace's beginning, with what is known of all of it.
+    /// Returns to the start of the trace, and keeps the layout.
     pub(super) fn begin(&mut self) {
-        (self.given, self.fetched, self.used, self.is_told) = (0, 0, 0, false);
+        (self.given, self.fetched, self.used, self.tail_seen) = (0, 0, 0, false);
         self.last_tail = self.first_tail.unwrap_or(0);
     }
 
-    /// A fetch: how many descriptors there have to be, counted from the first that the trace tells of.
-    pub(super) fn fetch(&mut self, dma: &Dma, way: Way) -> u64 {
-        let least = if way == Way::Receive { self.used } else { self.fetched };
+    /// Records a fetch. Returns the number of descriptors that must be posted for it, from the first in the
+    /// trace.
+    pub(super) fn fetch(&mut self, dma: &Dma, direction: Direction) -> u64 {
+        let least = if direction == Direction::Receive { self.used } else { self.fetched };
         let number = self.number(dma.addr.0, least);
         self.fetch_begins.get_or_insert(number);
         let need = number + count(dma);
@@ -153,22 +158,22 @@ impl Ring {
         need
     }
 
-    /// Received descriptors are reported.
+    /// Records a write-back of receive descriptors.
     pub(super) fn write_back(&mut self, dma: &Dma) {
         self.used += count(dma);
-        if !self.is_told {
-            self.used_untold = self.used_untold.max(self.used);
+        if !self.tail_seen {
+            self.used_before_tail = self.used_before_tail.max(self.used);
         }
     }
 
-    /// Sent descriptors are reported where they stand: up to which number of those that were fetched within the trace.
+    /// Number of transmit descriptors fetched in the trace up to the one that a write-back reports.
     pub(super) fn reported(&self, dma: &Dma) -> Option<u64> {
         let last = dma.addr.0 + (count(dma) - 1) * DESCRIPTOR;
         let newest = self.fetched.checked_sub(1).filter(|_| self.range().contains(&last))?;
         let slot = |addr: u64| (addr - self.from) / DESCRIPTOR;
         let first = slot(self.first?);
         match self.descriptors() {
-            // The latest of that place.
+            // The latest descriptor in that slot.
             Some(all) => {
                 newest.checked_sub((first + newest + all - slot(last)) % all).map(|number| number + 1)
             }
@@ -176,10 +181,10 @@ impl Ring {
         }
     }
 
-    /// A store of its tail: how many descriptors have been there by then.
-    pub(super) fn posted(&mut self, tail: u64, way: Way) -> u64 {
-        if self.came_round {
-            let least = if way == Way::Receive { self.used } else { self.fetched };
+    /// Records a tail store. Returns the number of descriptors posted in total.
+    pub(super) fn posted(&mut self, tail: u64, direction: Direction) -> u64 {
+        if self.wrapped {
+            let least = if direction == Direction::Receive { self.used } else { self.fetched };
             let own = self.from + tail * DESCRIPTOR;
             return self.number(own, least);
         }
@@ -188,42 +193,42 @@ impl Ring {
         self.before + self.given
     }
 
-    /// A fetch of the trace needs so many: what tails have not given was there at first. Where tails say how many there are, only what
-    /// is fetched before the first of them tells that.
-    pub(super) fn there_at_first(&mut self, need: u64) {
-        if !self.came_round || !self.is_told {
+    /// Records that a fetch needs `need` descriptors: those not posted by tails were posted before the trace.
+    /// If tails give exact numbers, this applies only before the first tail store.
+    pub(super) fn note_initial_need(&mut self, need: u64) {
+        if !self.wrapped || !self.tail_seen {
             self.before = self.before.max(need.saturating_sub(self.given));
         }
     }
 
-    /// A tail has been stored.
+    /// Records that a tail was stored.
     pub(super) fn note_tail(&mut self) {
-        self.is_told = true;
+        self.tail_seen = true;
     }
 
-    /// Which descriptors the device has before its first fetch of the trace.
-    pub(super) fn on_device_at_first(&self) -> u64 {
+    /// Number of descriptors on the device before the first fetch of the trace.
+    pub(super) fn initially_fetched(&self) -> u64 {
         self.fetch_begins.unwrap_or(0)
     }
 
-    /// Descriptors that have been fetched so far.
+    /// Number of descriptors fetched so far.
     pub(super) fn fetched(&self) -> u64 {
         self.fetched
     }
 
-    /// Where its descriptors lie.
+    /// Address range of its descriptors.
     pub(super) fn range(&self) -> Range<u64> {
         self.from..self.to
     }
 
-    /// What is there before the first store of its tail: what a fetch needed until then, what the device had fetched before, and
-    /// what it used.
-    pub(super) fn at_first(&self) -> u64 {
-        if self.fetch_begins.is_none() && !self.came_round {
-            // Nothing tells of descriptors: they are always there.
+    /// Descriptors posted before the first tail store: needed by fetches until then, fetched before the
+    /// trace, or used.
+    pub(super) fn initially_posted(&self) -> u64 {
+        if self.fetch_begins.is_none() && !self.wrapped {
+            // The trace has no descriptor events: descriptors are always available.
             return ALWAYS;
         }
-        self.before.max(self.on_device_at_first()).max(self.used_untold)
+        self.before.max(self.initially_fetched()).max(self.used_before_tail)
     }
 }
 
@@ -250,95 +255,96 @@ mod tests {
         }
     }
 
-    /// A receive ring that is gone through so far from slot 5 on, four descriptors being fetched at a time, eight of them ahead.
+    /// A receive ring after a survey from slot 5 on: four descriptors per fetch, eight ahead of use.
     fn surveyed(frames: u64) -> Ring {
         let mut ring = Ring::default();
         for frame in 5..5 + frames {
             if frame % 4 == 0 {
-                ring.survey(&dma(DmaKind::RxDescriptorFetch, frame + 8, 4), Way::Receive);
+                ring.survey(&dma(DmaKind::RxDescriptorFetch, frame + 8, 4), Direction::Receive);
             }
-            ring.survey(&dma(DmaKind::RxDescriptorWriteback, frame, 1), Way::Receive);
-            ring.survey_tail(Tail { way: Way::Receive, queue: 0, value: (frame + 3) % ALL });
+            ring.survey(&dma(DmaKind::RxDescriptorWriteback, frame, 1), Direction::Receive);
+            ring.survey_tail(Tail { direction: Direction::Receive, queue: 0, value: (frame + 3) % ALL });
         }
         ring.begin();
         ring
     }
 
     #[test]
-    fn a_ring_that_came_round_is_known_by_its_length_and_tails_say_what_is_free() {
+    fn wrapped_ring_has_known_length_and_exact_tails() {
         let mut ring = surveyed(20);
         assert_eq!(ring.descriptors(), Some(ALL));
-        // The first that the trace tells of, in slot 5, is number 0.
-        assert_eq!(ring.posted(9, Way::Receive), 4);
+        // The first descriptor in the trace, in slot 5, is number 0.
+        assert_eq!(ring.posted(9, Direction::Receive), 4);
         (0..3).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
-        assert_eq!(ring.posted(4, Way::Receive), 15, "of sixteen, one stays free");
-        assert_eq!(ring.fetch(&dma(DmaKind::RxDescriptorFetch, 12, 4), Way::Receive), 11);
-        assert_eq!(ring.on_device_at_first(), 7, "they had been fetched before");
-        assert_eq!(ring.at_first(), 7);
+        assert_eq!(ring.posted(4, Direction::Receive), 15, "one of sixteen stays free");
+        assert_eq!(ring.fetch(&dma(DmaKind::RxDescriptorFetch, 12, 4), Direction::Receive), 11);
+        assert_eq!(ring.initially_fetched(), 7, "fetched before the trace");
+        assert_eq!(ring.initially_posted(), 7);
         (3..20).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
         assert_eq!(
-            ring.fetch(&dma(DmaKind::RxDescriptorFetch, 0, 4), Way::Receive),
+            ring.fetch(&dma(DmaKind::RxDescriptorFetch, 0, 4), Direction::Receive),
             31,
-            "the next time round"
+            "the next round"
         );
     }
 
     #[test]
-    fn of_a_ring_that_did_not_come_round_differences_of_tails_are_known() {
+    fn unwrapped_ring_uses_tail_differences() {
         let mut ring = surveyed(6);
         assert_eq!(ring.descriptors(), None);
-        let need = ring.fetch(&dma(DmaKind::RxDescriptorFetch, 8, 4), Way::Receive);
-        ring.there_at_first(need);
+        let need = ring.fetch(&dma(DmaKind::RxDescriptorFetch, 8, 4), Direction::Receive);
+        ring.note_initial_need(need);
         ring.begin();
-        assert_eq!((need, ring.at_first()), (7, 7));
-        assert_eq!(ring.posted(8, Way::Receive), 7, "the first says nothing");
-        assert_eq!(ring.posted(11, Way::Receive), 10);
+        assert_eq!((need, ring.initially_posted()), (7, 7));
+        assert_eq!(ring.posted(8, Direction::Receive), 7, "the first tail has no difference");
+        assert_eq!(ring.posted(11, Direction::Receive), 10);
     }
 
     #[test]
-    fn a_report_says_up_to_which_descriptor_the_device_has_come() {
+    fn transmit_write_back_gives_the_number_of_used_descriptors() {
         let mut ring = Ring::default();
         let report = |slot| dma(DmaKind::TxDescriptorWriteback, slot, 1);
-        (5..25).for_each(|slot| ring.survey(&dma(DmaKind::TxDescriptorFetch, slot, 1), Way::Transmit));
+        (5..25).for_each(|slot| ring.survey(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
         ring.begin();
-        assert_eq!(ring.reported(&report(4)), None, "nothing is fetched");
-        (5..25).for_each(|slot| _ = ring.fetch(&dma(DmaKind::TxDescriptorFetch, slot, 1), Way::Transmit));
-        // Slots 5 to 15, and from 0 to 8 those of the next round.
+        assert_eq!(ring.reported(&report(4)), None, "nothing was fetched");
+        (5..25)
+            .for_each(|slot| _ = ring.fetch(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
+        // Slots 5 to 15, then slots 0 to 8 of the next round.
         assert_eq!([8, 24, 9, 20].map(|slot| ring.reported(&report(slot))), [20, 20, 5, 16].map(Some));
         let mut short = Ring::default();
-        short.survey(&dma(DmaKind::TxDescriptorFetch, 5, 4), Way::Transmit);
-        short.fetch(&dma(DmaKind::TxDescriptorFetch, 5, 4), Way::Transmit);
+        short.survey(&dma(DmaKind::TxDescriptorFetch, 5, 4), Direction::Transmit);
+        short.fetch(&dma(DmaKind::TxDescriptorFetch, 5, 4), Direction::Transmit);
         assert_eq!([6, 4, 9].map(|slot| short.reported(&report(slot))), [Some(2), None, None]);
     }
 
     #[test]
-    fn tails_are_known_where_the_family_has_them() {
+    fn tail_registers_of_all_queues_are_recognised() {
         let store = |offset: u64| EventKind::Register {
             addr: PhysAddr(0xfeb0_0000 + offset),
             size: 4,
             value: 77,
             stored: None,
         };
-        let of = |offset| tail(&store(offset)).map(|tail| (tail.way, tail.queue, tail.value));
+        let of = |offset| tail(&store(offset)).map(|tail| (tail.direction, tail.queue, tail.value));
         for (offset, queue) in [(0x2818, 0), (0x2918, 1), (0x2b18, 3), (0xc018, 0), (0xc3d8, 15)] {
-            assert_eq!(of(offset), Some((Way::Receive, queue, 77)), "{offset:#x}");
+            assert_eq!(of(offset), Some((Direction::Receive, queue, 77)), "{offset:#x}");
             assert_eq!(
                 of(offset + if offset < 0x3000 { 0x1000 } else { 0x2000 }),
-                Some((Way::Transmit, queue, 77))
+                Some((Direction::Transmit, queue, 77))
             );
         }
         assert!([0x2810, 0x2838, 0x2c18, 0xc418, 0xc030].into_iter().all(|offset| of(offset).is_none()));
     }
 
     #[test]
-    fn tails_of_several_queues_are_of_several_rings_and_those_of_another_one_than_the_first_are_not() {
+    fn tails_of_several_queues_mean_several_rings() {
         let mut ring = surveyed(20);
-        assert!(!ring.is_several());
-        let store = |queue| Tail { way: Way::Receive, queue, value: 5 };
+        assert!(!ring.is_multiple_rings());
+        let store = |queue| Tail { direction: Direction::Receive, queue, value: 5 };
         ring.survey_tail(store(2));
-        assert!(ring.is_several());
+        assert!(ring.is_multiple_rings());
         let mut other = Ring::default();
         (0..9).for_each(|_| other.survey_tail(store(2)));
-        assert!(other.has_tails() && !other.is_several());
+        assert!(other.has_tails() && !other.is_multiple_rings());
     }
 }

@@ -1,64 +1,66 @@
-//! Which descriptors the data belong to that a device reads to send them.
+//! Transmit descriptors of the data that a device reads.
 //!
-//! A driver posts a descriptor for each buffer of a frame, and often one before them that says what the device is to fill in (a context, for
-//! checksums), for which no data are read. A trace does not have what stands in them. So a descriptor is counted for each read of data
-//! that begins one, and those without data are caught up with where they show: a descriptor that is reported had been used; and so had
-//! all that were fetched, where their data have been read, everything that was read has left, and more are fetched.
+//! A driver posts one descriptor per buffer of a frame, often after a context descriptor (checksum offload)
+//! without data. A trace lacks descriptor contents. So each read that begins a buffer counts as one
+//! descriptor. Descriptors without data are added later. If a descriptor is written back, it and all before
+//! it were used. If more are fetched after all data read were sent, all fetched before were used.
 
 use doorbell_trace::system::Dma;
 
-/// See the module. Descriptors are counted from the first that was on the device when the trace began.
+/// Descriptor counts of a transmit ring, from the first one on the device when the trace began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sending {
-    /// Descriptors that had been fetched before the trace began.
+    /// Descriptors fetched before the trace began.
     before: u64,
     used: u64,
     data_end: Option<u64>,
-    /// Frames that are read and have not left, and whether any was read since the last fetch.
-    under_way: u64,
+    /// Frames read and not sent yet; whether any was read since the last fetch.
+    in_flight: u64,
     read_since: bool,
 }
 
 impl Sending {
-    /// From the trace's beginning on, with so many descriptors on the device, and frames read that are still to leave.
-    pub fn new(before: u64, under_way: u64) -> Sending {
-        Sending { before, under_way, ..Sending::default() }
+    /// Starts with `before` descriptors on the device, and `in_flight` frames read and not sent.
+    pub fn new(before: u64, in_flight: u64) -> Sending {
+        Sending { before, in_flight, ..Sending::default() }
     }
 
-    /// Data are read, and `fetched` descriptors have been fetched within the trace: how many have to be.
+    /// Records a data read, with `fetched` descriptors fetched in the trace. Returns how many of these it
+    /// requires.
     pub fn data(&mut self, dma: &Dma, fetched: u64) -> u64 {
-        let goes_on = dma.offset != 0 && self.data_end == Some(dma.addr.0);
+        let continues = dma.offset != 0 && self.data_end == Some(dma.addr.0);
         self.data_end = Some(dma.addr.0 + u64::from(dma.len));
-        self.used += u64::from(!goes_on);
-        self.under_way += u64::from(dma.offset == 0);
+        self.used += u64::from(!continues);
+        self.in_flight += u64::from(dma.offset == 0);
         self.read_since = true;
         self.used.saturating_sub(self.before).min(fetched)
     }
 
-    /// How many descriptors have been used.
+    /// Number of descriptors used.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Before the trace is played: what was used and is not fetched within it had been before.
+    /// Records a data read during the survey. Descriptors used and not fetched in the trace were fetched
+    /// before it.
     pub fn survey_data(&mut self, dma: &Dma, fetched: u64) {
         self.data(dma, fetched);
         self.before = self.before.max(self.used.saturating_sub(fetched));
     }
 
-    /// A frame leaves.
-    pub fn leave(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
+    /// Records a frame sent.
+    pub fn frame_sent(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// More are fetched behind `fetched` of the trace.
+    /// Records a fetch that follows `fetched` descriptors fetched in the trace.
     pub fn fetch(&mut self, fetched: u64) {
-        if std::mem::take(&mut self.read_since) && self.under_way == 0 {
+        if std::mem::take(&mut self.read_since) && self.in_flight == 0 {
             self.used = self.used.max(self.before + fetched);
         }
     }
 
-    /// Up to this number of those fetched within the trace they are reported.
+    /// Records a write-back up to number `up_to` of the descriptors fetched in the trace.
     pub fn report(&mut self, up_to: u64) {
         self.used = self.used.max(self.before + up_to);
     }
@@ -85,31 +87,31 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_without_data_are_caught_up_with_when_more_are_fetched_and_all_has_left() {
+    fn descriptors_without_data_are_added_at_a_fetch_after_all_frames_left() {
         let mut sending = Sending::default();
         for frame in 0..50 {
             sending.fetch(2 * frame);
             let need = sending.data(&data(0x1000, 0), 2 * frame + 2);
-            assert!(need > 2 * frame, "not before the fetch of its own: {need} of frame {frame}");
-            sending.leave();
+            assert!(need > 2 * frame, "needs its own fetch: {need}, frame {frame}");
+            sending.frame_sent();
         }
     }
 
     #[test]
-    fn they_are_where_a_later_one_is_reported_and_not_while_frames_are_under_way() {
+    fn descriptors_without_data_are_added_at_a_write_back() {
         let mut sending = Sending::default();
         sending.fetch(0);
         assert_eq!(sending.data(&data(0x1000, 0), 64), 1);
         sending.fetch(64);
-        assert_eq!(sending.data(&data(0x2000, 0), 96), 2, "the first has not left");
-        assert_eq!(sending.data(&data(0x2064, 100), 96), 2, "it goes on");
-        assert_eq!(sending.data(&data(0x3000, 200), 96), 3, "in another buffer");
+        assert_eq!(sending.data(&data(0x2000, 0), 96), 2, "the first frame has not left");
+        assert_eq!(sending.data(&data(0x2064, 100), 96), 2, "same buffer");
+        assert_eq!(sending.data(&data(0x3000, 200), 96), 3, "another buffer");
         sending.report(6);
         assert_eq!(sending.data(&data(0x2000, 0), 96), 7);
     }
 
     #[test]
-    fn what_was_on_the_device_when_the_trace_began_needs_no_fetch_of_it() {
+    fn descriptors_on_the_device_at_the_start_need_no_fetch() {
         let mut survey = Sending::new(0, 0);
         (0..3).for_each(|_| survey.survey_data(&data(0x1000, 0), 0));
         survey.survey_data(&data(0x1000, 0), 8);

@@ -1,4 +1,4 @@
-//! A hart that slept when it was recorded, played with its sleep and without.
+//! A hart with recorded sleep, played with and without it.
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
@@ -35,7 +35,7 @@ fn played(sleeps: bool) -> Played {
 }
 
 #[test]
-fn a_hart_sleeps_as_long_as_it_did_unless_it_is_to_stay_awake() {
+fn hart_sleeps_as_recorded_unless_sleep_is_disabled() {
     let [asleep, awake] = [true, false].map(played);
     assert_eq!((asleep.instructions, awake.instructions), (3, 3));
     assert!(asleep.now >= SLEPT + SLEPT && awake.now < SLEPT, "{} {}", asleep.now, awake.now);

@@ -1,4 +1,4 @@
-//! What a hart's blocks are read from: a stream of our own format, or a ChampSim trace.
+//! Source of a hart's blocks: a stream in our own format, or a ChampSim trace.
 
 use doorbell_sim::Op;
 use doorbell_sim::memory::Walk;
@@ -8,15 +8,15 @@ use doorbell_trace::system::{Extent, HartReader, Step};
 use super::PlaybackError;
 use super::plan::{Input, TraceInput};
 
-/// Reads blocks.
+/// A reader of blocks.
 pub(super) enum BlockSource {
-    /// A reader, and the ops that it has read.
+    /// Reader, and number of ops read.
     Own(Box<HartReader>, u64),
     ChampSim(Box<Blocks>),
 }
 
 impl BlockSource {
-    /// From the beginning.
+    /// Opens a hart's stream at its beginning.
     pub fn open(input: &TraceInput, hart: u16) -> Result<BlockSource, PlaybackError> {
         Ok(match &input.from {
             Input::Own(file) => BlockSource::Own(Box::new(file.hart(hart, 0)?), 0),
@@ -24,7 +24,7 @@ impl BlockSource {
         })
     }
 
-    /// Instructions before the next block.
+    /// Instructions up to and including the block read last.
     #[inline]
     pub fn position(&self) -> u64 {
         match self {
@@ -33,7 +33,8 @@ impl BlockSource {
         }
     }
 
-    /// Puts the next block's ops in the place of the last one's; `None` at the end. Tells whether its step may be another.
+    /// Replaces `ops` by those of the next block; `None` at the end. Returns whether its step may differ from
+    /// the last one.
     #[inline]
     pub fn next(&mut self, ops: &mut Vec<Op>) -> Result<Option<bool>, PlaybackError> {
         match self {
@@ -48,7 +49,7 @@ impl BlockSource {
         }
     }
 
-    /// Ops read from the beginning on.
+    /// Ops read since the beginning.
     pub fn ops(&self) -> u64 {
         match self {
             BlockSource::Own(_, read) => *read,
@@ -56,7 +57,7 @@ impl BlockSource {
         }
     }
 
-    /// What is told of the last block.
+    /// Step of the last block.
     pub fn step(&self) -> Step {
         match self {
             BlockSource::Own(reader, _) => reader.step(),
@@ -64,7 +65,7 @@ impl BlockSource {
         }
     }
 
-    /// Where the memory lies that the last block's differing ops access.
+    /// Address range of the memory accesses among the last block's changed ops.
     #[inline]
     pub fn accessed(&self) -> Extent {
         match self {
@@ -73,7 +74,8 @@ impl BlockSource {
         }
     }
 
-    /// Which of the last block's ops are others than when it came before, and so are as the trace has them; `None` if all are.
+    /// Ops of the last block that changed since its previous occurrence, with addresses as in the trace;
+    /// `None` if all did.
     #[inline]
     pub fn differing(&self) -> Option<&[u16]> {
         match self {
@@ -82,7 +84,7 @@ impl BlockSource {
         }
     }
 
-    /// Which page-table entries a walk for `virt` reads, as of the last block.
+    /// Page-table entries that a walk for `virt` reads, as of the last block.
     pub fn walk(&self, virt: u64) -> Walk {
         match self {
             BlockSource::Own(reader, _) => reader.walk(virt),

@@ -1,65 +1,66 @@
-//! What was played.
+//! Counts of a playback.
 
 use doorbell_core::CoreStats;
 use doorbell_memory::MemoryStats;
 use doorbell_sim::Ps;
 
 doorbell_sim::stats! {
-    /// What was played of devices.
+    /// Device counts.
     pub struct PlayedStats {
-        /// Frames that reached a device; as recorded, all that did then.
+        /// Frames that reached a device; as recorded, all frames of the recording.
         frames_offered,
-        /// Of these, frames that found no free descriptor, at another pace than recorded.
+        /// Offered frames dropped for lack of a free descriptor, at another rate than recorded.
         frames_dropped,
-        /// Those that it did not drop so.
+        /// Offered frames that were not dropped in this way.
         frames_in,
-        /// Their bytes, FCS included.
+        /// Bytes of these frames, FCS included.
         frames_in_bytes,
-        /// Received frames that the program has come to: its hart is behind the first instruction that saw them.
+        /// Received frames that the program has reached: its hart is past the first instruction that saw
+        /// them.
         frames_taken,
         /// Frames that a device handed to the wire.
         frames_out,
-        /// Their bytes, FCS included.
+        /// Bytes of these frames, FCS included.
         frames_out_bytes,
         /// Bytes that devices read.
         dma_read_bytes,
         /// Bytes that devices wrote.
         dma_written_bytes,
-        /// Blocks that waited for a device's write.
+        /// Blocks that waited for a device write.
         waits,
-        /// Picoseconds that they waited.
+        /// Picoseconds that blocks waited for device writes.
         waited_ps,
-        /// Instructions of polls that found nothing and were left out, as frames were waiting.
+        /// Instructions of empty polls that were skipped, as frames were waiting.
         left_out,
     }
 }
 
-/// What has been played of one of the traces.
+/// Counts of one trace.
 #[derive(Clone, Debug)]
 pub struct PlayedTrace {
-    /// Its first hart, and how many it has.
+    /// First hart, and number of harts.
     pub harts: (usize, usize),
-    /// Instructions of its harts that were played, all rounds together.
+    /// Instructions played, in all rounds.
     pub instructions: u64,
-    /// How often it has started over.
+    /// Number of restarts.
     pub rounds: u64,
-    /// Its devices.
+    /// Counts of its devices.
     pub devices: PlayedStats,
 }
 
-/// What has been counted up to a moment.
+/// All counts up to a time.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The moment.
+    /// Time of the counts.
     pub now: Ps,
     /// Instructions of all harts.
     pub instructions: u64,
-    /// Each core's cycles, asleep or not, and what it counted.
+    /// Cycles of each core, asleep or not, and its counters.
     pub cores: Vec<(u64, CoreStats)>,
-    /// Caches and memory.
+    /// Counters of caches and memory.
     pub memory: MemoryStats,
-    /// Devices of the first trace.
+    /// Device counts of the first trace.
     pub devices: PlayedStats,
-    /// Each trace, in the order of the plan.
+    /// Counts of each trace, in the order of the plan.
     pub traces: Vec<PlayedTrace>,
 }

@@ -1,4 +1,4 @@
-//! A hart's stream of a trace as a source of ops: what its core is fed from in place of a hart.
+//! Op source of one hart of a trace, which feeds its core in place of an executing hart.
 
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{BlockEnd, Clock, Op, OpClass, OpSource, PhysAddr, Ps, TranslationFence};
@@ -6,53 +6,54 @@ use doorbell_trace::system::Step;
 
 use super::PlaybackError;
 use super::pages::Tables;
-use super::place::Place;
+use super::relocation::Relocation;
 use super::source::BlockSource;
 
-/// The stream stops: it comes to an access to a device.
+/// Stops a block: the next op is an access to a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceAccess(pub Op);
 
-/// See the module. The block that comes next is read already, so that its address space and sleep are known.
+/// A hart's stream. The next block is read ahead, so that its address space and sleep are known.
 pub(super) struct HartStream {
     source: BlockSource,
-    place: Place,
-    /// Where pages lie, if the trace does not say so.
+    relocation: Relocation,
+    /// Page tables, if the trace has virtual addresses only.
     tables: Option<Tables>,
     clock: Clock,
-    /// When the last block was over.
+    /// Cycle in which the last block ended.
     cycle: u64,
-    /// How long the hart sleeps before the next one; or slept, where something else says how long it does.
+    /// Recorded sleep before the next block: in `slept` if replayed as is, in `asleep` if an event decides
+    /// its end.
     slept: Ps,
     asleep: Option<Ps>,
-    /// Whether it does.
+    /// Whether the hart sleeps at all.
     sleeps: bool,
-    /// Instructions of the trace's rounds before this one, and of this one; those that were not played.
+    /// Instructions of earlier rounds of the trace, of this round, and skipped ones.
     before: u64,
     done: u64,
     left_out: u64,
-    /// What software said of translations before a block that was not played.
-    owed: Option<TranslationFence>,
-    /// The next block's address space, as the trace has it.
-    told_space: u16,
+    /// Translation fence before a skipped block, not reported yet.
+    skipped_fence: Option<TranslationFence>,
+    /// Address space of the next block, as numbered in the trace.
+    trace_space: u16,
     ops: Vec<Op>,
-    /// Whether whoever prices a block has its ops.
-    lent: bool,
+    /// Whether the timing model holds the block's ops.
+    ops_lent: bool,
     step: Option<Step>,
     failed: Option<PlaybackError>,
 }
 
 impl HartStream {
-    /// From where the source stands, unless its first block cannot be read.
+    /// Starts at the position of the source. Fails if the first block cannot be read.
     pub fn new(
         source: BlockSource,
-        place: Place,
+        relocation: Relocation,
         tables: Option<Tables>,
         clock: Clock,
     ) -> Result<HartStream, PlaybackError> {
         let mut stream = HartStream {
             source,
-            place,
+            relocation,
             tables,
             clock,
             cycle: 0,
@@ -62,10 +63,10 @@ impl HartStream {
             before: 0,
             done: 0,
             left_out: 0,
-            owed: None,
-            told_space: 0,
+            skipped_fence: None,
+            trace_space: 0,
             ops: Vec::new(),
-            lent: false,
+            ops_lent: false,
             step: None,
             failed: None,
         };
@@ -73,12 +74,12 @@ impl HartStream {
         stream.failure().map_or(Ok(stream), Err)
     }
 
-    /// The hart is never asleep: what woke it has happened when it would have slept.
-    pub fn stay_awake(&mut self) {
+    /// Disables sleep. Events recorded during a sleep then come without delay.
+    pub fn disable_sleep(&mut self) {
         (self.sleeps, self.slept) = (false, Ps::ZERO);
     }
 
-    /// The trace starts over, unless its first block cannot be read now.
+    /// Restarts the trace. Fails if the first block cannot be read.
     pub fn start_over(&mut self, source: BlockSource) -> Result<(), PlaybackError> {
         self.before += self.done;
         (self.source, self.done) = (source, 0);
@@ -92,7 +93,7 @@ impl HartStream {
         &self.ops
     }
 
-    /// Instructions of this round of the trace, left out or not: what events are told by.
+    /// Instructions of this round, skipped or not: the position to which events refer.
     #[inline]
     pub fn position(&self) -> u64 {
         self.done
@@ -103,38 +104,38 @@ impl HartStream {
         self.source.ops()
     }
 
-    /// The cycle in which the last block, or an access to a device behind it, was over.
+    /// Cycle in which the last block, or a device access after it, ended.
     #[inline]
-    pub fn over(&self) -> u64 {
+    pub fn end_cycle(&self) -> u64 {
         self.cycle
     }
 
-    /// The next block begins in this cycle, however long the hart sleeps.
+    /// Sets the cycle in which the next block begins, and drops its sleep.
     pub fn begin_at(&mut self, cycle: u64) {
         (self.cycle, self.slept, self.asleep) = (cycle, Ps::ZERO, None);
     }
 
-    /// How long the hart slept before the next block, where something else says how long it does.
-    pub fn asleep(&self) -> Option<Ps> {
+    /// Recorded sleep before the next block, if an event decides its end.
+    pub fn recorded_sleep(&self) -> Option<Ps> {
         self.asleep
     }
 
-    /// How long it sleeps before the next block.
+    /// Sleep before the next block.
     pub fn sleeps(&self) -> Ps {
         self.slept
     }
 
-    /// Whether it slept before the next block when it was recorded, and does not now.
-    pub fn stays_awake(&self) -> bool {
+    /// Whether the recorded sleep before the next block is not replayed.
+    pub fn skips_sleep(&self) -> bool {
         !self.sleeps && self.step.is_some_and(|step| step.slept > Ps::ZERO)
     }
 
-    /// Something else says how long.
-    pub fn fall_asleep(&mut self) {
+    /// Lets an event decide when the sleep ends.
+    pub fn defer_sleep(&mut self) {
         self.asleep = Some(std::mem::take(&mut self.slept));
     }
 
-    /// Whether the next block does no more than its ops: no exception, sleep or fence of translations, no access to a device.
+    /// Whether the next block has only ordinary ops: no exception, sleep, translation fence or device access.
     pub fn is_plain(&self) -> bool {
         let step = self.step.unwrap_or_default();
         !step.trapped
@@ -144,41 +145,41 @@ impl HartStream {
             && !self.ops.iter().any(|op| op.class == OpClass::Device)
     }
 
-    /// The next block is not played.
-    pub fn leave_out(&mut self) -> u64 {
-        let behind = self.source.position();
-        let instructions = behind - self.done;
-        (self.done, self.left_out) = (behind, self.left_out + instructions);
+    /// Skips the next block. Returns its number of instructions.
+    pub fn skip(&mut self) -> u64 {
+        let end = self.source.position();
+        let instructions = end - self.done;
+        (self.done, self.left_out) = (end, self.left_out + instructions);
         self.advance();
-        // Before the next one it may stand, and is asked for only behind a block that is played.
-        self.owed = self.step.and_then(|step| step.fence).or(self.owed);
+        // The fence comes before the next block, and is taken only after a block that is played.
+        self.skipped_fence = self.step.and_then(|step| step.fence).or(self.skipped_fence);
         instructions
     }
 
-    /// Goes on, without playing it, until so many instructions of this round are behind it, or to the end.
-    pub fn pass(&mut self, position: u64) {
+    /// Skips blocks up to instruction `position` of this round, or to the end.
+    pub fn skip_to(&mut self, position: u64) {
         while self.step.is_some() && self.done < position {
             self.done = self.source.position();
             self.advance();
         }
     }
 
-    /// It has played so many instructions in all, and its last block was over in this cycle.
-    pub fn stands_at(&mut self, instructions: u64, cycle: u64) {
+    /// Sets the total of instructions played and the cycle in which the last block ended.
+    pub fn set_progress(&mut self, instructions: u64, cycle: u64) {
         self.before = instructions.saturating_sub(self.done);
         (self.left_out, self.cycle) = (0, cycle);
     }
 
-    /// Why it ended, if not because there is no more: to be asked whenever the next block may have been read, or damage would pass for the
-    /// trace's end.
+    /// Why the stream ended early, if so. To be checked after each block that may have been read, or a
+    /// damaged trace looks ended.
     pub fn failure(&mut self) -> Option<PlaybackError> {
         self.failed.take()
     }
 
-    /// Addresses are virtual ones, and lie where the tables say.
+    /// Translates the block's virtual addresses with the page tables.
     fn translate(&mut self) {
         let (Some(tables), Some(_)) = (&mut self.tables, &self.step) else { return };
-        let space = self.told_space;
+        let space = self.trace_space;
         for op in &mut self.ops {
             op.fetch = tables.translate(space, op.pc);
             if op.class.is_memory() {
@@ -190,55 +191,56 @@ impl HartStream {
         }
     }
 
-    /// A step with the numbers of address space and thread that the trace's have here. With tables, spaces that it does not tell are one.
-    fn placed(&mut self, mut step: Step) -> Step {
+    /// Renumbers the address space and thread of a step. With page tables, a step without a space has space
+    /// 0.
+    fn relocated(&mut self, mut step: Step) -> Step {
         if self.tables.is_some() {
-            self.told_space = *step.space.get_or_insert(0);
+            self.trace_space = *step.space.get_or_insert(0);
         }
-        step.space = step.space.map(|space| self.place.space(space));
-        step.thread = self.place.thread(step.thread);
+        step.space = step.space.map(|space| self.relocation.space(space));
+        step.thread = self.relocation.thread(step.thread);
         if let Some(fence) = &mut step.fence {
-            fence.space = fence.space.map(|space| self.place.space(space));
+            fence.space = fence.space.map(|space| self.relocation.space(space));
         }
         step
     }
 
     /// Reads the next block.
     fn advance(&mut self) {
-        assert!(!self.lent, "what a block is made of comes back before the next one");
+        assert!(!self.ops_lent, "a block's ops must be returned before the next block is read");
         match self.source.next(&mut self.ops) {
-            // What is told of it is what was told of the last one.
+            // Its step equals the previous one.
             Ok(Some(false)) if self.step.is_some() => {}
             Ok(Some(_)) => {
                 let step = self.source.step();
-                self.step = Some(self.placed(step));
+                self.step = Some(self.relocated(step));
             }
             Ok(None) => self.step = None,
             Err(error) => (self.step, self.failed) = (None, Some(error)),
         }
         self.translate();
         match self.source.differing().filter(|_| self.tables.is_none()) {
-            // The others lie where they were moved to when the block came before.
-            Some(differing) if !self.place.keeps(self.source.accessed()) => {
+            // The other ops were relocated when the block was first read.
+            Some(differing) if !self.relocation.is_identity(self.source.accessed()) => {
                 for at in differing {
                     let op = &mut self.ops[usize::from(*at)];
                     if op.class.is_memory() {
-                        op.phys = self.place.of(op.phys);
+                        op.phys = self.relocation.relocate(op.phys);
                     }
                 }
             }
             Some(_) => {}
             None => {
                 for op in &mut self.ops {
-                    op.fetch = self.place.of(op.fetch);
+                    op.fetch = self.relocation.relocate(op.fetch);
                     if op.class.is_memory() {
-                        op.phys = self.place.of(op.phys);
+                        op.phys = self.relocation.relocate(op.phys);
                     }
                 }
             }
         }
         self.slept = self.step.filter(|_| self.sleeps).map_or(Ps::ZERO, |step| step.slept);
-        if self.place.is_full() {
+        if self.relocation.is_full() {
             (self.step, self.failed) = (None, Some(PlaybackError::Memory));
         }
     }
@@ -286,7 +288,7 @@ impl OpSource for HartStream {
         }
         if ops.is_empty() {
             std::mem::swap(ops, &mut self.ops);
-            self.lent = true;
+            self.ops_lent = true;
         } else {
             ops.extend_from_slice(&self.ops);
         }
@@ -298,30 +300,30 @@ impl OpSource for HartStream {
 
     #[inline]
     fn take_back(&mut self, ops: &mut Vec<Op>) {
-        if std::mem::take(&mut self.lent) {
+        if std::mem::take(&mut self.ops_lent) {
             std::mem::swap(ops, &mut self.ops);
         }
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
         let mut walk = match &self.tables {
-            Some(tables) => tables.walk(self.told_space, virt),
+            Some(tables) => tables.walk(self.trace_space, virt),
             None => self.source.walk(virt),
         };
         for entry in &mut walk.entries[..usize::from(walk.levels)] {
-            *entry = self.place.of(*entry);
+            *entry = self.relocation.relocate(*entry);
         }
         walk
     }
 
-    /// The last that is asked about a block: the next one is read, before which the fence stood.
+    /// Called last for each block: reads the next one, whose fence it returns.
     fn take_translation_fence(&mut self) -> Option<TranslationFence> {
         self.advance();
         let fence = self.step.and_then(|step| step.fence);
-        match (self.owed.take(), fence) {
-            // Both, and more.
+        match (self.skipped_fence.take(), fence) {
+            // Two fences: flush everything.
             (Some(_), Some(_)) => Some(TranslationFence { address: None, space: None }),
-            (owed, fence) => owed.or(fence),
+            (skipped_fence, fence) => skipped_fence.or(fence),
         }
     }
 

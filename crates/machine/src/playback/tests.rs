@@ -1,4 +1,4 @@
-//! Small traces made by hand: a program that polls a ring of eight descriptors, and one that sleeps until an interrupt comes.
+//! Playback of synthetic traces: programs that poll a ring of eight descriptors, or sleep until an interrupt.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -32,17 +32,17 @@ pub(super) fn config(set: &[&str]) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// A trace that is being made, of one hart.
+/// Writer of a trace with one hart.
 pub(super) struct Maker {
     writer: TraceWriter,
     pub done: u64,
-    /// Where its frames are sent from, each in 2 KiB.
+    /// Address of the transmit buffers, 2 KiB each.
     pub sends_from: u64,
-    /// Stores to registers that have not arrived; how many are under way; whether it is told which instructions made them.
+    /// Register stores in flight, and their limit; whether the trace records their instructions.
     stores: VecDeque<EventKind>,
     pub stores_lag: usize,
-    pub tells_stores: bool,
-    /// Which device does what is told.
+    pub with_origins: bool,
+    /// Device of the next events.
     pub device: u8,
 }
 
@@ -58,7 +58,7 @@ impl Maker {
         };
         let writer = TraceWriter::create(path, &description).unwrap();
         let (stores, stores_lag) = (VecDeque::new(), 0);
-        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, tells_stores: false, device: 0 }
+        Maker { writer, done: 0, sends_from: BUFFERS, stores, stores_lag, with_origins: false, device: 0 }
     }
 
     fn step(&mut self, step: Step, ops: &[Op]) {
@@ -82,20 +82,20 @@ impl Maker {
         self.event(self.done, 0, EventKind::Dma(dma));
     }
 
-    /// A store of a tail, as the hart makes it and as the device has it: at once, or behind so many later ones.
+    /// Stores a tail. The store arrives at the device at once, or after `stores_lag` later ones.
     pub fn ring(&mut self, register: u64, value: u64) {
         let addr = PhysAddr(REGISTERS + register);
         let store = Op { class: OpClass::Device, phys: addr, size: 4, flags: Op::WRITES, ..int(0x900) };
         self.block(&[store]);
-        let stored = self.tells_stores.then_some(StoreOrigin { hart: 0, after: self.done });
+        let stored = self.with_origins.then_some(StoreOrigin { hart: 0, after: self.done });
         self.stores.push_back(EventKind::Register { addr, size: 4, value, stored });
         if self.stores.len() > self.stores_lag {
-            let first = self.stores.pop_front().expect("it has some");
+            let first = self.stores.pop_front().expect("not empty");
             self.event(self.done, 100, first);
         }
     }
 
-    /// Frame `number` is written, to be seen by the instruction `later` behind now.
+    /// Writes frame `number` to memory, visible `later` instructions from now.
     pub fn receive(&mut self, number: u64, later: u64) {
         let slot = number % RING;
         if number.is_multiple_of(4) {
@@ -106,12 +106,12 @@ impl Maker {
         self.dma(DmaKind::RxDescriptorWriteback, RECEIVE + 16 * slot, 16, 0, self.done + later);
     }
 
-    /// A poll of frame `number`'s descriptor, in a block of four instructions.
+    /// Polls frame `number`'s descriptor, in a block of four instructions.
     pub fn poll(&mut self, number: u64) {
         self.block(&[load(0, RECEIVE + 16 * (number % RING)), int(4), int(8), branch(12, CODE)]);
     }
 
-    /// The program takes frame `number`, and gives its descriptor back.
+    /// Processes frame `number` and returns its descriptor.
     pub fn take(&mut self, number: u64) {
         self.block(&[
             load(0x100, BUFFERS + 2048 * (number % RING)),
@@ -122,9 +122,9 @@ impl Maker {
         self.ring(RDT, number % RING);
     }
 
-    /// It polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
+    /// Receives `frames` frames in batches, each after `empty` empty polls, and answers each frame, or none.
     pub fn poll_for(&mut self, frames: u64, empty: u64, batch: u64, answers: bool) {
-        // The driver had given all but one.
+        // Initially the driver posts all descriptors but one.
         self.ring(RDT, RING - 1);
         for first in (0..frames).step_by(batch as usize) {
             (0..empty).for_each(|_| self.poll(first));
@@ -140,13 +140,13 @@ impl Maker {
         self.block(&[int(0), int(4)]);
     }
 
-    /// It is made.
+    /// Ends the trace and opens it.
     pub fn finish(self, path: &Path) -> TraceInput {
         self.writer.finish().unwrap();
         TraceInput::own(TraceFile::open(path).unwrap())
     }
 
-    /// It sends these frames, behind one doorbell.
+    /// Sends these frames with one doorbell.
     pub fn send(&mut self, frames: std::ops::Range<u64>) {
         self.ring(TDT, frames.end % RING);
         for number in frames {
@@ -171,7 +171,7 @@ fn branch(at: u64, to: u64) -> Op {
     Op { class: OpClass::Jump, virt: to, flags: Op::TAKEN, ..int(at) }
 }
 
-/// A program that polls for each of so many frames in vain some times, takes batches of them, and answers each, or none.
+/// A polling program, with the parameters of [`Maker::poll_for`].
 pub(super) fn polling(path: &Path, frames: u64, empty: u64, batch: u64, answers: bool) -> TraceInput {
     let mut maker = Maker::new(path);
     maker.poll_for(frames, empty, batch, answers);
@@ -184,13 +184,13 @@ pub(super) fn folder() -> tempfile::TempDir {
 
 pub(super) fn played(config: &MachineConfig, plan: &Plan) -> Player {
     let mut player = Player::new(config, plan).unwrap();
-    assert!(!player.run(u64::MAX).unwrap(), "there is no more");
+    assert!(!player.run(u64::MAX).unwrap(), "the trace has ended");
     player
 }
 
 pub(super) fn refused(config: &MachineConfig, plan: &Plan) -> String {
     let outcome = Player::new(config, plan).and_then(|mut player| player.run(u64::MAX));
-    outcome.expect_err("it is refused").to_string()
+    outcome.expect_err("playback fails").to_string()
 }
 
 pub(super) fn rate(text: &str) -> Pace {
@@ -198,7 +198,7 @@ pub(super) fn rate(text: &str) -> Pace {
 }
 
 #[test]
-fn a_trace_is_played_as_recorded_to_the_last_frame_and_byte() {
+fn recorded_playback_has_all_frames_and_bytes() {
     let folder = folder();
     let plan = Plan::of(polling(&folder.path().join("a"), 40, 3, 1, true));
     let player = played(&config(&[]), &plan);
@@ -210,39 +210,39 @@ fn a_trace_is_played_as_recorded_to_the_last_frame_and_byte() {
         (counts.dma_read_bytes, counts.dma_written_bytes)
     );
     assert_eq!([player.played().instructions], counts.instructions[..]);
-    assert!(devices.waits >= 40, "each frame is seen by the poll behind it: {devices:?}");
+    assert!(devices.waits >= 40, "each frame is seen by the next poll: {devices:?}");
     let survey = player.survey(0);
     assert_eq!(survey.batches.counts.iter().map(|(a, b)| (*a, *b)).collect::<Vec<_>>(), [(1, 40)]);
     assert_eq!(survey.devices[&0].receive.descriptors(), Some(RING));
-    assert_eq!(survey.unpaired(), None);
+    assert_eq!(survey.pairing_problem(), None);
 }
 
 #[test]
-fn what_was_learnt_from_the_whole_trace_is_known_when_it_begins_again() {
+fn restart_after_the_warming_pass_begins_with_warm_caches() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 40, 3, 1, true);
     for pace in [Pace::Recorded, rate("1Mpps"), Pace::Closed { window: 2 }] {
-        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).paced(pace)).unwrap();
-        player.learn_from_all().unwrap();
-        assert!(player.run(trace.instructions()).unwrap(), "its last events are still to come");
-        player.begin_again().unwrap();
+        let mut player = Player::new(&config(&[]), &Plan::of(trace.clone()).at_pace(pace)).unwrap();
+        player.begin_warming_pass().unwrap();
+        assert!(player.run(trace.instructions()).unwrap(), "its last events have not run");
+        player.restart().unwrap();
         let before = player.played();
         assert!(!player.run(u64::MAX).unwrap());
         let after = player.played();
         let (devices, memory) = (after.devices.since(&before.devices), after.memory.since(&before.memory));
         assert_eq!((devices.frames_in, devices.frames_out), (40, 40), "{pace:?}");
-        // The line of a store to a register is not learnt from.
+        // Lines of register stores are not cached in advance.
         assert!(memory.harts[0].l1i.misses <= 1 && memory.llc.misses <= 1, "{:?}", memory.harts[0]);
         assert_eq!(after.traces[0].rounds, 1);
         if pace != Pace::Recorded {
-            // Frames come from now on, not from the beginning.
+            // Latencies count from this run's arrivals, not from those of the warming pass.
             assert!(player.latency().unwrap().extremes().unwrap().1 < Ps::from_us(5), "{pace:?}");
         }
     }
 }
 
 #[test]
-fn a_slower_device_is_waited_for() {
+fn program_waits_for_a_slower_device() {
     let folder = folder();
     let plan = Plan::of(polling(&folder.path().join("a"), 40, 0, 1, true));
     let slow = |latency| played(&config(&[&format!("pcie.link_latency={latency}")]), &plan).played().now;
@@ -251,17 +251,17 @@ fn a_slower_device_is_waited_for() {
 }
 
 #[test]
-fn devices_that_no_trace_tells_of_have_no_policy_of_their_own() {
+fn dca_policy_of_an_absent_device_is_rejected() {
     let folder = folder();
     let with = Plan::of(polling(&folder.path().join("with"), 8, 3, 1, true));
     let named = |device: u8| format!("memory.dca.devices=[{{device={device},policy={{}}}}]");
     assert!(Player::new(&config(&[&named(0)]), &with).is_ok());
     let other = refused(&config(&[&named(1)]), &with);
-    assert!(other.contains("memory.dca.devices[0].device: 1; what is played tells of 0"), "{other}");
+    assert!(other.contains("memory.dca.devices[0].device: 1; the traces have 0"), "{other}");
 }
 
 #[test]
-fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
+fn neighbours_share_no_cache_line_and_restart() {
     let folder = folder();
     let (long, short) = (
         polling(&folder.path().join("long"), 200, 3, 1, true),
@@ -269,14 +269,14 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
     );
     let alone = played(&config(&[]), &Plan::of(long.clone())).played();
     let returned = refused(&config(&["memory.dca.policy.invalidate=returned"]), &Plan::of(long.clone()));
-    assert!(returned.contains("a trace does not tell which buffers are returned"), "{returned}");
+    assert!(returned.contains("a trace does not record which buffers are returned"), "{returned}");
     let changes = config(&["memory.dca.schedule=[{after=\"1us\",policy={}}]"]);
     let changes = refused(&changes, &Plan::of(long.clone()));
     assert!(
         changes.starts_with("memory.dca.schedule: ") && changes.contains("once with each policy"),
         "{changes}"
     );
-    let plan = Plan::of(long).beside(short);
+    let plan = Plan::of(long).with_neighbour(short);
     let other = refused(&config(&[]), &plan);
     assert!(other.contains("platform.harts=2"), "{other}");
     let both = played(&config(&["platform.harts=2"]), &plan).played();
@@ -289,11 +289,11 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
         both.traces[1].devices.frames_in / 16,
         both.traces[1].rounds.min(both.traces[1].devices.frames_in / 16)
     );
-    // What one of them writes or reads takes no line away from the other.
+    // Neither trace evicts the other's lines.
     let harts = &both.memory.harts;
     assert_eq!(harts[0].l1i.misses, alone.memory.harts[0].l1i.misses);
     let misses = (both.memory.llc.misses, alone.memory.llc.misses);
-    assert!(misses.0 > misses.1, "the second's code is no line of the first's: {misses:?}");
+    assert!(misses.0 > misses.1, "the traces' code is in different lines: {misses:?}");
     let mut ending = plan.clone();
     ending.traces[1].at_end = AtEnd::Ends;
     let ended = played(&config(&["platform.harts=2"]), &ending).played();
@@ -301,88 +301,85 @@ fn traces_side_by_side_share_no_line_and_a_neighbour_starts_over() {
 }
 
 #[test]
-fn at_a_rate_frames_come_as_fast_as_asked_and_the_program_waits_for_them() {
+fn frames_arrive_at_the_configured_rate() {
     let folder = folder();
-    let plan = Plan::of(polling(&folder.path().join("a"), 100, 3, 1, true)).paced(rate("100kpps"));
+    let plan = Plan::of(polling(&folder.path().join("a"), 100, 3, 1, true)).at_pace(rate("100kpps"));
     let player = played(&config(&[]), &plan);
     let played = player.played();
     let devices = &played.devices;
     assert_eq!((devices.frames_offered, devices.frames_dropped), (100, 0));
     assert_eq!((devices.frames_in, devices.frames_out, devices.left_out), (100, 100, 0));
-    // From the first arrival to the last: 99 times 10 us, and the last one's way.
+    // From the first to the last arrival: 99 times 10 us, plus the last frame's delay.
     assert!((Ps::from_us(990)..Ps::from_us(995)).contains(&played.now), "{}", played.now);
-    let latency = player.latency().expect("they pair");
+    let latency = player.latency().expect("requests and answers pair");
     assert_eq!(latency.count(), 100);
     let (least, most) = latency.extremes().unwrap();
     assert!(least > Ps::from_ns(500) && most < Ps::from_us(5), "{least} to {most}");
 }
 
 #[test]
-fn a_full_ring_drops_and_polls_that_found_nothing_are_left_out() {
+fn full_ring_drops_frames_and_empty_polls_are_skipped() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 400, 20, 1, true);
     let slow = played(&config(&[]), &Plan::of(trace.clone())).played();
-    let plan = Plan::of(trace).paced(rate("100Mpps"));
+    let plan = Plan::of(trace).at_pace(rate("100Mpps"));
     let fast = played(&config(&[]), &plan).played();
     let devices = &fast.devices;
     assert_eq!((devices.frames_in, devices.frames_out), (400, 400));
     assert!(devices.frames_dropped > 100, "{devices:?}");
     assert_eq!(devices.frames_offered, devices.frames_in + devices.frames_dropped);
-    // Of twenty polls in vain one stays, where frames are waiting: of a ring of eight, every other one does.
+    // At most one of twenty empty polls stays while frames wait: about every other frame, with a ring of 8.
     assert!((150 * 19 * 4..400 * 19 * 4).contains(&devices.left_out), "{devices:?}");
     assert_eq!(fast.instructions + devices.left_out, slow.instructions);
     assert!(fast.now < slow.now);
     let again = played(&config(&[]), &plan).played();
-    assert_eq!((again.now, again.devices), (fast.now, fast.devices), "it is the same again");
+    assert_eq!((again.now, again.devices), (fast.now, fast.devices), "deterministic");
 }
 
 #[test]
-fn a_closed_loop_has_as_many_requests_on_their_way_as_its_window() {
+fn closed_loop_keeps_window_requests_in_flight() {
     let folder = folder();
     let trace = polling(&folder.path().join("a"), 100, 3, 1, true);
     let run = |window| {
-        let player = played(&config(&[]), &Plan::of(trace.clone()).paced(Pace::Closed { window }));
+        let player = played(&config(&[]), &Plan::of(trace.clone()).at_pace(Pace::Closed { window }));
         let latency = player.latency().unwrap();
         assert_eq!((player.played().devices.frames_dropped, latency.count()), (0, 100));
         (player.played().now, latency.extremes().unwrap().0)
     };
     let ((one, latency), (four, _)) = (run(1), run(4));
-    // A round: the link there and back, 6.72 ns of each frame on it, and what the machine takes at least.
+    // A round trip: the link twice, 6.72 ns per frame on the wire, and the machine's minimum latency.
     let round = Ps::from_us(2) + Ps(2 * 6_720) + latency;
     assert!((round.0 * 100..round.0 * 125).contains(&(one.0 + 1_000_000)), "{one} and {round}");
     assert!(four.0 < one.0 / 3, "{one} and {four}");
 }
 
 #[test]
-fn what_cannot_be_paced_is_refused_with_the_reason() {
+fn unsuitable_traces_are_rejected_for_rates_and_closed_loops() {
     let folder = folder();
     let sink = polling(&folder.path().join("sink"), 40, 1, 1, false);
-    let closed = |trace: &TraceInput, window| Plan::of(trace.clone()).paced(Pace::Closed { window });
+    let closed = |trace: &TraceInput, window| Plan::of(trace.clone()).at_pace(Pace::Closed { window });
     let message = refused(&config(&[]), &closed(&sink, 4));
     assert!(message.contains("40 frames were received and 0 sent"), "{message}");
     let pairs = polling(&folder.path().join("pairs"), 40, 1, 4, true);
     let message = refused(&config(&[]), &closed(&pairs, 0));
-    assert!(message.contains("1 request at least"), "{message}");
+    assert!(message.contains("at least 1 request"), "{message}");
     let message = refused(&config(&[]), &closed(&pairs, 3));
-    assert!(
-        message.contains("a window of 3 waits for itself") && message.contains("at most 4 were"),
-        "{message}"
-    );
+    assert!(message.contains("a window of 3 deadlocks") && message.contains("at most 4 were"), "{message}");
     played(&config(&[]), &closed(&pairs, 4));
 
     let mut silent = Maker::new(&folder.path().join("silent"));
     silent.block(&[int(0)]);
     silent.writer.finish().unwrap();
     let silent = TraceInput::own(TraceFile::open(&folder.path().join("silent")).unwrap());
-    let message = refused(&config(&[]), &Plan::of(silent.clone()).paced(rate("1Mpps")));
-    assert!(message.contains("no frames"), "{message}");
-    let message = refused(&config(&[]), &Plan::of(pairs).paced(rate("2x")));
+    let message = refused(&config(&[]), &Plan::of(silent.clone()).at_pace(rate("1Mpps")));
+    assert!(message.contains("no device received a frame"), "{message}");
+    let message = refused(&config(&[]), &Plan::of(pairs).at_pace(rate("2x")));
     assert!(message.contains("5Mpps"), "{message}");
     played(&config(&[]), &Plan::of(silent));
 }
 
 #[test]
-fn an_event_behind_the_last_instruction_is_a_contradiction() {
+fn event_after_the_last_instruction_is_an_error() {
     for pace in [Pace::Recorded, rate("1Mpps")] {
         let folder = folder();
         let path = folder.path().join("a");
@@ -393,12 +390,12 @@ fn an_event_behind_the_last_instruction_is_a_contradiction() {
         maker.event(1000, 0, EventKind::Register { addr, size: 4, value: 1, stored: None });
         maker.writer.finish().unwrap();
         let trace = TraceInput::own(TraceFile::open(&path).unwrap());
-        let message = refused(&config(&[]), &Plan::of(trace).paced(pace));
+        let message = refused(&config(&[]), &Plan::of(trace).at_pace(pace));
         assert!(message.contains("instruction 1000 of hart 0, which has 4"), "{message}");
     }
 }
 
-/// A program that sleeps until frames come: each interrupt comes 2 us behind the frame's report, and ends the sleep 300 ns later.
+/// A program that sleeps until an interrupt, 2 us after a write-back. The sleep ends 300 ns later.
 pub(super) fn sleeping(path: &Path, frames: u64, sends_from: u64) -> TraceInput {
     let mut maker = Maker { sends_from, ..Maker::new(path) };
     maker.ring(RDT, RING - 1);
@@ -411,27 +408,27 @@ pub(super) fn sleeping(path: &Path, frames: u64, sends_from: u64) -> TraceInput 
         maker.take(number);
         maker.send(number..number + 1);
     }
-    // A timer's.
+    // A sleep that a timer ends.
     maker.step(Step { slept: Ps::from_us(70), ..Step::default() }, &[int(0)]);
     maker.finish(path)
 }
 
 #[test]
-fn a_sleep_ends_when_what_ended_it_has_happened_or_as_long_as_it_was() {
+fn sleep_ends_with_its_interrupt_or_after_the_recorded_time() {
     let folder = folder();
     let trace = sleeping(&folder.path().join("a"), 20, BUFFERS);
     let recorded = played(&config(&[]), &Plan::of(trace.clone())).played();
     assert!((Ps::from_us(20 * 2 + 70)..Ps::from_us(20 * 6 + 70)).contains(&recorded.now), "{}", recorded.now);
-    let fast = played(&config(&[]), &Plan::of(trace.clone()).paced(rate("1Mpps"))).played();
+    let fast = played(&config(&[]), &Plan::of(trace.clone()).at_pace(rate("1Mpps"))).played();
     assert!((Ps::from_us(20 + 70)..recorded.now).contains(&fast.now), "{} {}", fast.now, recorded.now);
-    // The last frame comes after 1900 us, its interrupt 2 us later, and then the timer's 70 us begin.
-    let slow = played(&config(&[]), &Plan::of(trace).paced(rate("10kpps"))).played();
+    // The last frame arrives after 1900 us, its interrupt 2 us later; then the timer's 70 us begin.
+    let slow = played(&config(&[]), &Plan::of(trace).at_pace(rate("10kpps"))).played();
     assert!((Ps::from_us(1900 + 2 + 70)..Ps::from_us(1900 + 8 + 70)).contains(&slow.now), "{}", slow.now);
     assert_eq!((fast.devices.frames_out, slow.devices.frames_out), (20, 20));
 }
 
 #[test]
-fn a_champsim_trace_is_played_as_it_is_and_beside_others() {
+fn champsim_trace_plays_alone_and_as_a_neighbour() {
     let folder = folder();
     let path = folder.path().join("loop.champsim.xz");
     let mut writer = Writer::create(&path, Variant::Standard).unwrap();
@@ -457,7 +454,7 @@ fn a_champsim_trace_is_played_as_it_is_and_beside_others() {
     assert!((32..40).contains(&alone.memory.harts[0].l1d.misses), "{:?}", alone.memory.harts[0]);
     assert_eq!(alone.memory.harts[0].core.outside_ram, 0);
     let first = polling(&folder.path().join("a"), 40, 3, 1, true);
-    let both = played(&config(&["platform.harts=2"]), &Plan::of(first).beside(trace)).played();
+    let both = played(&config(&["platform.harts=2"]), &Plan::of(first).with_neighbour(trace)).played();
     assert!(both.traces[1].instructions > 0);
     let message =
         TraceInput::open(&folder.path().join("none"), Variant::Standard, None).err().unwrap().to_string();
@@ -465,7 +462,7 @@ fn a_champsim_trace_is_played_as_it_is_and_beside_others() {
 }
 
 #[test]
-fn a_trace_with_virtual_addresses_alone_gets_the_page_tables_that_are_asked_for() {
+fn virtual_addresses_use_the_configured_page_tables() {
     let folder = folder();
     let path = folder.path().join("pages.champsim");
     let mut writer = Writer::create(&path, Variant::Standard).unwrap();
@@ -488,10 +485,10 @@ fn a_trace_with_virtual_addresses_alone_gets_the_page_tables_that_are_asked_for(
     let large = with(Pages::Kernel, 2 << 20, &[]).unwrap();
     let champsim = with(Pages::ChampSim, 4096, &[]).unwrap();
     assert_eq!(with(Pages::Identity, 4096, &[]).unwrap().0, 0);
-    assert!(small.0 > 19_000 && champsim.0 > 19_000, "each page is walked for: {small:?} {champsim:?}");
+    assert!(small.0 > 19_000 && champsim.0 > 19_000, "each access needs a walk: {small:?} {champsim:?}");
     assert!(large.0 < 20, "{large:?}");
-    assert!(champsim.1 > small.1, "its entries share no lines: {champsim:?} {small:?}");
-    assert_eq!(with(Pages::Kernel, 4096, &[]).unwrap(), small, "the same again");
+    assert!(champsim.1 > small.1, "its page-table entries share no lines: {champsim:?} {small:?}");
+    assert_eq!(with(Pages::Kernel, 4096, &[]).unwrap(), small, "deterministic");
     let message = with(Pages::Kernel, 8192, &[]).unwrap_err().to_string();
     assert!(message.contains("playback.page_size"), "{message}");
     let small_ram = with(Pages::Kernel, 2 << 20, &["platform.ram=64MiB"]);

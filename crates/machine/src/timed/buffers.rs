@@ -1,30 +1,31 @@
-//! Which packet buffers devices have used since caches began to warm up: while ever more of them are new, programs and drivers have not
-//! come round to those that they gave away first, and each new one is a miss in caches that no packet later on sees. How
-//! many there are no device knows: a program takes them from pools of its own. An observer: nothing simulated depends on it.
+//! Packet buffers used by devices since warming began. While many of them are new, software has not yet
+//! reused its first buffers, and each new buffer causes cache misses that later packets do not have. The
+//! number of buffers is not visible to devices, because programs allocate them from their own pools.
+//! Observer: it does not affect the simulation.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use doorbell_sim::ports::{DmaKind, DmaRequest};
 
-/// Packet buffers that frames came to and left from, each frame's first one.
+/// Counts of frames by their first packet buffer, received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferUse {
     /// Frames.
     pub used: u64,
-    /// Of these, frames whose buffer no frame had used in its direction.
+    /// Frames whose buffer was not used before in the same direction.
     pub new: u64,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// Where they begin: those that frames come to, and those that they leave from.
+    /// Start addresses of receive buffers and of transmit buffers.
     seen: [HashSet<u64, BuildHasherDefault<Spread>>; 2],
     uses: BufferUse,
 }
 
-/// Spreads addresses over a table: each frame looks into it twice. Whoever chooses addresses that fall together only waits longer.
+/// Fast address hash, because each frame needs two lookups. Colliding addresses only cost host time.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -34,7 +35,8 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The golden ratio, as Knuth has it (The Art of Computer Programming, volume 3, section 6.4).
+        // Multiplicative hashing with the golden ratio (Knuth, The Art of Computer Programming, volume 3,
+        // section 6.4).
         self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
@@ -44,8 +46,8 @@ impl Hasher for Spread {
 }
 
 impl Buffers {
-    /// From now on all are new.
-    pub fn forget(&mut self) {
+    /// Starts a new warm-up, in which all buffers are new.
+    pub fn reset(&mut self) {
         *self = Buffers::default();
     }
 
@@ -53,8 +55,8 @@ impl Buffers {
         self.uses
     }
 
-    /// A device moves this.
-    pub fn note(&mut self, request: &DmaRequest) {
+    /// Counts the buffer of a DMA request, if it is the first request of a frame.
+    pub fn count(&mut self, request: &DmaRequest) {
         let direction = match request.kind {
             DmaKind::RxData if request.offset == 0 => 0,
             DmaKind::TxData if request.offset == 0 => 1,
@@ -72,18 +74,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_new_once_in_each_direction_and_a_frame_counts_where_it_begins() {
+    fn a_buffer_is_new_once_per_direction_and_each_frame_counts_once() {
         let mut buffers = Buffers::default();
-        let mut note = |addr: u64, kind, offset| {
-            buffers.note(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
+        let mut count = |addr: u64, kind, offset| {
+            buffers.count(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
             (buffers.uses().used, buffers.uses().new)
         };
-        assert_eq!(note(0x1000, DmaKind::RxData, 0), (1, 1));
-        assert_eq!(note(0x1040, DmaKind::RxData, 64), (1, 1));
-        assert_eq!(note(0x1000, DmaKind::RxData, 0), (2, 1));
-        assert_eq!(note(0x1000, DmaKind::TxData, 0), (3, 2));
-        assert_eq!(note(0x2000, DmaKind::RxDescriptorFetch, 0), (3, 2));
-        buffers.forget();
+        assert_eq!(count(0x1000, DmaKind::RxData, 0), (1, 1));
+        assert_eq!(count(0x1040, DmaKind::RxData, 64), (1, 1));
+        assert_eq!(count(0x1000, DmaKind::RxData, 0), (2, 1));
+        assert_eq!(count(0x1000, DmaKind::TxData, 0), (3, 2));
+        assert_eq!(count(0x2000, DmaKind::RxDescriptorFetch, 0), (3, 2));
+        buffers.reset();
         assert_eq!(buffers.uses(), BufferUse::default());
     }
 }

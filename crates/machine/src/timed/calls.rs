@@ -1,26 +1,27 @@
-//! Who called what, from the calls and returns that were executed: a stack of return addresses for each thread of the guest.
+//! Call tree of the guest, built from executed calls and returns: one stack of return addresses per guest
+//! thread.
 //!
-//! A thread is told by `tp`, which in a program is the thread's own storage and in the kernel its task, and by the domain
-//! that it runs in. Calls are those that the psABI's link registers make. A return goes to the youngest frame with its
-//! address; one that has none (whoever called had begun before the watch did) leaves the stack empty. A call
-//! becomes a frame when the callee's first block runs. What a trap interrupts stays below the handler's frames; what came from a
-//! program begins with an empty stack in the kernel.
+//! A thread is identified by its domain and by `tp`: the thread-local storage in a program, the task in the
+//! kernel. Calls and returns are recognised by the psABI's link registers. A return pops to the youngest
+//! frame with its address. Without such a frame (the call preceded the observation) it clears the stack. A
+//! call becomes a frame when the callee's first block runs. A trap in the kernel keeps the interrupted stack
+//! below the handler's frames; a trap from a program starts with an empty kernel stack.
 
 use std::collections::HashMap;
 
 use doorbell_sim::{Op, OpClass};
 
-/// Deeper frames are not told apart from their caller.
+/// Maximum stack depth; deeper calls are charged to the function at this depth.
 const DEPTH_MAX: usize = 96;
 
-/// Where code runs.
+/// Domain in which code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Domain {
-    /// With machine mode's physical addresses.
+    /// Machine mode, with physical addresses.
     Firmware,
-    /// In the kernel, whichever address space is in force.
+    /// The kernel, in any address space.
     Kernel,
-    /// In a program; of which address space.
+    /// A user program, with its address space.
     User(u16),
 }
 
@@ -36,10 +37,10 @@ impl Domain {
     }
 }
 
-/// A function called in a certain way: its place in the tree of calls.
+/// Node of the call tree: a function on one call path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallNode {
-    /// Who called it, by number; the root of a domain is its own.
+    /// Number of the caller's node; the root of a domain has its own number here.
     pub parent: u32,
     /// The domain.
     pub domain: Domain,
@@ -49,14 +50,14 @@ pub struct CallNode {
 
 #[derive(Debug, Default)]
 struct Stack {
-    /// Return addresses, and the node that each goes back to.
+    /// Return addresses, and the node that each returns to.
     frames: Vec<(u64, u32)>,
     node: u32,
     /// A callee whose first block has not run yet.
     called: Option<u64>,
 }
 
-/// The tree of calls and the threads' places in it.
+/// The call tree, and the present node of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     pub nodes: Vec<CallNode>,
@@ -71,22 +72,22 @@ pub(crate) struct Calls {
 pub(crate) struct Thread {
     key: (Domain, u64),
     stack: u32,
-    /// A program trapped, and its task has called nothing in the kernel yet.
+    /// The program has trapped, and its task has not yet called a function in the kernel.
     fresh: bool,
 }
 
 impl Calls {
-    /// The thread of this domain and `tp`, where a hart ran another before.
+    /// Returns the thread with this domain and `tp`; `before` is the hart's previous thread.
     #[inline]
     pub(crate) fn thread(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
         match before {
             Some(thread) if thread.key == (domain, tp) => thread,
-            _ => self.change(before, domain, tp),
+            _ => self.switch_thread(before, domain, tp),
         }
     }
 
     #[inline(never)]
-    fn change(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
+    fn switch_thread(&mut self, before: Option<Thread>, domain: Domain, tp: u64) -> Thread {
         let key = (domain, tp);
         let stack = match self.threads.get(&key) {
             Some(stack) => *stack,
@@ -137,9 +138,9 @@ impl Calls {
         stack.node
     }
 
-    /// A thread's block has ended with this op.
+    /// Updates a thread's stack after a block that ends with `last`.
     #[inline]
-    pub(crate) fn ended(&mut self, thread: &mut Thread, last: &Op) {
+    pub(crate) fn block_ended(&mut self, thread: &mut Thread, last: &Op) {
         let stack = &mut self.stacks[thread.stack as usize];
         match last.class {
             OpClass::Call | OpClass::IndirectCall => {
@@ -175,7 +176,7 @@ mod tests {
         Op { pc, fetch: PhysAddr(pc + 0x1000_0000), class, virt: target, length: 4, ..Op::default() }
     }
 
-    /// Runs blocks of one op each and tells the entries on the stack of each, the root left out.
+    /// Runs blocks of one op each. Returns the function entries on the stack at each block, without the root.
     fn run(calls: &mut Calls, thread: &mut Thread, ops: &[Op]) -> Vec<Vec<u64>> {
         let mut seen = Vec::new();
         for op in ops {
@@ -186,13 +187,13 @@ mod tests {
                 node = calls.nodes[node as usize].parent;
             }
             seen.push(stack);
-            calls.ended(thread, op);
+            calls.block_ended(thread, op);
         }
         seen
     }
 
     #[test]
-    fn calls_and_returns_make_a_stack_and_a_second_call_finds_the_same_node() {
+    fn calls_and_returns_build_a_stack_and_repeated_calls_reuse_nodes() {
         let mut calls = Calls::default();
         let mut thread = calls.thread(None, Domain::User(1), 7);
         let once = [
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_past_what_is_known_empties_the_stack_and_one_over_several_frames_drops_them() {
+    fn return_pops_to_the_matching_frame_and_clears_the_stack_without_one() {
         let mut calls = Calls::default();
         let mut thread = calls.thread(None, Domain::User(1), 7);
         let ops = [
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_stacks_of_their_own_and_a_trap_from_a_program_begins_an_empty_one() {
+    fn each_thread_has_a_stack_and_a_trap_from_user_mode_starts_an_empty_one() {
         let mut calls = Calls::default();
         let user = calls.thread(None, Domain::User(1), 7);
         let mut kernel = calls.thread(Some(user), Domain::Kernel, 0xffff);
@@ -235,12 +236,12 @@ mod tests {
                 [1],
             [0x8100]
         );
-        // Another task, and back: the first one's frame is still there.
+        // A switch to another task and back keeps the first task's frame.
         let mut other = calls.thread(Some(kernel), Domain::Kernel, 0xeeee);
         assert_eq!(run(&mut calls, &mut other, &[op(0x8100, OpClass::Int, 0)]), [Vec::<u64>::new()]);
         let mut back = calls.thread(Some(other), Domain::Kernel, 0xffff);
         assert_eq!(run(&mut calls, &mut back, &[op(0x8104, OpClass::Int, 0)]), [vec![0x8100]]);
-        // The program again, and its next trap.
+        // The program continues and traps again.
         let user = calls.thread(Some(back), Domain::User(1), 7);
         let mut trap = calls.thread(Some(user), Domain::Kernel, 0xffff);
         assert_eq!(run(&mut calls, &mut trap, &[op(0x8000, OpClass::Int, 0)]), [Vec::<u64>::new()]);

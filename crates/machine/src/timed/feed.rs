@@ -1,7 +1,8 @@
-//! Timed runs without a machine: any sources of ops, one a core, feed the timing models of a configuration.
+//! Timing models fed by op sources instead of a machine's harts, one source per core.
 //!
-//! The order of blocks is a machine's: the earliest source first, of equals the one with the lowest number. What devices do is
-//! the owner's to add between two calls: DMA by [`Timing::memory`], and what it means to a source by the source itself.
+//! Blocks are taken in the same order as in a machine: earliest source first, lowest number first among
+//! equals. The caller adds device activity between calls: DMA by [`Timing::memory`], interrupts and the like
+//! by the source.
 
 use doorbell_platform::map;
 use doorbell_sim::{BlockEnd, Bytes, Clock, OpSource, PhysAddr, Ps, Until};
@@ -11,14 +12,14 @@ use super::{Mode, Timing};
 use crate::config::{ConfigError, CoreModel, MachineConfig};
 
 impl Timing {
-    /// The timing models of a configuration, for `platform.harts` sources. They know nothing yet, and say when.
+    /// Builds cold timing models in detailed mode for `platform.harts` sources.
     pub fn for_sources(config: &MachineConfig) -> Result<Timing, ConfigError> {
         let memory = (PhysAddr(map::RAM_BASE), config.platform.ram);
         Timing::for_playback(config, memory, config.platform.harts as usize)
     }
 
-    /// The same, over memory that begins there and is so large, whatever the configuration has, and of which no more sources than so many
-    /// share any.
+    /// Like [`Timing::for_sources`], with `memory` (base and size) in place of the configured one. At most
+    /// `sharing` sources share memory.
     pub(crate) fn for_playback(
         config: &MachineConfig,
         memory: (PhysAddr, Bytes),
@@ -26,23 +27,25 @@ impl Timing {
     ) -> Result<Timing, ConfigError> {
         config.validate()?;
         if config.core.model != CoreModel::Timed {
-            return Err(ConfigError::new("core.model", "there is nothing to feed unless it is \"timed\""));
+            return Err(ConfigError::new(
+                "core.model",
+                "op sources need timing models; set core.model=timed",
+            ));
         }
         if config.platform.threads > 1 {
-            let problem =
-                "sources that are no harts are fed to cores without threads; set platform.threads=1";
+            let problem = "op sources are not supported on cores with SMT threads; set platform.threads=1";
             return Err(ConfigError::new("platform.threads", problem));
         }
-        let timing = Timing::over_memory(config, memory, sharing)
+        let timing = Timing::with_memory(config, memory, sharing)
             .map_err(|problem| ConfigError::new("memory", problem))?;
         Ok(Timing { mode: Mode::Detailed, ..timing })
     }
 
-    /// How blocks of sources are taken from now on, which have come to these cycles.
+    /// Sets the execution mode; `cycles` has the present cycle of each source.
     pub(crate) fn change_mode_of_sources(&mut self, mode: Mode, cycles: &[u64]) {
         let was_timed = std::mem::replace(&mut self.mode, mode) == Mode::Detailed;
         for (timed, cycle) in self.harts.iter_mut().zip(cycles) {
-            timed.come_to(*cycle, was_timed);
+            timed.advance_to_cycle(*cycle, was_timed);
         }
     }
 
@@ -51,12 +54,12 @@ impl Timing {
         self.harts[hart].clock
     }
 
-    /// One of them goes on in this cycle.
+    /// Advances a source's core to `cycle`; the cycles until then count as idle.
     pub(crate) fn skip_source_to(&mut self, id: usize, cycle: u64) {
         self.harts[id].core.skip_to(cycle);
     }
 
-    /// When a cycle of a hart's core begins.
+    /// Start time of a cycle of a hart's core.
     pub(crate) fn time_of(&self, hart: usize, cycle: u64) -> Ps {
         self.harts[hart].clock.edge(cycle)
     }
@@ -66,8 +69,8 @@ impl Timing {
         self.harts[hart].clock.edge_at_or_after(time)
     }
 
-    /// Takes and prices blocks until each source that is ready has come to `until` (`None`), or one has stopped: its number, and
-    /// why. Whoever sees to that calls again.
+    /// Takes blocks and computes their timing until each ready source has reached `until` (`None`) or one has
+    /// stopped: returns its number and the reason. The caller handles the stop and calls again.
     pub fn feed<S: OpSource>(
         &mut self,
         sources: &mut [S],

@@ -1,4 +1,4 @@
-//! Fetch of cold code in a whole machine: how far it runs ahead of misses, and what fetches the next line ahead.
+//! Fetch of cold code in a whole machine: overlapping instruction misses, and next-line prefetch.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -11,7 +11,7 @@ use crate::run::Limits;
 const BASE: u64 = 0x8000_0000;
 const LINES: u64 = 1024;
 
-/// Cycles a line of code that runs straight on through lines that no cache has.
+/// Cycles per line of straight-line code that is in no cache.
 fn pace(set: &[&str]) -> f64 {
     let mut a = Assembler::new(BASE);
     (0..16 * LINES).for_each(|_| a.addi(ZERO, ZERO, 0));
@@ -25,12 +25,12 @@ fn pace(set: &[&str]) -> f64 {
     assert!(machine.load_bare(&a.finish()));
     machine.set_mode(Mode::Detailed);
     machine.run(&Limits::until(Ps::from_ms(1)));
-    assert!(machine.harts()[0].is_waiting(), "the code has come to its end");
+    assert!(machine.harts()[0].is_waiting(), "the code has reached its end");
     machine.timing().unwrap().core(0).now() as f64 / LINES as f64
 }
 
 #[test]
-fn as_many_lines_are_on_their_way_as_there_are_miss_registers() {
+fn fetch_keeps_all_miss_registers_busy() {
     for kind in ["pipeline.kind=out-of-order", "pipeline.kind=in-order"] {
         let with =
             |mshrs: u32| pace(&[kind, "pipeline.fetch_queue=1024", &format!("memory.l1i.mshrs={mshrs}")]);
@@ -44,8 +44,8 @@ fn as_many_lines_are_on_their_way_as_there_are_miss_registers() {
 }
 
 #[test]
-fn the_next_line_is_fetched_ahead_where_the_fetch_queue_holds_one() {
+fn next_line_prefetch_helps_when_the_fetch_queue_holds_one_line() {
     let with = |prefetch: &str| pace(&["pipeline.fetch_queue=16", "memory.l1i.mshrs=8", prefetch]);
     let (alone, ahead) = (with("memory.l1i.prefetch.kind=none"), with("memory.l1i.prefetch.kind=next-line"));
-    assert!(ahead < 0.6 * alone, "{ahead} of {alone} cycles a line");
+    assert!(ahead < 0.6 * alone, "{ahead} cycles per line, {alone} without prefetch");
 }

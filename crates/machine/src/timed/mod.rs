@@ -1,10 +1,12 @@
-//! The timing models of a machine: a core for each hart, and the memory that they share with the devices.
+//! Timing models of a machine: one core model per hart, and the memory system that cores and devices share.
 //!
-//! What happens is executed functionally; what it costs is asked here, in three ways that a run can change between at any
-//! moment. *Functional*: every instruction takes a slot of the core's clock, and the models see nothing. *Warming*: time
-//! goes by a fixed number of instructions a cycle, and caches, predictors and TLBs learn. *Detailed*: the models say when.
-//! How a timed hart runs is in [`run`](self::run), how other sources of ops than harts do in [`feed`](self::feed), what a checkpoint keeps in [`saved`](self::saved), how a run is watched in
-//! [`watch`](self::watch).
+//! Instructions are executed functionally; these models compute their timing. A run can switch between three
+//! modes at any time. *Functional*: every instruction takes one slot of the core's clock, and the models are
+//! not updated. *Warming*: time advances by a fixed number of instructions per cycle, and caches, predictors
+//! and TLBs are trained. *Detailed*: the models determine the time.
+//!
+//! [`run`](self::run) runs timed harts, [`feed`](self::feed) other op sources. [`saved`](self::saved) is the
+//! checkpoint state, and [`watch`](self::watch) observes a run.
 
 mod buffers;
 mod calls;
@@ -58,48 +60,48 @@ pub use guest_events::{GUEST_EVENTS, GuestEvent};
 pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
 pub use record::{KeptOps, Recorder};
-pub(crate) use record::{Progress, Recording, under_way};
+pub(crate) use record::{Progress, Recording, active_recording};
 pub(crate) use run::device_op;
-pub use watch::{Activity, LoggedOp, WatchRequest, Watched};
+pub use watch::{Activity, LoggedOp, WatchReport, WatchRequest};
 
 use buffers::Buffers;
 use polls::Polls;
 
-/// How a machine with timing models runs.
+/// Execution mode of a machine with timing models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Every instruction costs a slot; the models see nothing.
+    /// Every instruction takes one slot; the models are not updated.
     #[default]
     Functional,
-    /// Instructions cost a fixed time, and the models learn from them.
+    /// Instructions take a fixed time and train the models.
     Warming,
-    /// The models say when.
+    /// The models determine the time.
     Detailed,
 }
 
-/// One hart's timing models; its private caches are in the memory system.
+/// Timing model of one hart. Its private caches are in the memory system.
 struct TimedHart {
     core: Core,
     clock: Clock,
-    /// The device access that the core waits for.
+    /// The pending device access.
     device: Option<Op>,
-    /// The address space that the core was told of.
+    /// The address space last set in the core.
     space: Option<u16>,
-    pace: Pace,
+    pace: WarmingPace,
 }
 
-/// How fast a hart runs while it warms up.
-struct Pace {
-    /// Instructions of a thousand cycles.
+/// Fixed rate of a hart in warming mode.
+struct WarmingPace {
+    /// Instructions per thousand cycles.
     rate: u64,
-    /// How long so many instructions take, in thousandths of a cycle.
-    times: [u64; SHORT],
-    /// What is left of a cycle, in thousandths.
-    rest: u64,
+    /// Duration of a block by its number of instructions, in thousandths of a cycle.
+    times: [u64; SHORT_BLOCK],
+    /// Fraction of a cycle carried over to the next block, in thousandths.
+    remainder: u64,
 }
 
-/// Instructions of the usual block, and some more.
-const SHORT: usize = 32;
+/// Entries of the duration table; most blocks have fewer instructions.
+const SHORT_BLOCK: usize = 32;
 
 impl TimedHart {
     fn new(mut core: Core, parts: &HartParts) -> TimedHart {
@@ -109,61 +111,63 @@ impl TimedHart {
             clock: Clock::new(parts.core.frequency),
             device: None,
             space: None,
-            pace: Pace::new(parts.core.warming_ipc),
+            pace: WarmingPace::new(parts.core.warming_ipc),
         }
     }
 
-    /// Goes on from this cycle, in another mode: until then it slept, or it was not timed.
-    fn come_to(&mut self, cycle: u64, was_timed: bool) {
+    /// Advances to the cycle of a mode change. The cycles until then count as idle if the previous mode was
+    /// detailed (the hart slept), and not at all otherwise.
+    fn advance_to_cycle(&mut self, cycle: u64, was_timed: bool) {
         if was_timed { self.core.skip_to(cycle) } else { self.core.skip_untimed_to(cycle) }
     }
 }
 
-impl Pace {
-    fn new(ipc: f64) -> Pace {
+impl WarmingPace {
+    fn new(ipc: f64) -> WarmingPace {
         let rate = (ipc * 1000.0).round() as u64;
-        Pace { rate, times: std::array::from_fn(|done| done as u64 * 1_000_000 / rate), rest: 0 }
+        WarmingPace { rate, times: std::array::from_fn(|done| done as u64 * 1_000_000 / rate), remainder: 0 }
     }
 
-    /// The core cycles that so many instructions take, whole ones; what is left is kept for the next.
+    /// Returns the whole core cycles that `instructions` take. The fraction is carried over to the next call.
     #[inline]
     fn cycles(&mut self, instructions: u64) -> u64 {
-        let known = self.times.get(instructions as usize).copied();
-        let passed = known.unwrap_or_else(|| instructions * 1_000_000 / self.rate) + self.rest;
-        self.rest = passed % 1000;
+        let tabulated = self.times.get(instructions as usize).copied();
+        let passed = tabulated.unwrap_or_else(|| instructions * 1_000_000 / self.rate) + self.remainder;
+        self.remainder = passed % 1000;
         passed / 1000
     }
 }
 
-/// The timing models of a machine's harts and of what they share.
+/// Timing models of a machine's harts and of the memory system.
 pub struct Timing {
     mode: Mode,
-    /// Of the configuration, by which saved models are recognised.
+    /// Microarchitecture hash; saved models with another hash do not fit.
     config_hash: u64,
     harts: Vec<TimedHart>,
-    /// How many of them are threads of one core, whose caches they share; and which of them sleep, as far as it matters to siblings.
+    /// SMT threads per core; threads of a core share its caches.
     threads: usize,
+    /// Whether each hart sleeps, for its SMT sibling.
     asleep: Vec<bool>,
     /// Caches, interconnect and memory.
     pub memory: MemorySystem<Dram>,
-    /// What polls of receive rings come to. An observer.
+    /// Statistics of receive-ring polls. Observer.
     polls: Polls,
-    /// Which packet buffers have been used in this warm-up. An observer.
+    /// Packet buffers used in this warm-up. Observer.
     buffers: Buffers,
     ops: Vec<Op>,
-    /// An observer, if there is one.
+    /// Profile, pipeline log and activity. Observer.
     watch: Option<Box<watch::Watch>>,
-    /// What is executed and what devices do goes there. An observer.
+    /// Records executed blocks and device events. Observer.
     recording: Option<Box<record::Recording>>,
 }
 
-/// What learns from one hart's blocks.
+/// Trains the models of one hart in warming mode.
 struct Warming<'a> {
     id: usize,
     core: Learning<'a>,
-    pace: &'a mut Pace,
+    pace: &'a mut WarmingPace,
     memory: &'a mut MemorySystem<Dram>,
-    /// The page and the line of the block's last instruction.
+    /// The code page and code line of the block's previous instruction.
     page: Option<u64>,
     line: Option<u64>,
 }
@@ -201,20 +205,21 @@ impl Learner for Warming<'_> {
     #[inline]
     fn end_block(&mut self, instructions: u64, trapped: bool) -> u64 {
         (self.page, self.line) = (None, None);
-        // A trap takes time too, or a guest that does nothing else would stand still.
+        // A trap takes time even without instructions: simulated time must advance for a guest that only
+        // traps.
         self.pace.cycles(instructions.max(u64::from(trapped)))
     }
 }
 
-/// What surrounds one hart's core: `source` is what it is fed from.
-struct Around<'a, S: OpSource> {
+/// The memory system and the op source, as one core accesses them.
+struct CoreContext<'a, S: OpSource> {
     id: usize,
     source: &'a mut S,
     world: &'a S::World,
     memory: &'a mut MemorySystem<Dram>,
 }
 
-impl<S: OpSource> CoreMemory for Around<'_, S> {
+impl<S: OpSource> CoreMemory for CoreContext<'_, S> {
     #[inline]
     fn access(&mut self, cycle: u64, access: CoreAccess) -> Served {
         self.memory.core_access(self.id, cycle, access)
@@ -230,26 +235,26 @@ impl<S: OpSource> CoreMemory for Around<'_, S> {
 }
 
 impl Timing {
-    /// Models that know nothing yet. The configuration has to be valid.
+    /// Builds cold models. The configuration must be valid.
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
         let own = (PhysAddr(map::RAM_BASE), config.platform.ram);
         let memory = if config.beside == 0 { own } else { playback::memory() };
-        Timing::over_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
+        Timing::with_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
     }
 
-    /// The same, over memory that begins there and is so large, of which no more cores than so many share any.
-    fn over_memory(
+    /// Like [`Timing::new`], with memory at `base` of size `ram`. At most `sharing` cores share memory.
+    fn with_memory(
         config: &MachineConfig,
         (base, ram): (PhysAddr, Bytes),
         sharing: usize,
     ) -> Result<Timing, String> {
-        let harts: Vec<HartParts> = (0..config.cores_and_beside()).map(|id| config.hart(id)).collect();
+        let harts: Vec<HartParts> = (0..config.cores_with_corunners()).map(|id| config.hart(id)).collect();
         let threads = config.platform.threads as usize;
-        let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::memory_side).collect();
+        let sides: Vec<HartSide> = harts.iter().step_by(threads).map(HartParts::private_memory).collect();
         let dram = Dram::new(&config.memory.dram);
-        let mut of_cores = threads::of_cores(&config.memory, threads);
-        of_cores.coherence.kind = of_cores.coherence.kind_for(sharing);
-        let mut memory = MemorySystem::with_harts(&of_cores, &sides, base, ram, dram)?;
+        let mut memory_config = threads::core_memory_config(&config.memory, threads);
+        memory_config.coherence.kind = memory_config.coherence.kind_for(sharing);
+        let mut memory = MemorySystem::with_harts(&memory_config, &sides, base, ram, dram)?;
         let nics = config.platform.nics as usize;
         for device in 0..nics + FUNCTIONS_MAX {
             let attach = if device < nics { config.port(device).attach } else { config.attach.clone() };
@@ -262,7 +267,7 @@ impl Timing {
             polls: Polls::new(harts.len()),
             buffers: Buffers::default(),
             asleep: vec![false; harts.len()],
-            harts: threads::timed(&harts, threads),
+            harts: threads::timed_harts(&harts, threads),
             threads,
             ops: Vec::with_capacity(256),
             watch: None,
@@ -270,34 +275,34 @@ impl Timing {
         })
     }
 
-    /// How the machine runs.
+    /// Returns the execution mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// A hart's core.
+    /// A hart's core model.
     pub fn core(&self, hart: usize) -> &Core {
         &self.harts[hart].core
     }
 
-    /// What a hart's polls of receive rings came to.
+    /// Statistics of a hart's polls of receive rings.
     pub fn polls(&self, hart: usize) -> &PollStats {
         self.polls.stats(hart)
     }
 
-    /// Its rounds of polling that found packets, for what packets cost.
+    /// Statistics of a hart's polling rounds that found packets, from which the cost per packet is fitted.
     pub fn rounds(&self, hart: usize) -> &RoundStats {
         self.polls.rounds(hart)
     }
 
-    /// The packet buffers that devices have used since the caches began to warm up.
+    /// Packet buffers used by devices since warming began.
     pub fn buffer_use(&self) -> BufferUse {
         self.buffers.uses()
     }
 
-    /// The caches learn what a device moves.
+    /// Updates the caches for a DMA transfer, without timing.
     pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
-        self.buffers.note(request);
+        self.buffers.count(request);
         each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
             let access = access.advanced_by(offset);
             match write {
@@ -309,17 +314,17 @@ impl Timing {
 }
 
 impl Machine {
-    /// The timing models, if the machine has them.
+    /// Returns the timing models, if the machine has any.
     pub fn timing(&self) -> Option<&Timing> {
         self.timing.as_deref()
     }
 
-    /// What a hart's core has counted up to the present: one that waits for an interrupt has been idle until now. `None`
-    /// without timing models.
+    /// Statistics of a hart's core up to the present. A hart in WFI counts as idle until now. `None` without
+    /// timing models.
     pub fn core_stats(&self, hart: usize) -> Option<CoreStats> {
         let detailed = self.mode() == Mode::Detailed;
         let all: Vec<bool> = self.harts.iter().map(|hart| detailed && hart.is_waiting()).collect();
-        // Other harts may have come further: what wakes one that sleeps may be before that.
+        // Other harts may have run ahead, but an event may wake a sleeping hart at an earlier time.
         let present = self.complete_until();
         match self.harts.get(hart) {
             Some(own) => Some(self.timing()?.core_stats(hart, &all, own.slot_at(present))),
@@ -327,35 +332,35 @@ impl Machine {
         }
     }
 
-    /// How the machine runs.
+    /// Returns the execution mode.
     pub fn mode(&self) -> Mode {
         self.timing.as_ref().map_or(Mode::Functional, |timing| timing.mode)
     }
 
-    /// How the machine runs from now on. Without timing models it always runs functionally.
+    /// Sets the execution mode. No effect without timing models: such a machine always runs functionally.
     pub fn set_mode(&mut self, mode: Mode) {
         let now = self.queue.now();
-        self.tell_all_guest_events();
+        self.update_all_guest_events();
         let Some(timing) = &mut self.timing else { return };
         if mode == Mode::Warming && timing.mode != Mode::Warming {
-            timing.buffers.forget();
+            timing.buffers.reset();
         }
         let was_timed = std::mem::replace(&mut timing.mode, mode) == Mode::Detailed;
         timing.polls.watch(self.functions.iter().flat_map(PluggedFunction::polled_rings));
         for (id, hart) in self.harts.iter_mut().enumerate() {
             hart.set_synced_until(Ps::MAX);
             if mode != Mode::Detailed {
-                timing.cut_device(id, hart.slots());
-                timing.rests(id);
+                timing.complete_device_early(id, hart.slots());
+                timing.source_sleeps(id);
             }
-            timing.harts[id].come_to(hart.slots(), was_timed);
+            timing.harts[id].advance_to_cycle(hart.slots(), was_timed);
         }
         for attachment in &mut self.attachments {
             attachment.set_timed(mode == Mode::Detailed, now);
         }
         self.follow_guest_events();
         self.turns.restart();
-        self.set_mode_beside(now.max(self.reached));
+        self.set_corunner_mode(now.max(self.reached));
     }
 
     pub(crate) fn begin_dca_schedule(&mut self, now: Ps) {
@@ -366,18 +371,19 @@ impl Machine {
         }
     }
 
-    /// An entry of the schedule comes into force; one of another configuration's, out of a checkpoint, has no meaning here.
+    /// Applies an entry of `memory.dca.schedule`. An index from another configuration's checkpoint that is
+    /// out of range is ignored.
     pub(crate) fn change_dca(&mut self, now: Ps, index: usize) {
         let Some(timing) = &mut self.timing else { return };
         let Some(change) = self.config.memory.dca.schedule.get(index) else { return };
-        let policy = threads::policy_of_cores(&change.policy, timing.threads);
-        log!(now, Machine, Info, "entry {index} of the schedule of direct cache access is in force");
+        let policy = threads::core_policy(&change.policy, timing.threads);
+        log!(now, Machine, Info, "entry {index} of memory.dca.schedule applied");
         let set = timing.memory.set_policy(change.device, policy);
         set.expect("the schedule was validated");
     }
 
-    /// Whether timing models watch.
-    pub(crate) fn is_noting(&self) -> bool {
+    /// Whether the mode updates the timing models (warming or detailed).
+    pub(crate) fn uses_timing(&self) -> bool {
         self.mode() != Mode::Functional
     }
 }

@@ -1,13 +1,14 @@
-//! Page tables of programs that tests assemble: one page of 1 GiB that shows RAM as it is, and a window of small pages.
+//! Page tables for programs assembled by tests: a 1-GiB page that maps RAM to the same addresses, and a
+//! window of 4-KiB pages.
 
 use doorbell_platform::sbi::assembler::*;
 
-/// Where RAM begins.
+/// Start of RAM.
 pub const BASE: u64 = 0x8000_0000;
-/// Where the window's pages are seen.
+/// Virtual address of the window.
 pub const WINDOW: u64 = 0xc000_0000;
 
-/// Lets supervisor mode reach all of memory.
+/// Gives supervisor mode access to all of memory (PMP).
 pub fn open_memory(a: &mut Assembler) {
     a.li(T0, u64::MAX >> 10);
     a.csrw(csr::PMPADDR0, T0);
@@ -15,8 +16,8 @@ pub fn open_memory(a: &mut Assembler) {
     a.csrw(csr::PMPCFG0, T0);
 }
 
-/// Joins Sv39 tables, the root being at S0 and the window's two levels at the pages behind it, of which S2 becomes the last; `frame`
-/// stands in T0 as an entry for it then.
+/// Links Sv39 tables: the root at S0, and the window's two lower levels in the two pages after it. Leaves the
+/// address of the last level in S2 and a page-table entry for `frame` in T0.
 pub fn tables(a: &mut Assembler, frame: u64) {
     a.li(T1, 0x1000);
     a.add(S1, S0, T1);
@@ -31,7 +32,7 @@ pub fn tables(a: &mut Assembler, frame: u64) {
     a.li(T0, (frame >> 12) << 10 | 0xcf);
 }
 
-/// Goes on at a label in supervisor mode behind the tables at S0, whose `satp` is kept in S3.
+/// Jumps to a label in supervisor mode, with the page tables at S0. Leaves the value of `satp` in S3.
 pub fn enter(a: &mut Assembler, label: &'static str) {
     a.srli(S3, S0, 12);
     a.li(T0, 8 << 60);

@@ -1,11 +1,13 @@
-//! Polls that find nothing: how many, and what they cost, so that a packet's cost can be told with and without them.
+//! Empty polls of receive rings: their number and cost, so that the cost per packet can be given with and
+//! without them.
 //!
-//! A driver polls by loading the status byte of the next receive descriptor; how descriptors look, their device says
-//! ([`PolledRing`]). A load that finds one that is not done ends the poll, and if it was the first, the poll was empty: what is executed until the next such
-//! load, of whatever ring, is the price of an empty poll. So is each round of a loop that does nothing else. What
-//! happens between a poll that found packets and the next poll is the packets'. Where the hart sleeps or takes a trap meanwhile, nothing
-//! is an empty poll's: software that is woken by interrupts does not poll in a loop, and between its last poll and the
-//! next interrupt it does the work. An observer: nothing simulated depends on it.
+//! A driver polls by loading the status byte of the next receive descriptor; the device gives the descriptor
+//! layout ([`PolledRing`]). A load of a descriptor that is not done ends the poll. If it is the poll's first
+//! load, the poll is empty, and everything executed until the next status load, of any ring, is its cost. The
+//! code between a poll that found packets and the next poll is charged to the packets. If the hart sleeps or
+//! takes a trap before the next status load, nothing is charged to the empty poll: interrupt-driven software
+//! does not poll in a loop, and it does its work between the last poll and the next interrupt. Observer: it
+//! does not affect the simulation.
 
 use doorbell_sim::ports::PolledRing;
 use doorbell_sim::{Op, OpClass, PhysAddr};
@@ -13,11 +15,11 @@ use doorbell_sim::{Op, OpClass, PhysAddr};
 doorbell_sim::stats! {
     /// Polls of receive rings by one hart.
     pub struct PollStats {
-        /// Loads of a receive descriptor's status that ended a poll: the descriptor was not done.
+        /// Completed polls: loads of the status of a receive descriptor that was not done.
         polls,
-        /// Packets that polls found: descriptors that were done.
+        /// Packets found by polls: descriptors that were done.
         packets,
-        /// Polls of those that ended, that had found no packet.
+        /// Completed polls that found no packet.
         empty_polls,
         /// Instructions of empty polls.
         empty_instructions,
@@ -27,34 +29,35 @@ doorbell_sim::stats! {
 }
 
 doorbell_sim::stats! {
-    /// Rounds of one hart: from the first packet that a poll finds to the beginning of the poll after its end. Polls that take as many
-    /// packets as they may have no end, and so go on in one round. These sums are what a line through rounds needs.
+    /// Polling rounds of one hart. A round lasts from the first packet that a poll finds to the first status
+    /// load after the poll's end. A poll that stops at its packet limit has no end, so the next poll
+    /// continues the round. The sums serve for a linear fit of instructions over packets.
     pub struct RoundStats {
         /// Rounds.
         rounds,
-        /// Packets found in them.
+        /// Packets found in rounds.
         packets,
-        /// Their instructions.
+        /// Instructions in rounds.
         instructions,
-        /// The squares of their packets.
+        /// Sum of squared packets per round.
         packets_squared,
-        /// Their packets times their instructions.
+        /// Sum of packets times instructions per round.
         packets_instructions,
-        /// The squares of their instructions.
+        /// Sum of squared instructions per round.
         instructions_squared,
     }
 }
 
-/// Where a hart is.
+/// Polling state of a hart.
 #[derive(Clone, Debug, Default)]
 struct Poller {
     /// Packets found since the last poll ended.
     packets: u64,
-    /// Instructions and cycle at the end of a poll that was empty, if nothing has come since.
+    /// Instructions and cycle at the end of the last empty poll, until the next status load, trap or sleep.
     idle_since: Option<(u64, u64)>,
-    /// Instructions at which a round began, its packets, and whether its poll has ended.
+    /// Instructions at the start of the present round, its packets, and whether its poll has ended.
     round: Option<(u64, u64, bool)>,
-    /// The descriptor that was found done last.
+    /// Address of the last descriptor that was found done.
     last_found: Option<u64>,
     stats: PollStats,
     rounds: RoundStats,
@@ -80,7 +83,7 @@ fn last_byte(ring: &PolledRing) -> u64 {
 #[derive(Debug)]
 pub(super) struct Polls {
     rings: Vec<PolledRing>,
-    /// First and last byte of all of them together.
+    /// First and last byte of the range that contains all rings.
     span: (u64, u64),
     harts: Vec<Poller>,
 }
@@ -90,7 +93,7 @@ impl Polls {
         Polls { rings: Vec::new(), span: (u64::MAX, 0), harts: vec![Poller::default(); harts] }
     }
 
-    /// Watches these rings from now on. One without descriptors that have a status is not polled.
+    /// Sets the rings to observe. Rings without a status byte in their descriptors are ignored.
     pub fn watch(&mut self, rings: impl Iterator<Item = PolledRing>) {
         self.rings = rings.filter(|ring| ring.bytes > 0 && ring.status_at < ring.descriptor_bytes).collect();
         self.span = self
@@ -107,15 +110,15 @@ impl Polls {
         &self.harts[hart].rounds
     }
 
-    /// A hart slept or took a trap: what it did since its last poll and does next is no poll.
+    /// Called when a hart has slept or taken a trap: drops its present round and the cost of its empty poll.
     pub fn interrupted(&mut self, hart: usize) {
         self.harts[hart].idle_since = None;
         self.harts[hart].round = None;
     }
 
-    /// Looks at what a hart has executed by now.
+    /// Observes a block of a hart; `instructions` and `cycle` are counted up to its end.
     #[inline]
-    pub fn look(
+    pub fn observe(
         &mut self,
         hart: usize,
         ops: &[Op],
@@ -153,7 +156,7 @@ impl Polls {
             poller.stats.empty_cycles += now.1.saturating_sub(cycle);
         }
         if status & done != 0 {
-            // A driver may look at a descriptor's status more than once.
+            // A driver may load a descriptor's status more than once.
             let is_another = poller.last_found.replace(addr - offset) != Some(addr - offset);
             poller.stats.packets += u64::from(is_another);
             poller.round.get_or_insert((now.0, 0, false)).1 += u64::from(is_another);
@@ -178,7 +181,7 @@ mod tests {
 
     const RING: u64 = 0x8000_1000;
 
-    /// As an 82540EM has them (manual, §3.2.3.2).
+    /// Receive ring of an 82540EM (manual, §3.2.3.2).
     fn ring() -> PolledRing {
         PolledRing { base: PhysAddr(RING), bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 }
     }
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_between_an_empty_poll_and_the_next_load_of_a_status_is_the_empty_poll_s() {
+    fn empty_poll_is_charged_until_the_next_status_load() {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
@@ -203,15 +206,16 @@ mod tests {
             assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[done]));
         };
         let mut look = |ram: &Ram, index: u64, at: (u64, u64)| {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(ram), at.0, at.1);
             polls.stats(0).clone()
         };
-        // Two polls find nothing; the second ends the first one's interval.
+        // Two empty polls; the second ends the first one's interval.
         look(&ram, 0, (100, 50));
         let stats = look(&ram, 0, (130, 60));
         assert_eq!((stats.polls, stats.empty_polls), (2, 2));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (30, 10));
-        // A packet: what has passed since was still the empty poll's; what follows is the packet's.
+        // A packet is found: the interval before is charged to the empty poll, the interval after to the
+        // packet.
         done(&mut ram, 0, 1);
         let stats = look(&ram, 0, (160, 70));
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (60, 20));
@@ -224,7 +228,7 @@ mod tests {
         assert_eq!((stats.empty_instructions, stats.empty_cycles), (90, 30));
     }
 
-    /// A ring that begins with so many packets.
+    /// A ring that starts with `count` packets.
     fn with_packets(count: u64) -> (Ram, Polls) {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         (0..count).for_each(|index| assert!(ram.store(PhysAddr(RING + 16 * index + 12), &[1])));
@@ -234,13 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_round_is_from_the_first_packet_found_to_the_beginning_of_the_poll_after_its_end() {
+    fn round_lasts_from_the_first_packet_to_the_first_load_after_the_poll_s_end() {
         let (ram, mut polls) = with_packets(5);
         let mut look = |index: u64, instructions: u64| {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), instructions, 0);
             polls.rounds(0).clone()
         };
-        // Nothing; then two packets and the end of their poll; then three, of which the first is where the round before ends.
+        // An empty poll; two packets and the end of their poll; then three packets, the first of which ends
+        // the previous round.
         for (index, at) in
             [(5, 100), (0, 150), (0, 151), (1, 160), (5, 170), (2, 420), (3, 430), (4, 440), (5, 450)]
         {
@@ -250,16 +255,16 @@ mod tests {
         assert_eq!((stats.rounds, stats.packets, stats.instructions), (2, 5, 270 + 380));
         assert_eq!((stats.packets_squared, stats.packets_instructions), (4 + 9, 540 + 1140));
         assert_eq!(stats.instructions_squared, 270 * 270 + 380 * 380);
-        // An empty poll is no round.
+        // An empty poll does not count as a round.
         assert_eq!(look(5, 900).rounds, 2);
     }
 
     #[test]
-    fn packets_are_counted_when_they_are_found_whether_or_not_their_poll_ends() {
+    fn packets_are_counted_when_found_even_if_the_poll_does_not_end() {
         let (ram, mut polls) = with_packets(64);
-        // Each status twice, as some drivers do.
+        // Each status is loaded twice, as some drivers do.
         for index in (0..64).flat_map(|index| [index, index]) {
-            polls.look(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
+            polls.observe(0, &[load(RING + 16 * index + 12, 1)], byte(&ram), 10 * index, index);
         }
         assert_eq!((polls.stats(0).packets, polls.stats(0).polls, polls.rounds(0).packets), (64, 0, 0));
         polls.interrupted(0);
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_s_descriptors_are_looked_at_as_it_says_that_they_look() {
+    fn descriptor_layout_comes_from_the_device() {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         let wide = PolledRing { descriptor_bytes: 64, status_at: 63, done: 0x82, ..ring() };
@@ -275,7 +280,7 @@ mod tests {
         let blind = PolledRing { base: PhysAddr(RING + 8192), descriptor_bytes: 0, ..ring() };
         polls.watch([wide, none, blind].into_iter());
         let mut look = |ram: &Ram, addr: u64| {
-            polls.look(0, &[load(addr, 1)], byte(ram), 1, 1);
+            polls.observe(0, &[load(addr, 1)], byte(ram), 1, 1);
             polls.stats(0).polls
         };
         assert_eq!([12, 28, 62, 63].map(|at| look(&ram, RING + at)), [0, 0, 0, 1]);
@@ -285,26 +290,26 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_before_a_trap_or_sleep_is_no_empty_poll() {
+    fn a_trap_or_sleep_ends_an_empty_poll_without_cost() {
         let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
-        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 100, 50);
         polls.interrupted(0);
-        polls.look(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
+        polls.observe(0, &[load(RING + 12, 1)], byte(&ram), 9100, 4050);
         let stats = polls.stats(0);
         assert_eq!((stats.empty_polls, stats.empty_instructions, stats.empty_cycles), (2, 0, 0));
     }
 
     #[test]
-    fn other_bytes_of_the_ring_are_no_polls() {
+    fn loads_of_other_descriptor_bytes_are_not_polls() {
         let ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
         polls.watch([ring()].into_iter());
         let ops = [load(RING, 8), load(RING + 13, 1), load(RING + 4096 + 12, 1), load(RING - 4, 4)];
-        polls.look(0, &ops, byte(&ram), 1, 1);
+        polls.observe(0, &ops, byte(&ram), 1, 1);
         assert_eq!(polls.stats(0).polls, 0);
-        polls.look(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
-        assert_eq!(polls.stats(0).polls, 1, "a wide load has the status byte too");
+        polls.observe(0, &[load(RING + 24, 8)], byte(&ram), 1, 1);
+        assert_eq!(polls.stats(0).polls, 1, "a wide load that covers the status byte is a poll");
     }
 }

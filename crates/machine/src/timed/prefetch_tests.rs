@@ -1,4 +1,5 @@
-//! Software prefetches in a whole machine: a loop over cold lines that asks for each some rounds before it loads it.
+//! Software prefetches in a whole machine: a loop over cold lines that prefetches each line some iterations
+//! before loading it.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -13,14 +14,14 @@ const DATA: u64 = BASE + (4 << 20);
 const LINES: u64 = 4096;
 const GUEST: &str = "bare";
 
-/// `prefetch.r 64*ahead(a0)` (funct3 6 of OP-IMM, rd x0, immediate with 1 in its lower half); ahead of 0: a hint that asks for
-/// nothing (2 there).
+/// `prefetch.r 64*ahead(a0)`: OP-IMM with funct3 6, rd x0 and 1 in the low five bits of the immediate. With
+/// `ahead` 0, a hint without effect (2 in these bits).
 fn prefetch(ahead: u32) -> u32 {
     let immediate = if ahead == 0 { 2 } else { (64 * ahead) | 1 };
     (immediate << 20) | (10 << 15) | (6 << 12) | 0x13
 }
 
-/// Sums up a word of each line; the sum needs each word before the next round's.
+/// Sums one word of each line, in order.
 fn program(ahead: u32) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.li(A0, DATA);
@@ -60,7 +61,7 @@ fn loops(mut machine: Machine) -> (Machine, f64) {
 
 #[test]
 fn prefetching_hides_latency_up_to_the_miss_registers() {
-    // An in-order core waits for each word at the addition: without prefetches one line is on its way at a time.
+    // An in-order core waits for each word at the addition: without prefetches only one miss is in flight.
     let pace = |ahead: u32, mshrs: u32| {
         let set = ["pipeline.kind=in-order", &format!("memory.l1d.mshrs={mshrs}")];
         let (machine, pace) = loops(machine(&set, ahead));
@@ -72,20 +73,20 @@ fn prefetching_hides_latency_up_to_the_miss_registers() {
     assert!(alone > 150.0, "a line takes {alone} cycles");
     for ahead in [2, 4, 8] {
         let (with, stats) = pace(ahead, 16);
-        // The line that is waited for and those ahead of it share one latency.
+        // The latency of one miss is shared by the line being loaded and `ahead` prefetched lines.
         let expected = alone / f64::from(ahead + 1);
         assert!((expected..1.05 * expected).contains(&with), "{ahead} lines ahead: {with} of {alone}");
         assert_eq!(stats.software_prefetches_dropped, 0);
         assert!(stats.prefetches_useful + u64::from(ahead) >= LINES, "{stats:?}");
     }
-    // What miss registers do not let through is given up, and its load goes to memory itself.
+    // Prefetches without a free miss register are dropped, and their loads miss.
     let (few, stats) = pace(8, 4);
     assert!(few > 1.5 * pace(8, 16).0 && few < alone, "{few} of {alone}");
     assert!(stats.software_prefetches_dropped > 0);
 }
 
 #[test]
-fn prefetches_change_no_register_and_no_memory_and_dropped_addresses_fault_never() {
+fn prefetches_do_not_change_registers_and_do_not_fault() {
     let end = |ahead: u32, mode: Mode| {
         let mut machine = machine(&[], ahead);
         machine.set_mode(mode);
@@ -101,7 +102,7 @@ fn prefetches_change_no_register_and_no_memory_and_dropped_addresses_fault_never
 }
 
 #[test]
-fn warming_brings_prefetched_lines() {
+fn warming_fetches_prefetched_lines() {
     let mut machine = machine(&[], 8);
     machine.set_mode(Mode::Warming);
     machine.run(&Limits::until(Ps::from_ms(3)));
@@ -111,7 +112,7 @@ fn warming_brings_prefetched_lines() {
 }
 
 #[test]
-fn a_run_restored_between_prefetches_goes_on_exactly() {
+fn run_restored_between_prefetches_is_identical() {
     for kind in ["pipeline.kind=in-order", "pipeline.kind=out-of-order"] {
         let mut whole = machine(&[kind], 8);
         whole.set_mode(Mode::Detailed);

@@ -1,6 +1,6 @@
-//! What executed code costs, by block: cycles from the commit of the block before to the block's own last commit, the
-//! instructions that retired and the misses that its accesses were. Every cycle of a hart goes to exactly one block, or to
-//! idling (WFI). An observer: it learns from what the core and the caches say anyway, and asks them for nothing.
+//! Profile of executed code, per block: cycles from the last commit of the previous block to the last commit
+//! of this one, retired instructions, and cache misses. Every cycle of a hart is charged to exactly one block
+//! or to idle time (WFI). Observer: it only reads results and counters of the core and the caches.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use doorbell_sim::{Op, PhysAddr};
 
 use super::calls::{CallNode, Calls, Domain, Thread};
 
-/// Places of the table in which a block's entry is looked for first.
+/// Slots of the lookup cache in front of the block index.
 const RECENT: usize = 1 << 13;
 
-/// What something costs.
+/// Execution cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Core cycles.
@@ -41,38 +41,38 @@ impl Cost {
     }
 }
 
-/// A block of instructions, in one way of being called, as one hart executed it.
+/// Cost of a block of instructions, per call path and hart.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockCost {
     /// Its hart.
     pub hart: u32,
-    /// Its function's place in the tree of calls.
+    /// Its function's node in the call tree.
     pub node: u32,
     /// Virtual address of its first instruction.
     pub pc: u64,
     /// Physical address of its first instruction.
     pub fetch: PhysAddr,
-    /// What it cost.
+    /// Its total cost.
     pub cost: Cost,
 }
 
-/// What the harts did.
+/// Profile of all harts.
 #[derive(Debug, Default)]
 pub struct Profile {
-    /// The tree of calls.
+    /// The call tree.
     pub nodes: Vec<CallNode>,
-    /// Every block executed, in the order of the first time.
+    /// All executed blocks, in the order of their first execution.
     pub blocks: Vec<BlockCost>,
     /// The cycles of each hart.
     pub harts: Vec<HartCycles>,
 }
 
-/// What a hart's cycles were.
+/// Cycles of one hart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HartCycles {
-    /// Those in which it waited in WFI.
+    /// Cycles in WFI.
     pub idle: u64,
-    /// All of them, from the first look at it to the last; its blocks and its idle cycles sum to it.
+    /// All cycles of the observation: the sum of block cycles and idle cycles.
     pub watched: u64,
 }
 
@@ -87,26 +87,25 @@ impl Profile {
         self.harts.iter().map(|hart| hart.watched).sum()
     }
 
-    /// Where programs executed blocks, as virtual and physical addresses.
-    pub fn code_of_programs(&self) -> impl Iterator<Item = (u64, PhysAddr)> {
-        let of_program =
-            |block: &&BlockCost| matches!(self.nodes[block.node as usize].domain, Domain::User(_));
-        self.blocks.iter().filter(of_program).map(|block| (block.pc, block.fetch))
+    /// Virtual and physical addresses of blocks executed by user programs.
+    pub fn user_code(&self) -> impl Iterator<Item = (u64, PhysAddr)> {
+        let is_user = |block: &&BlockCost| matches!(self.nodes[block.node as usize].domain, Domain::User(_));
+        self.blocks.iter().filter(is_user).map(|block| (block.pc, block.fetch))
     }
 
-    /// A node of the tree of calls and those below it, with their numbers, down to where the tree begins, which is no function.
-    pub fn down_from(&self, node: u32) -> impl Iterator<Item = (u32, CallNode)> {
+    /// Returns a call node and its callers up to, but without, the root, with their numbers.
+    pub fn ancestors(&self, node: u32) -> impl Iterator<Item = (u32, CallNode)> {
         let all = std::iter::successors(Some(node), |at| Some(self.nodes[*at as usize].parent));
         all.map(|at| (at, self.nodes[at as usize])).take_while(|(at, node)| node.parent != *at)
     }
 }
 
-/// A profile that is being made.
+/// Collects a profile.
 pub(crate) struct Profiler {
     calls: Calls,
     blocks: Vec<BlockCost>,
     index: HashMap<(u32, u64, u32), u32>,
-    /// The number of the block found last at each place, plus one.
+    /// Lookup cache: in each slot the number of the last block, plus one.
     recent: Box<[u32; RECENT]>,
     harts: Vec<HartCycles>,
     threads: Vec<Option<Thread>>,
@@ -118,7 +117,7 @@ impl Profiler {
             calls: Calls::default(),
             blocks: Vec::new(),
             index: HashMap::new(),
-            recent: vec![0; RECENT].into_boxed_slice().try_into().expect("it was made as long"),
+            recent: vec![0; RECENT].into_boxed_slice().try_into().expect("the vector has RECENT entries"),
             harts: vec![HartCycles::default(); harts],
             threads: vec![None; harts],
         }
@@ -128,7 +127,7 @@ impl Profiler {
         self.harts[hart].idle += cycles;
     }
 
-    /// Ops of one block were executed in this address space, with this `tp`.
+    /// Adds a block executed in an address space, with the thread pointer `tp`.
     #[inline]
     pub(crate) fn block(&mut self, hart: usize, ops: &[Op], space: Option<u16>, tp: u64, cost: &Cost) {
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else { return };
@@ -136,33 +135,33 @@ impl Profiler {
         let node = self.calls.node(thread, first);
         self.entry(node, first, hart as u32).cost.add(cost);
         if last.class.is_branch() {
-            self.calls.ended(&mut thread, last);
+            self.calls.block_ended(&mut thread, last);
         }
         self.threads[hart] = Some(thread);
     }
 
     #[inline]
     fn entry(&mut self, node: u32, first: &Op, hart: u32) -> &mut BlockCost {
-        let whose = u64::from(node).wrapping_mul(0x9e37_79b1) ^ u64::from(hart).wrapping_mul(0x85eb_ca6b);
-        let place = (first.fetch.0 >> 1 ^ whose) as usize % RECENT;
-        let known = self.recent[place] as usize;
-        if let Some(block) = self.blocks.get(known.wrapping_sub(1))
+        let hash = u64::from(node).wrapping_mul(0x9e37_79b1) ^ u64::from(hart).wrapping_mul(0x85eb_ca6b);
+        let slot = (first.fetch.0 >> 1 ^ hash) as usize % RECENT;
+        let cached = self.recent[slot] as usize;
+        if let Some(block) = self.blocks.get(cached.wrapping_sub(1))
             && block.node == node
             && block.fetch == first.fetch
             && block.hart == hart
         {
-            return &mut self.blocks[known - 1];
+            return &mut self.blocks[cached - 1];
         }
         let blocks = &mut self.blocks;
         let number = *self.index.entry((node, first.fetch.0, hart)).or_insert_with(|| {
             blocks.push(BlockCost { hart, node, pc: first.pc, fetch: first.fetch, cost: Cost::default() });
             blocks.len() as u32 - 1
         });
-        self.recent[place] = number + 1;
+        self.recent[slot] = number + 1;
         &mut self.blocks[number as usize]
     }
 
-    /// The profile, of harts that were watched for so many cycles each.
+    /// Finishes the profile; `watched` has the number of observed cycles of each hart.
     pub(crate) fn finish(self, watched: impl Iterator<Item = u64>) -> Profile {
         let Profiler { calls, blocks, mut harts, .. } = self;
         harts.iter_mut().zip(watched).for_each(|(hart, watched)| hart.watched = watched);
@@ -170,7 +169,7 @@ impl Profiler {
     }
 }
 
-/// The cost of what happened between two looks at the counters.
+/// Returns the cost between two readings of the miss counters.
 #[inline]
 pub(crate) fn cost(cycles: u64, instructions: u64, before: Misses, after: Misses) -> Cost {
     Cost {

@@ -1,9 +1,11 @@
-//! Recording: what harts executed and what devices did goes to a [`Recorder`]: of a machine with timing models while they watch, of one
-//! without always. A run is the same with it and without.
+//! Recording of executed blocks and device events by a [`Recorder`]. A machine with timing models is recorded
+//! in warming and detailed mode, a machine without them always. Recording does not change the run.
 //!
-//! A device's event is told by a hart's instructions: after how many it happened, and how long after the last of them. The hart is the one
-//! that last stored to a device. Of a write it is also told from which of its instructions on that hart could see it: those of blocks that
-//! begin when it is in memory. That is known later, so events wait, in order, until it is.
+//! The position of a device event is given relative to its anchor hart, the hart that last stored to a
+//! device: the number of instructions that the hart had executed, and the time since the last of them
+//! committed. A DMA write also records the first instruction of the anchor hart that could see the data: that
+//! of the first block that begins after the write completed. Events are held back, in order, until this is
+//! determined.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,39 +20,43 @@ use super::Timing;
 use crate::events::Event;
 use crate::machine::Machine;
 
-/// Who takes what is recorded.
+/// Receiver of recorded blocks and events.
 pub trait Recorder: Send {
-    /// A hart executed a block, of which more may be known. `walk` says which page-table entries a walk for an address reads.
+    /// Records a block that a hart executed. `walk` returns the page-table entries that a walk for an address
+    /// reads.
     fn block(
         &mut self,
         hart: u16,
         step: &Step,
-        again: Option<BlockHint>,
+        hint: Option<BlockHint>,
         ops: &[Op],
         walk: &mut dyn FnMut(u64) -> Walk,
     );
 
-    /// What may be told of a hart by [`again`](Recorder::again) from now on; nothing, unless it says more.
+    /// Returns the limits of the next call of [`repeat`](Recorder::repeat) for a hart. The default permits
+    /// none.
     fn allowance(&self, _hart: u16) -> Allowance {
         Allowance::default()
     }
 
-    /// A hart executed blocks again that are known: their numbers, each with its addresses. The step is the first one's; of the others space
-    /// and thread are the same. Says what may be told so from now on.
-    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
-        unreachable!("{instructions} instructions of hart {hart} are not known ({step:?}, {blocks:?})");
+    /// Records repetitions of blocks recorded before: their numbers, each with its addresses. `step` belongs
+    /// to the first one; address space and thread are the same for all. Returns the limits of the next call.
+    fn repeat(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+        unreachable!(
+            "{instructions} instructions of hart {hart} repeat without an allowance ({step:?}, {blocks:?})"
+        );
     }
 
-    /// A device did something. Blocks that were executed before may be told behind it, as long as they may be told by numbers.
+    /// Records a device event. Repeated blocks that were executed before it may be recorded after it.
     fn event(&mut self, event: &DeviceEvent);
 }
 
-/// Keeps ops in memory, and nothing else. Its clones keep the same.
+/// Recorder that keeps only the ops, in memory. Clones share the buffer.
 #[derive(Clone, Debug, Default)]
 pub struct KeptOps(Arc<Mutex<Vec<Op>>>);
 
 impl KeptOps {
-    /// What was kept since this was asked last.
+    /// Takes the ops recorded since the last call.
     pub fn take(&self) -> Vec<Op> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -64,138 +70,142 @@ impl Recorder for KeptOps {
     fn event(&mut self, _: &DeviceEvent) {}
 }
 
-/// Ends of a hart's blocks that are known: an event is never further behind than a block and a wait.
-const ENDS: usize = 64;
+/// Block ends kept per hart. An event refers to at most the last block and the wait after it.
+const ENDS_KEPT: usize = 64;
 
-/// How far a hart has come: when its last blocks ended, after how many instructions.
+/// Progress of a hart: the time and the number of instructions at which its last blocks ended.
 pub(crate) struct Progress {
-    /// The last ones, each at its number, and how many there have been.
-    ends: [(Ps, u64); ENDS],
+    /// Ring of the last ends, indexed by their number modulo `ENDS_KEPT`.
+    ends: [(Ps, u64); ENDS_KEPT],
+    /// Ends since the start.
     count: usize,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { ends: [(Ps::ZERO, 0); ENDS], count: 0 }
+        Progress { ends: [(Ps::ZERO, 0); ENDS_KEPT], count: 0 }
     }
 }
 
 impl Progress {
-    /// The hart's last instruction committed, or its access to a device left the core: what is said later of the same one, such as when
-    /// the answer was there, moves nothing.
+    /// Records that instruction number `done` committed at `at`, or that its device access left the core. A
+    /// later time for the same instruction, such as the completion of a device access, is ignored.
     pub fn reached(&mut self, done: u64, at: Ps) {
-        if self.count == 0 || self.ends[(self.count - 1) % ENDS].1 != done {
-            self.ends[self.count % ENDS] = (at, done);
+        if self.count == 0 || self.ends[(self.count - 1) % ENDS_KEPT].1 != done {
+            self.ends[self.count % ENDS_KEPT] = (at, done);
             self.count += 1;
         }
     }
 
-    /// Those that are known, the last one first.
-    fn known(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
-        (self.count.saturating_sub(ENDS)..self.count).rev().map(|number| self.ends[number % ENDS])
+    /// The ends kept, latest first.
+    fn recent_ends(&self) -> impl DoubleEndedIterator<Item = (Ps, u64)> {
+        (self.count.saturating_sub(ENDS_KEPT)..self.count).rev().map(|number| self.ends[number % ENDS_KEPT])
     }
 
-    /// When instruction number `after` was over: of one that ends no block, when its block was; `None` before. What came before the first
-    /// is over from the beginning.
+    /// Returns the end time of the block that contains instruction number `after`; `None` if it has not ended
+    /// yet. Number 0 is the start of the recording.
     pub fn end_of(&self, after: u64) -> Option<Ps> {
         if after == 0 {
-            return Some(self.known().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0));
+            return Some(
+                self.recent_ends().next_back().filter(|end| end.1 == 0).map_or(Ps::ZERO, |end| end.0),
+            );
         }
-        self.known().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
+        self.recent_ends().take_while(|(_, done)| *done >= after).last().map(|(at, _)| at)
     }
 
-    /// The last block that ended by `now`: after how many instructions, and how long ago.
+    /// Returns the instruction count of the last block that ended by `now`, and the time since then.
     fn anchor(&self, now: Ps) -> (u64, Ps) {
-        let end = self.known().find(|(at, _)| *at <= now).or(self.known().next_back());
+        let end = self.recent_ends().find(|(at, _)| *at <= now).or(self.recent_ends().next_back());
         end.map_or((0, Ps::ZERO), |(at, done)| (done, now.saturating_sub(at)))
     }
 }
 
-/// A hart that is recorded.
+/// Recording state of one hart.
 #[derive(Default)]
-struct Recorded {
+struct RecordedHart {
     progress: Progress,
     done: u64,
-    over: Option<Ps>,
+    last_end: Option<Ps>,
     fence: Option<TranslationFence>,
-    /// Blocks that were told, where no timing model has their ops.
-    known: BlockDictionary,
+    /// Dictionary of recorded blocks, for harts without a timing model.
+    dictionary: BlockDictionary,
 }
 
-/// A recording under way.
+/// An active recording.
 pub(crate) struct Recording {
     to: Box<dyn Recorder>,
-    harts: Vec<Recorded>,
-    /// By which hart's instructions events are told.
-    teller: usize,
-    /// Events, and when the writes among them are done.
+    harts: Vec<RecordedHart>,
+    /// Anchor hart of new events.
+    anchor_hart: usize,
+    /// Events not yet emitted, and the completion time of DMA writes.
     waiting: VecDeque<(DeviceEvent, Option<Ps>)>,
-    /// Frames of each device so far, received and sent.
+    /// Frames received and sent so far, per device.
     frames: Vec<[u64; 2]>,
-    /// Stores to devices that have not arrived, by register: whose they are, unless the recording did not see them leave.
+    /// In-flight stores to devices, per register, with their origin; `None` for stores issued before the
+    /// recording.
     stores: BTreeMap<u64, VecDeque<Option<StoreOrigin>>>,
 }
 
-/// A block, or an access to a device, with the time it took.
-pub(super) struct Executed<'a> {
+/// An executed block or device access, with its start and end time.
+pub(super) struct ExecutedBlock<'a> {
     pub hart: usize,
     pub ops: &'a [Op],
     pub trapped: bool,
     pub space: Option<u16>,
-    pub begun: Ps,
-    pub over: Ps,
+    pub start: Ps,
+    pub end: Ps,
 }
 
 impl Recording {
     pub fn new(to: Box<dyn Recorder>, harts: usize) -> Recording {
-        let harts = (0..harts).map(|_| Recorded::default()).collect();
+        let harts = (0..harts).map(|_| RecordedHart::default()).collect();
         let (waiting, frames) = (VecDeque::new(), vec![[0; 2]; 256]);
-        Recording { to, harts, teller: 0, waiting, frames, stores: BTreeMap::new() }
+        Recording { to, harts, anchor_hart: 0, waiting, frames, stores: BTreeMap::new() }
     }
 
-    /// A store had left before the recording began.
-    fn had_left(&mut self, addr: PhysAddr) {
+    /// Adds a store that was in flight when the recording began.
+    fn add_in_flight_store(&mut self, addr: PhysAddr) {
         self.stores.entry(addr.0).or_default().push_back(None);
     }
 
-    /// A store to a device leaves its hart, whose last instruction it is.
-    fn leaves(&mut self, addr: PhysAddr, hart: u32) {
+    /// Adds a store to a device; it is its hart's last instruction.
+    fn store_leaves(&mut self, addr: PhysAddr, hart: u32) {
         let after = self.harts[hart as usize].done;
         let stored = (after > 0).then_some(StoreOrigin { hart: hart as u16, after });
         self.stores.entry(addr.0).or_default().push_back(stored);
     }
 
-    /// The first that left arrives.
-    fn arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
+    /// Removes the oldest in-flight store to this register and returns its origin.
+    fn store_arrives(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
         self.stores.get_mut(&addr.0)?.pop_front()?
     }
 
-    /// Whether it is of this hart, and not of a program beside the machine's.
+    /// Whether `id` is recorded: harts are, co-running programs are not.
     #[inline]
     pub fn records(&self, id: usize) -> bool {
         id < self.harts.len()
     }
 
-    /// Runs a hart that no timing model watches, as [`Hart::run`] does. Memory changes by events alone, so all of its blocks see the same
-    /// writes of devices, and nothing happens between them.
+    /// Runs a hart without a timing model, as [`Hart::run`] does. No event is handled during this call, so
+    /// all of its blocks see the same DMA writes.
     pub fn run(&mut self, id: usize, hart: &mut Hart, ram: &mut Ram, until: u64) -> Stop {
-        let begun = hart.time();
-        self.settle(begun);
-        let mut slept = self.harts[id].over.map_or(Ps::ZERO, |over| begun.saturating_sub(over));
+        let start = hart.time();
+        self.emit_visible(start);
+        let mut slept = self.harts[id].last_end.map_or(Ps::ZERO, |end| start.saturating_sub(end));
         let has_slept = slept > Ps::ZERO;
         if has_slept {
-            self.tell_held(id);
+            self.emit_deferred(id);
         }
         let Recording { to, harts, .. } = self;
-        let Recorded { fence, known, .. } = &mut harts[id];
-        let (id_told, retired) = (id as u16, hart.instructions());
-        let stop = hart.run_recorded(ram, until, known, |hart, ram, block| {
+        let RecordedHart { fence, dictionary, .. } = &mut harts[id];
+        let (hart_id, retired) = (id as u16, hart.instructions());
+        let stop = hart.run_recorded(ram, until, dictionary, |hart, ram, block| {
             let slept = std::mem::take(&mut slept);
-            tell(to.as_mut(), id_told, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
+            emit(to.as_mut(), hart_id, block, (fence, slept), &mut |virt| hart.page_walk(ram, virt))
         });
         self.harts[id].done += hart.instructions() - retired;
         if has_slept {
-            self.tell_slept(id, &mut slept);
+            self.emit_deferred_after(id, &mut slept);
         }
         if slept == Ps::ZERO {
             self.reached(id, hart.time());
@@ -203,42 +213,48 @@ impl Recording {
         stop
     }
 
-    /// Tells what of a hart is held back.
-    fn tell_held(&mut self, id: usize) {
-        self.tell_slept(id, &mut Ps::default());
+    /// Emits a hart's deferred blocks.
+    fn emit_deferred(&mut self, id: usize) {
+        self.emit_deferred_after(id, &mut Ps::default());
     }
 
-    /// The same, of a hart that slept before.
-    fn tell_slept(&mut self, id: usize, slept: &mut Ps) {
-        let Recorded { known, fence, .. } = &mut self.harts[id];
-        let Some(held) = known.deferred() else { return };
+    /// Like `emit_deferred`, for a hart that slept before these blocks.
+    fn emit_deferred_after(&mut self, id: usize, slept: &mut Ps) {
+        let RecordedHart { dictionary, fence, .. } = &mut self.harts[id];
+        let Some(deferred) = dictionary.deferred() else { return };
         let slept = std::mem::take(slept);
-        let allowance = tell(self.to.as_mut(), id as u16, held, (fence, slept), &mut |_| Walk::default());
-        known.deferred_emitted(allowance);
+        let allowance = emit(self.to.as_mut(), id as u16, deferred, (fence, slept), &mut |_| Walk::default());
+        dictionary.deferred_emitted(allowance);
     }
 
-    /// The hart has come to an access to a device, and waits for it; or to one that nothing answers, which is a trap.
+    /// Records a device access at which the hart stopped. Without `op` no device claims the address, and the
+    /// hart traps.
     pub fn access(&mut self, id: usize, hart: &mut Hart, ram: &Ram, op: Option<Op>) {
-        self.tell_held(id);
+        self.emit_deferred(id);
         let (at, space, ops) = (hart.time(), hart.address_space(), op.as_slice());
         let trapped = ops.is_empty();
-        self.executed(&Executed { hart: id, ops, trapped, space, begun: at, over: at }, hart, ram);
+        self.executed(&ExecutedBlock { hart: id, ops, trapped, space, start: at, end: at }, hart, ram);
         let allowance = self.to.allowance(id as u16);
-        self.harts[id].known.set_allowance(allowance);
+        self.harts[id].dictionary.set_allowance(allowance);
     }
 
-    pub(super) fn executed<S: OpSource>(&mut self, block: &Executed<'_>, source: &mut S, world: &S::World) {
-        self.settle(block.begun);
-        // A hart that only came to an access to a device, which is told by itself.
+    pub(super) fn executed<S: OpSource>(
+        &mut self,
+        block: &ExecutedBlock<'_>,
+        source: &mut S,
+        world: &S::World,
+    ) {
+        self.emit_visible(block.start);
+        // The hart stopped at a device access before executing anything; the access is recorded separately.
         if block.ops.is_empty() && !block.trapped {
             return;
         }
-        // An access to a device is told alone.
+        // A device access is a block of its own.
         if let [op] = block.ops
             && op.class == OpClass::Device
             && op.flags & Op::WRITES != 0
         {
-            self.teller = block.hart;
+            self.anchor_hart = block.hart;
         }
         let hart = &mut self.harts[block.hart];
         let step = Step {
@@ -246,17 +262,17 @@ impl Recording {
             space: block.space,
             thread: source.thread(),
             fence: hart.fence.take(),
-            slept: hart.over.map_or(Ps::ZERO, |over| block.begun.saturating_sub(over)),
+            slept: hart.last_end.map_or(Ps::ZERO, |end| block.start.saturating_sub(end)),
         };
         self.to.block(block.hart as u16, &step, None, block.ops, &mut |virt| source.walk(world, virt));
         hart.done += instructions(block.ops);
-        self.reached(block.hart, block.over);
+        self.reached(block.hart, block.end);
     }
 
-    /// The hart's last instruction committed, or its access to a device was answered.
+    /// Records that the hart's last instruction committed or that its device access completed.
     pub fn reached(&mut self, hart: usize, at: Ps) {
         let hart = &mut self.harts[hart];
-        hart.over = Some(at);
+        hart.last_end = Some(at);
         hart.progress.reached(hart.done, at);
     }
 
@@ -264,7 +280,7 @@ impl Recording {
         self.harts[hart].fence = Some(fence);
     }
 
-    /// A device asks memory for something at `now`, which is done later.
+    /// Records a DMA request issued at `now` that completes at `done`.
     pub fn dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
         let DmaRequest { addr, len, kind, offset, .. } = *request;
         let direction = match kind {
@@ -279,12 +295,12 @@ impl Recording {
         });
         let took = done.saturating_sub(now);
         let what = EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
-        self.happened(device, now, what, write.then_some(done));
+        self.device_event(device, now, what, write.then_some(done));
     }
 
-    /// Anything else happened at a device.
-    pub fn happened(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
-        let hart = self.teller;
+    /// Records a device event. `visible` is the completion time of a DMA write.
+    pub fn device_event(&mut self, device: u8, now: Ps, what: EventKind, visible: Option<Ps>) {
+        let hart = self.anchor_hart;
         let (after, since) = self.harts[hart].progress.anchor(now);
         let event = DeviceEvent { device, hart: hart as u16, after, since, what };
         if visible.is_none() && self.waiting.is_empty() {
@@ -294,8 +310,9 @@ impl Recording {
         }
     }
 
-    /// Blocks that begin at `now` see all writes that are done by then.
-    fn settle(&mut self, now: Ps) {
+    /// Emits events up to the first DMA write that is not complete at `now`, when a block begins. Completed
+    /// writes are visible to this block.
+    fn emit_visible(&mut self, now: Ps) {
         while let Some((event, visible)) = self.waiting.front_mut() {
             if visible.is_some_and(|visible| visible > now) {
                 return;
@@ -310,16 +327,16 @@ impl Recording {
         }
     }
 
-    /// Tells all that is still to be told.
+    /// Emits all deferred blocks and waiting events.
     fn end(&mut self) {
-        (0..self.harts.len()).for_each(|id| self.tell_held(id));
-        self.settle(Ps::MAX);
+        (0..self.harts.len()).for_each(|id| self.emit_deferred(id));
+        self.emit_visible(Ps::MAX);
     }
 }
 
-/// Tells a recorder of a hart's block, or of some that are told by numbers: of the first, what was declared void before it, and how long the
-/// hart slept. Says what may be told by numbers from then on.
-fn tell(
+/// Passes a block, or a batch of repeated blocks, to the recorder. `fence` is the translation fence before
+/// the first block, and `slept` the hart's sleep before it. Returns the limits of the next batch.
+fn emit(
     to: &mut dyn Recorder,
     hart: u16,
     block: Block<'_>,
@@ -329,60 +346,62 @@ fn tell(
     let Block { trapped, space, thread, .. } = block;
     let step = Step { trapped, space, thread, fence: std::mem::replace(fence, block.fence), slept };
     match block.ops {
-        BlockOps::Numbered(blocks) => to.again(hart, &step, block.instructions, blocks),
+        BlockOps::Numbered(blocks) => to.repeat(hart, &step, block.instructions, blocks),
         BlockOps::Listed(ops) => {
-            let again = block.number.map(|shape| BlockHint { shape, instructions: block.instructions });
-            to.block(hart, &step, again, ops, walk);
+            let hint = block.number.map(|shape| BlockHint { shape, instructions: block.instructions });
+            to.block(hart, &step, hint, ops, walk);
             to.allowance(hart)
         }
     }
 }
 
 impl Machine {
-    /// Gives all that harts execute and devices do from now on to `recorder`, where timing models watch, or everywhere if there are none;
-    /// the one before, if any, gets the rest of what it waits for, and is dropped.
+    /// Passes all executed blocks and device events from now on to `recorder`. A machine with timing models
+    /// is recorded only in warming and detailed mode. A previous recorder gets its pending events and is
+    /// dropped.
     pub fn record(&mut self, recorder: Option<Box<dyn Recorder>>) {
         let harts = self.harts.len();
-        let had_left = self.queue.events().filter_map(|event| match event {
+        let in_flight = self.queue.events().filter_map(|event| match event {
             Event::DeviceWrite { addr, .. } => Some(*addr),
             _ => None,
         });
-        let place = match &mut self.timing {
+        let slot = match &mut self.timing {
             Some(timing) => &mut timing.recording,
             None => &mut self.recording,
         };
-        if let Some(mut before) = place.take() {
-            before.end();
+        if let Some(mut previous) = slot.take() {
+            previous.end();
         }
-        *place = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
-        if let Some(recording) = place {
-            had_left.for_each(|addr| recording.had_left(addr));
+        *slot = recorder.map(|recorder| Box::new(Recording::new(recorder, harts)));
+        if let Some(recording) = slot {
+            in_flight.for_each(|addr| recording.add_in_flight_store(addr));
         }
     }
 
-    /// A hart's store to a device leaves it, for a recording.
+    /// Adds a hart's store to a device to the recording, if there is one.
     pub(crate) fn record_store(&mut self, addr: PhysAddr, hart: u32) {
-        if let Some(recording) = under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.leaves(addr, hart);
+        if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
+            recording.store_leaves(addr, hart);
         }
     }
 
-    /// The first store to this register that left arrives: whose it is.
-    pub(crate) fn recorded_store(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
-        under_way(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.arrives(addr)
+    /// Called when a store arrives at a device register. Returns the origin of the oldest store in flight to
+    /// it.
+    pub(crate) fn take_store_origin(&mut self, addr: PhysAddr) -> Option<StoreOrigin> {
+        active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut())?.store_arrives(addr)
     }
 
-    /// An event at a function, for a recording.
+    /// Adds a device event to the recording, if there is one.
     pub(crate) fn record_event(&mut self, device: u8, now: Ps, what: EventKind) {
         let (timing, own) = (self.timing.as_deref_mut(), self.recording.as_deref_mut());
-        if let Some(recording) = under_way(timing, own) {
-            recording.happened(device, now, what, None);
+        if let Some(recording) = active_recording(timing, own) {
+            recording.device_event(device, now, what, None);
         }
     }
 }
 
-/// The recording under way: the timing models', or else the machine's own.
-pub(crate) fn under_way<'a>(
+/// Returns the active recording: that of the timing models, or the machine's own if it has none.
+pub(crate) fn active_recording<'a>(
     timing: Option<&'a mut Timing>,
     own: Option<&'a mut Recording>,
 ) -> Option<&'a mut Recording> {

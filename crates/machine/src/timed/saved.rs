@@ -1,5 +1,6 @@
-//! What a checkpoint keeps of the timing models: all that later times depend on, so that a run goes on exactly. It belongs
-//! to one microarchitecture. A machine of another one takes up the rest of the checkpoint and begins with cold models.
+//! Saved state of the timing models: everything that later timing depends on, so that a restored run is
+//! identical. It fits only the same microarchitecture. A machine with another one restores the rest of the
+//! checkpoint and starts with cold models.
 
 use doorbell_attach::{Attachment, AttachmentState};
 use doorbell_core::{CoreState, with_cycles_up_to};
@@ -13,26 +14,26 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::device_op;
 use super::{Mode, TimedHart, Timing};
-use crate::checkpoint::{CheckpointError, LATEST};
+use crate::checkpoint::{CheckpointError, TIME_MAX};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
-use crate::ports_config::{PortTable, with_any};
+use crate::ports_config::{PortTable, non_default_tables};
 
-/// The version of [`TimingState`] and [`TimedHartState`], and of all that is in them: the state of cores too. That of caches and memory
-/// counts with it.
+/// Version of [`TimingState`] and [`TimedHartState`] with everything in them, including cores. It includes
+/// the version of the memory system's state.
 const TIMING_VERSION: u32 = 23 + MemoryState::<DramState>::VERSION;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]
 pub(super) struct TimingState {
-    /// Of everything that the rest depends on.
+    /// Hash of the microarchitecture that the state belongs to.
     config_hash: u64,
     mode: Mode,
     memory: MemoryState<DramState>,
     attachments: Vec<AttachmentState>,
 }
 
-/// One hart's part. It is a section of its own, because what counts as too late depends on the hart's clock.
+/// State of one hart. It is a separate section, because the latest valid cycle depends on the hart's clock.
 #[derive(Serialize, Deserialize)]
 pub(super) struct TimedHartState {
     core: CoreState,
@@ -41,9 +42,9 @@ pub(super) struct TimedHartState {
 }
 
 impl MachineConfig {
-    /// A hash of what the timing models' state depends on.
+    /// Hash of all settings that the timing models' state depends on.
     pub fn microarchitecture_hash(&self) -> u64 {
-        // As the file with everything else left as it is by default.
+        // Hash of the configuration file, with all other settings at their defaults.
         let parts = MachineConfig {
             core: self.core.clone(),
             pipeline: self.pipeline.clone(),
@@ -52,7 +53,7 @@ impl MachineConfig {
             pcie: self.pcie.clone(),
             hart: self.hart.clone(),
             beside: self.beside,
-            port: with_any(&self.port, |own| PortTable {
+            port: non_default_tables(&self.port, |own| PortTable {
                 attach: own.attach.clone(),
                 pcie: own.pcie.clone(),
                 ..PortTable::default()
@@ -75,15 +76,15 @@ impl Timing {
 
     pub(super) fn save_hart(&self, id: usize) -> TimedHartState {
         let TimedHart { core, space, pace, .. } = &self.harts[id];
-        TimedHartState { core: core.save(), space: *space, warm_rest: pace.rest }
+        TimedHartState { core: core.save(), space: *space, warm_rest: pace.remainder }
     }
 
-    /// Whether saved models were of this microarchitecture.
-    fn takes_up(&self, state: &TimingState) -> bool {
+    /// Whether saved models have the same microarchitecture.
+    fn is_same_microarchitecture(&self, state: &TimingState) -> bool {
         state.config_hash == self.config_hash
     }
 
-    /// Goes on where the saved models of the same microarchitecture stopped; their harts come one by one.
+    /// Restores saved models of the same microarchitecture, except harts, which are restored one by one.
     fn restore(&mut self, state: TimingState, attachments: &mut [Attachment]) -> Result<(), String> {
         if state.attachments.len() != attachments.len() {
             return Err("the number of PCI devices differs".into());
@@ -97,37 +98,39 @@ impl Timing {
         Ok(())
     }
 
-    /// One hart's part of it. `device` is the access that it waits for.
+    /// Restores one hart. `device` is its pending device access.
     fn restore_hart(&mut self, id: usize, state: TimedHartState, device: Option<Op>) -> Result<(), String> {
         if state.warm_rest >= 1000 {
-            return Err("more than a cycle is left of one".into());
+            return Err("the fraction carried over in warming mode is not below one cycle".into());
         }
         let timed = &mut self.harts[id];
         timed.core.restore(state.core)?;
-        (timed.space, timed.pace.rest) = (state.space, state.warm_rest);
+        (timed.space, timed.pace.remainder) = (state.space, state.warm_rest);
         timed.device = match (timed.core.has_device_access(), device) {
             (true, Some(op)) => Some(op),
             (false, _) => None,
-            (true, None) => return Err("a core waits for a device, and its hart does not".into()),
+            (true, None) => {
+                return Err("a core waits for a device access that its hart has not issued".into());
+            }
         };
         Ok(())
     }
 }
 
 impl Machine {
-    /// What of the timing models later times depend on: nothing where they do not watch.
+    /// Saves the timing models; nothing in functional mode, in which they are not updated.
     pub(crate) fn save_timing(&self, snapshot: &mut Snapshot) {
         let Some(timing) = self.timing.as_ref().filter(|timing| timing.mode != Mode::Functional) else {
             return;
         };
         snapshot.put("timing", TIMING_VERSION, &timing.save(&self.attachments));
-        for id in 0..self.config.cores_and_beside() {
+        for id in 0..self.config.cores_with_corunners() {
             snapshot.put(&format!("timing.hart{id}"), TIMING_VERSION, &timing.save_hart(id));
         }
-        self.save_beside(snapshot);
+        self.save_corunners(snapshot);
     }
 
-    /// Timing models of the same microarchitecture go on where they were; others begin cold.
+    /// Restores timing models of the same microarchitecture; others start cold.
     pub(crate) fn restore_timing(
         &mut self,
         snapshot: &Snapshot,
@@ -142,34 +145,35 @@ impl Machine {
                 now,
                 Machine,
                 Warn,
-                "the checkpoint's caches and predictors are left out: this machine is not timed"
+                "the checkpoint's caches and predictors are not restored: this machine has no timing models"
             );
             return Ok(());
         };
         let state = snapshot.get("timing", TIMING_VERSION)?;
-        if !timing.takes_up(&state) {
+        if !timing.is_same_microarchitecture(&state) {
             log!(
                 now,
                 Machine,
                 Warn,
-                "the checkpoint's caches and predictors are left out: they are of another core or memory"
+                "the checkpoint's caches and predictors are not restored: they have another core or memory \
+                 configuration, and start cold"
             );
             return Ok(());
         }
         let wrong = |problem| SnapshotError::Inconsistent { name: "timing".to_owned(), problem };
-        for id in 0..self.config.cores_and_beside() {
+        for id in 0..self.config.cores_with_corunners() {
             let waits = |hart: &Hart| Some(device_op(hart, &self.ram, &hart.pending_mmio()?));
             let device = self.harts.get(id).and_then(waits);
-            // A core that is later than a hart can be would bring events that are.
+            // A core later than the latest valid time would create events after that time.
             let clock = clocks.get(id).copied().unwrap_or_else(|| timing.clock_of(id));
-            let latest = clock.edge_at_or_before(Ps(LATEST / 2));
+            let latest = clock.edge_at_or_before(Ps(TIME_MAX / 2));
             let read = || snapshot.get(&format!("timing.hart{id}"), TIMING_VERSION);
             let saved = with_cycles_up_to(latest, read)?;
             timing.restore_hart(id, saved, device).map_err(wrong)?;
         }
         timing.check_turns().map_err(wrong)?;
         timing.restore(state, &mut self.attachments).map_err(wrong)?;
-        self.restore_beside(snapshot)?;
+        self.restore_corunners(snapshot)?;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! What executing harts yield is recorded, and fed to the same timing models again without any hart: each cycle and each counter
-//! is what it was, with traps, sleep, fences, address spaces, page walks, interrupts, and DMA beside them.
+//! The op streams of executing harts are recorded and fed to equal timing models without harts. All cycles
+//! and counters must match, with traps, sleep, fences, address-space changes, page walks, interrupts and DMA.
 
 use std::collections::VecDeque;
 
@@ -17,11 +17,11 @@ use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::Limits;
 
-/// What harts share.
+/// Data shared by the harts.
 const DATA: u64 = BASE + (1 << 20);
-/// Each hart's page tables, 64 KiB.
+/// Page tables, 64 KiB per hart.
 const TABLES: u64 = BASE + (2 << 20);
-/// Where the pages of [`PAGES`] virtual ones are.
+/// Page frames of the [`PAGES`] virtual pages.
 const FRAMES: u64 = BASE + (4 << 20);
 const PAGES: u64 = 256;
 const END: Ps = Ps::from_us(60);
@@ -43,8 +43,9 @@ fn config(set: &[&str]) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// In supervisor mode behind page tables of its own, each hart shares a counter with the others, walks over its window, calls the
-/// firmware, changes its address space, drops translations, and now and then sleeps until an interrupt.
+/// Each hart runs in supervisor mode with its own page tables. It increments a shared counter, accesses pages
+/// of its window, calls the firmware, changes its address space, flushes translations, and sometimes sleeps
+/// until an interrupt.
 fn program() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.la(T0, "trap");
@@ -52,7 +53,7 @@ fn program() -> Vec<u8> {
     open_memory(&mut a);
     a.li(T0, 1 << 11);
     a.csrw(csr::MIE, T0);
-    // Root, and two levels for the window; the rest of RAM is one page of 1 GiB.
+    // Root, and two lower levels for the window. RAM is mapped by one 1-GiB page.
     a.slli(S0, A0, 16);
     a.li(T0, TABLES);
     a.add(S0, S0, T0);
@@ -105,7 +106,7 @@ fn program() -> Vec<u8> {
     a.finish()
 }
 
-/// A machine's harts and their RAM, without it.
+/// Harts and RAM taken out of a machine.
 fn harts(config: &MachineConfig) -> (Vec<Hart>, Ram) {
     let mut machine = Machine::new(config.clone(), 1).unwrap();
     assert!(machine.load_bare(&program()));
@@ -113,10 +114,10 @@ fn harts(config: &MachineConfig) -> (Vec<Hart>, Ram) {
     (harts.into_vec(), ram)
 }
 
-/// One block, and what belongs to it.
+/// A recorded block.
 #[derive(Debug)]
 struct Block {
-    /// The cycle in which it begins, if that follows from a sleep.
+    /// The cycle in which it begins, if the hart slept before it.
     woken: Option<u64>,
     space: Option<u16>,
     ops: Vec<Op>,
@@ -125,17 +126,17 @@ struct Block {
     fence: Option<TranslationFence>,
 }
 
-/// A hart that executes, and what it yields.
+/// A hart that executes, with its recorded blocks and walks.
 struct Recorder {
     hart: Hart,
-    told: u64,
+    cycle_set: u64,
     blocks: VecDeque<Block>,
     walks: VecDeque<(u64, Walk)>,
 }
 
 impl Recorder {
     fn new(hart: Hart) -> Recorder {
-        Recorder { hart, told: 0, blocks: VecDeque::new(), walks: VecDeque::new() }
+        Recorder { hart, cycle_set: 0, blocks: VecDeque::new(), walks: VecDeque::new() }
     }
 }
 
@@ -152,7 +153,7 @@ impl OpSource for Recorder {
     }
 
     fn set_cycle(&mut self, cycle: u64) {
-        self.told = cycle;
+        self.cycle_set = cycle;
         self.hart.set_cycle(cycle);
     }
 
@@ -165,7 +166,7 @@ impl OpSource for Recorder {
     }
 
     fn block(&mut self, ram: &mut Ram, ops: &mut Vec<Op>) -> BlockEnd<Stop> {
-        let woken = (self.hart.cycle() != self.told).then_some(self.hart.cycle());
+        let woken = (self.hart.cycle() != self.cycle_set).then_some(self.hart.cycle());
         let (space, first, before) = (self.hart.address_space(), ops.len(), self.hart.instructions());
         let end = self.hart.block(ram, ops);
         self.blocks.push_back(Block {
@@ -202,7 +203,7 @@ impl OpSource for Recorder {
     }
 }
 
-/// What was recorded, without any hart.
+/// Op source that replays a recording without a hart.
 struct Replay {
     blocks: VecDeque<Block>,
     walks: VecDeque<(u64, Walk)>,
@@ -251,8 +252,8 @@ impl OpSource for Replay {
     }
 
     fn walk(&mut self, (): &(), virt: u64) -> Walk {
-        let (asked, walk) = self.walks.pop_front().expect("as many walks as before");
-        assert_eq!(asked, virt, "walks are asked for in the same order");
+        let (recorded, walk) = self.walks.pop_front().expect("as many walks as recorded");
+        assert_eq!(recorded, virt, "walks occur in the recorded order");
         walk
     }
 
@@ -269,9 +270,9 @@ impl OpSource for Replay {
     }
 }
 
-/// What devices do beside the harts: every 300 ns some lines are written and read, and each microsecond a hart's
-/// interrupt comes, to go again after 200 ns.
-fn beside<S: OpSource>(
+/// Runs sources with device activity: DMA writes and reads every 300 ns, and an interrupt of 200 ns per
+/// microsecond.
+fn run_with_devices<S: OpSource>(
     timing: &mut Timing,
     sources: &mut [S],
     world: &mut S::World,
@@ -300,7 +301,7 @@ fn level(hart: &mut Hart, now: Ps, level: bool) {
     }
 }
 
-/// All that later times depend on, and all counters.
+/// The saved state of the timing models, and all counters.
 fn state(timing: &Timing) -> Vec<u8> {
     let harts = (0..timing.harts.len()).map(|id| timing.save_hart(id));
     let cores = (0..timing.harts.len()).map(|id| timing.core(id).stats().counters());
@@ -310,7 +311,7 @@ fn state(timing: &Timing) -> Vec<u8> {
 }
 
 #[test]
-fn sources_fed_by_hand_are_priced_as_a_machine_prices_its_harts() {
+fn fed_sources_have_the_same_timing_as_the_harts_of_a_machine() {
     let config = config(&[]);
     let mut machine = Machine::new(config.clone(), 1).unwrap();
     assert!(machine.load_bare(&program()));
@@ -327,14 +328,16 @@ fn sources_fed_by_hand_are_priced_as_a_machine_prices_its_harts() {
 }
 
 #[test]
-fn what_was_recorded_costs_what_it_cost_when_it_was_executed() {
+fn replayed_recording_has_the_same_timing_as_the_execution() {
     for mode in [Mode::Detailed, Mode::Warming] {
         let config = config(&[]);
         let (harts, mut ram) = harts(&config);
         let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
         let mut executed = Timing::for_sources(&config).unwrap();
         executed.mode = mode;
-        beside(&mut executed, &mut sources, &mut ram, |source, now, on| level(&mut source.hart, now, on));
+        run_with_devices(&mut executed, &mut sources, &mut ram, |source, now, on| {
+            level(&mut source.hart, now, on);
+        });
 
         let blocks = || sources.iter().flat_map(|source| &source.blocks);
         let interrupts: u64 = sources.iter().map(|source| source.hart.stats().interrupts).sum();
@@ -352,16 +355,16 @@ fn what_was_recorded_costs_what_it_cost_when_it_was_executed() {
         let mut sources: Vec<Replay> = sources.into_iter().map(Replay::from).collect();
         let mut fed = Timing::for_sources(&config).unwrap();
         fed.mode = mode;
-        beside(&mut fed, &mut sources, &mut (), |_, _, _| {});
+        run_with_devices(&mut fed, &mut sources, &mut (), |_, _, _| {});
         assert!(sources.iter().all(|source| source.blocks.is_empty() && source.walks.is_empty()), "{mode:?}");
         for id in 0..3 {
             assert_eq!(fed.core(id).now(), executed.core(id).now(), "{mode:?}: cycles of hart {id}");
             assert_eq!(fed.core(id).stats().counters(), executed.core(id).stats().counters(), "{mode:?}");
         }
         assert_eq!(fed.memory.stats(), executed.memory.stats(), "{mode:?}");
-        // A recording that is over sleeps for good, and a hart at its last block does not.
+        // Otherwise the states differ: a source at the end of its recording sleeps, a hart does not.
         for timing in [&mut fed, &mut executed] {
-            (0..3).for_each(|id| timing.rests(id));
+            (0..3).for_each(|id| timing.source_sleeps(id));
             timing.memory.advance_to(END);
         }
         assert!(state(&fed) == state(&executed), "{mode:?}: the timing models are in another state");
@@ -369,7 +372,7 @@ fn what_was_recorded_costs_what_it_cost_when_it_was_executed() {
 }
 
 #[test]
-fn the_same_ops_take_longer_where_memory_is_slower() {
+fn the_same_ops_take_longer_with_a_slower_last_level_cache() {
     let (harts, mut ram) = harts(&config(&[]));
     let mut sources: Vec<Recorder> = harts.into_iter().map(Recorder::new).collect();
     let mut quick = Timing::for_sources(&config(&[])).unwrap();
@@ -384,7 +387,7 @@ fn the_same_ops_take_longer_where_memory_is_slower() {
 }
 
 #[test]
-fn a_device_access_takes_the_time_that_its_owner_says() {
+fn device_access_takes_the_time_that_the_caller_sets() {
     let mut config = config(&["platform.harts=1"]);
     config.hart.clear();
     let mut timing = Timing::for_sources(&config).unwrap();
@@ -406,16 +409,16 @@ fn a_device_access_takes_the_time_that_its_owner_says() {
         ..Op { length: 4, pc: BASE + 4, fetch: PhysAddr(BASE + 4), ..Op::default() }
     };
     timing.begin_device(0, &mut source[0], &(), device);
-    let begun = source[0].cycle;
-    assert!(begun >= before, "{begun} and {before}");
-    timing.end_device(0, &mut source[0], [begun + 5000; 2]);
-    assert!((begun + 5000..begun + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
-    timing.end_device(0, &mut source[0], [begun + 9000; 2]);
-    assert!(source[0].cycle < begun + 9000, "none is under way any more");
+    let sent = source[0].cycle;
+    assert!(sent >= before, "{sent} and {before}");
+    timing.end_device(0, &mut source[0], [sent + 5000; 2]);
+    assert!((sent + 5000..sent + 5010).contains(&source[0].cycle), "{}", source[0].cycle);
+    timing.end_device(0, &mut source[0], [sent + 9000; 2]);
+    assert!(source[0].cycle < sent + 9000, "no device access is pending any more");
 }
 
 #[test]
-fn a_functional_configuration_feeds_nothing() {
+fn sources_require_the_timed_core_model() {
     let mut config = config(&[]);
     config.core.model = crate::config::CoreModel::Functional;
     assert_eq!(Timing::for_sources(&config).err().map(|error| error.key), Some("core.model".to_owned()));

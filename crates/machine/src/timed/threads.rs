@@ -1,4 +1,5 @@
-//! Threads of a core (SMT): harts 2k and 2k + 1 share core k and its caches (`platform.threads`). The memory system knows cores only.
+//! SMT threads: harts 2k and 2k + 1 share core k and its caches (`platform.threads`). The memory system is
+//! indexed by core.
 
 use doorbell_core::{Core, CoreStats};
 use doorbell_memory::{DcaPolicy, MemoryConfig};
@@ -8,8 +9,8 @@ use super::{TimedHart, Timing};
 use crate::harts_config::HartParts;
 use crate::machine::Machine;
 
-/// The timing models of harts, so many of which are threads of one core.
-pub(super) fn timed(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
+/// Builds the timing models of harts, with `threads` harts per core.
+pub(super) fn timed_harts(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
     let cores = harts.chunks(threads).flat_map(|harts| match harts {
         [_] => vec![Core::new(&harts[0].pipeline)],
         _ => Core::threads(&harts[0].pipeline).into(),
@@ -17,8 +18,8 @@ pub(super) fn timed(harts: &[HartParts], threads: usize) -> Vec<TimedHart> {
     cores.zip(harts).map(|(core, parts)| TimedHart::new(core, parts)).collect()
 }
 
-/// The configuration of the memory of cores, where that of the machine names harts.
-pub(crate) fn of_cores(config: &MemoryConfig, threads: usize) -> MemoryConfig {
+/// Converts hart numbers in a memory configuration to core numbers.
+pub(crate) fn core_memory_config(config: &MemoryConfig, threads: usize) -> MemoryConfig {
     let mut config = config.clone();
     let dca = &mut config.dca;
     let devices = dca.devices.iter_mut().map(|entry| &mut entry.policy);
@@ -32,39 +33,39 @@ pub(crate) fn of_cores(config: &MemoryConfig, threads: usize) -> MemoryConfig {
     config
 }
 
-/// The same of one policy.
-pub(super) fn policy_of_cores(policy: &DcaPolicy, threads: usize) -> DcaPolicy {
+/// Converts the hart number in a DCA policy to a core number.
+pub(super) fn core_policy(policy: &DcaPolicy, threads: usize) -> DcaPolicy {
     DcaPolicy { l2_hart: policy.l2_hart / threads as u32, ..policy.clone() }
 }
 
 impl Timing {
-    /// Threads of each core.
+    /// SMT threads per core.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The core that a hart is, or is a thread of: the number by which the memory system knows it.
+    /// The core of a hart, as numbered in the memory system.
     #[inline]
     pub fn core_of(&self, hart: usize) -> usize {
         hart / self.threads
     }
 
-    /// The other thread of a hart's core, if the cores have threads.
+    /// The other thread of a hart's core, if cores have two threads.
     fn sibling(&self, hart: usize) -> Option<usize> {
         (self.threads > 1).then_some(hart ^ 1)
     }
 
-    /// Whether a hart's sibling sleeps, before the hart goes on.
-    pub(super) fn look_at_sibling(&mut self, hart: usize, harts: &[Hart]) {
+    /// Updates whether a hart's sibling sleeps, before the hart continues.
+    pub(super) fn update_sibling_sleep(&mut self, hart: usize, harts: &[Hart]) {
         if let Some(sibling) = self.sibling(hart) {
             let other = &harts[sibling];
             self.asleep[sibling] = other.pending_mmio().is_none() && !Machine::can_run(other);
         }
     }
 
-    /// What a hart shares with its sibling is its own now.
+    /// Makes a hart the active thread of its core: moves the shared structures from its sibling to it.
     #[inline]
-    pub(super) fn turn(&mut self, hart: usize) {
+    pub(super) fn take_core(&mut self, hart: usize) {
         if let Some(sibling) = self.sibling(hart) {
             let sleeps = self.asleep[sibling];
             let core = &mut self.harts[hart / 2 * 2..][..2];
@@ -77,16 +78,16 @@ impl Timing {
         }
     }
 
-    /// The threads of each core must fit each other, after they were restored.
+    /// Checks after a restore that the threads of each core have matching state.
     pub(super) fn check_turns(&self) -> Result<(), String> {
         let alike = |core: &[TimedHart]| core[0].core.is_sibling_of(&core[1].core);
         match self.threads == 1 || self.harts.chunks(2).all(alike) {
             true => Ok(()),
-            false => Err("the threads of a core do not fit each other".into()),
+            false => Err("the saved states of a core's two threads do not match".into()),
         }
     }
 
-    /// What a hart's core has counted up to `cycle`; of the harts these sleep.
+    /// Statistics of a hart's core up to `cycle`; `asleep` marks sleeping harts.
     pub(crate) fn core_stats(&self, hart: usize, asleep: &[bool], cycle: u64) -> CoreStats {
         let core = self.core(hart);
         let sleeps = |hart: usize| asleep[hart] && self.core(hart).has_slept_until(cycle);

@@ -1,5 +1,5 @@
-//! Harts that are threads of a core, on bare metal: what they get beside one another and alone, and that a run is the same wherever
-//! it is stopped.
+//! SMT threads on bare metal: throughput alone and with an active sibling, accounting of slots and idle time,
+//! and runs that do not depend on stops and checkpoints.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_riscv::Interrupt;
@@ -21,16 +21,16 @@ fn ipc(set: &[&str], program: &[u8]) -> Vec<f64> {
 }
 
 #[test]
-fn latencies_overlap_and_the_width_is_shared() {
+fn smt_threads_overlap_latencies_and_share_the_issue_width() {
     let (alone, both) = (ipc(&[], &chained_additions())[0], ipc(&TWO, &chained_additions()));
-    assert!(both.iter().all(|ipc| (ipc / alone - 1.0).abs() < 0.005), "{both:?} beside {alone}");
+    assert!(both.iter().all(|ipc| (ipc / alone - 1.0).abs() < 0.005), "IPC {both:?}, alone {alone}");
     let (alone, both) = (ipc(&[], &additions())[0], ipc(&TWO, &additions()));
     assert!(alone > 3.5, "{alone}");
-    assert!(both.iter().all(|ipc| (ipc / alone - 0.5).abs() < 0.01), "{both:?} beside {alone}");
+    assert!(both.iter().all(|ipc| (ipc / alone - 0.5).abs() < 0.01), "IPC {both:?}, alone {alone}");
 }
 
-/// Hart 0 adds, the others wait for an interrupt that never comes.
-fn one_of_them() -> Vec<u8> {
+/// Hart 0 executes additions; the other harts wait for an interrupt that never occurs.
+fn hart_0_works() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.beqz(A0, "work");
     a.label("sleep");
@@ -47,10 +47,13 @@ fn one_of_them() -> Vec<u8> {
 }
 
 #[test]
-fn a_thread_beside_one_that_sleeps_has_the_core_and_all_its_slots() {
-    let (alone, beside) = (ipc(&[], &one_of_them())[0], ipc(&TWO, &one_of_them())[0]);
-    assert!((beside / alone - 1.0).abs() < 1e-4, "{beside} beside a sleeper, {alone} alone");
-    let mut machine = machine(&TWO, &one_of_them());
+fn thread_with_a_sleeping_sibling_gets_all_slots_of_the_core() {
+    let (alone, with_sibling) = (ipc(&[], &hart_0_works())[0], ipc(&TWO, &hart_0_works())[0]);
+    assert!(
+        (with_sibling / alone - 1.0).abs() < 1e-4,
+        "IPC {with_sibling} with a sleeping sibling, {alone} alone"
+    );
+    let mut machine = machine(&TWO, &hart_0_works());
     machine.set_mode(Mode::Detailed);
     until(&mut machine, WINDOW.1);
     let [own, other] = [0, 1].map(|hart| machine.core_stats(hart).unwrap().books);
@@ -64,11 +67,11 @@ fn a_thread_beside_one_that_sleeps_has_the_core_and_all_its_slots() {
     assert!(other.cpi_idle * 100 > 99 * other.cycles, "{other:?}");
 }
 
-/// Cycles of a block of [`one_is_woken`]: 32 additions and a jump, four per cycle.
+/// Cycles per block of [`hart_1_is_woken`]: 32 additions and a jump, four per cycle.
 const BLOCK: u64 = 9;
 
-/// Hart 0 adds, the other one waits for software interrupts.
-fn one_is_woken() -> Vec<u8> {
+/// Hart 0 executes additions; hart 1 waits for software interrupts.
+fn hart_1_is_woken() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.beqz(A0, "work");
     a.addi(T0, ZERO, 8);
@@ -84,16 +87,17 @@ fn one_is_woken() -> Vec<u8> {
 }
 
 #[test]
-fn all_that_a_thread_sleeps_is_idle_time_however_far_its_sibling_has_come() {
-    let mut machine = machine(&TWO, &one_is_woken());
+fn sleep_is_idle_time_wherever_the_sibling_is_in_its_block() {
+    let mut machine = machine(&TWO, &hart_1_is_woken());
     machine.set_mode(Mode::Detailed);
     let mut idle = 0;
     for n in 1..40 {
-        // At odd moments, so that the sibling is now in one of its blocks and now in another.
+        // Irregular times, so that the sibling is at different points of its blocks.
         until(&mut machine, Ps(n * 2_000_777));
         for is_pending in [true, false] {
             let books = machine.core_stats(1).unwrap().books;
-            // Books reach up to the sibling's next block; an interrupt from outside comes when that block began.
+            // Statistics extend to the sibling's next block; an external interrupt takes effect at that
+            // block's start.
             assert!(books.cpi_idle + BLOCK >= idle, "{} after {idle}, of {}", books.cpi_idle, books.cycles);
             assert!(books.cycles - books.cpi_idle < 1000 * n, "{} of {}", books.cpi_idle, books.cycles);
             idle = books.cpi_idle;
@@ -104,7 +108,7 @@ fn all_that_a_thread_sleeps_is_idle_time_however_far_its_sibling_has_come() {
 }
 
 #[test]
-fn each_slot_of_a_core_is_in_the_books_of_one_thread() {
+fn each_slot_of_a_core_is_charged_to_one_thread() {
     let mut machine = machine(&["platform.harts=4", "platform.threads=2"], &busy());
     machine.set_mode(Mode::Detailed);
     let width = u64::from(machine.timing().unwrap().core(0).config().slots());
@@ -127,7 +131,7 @@ fn each_slot_of_a_core_is_in_the_books_of_one_thread() {
 }
 
 #[test]
-fn a_run_with_threads_is_the_same_in_one_go_in_slices_and_across_a_checkpoint_and_modes() {
+fn smt_run_does_not_depend_on_slices_checkpoints_or_mode_changes() {
     let set = ["platform.harts=4", "platform.threads=2", "pipeline.branch.direction=tage"];
     let start = |mode| {
         let mut machine = machine(&set, &busy());
@@ -146,6 +150,7 @@ fn a_run_with_threads_is_the_same_in_one_go_in_slices_and_across_a_checkpoint_an
     for mode in MODES {
         let mut straight = start(mode);
         until(&mut straight, end);
+
         let mut sliced = start(mode);
         let mut at = Ps::ZERO;
         while at < end {
@@ -159,9 +164,12 @@ fn a_run_with_threads_is_the_same_in_one_go_in_slices_and_across_a_checkpoint_an
         second.restore(&first.checkpoint(GUEST, "test"), GUEST).unwrap();
         assert_eq!(second.section_hashes(), first.section_hashes(), "{mode:?}: as restored");
         until(&mut second, end);
-        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: gone on");
+        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: after the restore");
         [&mut straight, &mut second].into_iter().for_each(change);
-        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: in other modes");
-        assert!(straight.harts().iter().all(|hart| hart.instructions() > 300), "{mode:?}: each has worked");
+        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: after mode changes");
+        assert!(
+            straight.harts().iter().all(|hart| hart.instructions() > 300),
+            "{mode:?}: every hart executes"
+        );
     }
 }

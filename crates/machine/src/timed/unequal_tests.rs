@@ -1,5 +1,5 @@
-//! Harts that differ in clock, core and private caches, on bare metal: each goes at the pace that it has alone, and what a
-//! machine of them does depends neither on where a run is stopped nor on who takes its checkpoint up.
+//! Harts with different clocks, cores and private caches, on bare metal. Each has the same speed as alone,
+//! and a run does not depend on stops or on the machine that restores its checkpoint.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -26,7 +26,7 @@ pub(crate) fn until(machine: &mut Machine, time: Ps) {
     assert_eq!(machine.run(&Limits::until(time)), Outcome::Time);
 }
 
-/// `body` over and over, on each hart.
+/// Program that repeats `body` on each hart.
 fn forever(setup: impl FnOnce(&mut Assembler), body: impl FnOnce(&mut Assembler)) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     setup(&mut a);
@@ -39,7 +39,7 @@ fn forever(setup: impl FnOnce(&mut Assembler), body: impl FnOnce(&mut Assembler)
     a.finish()
 }
 
-/// Each addition waits for the one before.
+/// A chain of dependent additions.
 pub(crate) fn chained_additions() -> Vec<u8> {
     forever(|_| {}, |a| (0..31).for_each(|_| a.addi(A1, A1, 1)))
 }
@@ -48,10 +48,10 @@ pub(crate) fn additions() -> Vec<u8> {
     forever(|_| {}, |a| (0..32u8).for_each(|n| a.addi(Reg::x(16 + n % 8), A1, 1)))
 }
 
-/// Loads one after the other of a ring of lines in this many bytes.
+/// Dependent loads (pointer chase) around a ring of lines in `bytes` bytes.
 pub(crate) fn chase(bytes: u64) -> Vec<u8> {
     let setup = |a: &mut Assembler| {
-        // Harts have rings of their own.
+        // Each hart has its own ring.
         a.slli(A1, A0, 22);
         a.li(A2, DATA);
         a.add(A1, A1, A2);
@@ -84,13 +84,13 @@ pub(crate) fn between(machine: &mut Machine, from: Ps, to: Ps) -> Vec<(u64, u64)
 pub(crate) const WINDOW: (Ps, Ps) = (Ps::from_us(100), Ps::from_us(200));
 
 #[test]
-fn a_loop_takes_twice_the_time_on_half_the_frequency() {
+fn loop_takes_twice_the_time_at_half_the_frequency() {
     let set = ["platform.harts=2", "hart.0.core.frequency=3GHz", "hart.1.core.frequency=1.5GHz"];
     for mode in [Mode::Functional, Mode::Warming, Mode::Detailed] {
         let mut machine = machine(&set, &chained_additions());
         machine.set_mode(mode);
         let harts = between(&mut machine, WINDOW.0, WINDOW.1);
-        // Both stop behind a block, that is, an iteration.
+        // Both stop after a block, which is one iteration.
         assert!(
             harts[0].0.abs_diff(300_000) <= 64 && harts[1].0.abs_diff(150_000) <= 64,
             "{mode:?}: {harts:?}"
@@ -100,7 +100,7 @@ fn a_loop_takes_twice_the_time_on_half_the_frequency() {
 }
 
 #[test]
-fn each_hart_goes_at_the_pace_that_its_core_has_alone() {
+fn each_hart_has_the_same_ipc_as_its_core_alone() {
     let small =
         ["pipeline.kind=in-order", "pipeline.issue_width=1", "core.frequency=1GHz", "memory.l1d.latency=3"];
     let own: Vec<String> = small.iter().map(|key| format!("hart.1.{key}")).collect();
@@ -117,15 +117,15 @@ fn each_hart_goes_at_the_pace_that_its_core_has_alone() {
         let (big, little, both) = (pace(&[], &program)[0], pace(&small, &program)[0], pace(&both, &program));
         assert!((both[0] / big - 1.0).abs() < 1e-3, "{name}: {} together, {big} alone", both[0]);
         assert!((both[1] / little - 1.0).abs() < 1e-3, "{name}: {} together, {little} alone", both[1]);
-        assert!(both[1] <= 1.0, "{name}: one instruction a cycle at most");
+        assert!(both[1] <= 1.0, "{name}: at most one instruction per cycle");
         if name == "additions" {
-            assert!(both[0] > 3.5 && both[1] > 0.9, "four and one instruction a cycle: {both:?}");
+            assert!(both[0] > 3.5 && both[1] > 0.9, "four and one instructions per cycle: {both:?}");
         }
     }
 }
 
 #[test]
-fn a_table_fits_the_second_level_of_one_hart_and_not_of_the_other() {
+fn working_set_fits_the_l2_of_one_hart_but_not_of_the_other() {
     let set = ["platform.harts=2", "memory.l2.size=1MiB", "hart.1.memory.l2.size=256KiB"];
     let mut machine = machine(&set, &chase(512 << 10));
     machine.set_mode(Mode::Detailed);
@@ -138,11 +138,11 @@ fn a_table_fits_the_second_level_of_one_hart_and_not_of_the_other() {
     until(&mut machine, Ps::from_ms(3));
     let after = misses(&machine);
     assert!(after[0].0 - before[0].0 > 10_000, "every load misses the first level");
-    assert_eq!(after[0].1 - before[0].1, 0, "none misses the second one of hart 0");
-    assert_eq!(after[1].1 - before[1].1, after[1].0 - before[1].0, "all miss that of hart 1");
+    assert_eq!(after[0].1 - before[0].1, 0, "no load misses hart 0's second level");
+    assert_eq!(after[1].1 - before[1].1, after[1].0 - before[1].0, "every load misses hart 1's second level");
 }
 
-/// Harts that differ in everything, with shared lines, timer interrupts, traps, and reads of the time.
+/// Harts that differ in clock, core, caches and page walks.
 const UNEQUAL: [&str; 10] = [
     "platform.harts=3",
     "core.frequency=2GHz",
@@ -156,6 +156,7 @@ const UNEQUAL: [&str; 10] = [
     "hart.2.memory.l1d.prefetch.kind=stride",
 ];
 
+/// Program with shared lines, traps, and reads of the time.
 pub(crate) fn busy() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     a.la(T0, "trap");
@@ -185,7 +186,7 @@ pub(crate) fn busy() -> Vec<u8> {
 pub(crate) const MODES: [Mode; 3] = [Mode::Functional, Mode::Warming, Mode::Detailed];
 
 #[test]
-fn a_run_of_unequal_harts_is_the_same_in_one_go_in_slices_and_across_a_checkpoint() {
+fn run_of_unequal_harts_does_not_depend_on_slices_or_checkpoints() {
     for mode in MODES {
         let start = || {
             let mut machine = machine(&UNEQUAL, &busy());
@@ -195,7 +196,10 @@ fn a_run_of_unequal_harts_is_the_same_in_one_go_in_slices_and_across_a_checkpoin
         let end = Ps::from_us(60);
         let mut straight = start();
         until(&mut straight, end);
-        assert!(straight.harts().iter().all(|hart| hart.instructions() > 300), "{mode:?}: each has worked");
+        assert!(
+            straight.harts().iter().all(|hart| hart.instructions() > 300),
+            "{mode:?}: every hart executes"
+        );
         let mut sliced = start();
         let mut at = Ps::ZERO;
         while at < end {
@@ -209,13 +213,13 @@ fn a_run_of_unequal_harts_is_the_same_in_one_go_in_slices_and_across_a_checkpoin
         second.restore(&first.checkpoint(GUEST, "test"), GUEST).unwrap();
         assert_eq!(second.section_hashes(), first.section_hashes(), "{mode:?}: as restored");
         until(&mut second, end);
-        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: gone on");
+        assert_eq!(second.section_hashes(), straight.section_hashes(), "{mode:?}: after the restore");
         assert_eq!(second.state_hash(), straight.state_hash());
     }
 }
 
 #[test]
-fn a_checkpoint_goes_on_with_other_clocks_at_the_same_time() {
+fn checkpoint_restored_with_other_clocks_continues_at_the_same_time() {
     let equal = ["platform.harts=3"];
     for (from, to) in [(&equal[..], &UNEQUAL[..]), (&UNEQUAL[..], &equal[..])] {
         for mode in MODES {
@@ -228,7 +232,7 @@ fn a_checkpoint_goes_on_with_other_clocks_at_the_same_time() {
                 let slot = Ps(after.time().0 * 2 / after.slots().max(1) + 1);
                 assert!(after.time() >= before.time() && after.time() - before.time() <= slot, "{mode:?}");
             }
-            assert_eq!(second.mode(), Mode::Functional, "caches and predictors are of other cores");
+            assert_eq!(second.mode(), Mode::Functional, "the timing models belong to other cores");
             second.set_mode(mode);
             until(&mut second, Ps::from_us(40));
             assert!(second.instructions() > first.instructions());
@@ -237,14 +241,14 @@ fn a_checkpoint_goes_on_with_other_clocks_at_the_same_time() {
 }
 
 #[test]
-fn warming_leaves_each_core_what_fits_it() {
+fn warming_uses_each_hart_s_ipc_and_l2_size() {
     let set = ["platform.harts=2", "hart.1.memory.l2.size=256KiB", "hart.1.core.warming_ipc=0.5"];
     let mut machine = machine(&set, &chase(512 << 10));
     machine.set_mode(Mode::Warming);
     let harts = between(&mut machine, Ps::from_us(300), Ps::from_us(400));
     let ipc: Vec<f64> = harts.iter().map(|(cycles, done)| *done as f64 / *cycles as f64).collect();
     assert!((ipc[0] - 3.0).abs() < 0.01 && (ipc[1] - 0.5).abs() < 0.01, "{ipc:?}");
-    // Each has been round its table more than once.
+    // By then each hart has walked its ring more than once.
     until(&mut machine, Ps::from_ms(1));
     machine.set_mode(Mode::Detailed);
     let before = machine.timing().unwrap().memory.stats();

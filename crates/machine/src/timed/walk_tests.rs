@@ -1,4 +1,4 @@
-//! Page-table entries share lines as they do in memory: eight of them are one, whoever walks for what.
+//! Page-table entries share cache lines as in memory: eight entries per line, for all walks.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -11,13 +11,13 @@ use crate::overlay::Overlay;
 use crate::run::Limits;
 
 const TABLES: u64 = BASE + (2 << 20);
-/// Read through to empty the L2.
+/// Memory that the program reads to evict the page tables from the L2.
 const OTHER: u64 = BASE + (4 << 20);
-/// The frame that all pages show.
+/// The page frame that all pages map to.
 const FRAME: u64 = BASE + (8 << 20);
-/// Entries of a table.
+/// Entries per page table.
 const ENTRIES: u64 = 512;
-/// Pages that are read.
+/// Pages read.
 const READ: u64 = 64;
 
 fn config(kind: &str) -> MachineConfig {
@@ -35,8 +35,8 @@ fn config(kind: &str) -> MachineConfig {
     overlay.resolve().unwrap()
 }
 
-/// Lays out Sv39 tables whose last one shows one frame 512 times, empties the caches of them, and reads one word of each `stride`th
-/// of the pages.
+/// Builds Sv39 tables that map 512 pages to one frame, evicts them from the caches, and reads one word of
+/// every `stride`th page.
 fn program(stride: u64) -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     open_memory(&mut a);
@@ -70,7 +70,7 @@ fn program(stride: u64) -> Vec<u8> {
     a.finish()
 }
 
-/// Walks, what they read, how often that entered at the L2, and how often the L2 had not the line or waited for it already.
+/// Returns the number of walks, of their accesses, of accesses that entered at the L2, and of L2 misses.
 fn walks(kind: &str, stride: u64) -> (u64, u64, u64, u64) {
     let mut machine = Machine::new(config(kind), 1).unwrap();
     assert!(machine.load_bare(&program(stride)));
@@ -83,14 +83,14 @@ fn walks(kind: &str, stride: u64) -> (u64, u64, u64, u64) {
 }
 
 #[test]
-fn walks_for_neighbouring_pages_read_one_line_and_those_for_every_eighth_a_line_each() {
+fn walks_for_eight_neighbouring_pages_share_one_line() {
     for kind in ["out-of-order", "in-order"] {
         let [near, far] = [1, 8].map(|stride| walks(kind, stride));
-        // The window's, and one for the code.
+        // One walk per page, and one for the code.
         assert_eq!([near.0, far.0], [READ + 1; 2], "{kind}");
-        // Root, second level and entry once, then the entry alone.
+        // All three levels once, then only the last level.
         assert_eq!((near.1, near.2), (far.1, far.2), "{kind}: the same reads either way");
         assert_eq!((near.1, near.2), (READ + 3, READ + 3), "{kind}");
-        assert_eq!(far.3 - near.3, READ - READ / 8, "{kind}: lines that the L2 had not");
+        assert_eq!(far.3 - near.3, READ - READ / 8, "{kind}: lines missing in the L2");
     }
 }

@@ -1,5 +1,6 @@
-//! Warming learns from blocks without putting their ops together. While ops are recorded they are put together, and learnt from one by
-//! one: a second way to the same state, of every cache, TLB and predictor.
+//! Warming trains the models from blocks without assembling their ops. While a recording is active, the ops
+//! are assembled and the models are trained op by op. Both must leave caches, TLBs and predictors in the same
+//! state.
 
 use doorbell_platform::sbi::assembler::*;
 use doorbell_sim::Ps;
@@ -12,7 +13,7 @@ use crate::overlay::Overlay;
 use crate::run::Limits;
 
 const TABLES: u64 = BASE + (2 << 20);
-/// What the window's pages show, one behind the other.
+/// Page frames of the window's pages, in order.
 const FRAMES: u64 = BASE + (8 << 20);
 const PAGES: u64 = 512;
 
@@ -23,8 +24,9 @@ const fn prefetch(kind: u32) -> u32 {
     (kind << 20) | (28 << 15) | (6 << 12) | 0x13
 }
 
-/// Goes round in supervisor mode: accesses at addresses that a random number says, within lines, across lines and across pages, atomics,
-/// prefetches, branches either way, calls, returns and computed jumps, stores to its own code, and fences that void translations.
+/// Loop in supervisor mode: accesses at pseudo-random addresses within lines, across lines and across pages,
+/// atomics, prefetches, taken and untaken branches, calls, returns, stores to its own code, and translation
+/// fences.
 fn program() -> Vec<u8> {
     let mut a = Assembler::new(BASE);
     open_memory(&mut a);
@@ -51,7 +53,7 @@ fn program() -> Vec<u8> {
         }
         a.xor(S4, S4, T0);
     }
-    // Somewhere in the window, up to 8 bytes before its end.
+    // Random address in the window, a multiple of 16 bytes.
     a.li(T0, PAGES * 4096 - 16);
     a.and(T1, S4, T0);
     a.li(T3, WINDOW);
@@ -83,7 +85,7 @@ fn program() -> Vec<u8> {
     a.fill_to(BASE + 0x1f38);
     a.label("leaf");
     a.addi(T4, T4, 1);
-    // Long enough to go over lines.
+    // Long enough to span several lines.
     for at in 0..24 {
         a.lbu(T4, T3, at);
         a.addi(T4, T4, 1);
@@ -92,7 +94,7 @@ fn program() -> Vec<u8> {
     a.finish()
 }
 
-/// Caches, TLBs and predictors after warming, and how much was executed.
+/// Returns the timing models' state after warming, and the number of instructions executed.
 fn warmed(set: &[&str], recording: bool) -> (Snapshot, u64) {
     let mut overlay = Overlay::default();
     let all = [
@@ -125,7 +127,7 @@ fn warmed(set: &[&str], recording: bool) -> (Snapshot, u64) {
 }
 
 #[test]
-fn blocks_teach_what_their_ops_teach() {
+fn warming_by_blocks_equals_warming_by_ops() {
     for set in [
         &[][..],
         &["pipeline.kind=in-order", "pipeline.tlb.second_entries=0", "memory.walks=l2"],

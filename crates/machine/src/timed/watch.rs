@@ -1,6 +1,6 @@
-//! Watching a timed run: a [`Profile`] of what code costs, a log of the pipeline, and how busy the cores were from microsecond
-//! to microsecond. A machine that is not watched pays a branch a block. Nothing simulated depends on what is watched, and
-//! no checkpoint keeps it. Only blocks priced in [`Mode::Detailed`] are seen.
+//! Observers of a timed run: a [`Profile`] of code cost, a pipeline log, and core activity per microsecond.
+//! Without them the overhead is one branch per block. They do not affect the simulation, and checkpoints do
+//! not contain them. Only blocks in [`Mode::Detailed`] are observed.
 
 use doorbell_core::{Observer, Stages};
 use doorbell_memory::Misses;
@@ -8,80 +8,81 @@ use doorbell_riscv::Hart;
 use doorbell_sim::{Hertz, Op, OpSource, Ps};
 
 use super::profile::{Profile, Profiler, cost};
-use super::{Around, Mode, TimedHart, Timing};
+use super::{CoreContext, Mode, TimedHart, Timing};
 use crate::config::MachineConfig;
 use crate::machine::Machine;
 
-/// More steps of [`Activity`] than this are not kept.
+/// Maximum number of steps in an [`Activity`]; later ones are dropped.
 const STEPS_MAX: usize = 1 << 20;
 
-/// What to watch.
+/// Selects what is observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Costs by block and by call.
+    /// Costs per block and call path.
     pub profile: bool,
-    /// So many instructions' way through the pipeline.
+    /// Number of instructions in the pipeline log.
     pub pipeline: u64,
-    /// Instructions and idle time by microsecond.
+    /// Instructions and idle time per microsecond.
     pub activity: bool,
 }
 
-/// What was watched.
+/// Results of an observation.
 #[derive(Debug, Default)]
-pub struct Watched {
-    /// Costs by block and by call.
+pub struct WatchReport {
+    /// Costs per block and call path.
     pub profile: Option<Profile>,
-    /// The ops of the first instructions, in the order in which they were priced.
+    /// The ops of the first instructions, in the order in which their timing was computed.
     pub pipeline: Vec<LoggedOp>,
     /// Each hart's activity.
     pub activity: Vec<Activity>,
 }
 
-/// An op and when it passed the stages, in cycles of its hart.
+/// An op and its pipeline stage times, in cycles of its hart.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedOp {
     /// Its hart.
     pub hart: u32,
     /// The op.
     pub op: Op,
-    /// When it passed the stages.
+    /// Stage times.
     pub stages: Stages,
 }
 
-/// How busy a hart was: steps of a microsecond, more or less, as cycles have it.
+/// Activity of a hart in steps of about one microsecond, rounded to whole cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When the first step begins.
+    /// Start of the first step.
     pub begin: Ps,
-    /// How long a step is.
+    /// Length of a step.
     pub step: Ps,
-    /// Core cycles of a step.
+    /// Core cycles per step.
     pub step_cycles: u64,
-    /// Instructions retired and idle cycles (WFI) of each step. A block counts where its last op commits.
+    /// Instructions retired and idle cycles (WFI) per step. A block counts in the step in which its last op
+    /// commits.
     pub steps: Vec<(u64, u64)>,
-    begun: u64,
+    start: u64,
     end: u64,
 }
 
 impl Activity {
-    fn new((begin, begun): (Ps, u64), frequency: Hertz) -> Activity {
+    fn new((begin, start): (Ps, u64), frequency: Hertz) -> Activity {
         let step_cycles = (frequency.0 / 1_000_000).max(1);
         let step = Ps((u128::from(step_cycles) * 1_000_000_000_000 / u128::from(frequency.0)) as u64);
-        let end = begun + step_cycles;
-        Activity { begin, step, step_cycles, steps: vec![(0, 0)], begun, end }
+        let end = start + step_cycles;
+        Activity { begin, step, step_cycles, steps: vec![(0, 0)], start, end }
     }
 
     #[inline]
     fn add(&mut self, cycle: u64, instructions: u64, idle: u64) {
         if cycle >= self.end {
-            let step = ((cycle - self.begun) / self.step_cycles) as usize;
-            self.end = self.begun + (step as u64 + 1) * self.step_cycles;
+            let step = ((cycle - self.start) / self.step_cycles) as usize;
+            self.end = self.start + (step as u64 + 1) * self.step_cycles;
             if step < STEPS_MAX {
                 self.steps.resize(step + 1, (0, 0));
             }
         }
-        // What is beyond the last step kept is in none.
-        if self.end <= self.begun + self.steps.len() as u64 * self.step_cycles
+        // Activity after the last step kept is dropped.
+        if self.end <= self.start + self.steps.len() as u64 * self.step_cycles
             && let Some(step) = self.steps.last_mut()
         {
             step.0 += instructions;
@@ -90,7 +91,7 @@ impl Activity {
     }
 }
 
-/// Idle time that spans several steps belongs to each of them.
+/// Adds idle time, divided among the steps that it spans.
 fn add_idle(activity: &mut Activity, from: u64, to: u64) {
     let mut at = from;
     while at < to && activity.steps.len() < STEPS_MAX {
@@ -105,9 +106,9 @@ struct PipelineLog {
     ops: Vec<LoggedOp>,
 }
 
-struct LogOf<'a>(&'a mut PipelineLog, u32);
+struct HartLog<'a>(&'a mut PipelineLog, u32);
 
-impl Observer for LogOf<'_> {
+impl Observer for HartLog<'_> {
     fn op(&mut self, op: &Op, stages: &Stages) {
         let log = &mut *self.0;
         if log.left > 0 {
@@ -117,39 +118,42 @@ impl Observer for LogOf<'_> {
     }
 }
 
-/// What is being watched.
+/// Active observers.
 pub(super) struct Watch {
     profiler: Option<Box<Profiler>>,
     pipeline: PipelineLog,
     activity: Vec<Activity>,
-    harts: Vec<Looked>,
+    harts: Vec<HartCursor>,
 }
 
-/// When a hart was looked at last, and what it had.
+/// Observation state of one hart.
 #[derive(Clone, Copy, Default)]
-struct Looked {
-    /// Of the first look.
+struct HartCursor {
+    /// Cycle in which the observation began.
     from: u64,
+    /// Cycle of the last update.
     cycle: u64,
+    /// Thread pointer at the last update.
     tp: u64,
-    /// Counted when a device access began, which ends later.
-    begun: Option<[Misses; 2]>,
+    /// Miss counts before and after the fetch and translation of the pending device access.
+    start: Option<[Misses; 2]>,
 }
 
 impl Watch {
-    /// Of each hart: when it begins, in time and in slots, and its thread. One that sleeps begins later than its core has come.
+    /// `harts` has the start time, start cycle and thread of each hart. A sleeping hart starts at the
+    /// present, later than its core's cycle.
     fn new(
         request: &WatchRequest,
         timing: &Timing,
         harts: &[(Ps, u64, u64)],
         config: &MachineConfig,
     ) -> Watch {
-        let looked = |((_, begun, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
-            let cycle = timed.core.now().max(*begun);
-            Looked { from: cycle, cycle, tp: *tp, begun: None }
+        let cursor = |((_, start, tp), timed): (&(Ps, u64, u64), &TimedHart)| {
+            let cycle = timed.core.now().max(*start);
+            HartCursor { from: cycle, cycle, tp: *tp, start: None }
         };
-        let activity = |(id, (begin, begun, _)): (usize, &(Ps, u64, u64))| {
-            Activity::new((*begin, *begun), config.hart(id).core.frequency)
+        let activity = |(id, (begin, start, _)): (usize, &(Ps, u64, u64))| {
+            Activity::new((*begin, *start), config.hart(id).core.frequency)
         };
         Watch {
             profiler: request.profile.then(|| Box::new(Profiler::new(harts.len()))),
@@ -158,24 +162,24 @@ impl Watch {
                 true => harts.iter().enumerate().map(activity).collect(),
                 false => Vec::new(),
             },
-            harts: harts.iter().zip(&timing.harts).map(looked).collect(),
+            harts: harts.iter().zip(&timing.harts).map(cursor).collect(),
         }
     }
 
-    fn finish(self) -> Watched {
-        let watched = self.harts.iter().map(|looked| looked.cycle - looked.from);
-        Watched {
+    fn finish(self) -> WatchReport {
+        let watched = self.harts.iter().map(|cursor| cursor.cycle - cursor.from);
+        WatchReport {
             profile: self.profiler.map(|profiler| profiler.finish(watched)),
             pipeline: self.pipeline.ops,
             activity: self.activity,
         }
     }
 
-    /// A hart sleeps until `cycle`.
+    /// Records that a hart slept until `cycle`.
     pub(super) fn idle(&mut self, id: usize, cycle: u64) {
-        let Some(looked) = self.harts.get_mut(id) else { return };
-        let from = looked.cycle;
-        looked.cycle = from.max(cycle);
+        let Some(cursor) = self.harts.get_mut(id) else { return };
+        let from = cursor.cycle;
+        cursor.cycle = from.max(cycle);
         if let Some(profiler) = &mut self.profiler {
             profiler.idle(id, self.harts[id].cycle - from);
         }
@@ -184,9 +188,9 @@ impl Watch {
         }
     }
 
-    /// Looks at what has been priced since the last time.
+    /// Adds a block whose timing was computed since the last update.
     #[inline]
-    fn look(
+    fn block(
         &mut self,
         id: usize,
         (thread, space): (u64, Option<u16>),
@@ -194,14 +198,14 @@ impl Watch {
         now: u64,
         (instructions, [before, after]): (u64, [Misses; 2]),
     ) {
-        let looked = &mut self.harts[id];
-        let tp = std::mem::replace(&mut looked.tp, thread);
+        let cursor = &mut self.harts[id];
+        let tp = std::mem::replace(&mut cursor.tp, thread);
         if ops.is_empty() {
-            // A trap before the first op: its time is the handler's.
+            // A trap before the first op: its time counts for the handler.
             return;
         }
-        let cycles = now - looked.cycle;
-        looked.cycle = now;
+        let cycles = now - cursor.cycle;
+        cursor.cycle = now;
         if let Some(activity) = self.activity.get_mut(id) {
             activity.add(now, instructions, 0);
         }
@@ -213,56 +217,57 @@ impl Watch {
 }
 
 impl Timing {
-    /// If somebody watches: the misses before a block, and whether its way through the pipeline is logged.
+    /// Returns the miss counts before a block, and whether the pipeline log is active; `None` without
+    /// observers.
     #[inline]
-    pub(super) fn before_watched(&self, id: usize) -> Option<(Misses, bool)> {
-        // Programs beside the harts are not watched.
+    pub(super) fn watch_before_block(&self, id: usize) -> Option<(Misses, bool)> {
+        // Co-running programs are not observed.
         let watch = self.watch.as_ref().filter(|watch| id < watch.harts.len())?;
         Some((self.memory.misses(self.core_of(id)), watch.pipeline.left > 0))
     }
 
-    /// Prices the block that a hart has executed, and logs it.
+    /// Computes the timing of a hart's block and logs it.
     #[cold]
     #[inline(never)]
     pub(super) fn execute_logged<S: OpSource>(&mut self, id: usize, source: &mut S, world: &S::World) {
         let Some(watch) = &mut self.watch else { return };
-        let mut around = Around { id: id / self.threads, source, world, memory: &mut self.memory };
-        let mut log = LogOf(&mut watch.pipeline, id as u32);
+        let mut around = CoreContext { id: id / self.threads, source, world, memory: &mut self.memory };
+        let mut log = HartLog(&mut watch.pipeline, id as u32);
         self.harts[id].core.execute_observed(&self.ops, &mut around, &mut log);
     }
 
-    /// Looks at the block that was priced last.
+    /// Passes the last block to the observers.
     #[inline(never)]
-    pub(super) fn look(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
+    pub(super) fn watch_block(&mut self, id: usize, thread: u64, instructions: u64, before: Misses) {
         let counts = (instructions, [before, self.memory.misses(self.core_of(id))]);
         let timed = &self.harts[id];
         if let Some(watch) = &mut self.watch {
-            watch.look(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
+            watch.block(id, (thread, timed.space), &self.ops, timed.core.now(), counts);
         }
     }
 
-    /// A device access begins; what its fetch and translation miss is its own.
+    /// Called when a device access starts. The misses of its fetch and translation are charged to it.
     pub(super) fn begin_device_watched(&mut self, id: usize, before: Misses) {
         let after = self.memory.misses(self.core_of(id));
         if let Some(watch) = &mut self.watch {
-            watch.harts[id].begun = Some([before, after]);
+            watch.harts[id].start = Some([before, after]);
         }
     }
 
-    /// A device access is over at `done`, and its core is told.
+    /// Completes a device access in its core at `done`, and passes it to the observers.
     pub(super) fn end_device_watched(&mut self, id: usize, thread: u64, op: &Op, done: [u64; 2]) {
         let TimedHart { core, space, .. } = &mut self.harts[id];
         let Some(watch) = self.watch.as_mut().filter(|watch| id < watch.harts.len()) else {
             return core.end_device(op, done);
         };
-        core.end_device_observed(op, done, &mut LogOf(&mut watch.pipeline, id as u32));
-        let misses = watch.harts[id].begun.take().unwrap_or_default();
-        watch.look(id, (thread, *space), &[*op], core.now(), (1, misses));
+        core.end_device_observed(op, done, &mut HartLog(&mut watch.pipeline, id as u32));
+        let misses = watch.harts[id].start.take().unwrap_or_default();
+        watch.block(id, (thread, *space), &[*op], core.now(), (1, misses));
     }
 }
 
 impl Timing {
-    /// Watches sources from now on, which have come to these cycles and run these threads.
+    /// Starts to observe op sources, given the present cycle and thread of each.
     pub(crate) fn watch_sources(
         &mut self,
         request: &WatchRequest,
@@ -276,8 +281,8 @@ impl Timing {
         self.watch = Some(Box::new(Watch::new(request, self, &begins, config)));
     }
 
-    /// Watches sources no more; of each, until which cycle it is asleep, if it is.
-    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<Watched> {
+    /// Stops observing op sources. `asleep` has the cycle until which each source sleeps, if it does.
+    pub(crate) fn end_watch_of_sources(&mut self, asleep: &[Option<u64>]) -> Option<WatchReport> {
         let mut watch = self.watch.take()?;
         for (id, cycle) in asleep.iter().enumerate() {
             if let Some(cycle) = cycle {
@@ -289,8 +294,8 @@ impl Timing {
 }
 
 impl Machine {
-    /// Watches from now on; what was being watched is forgotten. `false` if the machine has no timing models, so that
-    /// there is nothing to be seen.
+    /// Starts an observation and discards a previous one. Returns `false` if the machine has no timing
+    /// models.
     pub fn watch(&mut self, request: &WatchRequest) -> bool {
         let Some(mut timing) = self.timing.take() else { return false };
         let now = self.queue.now().max(self.reached);
@@ -304,8 +309,8 @@ impl Machine {
         true
     }
 
-    /// Watches no more, and tells what was seen.
-    pub fn end_watch(&mut self) -> Option<Watched> {
+    /// Ends the observation and returns its results.
+    pub fn end_watch(&mut self) -> Option<WatchReport> {
         let timing = self.timing.as_mut()?;
         let mut watch = timing.watch.take()?;
         if timing.mode == Mode::Detailed {

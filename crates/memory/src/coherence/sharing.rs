@@ -1,6 +1,6 @@
 //! Sharing between harts: cache-to-cache transfers, ping-pong, and false sharing.
 //!
-//! A hart that misses a line invalidated by another hart's store has a *sharing miss*. It is a *true* one if
+//! A miss on a line that another hart's store invalidated is a *sharing miss*. It is a *true* one if
 //! others have written the requested word since, else a *false* one (Torrellas, Lam and Hennessy, "False
 //! Sharing and Spatial Locality in Multiprocessor Caches", IEEE Transactions on Computers 43(6), 1994).
 //! *Ping-pong* is when a hart gets a line for writing and was its last owner but one. Words have eight bytes,

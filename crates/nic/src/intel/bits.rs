@@ -1,4 +1,4 @@
-//! Bits and fields that all chips of the family have in the same places. A chip's `bits.rs` adds its own.
+//! Register bits and fields common to all chips of the family. A chip's `bits.rs` adds its own.
 
 /// CTRL.
 pub mod ctrl {
@@ -26,7 +26,7 @@ pub mod status {
     pub const TXOFF: u32 = 1 << 4;
     /// SPEED (7:6): 0 is 10 Mb/s, 1 is 100, 2 is 1000.
     pub const SPEED_SHIFT: u32 = 6;
-    /// ASDV (9:8): the detected speed, with the same code.
+    /// ASDV (9:8): the detected speed, in the same encoding.
     pub const ASDV_SHIFT: u32 = 8;
 }
 
@@ -40,7 +40,7 @@ pub mod cause {
     pub const TXDW: u32 = 1 << 0;
     pub const LSC: u32 = 1 << 2;
     pub const RXDMT0: u32 = 1 << 4;
-    /// The receive FIFO overran. The 82540EM's manual calls it RXO, the 82576's RX Miss.
+    /// Receive FIFO overrun: RXO in the 82540EM's manual, RX Miss in the 82576's.
     pub const RXO: u32 = 1 << 6;
     pub const MDAC: u32 = 1 << 9;
 }
@@ -91,12 +91,12 @@ pub mod rxcsum {
     pub const TUOFL: u32 = 1 << 9;
 }
 
-/// Receive descriptors as they are written back: status and errors of the advanced format. The legacy format has the errors
-/// in a byte of its own, 24 bits lower.
+/// Written-back receive descriptors: status and error bits of the advanced format. In the legacy format the
+/// error byte follows the status byte.
 pub mod rxd {
     pub const DD: u32 = 1 << 0;
     pub const EOP: u32 = 1 << 1;
-    /// Legacy only: no checksum was checked.
+    /// Legacy format only: the checksums were not verified.
     pub const IXSM: u32 = 1 << 2;
     pub const VP: u32 = 1 << 3;
     pub const UDPCS: u32 = 1 << 4;
@@ -107,10 +107,10 @@ pub mod rxd {
     pub const CE: u32 = 1 << 24;
     pub const L4E: u32 = 1 << 29;
     pub const IPE: u32 = 1 << 30;
-    /// Byte offset of the status in a descriptor of either format.
+    /// Byte offset of the status field in each format.
     pub const LEGACY_STATUS_AT: u64 = 12;
     pub const ADVANCED_STATUS_AT: u64 = 8;
-    /// In the first word of the advanced format: the header is in a buffer of its own.
+    /// In the first word of the advanced format: the header is in a separate buffer.
     pub const SPH: u64 = 1 << 31;
     pub const HEADER_LEN_SHIFT: u32 = 21;
 }
@@ -124,9 +124,9 @@ pub mod txd {
     pub const RS: u8 = 1 << 3;
     pub const DEXT: u8 = 1 << 5;
     pub const VLE: u8 = 1 << 6;
-    /// Options of a data descriptor (POPTS): insert the IPv4 checksum, insert the transport's.
+    /// POPTS of a data descriptor: insert the IPv4 checksum, insert the transport checksum.
     pub const POPTS_IXSM: u8 = 1 << 0;
     pub const POPTS_TXSM: u8 = 1 << 1;
-    /// Descriptor done, in the second word as written back.
+    /// Descriptor done, in the second word of a written-back descriptor.
     pub const STATUS_DD: u64 = 1 << 32;
 }

@@ -1,5 +1,6 @@
-//! What a chip of the family declares: its registers, its identity, the formats of its descriptors, and what it does where the
-//! chips differ. [`Controller`] does the rest. A new chip of the family is a folder with an implementation of [`Chip`].
+//! Interface between the shared MAC core ([`Controller`]) and a chip of the family: registers, PCI identity,
+//! descriptor formats and chip-specific behaviour. To add a chip, add a folder with an implementation of
+//! [`Chip`].
 
 use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use std::fmt::Debug;
@@ -10,10 +11,10 @@ use serde::de::DeserializeOwned;
 
 use super::Controller;
 use super::queues::{Queue, QueuesOn};
-use super::rx::{DescriptorType, Examined, FrameNotes};
+use super::rx::{DescriptorType, Examined, RxFields};
 use super::tx::{Context, Descriptor};
 use crate::config::NicConfig;
-use crate::parts::dma::Moved;
+use crate::parts::dma::TransferClass;
 use crate::parts::phy::ManagedPhy;
 use crate::parts::registers::{RegisterFile, RegisterId};
 use crate::parts::ring::Thresholds;
@@ -21,116 +22,116 @@ use crate::parts::ring::Thresholds;
 /// A chip's register values.
 pub type Regs<C> = RegisterFile<<C as Chip>::Reg>;
 
-/// A register, and its index in an array.
+/// A register and, for an array, its index.
 pub type At<C> = (<C as Chip>::Reg, usize);
 
-/// Whether TSCTC counts the context descriptors for segmentation, or the packets that are segmented.
+/// Events counted by TSCTC: context descriptors for segmentation, or segmented packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentationCount {
     Contexts,
     Packets,
 }
 
-/// A chip, with its own state: the memory with its station address, interrupts, and whatever else only this chip has.
+/// A chip and its own state: EEPROM or NVM, interrupts and other chip-specific parts.
 pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned + 'static {
-    /// Its registers.
+    /// Identifies a register of this chip.
     type Reg: RegisterId;
-    /// Its PHY.
+    /// PHY model.
     type Phy: ManagedPhy + Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned;
-    /// A context of its transmit descriptors.
+    /// Contents of a transmit context descriptor.
     type Context: Context;
 
-    /// The names that it gives to the family's registers.
+    /// This chip's registers among those common to the family.
     const REG: Common<Self::Reg>;
-    /// The base address register of its I/O window.
+    /// BAR number of the I/O window.
     const IO_BAR: u8;
-    /// The version of its saved state.
+    /// Version of the saved state.
     const STATE_VERSION: u32;
     /// Queues in each direction.
     const QUEUES: usize;
-    /// The longest packet that it sends, without FCS.
+    /// Maximum length of a sent packet, without FCS.
     const LONGEST_SENT: usize;
-    /// The bits of FCRTL that are the low mark.
+    /// Bits of FCRTL that hold the low watermark.
     const LOW_MARK: u32;
-    /// EERD: where the address starts, and the bit that says that the word has been read.
+    /// EERD: shift of the address field, and the done bit.
     const EERD: (u32, u32);
-    /// The command bit by which a transmit descriptor's interrupt may be delayed (IDE), if there is one.
+    /// Command bit that allows delaying a transmit descriptor's interrupt (IDE); zero if there is none.
     const DELAYED: u8;
-    /// What TSCTC counts.
+    /// Events counted by TSCTC.
     const TSCTC: SegmentationCount;
 
-    /// Its configuration space after reset.
+    /// PCI configuration space after reset.
     fn identity() -> FunctionIdentity;
-    /// The chip after power-on, as NIC number `index` of a machine.
+    /// Creates the chip of NIC `index` of a machine, in its power-on state.
     fn new(config: &NicConfig, index: usize) -> Self;
-    /// The station address in its memory.
+    /// Station address in the EEPROM or NVM.
     fn station(&self) -> [u8; 6];
-    /// A word of its memory, at an address that wraps.
+    /// Returns a word of the EEPROM or NVM. The address wraps.
     fn memory_word(&self, address: u32) -> u16;
-    /// A device reset of its own state.
+    /// Applies a device reset to the chip's own state.
     fn reset(&mut self);
-    /// Registers whose value after a reset is not in the table.
+    /// Sets registers whose reset values are not in the table.
     fn registers_reset(_regs: &mut Regs<Self>) {}
-    /// Whether a saved state is possible.
+    /// Whether a restored state is valid.
     fn is_consistent(&self, regs: &Regs<Self>) -> bool;
 
-    /// The register at a byte offset that is a multiple of four.
+    /// Returns the register at a byte offset that is a multiple of four.
     fn lookup(offset: u64) -> Option<At<Self>>;
-    /// The bits of a register that a narrow write keeps.
+    /// Returns the register bits that a narrow write preserves.
     fn stored(nic: &Controller<Self>, at: At<Self>) -> u32;
-    /// A core reads a register.
+    /// Handles a core's read of a register.
     fn read(nic: &mut Controller<Self>, now: Ps, at: At<Self>, ports: &mut dyn FunctionPorts) -> u32;
-    /// A core writes a register.
+    /// Handles a core's write to a register.
     fn write(nic: &mut Controller<Self>, now: Ps, at: At<Self>, value: u32, ports: &mut dyn FunctionPorts);
-    /// What software requests that the model does not have, one line each.
+    /// Describes the features that software has requested and that are not modelled, one line each.
     fn missing(_nic: &Controller<Self>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Sets causes of interrupts that belong to no queue.
+    /// Sets interrupt causes that belong to no queue.
     fn raise_cause(nic: &mut Controller<Self>, now: Ps, bits: u32, ports: &mut dyn FunctionPorts);
-    /// Drives the line and sends messages according to causes, masks and moderation.
+    /// Drives the interrupt line and sends messages according to causes, masks and moderation.
     fn update_interrupts(nic: &mut Controller<Self>, now: Ps, ports: &mut dyn FunctionPorts);
-    /// A timer of the chip's own has expired; the chip gave it this number.
+    /// Handles the wake-up of the chip-specific timer `number`.
     fn timer(nic: &mut Controller<Self>, now: Ps, number: u8, ports: &mut dyn FunctionPorts);
 
-    /// The queues that are on.
+    /// Enabled queues.
     fn queues_on(regs: &Regs<Self>) -> QueuesOn;
-    /// The receive queues over which RSS spreads flows, one bit each; none without RSS.
+    /// Receive queues in the RSS redirection table, one bit per queue; zero without RSS.
     fn rss_queues(_regs: &Regs<Self>) -> u32 {
         0
     }
-    /// A queue's thresholds for fetches and write-backs (RXDCTL, TXDCTL).
+    /// Fetch and write-back thresholds of a queue (RXDCTL, TXDCTL).
     fn thresholds(regs: &Regs<Self>, queue: Queue) -> Thresholds;
-    /// The core into whose cache a queue's write is to go, if it names one.
-    fn dca_core(_regs: &Regs<Self>, _queue: Queue, _moved: Moved) -> Option<u8> {
+    /// Target core of direct cache access for a write of this queue, if DCA is enabled for it.
+    fn dca_core(_regs: &Regs<Self>, _queue: Queue, _class: TransferClass) -> Option<u8> {
         None
     }
-    /// Sizes of the packet buffers of reception and transmission in bytes.
+    /// Sizes of the receive and transmit packet buffers in bytes.
     fn packet_buffers(regs: &Regs<Self>) -> [u64; 2];
 
-    /// The longest frame that the receiver takes, FCS included.
+    /// Maximum length of a received frame with RCTL.LPE, FCS included.
     fn longest_received(regs: &Regs<Self>) -> usize;
-    /// The second table of station addresses, of chips that have one.
+    /// Low and high registers of the second station address table; empty if the chip has none.
     fn more_stations(_regs: &Regs<Self>) -> [&[u32]; 2] {
         [&[], &[]]
     }
-    /// Examines a received frame, chooses its queue, and appends the FCS that is to be stored.
-    fn examine(&mut self, regs: &Regs<Self>, bytes: &mut Vec<u8>, found: Examined) -> (usize, FrameNotes);
-    /// The format of a queue's receive descriptors.
+    /// Parses a received frame, selects its queue, and appends the FCS if it is to be stored.
+    fn examine(&mut self, regs: &Regs<Self>, bytes: &mut Vec<u8>, found: Examined) -> (usize, RxFields);
+    /// Receive descriptor format of a queue.
     fn descriptor_type(_regs: &Regs<Self>, _queue: usize) -> DescriptorType {
         DescriptorType::Legacy
     }
-    /// Bytes of a queue's packet buffers and of its header buffers.
+    /// Sizes of a queue's packet and header buffers in bytes.
     fn buffer_bytes(regs: &Regs<Self>, queue: usize) -> [usize; 2];
-    /// Whether a queue without descriptors drops frames instead of holding up the others.
+    /// Whether a queue without descriptors drops frames instead of blocking the other queues.
     fn drops_without_descriptors(_regs: &Regs<Self>, _queue: usize) -> bool {
         false
     }
-    /// Counts a frame that a queue dropped because it had no descriptors.
+    /// Counts a frame dropped because its queue had no descriptors.
     fn count_dropped(_regs: &mut Regs<Self>, _queue: usize) {}
-    /// Receive descriptors were written back: frames of these sizes became visible, and the number of descriptors that the
-    /// queue has left went from the one to the other.
+    /// Called after receive descriptors are written back. `frames` has the sizes of the frames now visible,
+    /// `left` the number of descriptors owned by hardware before and after.
     fn frames_delivered(
         nic: &mut Controller<Self>,
         now: Ps,
@@ -139,20 +140,22 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
         left: [u32; 2],
         ports: &mut dyn FunctionPorts,
     );
-    /// A frame was received or, in the second function, is about to be sent: counters that only this chip has.
+    /// Updates the chip-specific counters for a received frame.
     fn count_received(_regs: &mut Regs<Self>, _bytes: usize, _multicast: bool) {}
-    /// See [`Chip::count_received`].
+    /// Updates the chip-specific counters for a sent frame.
     fn count_sent(_regs: &mut Regs<Self>, _bytes: usize) {}
 
-    /// The meaning of a transmit descriptor.
+    /// Decodes a transmit descriptor.
     fn descriptor(words: [u64; 2]) -> Descriptor<Self::Context>;
-    /// Where the head is written to instead of the descriptors, if software wants that.
+    /// Address of the head write-back, if enabled; it replaces descriptor write-back.
     fn head_address(_regs: &Regs<Self>, _queue: usize) -> Option<u64> {
         None
     }
-    /// The head of a transmit queue has moved: the number of descriptors in its ring went from the one to the other.
+    /// Called after the head of a transmit queue moved. `left` has the number of descriptors owned by
+    /// hardware before and after.
     fn head_moved(_nic: &mut Controller<Self>, _now: Ps, _left: [u32; 2], _ports: &mut dyn FunctionPorts) {}
-    /// Transmit descriptors with RS were written back: whether any of them interrupts at once, and whether any does later.
+    /// Called after transmit descriptors with RS are written back. `when`: whether any requests an immediate
+    /// interrupt, and whether any requests a delayed one (IDE).
     fn descriptors_sent(
         nic: &mut Controller<Self>,
         now: Ps,
@@ -160,14 +163,14 @@ pub trait Chip: Clone + Debug + PartialEq + Send + Serialize + DeserializeOwned 
         when: (bool, bool),
         ports: &mut dyn FunctionPorts,
     );
-    /// Counts a packet of a transmit queue that was dropped or malformed.
+    /// Counts a dropped or malformed packet of a transmit queue.
     fn count_bad_packet(_regs: &mut Regs<Self>, _queue: usize) {}
 }
 
-/// Declares [`Common`] and the macro that fills it in from a chip's enum of registers, whose names are the manuals'.
+/// Declares [`Common`] and a macro that fills it from a chip's register enum. Names are those of the manuals.
 macro_rules! common {
     ($dollar:tt $($field:ident $name:ident)*) => {
-        /// The registers that all chips of the family have.
+        /// Registers that all chips of the family have.
         #[derive(Clone, Copy, Debug)]
         #[allow(missing_docs)]
         pub struct Common<R> { $(pub $field: R,)* }

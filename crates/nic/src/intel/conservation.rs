@@ -7,7 +7,7 @@ use crate::stats::QueueStats;
 
 impl<C: Chip> Controller<C> {
     /// Asserts that every frame is accounted for, in both directions and in each queue.
-    pub(super) fn check_books(&self) {
+    pub(super) fn assert_conservation(&self) {
         self.stats.check_conservation(self.in_flight(), &self.name);
         for (queue, counted) in self.queue_stats.iter().enumerate() {
             let looped = counted.rx_looped_drop_full + counted.rx_looped_drop_disabled;
@@ -32,13 +32,13 @@ impl<C: Chip> Controller<C> {
                 self.name
             );
         }
-        self.check_sums();
+        self.assert_queue_sums();
     }
 
-    /// Asserts that the counters of all queues add up to the NIC's, for what only queues count.
-    fn check_sums(&self) {
+    /// Asserts that the per-queue counters add up to the NIC's counters of the same name.
+    fn assert_queue_sums(&self) {
         let all = &self.stats;
-        let sum = |of: fn(&QueueStats) -> u64| self.queue_stats.iter().map(of).sum::<u64>();
+        let sum = |counter: fn(&QueueStats) -> u64| self.queue_stats.iter().map(counter).sum::<u64>();
         let sums = [
             ("rx_delivered", sum(|queue| queue.rx_delivered), all.rx_delivered),
             ("rx_delivered_bytes", sum(|queue| queue.rx_delivered_bytes), all.rx_delivered_bytes),
@@ -62,7 +62,7 @@ impl<C: Chip> Controller<C> {
             ("tx_malformed", sum(|queue| queue.tx_malformed), all.tx_malformed),
         ];
         for (name, queues, card) in sums {
-            assert_eq!(queues, card, "{}: {name} of all queues is not the NIC's", self.name);
+            assert_eq!(queues, card, "{}: {name} of all queues does not add up to the NIC's", self.name);
         }
     }
 }

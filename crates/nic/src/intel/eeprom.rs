@@ -23,33 +23,33 @@ mod eecd {
 
 /// Words in the part.
 pub const WORDS: usize = 64;
-/// What all words add up to.
+/// Required sum of all words.
 const CHECKSUM: u16 = 0xbaba;
-/// Bits of an address, and of a command with its start bit and operation.
+/// Width of an address, and of a command (start bit, operation, address), in bits.
 const ADDRESS_BITS: u32 = 6;
 const COMMAND_BITS: u32 = 3 + ADDRESS_BITS;
 
-/// Where the part is in its dialogue.
+/// State of the Microwire protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
     /// Not selected, or waiting for the start bit.
     #[default]
     Idle,
-    /// Shifting the command in: its bits so far and how many.
+    /// Shifting a command in: the bits so far and their number.
     Command { bits: u16, count: u8 },
-    /// Shifting a word out: the address and how many bits of it are out.
+    /// Shifting a word out: its address and the number of bits already output.
     Reading { address: u8, out: u8 },
-    /// Shifting a word in; no address stands for all words.
+    /// Shifting a word in. `None` is the address of a WRAL command, which writes all words.
     Writing { address: Option<u8>, bits: u16, count: u8 },
-    /// A programming command is over; the part shows "ready".
+    /// The command has finished; DO signals "ready".
     Ready,
 }
 
-/// The part, its pins and its contents.
+/// The EEPROM: pins and contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eeprom {
     words: Vec<u16>,
-    /// SK, CS, DI, the write-enable field and the request as last written.
+    /// SK, CS, DI, FWE and REQ as last written.
     pins: u32,
     data_out: bool,
     write_enabled: bool,
@@ -63,7 +63,7 @@ pub(crate) fn put_station(words: &mut [u16], mac: MacAddress) {
     }
 }
 
-/// The station address in the first three words.
+/// Returns the station address in the first three words.
 pub(crate) fn station(words: &[u16]) -> [u8; 6] {
     let mut mac = [0; 6];
     for (pair, word) in mac.chunks_exact_mut(2).zip(words) {
@@ -72,20 +72,22 @@ pub(crate) fn station(words: &[u16]) -> [u8; 6] {
     mac
 }
 
-/// Initialisation control 2, at word 0x0f: what drivers do by default about PAUSE (bits 13:12), nothing or both ways.
+/// Initialisation control 2, word 0x0f. Bits 13:12 are the driver's default for PAUSE: off, or on in both
+/// directions.
 pub(crate) fn control_2(pause: bool) -> u16 {
     if pause { 0x3000 } else { 0 }
 }
 
-/// Makes these words add up to what drivers want, by the last of them.
-pub(crate) fn seal(words: &mut [u16]) {
+/// Sets the last word so that all words add up to the checksum that drivers verify.
+pub(crate) fn set_checksum(words: &mut [u16]) {
     if let Some((last, before)) = words.split_last_mut() {
         *last = before.iter().fold(CHECKSUM, |left, word| left.wrapping_sub(*word));
     }
 }
 
 impl Eeprom {
-    /// A part as the factory would program it for a card of this identity with this address, which asks drivers to use PAUSE or not.
+    /// Creates an EEPROM with the factory contents for this PCI identity and MAC address. `pause` is the
+    /// drivers' default for PAUSE.
     pub fn new(mac: MacAddress, identity: &FunctionIdentity, pause: bool) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
         put_station(&mut words, mac);
@@ -99,33 +101,33 @@ impl Eeprom {
         words[0x0e] = identity.vendor;
         words[0x0f] = control_2(pause);
         words[0x24] = 0x0000; // initialisation control 3: no wake-up
-        seal(&mut words);
+        set_checksum(&mut words);
         Eeprom { words, pins: 0, data_out: true, write_enabled: false, phase: Phase::Idle }
     }
 
-    /// The word at `address`, which wraps like the part's six address bits.
+    /// Returns the word at `address`, which wraps at the part's six address bits.
     pub fn word(&self, address: u32) -> u16 {
         self.words[address as usize % WORDS]
     }
 
-    /// The station address in the first three words.
+    /// Returns the station address.
     pub fn mac(&self) -> [u8; 6] {
         station(&self.words)
     }
 
-    /// Whether a saved state is one that this part can have.
+    /// Whether a restored state is valid.
     pub fn is_consistent(&self) -> bool {
         self.words.len() == WORDS
     }
 
-    /// EECD as software reads it.
+    /// Reads EECD.
     pub fn read_eecd(&self) -> u32 {
         let granted = if self.pins & eecd::REQ != 0 { eecd::GNT } else { 0 };
         let data_out = if self.data_out { eecd::DO } else { 0 };
         self.pins | granted | data_out | eecd::PRES
     }
 
-    /// Software has written EECD. The pins reach the part only while access is granted.
+    /// Writes EECD. The pins act only while access is granted.
     pub fn write_eecd(&mut self, value: u32) {
         let before = self.pins;
         self.pins = value & (eecd::SK | eecd::CS | eecd::DI | eecd::FWE | eecd::REQ);
@@ -145,7 +147,7 @@ impl Eeprom {
         }
     }
 
-    /// A rising edge of the clock with this level on the data input.
+    /// Handles a rising clock edge with this level on the data input.
     fn clock(&mut self, data_in: bool) {
         let bit = u16::from(data_in);
         match self.phase {
@@ -176,12 +178,12 @@ impl Eeprom {
         }
     }
 
-    /// The command is in: start bit, two bits of operation, address.
+    /// Executes a complete command: start bit, two operation bits, address.
     fn execute(&mut self, command: u16) {
         let address = (command & 0x3f) as u8;
         match (command >> ADDRESS_BITS & 0b11, address >> 4) {
             (0b10, _) => {
-                // A zero precedes the data, from the clock of the last address bit on.
+                // DO is low from the last address bit's clock until the first data bit.
                 self.data_out = false;
                 self.phase = Phase::Reading { address, out: 0 };
             }
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_add_up_to_the_checksum_and_hold_the_address() {
+    fn words_add_up_to_the_checksum_and_hold_the_mac_address() {
         let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &identity(), false);
         let words: Vec<u16> = (0..64).map(|address| read(&mut part, address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pins_reach_the_part_only_when_granted() {
+    fn pins_are_ignored_until_access_is_granted() {
         let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
         part.write_eecd(CS | SK | DI);
         assert_eq!(part.read_eecd() & (CS | SK | DI | GNT), 0);
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_words_come_out_one_after_the_other() {
+    fn continued_clocking_reads_consecutive_words() {
         let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &identity(), false);
         part.write_eecd(REQ | CS);
         shift_out(&mut part, 0b110_000000, 9);
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_written_only_after_write_enable() {
+    fn writes_and_erases_need_write_enable() {
         let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
         let mut command = |bits: u32, count: u32| {
             part.write_eecd(REQ | CS);

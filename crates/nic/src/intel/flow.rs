@@ -1,18 +1,20 @@
-//! PAUSE (IEEE 802.3's annex 31B): received pauses stop the transmitter if CTRL.RFCE says so, and a filling receive FIFO sends XOFF and XON if CTRL.TFCE
-//! does. The FIFO is one for all queues, and so are the marks.
+//! PAUSE flow control (IEEE 802.3, annex 31B). With CTRL.RFCE, a received pause stops the transmitter. With
+//! CTRL.TFCE, the fill level of the receive FIFO triggers XOFF and XON. All queues share the FIFO and its
+//! watermarks.
 //!
-//! Not modelled: the repetition of XOFF (FCRTV), without which a partner goes on when the time of the last XOFF is over.
+//! Not modelled: the repetition of XOFF (FCRTV). The partner therefore resumes when the pause time of the
+//! last XOFF expires.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
 
 use super::bits::{ctrl, fcrtl, rctl, tctl};
 use super::{Chip, Controller, Event, wake};
-use crate::parts::pause::{self, Heard, Mark};
+use crate::parts::pause::{self, PauseEffect, Watermark};
 use crate::parts::timer::Wake;
 
-/// PAUSE frames that wait at most.
-pub(crate) const PAUSES_KEPT: usize = 4;
+/// Maximum number of PAUSE frames waiting to be sent.
+pub(crate) const PAUSE_QUEUE_MAX: usize = 4;
 
 impl<C: Chip> Controller<C> {
     /// The first station address.
@@ -23,7 +25,7 @@ impl<C: Chip> Controller<C> {
     /// Opcode and first parameter of a MAC control frame for this station; `None` for other frames.
     pub(super) fn control_frame(&self, bytes: &[u8]) -> Option<(u16, u16)> {
         let of_type = self.regs.get(C::REG.fct);
-        // Every frame is examined, and few drivers enable this.
+        // Fast path, taken for every frame: few drivers enable control frames.
         if of_type == 0 {
             return None;
         }
@@ -31,8 +33,9 @@ impl<C: Chip> Controller<C> {
         pause::control_frame(bytes, of_type, [pause::address(low, high), self.station_address()])
     }
 
-    /// A MAC control frame has arrived. True if the host gets to see it (RCTL.PMCF, RCTL.DPF).
-    pub(super) fn take_control_frame(
+    /// Handles a received MAC control frame. Returns true if it is also passed to the host (RCTL.PMCF,
+    /// RCTL.DPF).
+    pub(super) fn receive_control_frame(
         &mut self,
         now: Ps,
         (opcode, time): (u16, u16),
@@ -44,18 +47,18 @@ impl<C: Chip> Controller<C> {
         }
         self.regs.count(if time == 0 { C::REG.xonrxc } else { C::REG.xoffrxc });
         if self.ctrl_has(ctrl::RFCE) {
-            let span = pause::span(time, self.link_rate);
-            log!(now, Nic, Debug, "{}: PAUSE received for {span}", self.name);
-            match self.link.pause.hear(now, span) {
-                Heard::Over => self.tx_advance(now, ports),
-                Heard::Wake(at) => wake(ports, at, Event::PauseOver),
-                Heard::Known => {}
+            let duration = pause::duration(time, self.link_rate);
+            log!(now, Nic, Debug, "{}: PAUSE received for {duration}", self.name);
+            match self.link.pause.receive(now, duration) {
+                PauseEffect::Resume => self.tx_advance(now, ports),
+                PauseEffect::WakeAt(at) => wake(ports, at, Event::PauseOver),
+                PauseEffect::WakePending => {}
             }
         }
         self.regs.has(C::REG.rctl, rctl::PMCF) && !self.regs.has(C::REG.rctl, rctl::DPF)
     }
 
-    pub(super) fn pause_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
+    pub(super) fn on_pause_wake(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.link.pause.wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => wake(ports, at, Event::PauseOver),
@@ -63,7 +66,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// The receive FIFO's level has changed: XOFF at the high mark, XON at the low one.
+    /// Called when the receive FIFO's level changes: sends XOFF at the high watermark, XON at the low one.
     pub(super) fn watch_fifo_level(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if !self.ctrl_has(ctrl::TFCE) || !self.link_up() {
             return;
@@ -71,8 +74,8 @@ impl<C: Chip> Controller<C> {
         let [low, high] = [C::REG.fcrtl, C::REG.fcrth].map(|register| self.regs.get(register));
         let (used, sends_xon) = (self.rx.fifo.used(), low & fcrtl::XONE != 0);
         match self.link.pause.level(used, high.into(), (low & C::LOW_MARK).into()) {
-            Some(Mark::High) => self.send_xoff(now, ports),
-            Some(Mark::Low) if sends_xon => {
+            Some(Watermark::High) => self.send_xoff(now, ports),
+            Some(Watermark::Low) if sends_xon => {
                 self.regs.count(C::REG.xontxc);
                 self.send_pause(now, 0, ports);
             }
@@ -94,11 +97,12 @@ impl<C: Chip> Controller<C> {
         self.send_pause(now, self.regs.get(C::REG.fcttv) as u16, ports);
     }
 
-    /// A PAUSE frame goes before all others. Without a link few are kept.
+    /// Queues a PAUSE frame, which precedes all other frames. The queue is bounded: while the link is down,
+    /// it does not drain.
     pub(super) fn send_pause(&mut self, now: Ps, time: u16, ports: &mut dyn FunctionPorts) {
         let of_type = self.regs.get(C::REG.fct) as u16;
         let frame = pause::frame(self.station_address(), of_type, time);
-        if self.tx.pauses.len() < PAUSES_KEPT {
+        if self.tx.pauses.len() < PAUSE_QUEUE_MAX {
             self.tx.pauses.push_back(frame);
         }
         self.tx_advance(now, ports);

@@ -1,4 +1,4 @@
-//! A controller as a PCI function with a wire.
+//! Implements the PCI function and network function interfaces for [`Controller`].
 
 use doorbell_pcie::{FunctionIdentity, FunctionPorts, NetworkFunction, PciFunction};
 use doorbell_sim::ports::PolledRing;
@@ -16,7 +16,7 @@ impl<C: Chip> PciFunction for Controller<C> {
         C::identity()
     }
 
-    /// The PHY begins to negotiate.
+    /// Starts autonegotiation.
     fn power_on(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.restart_link(now, ports);
     }
@@ -51,7 +51,7 @@ impl<C: Chip> PciFunction for Controller<C> {
     }
 
     fn wake(&mut self, now: Ps, event: u64, ports: &mut dyn FunctionPorts) {
-        // An unknown event comes from a damaged checkpoint.
+        // Only a damaged checkpoint contains an invalid event.
         if let Some(event) = Event::decode(event) {
             self.on_event(now, event, ports);
         }
@@ -75,22 +75,22 @@ impl<C: Chip> PciFunction for Controller<C> {
 
     fn save(&self) -> Vec<u8> {
         postcard::to_allocvec(&(C::STATE_VERSION, self.state()))
-            .expect("a state of plain values can be serialized")
+            .expect("the saved state contains only serializable values")
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError> {
         let refuse = |problem: String| SnapshotError::Inconsistent { name: self.name.clone(), problem };
-        let (version, rest): (u32, _) =
-            postcard::take_from_bytes(state).map_err(|error| refuse(format!("no version: {error}")))?;
+        let (version, rest): (u32, _) = postcard::take_from_bytes(state)
+            .map_err(|error| refuse(format!("cannot read its version: {error}")))?;
         if version != C::STATE_VERSION {
             let own = C::STATE_VERSION;
-            return Err(refuse(format!("its state has version {version}, this program's has {own}")));
+            return Err(refuse(format!("its version is {version}; this program reads version {own}")));
         }
         let state = postcard::from_bytes(rest).map_err(|error| refuse(error.to_string()))?;
         self.restore_state(state)
     }
 
-    /// Of the queues that are on and whose registers make sense.
+    /// Lists the rings of enabled queues with valid ring registers.
     fn polled_rings(&self) -> Vec<PolledRing> {
         self.on.receiving().filter_map(|queue| self.polled_ring(queue)).collect()
     }
@@ -130,7 +130,7 @@ impl<C: Chip> NetworkFunction for Controller<C> {
     }
 
     fn check_conservation(&self) {
-        self.check_books();
+        self.assert_conservation();
     }
 
     fn queue_stats(&self) -> &[QueueStats] {
@@ -138,7 +138,7 @@ impl<C: Chip> NetworkFunction for Controller<C> {
     }
 
     fn is_queue_on(&self, queue: usize) -> bool {
-        self.has_queue_on(queue)
+        self.is_queue_pair_on(queue)
     }
 
     fn rss_queues(&self) -> u32 {
@@ -149,7 +149,7 @@ impl<C: Chip> NetworkFunction for Controller<C> {
         self.levels()
     }
 
-    /// In the order of the register table.
+    /// Lists the statistics in the order of the register table.
     fn statistics(&self) -> Vec<Statistic> {
         self.regs.statistics()
     }
@@ -158,7 +158,7 @@ impl<C: Chip> NetworkFunction for Controller<C> {
         C::missing(self)
     }
 
-    /// Of an array the first register.
+    /// Reads a register by name, without side effects. For an array, reads the first element.
     fn peek(&self, name: &str) -> Option<u32> {
         let register = C::Reg::TABLE.iter().find(|register| register.name == name)?;
         let (reg, _) = C::lookup(register.offset.into())?;

@@ -1,5 +1,5 @@
-//! Indirect accesses: the PHY through MDIC, words of the chip's memory through EERD, and the address register of the I/O window. An
-//! access to the PHY takes its time, and a second one meanwhile is ignored.
+//! Indirect accesses: PHY registers through MDIC, EEPROM or NVM words through EERD, and the address register
+//! of the I/O window. A PHY access takes `mdio_time`; MDIC writes during an access are ignored.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::Ps;
@@ -16,9 +16,9 @@ use crate::parts::timer::{Timer, Wake};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Indirect {
     mdio: Timer,
-    /// When the word requested through EERD is available.
+    /// Time at which the word requested through EERD is available.
     eerd_ready: Option<Ps>,
-    /// IOADDR.
+    /// IOADDR, the address register of the I/O window.
     pub io_address: u32,
 }
 
@@ -31,7 +31,7 @@ impl Indirect {
 }
 
 impl<C: Chip> Controller<C> {
-    /// Software starts an access to the PHY.
+    /// Handles a write to MDIC: starts a PHY access.
     pub(super) fn write_mdic(&mut self, now: Ps, value: u32, ports: &mut dyn FunctionPorts) {
         if self.indirect.mdio.is_armed() {
             return;
@@ -43,7 +43,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    pub(super) fn mdio_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
+    pub(super) fn on_mdio_wake(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.indirect.mdio.wake(now) {
             Wake::Ignore => return,
             Wake::Again(at) => return wake(ports, at, Event::Mdio),
@@ -70,7 +70,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Software requests a word of the chip's memory.
+    /// Handles a write to EERD: requests an EEPROM or NVM word.
     pub(super) fn write_eerd(&mut self, now: Ps, value: u32) {
         let (address_shift, _) = C::EERD;
         self.regs.set(C::REG.eerd, value & 0xffff & !0 << address_shift);
@@ -79,7 +79,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// EERD as software reads it: the word, once it is available.
+    /// Reads EERD: contains the word and the done bit once it is available.
     pub(super) fn read_eerd(&self, now: Ps) -> u32 {
         let value = self.regs.get(C::REG.eerd);
         let (address_shift, done) = C::EERD;

@@ -1,13 +1,14 @@
-//! Intel's family of gigabit Ethernet controllers at register level: one MAC core that all its chips share. A chip's folder
-//! declares its registers and implements [`Chip`] with what only this chip has. The chips are the 82540EM with one queue in each
-//! direction ([`e82540`]) and the 82576 with sixteen ([`e82576`]).
+//! Intel's family of gigabit Ethernet controllers at register level: one MAC core, shared by all chips. A
+//! chip's folder declares its registers and implements [`Chip`] with its own functions. The chips are the
+//! 82540EM with one queue in each direction ([`e82540`]) and the 82576 with sixteen ([`e82576`]).
 //!
-//! A frame's way in: `frame_arrived` → checks and filters → the choice of a queue → receive packet buffer (a full one
-//! drops, and the drop is classified) → DMA to the buffers of descriptors fetched ahead → write-back → interrupt. A frame's way out: the
-//! tail register → descriptors fetched → buffers read, packet by packet in turn among the queues → offloads → transmit packet
-//! buffer → wire.
+//! Receive path: `frame_arrived` → checks and filters → queue selection → receive packet buffer (drops and
+//! classifies frames while full) → DMA to the buffers of prefetched descriptors → write-back → interrupt.
 //!
-//! Every entry takes `now`. The device schedules its later work with [`wake`].
+//! Transmit path: tail register → descriptor fetch → buffer reads, round robin over the queues by packet →
+//! offloads → transmit packet buffer → wire.
+//!
+//! Every entry point takes the time as `now`. The device schedules later work with [`wake`].
 
 pub(crate) mod bits;
 mod chip;
@@ -35,7 +36,7 @@ use crate::config::{ConfigError, NicConfig};
 use crate::parts::buffers::Buffers;
 use crate::parts::dma::Dma;
 use crate::parts::filter::station_entry;
-use crate::parts::measured::Measured;
+use crate::parts::measured::MeasurementWindow;
 use crate::parts::phy::ManagedPhy as _;
 use crate::stats::{NicStats, QueueStats};
 pub(crate) use chip::Chip;
@@ -46,7 +47,7 @@ pub use queues::Queue;
 use queues::QueuesOn;
 pub use state::ControllerState;
 
-/// A wake-up of a controller's own.
+/// A wake-up that a controller schedules for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// The DMA read with this sequence number is done.
@@ -67,14 +68,15 @@ enum Event {
     PauseOver,
     /// An access to the PHY is complete.
     Mdio,
-    /// A queue's used descriptors have waited long enough for their write-back.
+    /// The write-back delay of a queue's used descriptors has expired.
     WriteBack(Queue),
-    /// A timer of the chip, by its number there: of the 82540EM see `interrupts.rs`, of the 82576 a vector.
+    /// A chip-specific timer. For the 82540EM its number is defined in `interrupts.rs`; for the 82576 it is a
+    /// vector.
     Chip(u8),
 }
 
 impl Event {
-    /// The event as a number: its kind in the lowest byte, what it is about above.
+    /// Encodes the event: its kind in the lowest byte, its argument above.
     fn encode(self) -> u64 {
         let (kind, about) = match self {
             Event::ReadDone(sequence) => (0, sequence),
@@ -93,7 +95,7 @@ impl Event {
         kind | about << 8
     }
 
-    /// The event with this number, if there is one.
+    /// Decodes an event; `None` if the number is invalid.
     fn decode(number: u64) -> Option<Event> {
         let about = number >> 8;
         Some(match number & 0xff {
@@ -123,7 +125,7 @@ fn wake(ports: &mut dyn FunctionPorts, at: Ps, event: Event) {
 #[derive(Debug)]
 pub struct Controller<C: Chip> {
     config: NicConfig,
-    /// Rate at which looped-back frames are serialised and in which pause times are counted.
+    /// Rate at which looped-back frames are serialised; also defines the duration of a pause quantum.
     link_rate: BitsPerSec,
     name: String,
     chip: C,
@@ -134,23 +136,24 @@ pub struct Controller<C: Chip> {
     dma: Dma<Queue>,
     rx: rx::Rx,
     tx: tx::Tx<C::Context>,
-    /// The queues that are on, collected from the registers because every event needs them.
+    /// Enabled queues, cached from the registers because every event needs them.
     on: QueuesOn,
     stats: NicStats,
     queue_stats: Vec<QueueStats>,
     bus_master: bool,
-    /// Requester ID. The machine sets it before each register read. Not state.
+    /// PCI requester ID. The machine sets it before each register read. Not saved.
     requester: u16,
-    /// Memory of frames for reuse. Not state.
+    /// Pool of reusable frame buffers. Not saved.
     buffers: Buffers,
-    /// Frames of a measurement that were dropped late. An observer's; not state.
-    measured: Measured,
-    /// The hart that writes the register being written, where it is known. An observer's; not state.
+    /// Frames of the measurement window that were dropped after admission. For observers only; not saved.
+    measured: MeasurementWindow,
+    /// Hart performing the current register write, if known. For observers only; not saved.
     writer: Option<u8>,
 }
 
 impl<C: Chip> Controller<C> {
-    /// NIC number `index` of a machine, on a link of this rate, as it is after power-on; [`power_on`](doorbell_pcie::PciFunction::power_on) starts its PHY.
+    /// Creates NIC `index` of a machine on a link of this rate, in its power-on state.
+    /// [`power_on`](doorbell_pcie::PciFunction::power_on) starts its PHY.
     pub fn new(config: NicConfig, link_rate: BitsPerSec, index: usize) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut nic = Controller {
@@ -171,21 +174,22 @@ impl<C: Chip> Controller<C> {
             bus_master: true,
             requester: 0,
             buffers: Buffers::default(),
-            measured: Measured::default(),
+            measured: MeasurementWindow::default(),
             writer: None,
         };
         nic.load_registers();
         Ok(nic)
     }
 
-    /// Sets the registers whose reset values are not in the table: the first station address from the chip's memory, and the chip's own.
+    /// Sets the registers whose reset values are not in the table: the first station address, which comes
+    /// from the EEPROM or NVM, and chip-specific ones.
     fn load_registers(&mut self) {
         self.load_station();
         C::registers_reset(&mut self.regs);
         self.on = C::queues_on(&self.regs);
     }
 
-    /// Loads the first station address from the chip's memory.
+    /// Loads the first station address from the EEPROM or NVM.
     fn load_station(&mut self) {
         let (low, high) = station_entry(self.chip.station());
         self.regs.set_at(C::REG.ral, 0, low);
@@ -197,21 +201,22 @@ impl<C: Chip> Controller<C> {
         match event {
             Event::ReadDone(sequence) => self.read_done(now, sequence, ports),
             Event::WriteDone(sequence) => self.write_done(now, sequence, ports),
-            Event::Wire => self.wire_woken(now, ports),
+            Event::Wire => self.on_wire_wake(now, ports),
             Event::Receiver => self.rx_advance(now, ports),
             Event::Sender => self.tx_advance(now, ports),
             Event::Loopback => self.loopback_arrived(now, ports),
-            Event::Link => self.link_woken(now, ports),
-            Event::PauseOver => self.pause_woken(now, ports),
-            Event::Mdio => self.mdio_woken(now, ports),
-            // A queue that the chip does not have comes from a damaged checkpoint.
+            Event::Link => self.on_link_wake(now, ports),
+            Event::PauseOver => self.on_pause_wake(now, ports),
+            Event::Mdio => self.on_mdio_wake(now, ports),
+            // Only a damaged checkpoint names a queue that the chip lacks.
             Event::WriteBack(queue) if queue.index() >= C::QUEUES => {}
-            Event::WriteBack(queue) => self.write_back_woken(now, queue, ports),
+            Event::WriteBack(queue) => self.on_write_back_wake(now, queue, ports),
             Event::Chip(number) => C::timer(self, now, number, ports),
         }
     }
 
-    /// Enables or disables DMA (the bus master bit of the command register). While it is disabled the device starts none.
+    /// Enables or disables DMA (the bus master bit of the command register). While disabled, no new DMA
+    /// starts.
     fn enable_dma(&mut self, now: Ps, enabled: bool, ports: &mut dyn FunctionPorts) {
         self.bus_master = enabled;
         log!(now, Nic, Info, "{}: bus master {}", self.name, if enabled { "on" } else { "off" });
@@ -221,7 +226,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Device reset: CTRL.RST, or a return from D3. The PHY and configuration space keep their state.
+    /// Device reset, by CTRL.RST or on leaving D3. The PHY and configuration space keep their state.
     fn device_reset(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.stats.resets += 1;
         log!(now, Nic, Info, "{}: device reset", self.name);
@@ -243,7 +248,7 @@ impl<C: Chip> Controller<C> {
         self.restart_link(now, ports);
     }
 
-    /// The parameters.
+    /// Configuration of this NIC.
     pub fn config(&self) -> &NicConfig {
         &self.config
     }

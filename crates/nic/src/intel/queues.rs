@@ -1,4 +1,4 @@
-//! Queues: their rings' registers, fetches and write-backs of their descriptors, their heads.
+//! Queues: ring registers, descriptor fetch and write-back, and head updates.
 
 use doorbell_pcie::FunctionPorts;
 use std::fmt;
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use super::bits::{rctl, rxd, tctl};
 use super::rx::DescriptorType;
 use super::{Chip, Controller, Event, wake};
-use crate::parts::dma::{Moved, Piece, Read, Write};
+use crate::parts::dma::{Piece, Read, TransferClass, Write};
 use crate::parts::engine::{Engine, Ready};
 use crate::parts::registers::{RegisterFile, RegisterId};
 use crate::parts::ring::{DESCRIPTOR_BYTES, Limits, Ring, RingEngine, Run};
 use crate::parts::timer::Wake;
 use crate::stats::RingLevel;
 
-/// Bytes of a head that is written back.
+/// Size of a head write-back in bytes.
 const HEAD_BYTES: u32 = 4;
 
-/// A queue of one direction, by its number.
+/// A queue, by direction and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Queue {
-    /// From the wire to memory.
+    /// A receive queue: from the wire to memory.
     Receive(u8),
-    /// From memory to the wire.
+    /// A transmit queue: from memory to the wire.
     Transmit(u8),
 }
 
@@ -47,7 +47,7 @@ impl Queue {
         Queue::Transmit(queue as u8)
     }
 
-    /// Its number in its direction.
+    /// Returns its number in its direction.
     pub(crate) fn index(self) -> usize {
         match self {
             Queue::Receive(queue) | Queue::Transmit(queue) => queue.into(),
@@ -60,7 +60,7 @@ impl Queue {
     }
 }
 
-/// The queues that are on, one bit each.
+/// Enabled queues, one bit per queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuesOn {
     pub receive: u32,
@@ -68,24 +68,24 @@ pub struct QueuesOn {
 }
 
 impl QueuesOn {
-    /// Whether a queue is on.
+    /// Whether a queue is enabled.
     pub fn has(self, queue: Queue) -> bool {
         let of = if queue.receives() { self.receive } else { self.transmit };
         of >> queue.index() & 1 != 0
     }
 
-    /// The receive queues that are on, by number.
+    /// Numbers of the enabled receive queues.
     pub fn receiving(self) -> impl Iterator<Item = usize> {
         bits_of(self.receive)
     }
 
-    /// The transmit queues that are on, by number.
+    /// Numbers of the enabled transmit queues.
     pub fn transmitting(self) -> impl Iterator<Item = usize> {
         bits_of(self.transmit)
     }
 }
 
-/// The numbers of the bits that are set.
+/// Iterates over the numbers of the set bits.
 pub(crate) fn bits_of(mut bits: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
@@ -94,7 +94,7 @@ pub(crate) fn bits_of(mut bits: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The registers of one direction's rings.
+/// Ring registers of one direction.
 struct RingRegisters<R> {
     base_low: R,
     base_high: R,
@@ -113,7 +113,8 @@ fn ring_registers<C: Chip>(queue: Queue) -> RingRegisters<C::Reg> {
 }
 
 impl<R: RegisterId> RegisterFile<R> {
-    /// The ring of a queue of chip `C`; `None` if its registers make no sense. For a constant direction it is six loads.
+    /// Returns a queue's ring; `None` if its registers are invalid. With a constant direction this compiles
+    /// to six loads.
     #[inline(always)]
     pub fn ring<C: Chip<Reg = R>>(&self, queue: Queue) -> Option<Ring> {
         let (of, index) = (ring_registers::<C>(queue), queue.index());
@@ -121,38 +122,38 @@ impl<R: RegisterId> RegisterFile<R> {
         Ring::new(base, self.at(of.length, index), self.at(of.head, index), self.at(of.tail, index))
     }
 
-    /// Descriptors in a queue's ring.
+    /// Size of a queue's ring in descriptors.
     pub fn ring_count<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
         self.at(ring_registers::<C>(queue).length, queue.index()) / DESCRIPTOR_BYTES
     }
 
-    /// The head of a queue's ring.
+    /// Head of a queue's ring.
     pub fn ring_head<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
         self.at(ring_registers::<C>(queue).head, queue.index())
     }
 
-    /// Descriptors that software has given to a queue and the head has not passed; none if its ring makes no sense.
-    pub fn ring_given<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
-        self.ring::<C>(queue).map_or(0, |ring| ring.given())
+    /// Number of descriptors owned by hardware, from head to tail; zero if the ring registers are invalid.
+    pub fn ring_owned<C: Chip<Reg = R>>(&self, queue: Queue) -> u32 {
+        self.ring::<C>(queue).map_or(0, |ring| ring.hardware_owned())
     }
 }
 
-/// The level of a ring, if it works, and the descriptors consumed.
+/// Returns the fill level of a ring (zero without a valid ring) and the descriptors consumed.
 fn level(ring: Option<Ring>, receives: bool, consumed: u64) -> RingLevel {
     let Some(ring) = ring else { return RingLevel { descriptors: 0, waiting: 0, consumed } };
-    let (descriptors, given) = (u64::from(ring.count), u64::from(ring.given()));
-    // One descriptor always stays with software, which tells a full ring from an empty one.
-    let waiting = if receives { (descriptors - 1).saturating_sub(given) } else { given };
+    let (descriptors, owned) = (u64::from(ring.count), u64::from(ring.hardware_owned()));
+    // Software always keeps one descriptor, to distinguish a full ring from an empty one.
+    let waiting = if receives { (descriptors - 1).saturating_sub(owned) } else { owned };
     RingLevel { descriptors, waiting, consumed }
 }
 
 impl<C: Chip> Controller<C> {
-    /// A queue's ring, if its registers make sense.
+    /// Returns a queue's ring; `None` if its registers are invalid.
     pub(super) fn ring(&self, queue: Queue) -> Option<Ring> {
         self.regs.ring::<C>(queue)
     }
 
-    /// Moves the head of a queue's ring. Its length is not zero, or no descriptor would have been in use.
+    /// Advances the head of a queue's ring. No-op for a ring of length zero.
     pub(super) fn advance_head(&mut self, queue: Queue, steps: u32) {
         let (head, count) = (ring_registers::<C>(queue).head, self.regs.ring_count::<C>(queue));
         if count != 0 {
@@ -161,25 +162,26 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// The levels of both rings, for each queue that is on in either direction; for a chip with none on, of the first.
+    /// Returns the fill levels of both rings of queue 0 and of each queue that is enabled in either
+    /// direction.
     pub(super) fn levels(&self) -> Vec<[RingLevel; 2]> {
-        let works = |of: Queue| self.ring(of).filter(|_| self.on.has(of));
+        let enabled_ring = |of: Queue| self.ring(of).filter(|_| self.on.has(of));
         let levels = |queue: usize| {
             let counted = &self.queue_stats[queue];
             [
-                level(works(Queue::receive(queue)), true, counted.rx_descriptors),
-                level(works(Queue::transmit(queue)), false, counted.tx_descriptors),
+                level(enabled_ring(Queue::receive(queue)), true, counted.rx_descriptors),
+                level(enabled_ring(Queue::transmit(queue)), false, counted.tx_descriptors),
             ]
         };
         bits_of(1 | self.on.receive | self.on.transmit).map(levels).collect()
     }
 
-    /// Whether a pair of queues is on, in either direction.
-    pub(super) fn has_queue_on(&self, queue: usize) -> bool {
+    /// Whether this queue is enabled in either direction.
+    pub(super) fn is_queue_pair_on(&self, queue: usize) -> bool {
         self.on.has(Queue::receive(queue)) || self.on.has(Queue::transmit(queue))
     }
 
-    /// A receive queue's ring as software polls it.
+    /// Describes a receive queue's ring for detecting polling by software.
     pub(super) fn polled_ring(&self, queue: usize) -> Option<PolledRing> {
         let ring = self.ring(Queue::receive(queue))?;
         let descriptor_bytes = u64::from(DESCRIPTOR_BYTES);
@@ -197,13 +199,14 @@ impl<C: Chip> Controller<C> {
         })
     }
 
-    /// Whether the transmitter is on and DMA allowed.
+    /// Whether the transmitter (TCTL.EN) and DMA are enabled.
     pub(super) fn transmitter_on(&self) -> bool {
         self.bus_master && self.regs.has(C::REG.tctl, tctl::EN)
     }
 
-    /// Whether a queue works: it is on, its direction is on, and DMA is allowed.
-    fn fetches(&self, queue: Queue) -> bool {
+    /// Whether a queue may fetch descriptors: the queue, its direction (RCTL.EN, TCTL.EN) and DMA are
+    /// enabled.
+    fn fetch_enabled(&self, queue: Queue) -> bool {
         let direction = match queue {
             Queue::Receive(_) => self.bus_master && self.regs.has(C::REG.rctl, rctl::EN),
             Queue::Transmit(_) => self.transmitter_on(),
@@ -211,7 +214,7 @@ impl<C: Chip> Controller<C> {
         direction && self.on.has(queue)
     }
 
-    /// A queue's descriptors on the chip, and the engine of its direction.
+    /// Returns a queue's on-chip descriptors and the engine of its direction.
     fn on_chip(&mut self, queue: Queue) -> (&mut dyn RingEngine, &mut Engine) {
         let index = queue.index();
         match queue {
@@ -220,12 +223,13 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Queue and requested cache of a request.
-    pub(super) fn tag(&self, queue: Queue, moved: Moved) -> DmaTag {
-        DmaTag { queue: queue.index() as u8, core: C::dca_core(&self.regs, queue, moved) }
+    /// Returns the tag of a DMA request: its queue and the DCA target core.
+    pub(super) fn tag(&self, queue: Queue, class: TransferClass) -> DmaTag {
+        DmaTag { queue: queue.index() as u8, core: C::dca_core(&self.regs, queue, class) }
     }
 
-    /// What the chip does with a queue's descriptors, whatever software wants.
+    /// Configured limits of descriptor fetch and write-back, independent of the thresholds that software
+    /// sets.
     fn limits(&self, queue: Queue) -> Limits {
         let config = &self.config;
         let receives = queue.receives();
@@ -237,32 +241,32 @@ impl<C: Chip> Controller<C> {
             fetches: config.descriptor_fetches_in_flight.into(),
             batch: config.write_back_batch.into(),
             wait: config.write_back_wait,
-            // Transmit descriptors that are reported are too far apart to share lines.
+            // Reported transmit descriptors are too far apart to share cache lines.
             lines: receives && config.write_back_lines,
         }
     }
 
-    /// Fetches descriptors as often as thresholds and the number of fetches in flight allow.
+    /// Issues descriptor fetches until the thresholds or the limit of fetches in flight stop it.
     pub(super) fn fetch(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         let limits = self.limits(queue);
         while self.on_chip(queue).0.may_fetch(limits)
-            && self.fetches(queue)
+            && self.fetch_enabled(queue)
             && self.fetch_once(now, queue, limits, ports)
         {}
     }
 
-    /// One fetch, if the thresholds call for it.
+    /// Issues one fetch if the thresholds require it. Returns true if it did.
     fn fetch_once(&mut self, now: Ps, queue: Queue, limits: Limits, ports: &mut dyn FunctionPorts) -> bool {
         let Some(ring) = self.ring(queue) else {
-            self.report_nonsense(now, queue);
+            self.report_invalid_ring(now, queue);
             return false;
         };
         let thresholds = C::thresholds(&self.regs, queue);
-        // Transmit descriptors whose buffers are being read are neither unused nor used.
-        let begun = if queue.receives() { 0 } else { self.tx.queues[queue.index()].jobs.len() as u32 };
+        // Transmit descriptors whose buffers are being read occupy cache entries, too.
+        let in_progress = if queue.receives() { 0 } else { self.tx.queues[queue.index()].jobs.len() as u32 };
         let descriptor_time = self.config.descriptor_time;
         let (descriptors, engine) = self.on_chip(queue);
-        let Some(run) = descriptors.fetch(&ring, thresholds, limits, begun) else { return false };
+        let Some(run) = descriptors.fetch(&ring, thresholds, limits, in_progress) else { return false };
         engine.busy_for(now, Ps(descriptor_time.0 * u64::from(run.count)));
         let kind = match queue.receives() {
             true => {
@@ -274,13 +278,14 @@ impl<C: Chip> Controller<C> {
                 DmaKind::TxDescriptorFetch
             }
         };
-        let piece = Piece::descriptors(run, self.tag(queue, Moved::Read));
+        let piece = Piece::descriptors(run, self.tag(queue, TransferClass::Read));
         self.issue_read(now, piece, kind, Read::Descriptors { queue, run }, ports);
         true
     }
 
-    /// Counts a ring that cannot work. One with a length of zero is not set up yet.
-    fn report_nonsense(&mut self, now: Ps, queue: Queue) {
+    /// Counts and logs a ring with invalid registers. A ring of length zero is not set up yet and not
+    /// counted.
+    fn report_invalid_ring(&mut self, now: Ps, queue: Queue) {
         let count = self.regs.ring_count::<C>(queue);
         if count == 0 {
             return;
@@ -293,15 +298,16 @@ impl<C: Chip> Controller<C> {
             now,
             Nic,
             Warn,
-            "{name}: head {head} or tail {tail} lies outside the {queue} ring of {count} descriptors"
+            "{name}: head {head} or tail {tail} is outside the {queue} ring of {count} descriptors"
         );
     }
 
-    /// Whether a write-back that is due goes now; otherwise it goes when its wait is over.
+    /// Whether a write-back may be issued now. If not, a wake-up is scheduled for the end of
+    /// `write_back_wait`.
     pub(super) fn write_back_is_due(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) -> bool {
         let limits = self.limits(queue);
         if limits.wait == Ps::ZERO {
-            // Without a wait the ring does not matter.
+            // Skips reading the ring, which only matters with a wait.
             return true;
         }
         let ring = self.ring(queue);
@@ -313,16 +319,16 @@ impl<C: Chip> Controller<C> {
         false
     }
 
-    /// A write-back may have waited long enough.
-    pub(super) fn write_back_woken(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
-        match self.on_chip(queue).0.write_back_woken(now) {
+    /// Handles the timer of `write_back_wait`.
+    pub(super) fn on_write_back_wake(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
+        match self.on_chip(queue).0.on_wait_wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => wake(ports, at, Event::WriteBack(queue)),
             Wake::Expired => self.flush(now, queue, ports),
         }
     }
 
-    /// Writes back all descriptors that wait for more.
+    /// Writes back all used descriptors that are being gathered.
     pub(super) fn flush(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         match queue.receives() {
             true => _ = self.write_back(now, queue, ports),
@@ -330,9 +336,9 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A write-back is due, now or when its wait is over: of all descriptors, or of those whose cache lines are complete while the
-    /// rest waits for its line. True if any goes now.
-    pub(super) fn write_back_called_for(
+    /// Requests a write-back, now or after `write_back_wait`. With `write_back_lines`, only complete cache
+    /// lines are written now and the rest waits for its line. Returns true if a write was issued.
+    pub(super) fn request_write_back(
         &mut self,
         now: Ps,
         queue: Queue,
@@ -342,22 +348,22 @@ impl<C: Chip> Controller<C> {
             return false;
         }
         let Limits { lines, wait, .. } = self.limits(queue);
-        let leaves_rest = lines && wait != Ps::ZERO;
-        let any = self.write_back_some(now, queue, leaves_rest, ports);
-        if leaves_rest && self.bus_master && self.on_chip(queue).0.has_write_back() {
-            // The wait counts from the first descriptor of a line.
+        let whole_lines = lines && wait != Ps::ZERO;
+        let any = self.issue_write_backs(now, queue, whole_lines, ports);
+        if whole_lines && self.bus_master && self.on_chip(queue).0.has_write_back() {
+            // Arm the wait for the remaining descriptors of an incomplete line.
             self.write_back_is_due(now, queue, ports);
         }
         any
     }
 
-    /// Issues the write-back of every used descriptor that has to be reported. True if there was any.
+    /// Issues the write-backs of all used descriptors that must be reported. Returns true if there were any.
     pub(super) fn write_back(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) -> bool {
-        self.write_back_some(now, queue, false, ports)
+        self.issue_write_backs(now, queue, false, ports)
     }
 
-    /// The same, optionally only of those whose cache lines are complete.
-    fn write_back_some(
+    /// As [`write_back`](Controller::write_back), optionally restricted to complete cache lines.
+    fn issue_write_backs(
         &mut self,
         now: Ps,
         queue: Queue,
@@ -370,7 +376,7 @@ impl<C: Chip> Controller<C> {
         while self.bus_master && self.on_chip(queue).0.has_write_back() {
             let Some(ring) = self.ring(queue) else {
                 self.stats.ring_nonsense += 1;
-                log!(now, Nic, Warn, "{}: head or tail lies outside the {queue} ring", self.name);
+                log!(now, Nic, Warn, "{}: head or tail is outside the {queue} ring", self.name);
                 break;
             };
             if whole_lines && !self.on_chip(queue).0.fills_write_back(&ring, limits) {
@@ -388,16 +394,17 @@ impl<C: Chip> Controller<C> {
                     DmaKind::TxDescriptorWriteback
                 }
             };
-            let piece = self.report(queue, run);
+            let piece = self.write_back_piece(queue, run);
             self.issue_write(now, piece, kind, Write::Descriptors { queue, run }, ports);
         }
         any
     }
 
-    /// The write that reports descriptors: the descriptors, or the head in their place.
-    fn report(&self, queue: Queue, run: Run) -> Piece {
+    /// Returns the write that reports used descriptors: the descriptors themselves, or the head (head
+    /// write-back).
+    fn write_back_piece(&self, queue: Queue, run: Run) -> Piece {
         let head = if queue.receives() { None } else { C::head_address(&self.regs, queue.index()) };
-        let tag = self.tag(queue, Moved::Report);
+        let tag = self.tag(queue, TransferClass::WriteBack);
         head.map_or(Piece::descriptors(run, tag), |addr| Piece { addr, len: HEAD_BYTES, offset: 0, tag })
     }
 }

@@ -1,24 +1,26 @@
-//! DMA requests: issuing reads and writes, and what follows when they are done. [`Dma`] has the requests in flight.
+//! DMA requests: issuing reads and writes, and handling their completions. [`Dma`] tracks the requests in
+//! flight.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Ps, log};
 
 use super::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Dma, Lane, Pace, Piece, Purpose as _, Read, Requested, Write};
+use crate::parts::dma::{Direction, Dma, DmaRate, IssuedRequest, Piece, Purpose as _, Read, Write};
 
 impl<C: Chip> Controller<C> {
-    /// The bandwidth of the DMA engine.
-    fn pace(&self) -> Pace {
-        Pace { rate: self.config.dma_rate, shared: self.config.dma_shared }
+    /// Bandwidth limits of the DMA engine.
+    fn dma_rate(&self) -> DmaRate {
+        DmaRate { limit: self.config.dma_rate, shared: self.config.dma_shared }
     }
 
-    /// When all bytes requested in a direction have passed the engine, not before `now`.
-    pub(super) fn path_end(&self, now: Ps, lane: Lane) -> Ps {
-        self.dma.path_end(now, self.pace(), lane)
+    /// Returns when all bytes requested in a direction have passed the DMA engine; at least `now`.
+    pub(super) fn path_end(&self, now: Ps, direction: Direction) -> Ps {
+        self.dma.path_end(now, self.dma_rate(), direction)
     }
 
-    /// Issues a read at `at`; its completion is a wake-up, or a call of [`dma_done`](Controller::dma_done). Returns when it starts.
+    /// Issues a read at `at` and returns its start time. It completes by a wake-up, or by a call of
+    /// [`dma_done`](Controller::dma_done).
     pub(super) fn issue_read(
         &mut self,
         at: Ps,
@@ -27,8 +29,8 @@ impl<C: Chip> Controller<C> {
         read: Read<Queue>,
         ports: &mut dyn FunctionPorts,
     ) -> Ps {
-        let pace = self.pace();
-        let request = self.dma.request_read(at, pace, piece, (kind, read), ports);
+        let rate = self.dma_rate();
+        let request = self.dma.request_read(at, rate, piece, (kind, read), ports);
         if let Some(done) = request.done {
             wake(ports, done, Event::ReadDone(request.sequence));
         }
@@ -44,11 +46,12 @@ impl<C: Chip> Controller<C> {
         write: Write<Queue>,
         ports: &mut dyn FunctionPorts,
     ) {
-        let held = self.request_write(at, piece, kind, write, ports);
-        self.wake_for_write(Some(held), false, ports);
+        let deferred = self.request_write(at, piece, kind, write, ports);
+        self.wake_for_write(Some(deferred), false, ports);
     }
 
-    /// Issues a write at `at` and holds back its wake-up.
+    /// Issues a write at `at` without scheduling its wake-up; see
+    /// [`wake_for_write`](Controller::wake_for_write).
     pub(super) fn request_write(
         &mut self,
         at: Ps,
@@ -56,44 +59,44 @@ impl<C: Chip> Controller<C> {
         kind: DmaKind,
         write: Write<Queue>,
         ports: &mut dyn FunctionPorts,
-    ) -> Requested {
-        let pace = self.pace();
-        self.dma.request_write(at, pace, piece, (kind, write), ports)
+    ) -> IssuedRequest {
+        let rate = self.dma_rate();
+        self.dma.request_write(at, rate, piece, (kind, write), ports)
     }
 
-    /// Schedules a wake-up that was held back, unless another write followed directly: the wake-up of that one serves both, as
-    /// writes complete in order. This saves one event per frame.
+    /// Schedules the deferred wake-up of a write, unless another write followed directly. That write's
+    /// wake-up then serves both, because writes complete in order. This saves one event per frame.
     pub(super) fn wake_for_write(
         &mut self,
-        held: Option<Requested>,
+        deferred: Option<IssuedRequest>,
         followed: bool,
         ports: &mut dyn FunctionPorts,
     ) {
-        match held {
-            Some(write) if followed => self.dma.writes.ride(write.sequence),
-            Some(Requested { sequence, done: Some(done), .. }) => {
+        match deferred {
+            Some(write) if followed => self.dma.writes.complete_with_next(write.sequence),
+            Some(IssuedRequest { sequence, done: Some(done), .. }) => {
                 wake(ports, done, Event::WriteDone(sequence));
             }
             _ => {}
         }
     }
 
-    /// A request that the port answered with [`Done::Later`](doorbell_sim::Done::Later) is done.
+    /// Completes a request for which the port returned [`Done::Later`](doorbell_sim::Done::Later).
     pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn FunctionPorts) {
-        let (lane, sequence) = Dma::<Queue>::of_token(token);
-        match lane {
-            Lane::Reads => match self.dma.reads.busy_until(sequence, now) {
+        let (direction, sequence) = Dma::<Queue>::decode_token(token);
+        match direction {
+            Direction::Reads => match self.dma.reads.busy_until(sequence, now) {
                 Some(through) => wake(ports, through, Event::ReadDone(sequence)),
                 None => self.read_done(now, sequence, ports),
             },
-            Lane::Writes => match self.dma.writes.busy_until(sequence, now) {
+            Direction::Writes => match self.dma.writes.busy_until(sequence, now) {
                 Some(through) => wake(ports, through, Event::WriteDone(sequence)),
                 None => self.write_done(now, sequence, ports),
             },
         }
     }
 
-    /// A read is done, and so are those before it that waited for it.
+    /// Completes a read. Reads finish in order, so this also releases finished reads behind it.
     pub(super) fn read_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn FunctionPorts) {
         self.dma.reads.mark(sequence);
         let mut served = Served::default();
@@ -113,7 +116,7 @@ impl<C: Chip> Controller<C> {
         self.advance_served(now, served, ports);
     }
 
-    /// The same for a write.
+    /// Completes a write, as [`read_done`](Controller::read_done) does for reads.
     pub(super) fn write_done(&mut self, now: Ps, sequence: u64, ports: &mut dyn FunctionPorts) {
         self.dma.writes.mark(sequence);
         let mut served = Served::default();
@@ -145,7 +148,7 @@ impl<C: Chip> Controller<C> {
     }
 }
 
-/// The directions whose requests are done.
+/// Directions with completed requests.
 #[derive(Clone, Copy, Default)]
 struct Served {
     receive: bool,

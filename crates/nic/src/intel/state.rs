@@ -1,7 +1,7 @@
-//! Saved state of a controller: a structure of its own, apart from the live one. Restoring checks everything, so that a damaged state
-//! is refused and cannot cause a panic later.
+//! Saved state of a controller, separate from the live structures. Restoring validates everything, so that a
+//! damaged state is rejected and cannot cause a panic later.
 //!
-//! Scheduled wake-ups are not here: they are saved with the machine's event queue. The configuration is the machine's, too.
+//! Scheduled wake-ups are saved with the machine's event queue, and the configuration with the machine.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{Frame, PhysAddr, Ps, TxStamps};
 use serde::{Deserialize, Serialize};
 
-use super::flow::PAUSES_KEPT;
+use super::flow::PAUSE_QUEUE_MAX;
 use super::link::LinkStatus;
 use super::mdio::Indirect;
 use super::rx::{Completed, Rx, RxFrame, RxQueue};
@@ -24,9 +24,9 @@ use crate::parts::ring::RingState;
 use crate::parts::timer::Timer;
 use crate::stats::{NicStats, QueueStats};
 
-/// The longest frame in the smallest buffers, and a header apart.
+/// Maximum pieces of a frame: the longest frame in the smallest buffers, plus a split header.
 const FRAME_PIECES_MAX: usize = (1 << 16) / 256 + 1;
-/// No moment in a saved state lies beyond this: some fifty days.
+/// Latest time that a saved state may contain: about 53 days.
 const LATEST: Ps = Ps(u64::MAX / 4);
 
 /// A saved controller.
@@ -68,7 +68,7 @@ struct TransmitState<X: Context> {
     queues: Vec<TransmitQueueState<X>>,
     turn: u8,
     engine: Engine,
-    /// With the queue of each.
+    /// Frames, each with its queue.
     fifo: VecDeque<(Frame, u8)>,
     leaving: VecDeque<(Ps, u64)>,
     pauses: VecDeque<Frame>,
@@ -88,7 +88,7 @@ struct TransmitQueueState<X: Context> {
 }
 
 impl<C: Chip> Controller<C> {
-    /// The state as a checkpoint keeps it.
+    /// Returns the state to save in a checkpoint.
     pub fn state(&self) -> ControllerState<C> {
         ControllerState {
             registers: self.regs.words().to_vec(),
@@ -105,40 +105,40 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Continues from a saved state. On an error the NIC is unchanged.
+    /// Restores a saved state. On an error the NIC is unchanged.
     pub fn restore_state(&mut self, state: ControllerState<C>) -> Result<(), SnapshotError> {
         let refuse =
             |problem: &str| SnapshotError::Inconsistent { name: self.name.clone(), problem: problem.into() };
         let mut regs = self.regs.clone();
         if !regs.restore(&state.registers) {
-            return Err(refuse("it has another number of registers"));
+            return Err(refuse("wrong number of registers"));
         }
         if !state.chip.is_consistent(&regs) {
-            return Err(refuse("the chip's registers, memory or interrupts are impossible"));
+            return Err(refuse("invalid chip registers, EEPROM or interrupt state"));
         }
-        if !state.dma.is_consistent(LATEST) || !names_queues(&state.dma, C::QUEUES) {
-            return Err(refuse("the DMA queues are impossible"));
+        if !state.dma.is_consistent(LATEST) || !dma_queues_exist(&state.dma, C::QUEUES) {
+            return Err(refuse("invalid DMA requests in flight"));
         }
         let counts = [state.queue_stats.len(), state.receive.queues.len(), state.transmit.queues.len()];
         if counts != [C::QUEUES; 3] {
-            return Err(refuse("it has another number of queues"));
+            return Err(refuse("wrong number of queues"));
         }
         let all = (0..C::QUEUES).flat_map(|queue| [Queue::receive(queue), Queue::transmit(queue)]);
-        for of in all {
-            let (head, count) = (regs.ring_head::<C>(of), regs.ring_count::<C>(of));
-            let flying = state.dma.descriptors(of);
-            let (agrees, fits) = match of {
+        for queue in all {
+            let (head, count) = (regs.ring_head::<C>(queue), regs.ring_count::<C>(queue));
+            let in_flight = state.dma.descriptors(queue);
+            let (matches_dma, matches_head) = match queue {
                 Queue::Receive(_) => {
-                    let ring = &state.receive.queues[of.index()].ring;
-                    (ring.agrees(flying), ring.fits(head, count, 0))
+                    let ring = &state.receive.queues[queue.index()].ring;
+                    (ring.matches_in_flight(in_flight), ring.matches_head(head, count, 0))
                 }
                 Queue::Transmit(_) => {
-                    let TransmitQueueState { ring, jobs, .. } = &state.transmit.queues[of.index()];
-                    (ring.agrees(flying), ring.fits(head, count, jobs.len()))
+                    let TransmitQueueState { ring, jobs, .. } = &state.transmit.queues[queue.index()];
+                    (ring.matches_in_flight(in_flight), ring.matches_head(head, count, jobs.len()))
                 }
             };
-            if !agrees || !fits {
-                return Err(refuse("a descriptor ring and what is fetched of it do not agree"));
+            if !matches_dma || !matches_head {
+                return Err(refuse("a descriptor ring does not match its descriptors on the chip"));
             }
         }
         let rx = load_receive(state.receive, &state.dma).map_err(refuse)?;
@@ -151,8 +151,8 @@ impl<C: Chip> Controller<C> {
         self.indirect = state.indirect;
         self.dma = state.dma;
         (self.rx, self.tx) = (rx, tx);
-        self.rx_count_writes();
-        self.tx_count_reads();
+        self.rx_recount_writes();
+        self.tx_recount_reads();
         self.stats = state.stats;
         self.queue_stats = state.queue_stats;
         self.bus_master = state.bus_master;
@@ -160,18 +160,18 @@ impl<C: Chip> Controller<C> {
     }
 }
 
-/// Whether all DMA in flight is for queues that exist, in their direction.
-fn names_queues(dma: &Dma<Queue>, queues: usize) -> bool {
-    let there = |queue: &Queue| queue.index() < queues;
+/// Whether all DMA in flight is for existing queues of the right direction.
+fn dma_queues_exist(dma: &Dma<Queue>, queues: usize) -> bool {
+    let exists = |queue: &Queue| queue.index() < queues;
     let reads = dma.reads.kinds().all(|read| match read {
         Read::Cancelled => true,
-        Read::Descriptors { queue, .. } => there(queue),
-        Read::Data { queue, .. } => there(queue) && matches!(queue, Queue::Transmit(_)),
+        Read::Descriptors { queue, .. } => exists(queue),
+        Read::Data { queue, .. } => exists(queue) && matches!(queue, Queue::Transmit(_)),
     });
     let writes = dma.writes.kinds().all(|write| match write {
         Write::Cancelled => true,
-        Write::Descriptors { queue, .. } => there(queue),
-        Write::Data { queue, .. } => there(queue) && matches!(queue, Queue::Receive(_)),
+        Write::Descriptors { queue, .. } => exists(queue),
+        Write::Data { queue, .. } => exists(queue) && matches!(queue, Queue::Receive(_)),
     });
     reads && writes
 }
@@ -179,7 +179,7 @@ fn names_queues(dma: &Dma<Queue>, queues: usize) -> bool {
 fn save_receive(rx: &Rx) -> ReceiveState {
     let queue = |queue: &RxQueue| ReceiveQueueState {
         ring: queue.ring.save(|buffers| *buffers),
-        begun: queue.begun.clone(),
+        begun: queue.partial_frame.clone(),
     };
     ReceiveState {
         fifo: rx.fifo.iter().cloned().collect(),
@@ -194,46 +194,47 @@ fn save_receive(rx: &Rx) -> ReceiveState {
 fn load_receive(state: ReceiveState, dma: &Dma<Queue>) -> Result<Rx, &'static str> {
     let queues = state.queues.len();
     let dispatched = usize::try_from(state.dispatched).unwrap_or(usize::MAX);
-    let torn = state.fifo.get(dispatched).map_or(0, |frame| frame.bytes.len() as u64);
+    let partial = state.fifo.get(dispatched).map_or(0, |frame| frame.bytes.len() as u64);
     let possible = state.fifo.iter().all(|frame| {
         (14..=1 << 16).contains(&frame.bytes.len())
             && frame.stored <= 1 << 17
             && frame.wire_bytes != 0
             && usize::from(frame.queue) < queues
     });
-    if !possible || dispatched > state.fifo.len() || state.cursor != 0 && state.cursor >= torn {
-        return Err("the receive packet buffer is impossible");
+    if !possible || dispatched > state.fifo.len() || state.cursor != 0 && state.cursor >= partial {
+        return Err("invalid receive packet buffer");
     }
-    // The data writes in flight walk through the dispatched frames, front to back.
+    // The data writes in flight must cover the dispatched frames in order, front to back.
     let mut walk = 0usize;
     for write in dma.writes.kinds() {
         let Write::Data { queue, offset, len, last, .. } = write else { continue };
         let end = u64::from(*offset) + u64::from(*len);
         let Some(frame) = state.fifo.get(walk).filter(|_| walk <= dispatched) else {
-            return Err("a data write does not fit the receive packet buffer");
+            return Err("a data write does not match the receive packet buffer");
         };
         let bytes = frame.bytes.len() as u64;
         if end > bytes || *last && end != bytes || queue.index() != usize::from(frame.queue) {
-            return Err("a data write does not fit the receive packet buffer");
+            return Err("a data write does not match the receive packet buffer");
         }
         walk += usize::from(*last);
     }
     if walk != dispatched {
-        return Err("the receive packet buffer and the DMA in flight do not agree");
+        return Err("the receive packet buffer does not match the DMA in flight");
     }
-    let too_much = |queue: &ReceiveQueueState| {
+    let too_large = |queue: &ReceiveQueueState| {
         queue.begun.len() > FRAME_PIECES_MAX || queue.begun.iter().any(|(_, len)| *len > 1 << 17)
     };
-    if state.queues.iter().any(too_much) {
-        return Err("a frame lies in impossible pieces");
+    if state.queues.iter().any(too_large) {
+        return Err("a partially reported frame has invalid pieces");
     }
     if !state.engine.is_consistent(LATEST) {
-        return Err("the receiver is busy for longer than any run");
+        return Err("invalid time at which the receive engine is free");
     }
     let mut rx = Rx::new(queues);
     for (index, queue) in state.queues.into_iter().enumerate() {
         let fetches = dma.fetches(Queue::receive(index));
-        rx.queues[index] = RxQueue { ring: queue.ring.load(fetches, |buffers| buffers), begun: queue.begun };
+        rx.queues[index] =
+            RxQueue { ring: queue.ring.load(fetches, |buffers| buffers), partial_frame: queue.begun };
     }
     (rx.fifo, rx.dispatched, rx.cursor) =
         (state.fifo.into_iter().collect(), dispatched, state.cursor as usize);
@@ -270,17 +271,17 @@ fn load_transmit<X: Context>(state: TransmitState<X>, dma: &Dma<Queue>) -> Resul
         queue.packet.bytes.len() <= 1 << 17 && jobs::are_consistent(&queue.jobs, queue.requested, (of, dma))
     };
     if !state.queues.iter().enumerate().all(possible) {
-        return Err("the transmit descriptors and the data reads in flight do not agree");
+        return Err("the transmit descriptors do not match the data reads in flight");
     }
     let small = |frame: &Frame| frame.bytes.len() <= 1 << 16;
     let fits = |(frame, queue): &(Frame, u8)| small(frame) && usize::from(*queue) < queues;
-    let pauses = state.pauses.len() <= PAUSES_KEPT && state.pauses.iter().all(small);
+    let pauses = state.pauses.len() <= PAUSE_QUEUE_MAX && state.pauses.iter().all(small);
     if usize::from(state.turn) >= queues || !state.fifo.iter().all(fits) || !pauses {
-        return Err("the transmit packet buffer is impossible");
+        return Err("invalid transmit packet buffer");
     }
     let outlet = Outlet::load((state.leaving, state.wire_free, state.wire, state.looped), LATEST);
     let Some(outlet) = outlet.filter(|_| state.engine.is_consistent(LATEST)) else {
-        return Err("the transmitter is busy for longer than any run");
+        return Err("invalid time at which the transmit engine or the wire is free");
     };
     let mut tx = Tx::new(queues);
     for (index, queue) in state.queues.into_iter().enumerate() {

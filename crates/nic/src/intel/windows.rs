@@ -1,8 +1,10 @@
-//! Register access by cores: the memory window (BAR 0), and the I/O window with an address and a data register (BAR 2).
+//! Register access by cores: the memory window (BAR 0), and the I/O window with an address and a data
+//! register (BAR 2).
 //!
-//! Registers are 32 bits wide. Other accesses are counted and have this result: a 64-bit access is two of 32 bits, the low one
-//! first; a narrower access uses the byte lanes of the word that contains its first byte. A narrow read has the word's read effects.
-//! A narrow write keeps the stored values of the other bytes; a register that acts on written bits sees zeros there.
+//! Registers are 32 bits wide. Accesses of other widths, or not aligned to 4 bytes, are counted. A 64-bit
+//! access becomes two 32-bit accesses, low word first. A narrower access uses the byte lanes of the word that
+//! contains its first byte. A narrow read has the read side effects of the whole word. A narrow write
+//! preserves the stored values of the other bytes; registers that act on written ones receive zeros there.
 
 use doorbell_pcie::FunctionPorts;
 use std::fmt;
@@ -16,10 +18,10 @@ use crate::parts::registers::RegisterId;
 const IO_ADDRESS: u64 = 0;
 const IO_DATA: u64 = 4;
 
-/// The manual's name of a register, for the log.
-struct Named<R>(R, usize);
+/// Formats the manual's name of a register for the log.
+struct RegisterName<R>(R, usize);
 
-impl<R: RegisterId> fmt::Display for Named<R> {
+impl<R: RegisterId> fmt::Display for RegisterName<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = &R::TABLE[self.0.row()];
         if info.count == 1 { f.write_str(info.name) } else { write!(f, "{}[{}]", info.name, self.1) }
@@ -27,7 +29,7 @@ impl<R: RegisterId> fmt::Display for Named<R> {
 }
 
 impl<C: Chip> Controller<C> {
-    /// A core reads from the memory window.
+    /// Handles a core's read from the memory window.
     pub fn mmio_read(
         &mut self,
         now: Ps,
@@ -49,7 +51,7 @@ impl<C: Chip> Controller<C> {
         low | u64::from(self.read_word(now, word.wrapping_add(4), ports)) << (32 - shift)
     }
 
-    /// A core writes to the memory window.
+    /// Handles a core's write to the memory window.
     pub fn mmio_write(
         &mut self,
         now: Ps,
@@ -74,7 +76,7 @@ impl<C: Chip> Controller<C> {
         self.write_word(now, word, stored & !lanes | (value << shift) as u32 & lanes, ports);
     }
 
-    /// A core reads from the I/O window.
+    /// Handles a core's read from the I/O window.
     pub fn io_read(&mut self, now: Ps, offset: u64, size: AccessSize, ports: &mut dyn FunctionPorts) -> u64 {
         let address = self.indirect.io_address;
         match (offset, size) {
@@ -87,7 +89,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A core writes to the I/O window.
+    /// Handles a core's write to the I/O window.
     pub fn io_write(
         &mut self,
         now: Ps,
@@ -97,7 +99,7 @@ impl<C: Chip> Controller<C> {
         ports: &mut dyn FunctionPorts,
     ) {
         match (offset, size) {
-            // The window reaches the registers; the low bits of the address do not exist.
+            // The address covers the register range; its two low bits are hard-wired to zero.
             (IO_ADDRESS, AccessSize::B4) => self.indirect.io_address = value as u32 & 0x000f_fffc,
             (IO_DATA, AccessSize::B4) => {
                 let address = self.indirect.io_address;
@@ -107,26 +109,33 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A core reads a whole word.
+    /// Reads a 32-bit register with its side effects.
     fn read_word(&mut self, now: Ps, offset: u64, ports: &mut dyn FunctionPorts) -> u32 {
         let Some(register) = C::lookup(offset) else {
             self.stats.unknown_reads += 1;
-            log!(now, Nic, Warn, "{}: read of no register at {offset:#x}", self.name);
+            log!(now, Nic, Warn, "{}: read from unknown register offset {offset:#x}", self.name);
             return 0;
         };
         let value = C::read(self, now, register, ports);
-        log!(now, Nic, Trace, "{}: read {} = {value:#010x}", self.name, Named(register.0, register.1));
+        log!(now, Nic, Trace, "{}: read {} = {value:#010x}", self.name, RegisterName(register.0, register.1));
         value
     }
 
-    /// A core writes a whole word.
+    /// Writes a 32-bit register with its side effects.
     fn write_word(&mut self, now: Ps, offset: u64, value: u32, ports: &mut dyn FunctionPorts) {
         let Some(register) = C::lookup(offset) else {
             self.stats.unknown_writes += 1;
-            log!(now, Nic, Warn, "{}: write of {value:#x} to no register at {offset:#x}", self.name);
+            log!(now, Nic, Warn, "{}: write of {value:#x} to unknown register offset {offset:#x}", self.name);
             return;
         };
-        log!(now, Nic, Trace, "{}: write {} = {value:#010x}", self.name, Named(register.0, register.1));
+        log!(
+            now,
+            Nic,
+            Trace,
+            "{}: write {} = {value:#010x}",
+            self.name,
+            RegisterName(register.0, register.1)
+        );
         C::write(self, now, register, value, ports);
     }
 }

@@ -1,6 +1,7 @@
-//! From the transmit FIFO to the wire, or back through the loopback. The link is serial and times the frames itself, so several are handed to it
-//! ahead of time, which saves an event a frame; each keeps its room in the FIFO until it has left. While software honours PAUSE
-//! (CTRL.RFCE) only one is handed over, so that a pause takes hold between two frames.
+//! Path from the transmit FIFO to the wire, or to the receiver in loopback. The link serialises and times
+//! frames itself, so several are handed to it ahead of time. This saves one event per frame. Each frame
+//! occupies its FIFO space until it has left. If the NIC obeys PAUSE (CTRL.RFCE), only one frame is
+//! handed over at a time, so that a pause takes effect after it.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
@@ -11,10 +12,10 @@ use crate::parts::fifo::Stored as _;
 use crate::parts::timer::Wake;
 
 impl<C: Chip> Controller<C> {
-    /// Sends what may go now.
+    /// Sends all frames that may be sent now.
     pub(super) fn send_frames(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
-        let honours = self.ctrl_has(ctrl::RFCE);
-        let ahead = if honours { 1 } else { usize::from(self.config.wire_frames_ahead) };
+        let obeys_pause = self.ctrl_has(ctrl::RFCE);
+        let ahead = if obeys_pause { 1 } else { usize::from(self.config.wire_frames_ahead) };
         loop {
             let (frames, pauses) = (!self.tx.fifo.is_empty(), !self.tx.pauses.is_empty());
             let pause = pauses && self.link_up();
@@ -22,12 +23,12 @@ impl<C: Chip> Controller<C> {
                 return;
             }
             self.tx.outlet.release(now);
-            if let Some(at) = self.tx.outlet.is_full(ahead) {
-                // Half of them will have left by then.
+            if let Some(at) = self.tx.outlet.full_until(ahead) {
+                // At `at`, half of the frames handed over have left.
                 return self.wake_for_wire(at, ports);
             }
             let taken = if pause { self.send_pause_frame(now, ports) } else { self.send_frame(now, ports) };
-            self.tx.outlet.keeps(taken);
+            self.tx.outlet.reserve(taken);
         }
     }
 
@@ -69,7 +70,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    pub(super) fn wire_woken(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
+    pub(super) fn on_wire_wake(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         match self.tx.outlet.wake(now) {
             Wake::Ignore => {}
             Wake::Again(at) => wake(ports, at, Event::Wire),
@@ -77,7 +78,7 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A looped-back frame's last bit is here.
+    /// The last bit of a looped-back frame has arrived.
     pub(super) fn loopback_arrived(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         while let Some(frame) = self.tx.outlet.arrived(now) {
             self.arrive(now, frame, true, ports);

@@ -1,19 +1,19 @@
-//! Memory of frames that are gone, for frames to come. Not state.
+//! Pool of frame buffers for reuse. Not saved.
 
-/// Buffers kept.
+/// Maximum number of buffers kept.
 const KEPT: usize = 64;
 
-/// Empty buffers that have their memory.
+/// Empty buffers with allocated memory.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Vec<Vec<u8>>);
 
 impl Buffers {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()
     }
 
-    /// Keeps a frame's memory for a later one.
+    /// Puts a buffer into the pool.
     pub fn recycle(&mut self, mut bytes: Vec<u8>) {
         if self.0.len() < KEPT {
             bytes.clear();

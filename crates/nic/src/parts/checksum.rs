@@ -1,17 +1,18 @@
-//! The Internet checksum (RFC 1071), the Ethernet FCS (IEEE 802.3 §3.2.9), and SCTP's checksum (RFC 9260, appendix A).
+//! The Internet checksum (RFC 1071), the Ethernet FCS (IEEE 802.3 §3.2.9), and SCTP's checksum (RFC 9260,
+//! appendix A).
 
-/// The ones' complement sum of `bytes` as big-endian words, an odd last byte padded with zero.
+/// Ones' complement sum of `bytes` as big-endian words. An odd last byte is padded with zero.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
     let (words, tail) = bytes.as_chunks::<4>();
     let mut total: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
     let mut last = [0u8; 4];
     last[..tail.len()].copy_from_slice(tail);
     total += u64::from(u32::from_le_bytes(last));
-    // The sum does not depend on the byte order but for a final swap.
+    // Sums in either byte order differ only by a final byte swap (RFC 1071).
     fold(total).swap_bytes()
 }
 
-/// Folds carries back in until 16 bits are left.
+/// Adds the carries back in until 16 bits are left.
 pub(crate) fn fold(mut total: u64) -> u16 {
     while total >> 16 != 0 {
         total = (total & 0xffff) + (total >> 16);
@@ -45,7 +46,7 @@ const CRC_TABLES: [[u32; 256]; 8] = {
     tables
 };
 
-/// The FCS of a frame, to be sent least significant byte first.
+/// FCS of a frame, to be sent least significant byte first.
 pub(crate) fn fcs(bytes: &[u8]) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<8>();
     let mut crc = !0u32;
@@ -59,9 +60,10 @@ pub(crate) fn fcs(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// SCTP's checksum of a packet (CRC-32C), to be sent least significant byte first. The packet's own field counts as zero.
+/// SCTP checksum of a packet (CRC-32C), to be sent least significant byte first. The checksum field itself
+/// counts as zero.
 pub(crate) fn sctp(packet: &[u8]) -> u32 {
-    /// The polynomial of CRC-32C, its bits reversed.
+    /// Polynomial of CRC-32C, bit-reversed.
     const CASTAGNOLI: u32 = 0x82f6_3b78;
     let bytes = packet.iter().enumerate().map(|(at, byte)| if SCTP_FIELD.contains(&at) { 0 } else { *byte });
     !bytes.fold(!0u32, |crc, byte| {
@@ -69,7 +71,7 @@ pub(crate) fn sctp(packet: &[u8]) -> u32 {
     })
 }
 
-/// Where the checksum stands in SCTP's header.
+/// Position of the checksum in the SCTP header.
 pub(crate) const SCTP_FIELD: std::ops::Range<usize> = 8..12;
 
 #[cfg(test)]
@@ -78,13 +80,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fcs_of_the_check_string_is_the_published_one() {
+    fn the_fcs_of_the_check_string_matches_the_published_value() {
         assert_eq!(fcs(b"123456789"), 0xcbf4_3926);
         assert_eq!(fcs(b""), 0);
     }
 
     #[test]
-    fn the_checksum_of_sctp_is_the_published_one_and_leaves_its_own_field_out() {
+    fn the_sctp_checksum_matches_the_published_value_and_ignores_its_field() {
         // RFC 3720, B.4: 32 zeros.
         assert_eq!(sctp(&[0; 32]), 0x8a91_36aa);
         let mut packet = [0; 32];
@@ -101,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_agree_with_the_definition_bit_by_bit(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn fcs_and_sum_match_bitwise_implementations(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut crc = !0u32;
             for byte in &bytes {
                 crc ^= u32::from(*byte);

@@ -1,7 +1,6 @@
-//! The DMA engine's books: what has been asked of the bus and not been done yet. Reads and writes
-//! are a channel each, because the port does the requests of one direction in the order made. A
-//! request's sequence number is its token; one that a reset has forgotten is ignored when it comes.
-//! Every request names the queue that it is for, as the chip (`Q`) names its queues.
+//! DMA requests in flight. Reads and writes have a channel each, because the port completes the requests of
+//! one direction in order. A request's sequence number is its token. Completions of requests that a reset has
+//! discarded are ignored. Every request belongs to a queue, named by the chip's type `Q`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,10 +13,10 @@ use super::ring::{DESCRIPTOR_BYTES, Run};
 
 /// A read in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// In words, so that what one instruction stores another loads whole.
+// A 64-bit discriminant: loads then have the same width as the stores before them (store forwarding).
 #[repr(u64)]
 pub(crate) enum Read<Q> {
-    /// Its purpose is gone.
+    /// Cancelled by a reset of the ring or device; the completion is ignored.
     Cancelled,
     /// Descriptors.
     Descriptors { queue: Q, run: Run },
@@ -27,24 +26,24 @@ pub(crate) enum Read<Q> {
 
 /// A write in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// In words, so that what one instruction stores another loads whole.
+// A 64-bit discriminant, as in `Read`.
 #[repr(u64)]
 pub(crate) enum Write<Q> {
-    /// Its purpose is gone.
+    /// Cancelled, as in `Read`.
     Cancelled,
-    /// Bytes of the frame at the front of the receive FIFO; the last ones free it.
+    /// Bytes of the frame at the front of the receive FIFO; the last write frees the frame's space.
     Data { queue: Q, addr: u64, offset: u32, len: u32, last: bool },
     /// Used descriptors.
     Descriptors { queue: Q, run: Run },
 }
 
-/// What a request is for.
+/// Purpose of a request.
 pub(crate) trait Purpose<Q>: Copy {
-    /// A request whose purpose is gone.
+    /// A cancelled request.
     const CANCELLED: Self;
-    /// The queue that it is for.
+    /// Queue that it belongs to; `None` if cancelled.
     fn queue(&self) -> Option<Q>;
-    /// How many descriptors it moves.
+    /// Number of descriptors that it moves.
     fn descriptors(&self) -> u32;
 }
 
@@ -78,11 +77,11 @@ impl<Q: Copy> Purpose<Q> for Write<Q> {
     }
 }
 
-/// As the log tells it.
+/// Formats the request for the log.
 impl<Q: fmt::Display> fmt::Display for Read<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Read::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Read::Cancelled => f.write_str("cancelled, because the ring or the device was reset"),
             Read::Descriptors { queue, run: Run { addr, count } } => {
                 write!(f, "{count} {queue} descriptors fetched from {addr:#x}")
             }
@@ -91,11 +90,11 @@ impl<Q: fmt::Display> fmt::Display for Read<Q> {
     }
 }
 
-/// As the log tells it.
+/// Formats the request for the log.
 impl<Q: fmt::Display> fmt::Display for Write<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Write::Cancelled => f.write_str("for nothing, the ring or the device was reset"),
+            Write::Cancelled => f.write_str("cancelled, because the ring or the device was reset"),
             Write::Data { addr, offset, len, last, .. } => {
                 let end = if *last { ", the frame's last" } else { "" };
                 write!(f, "{len} received bytes to {addr:#x}, from the frame's byte {offset}{end}")
@@ -111,9 +110,9 @@ impl<Q: fmt::Display> fmt::Display for Write<Q> {
 struct Transfer<K> {
     kind: K,
     done: bool,
-    /// When its bytes have gone through the engine: it is not done before.
+    /// Time at which its bytes have passed the engine; it completes no earlier.
     through: Ps,
-    /// It has no completion of its own, and counts as done when the next one is.
+    /// It has no completion of its own and completes with the next request.
     rides: bool,
 }
 
@@ -143,7 +142,8 @@ impl<K: Copy> Channel<K> {
         (index < self.ops.len()).then_some(index)
     }
 
-    /// Request `sequence` is done, and one that rides on it; unknown ones are ignored, and so are completions of riders.
+    /// Marks request `sequence` as done, and the request before it if that has no completion of its own.
+    /// Unknown requests, and completions of requests that should have none, are ignored.
     pub fn mark(&mut self, sequence: u64) {
         let Some(index) = self.index(sequence).filter(|index| !self.ops[*index].rides) else { return };
         self.ops[index].done = true;
@@ -152,13 +152,13 @@ impl<K: Copy> Channel<K> {
         }
     }
 
-    /// Whether a request still has bytes to go through the engine, and until when.
+    /// Time at which a request's bytes have passed the engine, if later than `now`.
     pub fn busy_until(&self, sequence: u64, now: Ps) -> Option<Ps> {
         self.index(sequence).map(|index| self.ops[index].through).filter(|through| *through > now)
     }
 
-    /// Request `sequence` needs no completion of its own: the next one's will do.
-    pub fn ride(&mut self, sequence: u64) {
+    /// Request `sequence` gets no completion of its own; it completes with the next one.
+    pub fn complete_with_next(&mut self, sequence: u64) {
         if let Some(index) = self.index(sequence) {
             self.ops[index].rides = true;
         }
@@ -171,7 +171,7 @@ impl<K: Copy> Channel<K> {
         }
     }
 
-    /// What is in flight, oldest first.
+    /// Requests in flight, oldest first.
     pub fn kinds(&self) -> impl Iterator<Item = &K> {
         self.ops.iter().map(|op| &op.kind)
     }
@@ -194,17 +194,17 @@ impl<K: Copy> Channel<K> {
     }
 
     fn is_consistent(&self, latest: Ps) -> bool {
-        let known = self.ops.iter().all(|op| op.through < latest);
-        known && self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
+        let in_range = self.ops.iter().all(|op| op.through < latest);
+        in_range && self.ops.len() as u64 <= self.next && self.next < u64::MAX / 4
     }
 }
 
-/// Both directions.
+/// Requests in flight in both directions, and the engine's occupancy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Dma<Q> {
     pub reads: Channel<Read<Q>>,
     pub writes: Channel<Write<Q>>,
-    /// When all bytes asked for have gone through the engine: those read, and those written.
+    /// Times at which all bytes requested so far have passed the engine: read bytes and written bytes.
     path_free: [Ps; 2],
 }
 
@@ -214,48 +214,48 @@ impl<Q> Default for Dma<Q> {
     }
 }
 
-/// Bytes that leave memory, or that reach it.
+/// Direction of a transfer: from memory or to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Direction {
     Reads,
     Writes,
 }
 
-/// How fast the engine moves bytes.
+/// Bandwidth limit of the engine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// Bits a second; without it, as many as the way to memory takes.
-    pub rate: Option<BitsPerSec>,
-    /// Reads and writes share them.
+pub(crate) struct DmaRate {
+    /// Maximum bits per second; `None` if only the path to memory limits the rate.
+    pub limit: Option<BitsPerSec>,
+    /// Reads and writes share the limit.
     pub shared: bool,
 }
 
-/// What one request moves.
+/// Memory range of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub addr: u64,
     pub len: u32,
-    /// Which byte of its frame the first one is.
+    /// Offset of the first byte in its frame.
     pub offset: u32,
-    /// For which queue, and for whose cache.
+    /// Queue, and target core for direct cache access.
     pub tag: DmaTag,
 }
 
-/// What of a queue's traffic a request moves, as cards tell it apart when they ask for a core's cache.
+/// Classes of transfers that chips distinguish for direct cache access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// Descriptors that are written back.
-    Report,
-    /// A received header, in a buffer of its own.
+pub enum TransferClass {
+    /// Written-back descriptors.
+    WriteBack,
+    /// Headers of received frames in separate buffers.
     Header,
-    /// What else of received frames is written.
+    /// Other data of received frames.
     Payload,
-    /// What is read, which no cache is asked for.
+    /// Reads. They never have a target core.
     Read,
 }
 
 impl Piece {
-    /// Descriptors side by side.
+    /// Returns the memory range of contiguous descriptors.
     pub fn descriptors(run: Run, tag: DmaTag) -> Piece {
         Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0, tag }
     }
@@ -266,71 +266,72 @@ impl Piece {
     }
 }
 
-/// A request that has been made, and whose wake-up has not been asked for.
+/// An issued request whose wake-up is not scheduled yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Requested {
+pub(crate) struct IssuedRequest {
     pub sequence: u64,
-    /// When its first byte goes.
+    /// Time at which its first byte is transferred.
     pub start: Ps,
-    /// When it is done; none if the port completes it by a call.
+    /// Completion time; `None` if the port completes it later by a call.
     pub done: Option<Ps>,
 }
 
-impl Requested {
-    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> Requested {
+impl IssuedRequest {
+    fn new(sequence: u64, start: Ps, end: Ps, done: Done) -> IssuedRequest {
         let done = match done {
             Done::At(done) => Some(done.max(end)),
             Done::Later => None,
         };
-        Requested { sequence, start, done }
+        IssuedRequest { sequence, start, done }
     }
 }
 
 impl<Q: Copy + PartialEq> Dma<Q> {
-    fn lane(pace: Pace, lane: Lane) -> usize {
-        if pace.shared { Lane::Reads as usize } else { lane as usize }
+    fn path_index(rate: DmaRate, direction: Direction) -> usize {
+        if rate.shared { Direction::Reads as usize } else { direction as usize }
     }
 
-    /// Takes the engine's path for `len` bytes, first come, first served: from when to when they go through it.
-    fn take_path(&mut self, now: Ps, pace: Pace, lane: Lane, len: u32) -> (Ps, Ps) {
-        let Some(rate) = pace.rate else { return (now, now) };
-        let free = &mut self.path_free[Self::lane(pace, lane)];
+    /// Reserves the engine for `len` bytes, first come, first served. Returns when their transfer starts and
+    /// ends.
+    fn take_path(&mut self, now: Ps, rate: DmaRate, direction: Direction, len: u32) -> (Ps, Ps) {
+        let Some(limit) = rate.limit else { return (now, now) };
+        let free = &mut self.path_free[Self::path_index(rate, direction)];
         let start = (*free).max(now);
-        *free = start.saturating_add(rate.time_for_bits(8 * u64::from(len)));
+        *free = start.saturating_add(limit.time_for_bits(8 * u64::from(len)));
         (start, *free)
     }
 
-    /// When everything that was asked for in a direction has gone through the engine, not before `now`.
-    pub fn path_end(&self, now: Ps, pace: Pace, lane: Lane) -> Ps {
-        self.path_free[Self::lane(pace, lane)].max(now)
+    /// Time at which all bytes requested in a direction have passed the engine; at least `now`.
+    pub fn path_end(&self, now: Ps, rate: DmaRate, direction: Direction) -> Ps {
+        self.path_free[Self::path_index(rate, direction)].max(now)
     }
 
-    /// Asks for a read at `at`.
+    /// Issues a read at `at`.
     pub fn request_read(
         &mut self,
         at: Ps,
-        pace: Pace,
+        rate: DmaRate,
         piece: Piece,
         (kind, read): (DmaKind, Read<Q>),
         port: &mut (impl DmaPort + ?Sized),
-    ) -> Requested {
-        let (start, end) = self.take_path(at, pace, Lane::Reads, piece.len);
+    ) -> IssuedRequest {
+        let (start, end) = self.take_path(at, rate, Direction::Reads, piece.len);
         let sequence = self.reads.push(read, end);
-        Requested::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
+        IssuedRequest::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
     }
 
-    /// Asks for a write at `at`.
+    /// Issues a write at `at`.
     pub fn request_write(
         &mut self,
         at: Ps,
-        pace: Pace,
+        rate: DmaRate,
         piece: Piece,
         (kind, write): (DmaKind, Write<Q>),
         port: &mut (impl DmaPort + ?Sized),
-    ) -> Requested {
-        let (start, end) = self.take_path(at, pace, Lane::Writes, piece.len);
+    ) -> IssuedRequest {
+        let (start, end) = self.take_path(at, rate, Direction::Writes, piece.len);
         let sequence = self.writes.push(write, end);
-        Requested::new(
+        IssuedRequest::new(
             sequence,
             start,
             end,
@@ -338,35 +339,35 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         )
     }
 
-    /// Which lane and request the token of a completed one names.
-    pub fn of_token(token: u64) -> (Lane, u64) {
-        (if token & 1 == 0 { Lane::Reads } else { Lane::Writes }, token >> 1)
+    /// Decodes a token into direction and sequence number.
+    pub fn decode_token(token: u64) -> (Direction, u64) {
+        (if token & 1 == 0 { Direction::Reads } else { Direction::Writes }, token >> 1)
     }
 
-    /// What is in flight for a queue has lost its purpose.
+    /// Cancels a queue's requests in flight.
     pub fn cancel(&mut self, queue: Q) {
         self.reads.cancel(queue);
         self.writes.cancel(queue);
     }
 
-    /// Forgets everything in flight; what goes through the engine still does.
+    /// Discards all requests in flight. The engine stays busy with bytes already requested.
     pub fn clear(&mut self) {
         self.reads.ops.clear();
         self.writes.ops.clear();
     }
 
-    /// How many fetches of descriptors of a queue are in flight.
+    /// Number of a queue's descriptor fetches in flight.
     pub fn fetches(&self, queue: Q) -> u32 {
         let of_queue = |read: &&Read<Q>| matches!(read, Read::Descriptors { queue: of, .. } if *of == queue);
         self.reads.kinds().filter(of_queue).count() as u32
     }
 
-    /// How many descriptors of a queue are being fetched, and how many written back.
+    /// Numbers of a queue's descriptors that are being fetched and written back.
     pub fn descriptors(&self, queue: Q) -> (u64, u64) {
         (self.reads.descriptors(queue), self.writes.descriptors(queue))
     }
 
-    /// Whether a saved state is one that can exist, with no moment beyond `latest`.
+    /// Whether a restored state is valid and has no time after `latest`.
     pub fn is_consistent(&self, latest: Ps) -> bool {
         self.path_free.iter().all(|free| *free <= latest)
             && self.reads.is_consistent(latest)
@@ -379,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_end_in_order_and_forgotten_ones_are_ignored() {
+    fn requests_complete_in_order_and_discarded_ones_are_ignored() {
         let mut channel = Channel::default();
         let [a, b, c] = [10, 20, 30].map(|kind| channel.push(kind, Ps::ZERO));
         channel.mark(b);
@@ -394,7 +395,7 @@ mod tests {
         assert_eq!(channel.pop_done(), Some(40));
         channel.mark(u64::MAX);
         let [e, f] = [50, 60].map(|kind| channel.push(kind, Ps::ZERO));
-        channel.ride(e);
+        channel.complete_with_next(e);
         channel.mark(e);
         assert_eq!(channel.pop_done(), None);
         channel.mark(f);
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_cancelled_takes_no_other_s_requests_along() {
+    fn cancel_affects_only_its_queue() {
         let run = |addr| Run { addr, count: 2 };
         let mut dma = Dma::<u8>::default();
         for queue in [3, 5] {
@@ -422,16 +423,19 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_through_the_engine_one_after_the_other() {
+    fn transfers_pass_the_engine_one_after_another() {
         let mut dma = Dma::<u8>::default();
-        let rate = Some(BitsPerSec(8_000_000_000_000));
-        let apart = Pace { rate, shared: false };
-        assert_eq!(dma.take_path(Ps(5), apart, Lane::Reads, 10), (Ps(5), Ps(15)));
-        assert_eq!(dma.take_path(Ps(7), apart, Lane::Reads, 10), (Ps(15), Ps(25)));
-        assert_eq!(dma.take_path(Ps(7), apart, Lane::Writes, 10), (Ps(7), Ps(17)));
-        let shared = Pace { rate, shared: true };
-        assert_eq!(dma.take_path(Ps(7), shared, Lane::Writes, 10), (Ps(25), Ps(35)));
-        assert_eq!(dma.path_end(Ps(0), shared, Lane::Writes), Ps(35));
-        assert_eq!(dma.take_path(Ps(7), Pace { rate: None, shared: true }, Lane::Reads, 10), (Ps(7), Ps(7)));
+        let limit = Some(BitsPerSec(8_000_000_000_000));
+        let separate = DmaRate { limit, shared: false };
+        assert_eq!(dma.take_path(Ps(5), separate, Direction::Reads, 10), (Ps(5), Ps(15)));
+        assert_eq!(dma.take_path(Ps(7), separate, Direction::Reads, 10), (Ps(15), Ps(25)));
+        assert_eq!(dma.take_path(Ps(7), separate, Direction::Writes, 10), (Ps(7), Ps(17)));
+        let shared = DmaRate { limit, shared: true };
+        assert_eq!(dma.take_path(Ps(7), shared, Direction::Writes, 10), (Ps(25), Ps(35)));
+        assert_eq!(dma.path_end(Ps(0), shared, Direction::Writes), Ps(35));
+        assert_eq!(
+            dma.take_path(Ps(7), DmaRate { limit: None, shared: true }, Direction::Reads, 10),
+            (Ps(7), Ps(7))
+        );
     }
 }

@@ -1,32 +1,32 @@
-//! Why a frame was dropped for a full receive FIFO, by the state machine of "Userspace Networking
-//! in gem5" (ISPASS 2024), kept per NIC. At each arrival three facts are read; a drop is blamed on
-//! what was full at the arrival before.
+//! Classifies drops at a full receive FIFO by the state machine of "Userspace Networking in gem5" (ISPASS
+//! 2024), kept per NIC. Three conditions are sampled at each arrival. The class of a drop depends on them at
+//! this arrival and the previous one.
 
 use serde::{Deserialize, Serialize};
 
-/// Three facts at a frame's arrival.
+/// Conditions at a frame's arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrivalState {
     /// The frame does not fit into the receive FIFO.
     pub rx_fifo_full: bool,
-    /// No descriptor is cached, nor to be fetched.
+    /// No descriptor is cached, being fetched or left to fetch.
     pub rx_ring_full: bool,
     /// (TDT + 1) mod N = TDH.
     pub tx_ring_full: bool,
 }
 
-/// What a dropped frame is blamed on.
+/// Cause of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropClass {
     /// DMA could not empty the FIFO in time.
     Dma,
     /// The cores did not return descriptors in time.
     Core,
-    /// Transmission held the buffers up.
+    /// Transmission did not free buffers in time.
     Tx,
 }
 
-/// The class of a frame that finds the FIFO full, given the state at the arrival before.
+/// Class of a frame that does not fit into the FIFO, from the states at the previous arrival and now.
 pub fn classify(previous: ArrivalState, now: ArrivalState) -> DropClass {
     let bits = |s: ArrivalState| (s.rx_fifo_full, s.rx_ring_full, s.tx_ring_full);
     match (bits(previous), bits(now)) {
@@ -48,9 +48,9 @@ mod tests {
     }
 
     #[test]
-    fn the_classes_are_those_of_the_paper() {
+    fn classes_match_the_paper() {
         use DropClass::{Core, Dma, Tx};
-        // Rows: the state before, 000 to 111. Columns: the state now, 100, 101, 110, 111.
+        // Rows: previous state, 000 to 111. Columns: current state, 100, 101, 110, 111.
         let table = [
             [Dma, Dma, Core, Tx],
             [Dma, Dma, Core, Tx],

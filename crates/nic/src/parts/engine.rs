@@ -1,15 +1,16 @@
-//! Who moves frames one way: busy with one for a time, and woken when it is free. The queues of a direction share it.
+//! DMA engine of one direction, shared by all queues: busy for a time per frame or buffer, and woken when it
+//! becomes free.
 
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-/// Whether something can be done now.
+/// Whether an action is possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     Now,
-    /// Later; a wake-up is on its way.
+    /// Later; a wake-up is scheduled.
     Later,
-    /// Later; a wake-up has to be asked for then.
+    /// Later; the caller must schedule a wake-up at this time.
     WakeAt(Ps),
 }
 
@@ -17,12 +18,12 @@ pub(crate) enum Ready {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Engine {
     free: Ps,
-    /// For when it was last woken.
+    /// Time of the last scheduled wake-up.
     wake: Ps,
 }
 
 impl Engine {
-    /// Whether it can take the next piece of work.
+    /// Whether the engine accepts work now.
     pub fn ready(&mut self, now: Ps) -> Ready {
         if self.free <= now {
             Ready::Now
@@ -34,22 +35,22 @@ impl Engine {
         }
     }
 
-    /// When it is done with what it has.
+    /// Time at which the engine becomes free.
     pub fn free_at(&self) -> Ps {
         self.free
     }
 
-    /// It is busy until then.
+    /// Makes the engine busy until `at`.
     pub fn busy_until(&mut self, at: Ps) {
         self.free = at;
     }
 
-    /// It is busy for so much longer.
+    /// Extends the engine's busy time by `time`.
     pub fn busy_for(&mut self, now: Ps, time: Ps) {
         self.free = self.free.max(now).saturating_add(time);
     }
 
-    /// Whether a saved state is one that can exist, with no moment beyond `latest`.
+    /// Whether a restored state is valid and has no time after `latest`.
     pub fn is_consistent(&self, latest: Ps) -> bool {
         self.free <= latest
     }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_it_busy_is_woken_once_when_it_is_free() {
+    fn a_busy_engine_schedules_one_wake_up() {
         let mut engine = Engine::default();
         assert_eq!(engine.ready(Ps(0)), Ready::Now);
         engine.busy_for(Ps(5), Ps(10));

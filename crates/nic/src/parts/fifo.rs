@@ -1,26 +1,26 @@
-//! A packet buffer's frames of one direction, oldest first, and the room that they take.
+//! Packet buffer of one direction: a FIFO of frames, and the space that they occupy.
 
 use std::collections::VecDeque;
 
 use doorbell_sim::{Frame, TxStamps};
 
-/// What takes room in a FIFO.
+/// An entry of a FIFO.
 pub(crate) trait Stored {
-    /// Bytes of the FIFO.
+    /// Occupied space in bytes.
     fn room(&self) -> u64;
 }
 
-/// A whole frame to be sent, with an observer's stamps.
+/// A complete frame to send, with stamps for observers.
 pub(crate) type Outgoing = (Frame, TxStamps);
 
 impl Stored for Outgoing {
-    /// With its FCS, rounded up to 16 bytes.
+    /// Length with FCS, rounded up to 16 bytes.
     fn room(&self) -> u64 {
         (self.0.len_with_fcs() as u64).next_multiple_of(16)
     }
 }
 
-/// Frames, oldest first.
+/// A FIFO of frames, oldest first.
 #[derive(Debug)]
 pub(crate) struct Fifo<T> {
     frames: VecDeque<T>,
@@ -34,7 +34,7 @@ impl<T> Default for Fifo<T> {
 }
 
 impl<T: Stored> Fifo<T> {
-    /// Bytes that its frames take.
+    /// Occupied space in bytes.
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -52,36 +52,36 @@ impl<T: Stored> Fifo<T> {
         self.frames.push_back(frame);
     }
 
-    /// Takes the oldest one out.
+    /// Removes the oldest frame.
     pub fn pop(&mut self) -> Option<T> {
         let frame = self.frames.pop_front()?;
         self.used -= frame.room();
         Some(frame)
     }
 
-    /// Takes the one behind the `index` oldest out.
+    /// Removes the frame at `index`, counted from the oldest.
     pub fn remove(&mut self, index: usize) -> Option<T> {
         let frame = self.frames.remove(index)?;
         self.used -= frame.room();
         Some(frame)
     }
 
-    /// The oldest one.
+    /// The oldest frame.
     pub fn front(&self) -> Option<&T> {
         self.frames.front()
     }
 
-    /// The one behind the `index` oldest.
+    /// The frame at `index`, counted from the oldest.
     pub fn get(&self, index: usize) -> Option<&T> {
         self.frames.get(index)
     }
 
-    /// The same, to be changed in what takes no room.
+    /// The frame at `index`, mutable. Its occupied space must not change.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.frames.get_mut(index)
     }
 
-    /// All, oldest first.
+    /// All frames, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.frames.iter()
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_take_their_room_until_they_are_taken_out() {
+    fn frames_occupy_space_until_they_are_removed() {
         let mut fifo: Fifo<u64> = [64, 128].into_iter().collect();
         fifo.push(1536);
         assert_eq!((fifo.used(), fifo.len(), fifo.get(1)), (1728, 3, Some(&128)));

@@ -1,13 +1,13 @@
-//! Which frames belong to this station: exact addresses, the multicast hash, broadcast, the
-//! promiscuous modes (§13.5.1 to §13.5.3, §13.4.22), and the VLAN filter (§9.3, §13.5.4).
+//! Receive filters: exact addresses, the multicast hash, broadcast and the promiscuous modes (§13.5.1 to
+//! §13.5.3, §13.4.22), and the VLAN filter (§9.3, §13.5.4).
 
-/// Bits of an entry's high word in the station table: valid, and which address is compared.
+/// Bits in the high word of a station table entry: valid (AV), and address to compare (AS).
 mod station {
     pub const AV: u32 = 1 << 31;
     pub const AS_SHIFT: u32 = 16;
 }
 
-/// Whom a frame is addressed to.
+/// Kind of a destination address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cast {
     Uni,
@@ -16,7 +16,7 @@ pub(crate) enum Cast {
 }
 
 impl Cast {
-    pub fn of(bytes: &[u8]) -> Cast {
+    pub fn of_frame(bytes: &[u8]) -> Cast {
         match bytes.get(..6) {
             Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Cast::Broad,
             Some([first, ..]) if first & 1 != 0 => Cast::Multi,
@@ -25,71 +25,71 @@ impl Cast {
     }
 }
 
-/// What the filters say.
+/// Result of the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The frame passed by its exact address.
+    /// Passed: station address or accepted broadcast.
     Exact,
-    /// It passed a filter that also passes others; software has to look again.
+    /// Passed by the hash or a promiscuous mode; software must check the address.
     Inexact,
-    /// No address filter passed it.
+    /// Rejected by the address filters.
     Address,
-    /// The VLAN filter did not pass it.
+    /// Rejected by the VLAN filter.
     Vlan,
 }
 
-/// The filters as the registers set them.
+/// Filter settings from the registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filter<'a> {
-    /// Every broadcast frame passes.
+    /// Accept all broadcast frames.
     pub broadcast: bool,
-    /// Every frame to a unicast address passes, or every other one.
+    /// Accept all unicast frames; accept all multicast and broadcast frames.
     pub all_unicast: bool,
     pub all_multicast: bool,
-    /// Which twelve bits of an address the hash takes: 0 to 3.
+    /// Selection of the twelve address bits for the hash, 0 to 3.
     pub hash_bits: u32,
-    /// The station table's low and high words.
+    /// Low and high words of the station table.
     pub stations: [&'a [u32]; 2],
-    /// The same of a second table, of chips that have one.
+    /// Low and high words of a second station table, for chips that have one.
     pub more_stations: [&'a [u32]; 2],
-    /// A bit for each hash.
+    /// Hash table, one bit per hash.
     pub hashes: &'a [u32],
-    /// The VLAN filter, if it is on.
+    /// VLAN filter, if enabled.
     pub vlans: Option<VlanFilter<'a>>,
-    /// The type of VLAN tags.
+    /// EtherType of VLAN tags.
     pub vlan_type: u32,
 }
 
-/// Which VLANs pass.
+/// Settings of the VLAN filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VlanFilter<'a> {
-    /// What the tag's canonical form indicator must be, if anything.
+    /// Required canonical form indicator of the tag; `None` if it is not compared.
     pub cfi: Option<bool>,
-    /// A bit for each VLAN.
+    /// One bit per VLAN.
     pub members: &'a [u32],
 }
 
-/// The tag control information of a frame whose type is that of VLAN tags.
+/// Tag control information of a frame with a VLAN tag.
 pub(crate) fn vlan_tag(bytes: &[u8], vlan_type: u32) -> Option<u16> {
     let [type_high, type_low, high, low] = *bytes.get(12..16)?.first_chunk()?;
     let tagged = u32::from(u16::from_be_bytes([type_high, type_low])) == vlan_type;
     tagged.then(|| u16::from_be_bytes([high, low]))
 }
 
-/// An address's entry in the station table.
+/// Low and high words of an address's entry in the station table.
 pub(crate) fn station_entry([a, b, c, d, e, f]: [u8; 6]) -> (u32, u32) {
     (u32::from_le_bytes([a, b, c, d]), u32::from(u16::from_le_bytes([e, f])) | station::AV)
 }
 
 impl Filter<'_> {
-    /// Whether a frame passes.
+    /// Applies the filters to a frame.
     pub fn verdict(&self, bytes: &[u8]) -> Verdict {
         let address = self.address(bytes);
         if address != Verdict::Address && !self.passes_vlan(bytes) { Verdict::Vlan } else { address }
     }
 
     fn address(&self, bytes: &[u8]) -> Verdict {
-        let cast = Cast::of(bytes);
+        let cast = Cast::of_frame(bytes);
         if cast == Cast::Broad && self.broadcast || self.is_station(bytes) {
             return Verdict::Exact;
         }
@@ -100,7 +100,8 @@ impl Filter<'_> {
         if inexact { Verdict::Inexact } else { Verdict::Address }
     }
 
-    /// A valid entry of the station table matches: the destination, or the source if its AS field says 01b.
+    /// Whether a valid entry of the station tables matches the destination, or the source if its AS field is
+    /// 01b.
     fn is_station(&self, bytes: &[u8]) -> bool {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let half = |at: usize| u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
@@ -119,7 +120,7 @@ impl Filter<'_> {
         })
     }
 
-    /// Twelve bits of the address name a bit of the table.
+    /// Whether the hash table has the bit that twelve bits of the destination address select.
     fn passes_hash(&self, bytes: &[u8]) -> bool {
         let shift = [4, 3, 2, 0][self.hash_bits as usize & 0b11];
         let last = u32::from(u16::from_le_bytes([bytes[4], bytes[5]]));
@@ -130,7 +131,7 @@ impl Filter<'_> {
     fn passes_vlan(&self, bytes: &[u8]) -> bool {
         let Some(vlans) = self.vlans else { return true };
         let Some(tag) = vlan_tag(bytes, self.vlan_type) else { return true };
-        if vlans.cfi.is_some_and(|wanted| wanted != (tag >> 12 & 1 != 0)) {
+        if vlans.cfi.is_some_and(|required| required != (tag >> 12 & 1 != 0)) {
             return false;
         }
         let id = usize::from(tag & 0xfff);

@@ -1,12 +1,12 @@
-//! Where the headers of a frame are, as chips that look into frames find them: Ethernet (IEEE 802.3) with at most one tag
-//! (802.1Q), IPv4 (RFC 791), IPv6 with its extension headers (RFC 8200), TCP, UDP and SCTP. A length that lies ends the search.
+//! Finds the headers of a frame: Ethernet (IEEE 802.3) with at most one tag (802.1Q), IPv4 (RFC 791), IPv6
+//! with extension headers (RFC 8200), TCP, UDP and SCTP. An invalid length ends the search.
 
 use super::checksum::{SCTP_FIELD, fold, sctp, sum};
 
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;
 const IPV6_BYTES: usize = 40;
-/// Next headers of IPv6 that are extensions.
+/// IPv6 extension headers, by their next-header number.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -31,26 +31,26 @@ pub(crate) enum Transport {
     Sctp,
 }
 
-/// What was found. Positions are bytes of the frame.
+/// Headers found. Positions are byte offsets in the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Headers {
-    /// The type behind the tag, if there is one.
+    /// EtherType, after the VLAN tag if there is one.
     pub ethertype: u16,
     pub network: Option<Network>,
-    /// Where the IP header begins.
+    /// Start of the IP header.
     pub ip: usize,
-    /// IPv4 has options, or IPv6 extension headers.
+    /// IPv4 options or IPv6 extension headers are present.
     pub extended: bool,
-    /// A part of a datagram.
+    /// It is a fragment of a datagram.
     pub fragment: bool,
-    /// IP's protocol.
+    /// IP protocol number.
     pub protocol: u8,
-    /// Where what IP carries begins, and where it ends by IP's own length.
+    /// Start of the IP payload, and its end according to the IP length.
     pub payload: usize,
     pub end: usize,
-    /// The transport header, if it is whole and the first of its datagram.
+    /// Transport header, if it is complete and the frame is not a fragment.
     pub transport: Option<Transport>,
-    /// Where the last header that was found ends.
+    /// End of the last header found.
     pub headers_end: usize,
 }
 
@@ -59,8 +59,9 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Headers {
-    /// Looks into a frame without its FCS; tags are of this type. Without one the tag was taken off: another behind it is not looked behind.
-    pub fn of(bytes: &[u8], vlan_type: Option<u16>) -> Headers {
+    /// Parses a frame without FCS. `vlan_type` is the EtherType of VLAN tags; `None` if a tag was stripped,
+    /// and then headers behind another tag are not found.
+    pub fn parse(bytes: &[u8], vlan_type: Option<u16>) -> Headers {
         let mut found = Headers::default();
         let Some(mut ethertype) = half(bytes, 12) else { return found };
         found.ip = 14;
@@ -144,7 +145,7 @@ impl Headers {
         self.headers_end = self.payload + length;
     }
 
-    /// Source and destination address, one behind the other.
+    /// Source and destination address, concatenated.
     pub fn addresses<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         match self.network {
             Some(Network::Ipv4) => &bytes[self.ip + 12..self.ip + 20],
@@ -153,40 +154,40 @@ impl Headers {
         }
     }
 
-    /// Source and destination port, one behind the other.
+    /// Source and destination port, concatenated.
     pub fn ports<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         if self.transport.is_some() { &bytes[self.payload..self.payload + 4] } else { &[] }
     }
 
-    /// Whether it opens a TCP connection.
+    /// Whether it is a TCP SYN.
     pub fn is_syn(&self, bytes: &[u8]) -> bool {
         self.transport == Some(Transport::Tcp) && bytes[self.payload + 13] & SYN != 0
     }
 
-    /// Whether IPv4's header has a good checksum; none of IPv6's.
+    /// Whether the IPv4 header checksum is correct; `None` without IPv4.
     pub fn ip_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let own = self.network == Some(Network::Ipv4);
         own.then(|| sum(&bytes[self.ip..self.payload]) == 0xffff)
     }
 
-    /// Whether SCTP's checksum is good; none of other transports.
+    /// Whether the SCTP checksum is correct; `None` for other transports.
     pub fn sctp_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let own = self.transport == Some(Transport::Sctp);
         let packet = &bytes[self.payload..self.end];
         own.then(|| packet[SCTP_FIELD] == sctp(packet).to_le_bytes())
     }
 
-    /// Whether TCP's or UDP's checksum is good; none if there is none to check.
+    /// Whether the TCP or UDP checksum is correct; `None` if there is none to check.
     pub fn transport_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let datagram = &bytes[self.payload..self.end];
         match self.transport? {
             Transport::Tcp => {}
-            // A UDP checksum of zero means that there is none.
+            // UDP without a checksum has zero in the field.
             Transport::Udp if half(datagram, 6)? != 0 => {}
             Transport::Udp | Transport::Sctp => return None,
         }
         let pseudo = u64::from(sum(self.addresses(bytes))) + u64::from(self.protocol);
-        // A length beyond 16 bits does not exist here; the sum takes it as it is.
+        // The length is below 2^16 here, so it is added as one 16-bit word.
         let total = pseudo + datagram.len() as u64 + u64::from(sum(datagram));
         Some(fold(total) == 0xffff)
     }
@@ -198,7 +199,8 @@ mod tests {
 
     use super::*;
 
-    /// A UDP packet computed by hand, independently of this crate: 10.0.0.1:1 to 10.0.0.2:2, payload "hi".
+    /// A UDP packet with checksums computed by hand, independently of this crate: 10.0.0.1:1 to 10.0.0.2:2,
+    /// payload "hi".
     fn udp() -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         bytes.extend([0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, 17, 0x26, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -207,7 +209,7 @@ mod tests {
         bytes
     }
 
-    /// A TCP SYN over IPv6 with a hop-by-hop header, without a checksum.
+    /// A TCP SYN over IPv6 with a hop-by-hop header and no checksum.
     fn syn_over_ipv6() -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, 0, 64];
         bytes.extend((0..32).collect::<Vec<u8>>());
@@ -217,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_found_and_sums_are_checked() {
+    fn headers_are_found_and_checksums_are_verified() {
         let bytes = udp();
-        let found = Headers::of(&bytes, Some(0x8100));
+        let found = Headers::parse(&bytes, Some(0x8100));
         assert_eq!((found.network, found.transport), (Some(Network::Ipv4), Some(Transport::Udp)));
         assert_eq!((found.ip, found.payload, found.end, found.headers_end), (14, 34, 44, 42));
         assert_eq!(
@@ -237,15 +239,15 @@ mod tests {
         }
         let mut tagged = bytes.clone();
         tagged.splice(12..12, [0x81, 0, 0, 5]);
-        assert_eq!(Headers::of(&tagged, Some(0x8100)).transport_sum_is_good(&tagged), Some(true));
-        assert_eq!(Headers::of(&tagged, Some(0x88a8)).network, None);
-        assert_eq!(Headers::of(&tagged, None).network, None);
+        assert_eq!(Headers::parse(&tagged, Some(0x8100)).transport_sum_is_good(&tagged), Some(true));
+        assert_eq!(Headers::parse(&tagged, Some(0x88a8)).network, None);
+        assert_eq!(Headers::parse(&tagged, None).network, None);
     }
 
     #[test]
-    fn extension_headers_of_ipv6_are_passed() {
+    fn ipv6_extension_headers_are_skipped() {
         let bytes = syn_over_ipv6();
-        let found = Headers::of(&bytes, Some(0x8100));
+        let found = Headers::parse(&bytes, Some(0x8100));
         assert_eq!((found.network, found.transport), (Some(Network::Ipv6), Some(Transport::Tcp)));
         assert!(found.extended && found.is_syn(&bytes) && !found.fragment);
         assert_eq!((found.payload, found.headers_end, found.ports(&bytes)), (62, 82, &[0, 80, 0, 81][..]));
@@ -255,7 +257,7 @@ mod tests {
     fn a_fragment_has_no_transport_header() {
         let mut fragment = udp();
         fragment[20] = 0x20;
-        let found = Headers::of(&fragment, Some(0x8100));
+        let found = Headers::parse(&fragment, Some(0x8100));
         assert!(
             found.fragment && found.transport.is_none() && found.transport_sum_is_good(&fragment).is_none()
         );
@@ -263,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lengths_that_lie_do_not_panic(
+        fn invalid_lengths_do_not_panic(
             six in any::<bool>(),
             cut in 0usize..90,
             changes in prop::collection::vec((12usize..80, any::<u8>()), 0..4),
@@ -275,7 +277,7 @@ mod tests {
                 }
             }
             bytes.truncate(cut);
-            let found = Headers::of(&bytes, Some(0x8100));
+            let found = Headers::parse(&bytes, Some(0x8100));
             found.addresses(&bytes);
             found.ports(&bytes);
             found.is_syn(&bytes);

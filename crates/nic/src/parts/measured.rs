@@ -1,40 +1,42 @@
-//! Accepted frames of a measurement that were dropped later: by a reset, or for lack of a descriptor in a queue that does not wait for one.
+//! Late drops of a measurement: frames accepted and then dropped, by a reset or by a queue that drops frames
+//! when it has no descriptors.
 //!
-//! What is dropped on arrival belongs to a measurement by the time of its arrival. A frame that was accepted may be dropped any time
-//! later, so that each is marked when it comes. An observer: no checkpoint keeps it.
+//! A frame dropped on arrival is counted in the measurement of its arrival time. An accepted frame may be
+//! dropped at any later time, so frames of a measurement are marked on arrival. For observers only; not saved
+//! in checkpoints.
 
 use doorbell_sim::Ps;
 
 use crate::stats::LateDrops;
 
-/// Which frames are of the measurement, and what became of those that were dropped later.
+/// Window of a measurement, and the late drops of its frames.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
-    /// Those whose last bit arrives later than the one time, and no later than the other.
+pub(crate) struct MeasurementWindow {
+    /// The window contains frames whose last bit arrives later than `after` and not later than `until`.
     after: Ps,
     until: Ps,
     pub drops: LateDrops,
 }
 
-impl Default for Measured {
-    fn default() -> Measured {
-        Measured { after: Ps::MAX, until: Ps::MAX, drops: LateDrops::default() }
+impl Default for MeasurementWindow {
+    fn default() -> MeasurementWindow {
+        MeasurementWindow { after: Ps::MAX, until: Ps::MAX, drops: LateDrops::default() }
     }
 }
 
-impl Measured {
-    /// A measurement has the frames that arrive after this.
+impl MeasurementWindow {
+    /// Starts a window with frames that arrive later than `after`.
     pub fn begin(&mut self, after: Ps) {
-        *self = Measured { after, ..Measured::default() };
+        *self = MeasurementWindow { after, ..MeasurementWindow::default() };
     }
 
-    /// It has none that arrive after this.
+    /// Ends the window: frames that arrive later than `until` are outside.
     pub fn end(&mut self, until: Ps) {
         self.until = until;
     }
 
-    /// Whether it has a frame from the link that arrives now.
-    pub fn has(&self, now: Ps) -> bool {
+    /// Whether a frame that arrives from the link now is in the window.
+    pub fn contains(&self, now: Ps) -> bool {
         self.after < now && now <= self.until
     }
 }
@@ -44,12 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measurement_has_what_arrives_after_its_begin_and_no_later_than_its_end() {
-        let mut measured = Measured::default();
-        assert!(!measured.has(Ps(7)));
+    fn the_window_excludes_its_begin_and_includes_its_end() {
+        let mut measured = MeasurementWindow::default();
+        assert!(!measured.contains(Ps(7)));
         measured.begin(Ps(7));
-        assert_eq!([7, 8, 1000].map(|now| measured.has(Ps(now))), [false, true, true]);
+        assert_eq!([7, 8, 1000].map(|now| measured.contains(Ps(now))), [false, true, true]);
         measured.end(Ps(900));
-        assert_eq!([900, 901].map(|now| measured.has(Ps(now))), [true, false]);
+        assert_eq!([900, 901].map(|now| measured.contains(Ps(now))), [true, false]);
     }
 }

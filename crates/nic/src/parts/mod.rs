@@ -1,5 +1,5 @@
-//! What NICs of this family are made of, each part with its own state and without a register's name: a chip
-//! puts its parts together and tells them what its registers say.
+//! Chip-independent parts of a NIC, such as descriptor rings, FIFOs and filters. Each has its own state and
+//! does not refer to registers: a chip composes the parts and passes them its register values.
 
 pub(crate) mod buffers;
 pub(crate) mod checksum;
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_knows_a_chip_or_its_registers() {
+    fn parts_do_not_refer_to_chips_or_registers() {
         let mut found = Vec::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/parts"), &mut found);
         assert!(found.len() > 10);

@@ -1,43 +1,45 @@
-//! Transmit offloads: checksum insertion and what changes from segment to segment (RFC 791, RFC 8200, RFC 9293). Offsets come
-//! from software and may lie outside the packet: then nothing is inserted, and the caller counts it.
+//! Transmit offloads: checksum insertion, and header changes per segment (RFC 791, RFC 8200, RFC 9293).
+//! Offsets come from software and may be outside the packet. Then nothing is inserted, and the caller counts
+//! the packet.
 
 use super::checksum::{fold, sum};
 
-/// Where in a packet the headers are, and what they are.
+/// Positions of headers and checksums in a packet, and the types of its headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offsets {
     pub ip_start: usize,
-    /// Where the IP checksum stands.
+    /// Position of the IP checksum.
     pub ip_offset: usize,
-    /// Last byte of the IP checksum's range; zero stands for the packet's end.
+    /// Last byte covered by the IP checksum; zero means the end of the packet.
     pub ip_end: usize,
     pub transport_start: usize,
-    /// Where the TCP or UDP checksum stands.
+    /// Position of the TCP or UDP checksum.
     pub transport_offset: usize,
-    /// Last byte of the TCP or UDP checksum's range; zero stands for the packet's end.
+    /// Last byte covered by the TCP or UDP checksum; zero means the end of the packet.
     pub transport_end: usize,
     pub tcp: bool,
     pub ipv4: bool,
 }
 
-/// Which checksums are asked for.
+/// Checksums to insert.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
     pub ip: bool,
     pub transport: bool,
 }
 
-/// Which segment of a packet.
+/// A segment's position in its packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub number: u32,
-    /// Payload before it.
+    /// Payload bytes before it.
     pub offset: u32,
     pub last: bool,
 }
 
-/// Sums from `start` to `end` (its last byte; zero stands for the packet's end), with what the field holds already, and
-/// puts the complement at `at`. UDP has no checksum of zero. False if the offsets make no sense.
+/// Inserts a checksum at `at`: the complement of the sum from `start` to `end` (its last byte; zero means the
+/// end of the packet), which includes the field's old contents. For UDP, zero becomes 0xffff. Returns false
+/// if the offsets are invalid.
 pub(crate) fn insert(bytes: &mut [u8], start: usize, end: usize, at: usize, udp: bool) -> bool {
     let end = if end == 0 { bytes.len() } else { bytes.len().min(end + 1) };
     if start >= end || at + 2 > bytes.len() {
@@ -49,7 +51,7 @@ pub(crate) fn insert(bytes: &mut [u8], start: usize, end: usize, at: usize, udp:
     true
 }
 
-/// Inserts the checksums that are asked for.
+/// Inserts the requested checksums. Returns false if the offsets are invalid.
 pub(crate) fn checksums(bytes: &mut [u8], at: &Offsets, sums: Sums) -> bool {
     let mut good = true;
     if sums.transport {
@@ -70,8 +72,9 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> Option<()
     Some(())
 }
 
-/// Makes the packet's header that of one segment: lengths, identification, sequence number, flags, and the length that
-/// the pseudo-header's sum in the checksum field lacks. False if the offsets make no sense.
+/// Turns the packet's headers into those of one segment: lengths, identification, sequence number and flags.
+/// Also adds the length to the pseudo-header sum in the checksum field, which software provides without it.
+/// Returns false if the offsets are invalid.
 pub(crate) fn segment(bytes: &mut [u8], headers: &Offsets, part: Part) -> bool {
     rewrite(bytes, headers, part).is_some()
 }

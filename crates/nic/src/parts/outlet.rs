@@ -1,5 +1,6 @@
-//! Where frames leave: what has been handed to the link, or is looped back, and the room that it keeps until it is gone. The link is
-//! serial and times frames itself, so several are handed to it ahead of time, which saves an event a frame.
+//! Output of a transmit FIFO: frames handed to the link or looped back, and the FIFO space that each occupies
+//! until it has left. The link is serial and times frames itself, so several are handed to it ahead of time.
+//! This saves one event per frame.
 
 use std::collections::VecDeque;
 
@@ -10,24 +11,24 @@ use super::timer::{Timer, Wake};
 /// Preamble, start delimiter and inter-frame gap, in bytes.
 const GAP_BYTES: u64 = 20;
 
-/// The way out of a transmit FIFO.
+/// Output of a transmit FIFO.
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
-    /// When each frame has left, and the room that it takes until then.
+    /// For each frame handed over: the time at which it has left, and its FIFO space until then.
     leaving: VecDeque<(Ps, u64)>,
     room: u64,
-    /// When the frame handed over last has left.
+    /// Time at which the frame handed over last has left.
     free: Ps,
     timer: Timer,
-    /// Frames on their way back in loopback, with their arrival times.
+    /// Frames being looped back, with their arrival times.
     looped: VecDeque<(Ps, Frame)>,
 }
 
-/// What a checkpoint keeps of it.
+/// Saved state: `leaving`, `free`, `timer` and `looped`.
 pub(crate) type Saved = (VecDeque<(Ps, u64)>, Ps, Timer, VecDeque<(Ps, Frame)>);
 
 impl Outlet {
-    /// Frames that have left make room.
+    /// Frees the space of frames that have left.
     pub fn release(&mut self, now: Ps) {
         while let Some((_, room)) = self.leaving.front().copied().filter(|(at, _)| *at <= now) {
             self.leaving.pop_front();
@@ -35,27 +36,28 @@ impl Outlet {
         }
     }
 
-    /// Room that frames keep which have been handed over.
+    /// FIFO space of frames that were handed over and have not left.
     pub fn room(&self) -> u64 {
         self.room
     }
 
-    /// When the next of them has left.
+    /// Time at which the next frame has left.
     pub fn next(&self) -> Option<Ps> {
         self.leaving.front().map(|(at, _)| *at)
     }
 
-    /// When half of `ahead` of them have left, if there are as many.
-    pub fn is_full(&self, ahead: usize) -> Option<Ps> {
+    /// Returns when half of `ahead` frames have left, if at least `ahead` frames are handed over.
+    pub fn full_until(&self, ahead: usize) -> Option<Ps> {
         (self.leaving.len() >= ahead).then(|| self.leaving[ahead / 2].0)
     }
 
-    /// The link has a frame, which will have left it then: not before another one, for the link knows nothing of what is looped back.
+    /// Records the time at which a frame sent to the link has left. It leaves after frames looped back before
+    /// it, which the link does not time.
     pub fn sent(&mut self, left: Ps) {
         self.free = self.free.max(left);
     }
 
-    /// A frame is looped back at this rate; when it arrives.
+    /// Loops a frame back at this rate. Returns its arrival time.
     pub fn loop_back(&mut self, now: Ps, frame: Frame, rate: BitsPerSec) -> Ps {
         let bits = (frame.len_with_fcs() as u64 + GAP_BYTES) * 8;
         self.free = self.free.max(now).saturating_add(rate.time_for_bits(bits));
@@ -63,40 +65,40 @@ impl Outlet {
         self.free
     }
 
-    /// The frame that was sent or looped back keeps so much room until it has left.
-    pub fn keeps(&mut self, room: u64) {
+    /// Reserves FIFO space for the frame sent or looped back last, until it has left.
+    pub fn reserve(&mut self, room: u64) {
         self.room += room;
         self.leaving.push_back((self.free, room));
     }
 
-    /// The next looped-back frame whose last bit is here.
+    /// Returns the next looped-back frame whose last bit has arrived.
     pub fn arrived(&mut self, now: Ps) -> Option<Frame> {
         self.looped.front().filter(|(at, _)| *at <= now)?;
         self.looped.pop_front().map(|(_, frame)| frame)
     }
 
-    /// When a wake-up has to be asked for, so that one comes then.
+    /// Sets the timer. Returns the time of the wake-up that the caller must schedule, if any.
     pub fn arm(&mut self, at: Ps) -> Option<Ps> {
         self.timer.arm(at)
     }
 
-    /// A wake-up has come.
+    /// Handles a wake-up.
     pub fn wake(&mut self, now: Ps) -> Wake {
         self.timer.wake(now)
     }
 
-    /// The FIFO is lost. The frame on the wire goes on, and so does the wake-up that may be on its way.
+    /// Discards the occupied space. The frame on the wire continues, and a scheduled wake-up stays pending.
     pub fn reset(&mut self) {
         self.leaving.clear();
         self.room = 0;
     }
 
-    /// The state as a checkpoint keeps it.
+    /// Returns the state for a checkpoint.
     pub fn save(&self) -> Saved {
         (self.leaving.clone(), self.free, self.timer, self.looped.clone())
     }
 
-    /// Continues from a saved state; none if it cannot be, with no moment beyond `latest`.
+    /// Restores a saved state; `None` if it is invalid or has a time after `latest`.
     pub fn load((leaving, free, timer, looped): Saved, latest: Ps) -> Option<Outlet> {
         let possible = leaving.iter().all(|(_, room)| *room <= 1 << 17)
             && free <= latest
@@ -111,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_leave_one_after_the_other_whatever_the_link_says_behind_looped_back_ones() {
+    fn sent_frames_leave_after_frames_looped_back_before_them() {
         let mut outlet = Outlet::default();
         let arrives = outlet.loop_back(Ps(0), Frame::new(vec![0; 60]), BitsPerSec(1_000_000_000));
         assert_eq!(arrives, Ps::from_ns(84 * 8));
-        outlet.keeps(64);
+        outlet.reserve(64);
         outlet.sent(Ps::from_ns(100));
-        outlet.keeps(80);
-        assert_eq!((outlet.is_full(2), outlet.is_full(3)), (Some(arrives), None));
+        outlet.reserve(80);
+        assert_eq!((outlet.full_until(2), outlet.full_until(3)), (Some(arrives), None));
         outlet.release(Ps(arrives.0 - 1));
         assert_eq!(
             (outlet.room(), outlet.next(), outlet.arrived(Ps(arrives.0 - 1))),

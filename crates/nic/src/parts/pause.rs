@@ -1,4 +1,4 @@
-//! MAC control frames and PAUSE among them, as IEEE 802.3's annexes 31A and 31B have them.
+//! MAC control frames and PAUSE (IEEE 802.3, annexes 31A and 31B).
 
 use doorbell_sim::{BitsPerSec, Frame, Ps};
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,13 @@ use super::timer::{Timer, Wake};
 
 /// The opcode of PAUSE.
 pub const OPCODE: u16 = 0x0001;
-/// A pause's unit: the time of 512 bits.
+/// Unit of pause times: the duration of 512 bits.
 const QUANTUM_BITS: u64 = 512;
-/// Where PAUSE frames go.
+/// Destination address of PAUSE frames.
 const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 
-/// The opcode and the first parameter of a MAC control frame of this type for one of these addresses. There is none of type zero.
+/// Returns opcode and first parameter if the frame is a MAC control frame: it has this EtherType, which is
+/// not zero, and one of these destination addresses.
 pub fn control_frame(bytes: &[u8], of_type: u32, addresses: [[u8; 6]; 2]) -> Option<(u16, u16)> {
     let [type_high, type_low, op_high, op_low, time_high, time_low] = *bytes.get(12..18)?.first_chunk()?;
     if of_type == 0 || u32::from(u16::from_be_bytes([type_high, type_low])) != of_type {
@@ -22,27 +23,27 @@ pub fn control_frame(bytes: &[u8], of_type: u32, addresses: [[u8; 6]; 2]) -> Opt
     to_us.then(|| (u16::from_be_bytes([op_high, op_low]), u16::from_be_bytes([time_high, time_low])))
 }
 
-/// What a card and its partner have told each other.
+/// Flow control state of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pause {
-    /// The partner's pause; armed while transmission is paused.
+    /// Pause requested by the partner; armed while transmission is paused.
     silence: Timer,
-    /// XOFF is sent and not taken back.
+    /// XOFF was sent and no XON since.
     xoff_sent: bool,
 }
 
-/// What follows from a partner's PAUSE.
-pub(crate) enum Heard {
-    /// The transmitter may go on.
-    Over,
-    /// A wake-up is needed then.
-    Wake(Ps),
-    /// One is on its way.
-    Known,
+/// Effect of a received PAUSE frame.
+pub(crate) enum PauseEffect {
+    /// The pause is over: transmission resumes.
+    Resume,
+    /// Schedule a wake-up at this time.
+    WakeAt(Ps),
+    /// A wake-up is already scheduled.
+    WakePending,
 }
 
-/// What a packet buffer has its card send.
-pub(crate) enum Mark {
+/// Watermark that the level of the receive FIFO has reached.
+pub(crate) enum Watermark {
     High,
     Low,
 }
@@ -53,29 +54,30 @@ impl Pause {
         self.xoff_sent = false;
     }
 
-    /// Whether the transmitter is to be silent.
-    pub fn holds(&self) -> bool {
+    /// Whether transmission is paused.
+    pub fn is_paused(&self) -> bool {
         self.silence.is_armed()
     }
 
-    /// The partner asks for silence; for none, it takes back what it has asked for.
-    pub fn hear(&mut self, now: Ps, silence: Ps) -> Heard {
-        if silence == Ps::ZERO {
+    /// Handles a received PAUSE frame. A duration of zero (XON) ends the pause.
+    pub fn receive(&mut self, now: Ps, duration: Ps) -> PauseEffect {
+        if duration == Ps::ZERO {
             self.silence.cancel();
-            return Heard::Over;
+            return PauseEffect::Resume;
         }
-        self.silence.arm(now.saturating_add(silence)).map_or(Heard::Known, Heard::Wake)
+        self.silence.arm(now.saturating_add(duration)).map_or(PauseEffect::WakePending, PauseEffect::WakeAt)
     }
 
     pub fn wake(&mut self, now: Ps) -> Wake {
         self.silence.wake(now)
     }
 
-    /// The level has changed: which mark it has come to, the high one and then the low one in turn. A high mark of zero is none.
-    pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Mark> {
+    /// Handles a new FIFO level. Returns the watermark reached: the high and the low one alternate. A high
+    /// watermark of zero disables both.
+    pub fn level(&mut self, used: u64, high: u64, low: u64) -> Option<Watermark> {
         let mark = match self.xoff_sent {
-            false if high != 0 && used >= high => Mark::High,
-            true if used <= low => Mark::Low,
+            false if high != 0 && used >= high => Watermark::High,
+            true if used <= low => Watermark::Low,
             _ => return None,
         };
         self.xoff_sent = !self.xoff_sent;
@@ -83,12 +85,12 @@ impl Pause {
     }
 }
 
-/// How long a partner's frame asks to be silent.
-pub fn span(time: u16, rate: BitsPerSec) -> Ps {
+/// Duration of a pause.
+pub fn duration(time: u16, rate: BitsPerSec) -> Ps {
     rate.time_for_bits(u64::from(time) * QUANTUM_BITS)
 }
 
-/// A PAUSE frame of this type from this station: XOFF, or with a time of zero XON.
+/// Creates a PAUSE frame with this EtherType, sent by this station: XOFF, or XON if the time is zero.
 pub fn frame(station: [u8; 6], of_type: u16, time: u16) -> Frame {
     let mut bytes = vec![0u8; Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES];
     bytes[..6].copy_from_slice(&DESTINATION);
@@ -99,7 +101,7 @@ pub fn frame(station: [u8; 6], of_type: u16, time: u16) -> Frame {
     Frame::new(bytes)
 }
 
-/// An address as a pair of registers has it, its first byte lowest.
+/// Returns the address in a pair of registers, first byte lowest.
 pub fn address(low: u32, high: u32) -> [u8; 6] {
     let ([a, b, c, d], [e, f, ..]) = (low.to_le_bytes(), high.to_le_bytes());
     [a, b, c, d, e, f]

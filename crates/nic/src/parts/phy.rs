@@ -1,8 +1,8 @@
-//! The internal PHY, an M88E1011 as drivers know it (manual chapter 8 and §11.3; IEEE 802.3 clause
-//! 22). Modelled: identity, control with reset, power-down, loopback and autonegotiation, link
-//! status with its latch, the partner's abilities, and the speed and duplex that result from what software
-//! advertises or forces. The vendor's registers from 16 on hold their values. Speed and duplex are what software is
-//! told, no more: frames go at the link's configured rate and never collide. Not modelled: cable diagnosis.
+//! The family's internal PHY, an M88E1011 as drivers expect it (manual chapter 8 and §11.3; IEEE 802.3 clause
+//! 22). Modelled: identity, control with reset, power-down, loopback and autonegotiation, latched link
+//! status, the partner's abilities, and the speed and duplex that software advertises or forces. Vendor
+//! registers (16 and above) hold their values. Speed and duplex are only reported to software: frames use the
+//! link's configured rate and never collide. Not modelled: cable diagnosis.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ mod control {
     pub const SPEED_HIGH: u16 = 1 << 6;
     /// 1000 Mb/s, full duplex, autonegotiation.
     pub const DEFAULT: u16 = 0x1140;
-    /// Bits whose change makes the link come up again.
+    /// Bits whose change restarts the link.
     pub const LINK_BITS: u16 = LOOPBACK | AUTONEGOTIATE | POWER_DOWN | SPEED_LOW | FULL_DUPLEX | SPEED_HIGH;
 }
 
@@ -46,7 +46,7 @@ const STATUS_LINK: u16 = 1 << 2;
 const STATUS_NEGOTIATED: u16 = 1 << 5;
 const PAUSE: u16 = 1 << 10;
 
-/// A speed, coded as in the MAC's STATUS and in the PHY's status register 17, and whether both may send at once.
+/// Speed and duplex. The speed is encoded as in the MAC's STATUS and in the PHY's status register 17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkMode {
     /// 0: 10 Mb/s, 1: 100 Mb/s, 2: 1000 Mb/s.
@@ -55,8 +55,8 @@ pub struct LinkMode {
     pub full_duplex: bool,
 }
 
-/// What can be advertised, best first (IEEE 802.3 §28.3 and annex 28B.3): register, bit, and the mode. The partner can do
-/// all of them but 1000 Mb/s in half duplex.
+/// Modes that can be advertised, best first (IEEE 802.3 §28.3 and annex 28B.3): register, bit, and mode. The
+/// partner supports all of them except 1000 Mb/s half duplex.
 const MODES: [(usize, u16, LinkMode); 5] = [
     (reg::GIGABIT_CONTROL, 1 << 9, LinkMode { speed: 2, full_duplex: true }),
     (reg::ADVERTISE, 1 << 8, LinkMode { speed: 1, full_duplex: true }),
@@ -65,14 +65,14 @@ const MODES: [(usize, u16, LinkMode); 5] = [
     (reg::ADVERTISE, 1 << 5, LinkMode { speed: 0, full_duplex: false }),
 ];
 
-/// What a register write does to the link.
+/// Effect of a register write on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkAction {
-    /// Nothing.
+    /// None.
     Keep,
-    /// The link goes down and comes up again after autonegotiation.
+    /// The link goes down, and comes up after autonegotiation.
     Restart,
-    /// The link goes down for good.
+    /// The link goes down and stays down.
     Down,
 }
 
@@ -81,28 +81,29 @@ pub enum LinkAction {
 pub struct Phy {
     registers: [u16; 32],
     link: bool,
-    /// The link was down at some time since the last read of the status register.
+    /// The link has been down since the last read of the status register, at least temporarily.
     link_lost: bool,
 }
 
-/// A PHY of the family, as software reaches it through MDIC: a card's own may have registers of its own around the family's.
+/// A PHY that software accesses through MDIC. A chip's PHY may add its own registers to those of the family's
+/// PHY.
 pub trait ManagedPhy {
-    /// A PHY after power-on; its link is down.
+    /// Creates a PHY in its power-on state, with the link down.
     fn new() -> Self;
-    /// What the family has in common.
+    /// The family's PHY.
     fn inner(&self) -> &Phy;
-    /// The same, to change.
+    /// The family's PHY, mutable.
     fn inner_mut(&mut self) -> &mut Phy;
-    /// The reset pin: all registers take their defaults.
+    /// Asserts the reset pin: all registers take their defaults.
     fn hardware_reset(&mut self);
-    /// A register as software reads it. `pause` says whether the partner advertises PAUSE.
+    /// Reads a register. `pause` is whether the partner advertises PAUSE.
     fn read(&mut self, register: u32, pause: bool) -> u16;
-    /// Software writes a register.
+    /// Writes a register.
     fn write(&mut self, register: u32, value: u16) -> LinkAction;
 }
 
 impl Phy {
-    /// A PHY after power-on; its link is down.
+    /// Creates a PHY in its power-on state, with the link down.
     pub fn new() -> Phy {
         let mut phy = Phy { registers: [0; 32], link: false, link_lost: true };
         phy.set_defaults();
@@ -131,19 +132,19 @@ impl Phy {
         self.link
     }
 
-    /// The link comes up or goes down.
+    /// Takes the link up or down.
     pub fn set_link(&mut self, up: bool) {
         self.link = up;
         self.link_lost |= !up;
     }
 
-    /// Whether transmitted frames come back instead of leaving.
+    /// Whether transmitted frames are looped back.
     pub fn loopback(&self) -> bool {
         self.registers[reg::CONTROL] & control::LOOPBACK != 0
     }
 
-    /// Speed and duplex: the best that both ends advertise, or what software forces. Software that advertises
-    /// nothing gets 10 Mb/s in half duplex.
+    /// Speed and duplex: the best mode that both ends advertise, or the mode that software forces. Without a
+    /// common mode it is 10 Mb/s half duplex.
     pub fn mode(&self) -> LinkMode {
         let control = self.registers[reg::CONTROL];
         if control & control::AUTONEGOTIATE != 0 {
@@ -158,12 +159,13 @@ impl Phy {
         LinkMode { speed, full_duplex: control & control::FULL_DUPLEX != 0 }
     }
 
-    /// Whether software has switched the PHY off.
+    /// Whether software has powered the PHY down.
     pub fn powered_down(&self) -> bool {
         self.registers[reg::CONTROL] & control::POWER_DOWN != 0
     }
 
-    /// RESET and RESTART clear themselves; the vendor's registers keep their values over a software reset.
+    /// Writes the control register. RESET and RESTART clear themselves. A software reset preserves the vendor
+    /// registers.
     fn write_control(&mut self, value: u16) -> LinkAction {
         let before = self.registers[reg::CONTROL];
         let after = value & !(control::RESET | control::RESTART);
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_identity_is_the_one_that_drivers_accept_for_an_82540() {
+    fn drivers_accept_the_identity_for_an_82540() {
         let mut phy = Phy::new();
         assert_eq!((phy.read(2, false), phy.read(3, false) & 0xfff0), (0x0141, 0x0c20));
     }
@@ -276,24 +278,24 @@ mod tests {
     }
 
     #[test]
-    fn speed_and_duplex_follow_what_is_advertised_or_forced() {
+    fn speed_and_duplex_follow_the_advertised_or_forced_mode() {
         let mut phy = Phy::new();
         phy.set_link(true);
-        let mut told = |writes: &[(u32, u16)]| {
+        let mut status_after = |writes: &[(u32, u16)]| {
             for (register, value) in writes {
                 phy.write(*register, *value);
             }
             phy.read(17, false) & 0xec00
         };
-        assert_eq!(told(&[]), 0xac00, "1000 Mb/s, full duplex");
-        assert_eq!(told(&[(9, 0x0100)]), 0x6c00, "no 1000 Mb/s in full duplex: 100");
-        assert_eq!(told(&[(4, 0x0081)]), 0x4c00, "100, half");
-        assert_eq!(told(&[(4, 0x0061)]), 0x2c00, "10, full");
-        assert_eq!(told(&[(4, 0x0021)]), 0x0c00, "10, half");
-        assert_eq!(told(&[(4, 0x0001)]), 0x0c00, "nothing in common");
-        assert_eq!(told(&[(0, 0x2100)]), 0x6c00, "forced to 100, full");
-        assert_eq!(told(&[(0, 0x0000)]), 0x0c00, "forced to 10, half");
-        assert_eq!(told(&[(0, 0x0140)]), 0xac00, "forced to 1000, full");
+        assert_eq!(status_after(&[]), 0xac00, "1000 Mb/s, full duplex");
+        assert_eq!(status_after(&[(9, 0x0100)]), 0x6c00, "without 1000 Mb/s full duplex: 100");
+        assert_eq!(status_after(&[(4, 0x0081)]), 0x4c00, "100, half");
+        assert_eq!(status_after(&[(4, 0x0061)]), 0x2c00, "10, full");
+        assert_eq!(status_after(&[(4, 0x0021)]), 0x0c00, "10, half");
+        assert_eq!(status_after(&[(4, 0x0001)]), 0x0c00, "no common mode");
+        assert_eq!(status_after(&[(0, 0x2100)]), 0x6c00, "forced to 100, full");
+        assert_eq!(status_after(&[(0, 0x0000)]), 0x0c00, "forced to 10, half");
+        assert_eq!(status_after(&[(0, 0x0140)]), 0xac00, "forced to 1000, full");
         phy.set_link(false);
         assert_eq!(phy.read(17, false), 0);
     }

@@ -1,5 +1,5 @@
-//! A chip's registers: one table says which there are. The enum of a chip's registers, look-up by offset, storage, reset
-//! and the reference page are all made of that table.
+//! Register tables: a chip's table is the only definition of its registers. The enum of the registers,
+//! look-up by offset, storage, reset and the reference page are derived from it.
 
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
@@ -21,12 +21,12 @@ pub enum Access {
     RcW1c,
     /// Write-only; reads as zero.
     Wo,
-    /// A window that answers with zeros: accepted, but nothing is behind it.
+    /// A window without function: accesses are accepted, reads return zero.
     Absent,
 }
 
 impl Access {
-    /// As the reference page has it.
+    /// Name in the reference page.
     fn name(self) -> &'static str {
         match self {
             Access::Rw => "RW",
@@ -40,28 +40,28 @@ impl Access {
     }
 }
 
-/// One row: a register, or an array of equal registers.
+/// One row of a table: a register, or an array of equal registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Register {
     /// The name in the manual.
     pub name: &'static str,
-    /// Byte offset of the first one in BAR 0.
+    /// Byte offset of the first register in BAR 0.
     pub offset: u32,
-    /// How many there are.
+    /// Number of registers.
     pub count: u32,
-    /// Bytes from one to the next.
+    /// Bytes from one register to the next.
     pub stride: u32,
     /// Value after reset.
     pub reset: u32,
     /// Bits that software can write.
     pub mask: u32,
-    /// How software may use it.
+    /// Access by software.
     pub access: Access,
-    /// Where the manual describes it.
+    /// Section of the manual.
     pub section: &'static str,
-    /// What it is for, and what of it is modelled.
+    /// Purpose, and what is modelled.
     pub summary: &'static str,
-    /// Whether it is one of the statistics registers.
+    /// It is one of the statistics registers.
     pub statistic: bool,
 }
 
@@ -72,7 +72,7 @@ impl Register {
     }
 }
 
-/// Whether a section is in this chapter: begins with it.
+/// Whether a section belongs to a chapter, that is, starts with the chapter's number.
 pub(crate) const fn is_in(section: &str, chapter: &str) -> bool {
     let (section, chapter) = (section.as_bytes(), chapter.as_bytes());
     let mut at = 0;
@@ -85,7 +85,8 @@ pub(crate) const fn is_in(section: &str, chapter: &str) -> bool {
     true
 }
 
-/// First storage word of each register, and after the last the number of words. `N` is one more than the rows.
+/// Returns the index of each register's first storage word, followed by the total number of words. `N` is the
+/// number of rows plus one.
 pub(crate) const fn slots<const N: usize>(table: &[Register]) -> [u16; N] {
     let mut slots = [0u16; N];
     let mut row = 0;
@@ -97,7 +98,7 @@ pub(crate) const fn slots<const N: usize>(table: &[Register]) -> [u16; N] {
     slots
 }
 
-/// For each word of the window one more than the number of its register, or zero.
+/// Returns for each word of the window its register's row plus one; zero for a word without register.
 pub(crate) const fn words<const N: usize>(table: &[Register]) -> [u8; N] {
     let mut words = [0u8; N];
     let mut row = 0;
@@ -112,13 +113,13 @@ pub(crate) const fn words<const N: usize>(table: &[Register]) -> [u8; N] {
     words
 }
 
-/// A chip's registers as an enum, whose variants are the table's rows.
+/// Enum of a chip's registers; its variants are the rows of the table.
 pub trait RegisterId: Copy + fmt::Debug + PartialEq + Send + 'static {
-    /// The rows.
+    /// The table.
     const TABLE: &'static [Register];
-    /// First storage word of each, and behind the last their number.
+    /// Index of each register's first storage word, followed by the total number of words.
     const SLOTS: &'static [u16];
-    /// The row's number.
+    /// Row number.
     fn row(self) -> usize;
     /// Bits that software can write.
     fn mask(self) -> u32 {
@@ -126,7 +127,8 @@ pub trait RegisterId: Copy + fmt::Debug + PartialEq + Send + 'static {
     }
 }
 
-/// The enum, the table and the look-up of a chip: the bytes of its window, the chapter with its statistics registers, the rows.
+/// Declares a chip's enum, table and look-up. Arguments: window size in bytes, chapter of the statistics
+/// registers, rows.
 macro_rules! registers {
     ($window:expr, $statistics:literal; $($id:ident $name:literal $offset:literal [$count:literal x $stride:literal] $access:ident $reset:literal $mask:literal $section:literal $summary:literal;)*) => {
         /// A register (or array of registers) of the table.
@@ -179,11 +181,11 @@ macro_rules! registers {
 }
 pub(crate) use registers;
 
-/// The values behind the registers. What depends on the moment is computed instead.
+/// Stored register values. Values that depend on the current state are computed elsewhere.
 #[derive(Clone, Debug)]
 pub struct RegisterFile<R> {
     words: Box<[u32]>,
-    /// What reading and resetting took from each word. An observer: not part of the saved state.
+    /// Totals that reads and resets removed from each word. For observers only; not saved.
     cleared: Box<[u64]>,
     of: PhantomData<R>,
 }
@@ -200,7 +202,7 @@ impl<R: RegisterId> RegisterFile<R> {
         regs
     }
 
-    /// Gives every register the value that the table names.
+    /// Sets every register to its reset value.
     pub fn reset(&mut self) {
         for (row, register) in R::TABLE.iter().enumerate() {
             let words = usize::from(R::SLOTS[row])..usize::from(R::SLOTS[row + 1]);
@@ -233,7 +235,7 @@ impl<R: RegisterId> RegisterFile<R> {
         self.words[Self::slot(reg, index)] = value;
     }
 
-    /// All registers of an array.
+    /// Values of all registers of an array.
     pub fn array(&self, reg: R) -> &[u32] {
         &self.words[usize::from(R::SLOTS[reg.row()])..usize::from(R::SLOTS[reg.row() + 1])]
     }
@@ -243,12 +245,12 @@ impl<R: RegisterId> RegisterFile<R> {
         self.get(reg) & bits != 0
     }
 
-    /// Counts one.
+    /// Increments a counter.
     pub fn count(&mut self, reg: R) {
         self.count_at(reg, 0, 1);
     }
 
-    /// Counts more in a register of an array.
+    /// Adds to a counter of an array.
     pub fn count_at(&mut self, reg: R, index: usize, more: u32) {
         self.set_at(reg, index, self.at(reg, index).saturating_add(more));
     }
@@ -261,12 +263,12 @@ impl<R: RegisterId> RegisterFile<R> {
         self.set(high, (value >> 32) as u32);
     }
 
-    /// Sets a statistics register to zero; what it held is kept for [`statistics`](RegisterFile::statistics).
+    /// Clears a statistics register. [`statistics`](RegisterFile::statistics) still includes its value.
     pub fn clear_statistic(&mut self, reg: R) {
         self.take_at(reg, 0);
     }
 
-    /// Reads a statistics register of an array and sets it to zero.
+    /// Reads and clears a statistics register of an array.
     pub fn take_at(&mut self, reg: R, index: usize) -> u32 {
         let slot = Self::slot(reg, index);
         let value = std::mem::take(&mut self.words[slot]);
@@ -274,20 +276,20 @@ impl<R: RegisterId> RegisterFile<R> {
         value
     }
 
-    /// What a row's statistics registers would hold all together if nothing had ever cleared them.
+    /// Sum of a row's statistics registers, as if they had never been cleared.
     fn total(&self, row: usize) -> u64 {
         let words = usize::from(R::SLOTS[row])..usize::from(R::SLOTS[row + 1]);
         words.map(|word| self.cleared[word] + u64::from(self.words[word])).sum()
     }
 
-    /// All statistics registers in the order of the table.
+    /// Returns all statistics in the order of the table.
     pub fn statistics(&self) -> Vec<Statistic> {
         let mut all = Vec::new();
         let mut low_half = 0;
         for (row, register) in R::TABLE.iter().enumerate().filter(|(_, register)| register.is_statistic()) {
             let value = self.total(row);
             if register.access == Access::Ro {
-                // The low half: it stands before the high one, and only the high one clears.
+                // The low half: it precedes the high half in the table; reads of the high half clear both.
                 low_half = value;
                 continue;
             }
@@ -306,22 +308,22 @@ impl<R: RegisterId> RegisterFile<R> {
         &self.words
     }
 
-    /// Takes over saved words; false if their number is wrong.
+    /// Restores saved words. Returns false if their number is wrong.
     pub fn restore(&mut self, words: &[u32]) -> bool {
-        let fits = words.len() == self.words.len();
-        if fits {
+        let valid = words.len() == self.words.len();
+        if valid {
             self.words.copy_from_slice(words);
         }
-        fits
+        valid
     }
 }
 
-/// Which of the six counters by size counts a frame of so many bytes, FCS included.
+/// Index of the counter, among the six by frame size, for a frame of `bytes` bytes, FCS included.
 pub(crate) fn size_class(bytes: usize) -> usize {
     [64, 127, 255, 511, 1023].partition_point(|most| *most < bytes)
 }
 
-/// The reference page: all registers as a Markdown table behind what is said of the chip.
+/// Returns the reference page: a head, and all registers as a Markdown table.
 pub(crate) fn reference(head: &str, table: &[Register]) -> String {
     let mut page = format!(
         "{head}\n\n| Offset | Name | Access | Reset | Writable bits | Section | What it does here |\n|---|---|---|---|---|---|---|\n"
@@ -346,7 +348,7 @@ pub(crate) fn reference(head: &str, table: &[Register]) -> String {
     page
 }
 
-/// What has to hold of each chip's table.
+/// Asserts the properties that every table must have.
 #[cfg(test)]
 pub(crate) fn check_table(table: &[Register], window_words: usize) {
     let mut owner = vec![None; window_words];

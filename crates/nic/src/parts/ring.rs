@@ -1,7 +1,8 @@
-//! Descriptor rings (manual §3.2.6 and §3.4). [`Ring`] is where one lies in memory, as its registers say: one whose
-//! head or tail lies outside its length, or whose length is zero, does not move. Hardware would run off into other
-//! memory, the model stands still and counts. [`DescriptorRing`] is what the chip holds of one: descriptors fetched
-//! ahead, and used ones until they are written back. What a descriptor means is not known here.
+//! Descriptor rings (manual §3.2.6 and §3.4). [`Ring`] is a ring in memory as its registers describe it. A
+//! ring with length zero, or with its head or tail outside its length, is invalid. Hardware would access
+//! other memory; the model stops the ring and counts it. [`DescriptorRing`] holds a ring's descriptors on the
+//! chip: prefetched ones, and used ones until their write-back. The contents of descriptors are not
+//! interpreted here.
 
 use std::collections::VecDeque;
 use std::collections::vec_deque::{Iter, IterMut};
@@ -13,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use super::engine::Ready;
 use super::timer::{Timer, Wake};
 
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub(crate) const DESCRIPTOR_BYTES: u32 = 16;
-/// Descriptors in a cache line of 64 bytes: the least that a fetch ahead of need asks for.
+/// Descriptors per cache line of 64 bytes; the minimum size of a prefetch.
 pub(crate) const LINE_DESCRIPTORS: u32 = 4;
-/// No chip fetches as many at once: a saved state that says so is refused.
+/// Limit of descriptors being fetched, above that of any chip; a saved state that exceeds it is rejected.
 const FETCHING_MAX: u64 = 1 << 16;
 
-/// A ring that can be worked on.
+/// A valid ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     pub base: u64,
@@ -31,57 +32,57 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring at `base` of so many bytes, or none if it makes no sense.
+    /// Returns the ring of `bytes` bytes at `base`; `None` if it is invalid.
     pub fn new(base: u64, bytes: u32, head: u32, tail: u32) -> Option<Ring> {
         let count = bytes / DESCRIPTOR_BYTES;
         (head < count && tail < count).then_some(Ring { base, count, head, tail })
     }
 
-    /// Steps from index `from` forward to index `to`.
+    /// Number of steps forward from index `from` to index `to`.
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         if to >= from { to - from } else { to + self.count - from }
     }
 
-    /// The index `steps` (at most one round) after `index`.
+    /// Returns the index `steps` (at most the ring's length) after `index`.
     pub fn after(&self, index: u32, steps: u32) -> u32 {
         let sum = index + steps;
         if sum >= self.count { sum - self.count } else { sum }
     }
 
-    /// Where the descriptor at `index` lies. Addresses wrap like the bus's 64 bits.
+    /// Address of the descriptor at `index`. Addresses wrap at 64 bits, as on the bus.
     fn address(&self, index: u32) -> u64 {
         self.base.wrapping_add(u64::from(index) * u64::from(DESCRIPTOR_BYTES))
     }
 
-    /// The index of the descriptor that lies there.
+    /// Index of the descriptor at this address.
     pub fn index_of(&self, address: u64) -> u32 {
         (address.wrapping_sub(self.base) / u64::from(DESCRIPTOR_BYTES)) as u32
     }
 
-    /// Descriptors from the one at `index` to the end of its cache line.
+    /// Number of descriptors from `index` to the end of its cache line.
     fn left_of_line(&self, index: u32) -> u32 {
         LINE_DESCRIPTORS - (self.address(index) / u64::from(DESCRIPTOR_BYTES)) as u32 % LINE_DESCRIPTORS
     }
 
-    /// Descriptors that software has given and the head has not passed.
-    pub fn given(&self) -> u32 {
+    /// Number of descriptors owned by hardware, from head to tail.
+    pub fn hardware_owned(&self) -> u32 {
         self.distance(self.head, self.tail)
     }
 
-    /// Whether software has given away all but the one descriptor that it must keep: (tail + 1) mod N = head.
+    /// Whether hardware owns all descriptors except the one that software must keep: (tail + 1) mod N = head.
     pub fn is_full(&self) -> bool {
         self.after(self.tail, 1) == self.head
     }
 }
 
-/// Descriptors side by side in memory.
+/// Contiguous descriptors in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub addr: u64,
     pub count: u32,
 }
 
-/// When software wants descriptors fetched and written back (§13.4.43, §13.4.46), in descriptors.
+/// Fetch and write-back thresholds set by software (§13.4.43, §13.4.46), in descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     pub prefetch: u32,
@@ -90,34 +91,36 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// Whether to fetch, with `cached` descriptors unprocessed on the chip and `available` in memory (§3.2.5, §3.4.1):
-    /// always when the chip has none, otherwise when it has few and memory has enough.
+    /// Whether to fetch, with `cached` unused descriptors on the chip and `available` in memory (§3.2.5,
+    /// §3.4.1): always if the chip has none, otherwise below the prefetch threshold if memory has at least
+    /// `host`.
     pub fn fetch(&self, cached: u32, available: u32) -> bool {
         available > 0 && (cached == 0 || cached < self.prefetch && available >= self.host)
     }
 }
 
-/// What the chip does with a ring's descriptors, whatever software wants.
+/// Limits of the chip for a ring, independent of the thresholds that software sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Descriptors that it can hold.
+    /// Capacity in descriptors.
     pub cache: u32,
-    /// Most that one fetch asks for.
+    /// Maximum number of descriptors per fetch.
     pub fetch_max: u32,
-    /// Fetches in flight at a time.
+    /// Maximum number of fetches in flight.
     pub fetches: u32,
-    /// With at most this many unused ones it fetches if a line of them is there; without it, thresholds alone decide.
+    /// With at most this many unused descriptors, the chip fetches if a cache line of them is available.
+    /// `None`: only the thresholds apply.
     pub prefetch: Option<u16>,
-    /// Most that one write-back carries.
+    /// Maximum number of descriptors per write-back.
     pub batch: u32,
-    /// How long a write-back that is called for waits for more.
+    /// Time for which a requested write-back waits for more descriptors.
     pub wait: Ps,
-    /// Write-backs end with the cache line, and one that completes it waits for nothing.
+    /// Write-backs end at cache lines; one that completes its line does not wait.
     pub lines: bool,
 }
 
 impl Limits {
-    /// The most that a write-back carries which begins with the descriptor at `first`.
+    /// Maximum size of a write-back that starts with the descriptor at `first`.
     fn most(&self, ring: &Ring, first: u32) -> u32 {
         if self.lines { self.batch.min(ring.left_of_line(first)) } else { self.batch }
     }
@@ -125,50 +128,55 @@ impl Limits {
 
 /// A processed descriptor that the head has not passed.
 pub(crate) trait Used {
-    /// What is written back of it.
+    /// Contents to write back.
     fn words(&self) -> [u64; 2];
-    /// Whether it has to be written back; otherwise the head just passes it.
+    /// Whether it must be written back; otherwise only the head advances.
     fn is_reported(&self) -> bool;
 }
 
-/// A ring whose descriptors can be moved without knowing what they mean.
+/// Fetch and write-back of a ring, independent of the descriptor format.
 pub(crate) trait RingEngine {
-    /// Whether another fetch may be in flight.
+    /// Whether the number of fetches in flight permits another one.
     fn may_fetch(&self, limits: Limits) -> bool;
-    /// The descriptors to fetch now, if thresholds and limits say so, never across the ring's end; they count as asked
-    /// for. `begun` descriptors are neither unused nor used. What is on its way already counts as unused, but for one thing:
-    /// while the chip has none, it asks for what there is.
-    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run>;
-    /// Whether a write-back that is called for goes now. If not, it goes when its wait is over.
+    /// Returns the descriptors to fetch now, if thresholds and limits require a fetch, and counts them as
+    /// being fetched. A fetch does not cross the end of the ring. `in_progress` descriptors occupy the chip
+    /// but are neither unused nor used. Descriptors being fetched count as unused, except that a chip without
+    /// descriptors fetches as many as are available.
+    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, in_progress: u32)
+    -> Option<Run>;
+    /// Whether a requested write-back is issued now; otherwise it waits until the wait timer expires.
     fn write_back_is_due(&mut self, now: Ps, ring: Option<&Ring>, limits: Limits) -> Ready;
-    /// Whether as many wait for their write-back as one carries at most.
+    /// Whether enough descriptors wait for a write-back of maximum size.
     fn fills_write_back(&self, ring: &Ring, limits: Limits) -> bool;
-    /// The wake-up at the end of that wait.
-    fn write_back_woken(&mut self, now: Ps) -> Wake;
-    /// A write-back goes now: nothing waits any longer.
+    /// Handles a wake-up of the wait timer.
+    fn on_wait_wake(&mut self, now: Ps) -> Wake;
+    /// Cancels the wait timer, because a write-back is issued now.
     fn cancel_wait(&mut self);
-    /// Whether a used descriptor has to be written back and is not on its way. Ones that need not are passed over.
+    /// Whether a used descriptor must be written back and no write-back is issued for it. Skips descriptors
+    /// that need no write-back.
     fn has_write_back(&mut self) -> bool;
-    /// The next descriptors to write back, never across the ring's end; they count as on their way.
+    /// Returns the next descriptors to write back and counts them as issued. A write-back does not cross the
+    /// end of the ring.
     fn write_back(&mut self, ring: &Ring, limits: Limits) -> Run;
 }
 
-/// What the chip holds of one ring: `F` is what it keeps of a fetched descriptor, `U` of a used one.
+/// Descriptors of one ring that are on the chip. `F` is the on-chip form of a fetched descriptor, `U` of a
+/// used one.
 #[derive(Debug)]
 pub(crate) struct DescriptorRing<F, U> {
-    /// Fetched and not begun.
+    /// Fetched descriptors that are not being processed yet.
     cache: VecDeque<F>,
-    /// Asked for, and by how many fetches.
+    /// Descriptors being fetched, and the number of fetches in flight.
     fetching: u32,
     fetches: u32,
-    /// Index of the next one to ask for.
+    /// Index of the next descriptor to fetch.
     next: u32,
-    /// Used, oldest first. The first `issued` ones are being written back or need not be.
+    /// Used descriptors, oldest first. The first `issued` are being written back or need no write-back.
     used: VecDeque<U>,
     issued: usize,
-    /// Until when the write-back that is called for waits for more.
+    /// Timer of a requested write-back that waits for more descriptors.
     wait: Timer,
-    /// Descriptors on their way, as they lie in memory. Not state.
+    /// Buffer for descriptors in their memory format. Not saved.
     scratch: Vec<u8>,
 }
 
@@ -192,7 +200,13 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         self.fetches < limits.fetches
     }
 
-    fn fetch(&mut self, ring: &Ring, thresholds: Thresholds, limits: Limits, begun: u32) -> Option<Run> {
+    fn fetch(
+        &mut self,
+        ring: &Ring,
+        thresholds: Thresholds,
+        limits: Limits,
+        in_progress: u32,
+    ) -> Option<Run> {
         let available = ring.distance(self.next, ring.tail);
         let cached = self.cache.len() as u32;
         let unused = cached + self.fetching;
@@ -201,8 +215,8 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         if !needed && !prefetch {
             return None;
         }
-        let on_chip = unused + begun + self.used.len() as u32;
-        // A tail that software has moved back must not make the engine overtake the head.
+        let on_chip = unused + in_progress + self.used.len() as u32;
+        // If software moves the tail back, the engine must not overtake the head.
         let room = limits.cache.min(ring.count - 1).saturating_sub(on_chip);
         let count = available.min(room).min(limits.fetch_max).min(ring.count - self.next);
         if count == 0 || !needed && count < LINE_DESCRIPTORS {
@@ -231,7 +245,7 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
         self.used.range(self.issued..).filter(|used| used.is_reported()).take(most).count() == most
     }
 
-    fn write_back_woken(&mut self, now: Ps) -> Wake {
+    fn on_wait_wake(&mut self, now: Ps) -> Wake {
         self.wait.wake(now)
     }
 
@@ -240,8 +254,8 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
     }
 
     fn has_write_back(&mut self) -> bool {
-        let silent = self.used.range(self.issued..).take_while(|used| !used.is_reported()).count();
-        self.issued += silent;
+        let unreported = self.used.range(self.issued..).take_while(|used| !used.is_reported()).count();
+        self.issued += unreported;
         self.issued < self.used.len()
     }
 
@@ -255,27 +269,27 @@ impl<F, U: Used> RingEngine for DescriptorRing<F, U> {
 }
 
 impl<F, U: Used> DescriptorRing<F, U> {
-    /// The next descriptor to begin, if the chip has one.
+    /// The next descriptor to process, if the chip has one.
     pub fn front(&self) -> Option<&F> {
         self.cache.front()
     }
 
-    /// The same, taken out.
+    /// Takes the next descriptor to process out of the cache.
     pub fn begin(&mut self) -> Option<F> {
         self.cache.pop_front()
     }
 
-    /// Whether the chip has no descriptor to begin.
+    /// Whether the chip has no descriptor to process.
     pub fn is_empty(&self) -> bool {
         self.cache.is_empty()
     }
 
-    /// Whether the chip has no descriptor to begin, none on its way, and none to ask for in memory.
+    /// Whether the chip has no descriptor to process, no fetch in flight, and nothing left to fetch.
     pub fn is_exhausted(&self, ring: Option<&Ring>) -> bool {
         self.cache.is_empty() && self.fetching == 0 && ring.is_none_or(|ring| self.has_reached(ring))
     }
 
-    /// A descriptor is used.
+    /// Adds a used descriptor.
     pub fn finish(&mut self, used: U) {
         self.used.push_back(used);
     }
@@ -285,17 +299,18 @@ impl<F, U: Used> DescriptorRing<F, U> {
         self.used.iter()
     }
 
-    /// Those of them that wait for their write-back, or that need none.
+    /// Used descriptors whose write-back is not issued, including those that need none.
     pub fn waiting(&self) -> Iter<'_, U> {
         self.used.range(self.issued..)
     }
 
-    /// The used one behind the `last` oldest and those before it that wait, to be changed.
+    /// Waiting descriptors up to and including index `last` of the used ones, to be modified.
     pub fn waiting_up_to(&mut self, last: usize) -> IterMut<'_, U> {
         self.used.range_mut(self.issued.min(last)..=last)
     }
 
-    /// Descriptors asked for are in memory to be read: `keep` says what stays of each, by its place in the run.
+    /// Completes the fetch of `run`: reads its descriptors from memory. `keep` converts each one, given its
+    /// index in the run and its words, to its on-chip form.
     pub fn fetched<P: DmaPort + ?Sized>(
         &mut self,
         run: Run,
@@ -314,17 +329,18 @@ impl<F, U: Used> DescriptorRing<F, U> {
         }
     }
 
-    /// Whether everything up to the tail has been asked for.
+    /// Whether all descriptors up to the tail are fetched or being fetched.
     pub fn has_reached(&self, ring: &Ring) -> bool {
         self.next == ring.tail
     }
 
-    /// Whether everything up to the tail has been fetched.
+    /// Whether all descriptors up to the tail are fetched.
     pub fn has_fetched_all(&self, ring: &Ring) -> bool {
         self.fetching == 0 && self.has_reached(ring)
     }
 
-    /// The `count` oldest used descriptors are written back: `each` is told of them. Returns what is now in memory.
+    /// Completes the write-back of the `count` oldest used descriptors and calls `each` for each of them.
+    /// Returns the bytes to write to memory.
     pub fn written_back(&mut self, count: u32, mut each: impl FnMut(&U)) -> &[u8] {
         self.scratch.clear();
         self.issued -= count as usize;
@@ -337,15 +353,17 @@ impl<F, U: Used> DescriptorRing<F, U> {
         &self.scratch
     }
 
-    /// Forgets the descriptors at the front that need not be written back: the head passes as many.
-    pub fn pass_silent(&mut self) -> u32 {
-        let silent = self.used.iter().take_while(|used| !used.is_reported()).count();
-        self.used.drain(..silent);
-        self.issued = self.issued.saturating_sub(silent);
-        silent as u32
+    /// Removes the descriptors at the front that need no write-back. Returns their number, by which the head
+    /// advances.
+    pub fn retire_unreported(&mut self) -> u32 {
+        let unreported = self.used.iter().take_while(|used| !used.is_reported()).count();
+        self.used.drain(..unreported);
+        self.issued = self.issued.saturating_sub(unreported);
+        unreported as u32
     }
 
-    /// Software has moved the ring: what the chip held of it is lost, and the next descriptor is the head's.
+    /// Discards all descriptors on the chip, because software has changed the ring. The next fetch starts at
+    /// the head.
     pub fn rewind(&mut self, head: u32) {
         self.cache.clear();
         self.used.clear();
@@ -353,7 +371,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
         self.next = head;
     }
 
-    /// What a checkpoint keeps; `keep` says what of a fetched descriptor.
+    /// Returns the state for a checkpoint; `keep` converts a fetched descriptor to its saved form.
     pub fn save<S>(&self, keep: impl Fn(&F) -> S) -> RingState<S, U>
     where
         U: Clone,
@@ -369,7 +387,7 @@ impl<F, U: Used> DescriptorRing<F, U> {
     }
 }
 
-/// A saved [`DescriptorRing`].
+/// Saved state of a [`DescriptorRing`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RingState<S, U> {
     cache: VecDeque<S>,
@@ -381,8 +399,8 @@ pub(crate) struct RingState<S, U> {
 }
 
 impl<S, U: Used> RingState<S, U> {
-    /// Whether `fetching` and `writing` descriptors in flight are what the ring waits for.
-    pub fn agrees(&self, (fetching, writing): (u64, u64)) -> bool {
+    /// Whether the numbers of descriptors being fetched and written back match the requests in flight.
+    pub fn matches_in_flight(&self, (fetching, writing): (u64, u64)) -> bool {
         let issued = usize::try_from(self.issued).unwrap_or(usize::MAX);
         let reported = self.used.iter().take(issued).filter(|used| used.is_reported()).count() as u64;
         issued <= self.used.len()
@@ -391,10 +409,10 @@ impl<S, U: Used> RingState<S, U> {
             && fetching < FETCHING_MAX
     }
 
-    /// Whether what is on the chip, `begun` descriptors besides, lies between the head of a ring of `count` descriptors
-    /// and the next one to ask for.
-    pub fn fits(&self, head: u32, count: u32, begun: usize) -> bool {
-        let on_chip = self.cache.len() + self.fetching as usize + begun + self.used.len();
+    /// Whether the descriptors on the chip, including `in_progress` others, are exactly those from the head
+    /// of a ring of `count` descriptors to the next one to fetch.
+    pub fn matches_head(&self, head: u32, count: u32, in_progress: usize) -> bool {
+        let on_chip = self.cache.len() + self.fetching as usize + in_progress + self.used.len();
         if head < count {
             self.next < count && on_chip < count as usize && (head + on_chip as u32) % count == self.next
         } else {
@@ -402,7 +420,7 @@ impl<S, U: Used> RingState<S, U> {
         }
     }
 
-    /// The live one, of which so many fetches are in flight.
+    /// Restores the ring, which has `fetches` fetches in flight.
     pub fn load<F>(self, fetches: u32, keep: impl Fn(S) -> F) -> DescriptorRing<F, U> {
         DescriptorRing {
             cache: self.cache.into_iter().map(keep).collect(),

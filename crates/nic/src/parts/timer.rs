@@ -1,10 +1,10 @@
-//! A timer over a queue that cannot cancel: the deadline may move, and a wake-up that comes before
-//! the deadline only asks for the next one.
+//! A timer for event queues that cannot cancel events. The deadline may move; a wake-up before the deadline
+//! schedules the next one.
 
 use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
-/// A deadline and the wake-up that is on its way.
+/// A deadline, and the scheduled wake-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Timer {
     deadline: Option<Ps>,
@@ -12,7 +12,8 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Sets the deadline. Returns when a wake-up has to be asked for, if none comes in time already.
+    /// Sets the deadline. Returns the time of the wake-up that the caller must schedule, unless an earlier
+    /// one is pending.
     #[must_use]
     pub fn arm(&mut self, deadline: Ps) -> Option<Ps> {
         self.deadline = Some(deadline);
@@ -25,7 +26,7 @@ impl Timer {
         }
     }
 
-    /// Forgets the deadline.
+    /// Removes the deadline.
     pub fn cancel(&mut self) {
         self.deadline = None;
     }
@@ -35,7 +36,7 @@ impl Timer {
         self.deadline.is_some()
     }
 
-    /// A wake-up has come.
+    /// Handles a wake-up.
     pub fn wake(&mut self, now: Ps) -> Wake {
         if self.pending != Some(now) {
             return Wake::Ignore;
@@ -55,14 +56,14 @@ impl Timer {
     }
 }
 
-/// What a wake-up means.
+/// Effect of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Nothing: the timer was cancelled or moved.
+    /// None: the timer was cancelled or moved.
     Ignore,
-    /// The deadline was moved: another wake-up is needed then.
+    /// The deadline was moved: the caller must schedule another wake-up at this time.
     Again(Ps),
-    /// The deadline is here.
+    /// The deadline is reached.
     Expired,
 }
 

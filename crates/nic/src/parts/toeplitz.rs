@@ -1,16 +1,17 @@
-//! The Toeplitz hash by which receive side scaling spreads flows (Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation"): for
-//! each bit that is set in what is hashed, the 32 bits of the key from that bit's place on are added without carry.
+//! The Toeplitz hash of receive side scaling (Microsoft, "RSS hashing types" and "Verifying the RSS hash
+//! calculation"). For each set bit of the input, the 32 bits of the key from that position on are XORed into
+//! the hash.
 
-/// Bytes of a key: what is hashed has four fewer at most, two IPv6 addresses and two ports.
+/// Length of a key in bytes. The input is four bytes shorter at most: two IPv6 addresses and two ports.
 pub(crate) const KEY_BYTES: usize = 40;
 const INPUT_BYTES: usize = KEY_BYTES - 4;
 
-/// A key, prepared so that a byte is hashed by one look.
+/// A key as look-up tables, one look-up per input byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Toeplitz(Box<[[u32; 256]]>);
 
 impl Toeplitz {
-    /// Prepares a key.
+    /// Computes the tables of a key.
     pub fn new(key: [u8; KEY_BYTES]) -> Toeplitz {
         let window = |bit: usize| {
             let bytes = &key[bit / 8..];
@@ -32,7 +33,7 @@ impl Toeplitz {
         Toeplitz(table.collect())
     }
 
-    /// The hash of these parts, one behind the other.
+    /// Hash of the concatenated parts.
     pub fn hash(&self, parts: [&[u8]; 2]) -> u32 {
         let bytes = parts.into_iter().flatten();
         bytes.zip(&self.0).fold(0, |hash, (byte, row)| hash ^ row[usize::from(*byte)])
@@ -49,9 +50,10 @@ mod tests {
         0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ];
 
-    /// The published verification suite: source, its port, destination, its port; the hash of addresses, and with ports.
+    /// Microsoft's verification suite: source address and port, destination address and port, hash of the
+    /// addresses, hash of addresses and ports.
     #[test]
-    fn hashes_are_those_of_the_published_verification_suite() {
+    fn hashes_match_the_published_verification_suite() {
         let hash = Toeplitz::new(KEY);
         let v4 = [
             ([66u8, 9, 149, 187], 2794u16, [161u8, 142, 100, 80], 1766u16, 0x323e_8fc2u32, 0x51cc_c178u32),

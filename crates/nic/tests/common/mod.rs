@@ -1,5 +1,5 @@
-//! A machine as small as a NIC needs: memory behind a fixed latency, an interrupt line, a wire, an
-//! event queue; and a driver that declares its constants for itself.
+//! Minimal machine for a NIC: memory with fixed latency, an interrupt line, a wire and an event queue; and a
+//! driver that defines its own constants.
 
 #![allow(dead_code)]
 
@@ -13,7 +13,7 @@ use doorbell_sim::{
     TxStamps,
 };
 
-/// The rate of the link that the NICs of the tests are at.
+/// Link rate of the NICs in the tests.
 pub const LINK_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
 pub const CTRL: u64 = 0x0000;
@@ -65,7 +65,7 @@ pub const RAL: u64 = 0x5400;
 pub const RAH: u64 = 0x5404;
 pub const VFTA: u64 = 0x5600;
 
-/// An event without consequence: the end of a read that nobody made.
+/// An event without effect: the end of a read that was never issued.
 pub const NOTHING: u64 = 1 << 62;
 
 pub const MEMORY: usize = 8 << 20;
@@ -82,21 +82,21 @@ pub enum Ev {
     Frame(Frame),
 }
 
-/// Everything around the NIC.
 /// Addresses and lengths.
 pub type Pieces = Vec<(PhysAddr, u32)>;
 
+/// Environment of the NIC.
 #[derive(Clone)]
 pub struct World {
     pub memory: Vec<u8>,
     pub queue: EventQueue<Ev>,
     pub read_latency: Ps,
     pub write_latency: Ps,
-    /// Bytes a nanosecond in either direction.
+    /// Bytes per nanosecond in each direction.
     pub bytes_per_ns: u64,
     pub read_free: Ps,
     pub write_free: Ps,
-    /// Completions come as calls instead of times.
+    /// DMA completions are reported by calls instead of returned times.
     pub later: bool,
     pub irq: bool,
     pub irq_rises: Vec<Ps>,
@@ -105,19 +105,19 @@ pub struct World {
     pub sent: Vec<(Ps, Frame)>,
     pub rate: BitsPerSec,
     pub wire_free: Ps,
-    /// Every DMA: when asked for, kind, bytes.
+    /// DMA requests: time, kind, length.
     pub dma: Vec<(Ps, DmaKind, u32)>,
-    /// Whether it asks for stamps, and those that it got.
-    pub watches: bool,
+    /// Whether stamps are recorded, and the recorded stamps.
+    pub records_stamps: bool,
     pub received_stamps: Vec<(u64, RxStamps)>,
     pub sent_stamps: Vec<(u64, TxStamps)>,
-    /// Frames that are whole in memory: bytes on the wire, and where they lie.
+    /// Frames completely in memory: length on the wire, and pieces.
     pub in_memory: Vec<(u32, Pieces)>,
-    /// Buffers that the NIC knows to be its own again.
+    /// Buffers that the NIC has reported as returned by software.
     pub returned: Pieces,
-    /// And which byte of its frame each began with.
+    /// Offset in its frame of each DMA request.
     pub offsets: Vec<u32>,
-    /// And for which queue and core it was.
+    /// Queue and target core of each DMA request.
     pub tags: Vec<DmaTag>,
 }
 
@@ -139,7 +139,7 @@ impl World {
             rate: BitsPerSec(10_000_000_000),
             wire_free: Ps::ZERO,
             dma: Vec::new(),
-            watches: false,
+            records_stamps: false,
             received_stamps: Vec::new(),
             sent_stamps: Vec::new(),
             in_memory: Vec::new(),
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    fn answer(&mut self, done: Ps, token: u64) -> Done {
+    fn complete(&mut self, done: Ps, token: u64) -> Done {
         if self.later {
             self.queue.schedule(done, Phase::Dma, Ev::Dma(token));
             Done::Later
@@ -172,7 +172,7 @@ impl World {
         self.memory[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Where in their frames the transfers of a kind began, and their bytes.
+    /// Offsets in their frames and lengths of all requests of a kind.
     pub fn pieces(&self, kind: DmaKind) -> Vec<(u32, u32)> {
         let all = self.dma.iter().zip(&self.offsets);
         all.filter(|((_, k, _), _)| *k == kind).map(|((_, _, len), offset)| (*offset, *len)).collect()
@@ -191,7 +191,7 @@ impl DmaPort for World {
         self.tags.push(tag);
         self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.read_free + self.read_latency;
-        self.answer(done, token)
+        self.complete(done, token)
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
@@ -201,7 +201,7 @@ impl DmaPort for World {
         self.tags.push(tag);
         self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
         let done = self.write_free + self.write_latency;
-        self.answer(done, token)
+        self.complete(done, token)
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
@@ -225,16 +225,16 @@ impl DmaPort for World {
     }
 }
 
-/// Test frames carry a number where `frame` puts it; the world watches them if it is told to.
 impl DeliveryPort for World {
     fn frame_in_memory(&mut self, _: Ps, pieces: &[(PhysAddr, u32)], wire_bytes: u32) {
         self.in_memory.push((wire_bytes, pieces.to_vec()));
     }
 }
 
+/// Recognises test frames by the number that [`frame`] puts into them, if stamps are recorded.
 impl FrameObserver for World {
     fn recognise(&self, frame: &[u8]) -> Option<FrameId> {
-        let number = frame.get(14..18).filter(|_| self.watches)?;
+        let number = frame.get(14..18).filter(|_| self.records_stamps)?;
         let sequence = u32::from_be_bytes(number.try_into().unwrap()).into();
         Some(FrameId { stream: 0, sequence })
     }
@@ -280,19 +280,19 @@ impl WirePort for World {
 
 impl Timers<u64> for World {
     fn wake_at(&mut self, at: Ps, event: u64) {
-        // Ends of DMA have the lowest numbers.
+        // DMA completions have the lowest event numbers.
         let phase = if event & 0xff <= 1 { Phase::Dma } else { Phase::Timer };
         self.queue.schedule(at, phase, Ev::Nic(event));
     }
 }
 
-/// The NIC, its world and a driver's view of both.
+/// The NIC, its environment and the driver's state.
 pub struct Bench {
     pub nic: Nic,
     pub world: World,
     pub rx_count: u64,
     pub rx_next: u64,
-    /// The beginning of a frame whose end is not here yet.
+    /// First part of a frame whose last descriptor is not done yet.
     pub rx_partial: Vec<u8>,
     pub tx_count: u64,
     pub tx_next: u64,
@@ -313,7 +313,7 @@ impl Bench {
         bench
     }
 
-    /// A NIC with its link up, receiver and transmitter on, and rings of these sizes.
+    /// A NIC with its link up, receiver and transmitter enabled, and rings of these sizes.
     pub fn running(config: NicConfig, rx_count: u64, tx_count: u64) -> Bench {
         let mut bench = Bench::new(config);
         bench.write(CTRL, 0x41);
@@ -341,7 +341,7 @@ impl Bench {
         self.set_up_rx_at(count, 0);
     }
 
-    /// The same with buffers so many bytes further on.
+    /// As [`set_up_rx`](Bench::set_up_rx), with buffers offset by `bytes`.
     pub fn set_up_rx_at(&mut self, count: u64, bytes: u64) {
         self.rx_count = count;
         self.rx_next = 0;
@@ -366,18 +366,19 @@ impl Bench {
         self.write(TDT, 0);
     }
 
-    /// Puts a descriptor into the transmit ring; the doorbell is the caller's.
+    /// Puts a descriptor into the transmit ring without writing the tail.
     pub fn put_tx(&mut self, first: u64, second: u64) {
         self.world.put_word(TX_RING + 16 * self.tx_next, first);
         self.world.put_word(TX_RING + 16 * self.tx_next + 8, second);
         self.tx_next = (self.tx_next + 1) % self.tx_count;
     }
 
+    /// Writes the transmit tail.
     pub fn ring_tx(&mut self) {
         self.write(TDT, self.tx_next as u32);
     }
 
-    /// Sends one buffer by a legacy descriptor with this command.
+    /// Sends one buffer with a legacy descriptor and this command.
     pub fn send_legacy(&mut self, bytes: &[u8], command: u64) {
         let buffer = TX_BUFFERS + 2048 * self.tx_next;
         self.world.memory[buffer as usize..buffer as usize + bytes.len()].copy_from_slice(bytes);
@@ -385,12 +386,13 @@ impl Bench {
         self.ring_tx();
     }
 
-    /// What a polling driver finds: the frames in done descriptors, which it gives back.
+    /// Polls as a driver does: returns the frames of done descriptors and gives their buffers back to the
+    /// NIC.
     pub fn poll(&mut self) -> Vec<Vec<u8>> {
         self.poll_status().into_iter().map(|(bytes, _)| bytes).collect()
     }
 
-    /// The same with each frame's second descriptor word.
+    /// As [`poll`](Bench::poll), with the second word of each frame's last descriptor.
     pub fn poll_status(&mut self) -> Vec<(Vec<u8>, u64)> {
         let mut frames = Vec::new();
         loop {
@@ -408,9 +410,9 @@ impl Bench {
             if second >> 33 & 1 != 0 {
                 frames.push((std::mem::take(&mut self.rx_partial), second));
             }
-            let given_back = self.rx_next;
+            let returned = self.rx_next;
             self.rx_next = (self.rx_next + 1) % self.rx_count;
-            self.write(RDT, given_back as u32);
+            self.write(RDT, returned as u32);
         }
         frames
     }
@@ -424,7 +426,7 @@ impl Bench {
         self.world.queue.schedule(at, Phase::Wire, Ev::Frame(frame));
     }
 
-    /// The next event, if there is one.
+    /// Handles the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some((now, event)) = self.world.queue.pop() else { return false };
         match event {
@@ -435,20 +437,20 @@ impl Bench {
         true
     }
 
-    /// Runs all events up to and including `until`, which becomes the present.
+    /// Handles all events up to and including `until`, and advances the time to `until`.
     pub fn run_until(&mut self, until: Ps) {
         while self.world.queue.next_time() <= until {
             self.step();
         }
-        // A marker moves the queue's present on: an event of no consequence.
+        // An event without effect advances the queue's time.
         if self.world.queue.now() < until {
             self.world.queue.schedule(until, Phase::Control, Ev::Nic(NOTHING));
             self.step();
         }
     }
 
-    pub fn run_for(&mut self, span: Ps) {
-        self.run_until(self.world.queue.now() + span);
+    pub fn run_for(&mut self, duration: Ps) {
+        self.run_until(self.world.queue.now() + duration);
     }
 
     pub fn check(&self) {
@@ -456,7 +458,8 @@ impl Bench {
     }
 }
 
-/// A frame of `bytes` on the wire (FCS included) to the default address, with a pattern of its own.
+/// A frame of `bytes` bytes on the wire (FCS included) to the default address, with a pattern that depends on
+/// `number`.
 pub fn frame(bytes: usize, number: u32) -> Frame {
     let mut frame = vec![0x52, 0x54, 0x00, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
     frame.extend_from_slice(&number.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What the chip's requests say of their queue, and for whose cache they ask.
+//! Queue and target core of DMA requests (direct cache access).
 
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use std::collections::BTreeSet;
@@ -12,18 +12,18 @@ const DCA_ID: u64 = 0x5b70;
 const DCA_CTRL: u64 = 0x5b74;
 const DCA_RXCTRL: u64 = 0xc014;
 const DCA_TXCTRL: u64 = 0xe014;
-/// The queue's descriptors, headers and payload.
-const ALL_OF_IT: u32 = 0xe0;
+/// DCA enable bits of descriptors, headers and payload.
+const ALL_WRITES: u32 = 0xe0;
 
-type Asked = BTreeSet<(u8, Option<u8>)>;
+type Targets = BTreeSet<(u8, Option<u8>)>;
 
-/// Queues and cores of all requests of a kind since the last look.
-fn asked(bench: &IgbBench, kind: DmaKind) -> Asked {
+/// Queues and target cores of all requests of a kind.
+fn targets(bench: &IgbBench, kind: DmaKind) -> Targets {
     let all = bench.world.dma.iter().zip(&bench.world.tags);
     all.filter(|((_, of, _), _)| *of == kind).map(|(_, tag)| (tag.queue, tag.core)).collect()
 }
 
-/// A frame in by queue 3 with its header apart, and one out by the same.
+/// Receives a frame in queue 3 with header split, and sends one from queue 3.
 fn both_ways(control: u32, rxctrl: u32, txctrl: u32) -> IgbBench {
     let mut bench = IgbBench::running(4);
     bench.write(MRQC, 3 << 3);
@@ -45,32 +45,32 @@ fn both_ways(control: u32, rxctrl: u32, txctrl: u32) -> IgbBench {
 }
 
 #[test]
-fn requests_name_their_queue_and_ask_for_nobody_until_software_says_so() {
-    let bench = both_ways(1, 5 << 24 | ALL_OF_IT, 6 << 24 | ALL_OF_IT);
+fn requests_have_their_queue_and_no_target_core_while_dca_is_disabled() {
+    let bench = both_ways(1, 5 << 24 | ALL_WRITES, 6 << 24 | ALL_WRITES);
     for kind in DmaKind::ALL {
-        let asked = asked(&bench, kind);
-        assert!(asked.iter().all(|(_, core)| core.is_none()), "{kind:?}: {asked:?}");
+        let targets = targets(&bench, kind);
+        assert!(targets.iter().all(|(_, core)| core.is_none()), "{kind:?}: {targets:?}");
     }
-    let queue: Asked = [(3, None)].into();
-    let moved = [DmaKind::RxData, DmaKind::RxDescriptorWriteback, DmaKind::TxData];
-    assert_eq!(moved.map(|kind| asked(&bench, kind)), [queue.clone(), queue.clone(), queue]);
+    let queue: Targets = [(3, None)].into();
+    let kinds = [DmaKind::RxData, DmaKind::RxDescriptorWriteback, DmaKind::TxData];
+    assert_eq!(kinds.map(|kind| targets(&bench, kind)), [queue.clone(), queue.clone(), queue]);
 }
 
 #[test]
-fn descriptors_headers_and_payload_ask_for_the_queue_s_core_each_by_its_bit() {
-    let bench = both_ways(0, 5 << 24 | ALL_OF_IT, 6 << 24 | 1 << 5);
-    assert_eq!(asked(&bench, DmaKind::RxData), [(3, Some(5))].into());
-    assert_eq!(asked(&bench, DmaKind::RxDescriptorWriteback), [(3, Some(5))].into());
-    assert_eq!(asked(&bench, DmaKind::TxDescriptorWriteback), [(3, Some(6))].into());
-    assert_eq!(asked(&bench, DmaKind::TxData), [(3, None)].into(), "reads ask for no cache");
+fn enable_bits_select_which_writes_target_the_queues_core() {
+    let bench = both_ways(0, 5 << 24 | ALL_WRITES, 6 << 24 | 1 << 5);
+    assert_eq!(targets(&bench, DmaKind::RxData), [(3, Some(5))].into());
+    assert_eq!(targets(&bench, DmaKind::RxDescriptorWriteback), [(3, Some(5))].into());
+    assert_eq!(targets(&bench, DmaKind::TxDescriptorWriteback), [(3, Some(6))].into());
+    assert_eq!(targets(&bench, DmaKind::TxData), [(3, None)].into(), "reads have no target core");
     let header_only = both_ways(2, 12 << 24 | 1 << 6, 0);
-    assert_eq!(asked(&header_only, DmaKind::RxData), [(3, Some(12)), (3, None)].into());
+    assert_eq!(targets(&header_only, DmaKind::RxData), [(3, Some(12)), (3, None)].into());
     assert_eq!(header_only.world.pieces(DmaKind::RxData), [(0, 54), (54, 546)]);
-    assert_eq!(asked(&header_only, DmaKind::RxDescriptorWriteback), [(3, None)].into());
+    assert_eq!(targets(&header_only, DmaKind::RxDescriptorWriteback), [(3, None)].into());
 }
 
 #[test]
-fn the_requester_s_id_is_what_the_bus_calls_the_function() {
+fn dca_id_is_the_pci_requester_id() {
     let mut bench = IgbBench::new();
     assert_eq!(bench.read(DCA_ID), 0);
     bench.nic.set_requester(0x0310);

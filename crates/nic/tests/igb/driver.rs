@@ -1,4 +1,4 @@
-//! A driver in miniature, and the frames that it handles.
+//! A minimal driver, and its frames.
 
 use doorbell_nic::{Igb, NicConfig, NicModel};
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
@@ -44,14 +44,14 @@ pub const RX_RING: u64 = 0x1_0000;
 pub const TX_RING: u64 = 0x2_0000;
 pub const RX_BUFFERS: u64 = 0x10_0000;
 pub const TX_BUFFERS: u64 = 0x60_0000;
-/// Bytes between queues' rings and between their buffers.
+/// Distance between the rings, and between the buffers, of neighbouring queues.
 pub const RING_BYTES: u64 = 0x400;
 pub const QUEUE_BUFFERS: u64 = 0x2_0000;
 pub const RX_BUFFER: u64 = 2048;
-/// Descriptors of each ring.
+/// Descriptors per ring.
 pub const RING: u64 = 32;
 
-/// The NIC, its world and a driver's view of both.
+/// The NIC, its environment and the driver's state.
 pub struct IgbBench {
     pub nic: Igb,
     pub world: World,
@@ -75,7 +75,8 @@ impl IgbBench {
         bench
     }
 
-    /// With its link up, receiver and transmitter on, and so many queues each way with advanced descriptors.
+    /// A NIC with its link up, receiver and transmitter enabled, and `queues` queues in each direction with
+    /// advanced descriptors.
     pub fn running(queues: u64) -> IgbBench {
         IgbBench::running_with(config(), queues)
     }
@@ -98,24 +99,24 @@ impl IgbBench {
         bench
     }
 
-    /// A receive queue with so many descriptors given.
-    pub fn set_up_rx(&mut self, queue: u64, given: u64) {
+    /// Sets up a receive queue with its tail at `tail`.
+    pub fn set_up_rx(&mut self, queue: u64, tail: u64) {
         for i in 0..RING {
-            self.give(queue, i);
+            self.refill(queue, i);
         }
         let at = 0xc000 + 0x40 * queue;
         self.write(at + 0x28, 0);
         self.write(at, (RX_RING + RING_BYTES * queue) as u32);
         self.write(at + 8, (RING * 16) as u32);
         self.write(at + 0xc, ONE_BUFFER | 2);
-        self.write(at + 0x18, given as u32);
+        self.write(at + 0x18, tail as u32);
         self.write(at + 0x28, 1 << 25 | 1 << 16);
     }
 
-    fn give(&mut self, queue: u64, index: u64) {
+    fn refill(&mut self, queue: u64, index: u64) {
         let buffer = RX_BUFFERS + QUEUE_BUFFERS * queue + RX_BUFFER * index;
         self.world.put_word(RX_RING + RING_BYTES * queue + 16 * index, buffer);
-        // A header's buffer, in the last 256 bytes of the packet's.
+        // The header buffer is the last 256 bytes of the packet buffer.
         self.world.put_word(RX_RING + RING_BYTES * queue + 16 * index + 8, buffer + 1792);
     }
 
@@ -131,7 +132,8 @@ impl IgbBench {
         self.world.memory[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// What a polling driver finds in a queue with advanced descriptors: bytes and both words. It gives descriptors back.
+    /// Polls a queue with advanced descriptors: returns bytes and both words of each done descriptor, and
+    /// refills the ring.
     pub fn poll(&mut self, queue: u64) -> Vec<(Vec<u8>, u64, u64)> {
         let mut frames = Vec::new();
         loop {
@@ -144,13 +146,13 @@ impl IgbBench {
             let buffer = (RX_BUFFERS + QUEUE_BUFFERS * queue + RX_BUFFER * index) as usize;
             let len = (second >> 32) as u16 as usize;
             frames.push((self.world.memory[buffer..buffer + len].to_vec(), first, second));
-            self.give(queue, index);
+            self.refill(queue, index);
             self.rx_next[queue as usize] = (index + 1) % RING;
             self.write(0xc018 + 0x40 * queue, index as u32);
         }
     }
 
-    /// Puts a descriptor into a transmit ring and rings.
+    /// Puts a descriptor into a transmit ring and writes the tail.
     pub fn put_tx(&mut self, queue: u64, first: u64, second: u64) {
         let index = self.tx_next[queue as usize];
         let at = TX_RING + RING_BYTES * queue + 16 * index;
@@ -160,7 +162,7 @@ impl IgbBench {
         self.write(0xe018 + 0x40 * queue, ((index + 1) % RING) as u32);
     }
 
-    /// Sends one buffer by an advanced descriptor with these options.
+    /// Sends one buffer with an advanced descriptor and these offload options.
     pub fn send(&mut self, queue: u64, bytes: &[u8], options: u64) {
         let buffer = TX_BUFFERS + 0x1_0000 * queue + 2048 * self.tx_next[queue as usize];
         self.put_bytes(buffer, bytes);
@@ -168,7 +170,7 @@ impl IgbBench {
         self.put_tx(queue, buffer, len | 3 << 20 | 0x2b << 24 | options << 40 | len << 46);
     }
 
-    /// The status of a transmit descriptor.
+    /// Status of a transmit descriptor.
     pub fn tx_status(&self, queue: u64, index: u64) -> u64 {
         self.world.word(TX_RING + RING_BYTES * queue + 16 * index + 8) >> 32
     }
@@ -187,9 +189,9 @@ impl IgbBench {
         true
     }
 
-    /// Runs all events of this span, whose end becomes the present.
-    pub fn run_for(&mut self, span: Ps) {
-        let until = self.world.now() + span;
+    /// Handles all events of this duration and advances the time to its end.
+    pub fn run_for(&mut self, duration: Ps) {
+        let until = self.world.now() + duration;
         while self.world.queue.next_time() <= until {
             self.step();
         }
@@ -205,7 +207,7 @@ impl IgbBench {
     }
 }
 
-/// The sum of big-endian words.
+/// Sum of the bytes as big-endian words.
 pub fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
 }
@@ -217,7 +219,7 @@ pub fn fold(mut total: u32) -> u32 {
     total
 }
 
-/// A TCP segment of this length to the default address, with right checksums.
+/// A TCP segment in a frame of `len` bytes to the default address, with correct checksums.
 pub fn tcp(source: [u8; 4], destination: [u8; 4], from: u16, to: u16, len: usize) -> Vec<u8> {
     let mut bytes = vec![0x52, 0x54, 0x00, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 9, 8, 0];
     bytes.extend([0x45, 0]);
@@ -238,7 +240,7 @@ pub fn tcp(source: [u8; 4], destination: [u8; 4], from: u16, to: u16, len: usize
 }
 
 impl IgbBench {
-    /// Takes over another's world and place in the rings; the NIC stays its own.
+    /// Copies another bench's environment and ring positions, but not its NIC.
     pub fn follow(&mut self, other: &IgbBench) {
         self.world = other.world.clone();
         (self.rx_next, self.tx_next) = (other.rx_next, other.tx_next);

@@ -1,11 +1,11 @@
-//! Which queue a frame goes to.
+//! Receive queue selection and VLAN filtering.
 
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
 use crate::driver::*;
 
-/// The key of the published verification suite.
+/// Key of Microsoft's RSS verification suite.
 const KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
@@ -17,7 +17,7 @@ fn with_rss() -> IgbBench {
     for (at, word) in KEY.chunks(4).enumerate() {
         bench.write(RSSRK + 4 * at as u64, u32::from_le_bytes(word.try_into().unwrap()));
     }
-    // Entry n names queue n modulo 16.
+    // Entry n selects queue n modulo 16.
     for at in 0..32u32 {
         let entries = [0, 1, 2, 3].map(|byte| (4 * at + byte) as u8 % 16);
         bench.write(RETA + 4 * u64::from(at), u32::from_le_bytes(entries));
@@ -28,7 +28,7 @@ fn with_rss() -> IgbBench {
 }
 
 #[test]
-fn rss_spreads_flows_by_the_published_hash_over_sixteen_queues() {
+fn rss_spreads_flows_over_sixteen_queues_by_the_published_hash() {
     let mut bench = with_rss();
     for (source, from, destination, to, hash) in [
         ([66, 9, 149, 187], 2794, [161, 142, 100, 80], 1766, 0x51cc_c178u64),
@@ -41,7 +41,7 @@ fn rss_spreads_flows_by_the_published_hash_over_sixteen_queues() {
         let frames = bench.poll(queue);
         assert_eq!((frames.len(), frames[0].1 >> 32, frames[0].1 & 0xf), (1, hash, 1));
     }
-    // Another key is used at once.
+    // A new key takes effect immediately.
     bench.write(RSSRK, 0);
     let before = bench.nic.stats().rx_delivered;
     bench.arrive(&tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100));
@@ -52,23 +52,27 @@ fn rss_spreads_flows_by_the_published_hash_over_sixteen_queues() {
 }
 
 #[test]
-fn behind_two_tags_nothing_is_found_whether_the_outer_one_is_taken_off_or_not() {
+fn headers_behind_two_tags_are_not_found_with_or_without_stripping() {
     let mut bench = with_rss();
     let plain = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);
     let tagged = |tags: usize| [&plain[..12], &[0x81, 0, 0, 5].repeat(tags), &plain[12..]].concat();
-    for taken_off in [false, true] {
-        bench.write(CTRL, 0x41 | u32::from(taken_off) << 30);
+    for stripped in [false, true] {
+        bench.write(CTRL, 0x41 | u32::from(stripped) << 30);
         bench.arrive(&tagged(1));
         bench.arrive(&tagged(2));
         bench.run_for(Ps::from_us(10));
-        assert_eq!(bench.poll(0x51cc_c178 & 0xf).len(), 1, "{taken_off}");
-        let unknown = bench.poll(0);
-        assert_eq!((unknown.len(), unknown[0].1 >> 32, unknown[0].1 & 0xf), (1, 0, 0), "{taken_off}");
+        assert_eq!(bench.poll(0x51cc_c178 & 0xf).len(), 1, "stripped: {stripped}");
+        let unhashed = bench.poll(0);
+        assert_eq!(
+            (unhashed.len(), unhashed[0].1 >> 32, unhashed[0].1 & 0xf),
+            (1, 0, 0),
+            "stripped: {stripped}"
+        );
     }
 }
 
 #[test]
-fn what_is_not_hashed_goes_to_the_first_queue() {
+fn unhashed_frames_go_to_queue_0() {
     let mut bench = with_rss();
     let mut udp = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);
     udp[23] = 17;
@@ -76,7 +80,7 @@ fn what_is_not_hashed_goes_to_the_first_queue() {
     bench.run_for(Ps::from_us(10));
     let frames = bench.poll(0);
     assert_eq!((frames.len(), frames[0].1 >> 32, frames[0].1 & 0xf), (1, 0, 0));
-    // Without RSS it is the default queue.
+    // Without RSS they go to the default queue.
     bench.write(MRQC, 3 << 3);
     bench.arrive(&udp);
     bench.run_for(Ps::from_us(10));
@@ -84,9 +88,9 @@ fn what_is_not_hashed_goes_to_the_first_queue() {
 }
 
 #[test]
-fn filters_come_before_the_hash() {
+fn filters_take_precedence_over_rss() {
     let mut bench = with_rss();
-    // Destination port 1766, TCP, to queue 9; SYNs to queue 2.
+    // TCP with destination port 1766 goes to queue 9, SYNs go to queue 2.
     bench.write(0x5a80, u32::from(1766u16.to_be()));
     bench.write(0x59e0, 0xe000_0000 | 9 << 16 | 1 << 8 | 6);
     bench.write(SYNQF, 2 << 1 | 1);
@@ -101,10 +105,10 @@ fn filters_come_before_the_hash() {
 }
 
 #[test]
-fn of_several_filters_the_one_with_the_highest_priority_counts() {
+fn the_5_tuple_filter_with_the_highest_priority_wins() {
     let mut bench = with_rss();
     let bytes = tcp([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 100);
-    // All TCP to queue 3, destination port 1766 to queue 9; priorities in IMIR's upper bits.
+    // All TCP goes to queue 3, destination port 1766 to queue 9; priorities are in IMIR's upper bits.
     let any_port = 1 << 17;
     bench.write(0x59e0, 0xe000_0000 | 3 << 16 | 1 << 8 | 6);
     bench.write(0x59e4, 0xe000_0000 | 9 << 16 | 1 << 8 | 6);
@@ -118,7 +122,7 @@ fn of_several_filters_the_one_with_the_highest_priority_counts() {
     bench.check();
 }
 
-/// Registers of the first 5-tuple filter, and of its bits those that leave something out of the comparison.
+/// Registers of the first 5-tuple filter, and bits that exclude a field from the comparison.
 const SAQF: u64 = 0x5980;
 const DAQF: u64 = 0x59a0;
 const SPQF: u64 = 0x59c0;
@@ -130,33 +134,33 @@ const ANY_SOURCE: u32 = 1 << 29;
 const ANY_DESTINATION: u32 = 1 << 30;
 const ANY_SOURCE_PORT: u32 = 1 << 31;
 
-/// A frame's five parts.
+/// Source and destination address, source and destination port, protocol.
 type Tuple = ([u8; 4], [u8; 4], u16, u16, u8);
 const TUPLE: Tuple = ([66, 9, 149, 187], [161, 142, 100, 80], 2794, 1766, 6);
 
-/// The same with one part another, for each part; and without a difference.
-fn others() -> [Tuple; 6] {
-    let mut others = [TUPLE; 6];
-    // Each differs in one byte, of addresses in the first and the last.
-    others[1].0[0] ^= 1;
-    others[2].1[3] ^= 1;
-    others[3].2 ^= 0x100;
-    others[4].3 ^= 1;
-    others[5].4 = 17;
-    others
+/// The tuple itself, and the tuple with a change in one field, for each field.
+fn variants() -> [Tuple; 6] {
+    let mut variants = [TUPLE; 6];
+    // Each change is in one byte: the first of the source address, the last of the destination address.
+    variants[1].0[0] ^= 1;
+    variants[2].1[3] ^= 1;
+    variants[3].2 ^= 0x100;
+    variants[4].3 ^= 1;
+    variants[5].4 = 17;
+    variants
 }
 
-fn of_tuple((source, destination, from, to, protocol): Tuple) -> Vec<u8> {
+fn frame_of_tuple((source, destination, from, to, protocol): Tuple) -> Vec<u8> {
     let mut bytes = tcp(source, destination, from, to, 100);
     bytes[23] = protocol;
-    // UDP's own length, behind which there is nothing.
+    // The length in the UDP header.
     if protocol == 17 {
         bytes[38..40].copy_from_slice(&66u16.to_be_bytes());
     }
     bytes
 }
 
-/// Sets filter `number` to a tuple and queue. Addresses and ports stand in registers as they lie in frames.
+/// Sets filter `number` to a tuple and a queue. Registers contain addresses and ports in network byte order.
 fn set_filter(bench: &mut IgbBench, number: u64, (tuple, any): (Tuple, u32), imir: u32, queue: u32) {
     let (source, destination, from, to, protocol) = tuple;
     let at = 4 * number;
@@ -167,30 +171,34 @@ fn set_filter(bench: &mut IgbBench, number: u64, (tuple, any): (Tuple, u32), imi
     bench.write(FTQF + at, any | 1 << 15 | queue << 16 | 1 << 8 | u32::from(protocol));
 }
 
-/// Whether a filter gives a frame to queue 9; RSS is off, and the default queue is another.
-fn fits(bench: &mut IgbBench, frame: &[u8]) -> bool {
+/// Whether a filter sends a frame to queue 9. RSS is off; other frames go to queue 0.
+fn matches(bench: &mut IgbBench, frame: &[u8]) -> bool {
     bench.arrive(frame);
     bench.run_for(Ps::from_us(10));
     let [filtered, other] = [9, 0].map(|queue| bench.poll(queue).len());
-    assert_eq!(filtered + other, 1, "one frame, in either");
+    assert_eq!(filtered + other, 1, "one frame in either queue");
     filtered == 1
 }
 
 #[test]
-fn a_5_tuple_filter_compares_every_part_that_is_not_masked() {
+fn a_5_tuple_filter_compares_all_fields_that_are_not_masked() {
     const MASKS: [u32; 6] = [0, ANY_SOURCE, ANY_DESTINATION, ANY_SOURCE_PORT, ANY_PORT, ANY_PROTOCOL];
     for number in [0, 7] {
         let mut bench = IgbBench::running(16);
         for masked in 0..32u32 {
-            let is_masked = |part: usize| part == 0 || masked >> (part - 1) & 1 != 0;
-            let masks = (1..6).filter(|part| is_masked(*part));
-            let (in_imir, in_ftqf): (Vec<_>, Vec<_>) = masks.partition(|part| MASKS[*part] == ANY_PORT);
-            let any = in_ftqf.iter().fold(0, |bits, part| bits | MASKS[*part]);
+            let is_masked = |field: usize| field == 0 || masked >> (field - 1) & 1 != 0;
+            let masks = (1..6).filter(|field| is_masked(*field));
+            let (in_imir, in_ftqf): (Vec<_>, Vec<_>) = masks.partition(|field| MASKS[*field] == ANY_PORT);
+            let any = in_ftqf.iter().fold(0, |bits, field| bits | MASKS[*field]);
             let imir = if in_imir.is_empty() { 0 } else { ANY_PORT };
             set_filter(&mut bench, number, (TUPLE, any), imir, 9);
-            for (part, tuple) in others().into_iter().enumerate() {
-                let expected = is_masked(part);
-                assert_eq!(fits(&mut bench, &of_tuple(tuple)), expected, "{masked:05b}, part {part}");
+            for (field, tuple) in variants().into_iter().enumerate() {
+                let expected = is_masked(field);
+                assert_eq!(
+                    matches(&mut bench, &frame_of_tuple(tuple)),
+                    expected,
+                    "{masked:05b}, field {field}"
+                );
             }
         }
         bench.check();
@@ -198,40 +206,40 @@ fn a_5_tuple_filter_compares_every_part_that_is_not_masked() {
 }
 
 #[test]
-fn a_5_tuple_filter_looks_behind_one_tag_and_options_and_at_no_ports_of_fragments() {
+fn a_5_tuple_filter_skips_a_tag_and_options_and_ignores_ports_of_fragments() {
     let mut bench = IgbBench::running(16);
-    let plain = of_tuple(TUPLE);
+    let plain = frame_of_tuple(TUPLE);
     set_filter(&mut bench, 3, (TUPLE, 0), 0, 9);
-    assert!(fits(&mut bench, &plain));
-    assert!(fits(&mut bench, &[&plain[..12], &[0x81, 0, 0, 5], &plain[12..]].concat()));
+    assert!(matches(&mut bench, &plain));
+    assert!(matches(&mut bench, &[&plain[..12], &[0x81, 0, 0, 5], &plain[12..]].concat()));
     let with_options = {
         let mut bytes = [&plain[..34], &[1, 1, 1, 0], &plain[34..]].concat();
         bytes[14] = 0x46;
         bytes[16..18].copy_from_slice(&90u16.to_be_bytes());
         bytes
     };
-    assert!(fits(&mut bench, &with_options));
+    assert!(matches(&mut bench, &with_options));
     let fragment = {
         let mut bytes = plain.clone();
         bytes[20..22].copy_from_slice(&[0x20, 1]);
         bytes
     };
-    assert!(!fits(&mut bench, &fragment), "its first bytes are no ports");
+    assert!(!matches(&mut bench, &fragment), "a fragment has no ports");
     set_filter(&mut bench, 3, (TUPLE, ANY_SOURCE_PORT), ANY_PORT, 9);
-    assert!(fits(&mut bench, &fragment), "its addresses and protocol are there");
-    // IPv6 has no 5-tuple filter, and one that is off gives no queue.
+    assert!(matches(&mut bench, &fragment), "a fragment has addresses and a protocol");
+    // 5-tuple filters do not match IPv6, and a disabled filter selects no queue.
     let mut ipv6 = plain.clone();
     ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
     let all = ANY_SOURCE | ANY_DESTINATION | ANY_SOURCE_PORT | ANY_PROTOCOL;
     set_filter(&mut bench, 3, (TUPLE, all), ANY_PORT, 9);
-    assert!(!fits(&mut bench, &ipv6) && fits(&mut bench, &plain));
+    assert!(!matches(&mut bench, &ipv6) && matches(&mut bench, &plain));
     bench.write(FTQF + 12, all | 1 << 15 | 9 << 16);
-    assert!(!fits(&mut bench, &plain));
+    assert!(!matches(&mut bench, &plain));
     bench.check();
 }
 
 #[test]
-fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do() {
+fn the_vlan_filter_passes_untagged_frames_and_members_of_the_table() {
     const VFTA: u64 = 0x5600;
     const VFE: u32 = 1 << 18;
     let mut bench = IgbBench::running(1);
@@ -248,7 +256,7 @@ fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do()
     assert!(passes(&mut bench, &tagged(5)), "the filter is off");
     bench.write(RCTL, 0x0400_8002 | VFE);
     let before = bench.nic.stats().rx_delivered;
-    // Each VLAN has a bit of its own, in the word and at the place that its number names, whatever the priority.
+    // Each VLAN has its own bit, in the word and at the position given by its number, for any priority.
     for vlan in [0u16, 1, 5, 31, 32, 33, 2047, 2048, 4094, 4095] {
         let (word, bit) = (VFTA + 4 * u64::from(vlan / 32), 1u32 << (vlan % 32));
         assert!(!passes(&mut bench, &tagged(vlan)), "{vlan}");
@@ -261,7 +269,7 @@ fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do()
     }
     assert!(passes(&mut bench, &plain), "without a tag");
     assert_eq!(bench.nic.stats().rx_delivered, before + 21);
-    // Of two tags the outer one counts, and it may be taken off behind the filter.
+    // With two tags the outer one is filtered; stripping happens after the filter.
     bench.write(VFTA, 1 << 5);
     bench.write(CTRL, 0x4000_0041);
     let two = |outer: u16, inner: u16| {
@@ -271,12 +279,12 @@ fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do()
     };
     assert!(!passes(&mut bench, &two(6, 5)) && passes(&mut bench, &two(5, 6)));
     assert!(passes(&mut bench, &tagged(5)) && !passes(&mut bench, &tagged(6)));
-    // The bit behind the priority must be as RCTL.CFI says if RCTL.CFIEN asks for it.
+    // With RCTL.CFIEN the CFI bit of the tag must equal RCTL.CFI.
     bench.write(RCTL, 0x0400_8002 | VFE | 1 << 19);
     assert!(passes(&mut bench, &tagged(5)) && !passes(&mut bench, &tagged(0x1005)));
     bench.write(RCTL, 0x0400_8002 | VFE | 1 << 19 | 1 << 20);
     assert!(!passes(&mut bench, &tagged(5)) && passes(&mut bench, &tagged(0x1005)));
-    // Another EtherType for tags: these are none then.
+    // With another EtherType in VET, these frames are not tagged.
     bench.write(RCTL, 0x0400_8002 | VFE);
     bench.write(0x38, 0x88a8);
     assert!(passes(&mut bench, &tagged(6)));
@@ -284,11 +292,15 @@ fn of_tagged_frames_those_whose_vlan_is_in_the_table_pass_and_untagged_ones_do()
 }
 
 #[test]
-fn rss_s_queues_are_those_that_its_table_names_and_that_are_on() {
+fn rss_queues_are_the_enabled_queues_in_the_redirection_table() {
     let mut bench = with_rss();
     assert_eq!(bench.nic.rss_queues(), 0xffff);
     bench.write(0xc028 + 0x40 * 3, 0);
-    assert_eq!((bench.nic.rss_queues(), bench.nic.is_queue_on(3)), (0xfff7, true), "it still sends");
+    assert_eq!(
+        (bench.nic.rss_queues(), bench.nic.is_queue_on(3)),
+        (0xfff7, true),
+        "its transmit queue is still enabled"
+    );
     bench.write(0xe028 + 0x40 * 3, 0);
     assert!(!bench.nic.is_queue_on(3));
     for at in 0..32u64 {

@@ -1,10 +1,10 @@
-//! Vectors: whose, when, and what is cleared and masked by itself.
+//! Interrupt vectors: mapping, moderation, automatic clearing and masking.
 
 use doorbell_sim::Ps;
 
 use crate::driver::*;
 
-/// Queue 1 and queue 9 interrupt vectors 3 and 4, everything else vector 0.
+/// Queues 1 and 9 interrupt vectors 3 and 4; all other causes interrupt vector 0.
 fn with_vectors() -> IgbBench {
     let mut bench = IgbBench::running(10);
     bench.write(GPIE, 1 << 31 | 1 << 30 | 1 << 4 | 1);
@@ -33,7 +33,7 @@ fn each_queue_interrupts_its_vector_and_masks_it() {
     arrive_at(&mut bench, 1);
     assert_eq!(vectors(&mut bench), [3]);
     assert_eq!((bench.read(EICR), bench.read(EIMS)), (0, 0x17), "cleared and masked");
-    // What comes meanwhile waits until software enables the vector again.
+    // New causes wait until software enables the vector again.
     arrive_at(&mut bench, 1);
     assert_eq!((vectors(&mut bench), bench.read(EICR)), (vec![], 8));
     bench.write(EIMS, 8);
@@ -41,16 +41,16 @@ fn each_queue_interrupts_its_vector_and_masks_it() {
     bench.send(1, &tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100), 0);
     bench.run_for(Ps::from_us(10));
     bench.write(EIMS, 8);
-    assert_eq!(vectors(&mut bench), [3], "transmission has the same vector");
+    assert_eq!(vectors(&mut bench), [3], "transmit causes use the same vector");
     bench.write(ICS, LSC);
     assert_eq!((vectors(&mut bench), bench.read(ICR) & LSC), (vec![0], LSC));
     assert!(!bench.world.irq, "the line stays down");
 }
 
 #[test]
-fn a_vector_comes_not_before_its_interval_is_over() {
+fn a_vector_is_delayed_until_its_interval_is_over() {
     let mut bench = with_vectors();
-    // 50 microseconds; the bit above the interval is of low latency interrupts.
+    // 50 microseconds; the bit above the interval belongs to low latency interrupts.
     bench.write(EITR + 12, 1 << 15 | 50 << 2);
     arrive_at(&mut bench, 1);
     let first = bench.world.raised[0].0;
@@ -59,7 +59,7 @@ fn a_vector_comes_not_before_its_interval_is_over() {
     assert_eq!(bench.world.raised.len(), 1);
     bench.run_for(Ps::from_us(100));
     assert_eq!(bench.world.raised[1], (first + Ps::from_us(50), 3));
-    // Another vector is not held up.
+    // Other vectors are not delayed.
     arrive_at(&mut bench, 1);
     bench.world.raised.clear();
     bench.write(EICS, 1 << 4);
@@ -67,47 +67,47 @@ fn a_vector_comes_not_before_its_interval_is_over() {
 }
 
 #[test]
-fn without_vectors_of_their_own_all_causes_share_the_line() {
+fn without_multiple_vectors_all_causes_share_the_line() {
     let mut bench = IgbBench::running(2);
     bench.write(IMS, 1 << 7);
     arrive_at(&mut bench, 1);
     assert!(bench.world.irq);
-    assert_eq!(vectors(&mut bench), [0], "where software has enabled messages, it is one");
+    assert_eq!(vectors(&mut bench), [0], "with messages enabled, the line is vector 0");
     assert_eq!(bench.read(ICR) & (1 << 31 | 1 << 7), 1 << 31 | 1 << 7);
     assert!(!bench.world.irq);
 }
 
 #[test]
-fn without_messages_reading_and_writing_eicr_masks_what_eiam_names_and_eics_enables_it() {
+fn without_eiame_accesses_to_eicr_mask_and_writes_to_eics_enable_the_bits_in_eiam() {
     let mut bench = IgbBench::running(2);
-    // Queue 1's frames are cause 5, and the only ones.
+    // Only queue 1 receives frames, as cause 5.
     bench.write(IVAR + 4, 0x85);
     bench.write(EIAM, 0x0000_0031);
     bench.write(EIMS, 0x0000_00ff);
     arrive_at(&mut bench, 1);
     assert_eq!(bench.read(EICR), 1 << 5);
-    assert_eq!((bench.read(EICR), bench.read(EIMS)), (0, 0xce), "all that EIAM names");
+    assert_eq!((bench.read(EICR), bench.read(EIMS)), (0, 0xce), "a read masks all bits in EIAM");
     bench.write(EICS, 0x0000_0013);
-    assert_eq!(bench.read(EIMS), 0xdf, "of what is set, what EIAM names");
+    assert_eq!(bench.read(EIMS), 0xdf, "EICS enables the set bits that are in EIAM");
     bench.write(EICR, 0x0000_0013);
-    assert_eq!(bench.read(EIMS), 0xce, "of what is written, the same");
-    // With EIAME that is left to messages, which there are none of.
+    assert_eq!(bench.read(EIMS), 0xce, "a write masks the written bits that are in EIAM");
+    // With EIAME only messages mask, and there are none in this mode.
     bench.write(GPIE, 1 << 30);
     bench.write(EICS, 0x31);
     assert_eq!((bench.read(EICR), bench.read(EIMS)), (0x31, 0xce));
 }
 
 #[test]
-fn vectors_without_eiame_are_masked_when_software_clears_their_causes() {
+fn without_eiame_vectors_are_masked_when_software_clears_their_causes() {
     let mut bench = with_vectors();
     bench.write(GPIE, 1 << 31 | 1 << 4 | 1);
     bench.write(EIAC, 0);
     arrive_at(&mut bench, 1);
-    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "a message masks nothing");
+    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "a message does not mask");
     bench.write(EICR, 8);
     assert_eq!(bench.read(EIMS), 0x17);
     arrive_at(&mut bench, 1);
     assert!(vectors(&mut bench).is_empty());
     bench.write(EICS, 8);
-    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "which enables it, too");
+    assert_eq!((vectors(&mut bench), bench.read(EIMS)), (vec![3], 0x1f), "EICS also enables the vector");
 }

@@ -1,4 +1,4 @@
-//! The 82576, driven as a driver would: it declares its constants for itself.
+//! Tests of the 82576 from a driver's view, with the tests' own constants.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +18,7 @@ use doorbell_sim::Ps;
 use driver::*;
 
 #[test]
-fn nvm_words_phy_identity_and_link_are_what_drivers_look_for() {
+fn nvm_phy_identity_and_link_match_drivers_expectations() {
     let mut bench = IgbBench::new();
     let sum = (0..64).fold(0u16, |sum, address| {
         bench.write(EERD, address << 2 | 1);
@@ -43,9 +43,9 @@ fn nvm_words_phy_identity_and_link_are_what_drivers_look_for() {
     assert!(bench.world.irq);
     assert_eq!(bench.read(ICR) & (LSC | 1 << 31), LSC | 1 << 31);
     assert!(!bench.world.irq && bench.read(ICR) == 0);
-    // The semaphore is taken by reading.
+    // Reading the semaphore takes it.
     assert_eq!((bench.read(SWSM) & 1, bench.read(SWSM) & 1), (0, 1));
-    // Software that stops requests sees that none is under way.
+    // After software disables master requests, none is pending.
     bench.write(CTRL, 0x45);
     assert_eq!(bench.read(STATUS) >> 19 & 1, 0);
     bench.write(CTRL, 1 << 26);
@@ -53,16 +53,16 @@ fn nvm_words_phy_identity_and_link_are_what_drivers_look_for() {
 }
 
 #[test]
-fn a_frame_comes_in_by_an_advanced_descriptor_and_goes_out_by_another() {
+fn advanced_descriptors_receive_and_send_a_frame() {
     let mut bench = IgbBench::running(1);
     let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
     bench.arrive(&bytes);
     bench.run_for(Ps::from_us(10));
     let frames = bench.poll(0);
-    let [(got, first, second)] = frames.as_slice() else { panic!("{frames:?}") };
-    assert_eq!((got, *second as u32 & 0x63, *second >> 32), (&bytes, 0x63, bytes.len() as u64));
+    let [(received, first, second)] = frames.as_slice() else { panic!("{frames:?}") };
+    assert_eq!((received, *second as u32 & 0x63, *second >> 32), (&bytes, 0x63, bytes.len() as u64));
     assert_eq!(first >> 4 & 0xfff, 0x11, "TCP over IPv4");
-    assert!(bench.world.irq_rises.is_empty(), "nothing is enabled");
+    assert!(bench.world.irq_rises.is_empty(), "no interrupt is enabled");
     bench.send(0, &bytes, 0);
     bench.run_for(Ps::from_us(10));
     assert_eq!(bench.world.sent.len(), 1);
@@ -72,7 +72,7 @@ fn a_frame_comes_in_by_an_advanced_descriptor_and_goes_out_by_another() {
 }
 
 #[test]
-fn legacy_descriptors_work_as_they_did_on_older_chips() {
+fn legacy_descriptors_work() {
     let mut bench = IgbBench::running(1);
     bench.write(SRRCTL, 2);
     let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 60);
@@ -88,10 +88,10 @@ fn legacy_descriptors_work_as_they_did_on_older_chips() {
 }
 
 #[test]
-fn a_large_packet_is_cut_into_segments_with_right_checksums() {
+fn tcp_segmentation_inserts_correct_checksums() {
     let mut bench = IgbBench::running(1);
     let mut bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 14 + 40 + 2500);
-    // Software leaves the pseudo header's sum without a length in the checksum.
+    // Software puts the pseudo-header sum, without the length, into the checksum field.
     bytes[24..26].fill(0);
     let pseudo = fold(sum(&bytes[26..34]) + 6);
     bytes[50..52].copy_from_slice(&(pseudo as u16).to_be_bytes());
@@ -103,9 +103,9 @@ fn a_large_packet_is_cut_into_segments_with_right_checksums() {
     let sent: Vec<_> = bench.world.sent.iter().map(|(_, frame)| frame.bytes.clone()).collect();
     assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1054, 1054, 554]);
     for (at, frame) in sent.iter().enumerate() {
-        assert_eq!(fold(sum(&frame[14..34])), 0xffff, "IPv4's sum");
+        assert_eq!(fold(sum(&frame[14..34])), 0xffff, "IPv4 checksum");
         let length = frame.len() as u32 - 34;
-        assert_eq!(fold(sum(&frame[34..]) + sum(&frame[26..34]) + 6 + length), 0xffff, "TCP's sum");
+        assert_eq!(fold(sum(&frame[34..]) + sum(&frame[26..34]) + 6 + length), 0xffff, "TCP checksum");
         assert_eq!(u32::from_be_bytes(frame[38..42].try_into().unwrap()), 1000 * at as u32);
     }
     assert_eq!(bench.nic.stats().tx_malformed, 0);
@@ -119,31 +119,31 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_checksum_of_sctp_is_put_where_it_belongs_and_checked() {
+fn sctp_checksums_are_inserted_and_verified() {
     let mut bench = IgbBench::running(1);
-    // Linux turns on all of RXCSUM's offloads.
+    // Linux enables all offloads in RXCSUM.
     bench.write(RXCSUM, 0x2b00);
     let mut bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
     bytes[23] = 132;
     bytes[24..26].fill(0);
     bytes[38..46].copy_from_slice(&[0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 0]);
-    let mut wanted = bytes.clone();
+    let mut expected = bytes.clone();
     let ip = !(fold(sum(&bytes[14..34])) as u16);
-    wanted[24..26].copy_from_slice(&ip.to_be_bytes());
+    expected[24..26].copy_from_slice(&ip.to_be_bytes());
     let checksum = crc32c(&bytes[34..]);
-    wanted[42..46].copy_from_slice(&checksum.to_le_bytes());
-    // A context of SCTP over IPv4, and both checksums.
+    expected[42..46].copy_from_slice(&checksum.to_le_bytes());
+    // A context for SCTP over IPv4; both checksums are requested.
     bench.put_tx(0, 20 | 14 << 9, 1 << 10 | 2 << 11 | 2 << 20 | 0x20 << 24);
     bench.send(0, &bytes, 3);
     bench.run_for(Ps::from_us(10));
-    assert_eq!(bench.world.sent[0].1.bytes, wanted);
-    bench.arrive(&wanted);
-    wanted[60] ^= 1;
-    bench.arrive(&wanted);
+    assert_eq!(bench.world.sent[0].1.bytes, expected);
+    bench.arrive(&expected);
+    expected[60] ^= 1;
+    bench.arrive(&expected);
     bench.run_for(Ps::from_us(10));
     let verdicts: Vec<_> = bench.poll(0).iter().map(|frame| (frame.2 >> 5 & 1, frame.2 >> 29 & 1)).collect();
-    assert_eq!(verdicts, [(1, 0), (1, 1)], "checked, and whether wrong");
-    // A packet without room for the field is malformed, and sent as it is.
+    assert_eq!(verdicts, [(1, 0), (1, 1)], "L4CS and L4E of each frame");
+    // A packet that is too short for the checksum field is malformed, and sent unchanged.
     bench.put_tx(0, 20 | 90 << 9, 1 << 10 | 2 << 11 | 2 << 20 | 0x20 << 24);
     bench.send(0, &bytes, 2);
     bench.run_for(Ps::from_us(10));
@@ -152,7 +152,7 @@ fn the_checksum_of_sctp_is_put_where_it_belongs_and_checked() {
 }
 
 #[test]
-fn a_tag_is_taken_off_and_put_on() {
+fn vlan_tags_are_stripped_and_inserted() {
     let mut bench = IgbBench::running(1);
     bench.write(CTRL, 0x4000_0041);
     let plain = tcp([10, 0, 0, 1], [10, 0, 0, 2], 80, 81, 100);
@@ -170,7 +170,7 @@ fn a_tag_is_taken_off_and_put_on() {
 }
 
 #[test]
-fn what_a_looped_phy_sends_comes_back() {
+fn phy_loopback_returns_sent_frames() {
     let mut bench = IgbBench::running(1);
     bench.write(MDIC, 1 << 26 | 1 << 21 | 0x4140);
     bench.run_for(Ps::from_us(100));

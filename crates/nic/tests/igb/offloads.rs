@@ -1,5 +1,5 @@
-//! Checksums and segmentation on the way out, over both versions of IP: each frame beside the one that software would have made by itself,
-//! from RFC 768, 791, 1071, 8200 and 9293.
+//! Transmit checksums and segmentation over IPv4 and IPv6. Each frame is compared with the one that software
+//! would have built according to RFC 768, 791, 1071, 8200 and 9293.
 
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
@@ -9,22 +9,22 @@ use crate::driver::*;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const VME: u32 = 1 << 30;
-/// Transmit commands: EOP, IFCS, RS, DEXT; and those that ask for a tag and for segments.
+/// Transmit commands: EOP, IFCS, RS and DEXT; then the requests for a VLAN tag and for segmentation.
 const SEND: u64 = 0x2b;
 const VLE: u64 = 0x40;
 const TSE: u64 = 0x80;
-/// POPTS.
+/// POPTS: requested checksums.
 const IXSM: u64 = 1;
 const TXSM: u64 = 2;
 const FIN: u8 = 1;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// What a packet is made of.
+/// Protocols of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     v6: bool,
-    /// A hop-by-hop header of eight bytes behind IPv6's own.
+    /// A hop-by-hop header of eight bytes follows the IPv6 header.
     extended: bool,
     protocol: u8,
 }
@@ -59,13 +59,13 @@ impl Kind {
         self.transport_at() + if self.protocol == TCP { 16 } else { 6 }
     }
 
-    /// The sum of the pseudo header, for a transport header and payload of this length.
+    /// Sum of the pseudo-header for a transport header and payload of this length.
     fn pseudo(self, packet: &[u8], length: usize) -> u32 {
         let addresses = if self.v6 { &packet[22..54] } else { &packet[26..34] };
         sum(addresses) + u32::from(self.protocol) + length as u32
     }
 
-    /// The context descriptor for it, and what POPTS asks for: no checksum of IP where it has none.
+    /// Context descriptor, and checksums requested in POPTS: no IP checksum for IPv6.
     fn context(self, mss: u64, tag: u64) -> (u64, u64, u64) {
         let l4t = u64::from(self.protocol == TCP);
         let first = self.ip_len() as u64 | 14 << 9 | tag << 16;
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// A packet as software makes it, in full: the `number`th of some, with `before` bytes of payload in those before it.
+/// A complete packet as software builds it: packet `number` of a series, after `before` bytes of payload.
 fn packet(kind: Kind, (number, before): (u16, u32), flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x52, 0x54, 0, 0x12, 0x34, 0x56, 2, 0, 0, 0, 0, 9];
     let length = kind.transport_len() + payload.len();
@@ -105,14 +105,15 @@ fn packet(kind: Kind, (number, before): (u16, u32), flags: u8, payload: &[u8]) -
     }
     bytes.extend(payload);
     let total = fold(kind.pseudo(&bytes, length) + sum(&bytes[kind.transport_at()..])) as u16;
-    // UDP has no checksum of zero (RFC 768).
+    // A UDP checksum of zero is sent as ones (RFC 768).
     let checksum = if kind.protocol == UDP && total == 0xffff { 0xffff } else { !total };
     bytes[kind.checksum_at()..][..2].copy_from_slice(&checksum.to_be_bytes());
     bytes
 }
 
-/// The same as software leaves it to the NIC: no checksum of IP, and of the transport's the pseudo header alone, with this length.
-fn left_to_the_nic(kind: Kind, mut bytes: Vec<u8>, length: usize) -> Vec<u8> {
+/// The packet as software passes it to the NIC: without IP checksum, and with the pseudo-header sum for this
+/// length in the transport checksum.
+fn without_checksums(kind: Kind, mut bytes: Vec<u8>, length: usize) -> Vec<u8> {
     if !kind.v6 {
         bytes[24..26].fill(0);
     }
@@ -133,7 +134,7 @@ fn sent(bench: &mut IgbBench) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn checksums_of_tcp_and_udp_are_put_in_over_either_ip() {
+fn tcp_and_udp_checksums_are_inserted_over_ipv4_and_ipv6() {
     for kind in Kind::ALL {
         let mut bench = IgbBench::running(1);
         for len in [7, 100, 1001] {
@@ -141,7 +142,7 @@ fn checksums_of_tcp_and_udp_are_put_in_over_either_ip() {
             let length = whole.len() - kind.transport_at();
             let (first, second, options) = kind.context(0, 0);
             bench.put_tx(0, first, second);
-            bench.send(0, &left_to_the_nic(kind, whole.clone(), length), options);
+            bench.send(0, &without_checksums(kind, whole.clone(), length), options);
             let mut frames = sent(&mut bench);
             // Short frames are padded.
             frames.iter_mut().for_each(|frame| frame.truncate(whole.len()));
@@ -151,9 +152,9 @@ fn checksums_of_tcp_and_udp_are_put_in_over_either_ip() {
 }
 
 #[test]
-fn a_udp_checksum_that_comes_to_zero_is_sent_as_ones() {
+fn a_udp_checksum_of_zero_is_sent_as_ones() {
     for kind in Kind::ALL {
-        // The last two bytes make the sum of all others complete.
+        // The last two bytes make the checksum zero.
         let mut bytes = payload(64);
         bytes[62..].fill(0);
         let zero = packet(kind, (0, 0), ACK, &bytes);
@@ -166,23 +167,23 @@ fn a_udp_checksum_that_comes_to_zero_is_sent_as_ones() {
         let (first, second, options) = kind.context(0, 0);
         bench.put_tx(0, first, second);
         let length = whole.len() - kind.transport_at();
-        bench.send(0, &left_to_the_nic(kind, whole.clone(), length), options);
+        bench.send(0, &without_checksums(kind, whole.clone(), length), options);
         assert_eq!(sent(&mut bench), [whole], "{kind:?}");
     }
 }
 
-/// The packets that software would make of so much payload.
+/// Segments that software would make of this payload.
 fn segments(kind: Kind, payload: &[u8], mss: usize) -> Vec<Vec<u8>> {
     let count = payload.len().div_ceil(mss);
     let of = |(number, part): (usize, &[u8])| {
-        // FIN and PSH belong to the last one.
+        // FIN and PSH are only set in the last segment.
         let flags = if number + 1 == count { ACK | PSH | FIN } else { ACK };
         packet(kind, (number as u16, (number * mss) as u32), flags, part)
     };
     payload.chunks(mss).enumerate().map(of).collect()
 }
 
-/// Gives a packet to be cut, its bytes in buffers of these lengths and the rest in a last one.
+/// Passes a packet to the NIC for segmentation, in buffers of these lengths and one for the rest.
 fn put_large(
     bench: &mut IgbBench,
     bytes: &[u8],
@@ -205,7 +206,7 @@ fn put_large(
 }
 
 #[test]
-fn large_packets_of_tcp_and_udp_are_cut_over_either_ip_as_software_would_have() {
+fn segmentation_of_tcp_and_udp_over_ipv4_and_ipv6_matches_software() {
     const MSS: usize = 1000;
     for kind in Kind::ALL {
         let header = kind.transport_at() + kind.transport_len();
@@ -213,7 +214,7 @@ fn large_packets_of_tcp_and_udp_are_cut_over_either_ip_as_software_would_have() 
             for pieces in [&[][..], &[header], &[header - 10, 10], &[20, 15]] {
                 let mut bench = IgbBench::running(1);
                 let mut large = packet(kind, (0, 0), ACK | PSH | FIN, &payload(len));
-                // Lengths are the NIC's to write, whatever they were.
+                // The NIC must overwrite the lengths.
                 if kind.v6 {
                     large[18..20].fill(0xff);
                 } else {
@@ -222,7 +223,7 @@ fn large_packets_of_tcp_and_udp_are_cut_over_either_ip_as_software_would_have() 
                 if kind.protocol == UDP {
                     large[kind.transport_at() + 4..][..2].fill(0xff);
                 }
-                let large = left_to_the_nic(kind, large, 0);
+                let large = without_checksums(kind, large, 0);
                 let (first, second, options) = kind.context(MSS as u64, 0);
                 bench.put_tx(0, first, second);
                 put_large(&mut bench, &large, pieces, SEND | TSE, options, header);
@@ -238,12 +239,12 @@ fn large_packets_of_tcp_and_udp_are_cut_over_either_ip_as_software_would_have() 
 }
 
 #[test]
-fn segments_have_the_tag_of_their_context_each() {
+fn every_segment_has_the_vlan_tag_of_its_context() {
     for kind in Kind::ALL {
         let mut bench = IgbBench::running(1);
         bench.write(CTRL, 0x41 | VME);
         let header = kind.transport_at() + kind.transport_len();
-        let large = left_to_the_nic(kind, packet(kind, (0, 0), ACK | PSH | FIN, &payload(1500)), 0);
+        let large = without_checksums(kind, packet(kind, (0, 0), ACK | PSH | FIN, &payload(1500)), 0);
         let (first, second, options) = kind.context(1000, 0x6005);
         bench.put_tx(0, first, second);
         put_large(&mut bench, &large, &[], SEND | TSE | VLE, options, header);

@@ -1,4 +1,4 @@
-//! PAUSE: the partner's stops the transmitter, and a filling packet buffer asks the partner to stop.
+//! PAUSE: a received one stops the transmitter, and a filling packet buffer sends XOFF to the partner.
 
 use doorbell_nic::NicConfig;
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
@@ -29,7 +29,7 @@ fn with_pause(ctrl: u32) -> IgbBench {
     bench
 }
 
-/// With another opcode it is a MAC control frame that is no PAUSE.
+/// A MAC control frame; it is a PAUSE frame if the opcode is 1.
 fn control(opcode: u8, time: u8) -> Vec<u8> {
     let mut bytes = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0, opcode, 0, time];
     bytes.resize(60, 0);
@@ -41,14 +41,14 @@ fn datagram() -> Vec<u8> {
 }
 
 #[test]
-fn a_partner_s_pause_stops_every_queue_for_its_time() {
+fn a_received_pause_stops_every_queue_for_the_pause_time() {
     let mut bench = with_pause(RFCE);
     bench.arrive(&control(1, 100));
     let start = bench.world.now();
     assert_ne!(bench.read(STATUS) & 0x10, 0, "STATUS.TXOFF");
     bench.send(0, &datagram(), 0);
     bench.send(1, &datagram(), 0);
-    // Units of 512 bits, at a gigabit a second.
+    // Units of 512 bits at 1 Gb/s.
     let over = start + Ps::from_ns(512 * 100);
     bench.run_for(over - start + Ps::from_us(5));
     let left: Vec<Ps> = bench.world.sent.iter().map(|(at, _)| *at).collect();
@@ -58,19 +58,22 @@ fn a_partner_s_pause_stops_every_queue_for_its_time() {
     assert_eq!(bench.read(STATUS) & 0x10, 0, "XON ends the pause");
     bench.arrive(&control(2, 7));
     assert_eq!([XOFFRXC, XONRXC, FCRUC].map(|register| bench.read(register)), [2, 1, 1]);
-    assert!(bench.poll(0).is_empty() && bench.poll(1).is_empty(), "they are the card's own");
+    assert!(
+        bench.poll(0).is_empty() && bench.poll(1).is_empty(),
+        "PAUSE frames must not be passed to software"
+    );
     assert_eq!(bench.nic.stats().rx_control, 4);
     bench.nic.check_conservation();
 }
 
 #[test]
-fn without_rfce_it_stops_nothing_and_without_fct_it_is_a_frame_as_others() {
+fn pause_is_ignored_without_rfce_and_is_an_ordinary_frame_without_fct() {
     let mut bench = with_pause(0);
     bench.arrive(&control(1, 100));
     bench.send(0, &datagram(), 0);
     bench.run_for(Ps::from_us(3));
     assert_eq!((bench.world.sent.len(), bench.read(STATUS) & 0x10), (1, 0));
-    // RCTL.PMCF hands MAC control frames to software, multicast or not filtered.
+    // RCTL.PMCF passes MAC control frames to software; RCTL.MPE accepts all multicast.
     bench.write(RCTL, 0x0400_8002 | PASS_CONTROL | 1 << 4);
     bench.arrive(&control(1, 100));
     bench.write(FCT, 0);
@@ -101,12 +104,12 @@ fn a_filling_packet_buffer_sends_xoff_and_xon() {
 }
 
 #[test]
-fn frames_that_are_dropped_for_want_of_descriptors_make_room_for_xon_too() {
+fn dropping_frames_without_descriptors_also_triggers_xon() {
     let mut bench = with_pause(TFCE);
     for (register, value) in [(FCRTH, 0x400), (FCRTL, 0x8000_0100), (FCTTV, 0x680)] {
         bench.write(register, value);
     }
-    // The queue has no descriptors, and does not drop yet.
+    // The queue has no descriptors, and DROP_EN is not set yet.
     bench.set_up_rx(0, 0);
     for _ in 0..20 {
         bench.arrive(&datagram());
@@ -120,7 +123,7 @@ fn frames_that_are_dropped_for_want_of_descriptors_make_room_for_xon_too() {
 }
 
 #[test]
-fn software_sends_xoff_by_a_bit_that_clears_itself_and_a_reset_forgets_pauses() {
+fn swxoff_sends_xoff_and_a_reset_ends_pauses() {
     let mut bench = with_pause(RFCE);
     bench.write(FCTTV, 0x1234);
     bench.write(TCTL, 0x0040_000a);
@@ -128,14 +131,14 @@ fn software_sends_xoff_by_a_bit_that_clears_itself_and_a_reset_forgets_pauses() 
     assert_eq!(bench.world.sent[0].1.bytes[12..18], [0x88, 0x08, 0, 1, 0x12, 0x34]);
     bench.arrive(&control(1, 255));
     let saved = bench.nic.save();
-    bench.nic.restore(&saved).expect("its own state");
-    assert_ne!(bench.read(STATUS) & 0x10, 0, "a saved pause goes on");
+    bench.nic.restore(&saved).expect("the state was just saved");
+    assert_ne!(bench.read(STATUS) & 0x10, 0, "the pause continues after a restore");
     bench.write(CTRL, 1 << 26);
     assert_eq!(bench.read(STATUS) & 0x10, 0);
 }
 
 #[test]
-fn drivers_learn_from_the_phy_whether_the_partner_pauses() {
+fn the_phy_and_nvm_report_whether_the_partner_uses_pause() {
     for (pause_frames, advertised) in [(false, 0), (true, 1 << 10)] {
         let mut bench = IgbBench::running_with(NicConfig { pause_frames, ..config() }, 1);
         bench.write(MDIC, 0x0825_0000);

@@ -1,4 +1,5 @@
-//! Whatever software does, in whatever order, frames are accounted for, and a saved NIC goes on as it would have.
+//! Property tests: frames are accounted for under any sequence of accesses, and a saved NIC continues
+//! identically.
 
 use doorbell_nic::e82576::regs::TABLE;
 use doorbell_pcie::PciFunction as _;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::driver::*;
 
-/// What may happen.
+/// Random actions.
 #[derive(Clone, Debug)]
 enum Act {
     Write(usize, u32, u32),
@@ -61,7 +62,7 @@ fn apply(bench: &mut IgbBench, act: &Act) {
     }
 }
 
-/// Four queues that RSS spreads over, each with a vector.
+/// Four queues with RSS, each with its own vector.
 fn bench() -> IgbBench {
     let mut bench = IgbBench::running(4);
     for at in 0..32 {
@@ -83,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn frames_are_accounted_for_whatever_software_does(acts in prop::collection::vec(act(), 1..60)) {
+    fn frames_are_accounted_for_under_random_accesses(acts in prop::collection::vec(act(), 1..60)) {
         let mut bench = bench();
         for act in &acts {
             apply(&mut bench, act);
@@ -94,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn a_saved_nic_goes_on_as_it_would_have(
+    fn a_restored_nic_continues_identically(
         before in prop::collection::vec(act(), 1..40),
         after in prop::collection::vec(act(), 1..20),
     ) {
@@ -119,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_state_is_refused_or_harmless(
+    fn a_damaged_state_is_rejected_or_harmless(
         before in prop::collection::vec(act(), 1..30),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         after in prop::collection::vec(act(), 1..20),

@@ -1,4 +1,4 @@
-//! Rings: drops, turns, head write-back, headers apart.
+//! Queues: drops, round robin, head write-back, header split.
 
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
@@ -8,17 +8,17 @@ use doorbell_sim::Ps;
 use crate::driver::*;
 
 #[test]
-fn a_queue_that_drops_lets_others_through_and_one_that_does_not_holds_them_up() {
+fn a_queue_without_descriptors_blocks_others_unless_drop_en_is_set() {
     for drops in [true, false] {
         let mut bench = IgbBench::running(2);
         bench.set_up_rx(0, 0);
         if drops {
             bench.write(SRRCTL, 1 << 31 | ONE_BUFFER | 2);
         }
-        // The EtherType of the second queue's frames.
+        // EtherType filter for the second queue.
         bench.write(ETQF, 1 << 31 | 1 << 26 | 1 << 16 | 0x88b5);
         let mut other = tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 100);
-        // The first two frames are of a measurement, whenever they are dropped.
+        // The first two frames belong to a measurement, no matter when they are dropped.
         bench.nic.begin_measurement(Ps::ZERO);
         for _ in 0..2 {
             bench.arrive(&other);
@@ -30,14 +30,14 @@ fn a_queue_that_drops_lets_others_through_and_one_that_does_not_holds_them_up() 
         other[12..14].copy_from_slice(&[0x88, 0xb5]);
         bench.arrive(&other);
         bench.run_for(Ps::from_us(20));
-        let got = bench.poll(1).len();
+        let received = bench.poll(1).len();
         let counted = bench.nic.queue_stats()[0].clone();
-        assert_eq!((got, counted.rx_drop_no_descriptor), if drops { (1, 3) } else { (0, 0) });
+        assert_eq!((received, counted.rx_drop_no_descriptor), if drops { (1, 3) } else { (0, 0) });
         assert_eq!((bench.read(RQDPC), bench.read(RQDPC)), if drops { (3, 0) } else { (0, 0) });
         let late = if drops { LateDrops { core: 2, reset: 0 } } else { LateDrops::default() };
         assert_eq!(bench.nic.late_drops(), late);
         bench.check();
-        // With descriptors everything that was not dropped arrives.
+        // Once there are descriptors, all frames that were not dropped are delivered.
         bench.write(0xc018, 8);
         bench.run_for(Ps::from_us(20));
         assert_eq!((bench.poll(0).len(), bench.poll(1).len()), if drops { (0, 0) } else { (3, 1) });
@@ -46,7 +46,7 @@ fn a_queue_that_drops_lets_others_through_and_one_that_does_not_holds_them_up() 
 }
 
 #[test]
-fn a_queue_that_is_switched_off_loses_its_frames_and_no_other_s() {
+fn disabling_a_queue_only_drops_its_own_frames() {
     let mut bench = IgbBench::running(2);
     bench.set_up_rx(0, 0);
     bench.write(ETQF, 1 << 31 | 1 << 26 | 1 << 16 | 0x88b5);
@@ -57,7 +57,7 @@ fn a_queue_that_is_switched_off_loses_its_frames_and_no_other_s() {
     bench.arrive(&bytes);
     bench.write(0xc028, 0);
     bench.run_for(Ps::from_us(1));
-    // What comes behind finds its way by itself.
+    // Frames behind the dropped one are delivered.
     bench.arrive(&bytes);
     bench.run_for(Ps::from_us(20));
     assert_eq!(bench.poll(1).len(), 2);
@@ -67,7 +67,7 @@ fn a_queue_that_is_switched_off_loses_its_frames_and_no_other_s() {
 }
 
 #[test]
-fn transmit_queues_take_turns_packet_by_packet() {
+fn transmit_queues_are_served_round_robin_by_packet() {
     let mut bench = IgbBench::running_with(NicConfig { reads_in_flight: 1, ..config() }, 3);
     bench.write(TCTL, 0);
     for queue in 0..3u16 {
@@ -80,7 +80,7 @@ fn transmit_queues_take_turns_packet_by_packet() {
     bench.run_for(Ps::from_us(50));
     let order: Vec<_> =
         bench.world.sent.iter().map(|(_, frame)| (frame.bytes[35], frame.bytes[37])).collect();
-    // The first queue's descriptors come first, and with them its turn; from then on all take theirs.
+    // The first queue's descriptors arrive first, so it starts alone; then all queues take turns.
     let queues: Vec<_> = order.iter().map(|(queue, _)| *queue).collect();
     assert_eq!(queues, [0, 0, 1, 2, 0, 1, 2, 1, 2]);
     for queue in 0..3 {
@@ -92,7 +92,7 @@ fn transmit_queues_take_turns_packet_by_packet() {
 }
 
 #[test]
-fn a_head_is_written_back_in_place_of_descriptors() {
+fn head_write_back_replaces_descriptor_write_back() {
     let mut bench = IgbBench::running(1);
     bench.world.put_word(0x8000, u64::MAX);
     bench.write(TDWBAL, 0x8000 | 1);
@@ -102,11 +102,11 @@ fn a_head_is_written_back_in_place_of_descriptors() {
     }
     bench.run_for(Ps::from_us(20));
     assert_eq!(bench.world.word(0x8000), 0xffff_ffff_0000_0003);
-    assert_eq!(bench.tx_status(0, 2) & 1, 0, "no descriptor is touched");
+    assert_eq!(bench.tx_status(0, 2) & 1, 0, "descriptors are not written");
 }
 
 #[test]
-fn a_header_lies_apart_or_twice_as_srrctl_says() {
+fn srrctl_splits_or_replicates_headers() {
     let bytes = tcp([10, 0, 0, 1], [10, 0, 0, 2], 1, 2, 600);
     for (kind, data, split) in [(2, 546, true), (3, 600, true), (5, 546, true), (1, 600, false)] {
         let mut bench = IgbBench::running(1);
@@ -115,8 +115,8 @@ fn a_header_lies_apart_or_twice_as_srrctl_says() {
         bench.arrive(&bytes);
         bench.run_for(Ps::from_us(10));
         let frames = bench.poll(0);
-        let (got, first, second) = &frames[0];
-        assert_eq!((got.len(), second >> 32 & 0xffff), (data, data as u64), "type {kind}");
+        let (received, first, second) = &frames[0];
+        assert_eq!((received.len(), second >> 32 & 0xffff), (data, data as u64), "type {kind}");
         assert_eq!((first >> 31 & 1 != 0, first >> 21 & 0x3ff), (split, if split { 54 } else { 0 }));
         let header = (RX_BUFFERS + 1792) as usize;
         assert_eq!(split, bench.world.memory[header..header + 54] == bytes[..54]);
@@ -129,7 +129,7 @@ fn a_header_lies_apart_or_twice_as_srrctl_says() {
 }
 
 #[test]
-fn a_frame_longer_than_its_buffers_takes_several_descriptors() {
+fn a_frame_longer_than_a_buffer_uses_several_descriptors() {
     let mut bench = IgbBench::running(1);
     bench.write(0x5004, 9000);
     bench.write(RCTL, 0x0400_8022);

@@ -106,7 +106,7 @@ fn identity_negotiation_and_configuration_agree_with_qemu() {
 #[test]
 fn random_requests_have_the_same_status_data_and_interrupts_as_qemus() {
     let (mut ours, mut qemu) = pair();
-    let mut random = Rng::stream(11, "virtio beside QEMU");
+    let mut random = Rng::stream(11, "virtio against QEMU");
     let features = ours.offered() & qemu.offered();
     for round in 0..300 {
         if round % 60 == 0 {

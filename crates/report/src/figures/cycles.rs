@@ -3,7 +3,7 @@
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{rate, short};
-use doorbell_results::{PointSummary, known};
+use doorbell_results::{PointSummary, finite};
 
 /// Parts of the stack that are combined, and their names in the file.
 pub(super) const PARTS: [(Part, &[&str]); 8] = [
@@ -19,7 +19,7 @@ pub(super) const PARTS: [(Part, &[&str]); 8] = [
 
 /// Cycles per packet in each part; `None` if the load was not timed or no frame came back.
 fn parts(point: &PointSummary) -> Option<Vec<f64>> {
-    let (timing, instructions) = (point.timing.as_ref()?, known(point.instructions_per_frame)?);
+    let (timing, instructions) = (point.timing.as_ref()?, finite(point.instructions_per_frame)?);
     let of = |name: &&str| timing.get("CPI stack", name).unwrap_or(0.0);
     Some(PARTS.iter().map(|(_, names)| names.iter().map(of).sum::<f64>() * instructions).collect())
 }

@@ -83,8 +83,8 @@ pub(crate) fn figure(ids: &Ids, whose: &str, folded: &str) -> Option<Figure> {
     Some(Figure {
         title: if whose.is_empty() { "Calls".to_owned() } else { format!("Calls, {whose}") },
         caption: format!(
-            "Who called whom, from the programs at the bottom up: each call is as wide as its share of the {} cycles, those of its \
-             callees included. Calls below {} are left out; functions.folded has all.",
+            "Callers and callees, with the programs at the bottom. The width of a call is its share of the {} cycles, with \
+             those of its callees. Calls below {} are left out; functions.folded has all.",
             grouped(all.cycles),
             percent_label(SHARE_MIN)
         ),

@@ -6,7 +6,7 @@ use crate::number::{percent, percent_label, rate, trimmed};
 use crate::scale::Scale;
 use crate::summary::most_delivered;
 use crate::svg::{Anchor, Plot};
-use doorbell_results::{PointSummary, known};
+use doorbell_results::{PointSummary, finite};
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
     // The same scale on both axes, so that the diagonal has a slope of one.
@@ -28,7 +28,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             rate(point.offered_mpps),
             rate(point.delivered_mpps),
             rate(point.delivered_gbps),
-            percent(known(point.drop_rate))
+            percent(finite(point.drop_rate))
         );
         plot.mark((point.offered_mpps, point.delivered_mpps), "c-delivered", &tip);
     }
@@ -50,7 +50,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
                     rate(p.offered_gbps),
                     rate(p.delivered_mpps),
                     rate(p.delivered_gbps),
-                    percent(known(p.drop_rate)),
+                    percent(finite(p.drop_rate)),
                 ]
             },
         ),
@@ -64,7 +64,7 @@ const NOTE_LETTER: f64 = 7.5;
 /// there is no room.
 fn label_largest_loss(plot: &mut Plot, points: &[&PointSummary]) {
     let Some(last) = points.last() else { return };
-    let Some(ratio) = known(last.drop_rate).filter(|ratio| *ratio > 0.0) else { return };
+    let Some(ratio) = finite(last.drop_rate).filter(|ratio| *ratio > 0.0) else { return };
     let label = format!("{} lost", percent_label(ratio));
     let end = plot.x(last.offered_mpps) + 2.0;
     let begin = end - NOTE_LETTER * label.chars().count() as f64;

@@ -8,13 +8,13 @@ use crate::number::{NONE, fixed, grouped, short, trimmed};
 use crate::scale::Scale;
 use crate::summary::{has_empty_polls, without_empty_polls};
 use crate::svg::Plot;
-use doorbell_results::{PointSummary, known};
+use doorbell_results::{PointSummary, finite};
 
 /// A line: its class, its name, and the function that reads its value.
 type Line = (&'static str, &'static str, fn(&PointSummary) -> Option<f64>);
 
 const LINES: [Line; 2] = [
-    ("c-work", "all", |point| known(point.instructions_per_frame)),
+    ("c-work", "all", |point| finite(point.instructions_per_frame)),
     ("c-dma", "without empty polls", without_empty_polls),
 ];
 
@@ -46,7 +46,7 @@ pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {
             let optional =
                 |value: Option<f64>, decimals| value.map_or(NONE.to_owned(), |v| fixed(v, decimals));
             let [all, busy] = LINES.map(|(.., of)| optional(of(p), 1));
-            vec![all, busy, optional(known(p.ipc), 3), grouped(p.instructions)]
+            vec![all, busy, optional(finite(p.ipc), 3), grouped(p.instructions)]
         }),
     }
 }
@@ -67,7 +67,7 @@ fn draw(ids: &Ids, points: &[&PointSummary], lines: &[Line]) -> String {
                 "{} Mpps offered: {} instructions per packet{which}, IPC {}",
                 trimmed(point.offered_mpps),
                 short(value),
-                known(point.ipc).map_or(NONE.to_owned(), short)
+                finite(point.ipc).map_or(NONE.to_owned(), short)
             );
             plot.mark((point.offered_mpps, value), class, &tip);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use doorbell_bench::{BenchmarkPlan, Control, Places, RunError, Source};
+use doorbell_bench::{BenchmarkPlan, CachePaths, Control, RunError, Source};
 
 use super::plan::{Plan, Work};
 
@@ -20,7 +20,7 @@ impl Plan {
     pub fn boots(
         &self,
         points: &[usize],
-        places: &Places,
+        places: &CachePaths,
         control: &mut Control,
     ) -> Result<Vec<usize>, RunError> {
         let mut seen = BTreeSet::new();
@@ -43,7 +43,7 @@ impl Plan {
     }
 
     /// Makes the boot checkpoint of a point, unless it is in the cache.
-    pub fn boot(&self, index: usize, places: &Places, control: &mut Control) -> Result<(), RunError> {
+    pub fn boot(&self, index: usize, places: &CachePaths, control: &mut Control) -> Result<(), RunError> {
         self.boot_of(index)?.prepare(places, &Source::Cache, control).map(drop)
     }
 }

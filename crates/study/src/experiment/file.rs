@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use doorbell_bench::{NetworkFile, Places, RunError, Traces};
+use doorbell_bench::{CachePaths, NetworkFile, RunError, Traces};
 use doorbell_machine::{Base, ConfigError, is_path};
 use serde::Deserialize;
 
@@ -190,7 +190,7 @@ pub struct Published {
 
 impl ExperimentFile {
     /// Reads an experiment file and the files that it refers to.
-    pub fn read(path: &Path, places: &Places) -> Result<ExperimentFile, ExperimentError> {
+    pub fn read(path: &Path, places: &CachePaths) -> Result<ExperimentFile, ExperimentError> {
         let text = doorbell_files::read_text(path).map_err(RunError::io("read", path))?;
         let mut file = ExperimentFile::from_toml(&text)
             .map_err(|error| ExperimentError::File(format!("{}: {error}", path.display())))?;
@@ -243,7 +243,7 @@ impl ExperimentFile {
 }
 
 /// Finds the path of a trace named in an experiment file.
-fn find_trace(experiment: &Path, name: &str, places: &Places) -> Result<PathBuf, ExperimentError> {
+fn find_trace(experiment: &Path, name: &str, places: &CachePaths) -> Result<PathBuf, ExperimentError> {
     let candidates = [experiment.with_file_name(name), places.traces().join(name)];
     match candidates.iter().find(|candidate| candidate.exists()) {
         Some(found) => Ok(found.clone()),

@@ -7,8 +7,8 @@
 use std::path::{Component, Path};
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, DriveConfig, DriveKind, Images, Layers, NETWORK, Nodes, Observe, PLAYED,
-    Places, RunConfig, RunError, benchmark, driven_guests, resolve_played,
+    Benchmark, BenchmarkPlan, CachePaths, DriveConfig, DriveKind, Images, Layers, NETWORK, Nodes, Observe,
+    PLAYED, RunConfig, RunError, benchmark, driven_guests, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::overlay::nearest;
@@ -147,7 +147,7 @@ impl Plan {
     /// Identities of all points. They depend on the booted guest, so missing images are built.
     pub fn identities(
         &self,
-        places: &Places,
+        places: &CachePaths,
         say: &mut dyn FnMut(&str),
     ) -> Result<Vec<Identity>, ExperimentError> {
         if let Some(trace) = &self.file.trace {
@@ -434,7 +434,7 @@ fn config(
             }
         };
     }
-    benchmark.refuse_of_others(&overrides)?;
+    benchmark.reject_foreign_settings(&overrides)?;
     if let Work::Measure(rate) = work {
         // A multiple of the streams' own rates is a total, not a rate of a single stream.
         let key = if matches!(rate, Rate::Times(_)) { "total" } else { "rate" };

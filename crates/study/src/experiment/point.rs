@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
-    Benchmark, BenchmarkPlan, Control, Observe, Places, PointSummary, Progress, ReadyTrace, ResultFolder,
+    Benchmark, BenchmarkPlan, CachePaths, Control, Observe, PointSummary, Progress, ReadyTrace, ResultFolder,
     RunError, RunIdentity, RunSummary, Session, Source, Traces, changes, write_played,
 };
 use doorbell_loadgen::Rate;
@@ -30,7 +30,7 @@ pub fn measure(
     plan: &Plan,
     (index, identity): (usize, &Identity),
     store: &Store,
-    places: &Places,
+    places: &CachePaths,
     pages: Pages,
     control: &mut Control,
 ) -> Result<(), ExperimentError> {
@@ -62,7 +62,7 @@ pub fn measure(
 struct PointJob<'a> {
     point: &'a PlannedPoint,
     benchmark: &'static Benchmark,
-    places: &'a Places,
+    places: &'a CachePaths,
     pages: Pages,
     base: &'a Base,
     command: String,

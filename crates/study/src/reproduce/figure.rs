@@ -233,7 +233,7 @@ impl Figure {
     fn is_for(&self, set: &toml::Value, benchmark: Option<&str>) -> bool {
         let Some(set) = set.as_str().map(str::to_owned) else { return true };
         let takes = |name: &str| {
-            doorbell_bench::benchmark(name).is_ok_and(|known| known.refuse_of_others([&set]).is_ok())
+            doorbell_bench::benchmark(name).is_ok_and(|known| known.reject_foreign_settings([&set]).is_ok())
         };
         let of_parts = self.parts.iter().filter_map(|part| part.get("benchmark")?.as_str());
         benchmark.is_none_or(takes) || !of_parts.into_iter().any(takes)

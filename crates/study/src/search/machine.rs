@@ -104,7 +104,7 @@ impl Trial for Load<'_> {
     type Summary = PointSummary;
 
     fn advance(&mut self, time: Ps) -> Result<TrialStatus, RunError> {
-        let now = Control::quietly(self.stop, |control| self.trial.go_on(time, control))?;
+        let now = Control::quietly(self.stop, |control| self.trial.run_for(time, control))?;
         let (offered, returned, dropped) = (now.offered, now.returned, now.dropped);
         Ok(TrialStatus { offered, returned, dropped, latency: self.latency() })
     }

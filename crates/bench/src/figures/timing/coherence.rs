@@ -1,53 +1,63 @@
-//! What cores take from each other, and what a directory does for that.
+//! Figures of coherence: lines shared by cores, and the directory.
 
-use super::figures::{CLASSES, Filling, over};
+use super::figures::{CLASSES, GroupBuilder, ratio};
 use super::span::View;
 
-/// Lines that harts take from each other; none where there is one hart.
-pub(super) fn taken(w: &View) -> Option<Filling> {
+/// Lines that cores take from each other; `None` with a single core.
+pub(super) fn shared_lines(w: &View) -> Option<GroupBuilder> {
     if !w.has("sharing.hitm") {
         return None;
     }
-    let mut g = Filling::new("shared lines");
+    let mut g = GroupBuilder::new("shared lines");
     let (kilo, frames) = (w.instructions as f64 / 1e3, w.frames as f64);
     let kinds = [
-        ("hit", "lines that came from another core's cache, which had not written them"),
-        ("hitm", "lines that came from another core's cache, which had written them"),
-        ("true_sharing", "misses after another core's store, of a word that others had written since"),
-        ("false_sharing", "misses after another core's store, of a word that nobody else had written since"),
-        ("ping_pong", "lines got for writing from a core that had got them so from this one"),
+        ("hit", "lines from another core's cache, unmodified there"),
+        ("hitm", "lines from another core's cache, modified there"),
+        ("true_sharing", "misses after another core's store, on a word that other cores have written since"),
+        (
+            "false_sharing",
+            "misses after another core's store, on a word that no other core has written since",
+        ),
+        (
+            "ping_pong",
+            "lines obtained for writing from a core that had obtained them for writing from this one",
+        ),
     ];
     for (kind, meaning) in kinds {
         let count = w.n(&format!("sharing.{kind}"));
-        g.put(format!("{kind}_pki"), over(count, kilo), format!("{meaning}, a thousand instructions"));
-        g.put(format!("{kind}_per_packet"), over(count, frames), "the same a delivered packet");
+        g.put(format!("{kind}_pki"), ratio(count, kilo), format!("{meaning}, per thousand instructions"));
+        g.put(format!("{kind}_per_packet"), ratio(count, frames), "the same per delivered packet");
     }
     for (class, what) in CLASSES {
         let count = w.n(&format!("sharing.hitm_{class}"));
-        g.put(format!("{class}_hitm_per_packet"), over(count, frames), format!("of hitm, {what}"));
+        g.put(
+            format!("{class}_hitm_per_packet"),
+            ratio(count, frames),
+            format!("hitm of {what}, per delivered packet"),
+        );
     }
     Some(g)
 }
 
-/// What a directory does; none where there is none.
-pub(super) fn directory(w: &View) -> Option<Filling> {
+/// Figures of the directory, if the machine has one.
+pub(super) fn directory(w: &View) -> Option<GroupBuilder> {
     if !w.has("directory.snoops") {
         return None;
     }
-    let mut g = Filling::new("directory");
+    let mut g = GroupBuilder::new("directory");
     let (kilo, frames) = (w.instructions as f64 / 1e3, w.frames as f64);
     for (name, counter, meaning) in [
         ("snoops", "snoops", "snoops sent to private caches"),
-        ("forwards", "forwards", "of these, such as brought the line"),
+        ("forwards", "forwards", "snoops that returned the line"),
         (
             "back_invalidations",
             "back_invalidations",
-            "lines taken from private caches because the directory was full",
+            "lines invalidated in private caches because the directory was full",
         ),
     ] {
         let count = w.n(&format!("directory.{counter}"));
-        g.put(format!("{name}_pki"), over(count, kilo), format!("{meaning}, a thousand instructions"));
-        g.put(format!("{name}_per_packet"), over(count, frames), "the same a delivered packet");
+        g.put(format!("{name}_pki"), ratio(count, kilo), format!("{meaning}, per thousand instructions"));
+        g.put(format!("{name}_per_packet"), ratio(count, frames), "the same per delivered packet");
     }
     Some(g)
 }

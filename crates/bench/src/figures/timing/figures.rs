@@ -1,21 +1,21 @@
-//! The figures themselves: what is divided by what. Uncore events are those of the FD.io paper.
+//! Definitions of the timing figures, as ratios of counters. The uncore events are those of the FD.io paper.
 
 use std::fmt::Display;
 
 use doorbell_machine::{CoreKind, Machine};
 
 use super::buses::buses;
-use super::coherence::{directory, taken};
+use super::coherence::{directory, shared_lines};
 use super::fabric::fabric;
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::pcie::pcie;
 use super::span::{Span, View};
-use super::spread::{neighbours, own_packets, sharing};
+use super::spread::{core_balance, neighbours, own_packets};
 use super::top_down::{cpi_stack, top_down, top_down_2, top_down_3};
 use doorbell_results::{CoreFigures, TimingFigure, TimingFigures, TimingGroup};
 
-/// What lines hold, in the order of the memory system: the name in counters, and in words.
+/// Classes of cache lines by their data, in the memory system's order: name in counters, and description.
 pub(super) const CLASSES: [(&str, &str); 6] = [
     ("other", "other data"),
     ("code", "code"),
@@ -25,21 +25,22 @@ pub(super) const CLASSES: [(&str, &str); 6] = [
     ("tx_descriptor", "transmit descriptors"),
 ];
 
-pub(super) fn over(amount: f64, by: f64) -> Option<f64> {
+/// Returns `amount / by`, or `None` unless `by` is positive.
+pub(super) fn ratio(amount: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| amount / by)
 }
 
 /// A group under construction.
-pub(super) struct Filling(TimingGroup);
+pub(super) struct GroupBuilder(TimingGroup);
 
-impl Filling {
+impl GroupBuilder {
     #[cfg(test)]
     pub(super) fn done(self) -> TimingGroup {
         self.0
     }
 
-    pub(super) fn new(name: impl Display) -> Filling {
-        Filling(TimingGroup { name: name.to_string(), figures: Vec::new() })
+    pub(super) fn new(name: impl Display) -> GroupBuilder {
+        GroupBuilder(TimingGroup { name: name.to_string(), figures: Vec::new() })
     }
 
     pub(super) fn put(&mut self, name: impl Display, value: Option<f64>, meaning: impl Display) {
@@ -47,46 +48,49 @@ impl Filling {
         self.0.figures.push(TimingFigure { name, meaning, value });
     }
 
-    /// Leaves what is told a packet open if it is not known of whose packets it is.
-    fn a_packet_if(mut self, is_known: bool) -> Filling {
+    /// Clears figures per packet unless `is_own`: the counts include those of co-runners, so they do not
+    /// belong to the measured packets.
+    fn per_packet_only_if(mut self, is_own: bool) -> GroupBuilder {
         for figure in &mut self.0.figures {
-            figure.value = figure.value.filter(|_| is_known || !figure.name.ends_with("_per_packet"));
+            figure.value = figure.value.filter(|_| is_own || !figure.name.ends_with("_per_packet"));
         }
         self
     }
 }
 
-/// All figures of a machine's span.
+/// All figures of a machine for a span.
 pub(crate) fn figures(span: &Span, machine: &Machine) -> TimingFigures {
-    figures_of(span, &Models::of(machine).expect("what was timed has timing models"))
+    figures_of(span, &Models::of(machine).expect("a timed machine has timing models"))
 }
 
-/// The same of models wherever they are.
+/// All figures of timing models for a span.
 pub(crate) fn figures_of(span: &Span, models: &Models) -> TimingFigures {
     let w = &View::of_all(span);
     let mut groups = vec![per_packet(w), top_down(w), top_down_2(w), top_down_3(w), cpi_stack(w), core(w)];
     groups.extend(
         [("L1I", "l1i"), ("L1D", "l1d"), ("L2", "l2"), ("LLC", "llc")].map(|(name, key)| cache(w, name, key)),
     );
-    // With neighbours nobody knows what a packet's part was in what memory and its ways did, and in what devices did if they have some.
-    let (is_alone, has_devices_alone) = (!w.has_neighbours(), !models.neighbours_have_devices);
+    // With co-runners, counts of shared memory cannot be attributed to packets; nor can device counts if
+    // co-runners have devices.
+    let (no_corunners, own_devices_only) = (!w.has_neighbours(), !models.neighbours_have_devices);
     groups.extend([access_times(w), occupancy(w, models)]);
-    groups.extend([dram(w).a_packet_if(is_alone), pcie(w).a_packet_if(has_devices_alone)]);
+    groups.extend([dram(w).per_packet_only_if(no_corunners), pcie(w).per_packet_only_if(own_devices_only)]);
     if models.attached.iter().any(|(_, attachment)| attachment.bus().is_some()) {
         groups.push(buses(w, models));
     }
-    groups.extend([uncore(w, has_devices_alone), dca(w).a_packet_if(has_devices_alone)]);
-    groups.extend(taken(w));
-    groups.extend([directory(w), fabric(w)].into_iter().flatten().map(|group| group.a_packet_if(is_alone)));
-    groups.extend(sharing(span));
+    groups.extend([uncore(w, own_devices_only), dca(w).per_packet_only_if(own_devices_only)]);
+    groups.extend(shared_lines(w));
+    let shared = [directory(w), fabric(w)].into_iter().flatten();
+    groups.extend(shared.map(|group| group.per_packet_only_if(no_corunners)));
+    groups.extend(core_balance(span));
     groups.extend(neighbours(span));
-    TimingFigures(groups.into_iter().map(|filling| filling.0).collect())
+    TimingFigures(groups.into_iter().map(|group| group.0).collect())
 }
 
-/// The figures of each core alone: the same groups, as far as they are of what a core has for itself.
+/// Figures of each core: the groups for a core's private resources.
 pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
     let threads = span.config.platform.threads as usize;
-    let figures = |hart: usize, thread: Option<usize>, groups: Vec<Filling>| {
+    let figures = |hart: usize, thread: Option<usize>, groups: Vec<GroupBuilder>| {
         let parts = span.config.hart(hart);
         CoreFigures {
             hart,
@@ -98,7 +102,7 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
             }
             .to_owned(),
             frequency_ghz: parts.core.frequency.0 as f64 * 1e-9,
-            figures: TimingFigures(groups.into_iter().map(|filling| filling.0).collect()),
+            figures: TimingFigures(groups.into_iter().map(|group| group.0).collect()),
         }
     };
     let of_hart = |hart: usize| {
@@ -118,320 +122,336 @@ pub(crate) fn cores(span: &Span) -> Vec<CoreFigures> {
         figures(index * threads, None, groups)
     };
     let harts = span.end.books.len();
-    // Threads of a core share its slots and its caches: these are the core's.
-    let whole = if threads > 1 { harts / threads } else { 0 };
-    (0..harts).map(of_hart).chain((0..whole).map(of_core)).collect()
+    // Threads share their core's slots and caches, whose figures are given per core.
+    let smt_cores = if threads > 1 { harts / threads } else { 0 };
+    (0..harts).map(of_hart).chain((0..smt_cores).map(of_core)).collect()
 }
 
-/// The private caches, and what they took from others'.
-fn caches(w: &View) -> Vec<Filling> {
+/// Figures of the private caches, and of lines shared with other cores.
+fn caches(w: &View) -> Vec<GroupBuilder> {
     let all = [cache(w, "L1I", "l1i"), cache(w, "L1D", "l1d"), cache(w, "L2", "l2"), access_times(w)];
-    all.into_iter().chain(taken(w)).collect()
+    all.into_iter().chain(shared_lines(w)).collect()
 }
 
-/// The pace of a core with threads.
-fn pace_of_core(w: &View) -> Filling {
-    let mut g = Filling::new("pace");
+/// The pace of a core with several threads.
+fn pace_of_core(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("pace");
     let (cycles, instructions) = (w.cycles(), w.instructions as f64);
     g.put("cycles", Some(cycles), "core cycles, asleep or not");
     g.put("instructions", Some(instructions), "instructions retired by all threads");
-    g.put("ipc", over(instructions, cycles), "instructions of all threads a cycle");
+    g.put("ipc", ratio(instructions, cycles), "instructions of all threads per core cycle");
     g
 }
 
-fn pace(w: &View) -> Filling {
-    let mut g = Filling::new("pace");
+fn pace(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("pace");
     let (cycles, instructions) = (w.cycles(), w.instructions as f64);
     let asleep = w.n("core.cpi_idle");
     g.put("cycles", Some(cycles), "core cycles, asleep or not");
     g.put("instructions", Some(instructions), "instructions retired");
-    g.put("ipc", over(instructions, cycles - asleep), "instructions a cycle, sleep (WFI) left out");
-    g.put("asleep_share", over(asleep, cycles), "share of the cycles that went into sleep");
+    g.put("ipc", ratio(instructions, cycles - asleep), "instructions per cycle, without sleep (WFI)");
+    g.put("asleep_share", ratio(asleep, cycles), "share of cycles asleep");
     g
 }
 
-fn core(w: &View) -> Filling {
-    let mut g = Filling::new("core");
+fn core(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("core");
     let kilo = w.n("core.instructions") / 1e3;
     let wrong = w.sum(&["core.wrong_directions", "core.wrong_targets", "core.wrong_returns"]);
-    g.put("branch_mpki", over(wrong, kilo), "mispredicted branches a thousand instructions");
-    g.put("branch_miss_rate", over(wrong, w.n("core.branches")), "mispredicted branches a branch");
-    g.put("replays_pki", over(w.n("core.replays"), kilo), "memory-order clashes a thousand instructions");
+    g.put("branch_mpki", ratio(wrong, kilo), "mispredicted branches per thousand instructions");
+    g.put("branch_miss_rate", ratio(wrong, w.n("core.branches")), "mispredicted share of branches");
+    g.put(
+        "replays_pki",
+        ratio(w.n("core.replays"), kilo),
+        "memory-order violations per thousand instructions",
+    );
     g.put(
         "forwarded_loads",
-        over(w.n("core.forwards"), w.n("core.loads")),
+        ratio(w.n("core.forwards"), w.n("core.loads")),
         "share of loads served by the store queue",
     );
-    g.put("itlb_mpki", over(w.n("core.itlb_misses"), kilo), "instruction TLB misses a thousand instructions");
-    g.put("dtlb_mpki", over(w.n("core.dtlb_misses"), kilo), "data TLB misses a thousand instructions");
-    g.put("walk_cycles", over(w.n("core.walk_cycles"), w.n("core.walks")), "cycles a page walk");
+    g.put(
+        "itlb_mpki",
+        ratio(w.n("core.itlb_misses"), kilo),
+        "instruction TLB misses per thousand instructions",
+    );
+    g.put("dtlb_mpki", ratio(w.n("core.dtlb_misses"), kilo), "data TLB misses per thousand instructions");
+    g.put("walk_cycles", ratio(w.n("core.walk_cycles"), w.n("core.walks")), "cycles per page walk");
     g
 }
 
-fn cache(w: &View, name: &str, key: &str) -> Filling {
-    let mut g = Filling::new(name);
+fn cache(w: &View, name: &str, key: &str) -> GroupBuilder {
+    let mut g = GroupBuilder::new(name);
     let n = |counter: &str| w.n(&format!("{key}.{counter}"));
-    // Of the rest that the LLC counts, nobody knows what was neighbours'.
+    // The LLC's own counters include co-runners, so figures from them are left out.
     let is_mixed = key == "llc" && w.has_neighbours();
     let own = |value: Option<f64>| value.filter(|_| !is_mixed);
     let (mut misses, kilo, frames) = (n("misses"), w.instructions as f64 / 1e3, w.frames as f64);
     if is_mixed {
-        // What neighbours miss is not theirs who are measured. Who asked for what the LLC had not is known; who missed is not, so that
-        // lines on their way and rights to write count here too.
+        // Misses of co-runners must not count. Requests that miss in the LLC are counted per core; unlike the
+        // LLC's own counter, these include some lines in flight and requests for the right to write.
         misses = w.sum(&["hart.crd_misses", "hart.drd_misses", "hart.rfo_misses"]);
     }
-    g.put("mpki", over(misses, kilo), "misses of cores a thousand instructions");
-    g.put("misses_per_packet", over(misses, frames), "misses of cores a delivered packet");
+    g.put("mpki", ratio(misses, kilo), "misses of core accesses per thousand instructions");
+    g.put("misses_per_packet", ratio(misses, frames), "misses of core accesses per delivered packet");
     for (class, what) in CLASSES {
-        let of = own(over(n(&format!("misses_{class}")), frames));
-        g.put(format!("{class}_misses_per_packet"), of, format!("of these, misses of {what}"));
+        let of = own(ratio(n(&format!("misses_{class}")), frames));
+        g.put(format!("{class}_misses_per_packet"), of, format!("misses of {what} per delivered packet"));
     }
     let accesses = n("accesses");
-    g.put("hit_rate", own(over(n("hits"), accesses)), "share of accesses that found their line");
-    let merged = own(over(n("merges"), accesses));
-    g.put("merge_rate", merged, "share of accesses that found their line on its way");
+    g.put("hit_rate", own(ratio(n("hits"), accesses)), "share of accesses that hit");
+    let merged = own(ratio(n("merges"), accesses));
+    g.put("merge_rate", merged, "share of accesses whose line was in flight");
     g.put(
         "write_backs_per_packet",
-        own(over(n("write_backs"), frames)),
-        "dirty lines sent a level further, a delivered packet",
+        own(ratio(n("write_backs"), frames)),
+        "dirty lines written back to the level below, per delivered packet",
     );
     let software = n("software_prefetches");
     let fetched =
         n("prefetches") + software - n("software_prefetches_there") - n("software_prefetches_dropped");
     if fetched > 0.0 {
-        g.put("prefetches_pki", over(fetched, kilo), "lines fetched ahead a thousand instructions");
+        g.put("prefetches_pki", ratio(fetched, kilo), "prefetched lines per thousand instructions");
         let (used, left) = (n("prefetches_useful"), n("prefetches_useless"));
-        let accuracy = over(used, used + left);
+        let accuracy = ratio(used, used + left);
         g.put(
             "prefetch_accuracy",
             accuracy,
-            "share of lines fetched ahead that were used: of those that were, or left unused",
+            "used share of the prefetched lines that were used or left the cache unused",
         );
     }
     if software > 0.0 {
-        let (each, lost) = (over(software, frames), over(n("software_prefetches_dropped"), software));
-        g.put("software_prefetches_per_packet", each, "prefetch instructions a delivered packet");
-        g.put("software_prefetches_dropped", lost, "share of these given up for want of a miss register");
+        let (each, lost) = (ratio(software, frames), ratio(n("software_prefetches_dropped"), software));
+        g.put("software_prefetches_per_packet", each, "prefetch instructions per delivered packet");
+        g.put(
+            "software_prefetches_dropped",
+            lost,
+            "share of these dropped because no miss register was free",
+        );
     }
     g
 }
 
-fn access_times(w: &View) -> Filling {
-    let mut g = Filling::new("access time");
+fn access_times(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("access time");
     g.put(
         "load_cycles",
-        over(w.n("core.load_cycles"), w.n("core.loads") - w.n("core.forwards")),
-        "core cycles from a load's cache access to its data, on average",
+        ratio(w.n("core.load_cycles"), w.n("core.loads") - w.n("core.forwards")),
+        "mean core cycles from a load's cache access to its data",
     );
     g.put(
         "network_load_cycles",
-        over(w.n("hart.network_load_cycles"), w.n("hart.network_loads")),
-        "the same of loads of network data alone: what a device wrote and no core has overwritten, what a device reads, and descriptors",
+        ratio(w.n("hart.network_load_cycles"), w.n("hart.network_loads")),
+        "the same for loads of network data: lines that a device wrote and no core has overwritten, lines that a device read, and descriptors",
     );
     g.put(
         "access_cycles",
-        over(
+        ratio(
             w.sum(&["hart.data_access_cycles", "hart.fetch_cycles"]),
             w.sum(&["hart.data_accesses", "hart.fetches"]),
         ),
-        "AMAT: core cycles from the request to the data of all accesses to the caches, which are fetches, loads, stores and page walks, \
-         on average",
+        "AMAT: mean core cycles from request to data of all cache accesses (fetches, loads, stores and page walks)",
     );
     g.put(
         "data_access_cycles",
-        over(w.n("hart.data_access_cycles"), w.n("hart.data_accesses")),
+        ratio(w.n("hart.data_access_cycles"), w.n("hart.data_accesses")),
         "the same without fetches",
     );
     g.put(
         "network_loads",
-        over(w.n("hart.network_loads"), w.n("core.loads") - w.n("core.forwards")),
-        "share of loads that are of network data",
+        ratio(w.n("hart.network_loads"), w.n("core.loads") - w.n("core.forwards")),
+        "share of loads of network data",
     );
     let served = ["core.loads_l1", "core.loads_l2", "core.loads_llc", "core.loads_peer", "core.loads_dram"];
     let all = w.sum(&served);
     for (name, level) in ["l1", "l2", "llc", "peer", "dram"].iter().zip(served) {
-        g.put(format!("from_{name}"), over(w.n(level), all), "share of loads served there");
+        g.put(format!("from_{name}"), ratio(w.n(level), all), "share of loads served by this level");
     }
     g
 }
 
-fn occupancy(w: &View, models: &Models) -> Filling {
-    let mut g = Filling::new("queue occupancy");
+fn occupancy(w: &View, models: &Models) -> GroupBuilder {
+    let mut g = GroupBuilder::new("queue occupancy");
     let cycles = w.awake_cycles();
     for (name, what) in [("rob", "ROB"), ("iq", "issue queue"), ("lq", "load queue"), ("sq", "store queue")] {
-        let mean = over(w.n(&format!("core.{name}_cycles")), cycles);
-        g.put(name, mean, format!("entries of the {what} in use, on average over the cycles awake"));
+        let mean = ratio(w.n(&format!("core.{name}_cycles")), cycles);
+        g.put(name, mean, format!("mean number of used entries of the {what}, over cycles awake"));
     }
     let of_cores = w.awake_cycles_of_cores();
     for (key, what) in [("l1d", "L1D"), ("l2", "L2")] {
-        let mean = over(w.n(&format!("{key}.mshr_cycles")), of_cores);
-        g.put(format!("{key}_mshrs"), mean, format!("miss registers of {what} in use, on average"));
+        let mean = ratio(w.n(&format!("{key}.mshr_cycles")), of_cores);
+        g.put(format!("{key}_mshrs"), mean, format!("mean number of used miss registers of {what}"));
     }
     let shared = w.seconds() * w.config.memory.interconnect.clock.0 as f64;
-    g.put("llc_mshrs", over(w.n("llc.mshr_cycles"), shared), "miss registers of the LLC in use, on average");
+    g.put(
+        "llc_mshrs",
+        ratio(w.n("llc.mshr_cycles"), shared),
+        "mean number of used miss registers of the LLC",
+    );
     let lines = (w.config.memory.llc.size.0 / 64) as f64;
     for ((class, what), held) in CLASSES.iter().zip(models.timing.memory.occupancy()) {
-        let share = over(held as f64, lines);
-        g.put(format!("llc_{class}"), share, format!("share of the LLC that holds {what} at the end"));
+        let share = ratio(held as f64, lines);
+        g.put(format!("llc_{class}"), share, format!("share of the LLC's lines with {what} at the end"));
     }
     g
 }
 
-fn dram(w: &View) -> Filling {
-    let mut g = Filling::new("DRAM");
+fn dram(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("DRAM");
     let seconds = w.seconds();
     for (name, counter, what) in
         [("read_gbps", "bytes_read", "read from"), ("write_gbps", "bytes_written", "written to")]
     {
-        let gbps = over(w.n(&format!("dram.{counter}")) * 8e-9, seconds);
+        let gbps = ratio(w.n(&format!("dram.{counter}")) * 8e-9, seconds);
         g.put(name, gbps, format!("Gbps {what} all channels"));
     }
     let bytes = w.n("dram.bytes_read") + w.n("dram.bytes_written");
     g.put(
         "mb_per_second",
-        over(bytes * 1e-6, seconds),
-        "million bytes a second read from and written to all channels",
+        ratio(bytes * 1e-6, seconds),
+        "million bytes per second read from and written to all channels",
     );
     let channels = w.config.memory.dram.channels as f64;
     g.put(
         "share",
-        over(w.n("dram.busy_ps") * 1e-12, seconds * channels),
-        "share of what all channels' pins can carry that was read from and written to them",
+        ratio(w.n("dram.busy_ps") * 1e-12, seconds * channels),
+        "share of all channels' peak bandwidth used by reads and writes",
     );
     for channel in 0..w.config.memory.dram.channels {
         let n = |counter: &str| w.n(&format!("dram.channel{channel}.{counter}"));
         g.put(
             format!("read_gbps_{channel}"),
-            over(n("bytes_read") * 8e-9, seconds),
+            ratio(n("bytes_read") * 8e-9, seconds),
             format!("Gbps read from channel {channel}"),
         );
         g.put(
             format!("write_gbps_{channel}"),
-            over(n("bytes_written") * 8e-9, seconds),
+            ratio(n("bytes_written") * 8e-9, seconds),
             format!("Gbps written to channel {channel}"),
         );
     }
     let commands = w.sum(&["dram.row_hits", "dram.row_closed", "dram.row_conflicts"]);
-    g.put(
-        "row_hit_rate",
-        over(w.n("dram.row_hits"), commands),
-        "share of column commands that found their row open",
-    );
+    g.put("row_hit_rate", ratio(w.n("dram.row_hits"), commands), "share of column commands to an open row");
     let frames = w.frames as f64;
     g.put(
         "bytes_read_per_packet",
-        over(w.n("dram.bytes_read"), frames),
-        "bytes read from DRAM a delivered packet",
+        ratio(w.n("dram.bytes_read"), frames),
+        "bytes read from DRAM per delivered packet",
     );
     g.put(
         "bytes_written_per_packet",
-        over(w.n("dram.bytes_written"), frames),
-        "bytes written to DRAM a delivered packet",
+        ratio(w.n("dram.bytes_written"), frames),
+        "bytes written to DRAM per delivered packet",
     );
     g
 }
 
-/// Devices' events are told if the devices are those of whoever is measured alone.
-fn uncore(w: &View, has_devices_alone: bool) -> Filling {
-    let mut g = Filling::new("uncore events");
+/// Uncore events. Without `own_devices_only`, device events are left out, since they include those of
+/// co-runners' devices.
+fn uncore(w: &View, own_devices_only: bool) -> GroupBuilder {
+    let mut g = GroupBuilder::new("uncore events");
     let frames = w.frames as f64;
     let own =
-        |value: Option<f64>, key: &str| value.filter(|_| has_devices_alone || !key.starts_with("device."));
+        |value: Option<f64>, key: &str| value.filter(|_| own_devices_only || !key.starts_with("device."));
     for (name, key, what) in [
-        ("ItoM", "device.itom", "writes of a whole line by a device"),
-        ("RFO", "device.rfo", "writes of a part of a line by a device"),
-        ("PCIeRdCur", "device.pcierdcur", "reads of a line by a device"),
-        ("CRd", "hart.crd", "lines of instructions asked for by a core"),
-        ("DRd", "hart.drd", "lines asked for by a core's loads and page walks"),
-        ("core_RFO", "hart.rfo", "lines asked for by a core's stores, or the right to write them"),
-        ("prefetch", "hart.prefetch", "lines asked for by a core's prefetchers and prefetch instructions"),
+        ("ItoM", "device.itom", "whole-line writes of devices"),
+        ("RFO", "device.rfo", "partial-line writes of devices"),
+        ("PCIeRdCur", "device.pcierdcur", "line reads of devices"),
+        ("CRd", "hart.crd", "instruction line requests of cores"),
+        ("DRd", "hart.drd", "line requests of cores' loads and page walks"),
+        ("core_RFO", "hart.rfo", "cores' requests to write a line, or for the right to write it,"),
+        ("prefetch", "hart.prefetch", "line requests of cores' prefetchers and prefetch instructions"),
     ] {
-        for (suffix, counter, found) in [("hit", "hits", "had"), ("miss", "misses", "had not")] {
-            let value = own(over(w.n(&format!("{key}_{counter}")), frames), key);
+        for (suffix, counter, found) in [("hit", "hits", "hit"), ("miss", "misses", "missed")] {
+            let value = own(ratio(w.n(&format!("{key}_{counter}")), frames), key);
             g.put(
                 format!("{name}_{suffix}"),
                 value,
-                format!("{what} that the LLC {found}, a delivered packet"),
+                format!("{what} that {found} in the LLC, per delivered packet"),
             );
         }
     }
     let (hits, misses) = (w.n("device.itom_hits"), w.n("device.itom_misses"));
     g.put(
         "ItoM_hit_percent",
-        over(100.0 * hits, hits + misses),
-        "of a hundred whole lines that devices wrote, those that the LLC had",
+        ratio(100.0 * hits, hits + misses),
+        "percentage of devices' whole-line writes that hit in the LLC",
     );
     for (name, key, what) in [("PRd", "device.prd", "reads"), ("WiL", "device.wil", "writes")] {
-        // By all cores, of whatever device.
-        let value = over(w.n(key), frames).filter(|_| !w.has_neighbours());
-        g.put(name, value, format!("{what} of device registers by cores, a delivered packet"));
+        // These counters include all cores and all devices.
+        let value = ratio(w.n(key), frames).filter(|_| !w.has_neighbours());
+        g.put(name, value, format!("{what} of device registers by cores, per delivered packet"));
     }
     g
 }
 
-fn dca(w: &View) -> Filling {
-    let mut g = Filling::new("direct cache access");
+fn dca(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("direct cache access");
     let frames = w.frames as f64;
     let n = |counter: &str| w.n(&format!("device.{counter}"));
     g.put(
         "updates_per_packet",
-        over(n("updates"), frames),
-        "written lines updated where they stood in the LLC, a delivered packet",
+        ratio(n("updates"), frames),
+        "device-written lines updated in place in the LLC, per delivered packet",
     );
     g.put(
         "allocations_per_packet",
-        over(n("allocations"), frames),
-        "written lines for which room was made in the DCA ways",
+        ratio(n("allocations"), frames),
+        "device-written lines allocated in the LLC's DCA ways, per delivered packet",
     );
     g.put(
         "to_l2_per_packet",
-        over(n("private_placements"), frames),
-        "written lines that went to a core's L2",
+        ratio(n("private_placements"), frames),
+        "device-written lines placed in a core's L2, per delivered packet",
     );
-    g.put("to_memory_per_packet", over(n("to_memory"), frames), "written lines that went to memory");
+    g.put(
+        "to_memory_per_packet",
+        ratio(n("to_memory"), frames),
+        "device-written lines that went to memory, per delivered packet",
+    );
     g.put(
         "private_invalidations_per_packet",
-        over(n("private_invalidations"), frames),
-        "lines that cores had in their own caches when a device wrote them, and lost",
+        ratio(n("private_invalidations"), frames),
+        "device writes that invalidated copies in private caches, per delivered packet",
     );
     g.put(
         "device_merges_per_packet",
-        over(n("merges"), frames),
-        "lines that a device asked for while they were on their way to the LLC: they join the miss register",
+        ratio(n("merges"), frames),
+        "device reads that joined the miss register of a line in flight to the LLC, per delivered packet",
     );
     g.put(
         "core_merges_per_packet",
-        over(w.n("llc.merges"), frames).filter(|_| !w.has_neighbours()),
-        "the same of cores' requests, prefetches not included",
+        ratio(w.n("llc.merges"), frames).filter(|_| !w.has_neighbours()),
+        "the same for accesses of cores, without prefetches",
     );
     g.put(
         "leaks_per_packet",
-        over(n("leaks"), frames),
-        "DMA leaks: written lines that had left the cache for memory before any use",
+        ratio(n("leaks"), frames),
+        "DMA leaks: device-written lines evicted to memory before any use, per delivered packet",
     );
     for (part, what) in
         [("header", "packet headers"), ("payload", "packet payload"), ("descriptor", "descriptors")]
     {
         g.put(
             format!("{part}_leaks_per_packet"),
-            over(n(&format!("leaks_{part}")), frames),
-            format!("of these, lines of {what}"),
+            ratio(n(&format!("leaks_{part}")), frames),
+            format!("DMA leaks of {what}, per delivered packet"),
         );
     }
-    // Lines that are still there were written in the measurement or before it; each that is not came to one of these ends.
+    // Possible ends of a device-written line in a cache. Lines that are still cached unused have no end yet.
     let ends = ["fresh_used_by_core", "fresh_used_by_device", "fresh_overwritten", "fresh_dropped", "leaks"];
     let ended: f64 = ends.iter().map(|end| n(end)).sum();
-    let share = |end: &str| over(n(end), ended);
+    let share = |end: &str| ratio(n(end), ended);
     g.put(
         "leak_rate",
         share("leaks"),
-        "share of lines that left the cache unused: of those written into it that were used, written again, dropped, or left",
+        "DMA leaks as a share of device-written lines that were used, overwritten, dropped or leaked",
     );
-    g.put("used_by_core", share("fresh_used_by_core"), "share of these that a core used");
+    g.put("used_by_core", share("fresh_used_by_core"), "share of these lines that a core used first");
     g.put(
         "overwritten",
         share("fresh_overwritten"),
-        "share of these that a device wrote again before any use",
+        "share of these lines that a device overwrote before any use",
     );
     g
 }

@@ -1,13 +1,13 @@
-//! Bandwidth and loaded latency of memory over the time of a measurement, channel by channel.
+//! Bandwidth and loaded latency of each memory channel over the time of a measurement.
 
 use doorbell_machine::{Machine, MemoryConfig, Mode, Timing};
 use doorbell_results::MemoryPart;
 use doorbell_sim::Ps;
 
-/// Parts that a measurement is looked at in.
+/// Number of parts into which a measurement is divided.
 pub(crate) const PARTS: u64 = 32;
 
-/// What a channel had counted.
+/// Counters of a channel at one time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     bytes_read: u64,
@@ -16,50 +16,50 @@ struct Counted {
     read_clocks: u64,
 }
 
-/// What all channels had counted at some moments. Memory is asked a little ahead of the time at which its data come, so a moment has
-/// what was asked for up to it.
+/// Series of samples of all channels' counters. Accesses are counted at their request, slightly before their
+/// data.
 #[derive(Debug, Default)]
 pub(crate) struct MemorySeries {
-    moments: Vec<(Ps, Vec<Counted>)>,
+    samples: Vec<(Ps, Vec<Counted>)>,
 }
 
 impl MemorySeries {
-    /// Looks at a machine that is timed; another has nothing to see.
-    pub fn look(&mut self, machine: &Machine) {
+    /// Samples a machine, if it is in timed mode.
+    pub fn sample(&mut self, machine: &Machine) {
         if let Some(timing) = machine.timing().filter(|timing| timing.mode() == Mode::Detailed) {
-            self.look_at(timing, machine.complete_until());
+            self.sample_timing(timing, machine.complete_until());
         }
     }
 
-    /// Looks at timing models.
-    pub fn look_at(&mut self, timing: &Timing, now: Ps) {
+    /// Samples timing models.
+    pub fn sample_timing(&mut self, timing: &Timing, now: Ps) {
         let channels = timing.memory.memory().stats_until(now).map(|stats| Counted {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             reads: stats.reads,
             read_clocks: stats.read_clocks,
         });
-        self.moments.push((now, channels.collect()));
+        self.samples.push((now, channels.collect()));
     }
 
-    /// Whether it has seen nothing.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.moments.is_empty()
+        self.samples.is_empty()
     }
 
-    /// Whether it has seen more than a beginning.
-    pub fn is_a_course(&self) -> bool {
-        self.moments.len() > 1
+    /// Whether there are at least two samples, so that there is a part between them.
+    pub fn has_parts(&self) -> bool {
+        self.samples.len() > 1
     }
 
-    /// Part by part, and in each channel by channel.
+    /// Figures of each part and channel, in this order.
     pub fn parts(&self, memory: &MemoryConfig) -> Vec<MemoryPart> {
-        let Some((begin, _)) = self.moments.first() else { return Vec::new() };
+        let Some((begin, _)) = self.samples.first() else { return Vec::new() };
         let config = &memory.dram;
         let clock_ns = 1e9 / config.timing().clock.0 as f64;
         let around = (config.request_latency + config.response_latency).0 as f64 * 1e-3;
         let mut parts = Vec::new();
-        for pair in self.moments.windows(2).filter(|pair| pair[1].0 > pair[0].0) {
+        for pair in self.samples.windows(2).filter(|pair| pair[1].0 > pair[0].0) {
             let length_ns = (pair[1].0 - pair[0].0).0 as f64 * 1e-3;
             for (channel, (before, after)) in (0..).zip(pair[0].1.iter().zip(&pair[1].1)) {
                 let reads = after.reads - before.reads;

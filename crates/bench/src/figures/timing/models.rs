@@ -1,29 +1,29 @@
-//! Timing models wherever they are: in a machine, or in a player of traces.
+//! Access to the timing models of a machine or of a trace player.
 
 use doorbell_machine::playback::Player;
 use doorbell_machine::{Attachment, CoreStats, Machine, Timing};
 use doorbell_sim::Ps;
 
-/// The timing models, as figures are taken of them.
+/// Timing models with their counters.
 pub(crate) struct Models<'a> {
-    /// Up to when everything has happened: what is booked for later is not in figures.
+    /// Time up to which all events are handled. Figures leave out resource bookings after this time.
     pub now: Ps,
     /// The models.
     pub timing: &'a Timing,
-    /// What each core has counted up to the present.
+    /// Counters of each core.
     pub cores: Vec<CoreStats>,
-    /// The attachments, by the names of what is attached.
+    /// Attachments, by the names of their devices.
     pub attached: Vec<(String, &'a Attachment)>,
-    /// Of the cores, those from the first on that are measured; the others are neighbours.
+    /// Number of measured cores, which come first. The others run co-runners (neighbours).
     pub own: usize,
-    /// Whether neighbours have devices, too.
+    /// Whether co-runners have devices.
     pub neighbours_have_devices: bool,
-    /// How many disks there are.
+    /// Number of disks.
     pub disks: usize,
 }
 
 impl<'a> Models<'a> {
-    /// A machine's, if it has any.
+    /// The models of a machine, if it has any.
     pub fn of(machine: &'a Machine) -> Option<Models<'a>> {
         let timing = machine.timing()?;
         let core = |hart| machine.core_stats(hart).expect("the machine has timing models");
@@ -31,7 +31,7 @@ impl<'a> Models<'a> {
         Some(Models {
             now: machine.complete_until(),
             timing,
-            cores: (0..machine.harts().len() + machine.beside().count()).map(core).collect(),
+            cores: (0..machine.harts().len() + machine.corunners().count()).map(core).collect(),
             attached: attachments.map(|(first, attachment)| (first.name().to_owned(), attachment)).collect(),
             own: machine.measured_harts,
             neighbours_have_devices: false,
@@ -39,7 +39,7 @@ impl<'a> Models<'a> {
         })
     }
 
-    /// A player's.
+    /// The models of a trace player.
     pub fn of_player(player: &'a Player) -> Models<'a> {
         let cores = (0..player.harts()).map(|hart| player.core_stats(hart));
         let attached = player.attachments().iter();

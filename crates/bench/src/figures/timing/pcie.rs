@@ -1,17 +1,17 @@
-//! Figures of the PCI Express links by which NICs are attached.
+//! Figures of the NICs' PCI Express links.
 
 use doorbell_machine::AttachKind;
 
-use super::figures::{Filling, over};
+use super::figures::{GroupBuilder, ratio};
 use super::span::View;
 
-pub(super) fn pcie(w: &View) -> Filling {
-    let mut g = Filling::new("PCI Express");
+pub(super) fn pcie(w: &View) -> GroupBuilder {
+    let mut g = GroupBuilder::new("PCI Express");
     let frames = w.frames as f64;
-    // Where no NIC is attached by PCI Express there is no link to say anything of.
+    // If no NIC is attached by PCI Express there are no link counters.
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    // What they carry each second, by the paths of their counters.
+    // Counter path and rate in Gbps of each link.
     let ports = w.config.ports().enumerate().filter(|(_, port)| port.attach.kind == AttachKind::Pcie);
     let links: Vec<(String, f64)> = ports
         .map(|(index, port)| (format!("port{index}.pcie_link"), port.pcie.encoded_rate().0 as f64 * 1e-9))
@@ -22,62 +22,63 @@ pub(super) fn pcie(w: &View) -> Filling {
         let n = |what: &str| link(&format!("{way}_{what}"));
         g.put(
             format!("{way}_tlps_per_packet"),
-            n("packets").and_then(|packets| over(packets, frames)),
-            format!("transaction-layer packets {meaning} a delivered packet"),
+            n("packets").and_then(|packets| ratio(packets, frames)),
+            format!("transaction-layer packets {meaning} per delivered packet"),
         );
         g.put(
             format!("{way}_bytes_per_packet"),
-            n("bytes").and_then(|bytes| over(bytes, frames)),
-            format!("their bytes, headers and framing included, {meaning} a delivered packet"),
+            n("bytes").and_then(|bytes| ratio(bytes, frames)),
+            format!("their bytes {meaning} per delivered packet, including headers and framing"),
         );
-        // What a link takes time for within the measurement; packets are counted when they are asked for, which may be before.
+        // Busy time within the measurement. It is not derived from packets, which are counted at their
+        // request, possibly before the measurement.
         let bits = has_link.then(|| {
             let each = links.iter().map(|(path, rate)| w.n(&format!("{path}.{way}_busy_ps")) * 1e-12 * rate);
             each.sum::<f64>()
         });
         g.put(
             format!("{way}_gbps"),
-            bits.and_then(|bits| over(bits, w.seconds())),
-            format!("Gbps on the link {meaning}, acknowledgements and flow control included"),
+            bits.and_then(|bits| ratio(bits, w.seconds())),
+            format!("Gbps on the links {meaning}, including acknowledgements and flow control"),
         );
         g.put(
             format!("{way}_share"),
-            bits.and_then(|bits| over(bits, w.seconds() * rates)),
-            format!("share of what the NICs' links can carry {meaning} that is on them"),
+            bits.and_then(|bits| ratio(bits, w.seconds() * rates)),
+            format!("used share of the links' bandwidth {meaning}"),
         );
     }
     g.put(
         "posted_wait_share",
-        link("posted_stall_ps").and_then(|ps| over(ps * 1e-12, w.seconds() * links.len() as f64)),
-        "share of the time in which a write from the NIC that could have left waited for posted credits (pcie.posted_headers, \
-         pcie.posted_data); one waits at a time",
+        link("posted_stall_ps").and_then(|ps| ratio(ps * 1e-12, w.seconds() * links.len() as f64)),
+        "share of time in which the next write from the NIC waited for posted credits (pcie.posted_headers, pcie.posted_data); \
+         one write waits at a time",
     );
     g.put(
         "payload_bytes_per_packet",
-        over(w.n("pcie.payload_bytes"), frames),
-        "bytes of data and descriptors moved by DMA, both ways, a delivered packet",
+        ratio(w.n("pcie.payload_bytes"), frames),
+        "bytes of data and descriptors moved by DMA in both directions, per delivered packet",
     );
     g.put(
         "read_bytes_per_packet",
-        over(w.n("dma_reads.payload_bytes"), frames),
-        "those of them that the NIC reads: frames to send and descriptors",
+        ratio(w.n("dma_reads.payload_bytes"), frames),
+        "bytes that the NIC reads (frames to send and descriptors), per delivered packet",
     );
     g.put(
         "written_bytes_per_packet",
-        over(w.n("dma_writes.payload_bytes"), frames),
-        "those of them that the NIC writes: received frames and descriptors",
+        ratio(w.n("dma_writes.payload_bytes"), frames),
+        "bytes that the NIC writes (received frames and descriptors), per delivered packet",
     );
     g.put(
         "read_round_trip_ns",
-        link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| over(ps * 1e-3, reads)),
-        "from a DMA read request to the end of its completions, on average",
+        link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| ratio(ps * 1e-3, reads)),
+        "mean time from a DMA read request to the end of its completions",
     );
     g.put(
         "write_visible_ns",
         link("write_visible_ps")
             .zip(link("read_requests"))
-            .and_then(|(ps, reads)| over(ps * 1e-3, w.n("pcie.up_packets") - reads)),
-        "from a DMA write's first byte on the link until it is visible, a packet of the link",
+            .and_then(|(ps, reads)| ratio(ps * 1e-3, w.n("pcie.up_packets") - reads)),
+        "mean time per write packet from its first byte on the link until it is visible",
     );
     g
 }
@@ -87,13 +88,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::figures::timing::{Moment, Span};
+    use crate::figures::timing::{Span, TimingSnapshot};
     use doorbell_sim::Ps;
 
     #[test]
-    fn a_write_s_mean_time_is_of_packets_and_not_of_lines() {
-        // Ten reads, and five writes of a whole packet of four lines, each of them visible after 300 ns.
-        let grown = [
+    fn mean_write_time_is_per_packet_not_per_line() {
+        // Ten reads, and five write packets of four lines each, visible after 300 ns.
+        let increases = [
             ("link.up_packets", 15),
             ("link.read_requests", 10),
             ("link.round_trip_ps", 10_000_000),
@@ -109,14 +110,14 @@ mod tests {
         let busy = ["up_packets", "up_busy_ps", "down_busy_ps"].map(|name| format!("port0.pcie_link.{name}"));
         let none = none.chain(busy);
         let zero: BTreeMap<String, u64> =
-            none.chain(grown.map(|(name, _)| name.to_owned())).map(|name| (name, 0)).collect();
+            none.chain(increases.map(|(name, _)| name.to_owned())).map(|name| (name, 0)).collect();
         let mut counts = zero.clone();
-        counts.extend(grown.map(|(name, value)| (name.to_owned(), value)));
-        let moment = |now, counts| Moment { now, own: 0, books: Vec::new(), counts };
+        counts.extend(increases.map(|(name, value)| (name.to_owned(), value)));
+        let snapshot = |now, counts| TimingSnapshot { now, own: 0, books: Vec::new(), counts };
         let config = &crate::scenarios::registry::defaults();
         let span = Span {
-            begin: moment(Ps::ZERO, zero),
-            end: moment(Ps::from_us(1), counts),
+            begin: snapshot(Ps::ZERO, zero),
+            end: snapshot(Ps::from_us(1), counts),
             frames: 5,
             instructions: 0,
             config,

@@ -1,28 +1,28 @@
-//! What the counters grew by between two moments: those of all cores together, or those of one.
+//! Increase of counters between two times, for all cores together or for one core.
 
 use std::ops::Range;
 
 use doorbell_machine::{Books, TopDown};
 use doorbell_sim::stats::Stats;
 
-use super::Moment;
+use super::TimingSnapshot;
 use crate::plan::config::RunConfig;
 
-/// Whether a counter is of a core's own caches, which its threads share.
+/// Whether a counter belongs to a core's private caches, which its threads share.
 fn is_private(name: &str) -> bool {
     ["memory.", "l1i.", "l1d.", "l2.", "sharing."].iter().any(|group| name.starts_with(group))
 }
 
-/// Between two moments, and what the measurement delivered.
+/// A measurement: counters at both ends, and the frames and instructions between them.
 pub(crate) struct Span<'a> {
-    pub begin: Moment,
-    pub end: Moment,
+    pub begin: TimingSnapshot,
+    pub end: TimingSnapshot,
     pub frames: u64,
     pub instructions: u64,
     pub config: &'a RunConfig,
 }
 
-/// A span as it is looked at: all cores together, or one of them. What cores share belongs to none.
+/// A span of all cores together, or of one core. Shared resources belong to no single core.
 pub(super) struct View<'a> {
     span: &'a Span<'a>,
     /// One hart, or the threads of one core.
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         View::of_harts(span, hart..hart + 1)
     }
 
-    /// All threads of a core, if cores have some; of a core without, its hart.
+    /// All threads of a core; without SMT, its hart.
     pub fn of_core(span: &'a Span<'a>, core: usize) -> View<'a> {
         let threads = span.config.platform.threads as usize;
         View::of_harts(span, core * threads..(core + 1) * threads)
@@ -50,55 +50,55 @@ impl<'a> View<'a> {
 
     fn of_harts(span: &'a Span<'a>, harts: Range<usize>) -> View<'a> {
         let view = View { harts: Some(harts), ..View::of_all(span) };
-        View { instructions: view.grown("core.instructions"), ..view }
+        View { instructions: view.increase("core.instructions"), ..view }
     }
 
-    /// Whether it is of the whole machine.
+    /// Whether the view covers all measured cores.
     pub fn is_of_all(&self) -> bool {
         self.harts.is_none()
     }
 
-    /// What a counter grew by, by its full path.
-    fn between(&self, path: &str) -> u64 {
-        let at = |moment: &Moment| {
-            *moment.counts.get(path).unwrap_or_else(|| panic!("there is no counter \"{path}\""))
+    /// Increase of the counter with this full path.
+    fn increase_of_path(&self, path: &str) -> u64 {
+        let at = |snapshot: &TimingSnapshot| {
+            *snapshot.counts.get(path).unwrap_or_else(|| panic!("there is no counter \"{path}\""))
         };
         at(&self.span.end) - at(&self.span.begin)
     }
 
-    /// The same of a hart's.
-    fn of(&self, hart: usize, name: &str) -> u64 {
-        self.between(&format!("hart{hart}.{name}"))
+    /// Increase of a hart's counter.
+    fn increase_of_hart(&self, hart: usize, name: &str) -> u64 {
+        self.increase_of_path(&format!("hart{hart}.{name}"))
     }
 
-    /// What a counter grew by. The names are this program's own: a group's, and a counter's in it.
-    fn grown(&self, name: &str) -> u64 {
-        let grown = |name: &str| self.between(name);
-        let Some(harts) = &self.harts else { return grown(name) };
+    /// Increase of the counter `name`, given as `group.counter`, in the cores of this view.
+    fn increase(&self, name: &str) -> u64 {
+        let Some(harts) = &self.harts else { return self.increase_of_path(name) };
         let name = name.replace("hart.", "memory.");
         let threads = self.config.platform.threads as usize;
         match threads > 1 && is_private(&name) {
-            true => grown(&format!("core{}.{name}", harts.start / threads)),
-            false => harts.clone().map(|hart| self.of(hart, &name)).sum(),
+            true => self.increase_of_path(&format!("core{}.{name}", harts.start / threads)),
+            false => harts.clone().map(|hart| self.increase_of_hart(hart, &name)).sum(),
         }
     }
 
-    /// The same, to be divided.
+    /// Increase of a counter as a float, for ratios.
     pub fn n(&self, name: &str) -> f64 {
-        self.grown(name) as f64
+        self.increase(name) as f64
     }
 
-    /// Whether there is such a counter: what devices are attached by has some of its own.
+    /// Whether this counter exists. Counters of links and buses depend on the attachment.
     pub fn has(&self, name: &str) -> bool {
         self.span.end.counts.contains_key(name)
     }
 
-    /// What a counter grew by of each of several, whose paths begin alike.
+    /// Increase of the counter `counter` in each component whose path starts with `path`.
     pub fn each(&self, path: &str, counter: &str) -> Vec<f64> {
-        let one = |name: &&String| name.starts_with(path) && name.rsplit('.').next() == Some(counter);
-        self.span.end.counts.keys().filter(one).map(|name| self.n(name)).collect()
+        let is_one = |name: &&String| name.starts_with(path) && name.rsplit('.').next() == Some(counter);
+        self.span.end.counts.keys().filter(is_one).map(|name| self.n(name)).collect()
     }
 
+    /// Increase of several counters, summed.
     pub fn sum(&self, names: &[&str]) -> f64 {
         names.iter().map(|name| self.n(name)).sum()
     }
@@ -113,8 +113,8 @@ impl<'a> View<'a> {
     }
 
     fn books(&self) -> Books {
-        let books = |moment: &Moment| {
-            moment.books[self.own()].iter().fold(Books::default(), |sum, books| sum.plus(books))
+        let books = |snapshot: &TimingSnapshot| {
+            snapshot.books[self.own()].iter().fold(Books::default(), |sum, books| sum.plus(books))
         };
         books(&self.span.end).since(&books(&self.span.begin))
     }
@@ -123,27 +123,28 @@ impl<'a> View<'a> {
         (self.span.end.now - self.span.begin.now).0 as f64 * 1e-12
     }
 
-    /// Whether there are cores that are not summed up.
+    /// Whether there are cores that run co-runners.
     pub fn has_neighbours(&self) -> bool {
         self.span.end.own < self.span.end.books.len()
     }
 
-    /// The harts that it is of.
+    /// The harts of the view.
     fn own(&self) -> Range<usize> {
         self.harts.clone().unwrap_or(0..self.span.end.own)
     }
 
-    /// Each of its harts.
+    /// A view of each hart.
     pub fn harts(&self) -> impl Iterator<Item = View<'a>> {
         self.own().map(|hart| View::of_hart(self.span, hart))
     }
 
-    /// Each of them that polls receive rings.
+    /// A view of each hart that polls receive rings.
     pub fn polling(&self) -> Vec<View<'a>> {
         self.harts().filter(|w| w.n("polls.packets") + w.n("polls.polls") > 0.0).collect()
     }
 
-    /// Cycles of cores in which a thread of theirs is awake, at the least: as many as that of its threads has which sleeps least.
+    /// Core cycles with at least one thread awake, as a lower bound: for each core, the awake cycles of the
+    /// thread that sleeps least.
     pub fn awake_cycles_of_cores(&self) -> f64 {
         let threads = self.config.platform.threads as usize;
         let mut most = vec![0.0; self.span.end.books.len().div_ceil(threads)];
@@ -159,11 +160,14 @@ impl<'a> View<'a> {
         self.cycles() - self.n("core.cpi_idle")
     }
 
-    /// Core cycles, asleep or not: those that the cores' own books have, which end behind a block of instructions and are the sum of the CPI
-    /// stack. Of a core's threads, as many as the one has that has come farthest.
+    /// Core cycles, asleep or not, from the cores' own accounting: it ends at the boundary of an instruction
+    /// block and is the sum of the CPI stack. For a core with several threads, the maximum over its threads.
     pub fn cycles(&self) -> f64 {
         match &self.harts {
-            Some(harts) => harts.clone().map(|hart| self.of(hart, "core.cycles")).max().unwrap_or(0) as f64,
+            Some(harts) => {
+                let each = harts.clone().map(|hart| self.increase_of_hart(hart, "core.cycles"));
+                each.max().unwrap_or(0) as f64
+            }
             None => self.n("core.cycles"),
         }
     }

@@ -1,9 +1,9 @@
-//! Playing traces: what is played on which configuration, and what a measurement of it says.
+//! Measurement of played traces.
 //!
-//! | File | Question it answers |
+//! | File | Contents |
 //! |---|---|
-//! | `run` | warm up, measure, compare with what the file holds |
-//! | `results` | what stands in the result folder |
+//! | `run` | warm-up, measurement, and check that the whole trace was played |
+//! | `results` | files in the result folder |
 
 pub(crate) mod results;
 pub(crate) mod run;

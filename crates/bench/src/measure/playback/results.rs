@@ -1,4 +1,4 @@
-//! A played trace's files in the result folder.
+//! Files of a played trace in the result folder.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use crate::plan::config::RunConfig;
 use crate::store::folder::{ResultFolder, pretty};
 use crate::store::tables;
 
-/// What results call it in place of a benchmark.
+/// Benchmark name of a played trace in results.
 pub const TRACE: &str = "trace";
 
-/// Writes configuration and counters, and what else was observed.
+/// Writes the configuration, counters and observations.
 pub fn write_played(folder: &ResultFolder, config: &RunConfig, run: &PlayedRun) -> Result<(), RunError> {
     for (name, contents) in &run.observed.files {
         folder.write(name, contents)?;

@@ -1,4 +1,4 @@
-//! Warms up, measures, and compares what was played with what the file says that it holds.
+//! Warms up and measures a played trace, and compares the played amounts with the totals in the trace file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,44 +15,44 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
 use crate::figures::counters::{Counters, CountersAt, MeasuredCounters};
-use crate::figures::timing::{self, MemorySeries, Models, Moment};
+use crate::figures::timing::{self, MemorySeries, Models, TimingSnapshot};
 use crate::plan::config::RunConfig;
 use crate::plan::playback::{PlaybackConfig, Warmup};
-use crate::ratio::{for_each, per};
+use crate::ratio::{per, per_frame};
 use crate::testbed::control::Control;
 use crate::testbed::traces::{NamedTrace, Traces};
 use crate::window::observe::{Delivered, Observe, Observed, digest_played};
 
-/// Instructions between looks at Ctrl-C and at the progress display.
+/// Instructions between checks for Ctrl-C and updates of the progress display.
 const SLICE: u64 = 2_000_000;
 
 /// A measured trace.
 pub struct PlayedRun {
     /// Its figures.
     pub summary: PointSummary,
-    /// What they mean.
+    /// Meanings of the figures.
     pub meanings: BTreeMap<String, String>,
-    /// All counters by hierarchical name, at the end,
+    /// All counters at the end, by hierarchical name.
     pub(crate) counters: Counters,
-    /// and at both ends of the measurement.
+    /// Counters at both ends of the measurement.
     pub(crate) measured: MeasuredCounters,
-    /// What else was observed.
+    /// Further observations.
     pub observed: Observed,
 }
 
-/// A trace that can be played: everything that could be refused has been looked at.
+/// A trace and its configuration, validated for playback.
 pub struct ReadyTrace<'a> {
     player: Player,
     traces: &'a Traces,
     config: &'a RunConfig,
     observe: &'a Observe,
     watch: Option<WatchRequest>,
-    /// Of all instructions, behind how many the measurement begins, and ends.
+    /// Numbers of played instructions at which the measurement begins and ends.
     bounds: (u64, u64),
 }
 
 impl<'a> ReadyTrace<'a> {
-    /// A trace on a configuration.
+    /// Validates a trace with a configuration.
     pub fn new(
         traces: &'a Traces,
         config: &'a RunConfig,
@@ -65,17 +65,17 @@ impl<'a> ReadyTrace<'a> {
         Ok(ReadyTrace { player, traces, config, observe, watch, bounds })
     }
 
-    /// Plays it.
+    /// Warms up and measures.
     pub fn play(self, control: &mut Control) -> Result<PlayedRun, RunError> {
         let started = Instant::now();
         let ReadyTrace { player, traces, config, observe, watch, bounds: (warmup, end) } = self;
         let mut playing = Playing { player, traces, config, control };
         let failed = || RunError::playback(&traces.first().path);
         if config_of(config).warmup == Warmup::Whole {
-            playing.player.learn_from_all().map_err(failed())?;
+            playing.player.begin_warming_pass().map_err(failed())?;
             playing.control.begin_played("warming up", 0, warmup);
             playing.until(warmup)?;
-            playing.player.begin_again().map_err(failed())?;
+            playing.player.restart().map_err(failed())?;
         } else if warmup > 0 {
             playing.player.set_mode(Mode::Warming);
             playing.control.begin_played("warming up", 0, warmup);
@@ -104,11 +104,12 @@ struct Playing<'a, 'c> {
     control: &'a mut Control<'c>,
 }
 
-/// Of all instructions, behind how many the measurement begins, and ends.
+/// Numbers of played instructions at which the measurement begins and ends (`u64::MAX`: at the end of the
+/// trace).
 fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunError> {
-    let all = trace.known.instructions;
+    let all = trace.description.instructions;
     let played = own.instructions.filter(|_| matches!(own.warmup, Warmup::Percent(_)));
-    // A share is of what is played: with so many measured, the rest of it comes before.
+    // The percentage refers to all played instructions: those of the warm-up and of the measurement together.
     let warmup = match (own.warmup, played) {
         (Warmup::Percent(share), Some(measured)) => {
             let rest = u128::from(measured) * u128::from(share) / u128::from(100 - share);
@@ -127,15 +128,15 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
     match own.instructions {
         Some(measured) if measured > left => {
             let problem = format!(
-                "{path} has {all} instructions, and with a warm-up of {} there are no {measured} behind it; measure fewer, or \
-                 set playback.warmup",
+                "{path} has {all} instructions: fewer than {measured} are left after a warm-up of {}; measure fewer, or shorten \
+                 playback.warmup",
                 own.warmup
             );
             wrong("playback.instructions", problem)
         }
         None if left == 0 => {
             let problem = format!(
-                "nothing is left to measure: {path} has {all} instructions, and the warm-up takes {warmup}"
+                "nothing is left to measure: {path} has {all} instructions, and the warm-up takes {warmup}; shorten it"
             );
             wrong("playback.warmup", problem)
         }
@@ -145,7 +146,7 @@ fn bounds(own: &PlaybackConfig, trace: &NamedTrace) -> Result<(u64, u64), RunErr
 }
 
 impl Playing<'_, '_> {
-    /// Plays until so many instructions have been, in slices; whether there are more.
+    /// Plays to a number of instructions in slices. Returns `false` if the trace has ended.
     fn until(&mut self, instructions: u64) -> Result<bool, RunError> {
         let mut done = self.player.done();
         while done < instructions {
@@ -167,20 +168,20 @@ impl Playing<'_, '_> {
         &mut self,
         end: u64,
         watch: Option<&WatchRequest>,
-    ) -> Result<(PointSummary, Option<doorbell_machine::Watched>, MeasuredCounters), RunError> {
+    ) -> Result<(PointSummary, Option<doorbell_machine::WatchReport>, MeasuredCounters), RunError> {
         let before = self.player.played();
         let counted = CountersAt::new(before.now, counters(&self.player, &before));
-        let begin = Moment::new(&Models::of_player(&self.player));
+        let begin = TimingSnapshot::new(&Models::of_player(&self.player));
         if let Some(request) = watch {
             self.player.watch(request, &self.config.machine());
         }
         let mut series = MemorySeries::default();
-        series.look_at(self.player.timing(), before.now);
-        let begun = self.player.done();
-        let all = self.traces.first().known.instructions;
-        let own = if config_of(self.config).warmup == Warmup::Whole { begun + all } else { all };
-        let length = end.min(own).saturating_sub(begun);
-        self.control.begin_played("measuring", begun, begun.saturating_add(length));
+        series.sample_timing(self.player.timing(), before.now);
+        let start = self.player.done();
+        let all = self.traces.first().description.instructions;
+        let own = if config_of(self.config).warmup == Warmup::Whole { start + all } else { all };
+        let length = end.min(own).saturating_sub(start);
+        self.control.begin_played("measuring", start, start.saturating_add(length));
         let mut more = true;
         self.player.begin_unreceived();
         let [unreceived, _] = self.player.unreceived();
@@ -188,20 +189,20 @@ impl Playing<'_, '_> {
             if part == timing::PARTS / 2 {
                 self.player.begin_unreceived();
             }
-            let until = begun + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
+            let until = start + (u128::from(length) * u128::from(part) / u128::from(timing::PARTS)) as u64;
             more = self.until(until)?;
-            series.look_at(self.player.timing(), self.player.now());
+            series.sample_timing(self.player.timing(), self.player.now());
         }
         if more {
             more = self.until(end)?;
         }
-        series.look_at(self.player.timing(), self.player.now());
+        series.sample_timing(self.player.timing(), self.player.now());
         let watched = self.player.end_watch();
         let after = self.player.played();
         let counted = counted.until(CountersAt::new(after.now, counters(&self.player, &after)));
-        // At another pace the trace may end before its last frames have come.
+        // At another rate the trace may end before its last frames arrive.
         if !more && config_of(self.config).pace() == Pace::Recorded {
-            self.was_whole(&before, &after)?;
+            self.check_complete(&before, &after)?;
         }
         let devices = self.devices(&before, &after, unreceived);
         let mut summary = self.summary(begin, (&before, &after), devices, !more);
@@ -209,22 +210,24 @@ impl Playing<'_, '_> {
         Ok((summary, watched, counted))
     }
 
-    /// The first trace was played to its end: whether that was all that it has.
-    fn was_whole(&self, before: &Played, after: &Played) -> Result<(), RunError> {
+    /// Checks that the first trace, which has ended, was played completely.
+    fn check_complete(&self, before: &Played, after: &Played) -> Result<(), RunError> {
         let first = self.traces.first();
-        let [begun, ended] = [before, after].map(|played| played.traces[0].instructions);
+        let [start, ended] = [before, after].map(|played| played.traces[0].instructions);
         let is_second = config_of(self.config).warmup == Warmup::Whole;
         let (instructions, devices) = match is_second {
-            true => (ended - begun, after.devices.since(&before.devices)),
+            true => (ended - start, after.devices.since(&before.devices)),
             false => (ended, after.devices.clone()),
         };
         let counts = first.trace.file().map_or_else(Counts::default, |own| own.counts().clone());
-        check_all((instructions, &devices), (first.trace.instructions(), &counts))
+        check_totals((instructions, &devices), (first.trace.instructions(), &counts))
             .map_err(|problem| RunError::Unplayed { path: first.path.clone(), problem })
     }
 
-    /// What devices did between two moments. As recorded, frames that the NIC dropped then are among those that were dropped: arrivals, and
-    /// nothing else, tell of them. What a NIC only holds for a while it has brought to memory some time in the second half.
+    /// Device counts between two times. At the recorded rate, frames that the NIC dropped during the
+    /// recording count as dropped. The trace contains only their arrivals, so they show as a persistent
+    /// increase of arrived frames not yet written to memory. Frames that a NIC only buffers reach memory at
+    /// some time in the second half of the measurement.
     fn devices(&self, before: &Played, after: &Played, unreceived: i64) -> PlayedStats {
         let devices = after.devices.since(&before.devices);
         let [now, fewest] = self.player.unreceived();
@@ -234,8 +237,8 @@ impl Playing<'_, '_> {
         without_dropped(devices, (now - unreceived) as u64)
     }
 
-    /// In a measurement, how long frames could arrive. Behind the last one of the trace nothing is offered, while what waits in rings is
-    /// still worked off.
+    /// Seconds of the measurement in which frames could arrive. After the trace's last frame nothing is
+    /// offered, but queued frames are still processed.
     fn offered_seconds(&self, begin: Ps, end: Ps) -> f64 {
         let until = self.player.arrivals_end().map_or(end, |at| at.clamp(begin, end));
         (until - begin).as_secs_f64()
@@ -243,7 +246,7 @@ impl Playing<'_, '_> {
 
     fn summary(
         &self,
-        begin: Moment,
+        begin: TimingSnapshot,
         (before, after): (&Played, &Played),
         devices: PlayedStats,
         to_the_end: bool,
@@ -251,7 +254,7 @@ impl Playing<'_, '_> {
         let (config, models) = (self.config, Models::of_player(&self.player));
         let seconds = (after.now - before.now).as_secs_f64();
         let instructions = after.traces[0].instructions - before.traces[0].instructions;
-        let end = Moment::new(&models);
+        let end = TimingSnapshot::new(&models);
         let books = |harts: Range<usize>| {
             let own = harts.map(|hart| end.books[hart].since(&begin.books[hart]));
             own.fold((0, 0), |(cycles, asleep), own| (cycles + own.cycles, asleep + own.cpi_idle))
@@ -263,7 +266,7 @@ impl Playing<'_, '_> {
             let (instructions, (first, harts)) = (after.instructions - before.instructions, after.harts);
             let (cycles, asleep) = books(first..first + harts);
             PlayedNeighbour {
-                file: trace.known.file.clone(),
+                file: trace.description.file.clone(),
                 first_core: first,
                 instructions,
                 ipc: per(instructions as f64, (cycles - asleep) as f64),
@@ -271,7 +274,7 @@ impl Playing<'_, '_> {
             }
         });
         let neighbours = neighbours.collect();
-        let (frames, bytes) = worked_for(&devices);
+        let (frames, bytes) = main_direction(&devices);
         let span = timing::Span { begin, end, frames, instructions, config };
         let rate = |amount: u64, unit: f64| per(amount as f64 * unit, seconds);
         let offered_seconds = self.offered_seconds(before.now, after.now);
@@ -300,7 +303,7 @@ impl Playing<'_, '_> {
             simulated_seconds: seconds,
             instructions,
             ipc: per(instructions as f64, (cycles - cycles_asleep) as f64),
-            instructions_per_frame: for_each(instructions, frames),
+            instructions_per_frame: per_frame(instructions, frames),
             timing: Some(timing::figures_of(&span, &models)),
             cores: timing::cores(&span),
             played: Some(PlayedFigures {
@@ -337,17 +340,17 @@ fn config_of(config: &RunConfig) -> &PlaybackConfig {
     config.options::<PlaybackConfig>()
 }
 
-/// Frames and their bytes, of one direction. Both have them where frames are answered; where they are not, the one that has more is what
-/// was worked for.
-fn worked_for(devices: &PlayedStats) -> (u64, u64) {
+/// Frames and bytes of the direction with more frames, which costs per frame refer to. If frames are
+/// answered, both directions have frames.
+fn main_direction(devices: &PlayedStats) -> (u64, u64) {
     match devices.frames_in >= devices.frames_out {
         true => (devices.frames_in, devices.frames_in_bytes),
         false => (devices.frames_out, devices.frames_out_bytes),
     }
 }
 
-/// What a machine delivered, in frames and bytes: what left it where it answers or sends, else the frames that the program has taken, whenever
-/// they came.
+/// Delivered frames and bytes: those sent, if the program answers or sends; otherwise the received frames
+/// that the program has processed, regardless of when they arrived.
 fn delivered(devices: &PlayedStats, answers: bool) -> (u64, f64) {
     match answers {
         true => (devices.frames_out, devices.frames_out_bytes as f64),
@@ -358,7 +361,7 @@ fn delivered(devices: &PlayedStats, answers: bool) -> (u64, f64) {
     }
 }
 
-/// As recorded, with so many of the frames that arrived dropped: those that are left are the ones that came in.
+/// Counts at the recorded rate, corrected for `dropped` of the arrived frames; the others count as received.
 fn without_dropped(devices: PlayedStats, dropped: u64) -> PlayedStats {
     let all = devices.frames_in.max(1);
     let frames_in = devices.frames_in.saturating_sub(dropped);
@@ -367,8 +370,9 @@ fn without_dropped(devices: PlayedStats, dropped: u64) -> PlayedStats {
     PlayedStats { frames_dropped: devices.frames_in - frames_in, frames_in, frames_in_bytes, ..devices }
 }
 
-/// Frames that were dropped, and their share. Those that found no free descriptor waited for software that gave none back; of those that
-/// were dropped when the trace was recorded it tells nothing but that.
+/// Dropped frames by cause, and their share. Frames without a free descriptor were dropped because the core
+/// was too slow to return descriptors. The cause of drops during the recording is unknown; they count as
+/// other drops of the NIC.
 fn lost(devices: &PlayedStats, as_recorded: bool) -> (Drops, f64) {
     let dropped = devices.frames_dropped;
     let core = if as_recorded { 0 } else { dropped };
@@ -377,20 +381,20 @@ fn lost(devices: &PlayedStats, as_recorded: bool) -> (Drops, f64) {
     (drops, if dropped == 0 { 0.0 } else { dropped as f64 / devices.frames_offered as f64 })
 }
 
-/// A trace that was played to its end was played whole: each instruction, frame and byte that the file says it has.
-fn check_all(
+/// Checks that the played instructions, frames and bytes equal the totals in the trace file.
+fn check_totals(
     (instructions, played): (u64, &PlayedStats),
-    (all, there): (u64, &Counts),
+    (all, recorded): (u64, &Counts),
 ) -> Result<(), String> {
-    for (what, played, there) in [
+    for (what, played, recorded) in [
         ("instructions", instructions, all),
-        ("frames in", played.frames_in, there.frames_in),
-        ("frames out", played.frames_out, there.frames_out),
-        ("bytes written by DMA", played.dma_written_bytes, there.dma_written_bytes),
-        ("bytes read by DMA", played.dma_read_bytes, there.dma_read_bytes),
+        ("frames in", played.frames_in, recorded.frames_in),
+        ("frames out", played.frames_out, recorded.frames_out),
+        ("bytes written by DMA", played.dma_written_bytes, recorded.dma_written_bytes),
+        ("bytes read by DMA", played.dma_read_bytes, recorded.dma_read_bytes),
     ] {
-        if played != there {
-            return Err(format!("{played} {what} were played, and there are {there}"));
+        if played != recorded {
+            return Err(format!("{played} {what} were played, but the trace has {recorded}"));
         }
     }
     Ok(())
@@ -402,7 +406,7 @@ fn counters(player: &Player, played: &Played) -> Counters {
     own.chain(timing::counters(&Models::of_player(player))).collect()
 }
 
-/// Two plays of one trace on one configuration end alike.
+/// Hash of the final state: equal for repeated runs of a trace on one configuration.
 fn hash(played: &Played, counters: &Counters) -> String {
     let mut text = format!("{} {}\n", played.now.0, played.instructions);
     for trace in &played.traces {
@@ -419,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_found_no_descriptor_is_among_the_drops_and_waited_for_the_core() {
+    fn frames_without_a_descriptor_are_drops_caused_by_the_core() {
         let devices =
             PlayedStats { frames_offered: 8, frames_dropped: 2, frames_in: 6, ..PlayedStats::default() };
         let (drops, rate) = lost(&devices, false);
@@ -428,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_when_it_was_recorded_came_not_in_and_has_no_cause_but_the_nic() {
+    fn drops_during_the_recording_are_not_received_and_count_as_other_nic_drops() {
         let all = PlayedStats {
             frames_offered: 8,
             frames_in: 8,
@@ -443,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn delivered_is_what_left_or_what_a_program_took_that_sends_nothing() {
+    fn delivered_frames_are_sent_ones_or_processed_ones_if_nothing_is_sent() {
         let devices = PlayedStats {
             frames_in: 4,
             frames_in_bytes: 400,
@@ -457,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_played_is_said() {
+    fn incomplete_playback_is_reported() {
         let played = PlayedStats { frames_in: 3, frames_out: 2, ..PlayedStats::default() };
-        let there = Counts { frames_in: 3, frames_out: 2, ..Counts::default() };
-        assert_eq!(check_all((9, &played), (9, &there)), Ok(()));
-        let fewer = check_all((8, &played), (9, &there)).unwrap_err();
-        assert_eq!(fewer, "8 instructions were played, and there are 9");
-        let there = Counts { frames_out: 4, ..there };
-        let fewer = check_all((9, &played), (9, &there)).unwrap_err();
-        assert_eq!(fewer, "2 frames out were played, and there are 4");
+        let recorded = Counts { frames_in: 3, frames_out: 2, ..Counts::default() };
+        assert_eq!(check_totals((9, &played), (9, &recorded)), Ok(()));
+        let fewer = check_totals((8, &played), (9, &recorded)).unwrap_err();
+        assert_eq!(fewer, "8 instructions were played, but the trace has 9");
+        let recorded = Counts { frames_out: 4, ..recorded };
+        let fewer = check_totals((9, &played), (9, &recorded)).unwrap_err();
+        assert_eq!(fewer, "2 frames out were played, but the trace has 4");
     }
 }

@@ -1,18 +1,18 @@
-//! Keys of a configuration in a network: those of the run, and those of members.
+//! Configuration keys in a network file: keys of the run, and keys of the members.
 
 use doorbell_machine::ConfigError;
 
-use crate::scenarios::registry::sections_of_runs;
+use crate::scenarios::registry::run_sections;
 
-/// Keys of a run that are no node's own, beside its sections of options.
-const OF_THE_RUN: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
+/// Sections that apply to the whole run and not to a node, in addition to the option sections of runs.
+const RUN_SECTIONS: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];
 
-/// The keys that are the run's, and no node's own.
+/// All keys that apply to the run and not to a node.
 pub(crate) fn keys_of_the_run() -> Vec<&'static str> {
-    OF_THE_RUN.into_iter().chain(sections_of_runs()).collect()
+    RUN_SECTIONS.into_iter().chain(run_sections()).collect()
 }
 
-/// An error in a member's tables, with the whole path of its key.
-pub(crate) fn below(member: &str, error: ConfigError) -> ConfigError {
+/// Adds the member's path to the key of an error in its tables.
+pub(crate) fn in_member(member: &str, error: ConfigError) -> ConfigError {
     ConfigError { key: format!("{member}.{}", error.key), ..error }
 }

@@ -1,4 +1,4 @@
-//! What a network's members did in a measurement, hop by hop: nodes, directions of links, switches, load generators.
+//! Figures of a network's members in a measurement: nodes, link directions (hops), switches and load generators.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use doorbell_results::{
 };
 use doorbell_sim::stats::Stats;
 
-/// What switches had counted when a measurement began.
-pub(crate) struct SwitchMoment(Vec<(SwitchStats, Vec<OutputStats>)>);
+/// Counters of all switches at the start of a measurement.
+pub(crate) struct SwitchSnapshot(Vec<(SwitchStats, Vec<OutputStats>)>);
 
-impl SwitchMoment {
-    /// Now.
-    pub fn of(network: &Network) -> SwitchMoment {
+impl SwitchSnapshot {
+    /// Reads the present counters.
+    pub fn of(network: &Network) -> SwitchSnapshot {
         let outputs =
             |switch: &Switch| switch.outputs().iter().map(|output| output.stats().clone()).collect();
-        SwitchMoment(network.switches().map(|switch| (switch.stats().clone(), outputs(switch))).collect())
+        SwitchSnapshot(network.switches().map(|switch| (switch.stats().clone(), outputs(switch))).collect())
     }
 }
 
-/// All of it. `nodes` are the machines' configurations.
+/// The figures of all members. `nodes` has the machines' configurations.
 pub(crate) fn figures(
     network: &Network,
     nodes: &[RunConfig],
     interval: &Interval,
-    switches: &SwitchMoment,
+    switches: &SwitchSnapshot,
 ) -> NetworkFigures {
     let count = network.config().nodes.len();
     NetworkFigures {
@@ -66,7 +66,7 @@ fn node_figures(network: &Network, node: usize, config: &RunConfig, interval: &I
     }
 }
 
-/// Frames that were sent to a node and not lost on the way.
+/// Frames sent to a node and not lost on its links.
 fn received(network: &Network, node: usize, interval: &Interval) -> u64 {
     let to_it = |(index, sent): (usize, &Direction)| {
         let to = network.config().links[index / 2].ends[1 - index % 2];
@@ -76,7 +76,7 @@ fn received(network: &Network, node: usize, interval: &Interval) -> u64 {
     interval.sent.iter().enumerate().map(to_it).sum()
 }
 
-/// Bytes of the frames that were sent to a node and that its NICs accepted, as far as frames are alike.
+/// Bytes of the frames that a node's NICs accepted, estimated from the mean size of the frames sent to it.
 pub(crate) fn accepted_bytes(network: &Network, node: usize, interval: &Interval) -> u64 {
     let to_it = |(index, sent): (usize, &Direction)| {
         let to = network.config().links[index / 2].ends[1 - index % 2];
@@ -105,11 +105,11 @@ fn hops(network: &Network, interval: &Interval) -> BTreeMap<String, HopFigures> 
     interval.sent.iter().enumerate().map(hop).collect()
 }
 
-fn switch_figures(network: &Network, begin: &SwitchMoment) -> BTreeMap<String, SwitchFigures> {
+fn switch_figures(network: &Network, begin: &SwitchSnapshot) -> BTreeMap<String, SwitchFigures> {
     let plan = network.config();
     let figures = |(index, (switch, (stats, outputs))): (usize, (&Switch, &(SwitchStats, Vec<_>)))| {
         let own = End::Switch(index);
-        // Its outputs are in the order of the cables that end at it.
+        // The outputs are in the order of the cables that end at the switch.
         let is_at = |link: &&doorbell_machine::LinkPlan| link.ends.contains(&own);
         let cables = plan.links.iter().filter(is_at).map(|link| link.name.clone());
         let output = |(output, begin): (&Output, &OutputStats)| {

@@ -1,4 +1,5 @@
-//! A network's file: what it says over a machine, with what its nodes' benchmarks and their own machines say.
+//! Network files: merges a network file's settings with those of the machine, of the nodes' benchmarks and of the nodes'
+//! own machines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,50 +11,53 @@ use toml::{Table, Value};
 
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
-use crate::request::network::config::{below, keys_of_the_run};
-use crate::request::reference::instead_of;
+use crate::request::network::config::{in_member, keys_of_the_run};
+use crate::request::reference::with_hint;
 use crate::scenarios::registry::{self, benchmark};
 
-/// A network's file.
+/// A network file that was read.
 #[derive(Clone, Debug)]
 pub struct NetworkFile {
     name: String,
-    /// Scripts in files are in the text already.
+    /// The file's settings. The contents of script files are already inserted.
     tree: Table,
-    /// The machines of nodes that name one.
+    /// The machines that nodes name as `preset`.
     bases: BTreeMap<String, Base>,
-    /// A result's configuration, in which everything is said: the machine below it.
+    /// For the configuration of a result, which sets every key: an empty base machine.
     whole: Option<Base>,
 }
 
 impl NetworkFile {
-    /// Reads a file, and what it names: scripts, disks, recipes of images and machines of nodes are beside it. A result's `config.toml` is
-    /// read as it stands.
+    /// Reads a network file and the files that it names (scripts, disks, image recipes, machines), whose paths are relative
+    /// to it. A result's `config.toml` is read unchanged.
     pub fn read(path: &Path) -> Result<NetworkFile, RunError> {
         let name = path.display().to_string();
         let read = |path: &Path| doorbell_files::read_text(path).map_err(RunError::io("read", path));
         let text = read(path)?;
         let mut tree = Overlay::from_toml(&name, &text)?.into_table();
-        if Base::is_of_a_result(&text) {
-            let whole = Some(Base::nothing(name.clone()));
+        if Base::is_result_config(&text) {
+            let whole = Some(Base::defaults_only(name.clone()));
             return Ok(NetworkFile { name, tree, bases: BTreeMap::new(), whole });
         }
         let mut bases = BTreeMap::new();
         let nodes = tree.get_mut("node").and_then(Value::as_table_mut);
         for (node, table) in nodes.into_iter().flatten() {
             let Some(table) = table.as_table_mut() else { continue };
-            beside(table, path);
+            resolve_paths(table, path);
             if let Some(Value::String(machine)) = table.get("preset") {
                 let place =
                     if is_path(machine) { path.with_file_name(machine) } else { PathBuf::from(machine) };
                 let base = Base::find(&place.to_string_lossy());
-                bases.insert(machine.clone(), base.map_err(|error| below(&format!("node.{node}"), error))?);
+                bases.insert(
+                    machine.clone(),
+                    base.map_err(|error| in_member(&format!("node.{node}"), error))?,
+                );
             }
             let script = match table.remove("script_file") {
                 None => continue,
                 Some(Value::String(script)) => script,
                 Some(other) => {
-                    let problem = format!("{other} is no text; name a file, such as \"client.sh\"");
+                    let problem = format!("{other} is not a file name; name a file, such as \"client.sh\"");
                     return Err(ConfigError::new(format!("node.{node}.script_file"), problem).into());
                 }
             };
@@ -61,7 +65,7 @@ impl NetworkFile {
             if table.insert("script".to_owned(), Value::String(lines)).is_some() {
                 return Err(ConfigError::new(
                     format!("node.{node}.script"),
-                    "it stands beside script_file; give one of them",
+                    "the node has both script and script_file; give only one of them",
                 )
                 .into());
             }
@@ -69,12 +73,12 @@ impl NetworkFile {
         Ok(NetworkFile { name, tree, bases, whole: None })
     }
 
-    /// What it is called, for results.
+    /// The file's path, for results.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same at this rate of every generator.
+    /// As [`NetworkFile::resolve`], with this rate for every generator.
     pub fn resolve_at(
         &self,
         base: &Base,
@@ -87,48 +91,49 @@ impl NetworkFile {
         self.resolve(base, &overrides)
     }
 
-    /// What its nodes start from that name nothing of their own, where `base` is what the user asks for: a result's configuration says all.
+    /// The machine of nodes without one of their own: the user's `base`, or none for a result's configuration, which sets
+    /// every key.
     pub fn base<'a>(&'a self, base: &'a Base) -> &'a Base {
         self.whole.as_ref().unwrap_or(base)
     }
 
-    /// The configuration of its run: a machine's preset, what the nodes' benchmarks set, the machine's file, this file, and the user's
-    /// overrides.
+    /// Resolves the configuration. The layers, in ascending priority: the machine's preset, the settings of the nodes'
+    /// benchmarks, the machine's file, this file, and the user's overrides.
     pub fn resolve(&self, base: &Base, overrides: &[String]) -> Result<RunConfig, ConfigError> {
         let base = self.base(base);
         let mut own = Overlay::from_table(self.tree.clone());
         overrides.iter().try_for_each(|assignment| own.set(assignment))?;
-        let mut whole = base.below();
+        let mut whole = base.preset_overlay();
         for (node, name) in benchmarks_named(own.table()) {
-            // A benchmark that there is not is told of with the node's key, when the nodes are looked at.
+            // An unknown benchmark is reported later, with the key of its node.
             let defaults = benchmark(&name).map_or(&[][..], |known| known.defaults);
             let (of_traffic, of_run): (Vec<&str>, Vec<&str>) =
                 defaults.iter().partition(|assignment| assignment.starts_with("loadgen."));
             of_run.iter().try_for_each(|assignment| whole.set(assignment))?;
-            tell_generators(&mut own, &node, &of_traffic)?;
+            set_generators(&mut own, &node, &of_traffic)?;
         }
-        whole.merge(base.own().clone());
+        whole.merge(base.user_table().clone());
         let own = match &self.whole {
             Some(_) => own.into_table(),
-            None => self.with_nodes_machines(own.into_table())?,
+            None => self.with_node_machines(own.into_table())?,
         };
         whole.merge(own);
         let config =
-            registry::defaults().with(whole.table()).map_err(|error| instead_of(error, whole.table()))?;
+            registry::defaults().with(whole.table()).map_err(|error| with_hint(error, whole.table()))?;
         if !config.is_network() {
-            let problem =
-                "it has no [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
+            let problem = "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
             return Err(ConfigError::new(self.name.clone(), problem));
         }
-        config.validate().map_err(|error| instead_of(error, &Table::new()))?;
+        config.validate().map_err(|error| with_hint(error, &Table::new()))?;
         if config.is_network() {
             config.topology()?;
         }
-        config.in_force()
+        config.with_attachment_defaults()
     }
 
-    /// A node with a machine of its own is told all that that one says, what the file says to all, and then its own.
-    fn with_nodes_machines(&self, mut tree: Table) -> Result<Table, ConfigError> {
+    /// Expands the settings of each node with a machine of its own: those of that machine, the file's common settings, and
+    /// the node's own.
+    fn with_node_machines(&self, mut tree: Table) -> Result<Table, ConfigError> {
         let mut common = tree.clone();
         let of_the_run = keys_of_the_run();
         common.retain(|key, _| !of_the_run.contains(&key));
@@ -136,47 +141,47 @@ impl NetworkFile {
         for (name, node) in nodes.into_iter().flatten() {
             let Some(node) = node.as_table_mut() else { continue };
             let Some(Value::String(machine)) = node.get("preset") else { continue };
-            let below = |error| below(&format!("node.{name}"), error);
+            let in_node = |error| in_member(&format!("node.{name}"), error);
             let base = match self.bases.get(machine) {
                 Some(base) => base.clone(),
-                None => Base::find(machine).map_err(below)?,
+                None => Base::find(machine).map_err(in_node)?,
             };
-            let mut whole = base.below();
+            let mut whole = base.preset_overlay();
             let benchmark =
                 node.get("benchmark").and_then(Value::as_str).and_then(|name| benchmark(name).ok());
             let defaults = benchmark.map_or(&[][..], |known| known.defaults).iter();
             let mut of_run = defaults.filter(|assignment| !assignment.starts_with("loadgen."));
-            of_run.try_for_each(|assignment| whole.set(assignment)).map_err(below)?;
-            whole.merge(base.own().clone());
+            of_run.try_for_each(|assignment| whole.set(assignment)).map_err(in_node)?;
+            whole.merge(base.user_table().clone());
             whole.merge(common.clone());
-            // What is not named in all this is as by default, and not as for the other nodes.
+            // Keys that none of these set have their defaults, and not the values of the other nodes.
             let resolved = registry::defaults()
                 .with(whole.table())
-                .map_err(|error| below(instead_of(error, whole.table())))?;
-            // What a configuration tells a machine and the program in it.
+                .map_err(|error| in_node(with_hint(error, whole.table())))?;
+            // The sections of the machine and of its program.
             let mut of_machine = resolved.to_table();
             of_machine.retain(|key, _| !of_the_run.contains(&key));
-            let mut told = Overlay::from_table(of_machine);
-            told.merge(std::mem::take(node));
-            *node = told.into_table();
+            let mut merged = Overlay::from_table(of_machine);
+            merged.merge(std::mem::take(node));
+            *node = merged.into_table();
         }
         Ok(tree)
     }
 }
 
-/// Makes the paths of a node's disks and of its image's recipe those of files beside the network's.
-fn beside(node: &mut Table, file: &Path) {
+/// Resolves the paths of a node's disks and image recipe relative to the network file.
+fn resolve_paths(node: &mut Table, file: &Path) {
     let moved = |value: &mut Value| {
         if let Value::String(path) = value {
             *path = file.with_file_name(&*path).display().to_string();
         }
     };
     node.get_mut("disks").and_then(Value::as_array_mut).into_iter().flatten().for_each(moved);
-    // A built-in image has a name and no path.
+    // A built-in image is given by name, not by path.
     node.get_mut("image").filter(|image| image.as_str().is_some_and(is_path)).into_iter().for_each(moved);
 }
 
-/// Nodes that run a benchmark, and which.
+/// Pairs of a node and the benchmark that it runs.
 fn benchmarks_named(tree: &Table) -> Vec<(String, String)> {
     let nodes = tree.get("node").and_then(Value::as_table);
     let named =
@@ -184,8 +189,8 @@ fn benchmarks_named(tree: &Table) -> Vec<(String, String)> {
     nodes.into_iter().flatten().filter_map(named).collect()
 }
 
-/// Generators that send to a node take what its benchmark sets, where neither the file nor the user says anything.
-fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(), ConfigError> {
+/// Sets the benchmark's traffic settings for the generators that send to its node, unless the file or the user sets them.
+fn set_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(), ConfigError> {
     let generators = own.table().get("generator").and_then(Value::as_table);
     let sends = |generator: &Value| {
         generator.get("to").and_then(Value::as_str).is_some_and(|to| to.split('.').next() == Some(node))
@@ -199,7 +204,7 @@ fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(
     for assignment in defaults {
         let (path, value) = assignment.split_once('=').expect("a benchmark's settings are assignments");
         let rest = path.strip_prefix("loadgen.").expect("only those of generators are given");
-        // Addresses follow from the node's.
+        // The generator's addresses follow from the node's.
         let follows = rest == "traffic.destination_ip" && has(own.table(), &format!("node.{node}.ip"));
         if follows || rest == "traffic.source_ip" {
             continue;
@@ -213,7 +218,7 @@ fn tell_generators(own: &mut Overlay, node: &str, defaults: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Whether a tree says something at a dotted path.
+/// Whether a tree has a value at a dotted path.
 fn has(tree: &Table, path: &str) -> bool {
     let Some((first, rest)) = path.split_once('.') else { return tree.contains_key(path) };
     tree.get(first).and_then(Value::as_table).is_some_and(|part| has(part, rest))
@@ -246,14 +251,14 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
-    fn a_script_that_is_no_files_name_is_refused() {
+    fn script_file_must_be_a_file_name() {
         let error = resolved(&NODES.replace("[node.two]", "[node.two]\nscript_file = 5")).unwrap_err();
         assert_eq!(error.key, "node.two.script_file");
         assert!(error.problem.contains("name a file"), "{}", error.problem);
     }
 
     #[test]
-    fn every_example_can_be_run_as_it_stands_and_functionally() {
+    fn every_example_network_resolves_timed_and_functional() {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/networks");
         let files = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
         let mut count = 0;
@@ -270,7 +275,7 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
-    fn what_an_attachment_has_without_being_given_stands_in_a_networks_configuration() {
+    fn network_configuration_lists_the_defaults_of_the_attachment_kind() {
         let own = "[node.two]\nattach.kind = \"llc\"\nport.0.attach.kind = \"memory-bus\"";
         let text = format!("attach.kind = \"memory-bus\"\n{}", NODES.replace("[node.two]", own));
         let config = resolved(&text).unwrap();
@@ -283,7 +288,7 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
-    fn what_a_networks_file_names_is_beside_it_wherever_it_is_run_from() {
+    fn paths_are_relative_to_the_network_file() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("small.toml", "base = \"server\"\npipeline.rob = 16\n");
@@ -292,8 +297,8 @@ between = [\"one\", \"two\"]
         let network = NetworkFile::read(&folder.path().join("net.toml")).unwrap();
         let config = network.resolve(&Base::find("fast").unwrap(), &[]).unwrap();
         let node = &config.node["two"];
-        let beside = |name: &str| folder.path().join(name).display().to_string();
-        assert_eq!(node.image.as_deref(), Some(beside("images/own.toml").as_str()));
+        let in_folder = |name: &str| folder.path().join(name).display().to_string();
+        assert_eq!(node.image.as_deref(), Some(in_folder("images/own.toml").as_str()));
         assert_eq!(node.disks, [folder.path().join("d.img")]);
         let nodes = config.topology().unwrap().nodes;
         assert_eq!([nodes[0].pipeline.rob, nodes[1].pipeline.rob], [128, 16]);
@@ -308,7 +313,7 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
-    fn what_a_nodes_benchmark_needs_it_has_on_a_machine_of_its_own_too() {
+    fn benchmark_settings_apply_to_a_node_with_its_own_machine() {
         let ram = |own: &str| {
             let text = NODES.replace("[node.two]", &format!("[node.two]\nbenchmark = \"l3fwd\"\n{own}"));
             resolved(&text).unwrap().topology().unwrap().nodes[1].platform.ram
@@ -318,7 +323,7 @@ between = [\"one\", \"two\"]
     }
 
     #[test]
-    fn the_configuration_of_a_networks_result_is_the_network_again() {
+    fn configuration_of_a_network_result_resolves_to_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.toml");
         let own = "[node.two]\npreset = \"fast\"\nbenchmark = \"l3fwd\"\nport.0.attach.kind = \"llc\"\n";

@@ -1,9 +1,9 @@
-//! Networks of nodes, as users describe them in a file (docs/networks.md): what stands in it, and its measurement.
+//! Networks of nodes, which users describe in a file (docs/networks.md): the file and the measurement.
 
-mod astray;
 mod config;
 mod figures;
 mod file;
+mod misdelivered;
 mod resolve;
 mod run;
 

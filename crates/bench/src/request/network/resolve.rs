@@ -1,11 +1,11 @@
-//! From a network's tables to its parts: what each node is told, which frames each generator sends, what each cable joins. Whatever
-//! cannot be is refused here, with the path of the key, before anything is built or booted.
+//! Resolves a network's tables into the configuration of each node, the traffic of each generator and the ends of each
+//! cable. Invalid settings are rejected here, with the path of the key, before anything is built or booted.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use doorbell_loadgen::{LoadGenConfig, Returned};
-use doorbell_machine::overlay::{laid_over, nearest};
+use doorbell_machine::overlay::{nearest, with_overrides};
 use doorbell_machine::{
     ConfigError, End, LinkConfig, LinkPlan, MachineConfig, NetworkConfig, PortNumber, SwitchConfig,
     node_config,
@@ -17,49 +17,49 @@ use crate::measure::benchmark::{Benchmark, Nodes};
 use crate::plan::config::RunConfig;
 use crate::plan::kernel;
 use crate::plan::members::{CableTable, NodeTable};
-use crate::request::network::config::{below, keys_of_the_run};
-use crate::request::reference::instead_of;
+use crate::request::network::config::{in_member, keys_of_the_run};
+use crate::request::reference::with_hint;
 use crate::scenarios::registry::benchmark;
 use crate::testbed::nodes::NodeGuest;
 
-/// The last byte of the first generator's IPv4 address, in the network of the node that it asks.
+/// Last byte of the first generator's IPv4 address, in the network of the node that it sends requests to.
 const GENERATOR_IP_FROM: u32 = 201;
 
-/// A network with what runs in it.
+/// A network with the software of its nodes.
 #[derive(Clone, Debug)]
 pub struct NetworkPlan {
-    /// Its members and links.
+    /// Members and links.
     pub network: NetworkConfig,
-    /// What runs in each node.
+    /// The software of each node.
     pub guests: Vec<NodeGuest>,
-    /// What is typed in each node when all are ready.
+    /// Console input of each node when all nodes are ready.
     pub starts: Vec<Option<String>>,
-    /// Each node's whole configuration.
+    /// The complete configuration of each node.
     pub nodes: Vec<RunConfig>,
-    /// How long each node's program may keep a frame before it sends one back.
+    /// Maximum time for which each node's program keeps a frame before it sends one back.
     pub pauses: Vec<Ps>,
-    /// The benchmarks to whose nodes the generators send.
+    /// For each generator, the benchmark of the node that it sends to.
     pub served: Vec<Option<&'static Benchmark>>,
 }
 
 impl RunConfig {
-    /// The network that this configuration describes, if it does.
+    /// Returns the network that this configuration describes.
     pub fn topology(&self) -> Result<NetworkPlan, ConfigError> {
         check_names(self)?;
-        self.refuse_of_one_machine()?;
-        let alone = self.of_each_node();
+        self.refuse_single_machine_keys()?;
+        let common = self.common_to_nodes();
         let mut nodes: Vec<RunConfig> = Vec::new();
         let of_the_run = keys_of_the_run();
         for (name, node) in &self.node {
             if let Some(key) = node.keys.keys().find(|key| of_the_run.contains(&key.as_str())) {
-                let problem = format!("it is the run's and no node's own; set {key}");
+                let problem = format!("it applies to the whole run and not to one node; set {key}");
                 return Err(ConfigError::new(format!("node.{name}.{key}"), problem));
             }
-            let node = alone.told(&node.keys).map_err(|error| instead_of(error, &node.keys));
-            nodes.push(node.map_err(|error| below(&format!("node.{name}"), error))?);
+            let node = common.with_node_keys(&node.keys).map_err(|error| with_hint(error, &node.keys));
+            nodes.push(node.map_err(|error| in_member(&format!("node.{name}"), error))?);
         }
-        let places = Places { names: self.node.keys().collect(), config: self };
-        let links = self.cable.iter().map(|(name, cable)| self.link(&places, &mut nodes, name, cable));
+        let members = Members { nodes: self.node.keys().collect(), config: self };
+        let links = self.cable.iter().map(|(name, cable)| self.link(&members, &mut nodes, name, cable));
         let mut links: Vec<LinkPlan> = links.collect::<Result<_, _>>()?;
         let machines: Vec<(String, MachineConfig)> = self
             .node
@@ -78,12 +78,12 @@ impl RunConfig {
             }
         }
         let switch = |(name, keys): (&String, &Table)| {
-            Ok((name.clone(), laid_over(&SwitchConfig::default(), keys, &format!("switch.{name}"))?))
+            Ok((name.clone(), with_overrides(&SwitchConfig::default(), keys, &format!("switch.{name}"))?))
         };
         let mut served = Vec::new();
         let mut generators = Vec::new();
         for (index, name) in self.generator.keys().enumerate() {
-            let (generator, of) = self.generator(&places, &machines, &nodes, (index as u32, name))?;
+            let (generator, of) = self.generator(&members, &machines, &nodes, (index as u32, name))?;
             generators.push((name.clone(), generator));
             served.push(of);
         }
@@ -94,9 +94,9 @@ impl RunConfig {
             links,
         };
         for (name, node) in self.node.keys().zip(&nodes) {
-            node.validate().map_err(|error| below(&format!("node.{name}"), error))?;
+            node.validate().map_err(|error| in_member(&format!("node.{name}"), error))?;
         }
-        network.validate().map_err(as_written)?;
+        network.validate().map_err(with_cable_key)?;
         let guests = self.node.iter().zip(&nodes).map(|((name, node), config)| guest(name, node, config));
         let guests = guests.collect::<Result<_, _>>()?;
         let starts = self.node.values().map(|node| node.start.clone()).collect();
@@ -109,21 +109,21 @@ impl RunConfig {
         Ok(NetworkPlan { network, guests, starts, nodes, pauses, served })
     }
 
-    /// A node without a cable beside others that have some: perhaps its name is not as it was meant.
+    /// Rejects a node without a cable if others have cables: perhaps its name is misspelt.
     fn refuse_uncabled(&self, links: &[LinkPlan]) -> Result<(), ConfigError> {
         let ends = || links.iter().flat_map(|link| link.ends);
         let has_cable = |number| ends().any(|end| matches!(end, End::Node { node, .. } if node == number));
-        let alone = self.node.keys().zip(0..).find(|(_, number)| !has_cable(*number));
-        let Some((name, _)) = alone.filter(|_| !links.is_empty()) else { return Ok(()) };
+        let uncabled = self.node.keys().zip(0..).find(|(_, number)| !has_cable(*number));
+        let Some((name, _)) = uncabled.filter(|_| !links.is_empty()) else { return Ok(()) };
         let near = nearest(name, self.node.keys().filter(|other| *other != name));
         let hint = near.map_or(String::new(), |near| format!("; did you mean node {near}?"));
         let problem =
-            format!("no cable ends at it: give it one ([cable.NAME], between = [\"{name}\", …]){hint}");
+            format!("no cable is connected to it: add one ([cable.NAME], between = [\"{name}\", …]){hint}");
         Err(ConfigError::new(format!("node.{name}"), problem))
     }
 
-    /// What says of one machine's run what a network's members say of their own.
-    fn refuse_of_one_machine(&self) -> Result<(), ConfigError> {
+    /// Rejects keys of single-machine runs, which a network sets per node.
+    fn refuse_single_machine_keys(&self) -> Result<(), ConfigError> {
         let wrong = [
             ("run.frames", self.run.frames.is_some(), "a network is measured for a run.duration"),
             ("run.image", self.run.image.is_some(), "each node has its own: set node.NAME.image"),
@@ -131,7 +131,7 @@ impl RunConfig {
             (
                 "beside.traces",
                 self.trace_cores() > 0,
-                "no node of a network has traces beside it; the tested node of two has, such as iperf's",
+                "nodes of a network cannot have co-running traces; use a benchmark with two nodes, such as iperf, whose tested node can",
             ),
         ];
         match wrong.iter().find(|(_, is_set, _)| *is_set) {
@@ -140,10 +140,10 @@ impl RunConfig {
         }
     }
 
-    /// A cable; what it says of its own goes to the nodes' ports at which it ends.
+    /// Resolves a cable. Its own keys override the link settings of the node ports at which it ends.
     fn link(
         &self,
-        places: &Places<'_>,
+        members: &Members<'_>,
         nodes: &mut [RunConfig],
         name: &str,
         cable: &CableTable,
@@ -151,16 +151,17 @@ impl RunConfig {
         let key = format!("cable.{name}.between");
         let [one, other] = &cable.between[..] else {
             let problem =
-                format!("{} ends; a cable joins two, such as [\"server\", \"tor\"]", cable.between.len());
+                format!("{} ends; a cable has two, such as [\"server\", \"tor\"]", cable.between.len());
             return Err(ConfigError::new(key, problem));
         };
-        let ends = [places.find(one, &key)?, places.find(other, &key)?];
-        let own: LinkConfig = laid_over(&self.link, &cable.keys, &format!("cable.{name}"))?;
+        let ends = [members.find(one, &key)?, members.find(other, &key)?];
+        let own: LinkConfig = with_overrides(&self.link, &cable.keys, &format!("cable.{name}"))?;
         for end in ends {
             if let End::Node { node, port } = end {
                 let nics = nodes[node].platform.nics;
                 if u32::from(port) >= nics {
-                    let problem = format!("node {} has {nics} ports, and no port {port}", places.names[node]);
+                    let problem =
+                        format!("node {} has {nics} ports, and no port {port}", members.nodes[node]);
                     return Err(ConfigError::new(key, problem));
                 }
                 let port = nodes[node].port.entry(PortNumber(usize::from(port))).or_default();
@@ -170,70 +171,73 @@ impl RunConfig {
         Ok(LinkPlan { name: name.to_owned(), ends, directions: [own.clone(), own] })
     }
 
+    /// Resolves a generator, and returns the benchmark of the node that it sends to.
     fn generator(
         &self,
-        places: &Places<'_>,
+        members: &Members<'_>,
         machines: &[(String, MachineConfig)],
         nodes: &[RunConfig],
         (index, name): (u32, &str),
     ) -> Result<(LoadGenConfig, Option<&'static Benchmark>), ConfigError> {
         let table = &self.generator[name];
-        let mut own: LoadGenConfig = laid_over(&self.loadgen, &table.keys, &format!("generator.{name}"))?;
+        let mut own: LoadGenConfig =
+            with_overrides(&self.loadgen, &table.keys, &format!("generator.{name}"))?;
         let own_traffic = table.keys.get("traffic").and_then(Value::as_table);
-        let says = |key: &str| own_traffic.is_some_and(|traffic| traffic.contains_key(key));
-        if !says("source") {
+        let sets = |key: &str| own_traffic.is_some_and(|traffic| traffic.contains_key(key));
+        if !sets("source") {
             own.traffic.source = own.traffic.for_port(index).source;
         }
         let Some(to) = &table.to else { return Ok((own, None)) };
         let key = format!("generator.{name}.to");
-        let End::Node { node, port } = places.find(to, &key)? else {
-            return Err(ConfigError::new(key, format!("\"{to}\" is no node; test frames go to one")));
+        let End::Node { node, port } = members.find(to, &key)? else {
+            return Err(ConfigError::new(
+                key,
+                format!("\"{to}\" is not a node; generators send to nodes only"),
+            ));
         };
         if u32::from(port) >= machines[node].1.platform.nics {
             return Err(ConfigError::new(key, format!("node {to} has no such port")));
         }
         own.traffic.destination.0 = machines[node].1.mac_of(usize::from(port)).0;
-        let server = &self.node[places.names[node]];
+        let server = &self.node[members.nodes[node]];
         let ip = server.ip.as_deref().and_then(|ip| ip.split('/').next()?.parse().ok());
-        if let Some(ip) = ip.filter(|_| !says("destination_ip")) {
+        if let Some(ip) = ip.filter(|_| !sets("destination_ip")) {
             own.traffic.destination_ip = ip;
         }
-        if own.traffic.kind.sends_requests() && !says("source_ip") {
+        if own.traffic.kind.sends_requests() && !sets("source_ip") {
             let network = own.traffic.destination_ip.to_bits() & !0xff;
             own.traffic.source_ip = Ipv4Addr::from_bits(network | (GENERATOR_IP_FROM + index % 50));
         }
         let served = server.benchmark.as_deref().map(benchmark).transpose()?;
         own.traffic.returned = served.map_or(own.traffic.returned, |served| (served.returned)(&nodes[node]));
         if own.traffic.returned == Returned::Sink {
-            let problem = "its program sends nothing back, and only a machine's own generator can see what is in its memory; give \
-                           it another benchmark, such as touchfwd";
+            let problem = "its program sends nothing back, and only the generator of a single machine can observe frames in its memory; \
+                           choose another benchmark, such as touchfwd";
             return Err(ConfigError::new(key, problem));
         }
         Ok((own, served))
     }
 }
 
-/// Links stand as cables in the file.
-fn as_written(error: ConfigError) -> ConfigError {
+/// Renames the key of a link error to the cable's key in the file.
+fn with_cable_key(error: ConfigError) -> ConfigError {
     let key = error.key.strip_prefix("link.").map(|rest| format!("cable.{rest}"));
     ConfigError { key: key.unwrap_or(error.key.clone()), ..error }
 }
 
-/// A node's machine: addresses and random numbers are its own, unless it is told which.
+/// A node's machine, with its own random numbers, and with its own MAC addresses unless `nic.mac` is set.
 fn machine(node: &RunConfig, index: usize) -> MachineConfig {
-    let told = node.machine();
-    match told.nic.mac {
-        Some(_) => MachineConfig { platform: node_config(&told, index).platform, ..told },
-        None => node_config(&told, index),
+    let machine = node.machine();
+    match machine.nic.mac {
+        Some(_) => MachineConfig { platform: node_config(&machine, index).platform, ..machine },
+        None => node_config(&machine, index),
     }
 }
 
 fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, ConfigError> {
     let wrong = |key: &str, problem: &str| ConfigError::new(format!("node.{name}.{key}"), problem);
     if let Some(ip) = node.ip.as_ref().filter(|ip| !is_address_of_network(ip)) {
-        let problem = format!(
-            "\"{ip}\" is no address with the length of its network's prefix, such as \"10.0.0.2/24\""
-        );
+        let problem = format!("\"{ip}\" is not an address with a prefix length, such as \"10.0.0.2/24\"");
         return Err(wrong("ip", &problem));
     }
     let ip = node.ip.iter().map(|ip| format!(" doorbell.ip={ip}")).collect::<String>();
@@ -253,7 +257,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
     if !matches!(known.nodes, Nodes::One) {
         return Err(wrong(
             "benchmark",
-            &format!("{named} has two nodes of its own; write each as a node with a script"),
+            &format!("{named} itself has two nodes; describe each as a node with a script"),
         ));
     }
     if node.script.is_some() {
@@ -270,7 +274,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
     })
 }
 
-/// Whether it is as "10.0.0.2/24" or "fd00::2/64"; with "none" a port has no address.
+/// Whether a text has the form "10.0.0.2/24" or "fd00::2/64", or is "none" for a port without an address.
 fn is_address_of_network(text: &str) -> bool {
     let Some((address, prefix)) = text.split_once('/') else { return text == "none" };
     if prefix.starts_with('+') {
@@ -283,7 +287,7 @@ fn is_address_of_network(text: &str) -> bool {
     }
 }
 
-/// Every member has a name of its own, which can stand in a path of keys and in a file's name.
+/// Checks that every member has a unique name, which is valid in a key path and in a file name.
 fn check_names(tables: &RunConfig) -> Result<(), ConfigError> {
     let kinds: [(&str, Vec<&String>); 4] = [
         ("node", tables.node.keys().collect()),
@@ -295,36 +299,39 @@ fn check_names(tables: &RunConfig) -> Result<(), ConfigError> {
     for (kind, names) in kinds {
         for name in names {
             let key = || format!("{kind}.{name}");
-            let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            if !fits || name.is_empty() || name.len() > 32 {
+            let is_valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            if !is_valid || name.is_empty() || name.len() > 32 {
                 return Err(ConfigError::new(key(), "a name has 1 to 32 letters, digits, - and _"));
             }
             if let Some(other) = taken.insert(name, kind).filter(|_| kind != "cable") {
-                return Err(ConfigError::new(key(), format!("a {other} has this name already")));
+                return Err(ConfigError::new(
+                    key(),
+                    format!("a {other} already has this name; choose another"),
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// The members by name.
-struct Places<'a> {
-    names: Vec<&'a String>,
+/// The members of a network by name.
+struct Members<'a> {
+    nodes: Vec<&'a String>,
     config: &'a RunConfig,
 }
 
-impl Places<'_> {
-    /// Where something of this name is; `key` is where it stands.
+impl Members<'_> {
+    /// Finds the member with this name. `key` is the configuration key that names it, for errors.
     fn find(&self, text: &str, key: &str) -> Result<End, ConfigError> {
         let (name, port) = match text.split_once('.') {
             Some((name, port)) => (name, port.parse::<u8>().ok()),
             None => (text, Some(0)),
         };
-        if let Some(node) = self.names.iter().position(|known| *known == name) {
+        if let Some(node) = self.nodes.iter().position(|known| *known == name) {
             let Some(port) = port else {
                 return Err(ConfigError::new(
                     key,
-                    format!("\"{text}\" names no port; write it as \"{name}.1\""),
+                    format!("\"{text}\" does not name a port; write it as \"{name}.1\""),
                 ));
             };
             return Ok(End::Node { node, port });
@@ -337,7 +344,7 @@ impl Places<'_> {
             return Ok(end);
         }
         let known: Vec<&String> = self
-            .names
+            .nodes
             .iter()
             .copied()
             .chain(self.config.switch.keys())

@@ -1,12 +1,12 @@
-//! The measurement of a network: what is asked for is stored, nodes begin, generators send; caches warm up; then everything is timed,
-//! and an interval is measured.
+//! The measurement of a network: preload stores, start node programs and generators, warm up the caches, then switch to
+//! timed mode and measure an interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Kind, LoadGenConfig, Measurement, TrafficConfig};
-use doorbell_machine::{ConfigError, Network, Watched};
+use doorbell_machine::{ConfigError, Network, WatchReport};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
@@ -15,38 +15,38 @@ use crate::figures::counters::MeasuredCounters;
 use crate::measure::benchmark::Benchmark;
 use crate::plan::config::RunConfig;
 use crate::plan::workload::NO_TRAFFIC;
-use crate::ratio::{for_each, per};
-use crate::request::network::astray::astray;
-use crate::request::network::figures::{SwitchMoment, accepted_bytes, figures};
+use crate::ratio::{per, per_frame};
+use crate::request::network::figures::{SwitchSnapshot, accepted_bytes, figures};
+use crate::request::network::misdelivered::misdelivered;
 use crate::request::network::resolve::NetworkPlan;
 use crate::testbed::control::Control;
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::links::time_on;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
-use crate::testbed::steady::judge;
+use crate::testbed::steady::add_measured_phase;
 use crate::window::interval::{Interval, OpenInterval, between_nodes, meanings};
 use crate::window::losses::of_window;
 use crate::window::observe::{NodeTrace, Observe};
 use crate::window::phases::{Load, Run};
 use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
 
-/// A network's run.
+/// Results of a network's run.
 pub(crate) struct NetworkRun {
-    /// Its figures: those of all load generators together, and under `network` those of all members.
+    /// Combined figures of all load generators, and under `network` the figures of each member.
     pub summary: PointSummary,
-    /// What the figures of ports and timing models mean.
+    /// Meanings of the figures of ports and timing models, by name.
     pub meanings: BTreeMap<String, String>,
-    /// The members as they were at the end, for their counters.
+    /// The members in their final state, for their counters.
     pub network: Network,
-    /// By node: what its counters were at both ends of the measurement.
+    /// Per node: its counters at the start and at the end of the measurement.
     pub counters: Vec<MeasuredCounters>,
-    /// By node: what was watched of it, and the bytes that its NICs accepted.
-    pub watched: Vec<(Option<Watched>, u64)>,
+    /// Per node: the recorded profile, and the bytes that its NICs accepted.
+    pub watched: Vec<(Option<WatchReport>, u64)>,
 }
 
 impl TestbedPlan {
-    /// The network that a configuration describes.
+    /// Plans the network that a configuration describes.
     pub(crate) fn network(
         config: &RunConfig,
         name: &str,
@@ -54,20 +54,21 @@ impl TestbedPlan {
     ) -> Result<(TestbedPlan, NetworkPlan), ConfigError> {
         let topology = config.topology()?;
         let plan = TestbedPlan {
-            run_up: None,
+            ramp: None,
             name: name.to_owned(),
             network: topology.network.clone(),
             guests: topology.guests.clone(),
             seed: config.run.seed,
             boot_timeout: config.run.boot_timeout,
             threads,
-            beside: BesideConfig::default(),
+            corunners: CorunnerConfig::default(),
         };
         Ok((plan, topology))
     }
 }
 
-/// Measures once. With `captures`, writes what crosses each cable to a file there; of what is to be observed, nodes have profiles.
+/// Measures once. With `captures`, writes the frames on each cable to a capture file in that folder. Nodes
+/// support profiles and traces of the observations in `observe`.
 pub(crate) fn run_network(
     testbed: &NodesTestbed,
     (config, topology): (&RunConfig, &NetworkPlan),
@@ -92,7 +93,7 @@ pub(crate) fn run_network(
     let steady = run.approach()?;
     let (mut interval, switches) = run.measure((observe, trace.as_ref()))?;
     let settled = run.drain()?;
-    for line in astray(network.config(), &interval.sent) {
+    for line in misdelivered(network.config(), &interval.sent) {
         (control.say)(&line);
     }
     network.check_conservation();
@@ -102,15 +103,16 @@ pub(crate) fn run_network(
     let own = figures(&network, &topology.nodes, &interval, &switches);
     let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
     summary.steady = Some(steady);
-    judge(&mut summary, config);
+    add_measured_phase(&mut summary, config);
     let meanings = meanings(&summary, &network);
     let counters = interval.take_counters();
     let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
-    let watched = watched.map(|(node, seen)| (seen, accepted_bytes(&network, node, &interval))).collect();
+    let watched =
+        watched.map(|(node, profile)| (profile, accepted_bytes(&network, node, &interval))).collect();
     Ok(NetworkRun { summary, meanings, network, counters, watched })
 }
 
-/// What each generator sends.
+/// The load of each generator.
 fn loads(topology: &NetworkPlan) -> Vec<Load> {
     let all = topology.network.generators.iter().zip(&topology.served);
     let load = |((name, generator), served): (&(String, LoadGenConfig), &Option<&Benchmark>)| Load {
@@ -118,21 +120,21 @@ fn loads(topology: &NetworkPlan) -> Vec<Load> {
         key: format!("generator.{name}"),
         traffic: generator.traffic.clone(),
         preload: served.and_then(|served| served.preload),
-        pause: out_of_sight(topology, generator.traffic.frame_len()),
+        pause: idle_time_max(topology, generator.traffic.frame_len()),
         kept: false,
     };
     all.map(load).collect()
 }
 
-/// How long a frame of this length may be where nobody can see it: on all links, there and back, and in the hands of each node's
-/// program.
-fn out_of_sight(topology: &NetworkPlan, frame_len: usize) -> Ps {
+/// Maximum time for which a frame of this length can be outside all queues: on the links in both directions, and in the
+/// program of each node.
+fn idle_time_max(topology: &NetworkPlan, frame_len: usize) -> Ps {
     let links = topology.network.links.iter().flat_map(|link| &link.directions);
     let on_links = links.map(|link| time_on(link, frame_len));
     on_links.chain(topology.pauses.iter().copied()).fold(Ps::ZERO, Ps::saturating_add)
 }
 
-/// What is typed when all nodes are ready.
+/// Types the nodes' start commands on their consoles.
 fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), ConfigError> {
     for (node, typed) in topology.starts.iter().enumerate() {
         let Some(typed) = typed else { continue };
@@ -141,7 +143,7 @@ fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), Conf
             let key = format!("node.{}.start", topology.network.nodes[node].0);
             return Err(ConfigError::new(
                 key,
-                "it is longer than a keyboard's memory; put it into the script",
+                "it is longer than the console's input buffer; put it into the script",
             ));
         }
     }
@@ -149,16 +151,16 @@ fn type_starts(network: &mut Network, topology: &NetworkPlan) -> Result<(), Conf
 }
 
 impl Run<'_, '_, Network> {
-    /// Begins and ends between two frames of every generator's.
+    /// Measures an interval that begins and ends between two frames of every generator.
     fn measure(
         &mut self,
         (observe, trace): (&Observe, Option<&NodeTrace>),
-    ) -> Result<(Interval, SwitchMoment), RunError> {
+    ) -> Result<(Interval, SwitchSnapshot), RunError> {
         self.until(self.next_gap())?;
         let open = OpenInterval::begin(self.system, observe, trace);
-        let switches = SwitchMoment::of(self.system);
+        let switches = SwitchSnapshot::of(self.system);
         self.control.begin("measuring", self.system.now(), Some(self.params.measured_time()));
-        self.go_on(self.params.measured_time())?;
+        self.run_for(self.params.measured_time())?;
         self.until(self.next_gap())?;
         for generator in self.system.generators_mut() {
             generator.end_window();
@@ -167,7 +169,7 @@ impl Run<'_, '_, Network> {
         Ok((open.end(self.system, trace), switches))
     }
 
-    /// The next moment at which no frame is on its way into a link from a generator, as far as that is the same for all.
+    /// The next time at which no generator is transmitting a frame, if there is a common one.
     fn next_gap(&self) -> Ps {
         let free =
             self.system.generators().map(|generator| generator.link().free_at()).max().unwrap_or(Ps::ZERO);
@@ -175,7 +177,7 @@ impl Run<'_, '_, Network> {
     }
 }
 
-/// The figures of all load generators together; without any, of what the nodes sent each other.
+/// Combined figures of all load generators, or of the traffic between the nodes if there is no generator.
 fn summarise(
     (config, nodes): (&RunConfig, &[RunConfig]),
     network: &Network,
@@ -188,11 +190,11 @@ fn summarise(
     let lost = drops.at_nics() + drops.link;
     let mut late = 0;
     if let Some(figures) = figures.as_ref().filter(|_| settled) {
-        let unharmed = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
-        // What a member still holds was not dropped: the drain was too short for it.
-        let held: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
-        drops = of_window(&drops, &interval.lost_behind(network).all(), unharmed.saturating_sub(held));
-        // What came back when it was given up was not lost by a guest.
+        let missing = figures.frames_offered - figures.frames_delivered - figures.frames_corrupt;
+        // Frames still queued in a member were not dropped: the drain was too short for them.
+        let queued: u64 = network.holding().iter().map(|(_, frames)| frames).sum();
+        drops = of_window(&drops, &interval.lost_behind(network).all(), missing.saturating_sub(queued));
+        // Frames that returned after their timeout were not lost by a guest.
         late = interval.late(network).min(drops.guest);
         drops.guest -= late;
     }
@@ -216,7 +218,7 @@ fn summarise(
         frames_late: late,
         instructions,
         ipc: per(instructions as f64, cycles),
-        instructions_per_frame: for_each(instructions, figures.frames_delivered),
+        instructions_per_frame: per_frame(instructions, figures.frames_delivered),
         host_seconds,
         host_mips: per(executed as f64 / 1e6, host_seconds),
         state_hash: format!("{:016x}", network.state_hash()),
@@ -225,7 +227,7 @@ fn summarise(
     }
 }
 
-/// The size, with FCS, of every frame that the generators send, if that is one.
+/// Size, with FCS, of the generators' frames, if all frames have the same size.
 fn size_of_all(sent: &[&TrafficConfig]) -> Option<u64> {
     let size = |traffic: &&TrafficConfig| {
         let is_one = matches!(traffic.kind, Kind::Frames | Kind::Ping) && traffic.streams.is_empty();
@@ -235,12 +237,12 @@ fn size_of_all(sent: &[&TrafficConfig]) -> Option<u64> {
     if sizes.len() == 1 { sizes.first().copied().flatten() } else { None }
 }
 
-/// The mean size, with FCS, of the frames that were offered.
+/// Mean size, with FCS, of the offered frames.
 fn mean_size(figures: &WindowSummary) -> u64 {
     per(figures.offered.gbps_l2 * 1e3 / 8.0, figures.offered.mpps).round() as u64
 }
 
-/// What all generators measured together, if there are any.
+/// The merged measurements of all generators, if there are any.
 fn measured(network: &Network) -> Option<Measurement> {
     let mut windows = network.generators().filter_map(|generator| generator.loadgen().measurement());
     let mut all = windows.next()?.clone();
@@ -248,7 +250,7 @@ fn measured(network: &Network) -> Option<Measurement> {
     Some(all)
 }
 
-/// The rate of the generators.
+/// The rate of the generators: one rate, "none" or "several".
 fn rate(own: &NetworkFigures) -> String {
     let rates: BTreeSet<&String> = own.generators.values().map(|of| &of.rate).collect();
     match (rates.len(), rates.first()) {
@@ -258,7 +260,7 @@ fn rate(own: &NetworkFigures) -> String {
     }
 }
 
-/// Frames that nodes sent into their cables, and their bytes with FCS.
+/// Frames that the nodes sent, and their bytes with FCS.
 fn sent_by_nodes(network: &Network, interval: &Interval) -> (u64, u64) {
     let links = &network.config().links;
     let of_nodes =
@@ -274,13 +276,13 @@ mod tests {
     use doorbell_sim::Bytes;
 
     #[test]
-    fn the_size_of_frames_is_what_the_generators_send_and_not_what_all_are_told() {
+    fn frame_size_is_that_of_the_generators_and_not_the_common_setting() {
         let of =
             |frame_size: u64| TrafficConfig { frame_size: Bytes(frame_size), ..TrafficConfig::default() };
         assert_eq!(size_of_all(&[&of(512), &of(512)]), Some(512));
         assert_eq!(size_of_all(&[&of(64), &of(512)]), None);
-        let asks = TrafficConfig { kind: Kind::MemcachedGet, ..of(64) };
-        assert_eq!(size_of_all(&[&asks]), None);
+        let requests = TrafficConfig { kind: Kind::MemcachedGet, ..of(64) };
+        assert_eq!(size_of_all(&[&requests]), None);
         // 2 Mpps of 100 bytes.
         let mut figures = WindowSummary::default();
         (figures.offered.mpps, figures.offered.gbps_l2) = (2.0, 1.6);

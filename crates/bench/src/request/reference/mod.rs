@@ -1,6 +1,6 @@
-//! The reference of parameters: every key that a configuration can have, with what it means, what can be written there, its range and its
-//! default. All of it comes from the types that a configuration is read into and from their doc comments; `doorbell config explain`, the
-//! page `docs/parameters.md`, the JSON schema and what is said of an unknown key are made of it.
+//! The parameter reference: every configuration key with its meaning, values, range and default, taken from the
+//! configuration types and their doc comments. It is the source of `doorbell config explain`, the page
+//! `docs/parameters.md`, the JSON schema and the suggestions for unknown keys.
 
 mod page;
 mod parameter;
@@ -20,34 +20,34 @@ use crate::scenarios::registry;
 pub use page::page;
 pub use parameter::{Parameter, Word};
 pub use schema::schema;
-pub(crate) use suggest::instead_of;
+pub(crate) use suggest::with_hint;
 
-/// All parameters and the tables in which they stand, in the order in which a configuration is written.
+/// All parameters and their tables, in the order in which a configuration is written.
 ///
-/// A part of a path that the user chooses stands in it as `N` (a number), as `NAME`, or as `[]` behind the name of a list.
+/// In a path, `N` is a number and `NAME` a name that the user chooses, and `[]` after a name is an entry of a list.
 pub fn parameters() -> &'static [Parameter] {
     static ALL: OnceLock<Vec<Parameter>> = OnceLock::new();
     ALL.get_or_init(|| parameter::of_schema(&schema()))
 }
 
-/// The parameter or table at a path as `--set` takes it, such as `port.1.nic.rx_fifo`.
+/// The parameter or table at a path in the syntax of `--set`, such as `port.1.nic.rx_fifo`.
 pub fn parameter(path: &str) -> Option<&'static Parameter> {
     parameters().iter().find(|known| known.is_at(path))
 }
 
-/// The same, or which others may have been meant.
+/// As [`parameter`], with an error that suggests similar keys.
 pub fn explained(path: &str) -> Result<&'static Parameter, ConfigError> {
     let problem = "there is no such parameter; `doorbell config explain` lists the tables";
     let unknown = ConfigError { is_unknown_key: true, ..ConfigError::new(path, problem) };
-    parameter(path).ok_or_else(|| suggest::instead_of_path(unknown))
+    parameter(path).ok_or_else(|| suggest::with_path_hint(unknown))
 }
 
-/// The sections that benchmarks have, and that of played traces.
+/// The option sections of all benchmarks and of trace playback.
 fn sections() -> OptionSections {
     registry::sections().and(Section::of::<PlaybackConfig>())
 }
 
-/// Every default that is not left to something else.
+/// The defaults of all keys that have a fixed one.
 fn defaults() -> Table {
     let mut all = registry::defaults().to_table();
     let played = Table::try_from(PlaybackConfig::default()).expect("options can be written as TOML");

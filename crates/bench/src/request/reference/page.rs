@@ -1,4 +1,4 @@
-//! The reference of parameters as a page, `docs/parameters.md`.
+//! Renders the parameter reference as the page `docs/parameters.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,38 +8,38 @@ use super::parameters;
 
 const HEAD: &str = "# Parameters
 
-All that a configuration can say, made from the doc comments of the types that it is read into (`doorbell config reference` prints this page, and
-`doorbell config schema` the same as a JSON schema for editors). `doorbell config explain PATH` tells one of them, with its value in a machine and
-where that comes from. A path is what `--set` takes; in a file the parts before its last one are tables ([machines.md](machines.md)).
+All configuration parameters, generated from the doc comments of the configuration types. `doorbell config reference` prints this page, and
+`doorbell config schema` prints a JSON schema for editors. `doorbell config explain PATH` shows one parameter, its value in a machine and
+the origin of that value. Paths are those of `--set`; in a file all parts of a path but the last are tables ([machines.md](machines.md)).
 
-Defaults are the types' own, below any preset. `–` is a value that is not given: the meaning says what holds then. `N` is a number and `NAME` a name of
-the user's choice, `[]` an entry of a list (`[[…]]` in a file).
+Defaults are those of the types; presets override them. `–` means that the key is unset by default; its meaning describes this case. `N` is a
+number and `NAME` a name of the user's choice, `[]` an entry of a list (`[[…]]` in a file).
 ";
 
-/// A table's keys, their meanings and defaults: where two tables have the same, they are told once.
+/// A table's keys with meanings and defaults. Tables with equal keys are listed once.
 type Keys<'a> = Vec<(&'a str, &'a str, Option<&'a str>)>;
 
 /// The page, as Markdown.
 pub fn page() -> String {
     let mut out = HEAD.to_owned();
-    let mut told: BTreeMap<Keys<'_>, &str> = BTreeMap::new();
+    let mut listed: BTreeMap<Keys<'_>, &str> = BTreeMap::new();
     for table in parameters().iter().filter(|known| known.is_table && !is_repeated(known)) {
         let keys: Vec<&Parameter> =
             parameters().iter().filter(|known| known.table() == table.path && !is_repeated(known)).collect();
         let values: Vec<&Parameter> = keys.into_iter().filter(|known| !known.is_table).collect();
         let level = if table.path.contains('.') { "###" } else { "##" };
-        let _ = write!(out, "\n{level} `{}`\n\n{}\n", table.path, whole(table));
-        let alike =
+        let _ = write!(out, "\n{level} `{}`\n\n{}\n", table.path, meaning_with_words(table));
+        let keys =
             values.iter().map(|known| (known.name(), known.meaning.as_str(), known.default.as_deref()));
-        let alike: Keys<'_> = alike.collect();
+        let keys: Keys<'_> = keys.collect();
         if values.is_empty() {
             continue;
         }
-        if let Some(first) = told.get(&alike).filter(|_| values.len() > 1) {
-            let _ = write!(out, "\nIts keys are those of `{first}`.\n");
+        if let Some(first) = listed.get(&keys).filter(|_| values.len() > 1) {
+            let _ = write!(out, "\nThe keys are those of `{first}`.\n");
             continue;
         }
-        told.insert(alike, &table.path);
+        listed.insert(keys, &table.path);
         out.push_str("\n| Key | Meaning | Values | Default |\n|---|---|---|---|\n");
         for known in values {
             let default = known.default.as_deref().map_or("–".to_owned(), |default| format!("`{default}`"));
@@ -47,7 +47,7 @@ pub fn page() -> String {
                 out,
                 "| `{}` | {} | {} | {default} |",
                 known.name(),
-                cell(&whole(known)),
+                cell(&meaning_with_words(known)),
                 cell(&values_of(known))
             );
         }
@@ -55,7 +55,8 @@ pub fn page() -> String {
     out
 }
 
-/// Keys that all machines have are not told again for each port, hart or member of a network; the table's meaning says whose they are.
+/// Whether a key repeats a key of the machine for a port, hart or network member. The page omits these; the meaning of their
+/// table refers to the machine's keys.
 fn is_repeated(known: &Parameter) -> bool {
     let mut parts = known.path.splitn(3, '.');
     let (Some(first), Some(_), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return false };
@@ -68,8 +69,8 @@ fn is_repeated(known: &Parameter) -> bool {
     }
 }
 
-/// What it means, with its words.
-fn whole(known: &Parameter) -> String {
+/// The meaning with the list of words.
+fn meaning_with_words(known: &Parameter) -> String {
     let words = known.words.iter().map(|word| match word.meaning.as_str() {
         "" => format!("`{}`", word.name),
         meaning => format!("`{}`: {}", word.name, without_end(meaning)),

@@ -1,4 +1,4 @@
-//! One parameter, as the schema has it.
+//! Parameters, extracted from the JSON schema.
 
 use serde_json::Value;
 
@@ -7,35 +7,35 @@ use super::range::Range;
 /// A key of a configuration: a value, or a table with further keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its path, with `N`, `NAME` and `[]` for what the user chooses.
+    /// Path, with `N`, `NAME` and `[]` for parts that the user chooses.
     pub path: String,
-    /// What it is, from its doc comment.
+    /// Meaning, from the doc comment.
     pub meaning: String,
-    /// What can be written there; nothing for a table.
+    /// Description of the accepted values; empty for a table.
     pub value: String,
-    /// The units that go behind its numbers.
+    /// Unit suffixes of its numbers.
     pub units: Vec<String>,
-    /// The words that it can be, if it is one of several.
+    /// Accepted words, for an enumeration.
     pub words: Vec<Word>,
-    /// What its numbers can be, if there are bounds.
+    /// Accepted range of its numbers, if bounded.
     pub range: Option<Range>,
-    /// What it is if nobody says anything, as `--set` takes it; nothing where that follows from something else.
+    /// Default value in the syntax of `--set`; `None` if it depends on other settings.
     pub default: Option<String>,
     /// Whether it is a table of keys.
     pub is_table: bool,
 }
 
-/// One of the words that a value can be.
+/// One accepted word of an enumeration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The word.
     pub name: String,
-    /// What it means.
+    /// Meaning.
     pub meaning: String,
 }
 
 impl Parameter {
-    /// Whether it is what stands at `path`, in which the user's own numbers and names stand for `N` and `NAME`.
+    /// Whether `path` matches this parameter's path, with numbers and names of the user in place of `N` and `NAME`.
     pub fn is_at(&self, path: &str) -> bool {
         let (mut own, mut given) = (self.path.split('.'), path.split('.'));
         loop {
@@ -43,7 +43,7 @@ impl Parameter {
                 (None, None) => return true,
                 (Some("N"), Some(part)) if part == "N" || part.parse::<u32>().is_ok() => {}
                 (Some("NAME"), Some(part)) if !part.is_empty() => {}
-                (Some(own), Some(part)) if same(own, part) => {}
+                (Some(own), Some(part)) if matches_part(own, part) => {}
                 _ => return false,
             }
         }
@@ -54,7 +54,7 @@ impl Parameter {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 
-    /// The path of the table in which it stands.
+    /// The path of its table.
     pub fn table(&self) -> &str {
         self.path.rsplit_once('.').map_or("", |(table, _)| table)
     }
@@ -64,24 +64,24 @@ impl Parameter {
         self.range.as_ref().map(Range::text)
     }
 
-    /// The first sentence of what it means.
+    /// The first sentence of the meaning.
     pub fn in_short(&self) -> &str {
         let end = self.meaning.find(". ").map_or(self.meaning.len(), |end| end + 1);
         &self.meaning[..end]
     }
 }
 
-/// Whether a part of a path is what the user means: an entry of a list has no number in the reference.
-fn same(own: &str, part: &str) -> bool {
+/// Whether a part of the user's path matches a part of the parameter's path, in which list entries have no number.
+fn matches_part(own: &str, part: &str) -> bool {
     let bare = part.split('[').next().unwrap_or(part);
     own == part || own.strip_suffix("[]").is_some_and(|name| name == bare)
 }
 
-/// All that a schema tells.
+/// All parameters of a schema.
 pub fn of_schema(schema: &Value) -> Vec<Parameter> {
     let mut all = Vec::new();
     tables(schema, "", &mut all);
-    // It is no part of a configuration, but of a file.
+    // `base` is a key of files only, not of configurations.
     all.retain(|known| known.path != "base");
     all
 }
@@ -96,7 +96,7 @@ fn tables(schema: &Value, path: &str, all: &mut Vec<Parameter>) {
 
 fn one(schema: &Value, path: &str, all: &mut Vec<Parameter>) {
     let meaning = text(schema, "description");
-    // A table in whose place a word may stand.
+    // A table that may be replaced by a word.
     if let Some([table, words]) = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice) {
         let words = words_of(words);
         all.push(Parameter { meaning, words, ..table_at(path) });
@@ -145,9 +145,9 @@ fn leaf(schema: &Value, path: &str, meaning: String) -> Parameter {
     let units: Vec<String> = strings(schema, "x-units");
     let known: Vec<&str> = units.iter().map(String::as_str).collect();
     let value = match (text(schema, "x-value"), &words[..]) {
-        (told, _) if !told.is_empty() => told,
+        (text, _) if !text.is_empty() => text,
         (_, [_, ..]) => "one of the words below".to_owned(),
-        _ if items.is_object() => format!("a list, of each {}", value_of(items)),
+        _ if items.is_object() => format!("a list, each entry {}", value_of(items)),
         _ => value_of(schema),
     };
     let counts = !matches!(value.as_str(), "text" | "true or false") && words.is_empty();
@@ -159,11 +159,11 @@ fn leaf(schema: &Value, path: &str, meaning: String) -> Parameter {
     Parameter { meaning, value, units, words, range, default, is_table: false, ..table_at(path) }
 }
 
-/// What can be written where it is no text of a kind of its own.
+/// Description of the accepted values: `x-value` if present, otherwise from the JSON type.
 fn value_of(schema: &Value) -> String {
-    let told = text(schema, "x-value");
-    if !told.is_empty() {
-        return told;
+    let described = text(schema, "x-value");
+    if !described.is_empty() {
+        return described;
     }
     let known = |name: &str| match (name, schema.get("format").and_then(Value::as_str)) {
         ("integer", _) => "a whole number",
@@ -180,7 +180,7 @@ fn value_of(schema: &Value) -> String {
     }
 }
 
-/// The words of an enumeration. A word with keys of its own is written as a table.
+/// The words of an enumeration. A word with its own keys is written as a table.
 fn words_of(schema: &Value) -> Vec<Word> {
     let mut all = Vec::new();
     let plain = strings(schema, "enum").into_iter();

@@ -1,12 +1,12 @@
-//! The range of a parameter, as its doc comment has it: "1 to 4096", "at most 1ms", "64B to 1GiB", "1, 2, 4 or 8". The comment is the
-//! only place where it is written down for people; a test holds what is beyond it to being refused.
+//! Parses the range of a parameter from its doc comment: "1 to 4096", "at most 1ms", "64B to 1GiB", "1, 2, 4 or 8". The
+//! comment is the only documentation of the range; a test checks that values outside it are rejected.
 
 use serde_json::{Map, Value};
 
-/// What a value can be.
+/// The accepted values of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Range {
-    /// From one to the other, each if there is such a bound; and 0 besides, if the text goes on to say what that means.
+    /// Minimum and maximum, each optional; the flag also accepts 0, which the text must then mention.
     Between(Option<Bound>, Option<Bound>, bool),
     /// One of these.
     OneOf(Vec<Bound>),
@@ -20,7 +20,7 @@ pub struct Bound {
 }
 
 impl Range {
-    /// The first range that a text speaks of, of numbers with one of these units behind them; of plain ones if there are none.
+    /// The first range in a text whose numbers have one of these units, or no unit if `units` is empty.
     pub fn of(text: &str, units: &[&str]) -> Option<Range> {
         let tokens: Vec<&str> = text.split_whitespace().collect();
         (0..tokens.len()).find_map(|at| {
@@ -74,7 +74,7 @@ impl Range {
         }
     }
 
-    /// In words.
+    /// The range in words.
     pub fn text(&self) -> String {
         match self {
             Range::Between(Some(least), Some(most), or_none) => {
@@ -96,7 +96,7 @@ impl Range {
     pub fn outside(&self, is_whole: bool) -> Vec<String> {
         let step = |bound: &Bound| if is_whole { 1.0 } else { bound.number.abs().max(1.0) * 1e-3 };
         let spelt = |bound: &Bound, number: f64| Bound { number, ..bound.clone() }.text();
-        // No time, size or rate is below none at all.
+        // Times, sizes and rates are never negative.
         let below = |bound: &Bound| {
             let least = if bound.unit.is_empty() { f64::MIN } else { 0.0 };
             Some(bound.number - step(bound)).filter(|number| *number >= least).map(|n| spelt(bound, n))
@@ -113,7 +113,7 @@ impl Range {
 }
 
 impl Bound {
-    /// A number at the beginning of these tokens, and how many it takes: its unit may be a token of its own.
+    /// Parses a number at the start of the tokens, and returns how many tokens it takes: the unit may be a separate token.
     fn read(tokens: &[&str], units: &[&str]) -> Option<(Bound, usize)> {
         let ends = |c: char| "\"`.,;:()".contains(c);
         let first = tokens.first()?.trim_start_matches(ends);
@@ -137,7 +137,7 @@ impl Bound {
     }
 }
 
-/// A number as comments have it: with commas between thousands, or a power of two.
+/// Parses a number as comments write it: with commas between thousands, or as a power such as 2^20.
 fn number(digits: &str) -> Option<f64> {
     match digits.split_once('^') {
         Some((base, power)) => Some(base.parse::<f64>().ok()?.powi(power.parse().ok()?)),
@@ -149,12 +149,12 @@ fn number(digits: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, units: &[&str]) -> Option<String> {
+    fn range_text(text: &str, units: &[&str]) -> Option<String> {
         Range::of(text, units).map(|range| range.text())
     }
 
     #[test]
-    fn the_first_range_of_the_right_unit_is_found_however_it_is_worded() {
+    fn first_range_with_a_matching_unit_is_found() {
         let time: &[&str] = &["ps", "ns", "us", "ms", "s"];
         for (text, units, range) in [
             ("Reorder buffer entries, 1 to 4096.", &[][..], "1 to 4096"),
@@ -168,7 +168,7 @@ mod tests {
             ("From 0.01 to 16.", &[], "0.01 to 16"),
             ("Entries, 16 to 65536; 0 leaves jumps to others.", &[], "16 to 65536, or 0"),
         ] {
-            assert_eq!(told(text, units).as_deref(), Some(range), "{text}");
+            assert_eq!(range_text(text, units).as_deref(), Some(range), "{text}");
         }
         for (text, units) in [
             ("Half of 64 ways", &[][..]),
@@ -176,7 +176,7 @@ mod tests {
             ("1 to 4096", time),
             ("16 bytes of memory each", &["B"]),
         ] {
-            assert_eq!(told(text, units), None, "{text}");
+            assert_eq!(range_text(text, units), None, "{text}");
         }
     }
 }

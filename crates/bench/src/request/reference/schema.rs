@@ -1,5 +1,5 @@
-//! The JSON schema of a configuration, for editors and other programs. It is draft 2020-12, and has beside its words `x-value` (what a
-//! text is, with an example) and `x-units` (what goes behind its numbers).
+//! The JSON schema of a configuration, for editors and other programs. It is draft 2020-12, with two extension keywords:
+//! `x-value` (format of a text, with an example) and `x-units` (unit suffixes of numbers).
 
 use doorbell_machine::{PLACEMENTS, Placement};
 use schemars::SchemaGenerator;
@@ -11,7 +11,7 @@ use super::{defaults, sections};
 use crate::plan::config::RunConfig;
 use crate::request::network::keys_of_the_run;
 
-/// What stands before the parameters of a network's nodes.
+/// The section with the parameters of a network's nodes.
 const NODE: &str = "node";
 /// The key whose value may be a word instead of a table.
 const ATTACH: &str = "attach";
@@ -19,7 +19,7 @@ const ATTACH: &str = "attach";
 /// The schema of a machine's file, and of a result's `config.toml`.
 pub fn schema() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
-    // A second-level cache has other defaults than a first-level one, though it is of the same type.
+    // Inlined, since first- and second-level caches share a type but have different defaults.
     settings.inline_subschemas = true;
     let mut generator = SchemaGenerator::new(settings);
     let mut whole = generator.root_schema_for::<RunConfig>().to_value();
@@ -29,7 +29,7 @@ pub fn schema() -> Value {
     for (name, part) in std::mem::take(known) {
         all.insert(name, part);
         if all.len() == 1 {
-            // Where they are written: behind `run`.
+            // The option sections are written after `run`.
             all.extend(own.iter().map(|(name, part)| ((*name).to_owned(), part.clone().to_value())));
         }
     }
@@ -44,11 +44,11 @@ pub fn schema() -> Value {
     let defaults = serde_json::to_value(defaults()).expect("TOML can be JSON");
     finish(&mut whole, Some(&defaults));
     let root = whole.as_object_mut().expect("a schema of a table is a table");
-    root.insert("title".to_owned(), "A machine of Doorbell, and how a run of it goes".into());
+    root.insert("title".to_owned(), "A Doorbell machine and the settings of its runs".into());
     root.remove("default");
     let base = json!({
         "type": "string",
-        "description": "What this file is laid over: a preset, or the path of another file beside it."
+        "description": "The base that this file overrides: a preset, or the path of another file, relative to this one."
     });
     if let Some(Value::Object(known)) = root.get_mut("properties") {
         known.insert("base".to_owned(), base);
@@ -65,7 +65,7 @@ fn properties(schema: &mut Value) -> Option<&mut Map<String, Value>> {
     schema.get_mut("properties")?.as_object_mut()
 }
 
-/// Puts in what the types do not tell: defaults as the whole has them, ranges of numbers, and the words for places.
+/// Adds what the types' own schemas lack: defaults of the whole configuration, ranges of numbers, and placement words.
 fn finish(schema: &mut Value, default: Option<&Value>) {
     let Some(map) = schema.as_object_mut() else { return };
     without_null(map);
@@ -98,7 +98,7 @@ fn finish(schema: &mut Value, default: Option<&Value>) {
     }
 }
 
-/// A key of a table. What has no default of its own is left to something else.
+/// Completes the schema of one key. A key whose default depends on other settings has none in the schema.
 fn finish_property(name: &str, part: &mut Value, default: Option<&Value>) {
     if let (Some(Value::Null), Some(map)) = (default, part.as_object_mut()) {
         map.remove("default");
@@ -113,7 +113,7 @@ fn finish_property(name: &str, part: &mut Value, default: Option<&Value>) {
     }
 }
 
-/// TOML has no null: what need not be given is left out.
+/// Removes null types and defaults: TOML has no null, and optional keys are left out.
 fn without_null(map: &mut Map<String, Value>) {
     let is_null = |part: &Value| part.get("type").and_then(Value::as_str) == Some("null");
     if let Some(Value::Array(names)) = map.get_mut("type") {
@@ -140,7 +140,7 @@ fn without_null(map: &mut Map<String, Value>) {
     }
 }
 
-/// Lines of a comment are one text.
+/// Joins the lines of each paragraph of a doc comment.
 fn one_line(map: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = map.get_mut("description") {
         let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));

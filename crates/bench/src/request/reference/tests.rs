@@ -1,19 +1,19 @@
-//! Every key is in the reference, and keys that there are not are answered with those that were meant.
+//! Checks that the reference covers every key, and that unknown keys are answered with suggestions.
 
 use super::*;
 use crate::request::resolve::resolve;
 
 #[test]
-fn every_key_has_a_meaning_and_so_has_every_word() {
-    let mute = |known: &&Parameter| {
+fn every_key_and_word_has_a_meaning() {
+    let undocumented = |known: &&Parameter| {
         known.meaning.is_empty() || known.words.iter().any(|word| word.meaning.is_empty())
     };
-    let all: Vec<&str> = parameters().iter().filter(mute).map(|known| known.path.as_str()).collect();
+    let all: Vec<&str> = parameters().iter().filter(undocumented).map(|known| known.path.as_str()).collect();
     assert!(all.is_empty(), "without a doc comment: {all:?}");
 }
 
 #[test]
-fn every_key_that_a_configuration_is_written_with_is_in_the_reference() {
+fn every_written_key_is_in_the_reference() {
     fn walk(table: &toml::Table, path: &str) {
         for (key, value) in table {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -39,7 +39,7 @@ fn refused(set: &str) -> String {
 }
 
 #[test]
-fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
+fn misplaced_keys_are_answered_with_their_full_path() {
     for (set, meant) in [
         ("core.rob=64", "did you mean \"pipeline.rob\"?"),
         ("rob=64", "did you mean \"pipeline.rob\"?"),
@@ -62,7 +62,7 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
     }
     let near = refused("loadgen.traffic.streams=[{siez=\"64B\"}]");
     assert!(near.ends_with("did you mean \"size\"?"), "{near}");
-    // Letters that names have in common make none of them what was meant, nor does a name alike in another part of the configuration.
+    // A few common letters are no reason for a suggestion, nor is a similar name in another section.
     for set in [
         "loadgen.traffic.streams=[{share=1}]",
         "loadgen.traffic.charge=1",
@@ -71,8 +71,8 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
         let error = refused(set);
         assert!(error.contains("unknown field") && !error.contains("did you mean"), "{set}: {error}");
     }
-    let alone = refused("rx_fifi=48KiB");
-    assert!(alone.ends_with("did you mean \"nic.rx_fifo\"?"), "{alone}");
+    let bare = refused("rx_fifi=48KiB");
+    assert!(bare.ends_with("did you mean \"nic.rx_fifo\"?"), "{bare}");
     let many = refused("memory.size=1MiB");
     assert!(many.contains("memory.l2.size\"") && many.contains("\" or \""), "{many}");
     for (path, meant) in [
@@ -88,7 +88,7 @@ fn a_key_that_stands_elsewhere_is_told_with_its_whole_path() {
     assert!(!none.contains("did you mean") && none.contains("expected one of"), "{none}");
 }
 
-/// Numbers that have no bounds, or whose bound is another parameter.
+/// Numbers without bounds, or bounded by another parameter.
 const UNBOUNDED: &[&str] = &[
     "run.seed",
     "run.warmup_limit",
@@ -120,7 +120,7 @@ fn is_number(known: &Parameter) -> bool {
 }
 
 #[test]
-fn every_number_has_a_range_in_its_meaning() {
+fn every_number_documents_its_range() {
     let common = |known: &&Parameter| {
         !known.path.contains(['N']) && !known.path.contains(".on-off.") && !known.path.contains(".gap")
     };
@@ -128,14 +128,14 @@ fn every_number_has_a_range_in_its_meaning() {
         parameters().iter().filter(common).filter(|known| is_number(known) && known.range.is_none());
     let without: Vec<&str> =
         without.map(|known| known.path.as_str()).filter(|path| !UNBOUNDED.contains(path)).collect();
-    assert!(without.is_empty(), "say from where to where in the doc comments: {without:?}");
+    assert!(without.is_empty(), "state the range in the doc comments: {without:?}");
     let links: Vec<&str> =
         parameters().iter().filter(|known| known.meaning.contains("[`")).map(|k| k.path.as_str()).collect();
-    assert!(links.is_empty(), "a link that only rustdoc knows: {links:?}");
+    assert!(links.is_empty(), "links that only rustdoc resolves: {links:?}");
 }
 
-/// What a key needs beside it, so that it counts.
-fn beside(path: &str) -> &'static [&'static str] {
+/// Other settings that a key needs to have an effect.
+fn prerequisites(path: &str) -> &'static [&'static str] {
     match path {
         "attach.burst" => &["attach=ste"],
         "attach.register_latency"
@@ -152,18 +152,18 @@ fn beside(path: &str) -> &'static [&'static str] {
 }
 
 #[test]
-fn what_is_beyond_a_range_is_refused_and_the_default_is_within() {
-    // These are read only as wholes, or by another kind of run.
-    let apart = ["memory.dram.timing.", ".lengths.", ".popularity.", "playback."];
+fn values_outside_a_range_are_rejected_and_defaults_are_within() {
+    // Settings that are only read as complete tables, or by another kind of run.
+    let excluded = ["memory.dram.timing.", ".lengths.", ".popularity.", "playback."];
     let mut count = 0;
     for known in parameters().iter().filter(|known| !known.path.contains(['N', '['])) {
         let Some(range) =
-            known.range.as_ref().filter(|_| !apart.iter().any(|part| known.path.contains(part)))
+            known.range.as_ref().filter(|_| !excluded.iter().any(|part| known.path.contains(part)))
         else {
             continue;
         };
         let with = |value: &str| {
-            let mut all: Vec<String> = beside(&known.path).iter().map(|&set| set.to_owned()).collect();
+            let mut all: Vec<String> = prerequisites(&known.path).iter().map(|&set| set.to_owned()).collect();
             all.push(format!("{}={value}", known.path));
             resolve("fast", &["core.model=timed".to_owned()].into_iter().chain(all).collect::<Vec<_>>())
         };
@@ -181,27 +181,27 @@ fn what_is_beyond_a_range_is_refused_and_the_default_is_within() {
 }
 
 #[test]
-fn the_page_is_what_the_doc_comments_say() {
+fn page_matches_the_doc_comments() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parameters.md");
     let stored = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(stored == page(), "docs/parameters.md is old: doorbell config reference > docs/parameters.md");
+    assert!(stored == page(), "docs/parameters.md is stale; run doorbell config reference > docs/parameters.md");
 }
 
 #[test]
-fn a_number_of_the_wrong_kind_is_told_what_its_key_takes() {
-    for (set, says) in [
+fn errors_about_numbers_name_the_accepted_range() {
+    for (set, message) in [
         ("pipeline.rob=-1", "pipeline.rob: -1 is not a whole number from 0 up; it takes "),
         ("platform.harts=1.5", "platform.harts: 1.5 is not a whole number from 0 up; it takes 1 to 64"),
         ("dpdk.rxd=-8", "dpdk.rxd: -8 is not a whole number from 0 up; it takes 32 to 4096"),
         ("pipeline.rob=99999999999", "pipeline.rob: 99999999999 is too large; it takes at most 4294967295"),
     ] {
         let error = resolve("fast", &[set.to_owned()]).unwrap_err().to_string();
-        assert!(error.starts_with(says), "{error}");
+        assert!(error.starts_with(message), "{error}");
     }
 }
 
 #[test]
-fn a_table_that_is_left_out_of_a_path_is_told() {
+fn path_without_an_inner_table_is_completed() {
     for (set, path) in [
         ("memory.dca.ways=0-1", "memory.dca.policy.ways"),
         ("loadgen.clients=3", "loadgen.traffic.memcached.clients"),

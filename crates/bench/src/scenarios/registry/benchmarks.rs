@@ -1,4 +1,4 @@
-//! The benchmarks, in the order in which help, documents and configurations have them.
+//! Table of all benchmarks, in the order of the help, the documents and the configuration's sections.
 
 use doorbell_loadgen::{Kind, Returned};
 use doorbell_sim::Ps;
@@ -28,13 +28,14 @@ use crate::scenarios::testpmd::{self, TestpmdConfig};
 use crate::scenarios::touch::{self, TouchConfig};
 use crate::scenarios::web::WebConfig;
 
-/// What all DPDK programs have.
+/// Section of all DPDK programs.
 pub(super) const DPDK: Section = Section::of::<DpdkConfig>();
+/// Section of all programs over the kernel's network stack.
 const KERNEL: Section = Section::of::<KernelConfig>();
-/// What all have that move something between two nodes.
+/// Section of all benchmarks with a transfer between two nodes.
 const TRANSFER: Section = Section::of::<TransferConfig>();
 
-/// What a network's file describes: no benchmark that can be called by a name.
+/// Entry for a network described by a file. It is not in [`BENCHMARKS`], so it cannot be selected by name.
 pub const NETWORK: Benchmark = Benchmark {
     name: "network",
     summary: "nodes, switches and load generators on cables",
@@ -54,10 +55,10 @@ pub const NETWORK: Benchmark = Benchmark {
     remark: |_| None,
 };
 
-/// What stands in a benchmark's place where a trace is played: no benchmark that can be called by a name.
+/// Entry for trace playback. It is not in [`BENCHMARKS`], so it cannot be selected by name.
 pub const PLAYED: Benchmark = Benchmark {
     name: TRACE,
-    summary: "what a machine executed and its devices did, from a file",
+    summary: "plays a recorded trace of a machine's instructions and device activity from a file",
     nodes: Nodes::One,
     image: "",
     ready_marker: "",
@@ -66,11 +67,12 @@ pub const PLAYED: Benchmark = Benchmark {
     ..NETWORK
 };
 
-/// What benchmarks between two nodes have alike: what their programs are told, and when they are ready, their guests say.
+/// Base of benchmarks between two nodes. Their guests define the command line and the ready marker of each
+/// node.
 const BETWEEN_NODES: Benchmark = Benchmark { defaults: iperf::DEFAULTS, ..NETWORK };
 
-/// What programs have alike that take frames from rings of DPDK's.
-const POLLING: Benchmark = Benchmark {
+/// Base of DPDK programs that poll descriptor rings.
+const DPDK_PROGRAM: Benchmark = Benchmark {
     nodes: Nodes::One,
     image: "dpdk",
     ready_marker: dpdk::READY_MARKER,
@@ -80,8 +82,8 @@ const POLLING: Benchmark = Benchmark {
     ..NETWORK
 };
 
-/// What programs over the kernel's stack have alike.
-const KERNELS: Benchmark = Benchmark { nodes: Nodes::One, options: &[KERNEL], ..NETWORK };
+/// Base of programs over the kernel's network stack.
+const KERNEL_PROGRAM: Benchmark = Benchmark { nodes: Nodes::One, options: &[KERNEL], ..NETWORK };
 
 /// All benchmarks.
 pub const BENCHMARKS: &[Benchmark] = &[
@@ -93,9 +95,9 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: testpmd::guest_words,
         options: &[DPDK, Section::of::<TestpmdConfig>()],
         returned: testpmd::returned,
-        check: |config| dpdk::check_longer(config.options::<TestpmdConfig>().queues(), config),
+        check: |config| dpdk::check_jumbo_program(config.options::<TestpmdConfig>().queues(), config),
         remark: testpmd::remark,
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "l3fwd",
@@ -109,26 +111,26 @@ pub const BENCHMARKS: &[Benchmark] = &[
         remark: |config| {
             cores::remark_of_addresses("l3fwd.cores", config.options::<L3fwdConfig>().cores, config)
         },
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "touchfwd",
         summary: "reads every byte of each frame, then sends it back",
         guest_words: touch::touchfwd,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "touchdrop",
-        summary: "reads every byte of each frame and drops it: delivered is what is in its memory",
+        summary: "reads every byte of each frame and drops it; a frame is delivered when it is in guest memory",
         guest_words: touch::touchdrop,
         options: &[DPDK, Section::of::<TouchConfig>()],
-        returned: dpdk::kept,
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        returned: dpdk::sink,
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "rxptx",
@@ -136,25 +138,25 @@ pub const BENCHMARKS: &[Benchmark] = &[
         guest_words: rxptx::guest_words,
         options: &[DPDK, Section::of::<RxptxConfig>()],
         pause: |config| config.options::<RxptxConfig>().work,
-        check: |config| dpdk::check_own(config.options::<RxptxConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<RxptxConfig>().cores, config),
         remark: |config| cores::remark("rxptx.cores", config.options::<RxptxConfig>().cores, config),
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "pipeline",
-        summary: "receives, works and transmits on cores of their own, over rings (stages.cores)",
+        summary: "separate cores receive, work and transmit, connected by rings (stages.cores)",
         guest_words: pipeline::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<StagesConfig>()],
         defaults: pipeline::DEFAULTS,
-        check: |config| dpdk::check_own(config.options::<StagesConfig>().cores.unwrap_or(1), config),
+        check: |config| dpdk::check_own_program(config.options::<StagesConfig>().cores.unwrap_or(1), config),
         remark: |config| {
             cores::remark("stages.cores", config.options::<StagesConfig>().cores.unwrap_or(1), config)
         },
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "ovs",
-        summary: "Open vSwitch with DPDK joins ports in pairs: its threads, flows and caches of flows",
+        summary: "Open vSwitch with DPDK connects ports in pairs: PMD threads, flows and flow caches",
         image: "ovs",
         guest_words: ovs::guest_words,
         options: &[Section::of::<OvsConfig>()],
@@ -162,46 +164,46 @@ pub const BENCHMARKS: &[Benchmark] = &[
         returned: ovs::returned,
         rings: |config| Some(config.options::<OvsConfig>().rings()),
         remark: ovs::remark,
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "neighbour",
-        summary: "touchfwd beside programs that are hungry for cache or bandwidth (neighbour.cores, .table, .pattern)",
+        summary: "touchfwd next to programs that use much cache or bandwidth (neighbour.cores, .table, .pattern)",
         image: "neighbour",
         guest_words: neighbour::guest_words,
         options: &[DPDK, Section::of::<TouchConfig>(), Section::of::<NeighbourConfig>()],
         defaults: neighbour::DEFAULTS,
-        check: |config| dpdk::check_own(config.options::<TouchConfig>().cores, config),
+        check: |config| dpdk::check_own_program(config.options::<TouchConfig>().cores, config),
         remark: |config| cores::remark("touch.cores", config.options::<TouchConfig>().cores, config),
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "ping",
         summary: "the kernel answers ICMP echo requests: interrupts, NAPI and the stack up to ICMP",
         guest_words: kernel::respond,
         defaults: kernel::PING,
-        ..KERNELS
+        ..KERNEL_PROGRAM
     },
     Benchmark {
         name: "memcached-kernel",
-        summary: "memcached answers GETs by UDP over the kernel's stack",
+        summary: "memcached answers GETs over UDP and the kernel's stack",
         guest_words: memcached_kernel::guest_words,
         options: &[KERNEL, Section::of::<MemcachedKernelConfig>()],
         defaults: kernel::MEMCACHED,
         preload: Some(Kind::MemcachedSet),
         remark: memcached_kernel::remark,
-        ..KERNELS
+        ..KERNEL_PROGRAM
     },
     Benchmark {
         name: "suricata",
-        summary: "an intrusion detection system watches a copy of the traffic: delivered is what it has seen",
+        summary: "an intrusion detection system monitors a copy of the traffic; a frame is delivered when decoded",
         image: "suricata",
         guest_words: suricata::guest_words,
         options: &[KERNEL, Section::of::<SuricataConfig>()],
         defaults: suricata::DEFAULTS,
-        returned: dpdk::kept,
+        returned: dpdk::sink,
         counting: Some(&suricata::COUNTING),
-        ..KERNELS
+        ..KERNEL_PROGRAM
     },
     Benchmark {
         name: "memcached-dpdk",
@@ -213,11 +215,11 @@ pub const BENCHMARKS: &[Benchmark] = &[
         preload: Some(Kind::MemcachedSet),
         check: memcached::check,
         remark: memcached::remark,
-        ..POLLING
+        ..DPDK_PROGRAM
     },
     Benchmark {
         name: "compute",
-        summary: "a loop without input or output walks through a table (compute.table), for comparison",
+        summary: "a loop without I/O walks through a table (compute.table), for comparison",
         nodes: Nodes::One,
         image: "dpdk",
         ready_marker: dpdk::READY_MARKER,
@@ -232,7 +234,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
         summary: "iperf3 over TCP or UDP between two nodes on one cable: the kernel's network stack on both sides",
         nodes: Nodes::Joined {
             guests: transfer::guests::<IperfConfig>,
-            run_up: |_| None,
+            ramp: |_| None,
             measure: iperf::measure,
         },
         image: "net",
@@ -241,18 +243,18 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "netperf",
-        summary: "netperf between two nodes on one cable: streams both ways, requests and responses by TCP and UDP",
-        nodes: Nodes::Joined { guests: netperf::guests, run_up: netperf::run_up, measure: netperf::measure },
+        summary: "netperf between two nodes on one cable: streams in both directions, requests over TCP and UDP",
+        nodes: Nodes::Joined { guests: netperf::guests, ramp: netperf::ramp, measure: netperf::measure },
         image: "netperf",
         options: &[KERNEL, Section::of::<NetperfConfig>(), TRANSFER, Section::of::<SuricataConfig>()],
         ..BETWEEN_NODES
     },
     Benchmark {
         name: "redis",
-        summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, one by one or in a pipeline",
+        summary: "redis-server answers GETs or SETs of redis-benchmark in a second node, optionally pipelined",
         nodes: Nodes::Joined {
             guests: transfer::guests::<RedisConfig>,
-            run_up: transfer::run_up::<RedisConfig>,
+            ramp: transfer::ramp::<RedisConfig>,
             measure: transfer::measure_part::<RedisConfig>,
         },
         image: "servers",
@@ -261,10 +263,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "web",
-        summary: "nginx or Apache answers the requests of wrk in a second node, over connections that stay",
+        summary: "nginx or Apache serves wrk in a second node over persistent connections",
         nodes: Nodes::Joined {
             guests: transfer::guests::<WebConfig>,
-            run_up: transfer::run_up::<WebConfig>,
+            ramp: transfer::ramp::<WebConfig>,
             measure: transfer::measure_part::<WebConfig>,
         },
         image: "servers",
@@ -273,10 +275,10 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "nfs",
-        summary: "Linux' NFS server takes files that programs in a second node write block by block",
+        summary: "Linux's NFS server receives files that programs in a second node write block by block",
         nodes: Nodes::Joined {
             guests: transfer::guests::<NfsConfig>,
-            run_up: transfer::run_up::<NfsConfig>,
+            ramp: transfer::ramp::<NfsConfig>,
             measure: transfer::measure_part::<NfsConfig>,
         },
         image: "nfs",
@@ -285,8 +287,8 @@ pub const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "nat",
-        summary: "Linux as a gateway of two ports translates addresses between a client and a server: netperf, web",
-        nodes: Nodes::Joined { guests: nat::guests, run_up: nat::run_up, measure: nat::measure },
+        summary: "a Linux gateway with two ports translates addresses between client and server: netperf, web",
+        nodes: Nodes::Joined { guests: nat::guests, ramp: nat::ramp, measure: nat::measure },
         image: "nat",
         options: &[
             KERNEL,

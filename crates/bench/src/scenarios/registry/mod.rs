@@ -1,4 +1,4 @@
-//! What a benchmark is, which there are by name, and the sections of the configuration that are theirs.
+//! Registry of benchmarks: lookup by name, and their sections of the configuration.
 
 mod benchmarks;
 
@@ -9,22 +9,27 @@ use crate::measure::benchmark::{Benchmark, Nodes};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::DriveConfig;
 use crate::plan::options::{OptionSections, Section, path_of};
-use crate::testbed::corunners::BesideConfig;
+use crate::testbed::corunners::CorunnerConfig;
 
 pub use benchmarks::{BENCHMARKS, NETWORK, PLAYED};
 
 impl Benchmark {
-    /// Refuses what is set ("path=value") of sections that other benchmarks have and this one has not: it would change nothing but the
-    /// configuration's hash.
-    pub fn refuse_of_others<'s>(&self, set: impl IntoIterator<Item = &'s String>) -> Result<(), ConfigError> {
+    /// Rejects assignments ("path=value") to sections that only other benchmarks have: they would change
+    /// nothing but the configuration's hash.
+    pub fn reject_foreign_settings<'s>(
+        &self,
+        set: impl IntoIterator<Item = &'s String>,
+    ) -> Result<(), ConfigError> {
         for path in set.into_iter().map(|assignment| path_of(assignment)) {
             let section = path.split('.').next().unwrap_or_default();
-            let has = |known: &&Benchmark| known.options.iter().any(|own| own.name == section);
-            let whose: Vec<&str> = BENCHMARKS.iter().filter(has).map(|known| known.name).collect();
-            if !whose.is_empty() && !has(&self) {
-                let whose = whose.join(", ");
+            let has_section =
+                |benchmark: &&Benchmark| benchmark.options.iter().any(|own| own.name == section);
+            let owners = BENCHMARKS.iter().filter(has_section).map(|benchmark| benchmark.name);
+            let owners: Vec<&str> = owners.collect();
+            if !owners.is_empty() && !has_section(&self) {
+                let owners = owners.join(", ");
                 let problem =
-                    format!("it is for {whose}, and {} has no [{section}]; leave it out", self.name);
+                    format!("it is for {owners}, but {} has no [{section}]; remove this setting", self.name);
                 return Err(ConfigError::new(path, problem));
             }
         }
@@ -32,16 +37,16 @@ impl Benchmark {
     }
 }
 
-/// What is no benchmark's own.
-const OF_ALL: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<BesideConfig>()];
+/// Sections that every benchmark has.
+const COMMON_SECTIONS: &[Section] = &[Section::of::<DriveConfig>(), Section::of::<CorunnerConfig>()];
 
-/// The sections of these benchmarks, in the benchmarks' order, and those of all.
+/// The sections of these benchmarks, in the benchmarks' order, and the common sections.
 pub(crate) fn options_of(benchmarks: &[Benchmark]) -> OptionSections {
-    let own = benchmarks.iter().flat_map(|known| known.options);
-    OptionSections::of(own.chain(OF_ALL).copied())
+    let own = benchmarks.iter().flat_map(|benchmark| benchmark.options);
+    OptionSections::of(own.chain(COMMON_SECTIONS).copied())
 }
 
-/// Those of all benchmarks.
+/// The sections of all benchmarks.
 pub(crate) fn sections() -> OptionSections {
     options_of(BENCHMARKS)
 }
@@ -51,17 +56,19 @@ pub fn defaults() -> RunConfig {
     RunConfig::of_options(sections())
 }
 
-/// The sections that no program has that runs in one machine: they say how a run goes, and are no node's of a network.
-pub(crate) fn sections_of_runs() -> Vec<&'static str> {
-    let one = BENCHMARKS.iter().filter(|known| matches!(known.nodes, Nodes::One));
-    let of_nodes: Vec<&str> = one.flat_map(|known| known.options).map(|section| section.name).collect();
-    sections().names().into_iter().filter(|name| !of_nodes.contains(name)).collect()
+/// Sections of a whole run, which a node of a network cannot have: all except those of single-machine
+/// benchmarks.
+pub(crate) fn run_sections() -> Vec<&'static str> {
+    let one = BENCHMARKS.iter().filter(|benchmark| matches!(benchmark.nodes, Nodes::One));
+    let node_sections: Vec<&str> =
+        one.flat_map(|benchmark| benchmark.options).map(|section| section.name).collect();
+    sections().names().into_iter().filter(|name| !node_sections.contains(name)).collect()
 }
 
 /// The benchmark called `name`.
 pub fn benchmark(name: &str) -> Result<&'static Benchmark, ConfigError> {
-    BENCHMARKS.iter().find(|known| known.name == name).ok_or_else(|| {
-        let names: Vec<&str> = BENCHMARKS.iter().map(|known| known.name).collect();
+    BENCHMARKS.iter().find(|benchmark| benchmark.name == name).ok_or_else(|| {
+        let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         let hint =
             nearest(name, names.iter()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
         ConfigError::new(

@@ -1,4 +1,4 @@
-//! Benchmarks and what is theirs of a configuration.
+//! Tests of the benchmarks' sections of the configuration.
 
 use super::*;
 use doorbell_machine::Base;
@@ -10,7 +10,7 @@ fn resolve_over(options: OptionSections, set: &[String]) -> Result<RunConfig, Co
     Layers::of(&Base::find("fast").unwrap(), set).with_options(options)
 }
 
-/// What the file of a benchmark has, as CONTRIBUTING.md says.
+/// Contents of a benchmark's file, as described in CONTRIBUTING.md.
 mod echo {
     use doorbell_machine::ConfigError;
     use doorbell_sim::Ps;
@@ -24,9 +24,9 @@ mod echo {
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct EchoConfig {
-        /// How long a frame is kept.
+        /// Delay per frame.
         pub delay: Ps,
-        /// How many ports answer.
+        /// Number of responding ports.
         pub ports: Option<u32>,
     }
 
@@ -63,7 +63,7 @@ fn with_echo(set: &[&str]) -> Result<RunConfig, ConfigError> {
 }
 
 #[test]
-fn a_benchmark_with_options_of_its_own_is_a_file_and_an_entry() {
+fn a_benchmark_with_its_own_options_needs_only_a_file_and_a_table_entry() {
     let config = with_echo(&["echo.delay=20ns", "dpdk.burst=8"]).unwrap();
     let words = ECHO.workload(&config).words;
     assert!(words.ends_with("doorbell.delay=20ns") && words.contains("doorbell.burst=8"), "{words}");
@@ -74,33 +74,33 @@ fn a_benchmark_with_options_of_its_own_is_a_file_and_an_entry() {
 }
 
 #[test]
-fn a_wrong_option_of_a_benchmark_is_refused_with_its_path() {
-    for (wrong, key, says) in [
+fn an_invalid_option_is_rejected_with_its_path() {
+    for (wrong, key, message) in [
         ("echo.dela=20ns", "echo.dela", "did you mean \"delay\"?"),
         ("ecco.delay=20ns", "ecco", "did you mean \"echo\"?"),
         ("platfrom.nics=1", "platfrom", "did you mean \"platform\"?"),
         ("echo.delay=20", "echo.delay", "a number without a unit"),
         ("echo.ports=2", "echo.ports", "there are fewer NICs"),
         ("echo=2", "echo", "its keys are echo.delay"),
-        // Another benchmark's, which this registry has not.
+        // The section of a benchmark that is not in this registry.
         ("rxptx.work=1us", "rxptx", "expected one of `run`"),
     ] {
         let error = with_echo(&[wrong]).unwrap_err();
-        assert!(error.key == key && error.problem.contains(says), "{wrong}: {error}");
+        assert!(error.key == key && error.problem.contains(message), "{wrong}: {error}");
     }
     assert!(with_echo(&["echo.ports=2", "platform.nics=2"]).is_ok());
 }
 
 #[test]
-fn every_benchmark_lists_the_options_that_it_asks_for() {
-    for known in BENCHMARKS {
-        let config = resolve_over(options_of(&[*known]), &[]).unwrap();
-        assert_eq!(known.workload(&config).name, known.name);
+fn every_benchmark_lists_the_option_sections_that_it_reads() {
+    for benchmark in BENCHMARKS {
+        let config = resolve_over(options_of(&[*benchmark]), &[]).unwrap();
+        assert_eq!(benchmark.workload(&config).name, benchmark.name);
     }
 }
 
 #[test]
-fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() {
+fn section_names_are_unique_and_unknown_keys_are_rejected() {
     let all = sections().names();
     for name in &all {
         let set = [format!("{name}.x=1")];
@@ -112,7 +112,7 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
         let error = resolve_over(sections(), &set).unwrap_err();
         assert_eq!(error.key, format!("{name}.no_such_key"), "the section needs deny_unknown_fields");
     }
-    // Results have always had them in this order, those besides that are quiet, and the configuration's hash follows from it.
+    // Keep the order: the configuration's hash depends on it. Quiet sections may be inserted.
     let order = [
         "dpdk",
         "testpmd",
@@ -139,15 +139,15 @@ fn sections_are_called_as_no_other_part_and_refuse_keys_that_they_do_not_know() 
     ];
     assert_eq!(all, order);
     assert_eq!(
-        sections_of_runs(),
+        run_sections(),
         ["iperf", "transfer", "netperf", "redis", "web", "nfs", "nat", "drive", "beside"]
     );
 }
 
 #[test]
-fn what_is_set_of_other_benchmarks_alone_is_refused() {
+fn settings_of_other_benchmarks_are_rejected() {
     let redis = benchmark("redis").unwrap();
-    let set = |text: &str| redis.refuse_of_others([&text.to_owned()]);
+    let set = |text: &str| redis.reject_foreign_settings([&text.to_owned()]);
     for own in
         ["redis.value=9", "kernel.mtu=9000", "drive.kind=node", "core.ipc=2", "beside.traces=[]", "x=1"]
     {
@@ -155,11 +155,11 @@ fn what_is_set_of_other_benchmarks_alone_is_refused() {
     }
     assert_eq!(set("dpdk.rxd = 512").unwrap_err().key, "dpdk.rxd");
     assert!(
-        set("web.file=100").unwrap_err().to_string().contains("it is for web, nat, and redis has no [web]")
+        set("web.file=100").unwrap_err().to_string().contains("it is for web, nat, but redis has no [web]")
     );
-    for known in BENCHMARKS {
-        let set: Vec<String> = known.defaults.iter().map(|text| (*text).to_owned()).collect();
-        known.refuse_of_others(&set).unwrap();
+    for benchmark in BENCHMARKS {
+        let set: Vec<String> = benchmark.defaults.iter().map(|text| (*text).to_owned()).collect();
+        benchmark.reject_foreign_settings(&set).unwrap();
     }
 }
 

@@ -1,8 +1,8 @@
-//! Whether a measurement was steady throughout: trend tests over its own parts. A window in which a queue still fills has a mean
-//! that belongs to no load, however small the loss.
+//! Trend tests over the parts of a measurement, which show whether it was steady throughout. If a queue still
+//! fills during the window, the mean latency is not that of the offered load, however small the loss.
 //!
-//! *Latency*: the mean round trip of each batch. *Loss*: the share of each batch that did not come back. *Queues*: the frames in
-//! FIFOs, rings and switches at regular looks, where the machine is timed. *Goodput*: what a transfer moved in each part.
+//! *Latency*: mean round-trip time of each batch. *Loss*: loss rate of each batch. *Queues*: frames in FIFOs,
+//! rings and switches, sampled regularly if the machine is timed. *Goodput*: rate of a transfer in each part.
 
 use doorbell_results::{BatchSummary, PointSummary, SteadyCriterion, SteadyPhase, TransferPart};
 
@@ -11,18 +11,19 @@ use crate::plan::config::RunConfig;
 use super::QUEUE_FRAMES;
 use super::trend::{Trend, trend};
 
-/// Latency, queues and goodput may change by this share of their last level.
+/// Tolerated change of latency, queues and goodput, relative to their last level.
 const SHARE: f64 = 0.005;
-/// The share of frames that are lost may change by this much.
+/// Tolerated absolute change of the loss rate.
 const LOSS: f64 = 0.002;
-/// A queue is long enough to be looked at if it holds more frames than come in a burst.
+/// Tolerated change of a queue in frames: more than a burst.
 const FRAMES: f64 = 2.0 * QUEUE_FRAMES;
-/// Series with fewer frames in each part in the mean are too noisy to be tested by parts.
+/// Minimum mean number of frames per part; series with fewer are too noisy.
 const PER_PART: u64 = 4;
-/// The phase of a transfer's parts that is the measurement.
+/// Phase name of the parts of a transfer that belong to the measurement.
 pub(crate) const MEASURED: &str = "measured";
 
-/// What a measurement was, by its own parts: `asked` says how long it was to be; `queues` are the frames at regular looks.
+/// Tests the parts of a measurement. `asked` is the requested length; `queues` are samples of the queued
+/// frames.
 pub(crate) fn measured(point: &PointSummary, queues: &[u64], asked: String) -> SteadyPhase {
     let batches = whole(&point.batches, point.simulated_seconds * 1e9);
     let transfer = point.transfer.iter().flat_map(|transfer| &transfer.over_time);
@@ -34,19 +35,20 @@ pub(crate) fn measured(point: &PointSummary, queues: &[u64], asked: String) -> S
     }
 }
 
-/// Adds to a point whether it was steady throughout, where no queues were looked at.
-pub(crate) fn judge(point: &mut PointSummary, config: &RunConfig) {
-    point.set_measured(measured(point, &[], config.run.asked()));
+/// Tests the parts of a measurement without queue samples, and adds the result to its point.
+pub(crate) fn add_measured_phase(point: &mut PointSummary, config: &RunConfig) {
+    point.set_measured(measured(point, &[], config.run.length_text()));
 }
 
-/// The same while a window goes on: frames of its last batches may still come back.
+/// Tests an unfinished window. The last two batches are excluded, since some of their frames may still
+/// return.
 pub(crate) fn so_far(batches: &[BatchSummary], queues: &[u64], asked: String) -> SteadyPhase {
     let batches = &batches[..batches.len().saturating_sub(2)];
     let criteria = [latency(batches), loss(batches), of_queues(queues)];
     SteadyPhase { asked, seconds: 0.0, criteria: criteria.into_iter().flatten().collect() }
 }
 
-/// The batches without a last one that is shorter than the others.
+/// The batches of full length: the last one may be shorter.
 fn whole(batches: &[BatchSummary], length_ns: f64) -> &[BatchSummary] {
     let [first, second, ..] = batches else { return batches };
     let length = second.begin_ns - first.begin_ns;
@@ -54,10 +56,10 @@ fn whole(batches: &[BatchSummary], length_ns: f64) -> &[BatchSummary] {
     &batches[..whole]
 }
 
-/// A criterion by what a series does; `say` writes a level with its unit behind a blank.
-fn criterion(name: &str, trend: Trend, say: impl Fn(f64) -> String) -> Option<SteadyCriterion> {
+/// The criterion for a series' trend; `format` prints a level, a space and its unit.
+fn criterion(name: &str, trend: Trend, format: impl Fn(f64) -> String) -> Option<SteadyCriterion> {
     let both = |from: f64, to: f64| {
-        let (from, to) = (say(from), say(to));
+        let (from, to) = (format(from), format(to));
         match from.split_once(' ').zip(to.split_once(' ')) {
             Some(((from, unit), (_, same))) if unit == same => format!("{from} \u{2192} {to}"),
             _ => format!("{from} \u{2192} {to}"),
@@ -70,7 +72,9 @@ fn criterion(name: &str, trend: Trend, say: impl Fn(f64) -> String) -> Option<St
             let verb = if to > from { "rises" } else { "falls" };
             (Some(false), format!("{name} {verb} {}", both(from, to)))
         }
-        Trend::Slow { from, to } => (Some(false), format!("{name} goes {} or swings slowly", both(from, to))),
+        Trend::Slow { from, to } => {
+            (Some(false), format!("{name} drifts {} or oscillates slowly", both(from, to)))
+        }
     };
     Some(SteadyCriterion { name: name.to_owned(), met, seconds: None, seen })
 }
@@ -126,7 +130,7 @@ fn goodput<'a>(parts: impl Iterator<Item = &'a TransferPart>) -> Option<SteadyCr
     }
 }
 
-/// Nanoseconds with three digits.
+/// A time in nanoseconds, printed with three digits.
 fn duration(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e6 => (ns / 1e6, "ms"),
@@ -161,28 +165,28 @@ mod tests {
         phase.unmet().map(|criterion| criterion.seen.clone()).collect()
     }
 
-    /// The window that was called lossless at 28 Mpps.
+    /// `filling` has the latencies of a window at 28 Mpps that was once reported as lossless.
     #[test]
-    fn a_queue_that_fills_in_the_window_is_named_with_both_its_ends() {
+    fn trend_is_reported_with_its_first_and_last_level() {
         let filling = point(|index| 7_111.0 + 744.0 * index as f64, |_| 0);
         assert_eq!(unmet(&filling, &[]), ["latency rises 7.11 \u{2192} 35.4 µs"]);
         let still = point(|index| 2_810.0 + (index % 3) as f64, |index| 100 + index % 2);
         assert_eq!(unmet(&still, &[17; 32]), Vec::<String>::new());
-        let levels: Vec<u64> = (0..32).map(|look| 100 + 20 * look).collect();
+        let levels: Vec<u64> = (0..32).map(|index| 100 + 20 * index).collect();
         assert_eq!(unmet(&still, &levels), ["queue rises 100 \u{2192} 720 frames"]);
         let losing = point(|_| 60_000.0, |index| 2 * index);
         assert_eq!(unmet(&losing, &[]), ["loss rises 0.00 \u{2192} 7.60 %"]);
     }
 
     #[test]
-    fn a_last_batch_that_is_shorter_than_the_others_does_not_count() {
+    fn shorter_last_batch_is_ignored() {
         let mut cut = point(|_| 2_810.0, |_| 0);
         cut.batches[39].latency_ns_mean = Some(1e9);
         assert_eq!(unmet(&cut, &[]), Vec::<String>::new());
     }
 
     #[test]
-    fn few_frames_prove_nothing_and_none_are_not_looked_at() {
+    fn few_frames_leave_the_criterion_open_and_no_frames_give_no_criterion() {
         let mut few = point(|_| 2_810.0, |_| 0);
         few.batches.iter_mut().for_each(|batch| (batch.offered, batch.delivered) = (1, 1));
         let phase = measured(&few, &[], "10ms".to_owned());

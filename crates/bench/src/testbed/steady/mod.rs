@@ -1,18 +1,20 @@
-//! Whether a system under load has reached a steady state. Caches settle while they are warmed, queues while everything is timed:
-//! the one phase lasts until the first three of these are met, the other until the last two are, each to its limit at most. A phase
-//! whose length is given is judged all the same.
+//! Detects the steady state of a system under load. Caches settle during warm-up, queues during the detailed
+//! phase. Warm-up ends when the criteria for rings, buffers and caches are met, settling when the one for
+//! queues is. Programs that control their own rate add the pace to warm-up, and settle by it alone. Each
+//! phase has a time limit. The criteria are evaluated for a phase of fixed length too.
 //!
-//! *Rings*: every ring of descriptors that is in use has gone round once. *Buffers*: of the frames of the last stretches hardly any
-//! used a packet buffer that no frame had used (a pool may hold more buffers than a ring has descriptors: a forwarder's receive
-//! ring meets new ones in its second round, too). *Caches*: misses a frame, by level and by what they were of, are the same in
-//! successive stretches; so is what devices' writes and reads find. *Queues*: what stands in FIFOs, rings and
-//! switches is the same in successive stretches. *Pace*: so is the number of frames, where programs decide it and no generator does.
+//! *Rings*: every descriptor ring in use has wrapped around once. *Buffers*: hardly any frame of the last
+//! stretches used a packet buffer for the first time. (A pool may have more buffers than a ring has
+//! descriptors, so a forwarder's receive ring still gets new ones on its second pass.) *Caches*: misses per
+//! frame, by level and class, agree between successive stretches, as do the misses of device reads and
+//! writes. *Queues*: the frames in FIFOs, rings and switches agree between successive stretches. *Pace*: the
+//! frame rate does, if programs rather than generators control it.
 //!
-//! The same is what differs by less than a tolerance, or by no more than chance moves it. Where stretches go on to differ, they become
-//! longer. All of this follows from simulated state alone.
+//! Stretches agree if they differ by less than a tolerance, or not significantly. If they keep differing,
+//! stretches become longer. All criteria use simulated state only.
 
 mod measured;
-mod seen;
+mod sample;
 mod series;
 mod stretch;
 mod trend;
@@ -24,46 +26,50 @@ use doorbell_sim::Ps;
 
 use crate::plan::length::Length;
 
-pub(crate) use measured::{MEASURED, judge, measured, so_far};
-pub use seen::Seen;
+pub(crate) use measured::{MEASURED, add_measured_phase, measured, so_far};
+pub use sample::Sample;
 use stretch::{Stretch, misses_change, pace_change, queues_change};
 
-/// So many successive stretches have to be the same.
+/// Number of successive stretches that must agree.
 const STRETCHES: usize = 4;
-/// What is said of fewer.
+/// Status of a criterion with fewer stretches.
 const TOO_SHORT: &str = "too short to tell";
-/// A stretch in which queues are looked at is no shorter, so that four are a millisecond.
+/// Minimum length of a stretch for the queue criterion: four are a millisecond.
 const STRETCH_MIN: Ps = Ps::from_us(250);
-/// No system is known to be steady before.
+/// Minimum time in which a system can be found steady.
 pub(crate) const SETTLED_MIN: Ps = Ps(STRETCH_MIN.0 * STRETCHES as u64);
-/// One in which caches are looked at, or the pace of programs: five of them (the first is not over when rings have gone round) are
-/// longer than the time between two ticks of the guest's kernel, 4 ms. The first tick in cold caches costs a polling core 19 µs
-/// (testpmd under `server`), all others 1 µs.
+/// Minimum length of a stretch for the cache and pace criteria. Five stretches (rings wrap around during the
+/// first) are longer than the 4 ms between two ticks of the guest's kernel. The first tick with cold caches
+/// costs a polling core 19 µs (testpmd under `server`), later ones 1 µs.
 const STRETCH_OF_CACHES: Ps = Ps::from_ms(1);
-/// However few frames it has, a stretch is no longer, unless shorter ones differed.
+/// Maximum length of a stretch with few frames, unless shorter stretches differed.
 const STRETCH_MAX: Ps = Ps::from_ms(10);
-/// From look to look.
-const LOOK: Ps = Ps(STRETCH_MIN.0 / 16);
-/// A stretch in which caches are looked at has as many frames, at least, or thousands of instructions where no frames are.
+/// Sampling interval.
+const SAMPLE_INTERVAL: Ps = Ps(STRETCH_MIN.0 / 16);
+/// Minimum frames in a stretch for the cache criterion, or thousands of instructions if there are no frames.
 const FRAMES_MIN: u64 = 256;
-/// And each ring goes on by this part of a round in it, so that all stretches together are a round.
+/// Part of its descriptors that each ring must process per stretch, so that all stretches together wrap
+/// around.
 const OF_A_ROUND: f64 = 1.0 / STRETCHES as f64;
-/// Misses a frame may change by this share,
+/// Tolerated relative change of the misses per frame.
 const SHARE: f64 = 0.02;
-/// or by so many at a level, frames in and out being counted alike: what costs some tenths of a nanosecond a frame,
+/// Tolerated absolute change of the misses per frame at a level, with received and sent frames both counted.
+/// It costs some tenths of a nanosecond per frame.
 const MISSES: [(&str, f64); 2] = [("L1", 0.1), ("L2", 0.03)];
-/// and elsewhere, where lines come from memory.
+/// The same for other levels, whose misses go to memory.
 const MISSES_OF_MEMORY: f64 = 0.01;
-/// Of the frames so many may use a new buffer.
+/// Tolerated share of frames that use a new buffer.
 const NEW_BUFFERS: f64 = 0.02;
-/// Queues may change by this share of a stretch's frames, in and out: throughput is off by one percent at most,
+/// Tolerated change of queues relative to the received and sent frames of a stretch: the throughput error is
+/// at most one percent.
 const QUEUE_SHARE: f64 = 0.005;
-/// or by so many frames: packets come and go in bursts.
+/// Tolerated absolute change of queues in frames, since packets arrive and leave in bursts.
 const QUEUE_FRAMES: f64 = 4.0;
-/// Where programs decide the pace, it may change by [`SHARE`], or by so many frames a microsecond: one in a millisecond.
+/// Tolerated absolute change of the pace in frames per microsecond: one frame per millisecond. The relative
+/// one is [`SHARE`].
 const PACE: f64 = 0.001;
 
-/// What makes a state steady.
+/// Criteria of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Criterion {
     Rings,
@@ -85,66 +91,68 @@ impl Criterion {
     }
 }
 
-/// What decides how many frames come and go.
+/// Component that controls the frame rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// Load generators.
     Generators,
     /// Programs in nodes.
     Programs,
-    /// There are none.
+    /// There are no frames.
     Silent,
 }
 
-/// What is known of a criterion.
+/// Status of a criterion.
 #[derive(Debug)]
 struct Status {
     criterion: Criterion,
     met: Option<bool>,
-    /// Since when it is met.
+    /// Time since which it has been met.
     since: Option<Ps>,
-    seen: String,
+    /// The measured values, for messages.
+    finding: String,
 }
 
 impl Status {
-    fn update(&mut self, now: Ps, met: Option<bool>, seen: String) {
+    fn update(&mut self, now: Ps, met: Option<bool>, finding: String) {
         self.since = self.since.or(Some(now)).filter(|_| met == Some(true));
-        (self.met, self.seen) = (met, seen);
+        (self.met, self.finding) = (met, finding);
     }
 }
 
-/// Looks at a system in a phase, and says whether it is steady.
+/// Samples a system during a phase and evaluates the criteria.
 #[derive(Debug)]
 pub(crate) struct Watch {
     statuses: Vec<Status>,
     stretch_min: Ps,
-    /// Whether stretches that differ become longer; queues that fill up are watched as closely to the end.
+    /// Whether stretches become longer if they differ. For the queue criterion they do not.
     grows: bool,
-    /// How often the last stretches have differed since they are as long as they are.
+    /// Consecutive stretches of the present length after which the criteria were not met.
     differed: usize,
-    /// Whether misses are counted a frame; otherwise a thousand instructions.
+    /// Whether misses are counted per frame, rather than per thousand instructions.
     of_frames: bool,
-    first: Seen,
-    last: Seen,
+    first: Sample,
+    last: Sample,
     rings_round: bool,
     stretch: Stretch,
-    /// At which look it began.
+    /// Number of the sample at which it began.
     stretch_began: u64,
-    looks: u64,
+    samples: u64,
     /// The last stretches, oldest first.
     done: VecDeque<Stretch>,
 }
 
 impl Watch {
-    /// From this moment on: whether caches are steady, or queues. A stretch is longer than frames take over any link.
-    pub fn begin(caches: bool, pace: Pace, longest_link: Ps, seen: Seen) -> Watch {
+    /// Starts a phase that waits for caches (`caches`) or for queues. A stretch is at least four times as
+    /// long as the longest link latency.
+    pub fn begin(caches: bool, pace: Pace, longest_link: Ps, sample: Sample) -> Watch {
         let criteria: &[Criterion] = match (caches, pace) {
             (true, Pace::Silent) => &[Criterion::Caches],
             (true, Pace::Generators) => &[Criterion::Rings, Criterion::Buffers, Criterion::Caches],
             (true, Pace::Programs) => {
                 &[Criterion::Rings, Criterion::Buffers, Criterion::Caches, Criterion::Pace]
             }
-            // What then stands in queues is what programs let stand there.
+            // The programs' own flow control determines the queues.
             (false, Pace::Programs) => &[Criterion::Pace],
             (false, _) => &[Criterion::Queues],
         };
@@ -153,7 +161,7 @@ impl Watch {
             criterion: *criterion,
             met: None,
             since: None,
-            seen: TOO_SHORT.to_owned(),
+            finding: TOO_SHORT.to_owned(),
         };
         Watch {
             statuses: criteria.iter().map(status).collect(),
@@ -162,27 +170,27 @@ impl Watch {
             differed: 0,
             of_frames: pace != Pace::Silent,
             rings_round: false,
-            stretch: Stretch::begin(&seen, false),
+            stretch: Stretch::begin(&sample, false),
             stretch_began: 0,
-            looks: 0,
+            samples: 0,
             done: VecDeque::new(),
-            first: seen.clone(),
-            last: seen,
+            first: sample.clone(),
+            last: sample,
         }
     }
 
-    /// Looks until the system is steady or the limit has passed, or for so long as is said; none if that is no time. `run_to`
-    /// runs the system to a time, and shows it.
+    /// Runs until the system is steady, up to the limit, or for a given length. Returns `None` if that length
+    /// is zero. `run_to` runs the system to a time and returns a sample.
     pub fn until_steady<E>(
         mut self,
         (length, limit): (Length, Ps),
-        mut run_to: impl FnMut(Ps) -> Result<Seen, E>,
+        mut run_to: impl FnMut(Ps) -> Result<Sample, E>,
     ) -> Result<Option<SteadyPhase>, E> {
         let end = self.first.now.saturating_add(length.at_most(limit));
         while self.last.now < end && !(length == Length::Auto && self.is_steady()) {
             let before = self.last.now;
-            self.look(run_to(self.next_look().min(end))?);
-            // It has ended before its time.
+            self.add_sample(run_to(self.next_sample().min(end))?);
+            // The system has ended early.
             if self.last.now == before {
                 break;
             }
@@ -190,25 +198,25 @@ impl Watch {
         Ok(length.is_some().then(|| self.end(length.to_string())))
     }
 
-    /// Looks come at times of their own: a system may stop a little later.
-    fn next_look(&self) -> Ps {
-        self.first.now + Ps((self.looks + 1) * LOOK.0)
+    /// Time of the next sample. Samples have a fixed schedule, although a system may stop slightly later.
+    fn next_sample(&self) -> Ps {
+        self.first.now + Ps((self.samples + 1) * SAMPLE_INTERVAL.0)
     }
 
-    /// Takes a look.
-    fn look(&mut self, seen: Seen) {
-        self.look_at_rings(&seen);
-        self.stretch.add(&self.last, &seen, self.of_frames);
-        self.looks = seen.now.saturating_sub(self.first.now).0 / LOOK.0;
-        self.last = seen;
+    /// Adds a sample.
+    fn add_sample(&mut self, sample: Sample) {
+        self.update_rings(&sample);
+        self.stretch.add(&self.last, &sample, self.of_frames);
+        self.samples = sample.now.saturating_sub(self.first.now).0 / SAMPLE_INTERVAL.0;
+        self.last = sample;
         if self.stretch_is_over() {
             let next = Stretch::begin(&self.last, self.rings_round);
-            self.stretch_began = self.looks;
+            self.stretch_began = self.samples;
             self.done.push_back(std::mem::replace(&mut self.stretch, next));
             if self.done.len() > STRETCHES {
                 self.done.pop_front();
             }
-            self.judge();
+            self.evaluate();
         }
     }
 
@@ -217,14 +225,14 @@ impl Watch {
         self.statuses.iter().all(|status| status.met == Some(true))
     }
 
-    /// What came of a phase whose length was asked for in these words.
+    /// Result of the phase; `asked` is its requested length.
     fn end(self, asked: String) -> SteadyPhase {
         let since = |at: Ps| at.saturating_sub(self.first.now).as_secs_f64();
         let criterion = |status: Status| SteadyCriterion {
             name: status.criterion.name().to_owned(),
             met: status.met,
             seconds: status.since.map(since),
-            seen: status.seen,
+            seen: status.finding,
         };
         SteadyPhase {
             asked,
@@ -237,10 +245,10 @@ impl Watch {
         self.statuses.iter_mut().find(|status| status.criterion == criterion)
     }
 
-    fn look_at_rings(&mut self, seen: &Seen) {
-        let rounds = seen.rounds_since(&self.first).reduce(f64::min);
+    fn update_rings(&mut self, sample: &Sample) {
+        let rounds = sample.rounds_since(&self.first).reduce(f64::min);
         self.rings_round |= rounds.is_some_and(|rounds| rounds >= 1.0);
-        let (round, now) = (self.rings_round, seen.now);
+        let (round, now) = (self.rings_round, sample.now);
         let Some(status) = self.status(Criterion::Rings) else { return };
         let words = rounds
             .map_or_else(|| "no descriptor was used".to_owned(), |rounds| format!("{rounds:.2} rounds"));
@@ -248,27 +256,31 @@ impl Watch {
     }
 
     fn stretch_is_over(&self) -> bool {
-        let length = Ps((self.looks - self.stretch_began) * LOOK.0);
-        let looks_at_caches = self.statuses.iter().any(|status| status.criterion == Criterion::Caches);
-        let enough = !looks_at_caches
+        let length = Ps((self.samples - self.stretch_began) * SAMPLE_INTERVAL.0);
+        let has_caches = self.statuses.iter().any(|status| status.criterion == Criterion::Caches);
+        let enough = !has_caches
             || self.stretch.base(self.of_frames) >= FRAMES_MIN
                 && self.last.rounds_since(&self.stretch.begin).all(|rounds| rounds >= OF_A_ROUND);
         length >= self.stretch_min && enough || length >= STRETCH_MAX.max(self.stretch_min)
     }
 
-    /// Looks at the last stretches.
-    fn judge(&mut self) {
+    /// Evaluates the criteria over the last stretches.
+    fn evaluate(&mut self) {
         let now = self.last.now;
         let new = self.done.iter().map(Stretch::new_buffers).fold(0.0, f64::max);
         let judgements = [
-            (Criterion::Buffers, new <= NEW_BUFFERS, format!("{:.0} % of frames in new ones", new * 100.0)),
-            self.judged(Criterion::Caches, misses_change),
-            self.judged(Criterion::Queues, queues_change),
-            self.judged(Criterion::Pace, pace_change),
+            (
+                Criterion::Buffers,
+                new <= NEW_BUFFERS,
+                format!("{:.0} % of frames in new buffers", new * 100.0),
+            ),
+            self.change_of(Criterion::Caches, misses_change),
+            self.change_of(Criterion::Queues, queues_change),
+            self.change_of(Criterion::Pace, pace_change),
         ];
         let enough = self.done.len() == STRETCHES;
         for (criterion, met, words) in judgements {
-            // Fewer than all may be alike, and say nothing yet.
+            // Fewer stretches may agree by chance.
             let words = if enough { words } else { TOO_SHORT.to_owned() };
             if let Some(status) = self.status(criterion) {
                 status.update(now, enough.then_some(met), words);
@@ -280,7 +292,8 @@ impl Watch {
         }
     }
 
-    /// Stretches that go on to differ may be too short for what the guest does now and then: longer ones have the same share of it.
+    /// Doubles the length of stretches. Infrequent guest activity may make short ones differ; longer ones
+    /// have the same share of it.
     fn grow(&mut self) {
         self.differed = 0;
         self.stretch_min = Ps(self.stretch_min.0.saturating_mul(2));
@@ -291,8 +304,8 @@ impl Watch {
         self.done = pairs;
     }
 
-    /// Whether what is looked at is the same over the last stretches.
-    fn judged(
+    /// Whether the values of a criterion agree over the last stretches.
+    fn change_of(
         &self,
         criterion: Criterion,
         change: fn(&[&Stretch]) -> (f64, String),
@@ -300,7 +313,7 @@ impl Watch {
         let done: Vec<&Stretch> = self.done.iter().collect();
         if self.of_frames && criterion != Criterion::Queues && done.iter().any(|stretch| stretch.frames == 0)
         {
-            return (criterion, false, "no frames came".to_owned());
+            return (criterion, false, "no frames arrived".to_owned());
         }
         let (excess, words) = change(&done);
         let turns = self.statuses.iter().any(|status| status.criterion == Criterion::Rings);

@@ -1,12 +1,12 @@
-//! Series of looks, cut into stretches, and whether a stretch differs from another by more than chance.
+//! Sums of samples in a stretch, and the test whether stretches differ significantly.
 
-/// Two stretches differ by chance if it is by no more standard errors than this.
+/// Standard errors by which two stretches may differ by chance.
 const CHANCE: f64 = 3.0;
 
-/// What is counted for each of something else, look by look: its value and by how much chance may have moved it.
+/// A ratio estimator over samples, such as misses per frame: its value and standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ratio {
-    looks: f64,
+    samples: f64,
     n: f64,
     base: f64,
     nn: f64,
@@ -15,10 +15,10 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// So many since the last look, for so much of the base.
+    /// Adds a sample: the increase of the count and of its base since the previous one.
     pub fn add(&mut self, n: u64, base: u64) {
         let (n, base) = (n as f64, base as f64);
-        self.looks += 1.0;
+        self.samples += 1.0;
         self.n += n;
         self.base += base;
         self.nn += n * n;
@@ -30,29 +30,29 @@ impl Ratio {
         if self.base == 0.0 { 0.0 } else { self.n / self.base }
     }
 
-    /// The standard error, by what the looks leave over when the value is taken out of them.
+    /// The standard error, from the residuals of the samples.
     pub fn error(&self) -> f64 {
-        if self.base == 0.0 || self.looks < 2.0 {
+        if self.base == 0.0 || self.samples < 2.0 {
             return 0.0;
         }
         let value = self.value();
         let rest = (self.nn - 2.0 * value * self.nb + value * value * self.bb).max(0.0);
-        (rest * self.looks / (self.looks - 1.0)).sqrt() / self.base
+        (rest * self.samples / (self.samples - 1.0)).sqrt() / self.base
     }
 
-    /// Of both together.
+    /// The ratio over the samples of both.
     pub fn plus(mut self, other: &Ratio) -> Ratio {
-        let sums = [other.looks, other.n, other.base, other.nn, other.nb, other.bb];
-        let own = [&mut self.looks, &mut self.n, &mut self.base, &mut self.nn, &mut self.nb, &mut self.bb];
+        let sums = [other.samples, other.n, other.base, other.nn, other.nb, other.bb];
+        let own = [&mut self.samples, &mut self.n, &mut self.base, &mut self.nn, &mut self.nb, &mut self.bb];
         own.into_iter().zip(sums).for_each(|(own, other)| *own += other);
         self
     }
 }
 
-/// A level, look by look.
+/// A sampled level: its mean and standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
-    looks: f64,
+    samples: f64,
     sum: f64,
     squares: f64,
 }
@@ -60,33 +60,33 @@ pub(super) struct Level {
 impl Level {
     pub fn add(&mut self, level: u64) {
         let level = level as f64;
-        self.looks += 1.0;
+        self.samples += 1.0;
         self.sum += level;
         self.squares += level * level;
     }
 
     pub fn mean(&self) -> f64 {
-        if self.looks == 0.0 { 0.0 } else { self.sum / self.looks }
+        if self.samples == 0.0 { 0.0 } else { self.sum / self.samples }
     }
 
     pub fn error(&self) -> f64 {
-        if self.looks < 2.0 {
+        if self.samples < 2.0 {
             return 0.0;
         }
         let rest = (self.squares - self.sum * self.mean()).max(0.0);
-        (rest / (self.looks - 1.0) / self.looks).sqrt()
+        (rest / (self.samples - 1.0) / self.samples).sqrt()
     }
 
-    /// Of both together.
+    /// The level over the samples of both.
     pub fn plus(mut self, other: &Level) -> Level {
-        self.looks += other.looks;
+        self.samples += other.samples;
         self.sum += other.sum;
         self.squares += other.squares;
         self
     }
 }
 
-/// How much successive values change: where they do most, by how many times what is tolerated.
+/// The largest change in a series of values; `excess` is its ratio to the tolerated change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub excess: f64,
@@ -94,8 +94,9 @@ pub(super) struct Change {
     pub after: f64,
 }
 
-/// The largest change of these values, each with its standard error: of each beside the one before it, and of the last beside the
-/// first. What chance does is judged by the middle ones of the errors: a step within a stretch would hide in its own.
+/// The largest change between successive values, and between the first and the last; each value has its
+/// standard error. The change due to chance follows from the median error: a step within a stretch would
+/// otherwise hide behind the large error of that stretch.
 pub(super) fn change(of: &[(f64, f64)], tolerated: impl Fn(f64, f64) -> f64) -> Change {
     let mut errors: Vec<f64> = of.iter().map(|(_, error)| *error).collect();
     errors.sort_by(f64::total_cmp);
@@ -127,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_with_its_base_has_no_error_and_what_does_not_has_one() {
+    fn standard_error_is_zero_for_counts_proportional_to_their_base() {
         let even = ratio(&[(10, 5), (40, 20), (2, 1), (0, 0)]);
         assert_eq!((even.value(), even.error()), (2.0, 0.0));
-        // Residuals of 1 and −1 over two looks: √(2 · 2/1) over a base of 20.
+        // Residuals of 1 and −1 over two samples: √(2 · 2/1) over a base of 20.
         let uneven = ratio(&[(21, 10), (19, 10)]);
         assert_eq!(uneven.value(), 2.0);
         assert!((uneven.error() - 2.0 / 20.0).abs() < 1e-12);
@@ -138,29 +139,29 @@ mod tests {
     }
 
     #[test]
-    fn two_together_are_as_one_that_saw_all() {
-        let looks = [(21, 10), (19, 10), (5, 3), (8, 1)];
-        let (all, parts) = (ratio(&looks), ratio(&looks[..1]).plus(&ratio(&looks[1..])));
+    fn sum_of_two_ratios_equals_one_ratio_over_all_samples() {
+        let samples = [(21, 10), (19, 10), (5, 3), (8, 1)];
+        let (all, parts) = (ratio(&samples), ratio(&samples[..1]).plus(&ratio(&samples[1..])));
         assert_eq!((parts.value(), parts.error()), (all.value(), all.error()));
     }
 
     #[test]
-    fn what_is_tolerated_and_chance_are_no_change() {
+    fn changes_within_the_tolerance_or_by_chance_have_no_excess() {
         let excess = |of: &[(f64, f64)]| change(of, |a, b| (0.02 * a.max(b)).max(0.02)).excess;
         assert!(excess(&[(10.0, 0.0), (10.2, 0.0)]) <= 1.0 && excess(&[(10.0, 0.0), (10.3, 0.0)]) > 1.0);
         assert!(excess(&[(0.01, 0.0), (0.03, 0.0)]) <= 1.0);
-        // Each step is small, and all together are not.
+        // Each step is small, but their sum is not.
         let drift = [1.0, 1.015, 1.03, 1.045].map(|value| (value, 0.0));
         assert!(excess(&drift) > 1.0 && excess(&drift[..2]) <= 1.0);
         let noisy = [8.0, 5.0, 7.0, 6.0].map(|value| (value, 1.0));
         assert!(excess(&noisy) <= 1.0);
-        // The first one's own step makes its error large.
+        // A step within the first stretch makes its error large.
         assert!(excess(&[(8.0, 5.0), (5.0, 0.1), (5.0, 0.1), (5.0, 0.1)]) > 1.0);
         assert!(excess(&[]) == 0.0 && excess(&[(1.0, 0.0)]) == 0.0);
     }
 
     #[test]
-    fn a_level_that_rises_all_the_time_changes_and_one_that_swings_does_not() {
+    fn rising_level_has_excess_and_oscillating_level_has_none() {
         let of = |levels: &mut dyn Iterator<Item = u64>| {
             let mut level = Level::default();
             levels.for_each(|one| level.add(one));

@@ -1,32 +1,32 @@
-//! A part of a phase, long enough to be compared with others.
+//! A stretch: a part of a phase that is long enough to be compared with others.
 
 use std::collections::BTreeMap;
 
-use super::seen::{QUEUES, Seen};
+use super::sample::{QUEUES, Sample};
 use super::series::{Level, Ratio, change};
 use super::{MISSES, MISSES_OF_MEMORY, PACE, QUEUE_FRAMES, QUEUE_SHARE, SHARE};
 
-/// What was seen in it.
+/// Sums over a stretch.
 #[derive(Debug)]
 pub(super) struct Stretch {
-    pub begin: Seen,
+    pub begin: Sample,
     pub frames: u64,
     instructions: u64,
     misses: BTreeMap<String, Ratio>,
     queues: [Level; QUEUES.len()],
-    /// Frames a picosecond.
+    /// Frames per picosecond.
     pace: Ratio,
-    /// Frames that moved to or from a buffer, and those of them whose buffer was new.
+    /// Frames transferred to or from a buffer, and the number of them whose buffer was new.
     buffers: (u64, u64),
-    /// Whether all rings had gone round when it began.
+    /// Whether all rings had wrapped around when it began.
     pub rings_round: bool,
 }
 
 impl Stretch {
-    /// One that begins with this.
-    pub fn begin(seen: &Seen, rings_round: bool) -> Stretch {
+    /// Starts a stretch at a sample.
+    pub fn begin(sample: &Sample, rings_round: bool) -> Stretch {
         Stretch {
-            begin: seen.clone(),
+            begin: sample.clone(),
             frames: 0,
             instructions: 0,
             misses: BTreeMap::new(),
@@ -37,34 +37,34 @@ impl Stretch {
         }
     }
 
-    /// A look, after the one before it.
-    pub fn add(&mut self, before: &Seen, seen: &Seen, of_frames: bool) {
-        let frames = seen.frames - before.frames;
-        let instructions = seen.instructions - before.instructions;
+    /// Adds the change from the sample `before` to the sample `now`.
+    pub fn add(&mut self, before: &Sample, now: &Sample, of_frames: bool) {
+        let frames = now.frames - before.frames;
+        let instructions = now.instructions - before.instructions;
         self.frames += frames;
         self.instructions += instructions;
         let base = if of_frames { frames } else { instructions / 1000 };
-        for (name, now) in &seen.misses {
+        for (name, misses) in &now.misses {
             let then = before.misses.get(name).copied().unwrap_or(0);
-            self.misses.entry(name.clone()).or_default().add(now - then, base);
+            self.misses.entry(name.clone()).or_default().add(misses - then, base);
         }
-        self.queues.iter_mut().zip(seen.queues).for_each(|(level, frames)| level.add(frames));
-        self.pace.add(frames, (seen.now - before.now).0);
-        self.buffers.0 += seen.buffers.used - before.buffers.used;
-        self.buffers.1 += seen.buffers.new - before.buffers.new;
+        self.queues.iter_mut().zip(now.queues).for_each(|(level, frames)| level.add(frames));
+        self.pace.add(frames, (now.now - before.now).0);
+        self.buffers.0 += now.buffers.used - before.buffers.used;
+        self.buffers.1 += now.buffers.new - before.buffers.new;
     }
 
-    /// What misses are counted by.
+    /// Base of the miss counts: frames, or thousands of instructions.
     pub fn base(&self, of_frames: bool) -> u64 {
         if of_frames { self.frames } else { self.instructions / 1000 }
     }
 
-    /// The share of frames in buffers that none had used.
+    /// Share of frames whose buffer was used for the first time.
     pub fn new_buffers(&self) -> f64 {
         if self.buffers.0 == 0 { 0.0 } else { self.buffers.1 as f64 / self.buffers.0 as f64 }
     }
 
-    /// Both together, the other being the next one.
+    /// Merges the next stretch into this one.
     pub fn plus(mut self, other: Stretch) -> Stretch {
         self.frames += other.frames;
         self.instructions += other.instructions;
@@ -82,7 +82,8 @@ impl Stretch {
     }
 }
 
-/// By how many times what is tolerated misses change over these stretches, where they do most.
+/// The largest change of misses over these stretches as a multiple of the tolerated one, with its
+/// description.
 pub(super) fn misses_change(of: &[&Stretch]) -> (f64, String) {
     let names = of.first().into_iter().flat_map(|stretch| stretch.misses.keys());
     worst(names.map(|name| {
@@ -97,7 +98,7 @@ pub(super) fn misses_change(of: &[&Stretch]) -> (f64, String) {
     }))
 }
 
-/// The same of queues.
+/// The same for queues.
 pub(super) fn queues_change(of: &[&Stretch]) -> (f64, String) {
     let frames = of.iter().map(|stretch| stretch.frames).min().unwrap_or(0);
     let least = (QUEUE_SHARE * frames as f64).max(QUEUE_FRAMES);
@@ -109,12 +110,12 @@ pub(super) fn queues_change(of: &[&Stretch]) -> (f64, String) {
     }))
 }
 
-/// The same of the number of frames.
+/// The same for the frame rate.
 pub(super) fn pace_change(of: &[&Stretch]) -> (f64, String) {
     let values: Vec<(f64, f64)> =
         of.iter().map(|stretch| (stretch.pace.value() * 1e6, stretch.pace.error() * 1e6)).collect();
     let change = change(&values, |before, after| (SHARE * before.max(after)).max(PACE));
-    (change.excess, format!("{:.3} after {:.3} frames a µs", change.after, change.before))
+    (change.excess, format!("{:.3} after {:.3} frames per µs", change.after, change.before))
 }
 
 fn worst(all: impl Iterator<Item = (f64, String)>) -> (f64, String) {

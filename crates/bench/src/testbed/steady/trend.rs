@@ -1,44 +1,48 @@
 //! Trend test of a series of equally spaced means, such as the mean latency of each batch of a window.
 //!
-//! A straight line is fitted by least squares. Its slope is compared with its standard error by Student's t. Successive means of
-//! a queue depend on each other, so the error is that of residuals which follow a first-order autoregression (von Storch and
-//! Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its correlation is estimated from the residuals, corrected for the
-//! bias of short series (Kendall 1954), and the number of independent means is `n (1 - r) / (1 + r)`.
+//! A straight line is fitted by least squares. Its slope is compared with its standard error by Student's t.
+//! Successive means of a queue depend on each other, so the error is that of residuals which follow a
+//! first-order autoregression (von Storch and Zwiers, *Statistical Analysis in Climate Research*, 6.6.8): its
+//! correlation is estimated from the residuals, corrected for the bias of short series (Kendall 1954), and
+//! the number of independent means is `n (1 - r) / (1 + r)`.
 //!
-//! A queue that fills along a curve leaves residuals that depend on each other for the whole window, so that its slope proves nothing.
-//! Therefore the first and the last quarter are compared, too, with the differences between successive means, which are small
-//! where a series moves smoothly and large where it only scatters.
+//! If a queue fills along a curve, the residuals are correlated over the whole window, and the slope is not
+//! significant. Therefore the difference between the first and the last quarter is also compared with the
+//! differences between successive means. These are small if a series moves smoothly, and large if it only
+//! scatters.
 
 use doorbell_loadgen::batches::student;
 
-/// Means that a test needs.
+/// Minimum number of means for a test.
 pub(super) const MEANS_MIN: usize = 16;
-/// Normal quantile of a slope that counts. Three series are tested per window, and the correlation is only estimated; the tests below
-/// show the rate of false alarms.
+/// Normal quantile above which a slope is significant. Three series are tested per window, and the
+/// correlation is only estimated; the tests below check the false alarm rate.
 const QUANTILE: f64 = 4.2;
-/// Quarters differ if they do by more standard deviations of the difference between successive means than this.
+/// Difference between quarters that is significant, in standard deviations of the difference between
+/// successive means.
 const QUARTERS: f64 = 6.0;
-/// With fewer independent means the median of these differences counts, which a single step does not move.
+/// With fewer independent means, the deviation is estimated from the median difference, which a single step
+/// does not change.
 const INDEPENDENT_MIN: f64 = 3.0;
-/// Standard deviation per median of absolute values, of normal variates.
+/// Ratio of standard deviation to median absolute value, for normal variates.
 const PER_MEDIAN: f64 = 1.4826;
-/// Squared residuals below this share of the squared level are rounding.
+/// Squared residuals below this share of the squared level are rounding errors.
 const ROUNDING: f64 = 1e-18;
 
-/// What a series does over the window.
+/// Trend of a series over the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trend {
-    /// It stays, or changes by less than is tolerated.
+    /// No trend, or a change within the tolerance.
     Steady,
-    /// It goes from one level to another along a line.
+    /// A rise or fall from one level to another.
     Line { from: f64, to: f64 },
-    /// Its first and its last quarter differ, but it does not rise or fall throughout.
+    /// The first and the last quarter differ, but the quarters do not rise or fall throughout.
     Slow { from: f64, to: f64 },
     /// The series is too short.
     Unknown,
 }
 
-/// Tests a series; a change of up to `tolerated`, which may depend on the last level, is none.
+/// Tests a series. Changes up to `tolerated`, a function of the last level, are ignored.
 pub(super) fn trend(means: &[f64], tolerated: impl Fn(f64) -> f64) -> Trend {
     if means.len() < MEANS_MIN {
         return Trend::Unknown;
@@ -72,7 +76,7 @@ pub(super) fn trend(means: &[f64], tolerated: impl Fn(f64) -> f64) -> Trend {
     if significant && changes(from, to) { Trend::Line { from, to } } else { Trend::Steady }
 }
 
-/// Standard deviation of the difference between successive means, by its median if that is asked for.
+/// Standard deviation of the difference between successive means, estimated from the median with `by_median`.
 fn successive(means: &[f64], by_median: bool) -> f64 {
     let mut differences: Vec<f64> = means.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
     if !by_median {
@@ -83,8 +87,8 @@ fn successive(means: &[f64], by_median: bool) -> f64 {
     PER_MEDIAN * differences[differences.len() / 2]
 }
 
-/// Correlation of successive residuals of a fitted line, without the bias of a short series: their estimate is low by
-/// `(2 + 4 r) / n` in the mean.
+/// Correlation of successive residuals of a fitted line, corrected for the bias of a short series: on average
+/// the plain estimate is too low by `(2 + 4 r) / n`.
 fn correlation(residuals: &[f64], squares: f64) -> f64 {
     let n = residuals.len() as f64;
     let products: f64 = residuals.windows(2).map(|two| two[0] * two[1]).sum();
@@ -101,12 +105,12 @@ mod tests {
         0.005 * level
     }
 
-    /// A normal variate, near enough: the sum of twelve uniform ones.
+    /// An approximately normal variate: the sum of twelve uniform ones.
     fn normal(rng: &mut Rng) -> f64 {
         (0..12).map(|_| rng.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0
     }
 
-    /// A level of 100 with noise of which each value keeps a share of the one before it.
+    /// A level of 100 with first-order autoregressive noise; `keeps` is its correlation.
     fn steady(rng: &mut Rng, n: usize, keeps: f64, noise: f64) -> Vec<f64> {
         let mut value = 0.0;
         let mut next = || {
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_one_steady_window_in_a_hundred_is_called_anything_else() {
+    fn false_alarm_rate_is_at_most_one_percent() {
         let mut rng = Rng::stream(1, "trend");
         for (n, keeps) in
             [(32, 0.0), (32, 0.3), (32, 0.5), (48, 0.5), (64, 0.0), (32, 0.7), (64, 0.5), (64, 0.7)]
@@ -127,7 +131,7 @@ mod tests {
                 let windows = 2000;
                 let alarms = (0..windows)
                     .filter(|_| {
-                        // The three series of a window.
+                        // A window has three series.
                         (0..3).any(|_| trend(&steady(&mut rng, n, keeps, noise), tolerated) != Trend::Steady)
                     })
                     .count();
@@ -152,27 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_fill_are_not_steady_whatever_their_course() {
+    fn filling_queues_are_detected_for_several_shapes() {
         let mut rng = Rng::stream(3, "trend");
         let n = 40;
-        let courses: [fn(f64) -> f64; 5] = [
+        let shapes: [fn(f64) -> f64; 5] = [
             |t| 7.0 + 29.0 * t,
             |t| 36.0 - 29.0 * t,
             |t| 10.0 + 100.0 * (1.0 - (-4.0 * t).exp()),
             |t| if t < 0.3 { 10.0 } else { 100.0 },
             |t| 10.0 + 60.0 * t.sqrt(),
         ];
-        for (number, course) in courses.iter().enumerate() {
+        for (number, shape) in shapes.iter().enumerate() {
             let noise = steady(&mut rng, n, 0.5, 0.3);
-            let at = |(index, value): (usize, f64)| course(index as f64 / n as f64) + value - 100.0;
+            let at = |(index, value): (usize, f64)| shape(index as f64 / n as f64) + value - 100.0;
             let means: Vec<f64> = noise.into_iter().enumerate().map(at).collect();
             let found = trend(&means, tolerated);
-            assert!(matches!(found, Trend::Line { .. } | Trend::Slow { .. }), "course {number}: {found:?}");
+            assert!(matches!(found, Trend::Line { .. } | Trend::Slow { .. }), "shape {number}: {found:?}");
         }
     }
 
     #[test]
-    fn a_short_series_and_a_level_that_stays_are_what_they_are() {
+    fn short_series_is_unknown_and_constant_level_is_steady() {
         assert_eq!(trend(&[1.0; MEANS_MIN - 1], tolerated), Trend::Unknown);
         assert_eq!(trend(&[2.8; 40], tolerated), Trend::Steady);
         assert_eq!(trend(&[0.0; 40], tolerated), Trend::Steady);

@@ -1,5 +1,5 @@
-//! Costs by kind of CPU time: each block has the kind that the rules give its function, or that of the nearest function below it
-//! on the stack that has one.
+//! Costs by kind of CPU time. A block has the kind that the rules assign to its function, or else the kind of the
+//! nearest caller that has one.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use doorbell_results::{FunctionCost, HartKinds, KindCost, KindFigures, PointSumm
 use doorbell_symbols::Place;
 
 use super::functions::{Places, below, mode};
-use super::kinds::{KindRules, Ran, Said};
+use super::kinds::{KindRules, Match, Ran};
 use crate::store::tables::csv_field;
 
-/// Bytes of what misses are told for.
+/// Unit of the misses per kilobyte, in bytes.
 const KB: f64 = 1024.0;
 
 /// A kind's cost.
@@ -27,26 +27,26 @@ pub struct KindSum {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KindTable(pub(super) Vec<KindSum>);
 
-/// What else is known of a measurement.
+/// Other figures of a measurement, for rates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivered<'a> {
-    /// Bytes that reached their goal.
+    /// Delivered bytes.
     pub bytes: u64,
-    /// What the ports counted.
+    /// Counts of the ports.
     pub ports: &'a [PortFigures],
-    /// How long it lasted.
+    /// Length of the measurement.
     pub seconds: f64,
 }
 
 impl<'a> Delivered<'a> {
-    /// By the test machine of a run.
+    /// The figures of a run's test machine.
     pub fn of(point: &'a PointSummary) -> Delivered<'a> {
         Delivered { bytes: point.delivered_bytes(), ports: &point.ports, seconds: point.simulated_seconds }
     }
 }
 
 impl KindTable {
-    /// No cycles yet.
+    /// A table without cycles.
     pub(super) fn new(rules: &KindRules) -> KindTable {
         let sum = |(name, meaning): (&str, &str)| KindSum {
             name: name.to_owned(),
@@ -56,7 +56,7 @@ impl KindTable {
         KindTable(rules.kinds().map(sum).collect())
     }
 
-    /// Adds what a function of this kind cost.
+    /// Adds the cost of a function of this kind.
     pub(super) fn add(&mut self, (kind, unnamed): (usize, bool), cost: &Cost) {
         let sum = &mut self.0[kind];
         sum.cost.add(cost);
@@ -118,7 +118,7 @@ fn ratio(amount: u64, over: f64) -> Option<f64> {
     (over > 0.0).then(|| amount as f64 / over)
 }
 
-/// A row a kind.
+/// CSV with a row per kind.
 pub(crate) fn kinds_csv(figures: &KindFigures) -> String {
     let mut out = "kind,cycles,share,instructions,ipc,llc_misses,misses_per_kb,unnamed_cycles\n".to_owned();
     for cost in &figures.kinds {
@@ -133,7 +133,7 @@ pub(crate) fn kinds_csv(figures: &KindFigures) -> String {
     out
 }
 
-/// A row a hart and kind.
+/// CSV with a row per hart and kind.
 pub(crate) fn harts_csv(figures: &KindFigures) -> String {
     let mut out = "hart,kind,cycles,share,instructions,ipc,llc_misses,unnamed_cycles\n".to_owned();
     for of in &figures.harts {
@@ -152,13 +152,13 @@ pub(crate) fn harts_csv(figures: &KindFigures) -> String {
 const FUNCTION_COLUMNS: &str =
     "kind,program,object,function,cycles,share,instructions,l1i_misses,l1d_misses,l2_misses,llc_misses\n";
 
-/// A row a function and kind.
+/// CSV with a row per function and kind.
 pub(super) fn functions_csv(rows: &[(String, FunctionCost)]) -> String {
     let rows = rows.iter().map(|(kind, row)| function_row(kind, row));
     std::iter::once(FUNCTION_COLUMNS.to_owned()).chain(rows).collect()
 }
 
-/// A row a hart, function and kind.
+/// CSV with a row per hart, function and kind.
 pub(super) fn functions_of_harts_csv(rows: &[(u32, String, FunctionCost)]) -> String {
     let rows = rows.iter().map(|(hart, kind, row)| format!("{hart},{}", function_row(kind, row)));
     std::iter::once(format!("hart,{FUNCTION_COLUMNS}")).chain(rows).collect()
@@ -177,38 +177,38 @@ fn function_row(kind: &str, row: &FunctionCost) -> String {
 pub(super) struct Kinds<'a> {
     pub rules: &'a KindRules,
     pub profile: &'a Profile,
-    /// What rules say of functions, where it does not depend on who called them.
-    said: HashMap<(Domain, Place), Said>,
-    /// The kind of each node of the tree of calls.
+    /// Cache of the rules' results that do not depend on the callers.
+    matches: HashMap<(Domain, Place), Match>,
+    /// The kind of each call tree node.
     nodes: HashMap<u32, usize>,
 }
 
 impl<'a> Kinds<'a> {
     pub fn new(rules: &'a KindRules, profile: &'a Profile) -> Kinds<'a> {
-        Kinds { rules, profile, said: HashMap::new(), nodes: HashMap::new() }
+        Kinds { rules, profile, matches: HashMap::new(), nodes: HashMap::new() }
     }
 
-    /// A block's kind, and whether it is of a function without a name that no rule names.
+    /// A block's kind, and whether its function has no symbol and matched no rule by name.
     pub fn of(
         &mut self,
         block: &BlockCost,
         (place, program): (&Place, &str),
         places: &mut Places<'_>,
     ) -> (usize, bool) {
-        let said = self.say(block.node, (place, program), places);
-        let kind = said.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
-        (kind, !said.by_name && is_unnamed(place))
+        let found = self.classify(block.node, (place, program), places);
+        let kind = found.kind.unwrap_or_else(|| self.of_node(block.node, program, places));
+        (kind, !found.by_name && is_unnamed(place))
     }
 
-    /// The kind of the nearest function that has one, from this node downwards.
+    /// The kind of the nearest function that has one, from this node towards the callers.
     fn of_node(&mut self, number: u32, program: &str, places: &mut Places<'_>) -> usize {
         let (mut kind, mut passed) = (None, Vec::new());
-        for (at, node) in self.profile.down_from(number) {
+        for (at, node) in self.profile.ancestors(number) {
             kind = self.nodes.get(&at).copied();
             if kind.is_none() {
                 passed.push(at);
                 let place = places.get(node.domain, node.entry).clone();
-                kind = self.say(at, (&place, program), places).kind;
+                kind = self.classify(at, (&place, program), places).kind;
             }
             if kind.is_some() {
                 break;
@@ -219,26 +219,26 @@ impl<'a> Kinds<'a> {
         kind
     }
 
-    /// What the rules say of a function that runs in this node.
-    fn say(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Said {
+    /// Applies the rules to a function that runs in this node.
+    fn classify(&mut self, node: u32, (place, program): (&Place, &str), places: &mut Places<'_>) -> Match {
         let domain = self.profile.nodes[node as usize].domain;
         let key = (domain, place.clone());
-        if let Some(said) = self.said.get(&key) {
-            return *said;
+        if let Some(found) = self.matches.get(&key) {
+            return *found;
         }
         let mut depends = false;
-        let said = self.rules.say(Ran { place, program, privilege: mode(domain) }, &mut || {
+        let found = self.rules.classify(Ran { place, program, privilege: mode(domain) }, &mut || {
             depends = true;
             below(self.profile, node, place, places)
         });
         if !depends {
-            self.said.insert(key, said);
+            self.matches.insert(key, found);
         }
-        said
+        found
     }
 }
 
-/// Whether a function has no name of its own, but that of where it is.
+/// Whether a function has no symbol, and is named by its location only.
 fn is_unnamed(place: &Place) -> bool {
     let Place { object, function, .. } = place;
     let begins = function.strip_prefix(object.as_str()).is_some_and(|rest| rest.starts_with("+0x"));

@@ -1,7 +1,8 @@
 //! Costs by guest function, as a table and as folded stacks.
 //!
-//! A *program* is what an address space was seen to run; the kernel, the firmware and idling (WFI) stand beside the programs. An
-//! *object* is the file or module that a function is of. What kinds of CPU time they are of is in [`by_kind`](super::by_kind).
+//! A *program* is the executable observed in an address space; the kernel, the firmware and idling (WFI) are listed
+//! like programs. An *object* is the file or module that contains a function. Kinds of CPU time are in
+//! [`by_kind`](super::by_kind).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,7 +25,7 @@ pub struct FunctionTable {
     pub functions: Vec<FunctionCost>,
     /// All cycles by kind.
     pub kinds: KindTable,
-    /// Each hart's.
+    /// Cycles of each hart by kind.
     pub kinds_of_harts: Vec<KindTable>,
     by_kind: Vec<(String, FunctionCost)>,
     by_hart: Vec<(u32, String, FunctionCost)>,
@@ -36,7 +37,7 @@ type FunctionName = (String, String, String);
 /// Costs of functions by kind.
 type Rows = BTreeMap<FunctionName, BTreeMap<usize, Cost>>;
 
-/// The places of what was executed, each looked up once.
+/// Symbol look-ups of executed code, cached.
 pub(super) struct Places<'a> {
     symbols: &'a mut dyn Names,
     known: HashMap<(u64, bool), Place>,
@@ -98,7 +99,7 @@ impl FunctionTable {
         }
         assert_eq!(kinds.cycles(), profile.watched_cycles(), "each cycle is of one kind");
         for (of, hart) in kinds_of_harts.iter().zip(&profile.harts) {
-            assert_eq!(of.cycles(), hart.watched, "and each hart's");
+            assert_eq!(of.cycles(), hart.watched, "each cycle of a hart is of one kind");
         }
         let mut functions = Vec::new();
         for (names, costs) in &rows {
@@ -106,7 +107,7 @@ impl FunctionTable {
             costs.values().for_each(|cost| sum.add(cost));
             functions.push(function_cost(names, &sum, profile.watched_cycles()));
         }
-        // Stable: of equals the first in the alphabet stays the first.
+        // Stable: functions with equal cycles stay in alphabetical order.
         functions.sort_by_key(|function| std::cmp::Reverse(function.cycles));
         let by_kind = sorted_by_kind(rows, &kinds, profile.watched_cycles());
         let by_hart = (0..).zip(rows_of_harts).zip(&profile.harts).flat_map(|((hart, rows), cycles)| {
@@ -121,12 +122,12 @@ impl FunctionTable {
         functions_csv(&self.by_kind)
     }
 
-    /// The same of each hart, where there are several.
+    /// The same per hart, if there are several.
     pub fn functions_of_harts_csv(&self) -> Option<String> {
         (self.kinds_of_harts.len() > 1).then(|| functions_of_harts_csv(&self.by_hart))
     }
 
-    /// Folded stacks, as tools for flame graphs read them: frames from the program to the function, then cycles.
+    /// Folded stacks for flame graph tools: frames from the program to the function, then cycles.
     pub fn folded(&self) -> String {
         let lines = self.stacks.iter().filter(|(_, cycles)| **cycles > 0);
         lines.map(|(stack, cycles)| format!("{stack} {cycles}\n")).collect()
@@ -161,7 +162,7 @@ fn function_cost((program, object, function): &FunctionName, cost: &Cost, all_cy
     }
 }
 
-/// The program of each address space: of the files seen in it that are programs the most expensive, or else of all.
+/// The program of each address space: the executable with the most cycles in it, or else the file with the most.
 fn programs(profile: &Profile, places: &mut Places) -> BTreeMap<u16, String> {
     let mut objects: BTreeMap<u16, BTreeMap<(bool, String), u64>> = BTreeMap::new();
     for block in &profile.blocks {
@@ -179,13 +180,13 @@ fn programs(profile: &Profile, places: &mut Places) -> BTreeMap<u16, String> {
     objects.into_iter().map(|(space, objects)| (space, most_expensive(objects))).collect()
 }
 
-/// The functions below one that runs in a node, its caller first. A function that was jumped to stands above the one that it was
-/// jumped to from.
+/// The callers of a function that runs in a node, the nearest first. A function reached by a jump counts as called by
+/// the function that jumped.
 pub(super) fn below(profile: &Profile, number: u32, place: &Place, places: &mut Places<'_>) -> Vec<String> {
     let mut names = Vec::new();
-    for (at, node) in profile.down_from(number) {
+    for (at, node) in profile.ancestors(number) {
         let name = &places.get(node.domain, node.entry).function;
-        // The node's own function is the one that runs, unless that went on elsewhere by a jump.
+        // The node's own function is the running one, unless it has jumped to another function.
         if at != number || *name != place.function {
             names.push(name.clone());
         }
@@ -193,7 +194,7 @@ pub(super) fn below(profile: &Profile, number: u32, place: &Place, places: &mut 
     names
 }
 
-/// The frames of a block.
+/// The folded stack of a block.
 fn stack(profile: &Profile, block: &BlockCost, program: &str, leaf: &Place, places: &mut Places) -> String {
     let below = below(profile, block.node, leaf, places);
     let frames =
@@ -201,7 +202,7 @@ fn stack(profile: &Profile, block: &BlockCost, program: &str, leaf: &Place, plac
     frames.map(frame).collect::<Vec<String>>().join(";")
 }
 
-/// A name as a frame: `;` parts frames.
+/// A name as a frame of a folded stack; `;` separates frames.
 fn frame(name: &str) -> String {
     name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
 }

@@ -1,5 +1,5 @@
-//! Which kind of CPU time a function is of: rules in a file, of which the first that fits decides (`guest/kinds.toml` says what
-//! they are made of, and has the built-in ones).
+//! Rules that assign a kind of CPU time to a function; the first matching rule decides. `guest/kinds.toml` has the
+//! built-in rules and documents their format.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde::Deserialize;
 use crate::error::RunError;
 
 const BUILT_IN: &str = include_str!("../../../../../guest/kinds.toml");
-/// In a kind's place: that of the nearest function below that has one.
+/// Pseudo-kind of a rule: the kind of the nearest caller that has one.
 const CALLER: &str = "caller";
-/// What no rule fits.
+/// Kind of functions that no rule matches.
 const OTHER: &str = "other";
-/// What compilers put behind names of functions that they have changed.
+/// Suffixes that compilers append to the names of cloned or split functions.
 const SUFFIXES: [&str; 6] = [".isra.", ".constprop.", ".part.", ".cold", ".lto_priv.", ".llvm."];
 
-/// A text or several.
+/// One pattern or several.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Patterns {
@@ -41,9 +41,9 @@ impl Patterns {
     }
 }
 
-/// Whether a text is as a pattern says: `*` is anything, `?` a character.
+/// Whether a text matches a glob pattern: `*` is any text, `?` any one character.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    // Where the last `*` stands in the pattern, and how far the text is that it stands for.
+    // Position of the last `*` in the pattern, and end of the text that it has matched.
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
         match pattern.get(p) {
@@ -65,7 +65,7 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// A name without what stands for nothing in it.
+/// A function name without compiler suffixes and leading underscores.
 fn plain(name: &str) -> &str {
     let ends = SUFFIXES.iter().filter_map(|suffix| name.find(suffix));
     let name = &name[..ends.min().unwrap_or(name.len())];
@@ -98,30 +98,30 @@ struct File {
     rule: Vec<Rule>,
 }
 
-/// The rules, a user's own in front of the built-in ones.
+/// The rules: the user's before the built-in ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindRules {
     kinds: Vec<Named>,
     rules: Vec<Rule>,
 }
 
-/// A function that ran: what rules ask for.
+/// An executed function, as the rules test it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran<'a> {
-    /// Where its code is.
+    /// Object and name.
     pub place: &'a Place,
-    /// Whose it was.
+    /// The program that executed it.
     pub program: &'a str,
-    /// With which rights.
+    /// The privilege mode in which it ran.
     pub privilege: Mode,
 }
 
-/// What a rule says of a function.
+/// Result of the rules for a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Its kind, by number; `None` for that of its caller.
+pub struct Match {
+    /// Index of its kind; `None` for the caller's kind.
     pub kind: Option<usize>,
-    /// Whether the rule names the function, and not only where it is.
+    /// Whether the rule has a pattern for the function name.
     pub by_name: bool,
 }
 
@@ -135,7 +135,7 @@ impl Default for KindRules {
 }
 
 impl KindRules {
-    /// The built-in rules behind those of a file.
+    /// The rules of a file, followed by the built-in ones.
     pub fn with_file(path: &Path) -> Result<KindRules, RunError> {
         let text = doorbell_files::read_text(path).map_err(RunError::io("read", path))?;
         let wrong = |problem: String| RunError::Kinds { path: path.to_owned(), problem };
@@ -155,20 +155,22 @@ impl KindRules {
         all.problem().map_or(Ok(all), Err)
     }
 
-    /// What is wrong with them.
+    /// The first error in the rules.
     fn problem(&self) -> Option<String> {
         let wrong = |named: &&Named| named.name.is_empty() || named.name.chars().any(char::is_control);
         if let Some(named) = self.kinds.iter().find(wrong) {
-            return Some(format!("a kind is called {:?}; give it a name", named.name));
+            return Some(format!("a kind has the name {:?}; give it a printable name", named.name));
         }
         if self.kinds.iter().any(|named| named.name == CALLER) {
-            return Some(format!("no kind can be called \"{CALLER}\": rules name the caller's kind by it"));
+            return Some(format!(
+                "a kind cannot have the name \"{CALLER}\", which rules use for the caller's kind"
+            ));
         }
         let unknown =
             self.rules.iter().find(|rule| rule.kind != CALLER && self.number(&rule.kind).is_none())?;
         let names: Vec<&str> = self.kinds.iter().map(|named| named.name.as_str()).collect();
         Some(format!(
-            "a rule has the kind \"{}\", which there is not; add [[kind]] with its name and meaning, or take {CALLER} or one of {}",
+            "a rule has the unknown kind \"{}\"; add [[kind]] with its name and meaning, or use {CALLER} or one of {}",
             unknown.kind,
             names.join(", ")
         ))
@@ -183,20 +185,20 @@ impl KindRules {
         self.kinds.iter().map(|named| (named.name.as_str(), named.meaning.as_str()))
     }
 
-    /// The kind of what nothing else is known of.
+    /// The kind of functions that no rule matches.
     pub fn other(&self) -> usize {
-        self.number(OTHER).expect("it is built in")
+        self.number(OTHER).expect("a built-in kind")
     }
 
-    /// The kind of sleep (WFI), which is the function `[idle]` of the program `idle`.
+    /// The kind of idle time (WFI), which rules see as the function `[idle]` of the program `idle`.
     pub fn idle(&self) -> usize {
         let place = Place { object: "idle".into(), function: "[idle]".into(), is_program: false };
         let ran = Ran { place: &place, program: "idle", privilege: Mode::Kernel };
-        self.say(ran, &mut Vec::new).kind.unwrap_or_else(|| self.other())
+        self.classify(ran, &mut Vec::new).kind.unwrap_or_else(|| self.other())
     }
 
-    /// What the first rule that fits says of a function; `stack` has the functions below it, if they are asked for.
-    pub fn say(&self, ran: Ran<'_>, stack: &mut dyn FnMut() -> Vec<String>) -> Said {
+    /// Applies the first matching rule to a function; `stack` computes its callers when a rule needs them.
+    pub fn classify(&self, ran: Ran<'_>, stack: &mut dyn FnMut() -> Vec<String>) -> Match {
         let mut below: Option<Vec<String>> = None;
         let fits = |rule: &&Rule| {
             let fit = |patterns: &Option<Patterns>, text: &str| {
@@ -212,8 +214,8 @@ impl KindRules {
                 })
         };
         match self.rules.iter().find(fits) {
-            Some(rule) => Said { kind: self.number(&rule.kind), by_name: rule.function.is_some() },
-            None => Said { kind: Some(self.other()), by_name: false },
+            Some(rule) => Match { kind: self.number(&rule.kind), by_name: rule.function.is_some() },
+            None => Match { kind: Some(self.other()), by_name: false },
         }
     }
 }
@@ -226,12 +228,12 @@ mod tests {
         let (program, object, function, privilege) = ran;
         let place = Place { object: object.into(), function: function.into(), is_program: false };
         let stack = below.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let said = rules.say(Ran { place: &place, program, privilege }, &mut || stack.clone());
+        let said = rules.classify(Ran { place: &place, program, privilege }, &mut || stack.clone());
         said.kind.map_or(CALLER, |kind| &rules.kinds[kind].name).to_owned()
     }
 
     #[test]
-    fn a_pattern_fits_the_whole_text() {
+    fn pattern_must_match_the_whole_text() {
         for (pattern, text, expected) in [
             ("ip_*", "ip_rcv", true),
             ("ip_*", "skip_it", false),
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_rules_name_what_the_field_does() {
+    fn built_in_rules_classify_kernel_driver_and_dpdk_functions() {
         let rules = KindRules::default();
         let kernel = |function: &str, below: &[&str]| {
             kind(&rules, ("kernel", "kernel", function, Mode::Kernel), below)
@@ -278,7 +280,7 @@ mod tests {
         ] {
             assert_eq!(kernel(function, &[]), expected, "{function}");
         }
-        // Interrupted was the idle loop; or a program, or it has called.
+        // An exception in the idle loop is an interrupt; otherwise it counts as a system call.
         assert_eq!(kernel("handle_exception", &["arch_cpu_idle", "do_idle"]), "interrupt");
         assert_eq!(kernel("handle_exception", &[]), "syscalls");
         let of =
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!(of("memcached", "libc.so.6", "memmove", Mode::User), "user");
         let dpdk = |object, function| of("dpdk-testpmd", object, function, Mode::User);
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "eth_em_recv_pkts"), "receive");
-        // What only the driver's own table knows has a name before rules see it.
+        // Functions named by the driver's own function table have their names before the rules apply.
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0+0x220ba"), OTHER);
         assert_eq!(dpdk("librte_net_e1000.so.25.0", "librte_net_e1000.so.25.0 [plt]"), CALLER);
         assert_eq!(dpdk("dpdk-testpmd", "dpdk-testpmd+0x694bc"), "processing");
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_ones_own_stand_in_front_and_may_have_kinds_of_their_own() {
+    fn user_rules_take_precedence_and_may_define_kinds() {
         let own = "[[kind]]\nname = \"crypto\"\nmeaning = \"ciphers\"\n\
                    [[rule]]\nkind = \"crypto\"\nobject = [\"libcrypto*\", \"aes*.ko\"]\n\
                    [[rule]]\nkind = \"driver\"\nfunction = \"memset\"\nunder = \"e1000_*\"\n";
@@ -311,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_something_else_in_it_is_refused_with_the_reason() {
+    fn invalid_rule_file_is_rejected_with_the_reason() {
         for (text, expected) in [
             ("[[rule]]\nkind = \"cypto\"\n", "add [[kind]]"),
             ("[[rule]]\nkind = \"copy\"\nfuncton = \"x\"\n", "unknown field `functon`"),
             ("[[rule]]\nkind = \"copy\"\nprivilege = \"root\"\n", "unknown variant `root`"),
-            ("[[kind]]\nname = \"caller\"\nmeaning = \"\"\n", "no kind can be called \"caller\""),
-            ("[[kind]]\nname = \"\"\nmeaning = \"\"\n", "give it a name"),
+            ("[[kind]]\nname = \"caller\"\nmeaning = \"\"\n", "a kind cannot have the name \"caller\""),
+            ("[[kind]]\nname = \"\"\nmeaning = \"\"\n", "give it a printable name"),
             ("rule = 1", "invalid type"),
         ] {
             let problem = KindRules::with(text).unwrap_err();

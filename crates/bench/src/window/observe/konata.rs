@@ -1,9 +1,9 @@
-//! A log of the pipeline as the viewer Konata reads it, format `Kanata 0004`: lines of fields parted by tabs. `C=` and `C` set
-//! and advance the cycle; `I` begins an op (number in the file, number in the program, thread), `L` labels it, `S` begins a
-//! stage (which ends the one before), `R` retires it.
+//! Pipeline log for the viewer Konata, format `Kanata 0004`: lines of fields separated by tabs. `C=` and `C` set and
+//! advance the cycle; `I` begins an op (number in the file, number in the program, thread), `L` labels it, `S` begins a
+//! stage (and ends the previous one), `R` retires it.
 //!
-//! Stages: F fetch, Dc decode, Rn rename, Ds dispatched and waiting in the issue queue, Is executing, Cm complete and waiting to
-//! commit. An op that a stage takes no time for has none of that stage.
+//! Stages: F fetch, Dc decode, Rn rename, Ds dispatched and waiting in the issue queue, Is executing, Cm complete and
+//! waiting to commit. A stage of zero cycles is omitted.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use doorbell_symbols::{Mode, Place};
 
 use super::names::Names;
 
-/// What the op's function is.
+/// The function that contains an op.
 pub fn place_of(op: &Op, symbols: &mut dyn Names) -> Place {
     let mode = match (op.flags & Op::PRIVILEGED != 0, op.pc >> 63 != 0) {
         (false, _) => Mode::User,
@@ -52,7 +52,7 @@ pub fn konata(ops: &[LoggedOp], mut place: impl FnMut(&Op) -> Place) -> String {
         events.push((stages.commit, format!("R\t{number}\t{order}\t0\n")));
         *order += 1;
     }
-    // Stable: what happens in one cycle stays in the program's order.
+    // Stable: events of one cycle stay in program order.
     events.sort_by_key(|(cycle, _)| *cycle);
     let mut out = String::from("Kanata\t0004\n");
     let mut now = None;
@@ -68,7 +68,7 @@ pub fn konata(ops: &[LoggedOp], mut place: impl FnMut(&Op) -> Place) -> String {
     out
 }
 
-/// What the viewer shows of the op under the mouse.
+/// Details that the viewer shows when the mouse points at an op.
 fn detail(logged: &LoggedOp, place: &Place) -> String {
     let (op, stages) = (&logged.op, &logged.stages);
     let mut text = place.object.clone();
@@ -95,6 +95,7 @@ fn detail(logged: &LoggedOp, place: &Place) -> String {
     text
 }
 
+/// A text without control characters, for one field.
 fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,5 +1,5 @@
-//! What a measurement can be asked for besides its figures: costs by guest function, a timeline of packets, a log of the
-//! pipeline. All of them observe: with or without them a run is the same.
+//! Optional observations of a measurement: costs by guest function, a timeline of packets, a pipeline log, a trace.
+//! None of them changes the run.
 
 mod by_kind;
 mod functions;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use doorbell_files::replace;
 use doorbell_image::Image;
 use doorbell_loadgen::PacketStamps;
-use doorbell_machine::{ConfigError, Machine, Profile, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Machine, Profile, WatchReport, WatchRequest};
 use doorbell_results::{FunctionCost, KindFigures};
 use doorbell_sim::{Op, PhysAddr};
 use doorbell_symbols::{Mode, Peek, Symbols};
@@ -39,63 +39,63 @@ pub use perfetto::perfetto;
 pub(crate) use played::digest_played;
 pub(crate) use trace::{Trace, Written};
 
-/// Packets of a timeline, unless told otherwise.
+/// Default number of packets in a timeline.
 pub const TIMELINE_PACKETS: usize = 200;
-/// A log of more instructions is too large for any viewer.
+/// Maximum number of instructions in a pipeline log; viewers cannot open larger ones.
 pub const PIPELINE_MAX: u64 = 1_000_000;
 
-/// What to observe in a measurement.
+/// Observations requested for a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
-    /// Capture the wire of port 0 in this file.
+    /// File for a packet capture of port 0.
     pub capture: Option<PathBuf>,
     /// Costs by guest function and by kind: `functions.folded`, `functions.csv`, `kinds.csv`, and tables in the summary.
     pub profile: bool,
-    /// The rules of kinds, if they are not the built-in ones.
+    /// Rules for kinds, in place of the built-in ones.
     pub kinds: Option<KindRules>,
-    /// Folders with files of debugging symbols, by build ID.
+    /// Folders with debug symbol files, by build ID.
     pub symbols: Vec<PathBuf>,
-    /// A timeline of the first so many packets of each port: `timeline.perfetto`.
+    /// Timeline `timeline.perfetto`: number of packets per port.
     pub timeline: Option<usize>,
-    /// A log of so many instructions: `pipeline.konata`.
+    /// Pipeline log `pipeline.konata`: number of instructions.
     pub pipeline: Option<u64>,
-    /// A trace of what harts execute and devices do, in this file.
+    /// File for a trace of executed instructions and device activity.
     pub trace: Option<PathBuf>,
-    /// Of several nodes, whose trace it is, if not the tested or the only timed one's.
+    /// Name of the node to trace; by default the tested node, or the only timed one.
     pub node: Option<String>,
 }
 
 impl Observe {
-    /// What the machine has to watch; an error if it cannot.
+    /// The observations to enable in the machine; an error if it does not support them.
     pub(crate) fn request(&self, machine: &Machine) -> Result<Option<WatchRequest>, RunError> {
         let timed = machine.timing().is_some();
         self.check_machine(timed, machine.config().loadgen.stages)?;
         Ok(self.watched().filter(|_| timed))
     }
 
-    /// Whether a machine can be watched so.
+    /// Checks that a machine supports the requested observations.
     pub(crate) fn check_machine(&self, timed: bool, stages: bool) -> Result<(), RunError> {
-        let asked = [("--profile", self.profile), ("--pipeline", self.pipeline.is_some())];
-        if let Some((option, _)) = asked.iter().find(|(_, asked)| *asked && !timed) {
-            let problem = "this machine runs functionally, so that nothing is known of cycles; take a timed one \
+        let requested = [("--profile", self.profile), ("--pipeline", self.pipeline.is_some())];
+        if let Some((option, _)) = requested.iter().find(|(_, requested)| *requested && !timed) {
+            let problem = "this machine runs functionally and has no cycle counts; use a timed one \
                            (--preset server, or --set core.model=timed)";
             return Err(ConfigError::new(*option, problem).into());
         }
         self.check_pipeline()?;
         if self.timeline.is_some() && !stages {
-            let problem = "it needs the packets' stages; leave loadgen.stages = true";
+            let problem = "the timeline needs the packets' stages; set loadgen.stages = true";
             return Err(ConfigError::new("--timeline", problem).into());
         }
         Ok(())
     }
 
-    /// The same of a player of traces.
+    /// The same for the playback of a trace.
     pub(crate) fn request_played(&self) -> Result<Option<WatchRequest>, RunError> {
         self.check_pipeline()?;
         Ok(self.watched())
     }
 
-    /// The rules by which functions have kinds.
+    /// The rules for kinds, by default the built-in ones.
     fn rules(&self) -> KindRules {
         self.kinds.clone().unwrap_or_default()
     }
@@ -111,27 +111,29 @@ impl Observe {
 
     fn check_pipeline(&self) -> Result<(), RunError> {
         if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
-            let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions");
+            let problem =
+                format!("a log has from 1 to {PIPELINE_MAX} instructions; give a number in this range");
             return Err(ConfigError::new("--pipeline", problem).into());
         }
         Ok(())
     }
 }
 
-/// What was observed, as files of the result folder.
+/// Results of the observations, as files of the result folder.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// Names and contents.
+    /// Names and contents of the files.
     pub files: Vec<(&'static str, String)>,
     /// Costs by guest function.
     pub functions: Option<FunctionTable>,
     /// The packets of the timeline, by port.
     pub packets: Vec<Vec<PacketStamps>>,
-    /// The ops of the log.
-    pub watched: Watched,
+    /// Raw data from the machine: profile, pipeline log, activity.
+    pub watched: WatchReport,
 }
 
 impl Observed {
+    /// Adds the table of functions and its files.
     fn take_up(&mut self, table: FunctionTable) {
         self.files.push(("functions.folded", table.folded()));
         self.files.push(("functions.csv", table.functions_csv()));
@@ -139,7 +141,7 @@ impl Observed {
         self.functions = Some(table);
     }
 
-    /// What the summary says of functions and kinds, when it is known what was delivered; its file is added.
+    /// The tables of functions and kinds for the summary; adds the files of the kinds.
     pub(crate) fn profile(
         &mut self,
         delivered: &Delivered<'_>,
@@ -155,24 +157,24 @@ impl Observed {
     }
 }
 
-/// Where programs executed, as virtual and physical addresses.
-fn code_of_programs<'a>(
-    watched: &'a Watched,
+/// Virtual and physical addresses of executed user code.
+fn user_code<'a>(
+    watched: &'a WatchReport,
     trace: Option<&'a Written>,
 ) -> impl Iterator<Item = (u64, PhysAddr)> + 'a {
-    let profiled = watched.profile.iter().flat_map(Profile::code_of_programs);
+    let profiled = watched.profile.iter().flat_map(Profile::user_code);
     let logged = watched.pipeline.iter().map(|logged| &logged.op).filter(|op| op.flags & Op::PRIVILEGED == 0);
     let begun = trace.into_iter().flat_map(|trace| &trace.begun).filter(|(mode, ..)| *mode == Mode::User);
     let recorded = begun.map(|(_, virt, phys)| (*virt, *phys));
     profiled.chain(logged.map(|op| (op.pc, op.fetch))).chain(recorded)
 }
 
-/// Makes of what was watched what people can read. The guest is as it was at the end of the run.
+/// Converts the raw data into readable files. The guest must be in its state at the end of the run.
 pub(crate) fn digest(
     observe: &Observe,
     image: &Image,
     machine: &mut Machine,
-    (watched, trace): (Watched, Option<Written>),
+    (watched, trace): (WatchReport, Option<Written>),
 ) -> Result<Observed, RunError> {
     let mut observed = Observed { watched, ..Observed::default() };
     if observe.timeline.is_some() {
@@ -184,18 +186,18 @@ pub(crate) fn digest(
     }
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
     let (kernel, initramfs) = (read(image.kernel())?, read(image.initramfs())?);
-    // Every address space has the kernel in it.
+    // The kernel is mapped in every address space.
     let hart = machine.harts().iter().position(|hart| hart.address_space().is_some()).unwrap_or(0);
     let guest: &Machine = machine;
     let memory = |hart| move |addr: u64, into: &mut [u8]| guest.peek(hart, addr, into) == into.len();
     let mut symbols = Symbols::new(&kernel, &initramfs, machine.ram(), &memory(hart), &observe.symbols);
-    // Names that only a program's memory tells. The process whose code was executed is now on some hart.
+    // Some names are only in a program's memory. The process that executed the code is now on some hart.
     let memories: Vec<_> = (0..machine.harts().len()).map(memory).collect();
-    let code = code_of_programs(&observed.watched, trace.as_ref());
+    let code = user_code(&observed.watched, trace.as_ref());
     symbols.name_driver_functions(code, memories.iter().map(|peek| peek as Peek));
     if let Some(trace) = trace {
         let names = RecordedNames::of(trace.begun, &mut symbols);
-        let path = RecordedNames::beside(&trace.path);
+        let path = RecordedNames::path_for(&trace.path);
         replace(&path, names.to_text().as_bytes()).map_err(RunError::io("write", path))?;
     }
     if let Some(profile) = &observed.watched.profile {

@@ -1,9 +1,9 @@
-//! Names of code: of a guest, whose memory is at hand, or of a trace, beside whose file they may lie.
+//! Function names by address: from the memory of a guest, or from the symbol file of a trace.
 //!
-//! A trace has no memory in which to look for functions. So whoever records one of our machines leaves beside it a file of the
-//! functions that were executed (`trace.symbols` beside `trace.dbt`): a line each place at which a block began, as *mode* (`f`irmware,
-//! `k`ernel, `u`ser), *address* (a program's physical, the kernel's virtual), `p` if the object is a program or else `-`, *object* and
-//! *function*, parted by tabs. Without it, code is named by its page.
+//! A trace does not contain the guest's memory. A recording of one of our machines therefore also writes a file of the
+//! executed functions (`trace.symbols` next to `trace.dbt`). It has a line per block start, with fields separated by
+//! tabs: *mode* (`f`irmware, `k`ernel, `u`ser), *address* (physical for a program, virtual for the kernel), `p` if the
+//! object is a program or else `-`, *object* and *function*. Without the file, code is named by its page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use doorbell_sim::PhysAddr;
 use doorbell_symbols::{Mode, Place, Symbols};
 
-/// A block that began this far before an address is of the same function.
+/// An address belongs to the function of the last block start at most this far before it.
 const REACH: u64 = 4096;
 
-/// Whoever knows functions by address.
+/// Looks up functions by address.
 pub trait Names {
     /// The function at an address, given as virtual and physical address.
     fn place(&mut self, mode: Mode, virt: u64, phys: PhysAddr) -> Place;
@@ -27,7 +27,7 @@ impl Names for Symbols<'_> {
     }
 }
 
-/// Functions that were executed, by where blocks began.
+/// Executed functions, by the addresses of block starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedNames {
     places: BTreeMap<(char, u64), Place>,
@@ -46,12 +46,12 @@ fn address(mode: Mode, virt: u64, phys: PhysAddr) -> u64 {
 }
 
 impl RecordedNames {
-    /// Where the names of a trace lie.
-    pub fn beside(trace: &Path) -> PathBuf {
+    /// Path of the symbol file of a trace.
+    pub fn path_for(trace: &Path) -> PathBuf {
         trace.with_extension("symbols")
     }
 
-    /// Looks up where blocks began.
+    /// Looks up the functions at block starts.
     pub fn of(
         blocks: impl IntoIterator<Item = (Mode, u64, PhysAddr)>,
         symbols: &mut impl Names,
@@ -64,7 +64,7 @@ impl RecordedNames {
         RecordedNames { places }
     }
 
-    /// The text of the file.
+    /// The text of the symbol file.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for ((mode, addr), Place { object, function, is_program }) in &self.places {
@@ -74,7 +74,7 @@ impl RecordedNames {
         text
     }
 
-    /// Reads it; lines that are none are left out, since names are for people.
+    /// Parses a symbol file. Invalid lines are ignored, since names only affect readability.
     pub fn from_text(text: &str) -> RecordedNames {
         let line = |line: &str| {
             let mut fields = line.split('\t');
@@ -88,6 +88,7 @@ impl RecordedNames {
     }
 }
 
+/// A text without control characters, for one field.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_by_where_a_block_began_and_else_code_is_named_by_its_page() {
+    fn code_is_named_by_the_last_block_start_or_else_by_its_page() {
         let blocks = [
             (Mode::User, 0x5000_0010, PhysAddr(0x8000_0010)),
             (Mode::Kernel, 0xffff_ffff_8000_1000, PhysAddr(0x8020_1000)),
@@ -137,12 +138,12 @@ mod tests {
         assert_eq!(
             function(Mode::User, 0x7000_0014, 0x8000_0014),
             "f 50000010.80000010",
-            "wherever it is mapped"
+            "at any virtual address"
         );
         assert_eq!(function(Mode::User, 0x7000_0008, 0x8000_0008), "[page 0x70000000]");
         assert_eq!(function(Mode::Kernel, 0xffff_ffff_8000_1ffc, 0), "f ffffffff80001000.80201000");
         assert_eq!(function(Mode::Kernel, 0xffff_ffff_8000_2004, 0), "[page 0xffffffff80002000]");
         assert_eq!(function(Mode::Firmware, 0x8000_0010, 0x8000_0010), "[page 0x80000000]");
-        assert_eq!(RecordedNames::beside(Path::new("a/trace.dbt")), Path::new("a/trace.symbols"));
+        assert_eq!(RecordedNames::path_for(Path::new("a/trace.dbt")), Path::new("a/trace.symbols"));
     }
 }

@@ -1,6 +1,7 @@
-//! A trace of one of several nodes. The others are outside of it: what its NICs receive and send are frames on the wire.
+//! A trace of one of several nodes. The trace does not include the others; frames that the node's NICs receive and send
+//! appear as frames on the wire.
 
-use doorbell_machine::{ConfigError, CoreModel, Network, NetworkConfig, Watched};
+use doorbell_machine::{ConfigError, CoreModel, Network, NetworkConfig, WatchReport};
 
 use super::{Observe, Trace, digest};
 use crate::error::RunError;
@@ -15,8 +16,8 @@ pub(crate) struct NodeTrace {
 }
 
 impl NodeTrace {
-    /// Begins the file, if one is asked for: of the node that is named, or else of `tested`, or else of the only one that there is or that
-    /// is timed. `config` says how a node is configured.
+    /// Creates the file, if a trace is requested. The node is the named one, or else `tested`, or else the only timed
+    /// node, or the only node. `config` returns the configuration of a node.
     pub fn create<'a>(
         observe: &Observe,
         network: &Network,
@@ -32,34 +33,34 @@ impl NodeTrace {
         Ok(Some(NodeTrace { node, trace }))
     }
 
-    /// From now on its node's machine is recorded.
+    /// Starts the recording of the node's machine.
     pub fn begin(&self, network: &mut Network) {
         network.node_mut(self.node).record(Some(self.trace.recorder()));
     }
 
-    /// No longer.
+    /// Stops the recording.
     pub fn end(&self, network: &mut Network) {
         network.node_mut(self.node).record(None);
     }
 
-    /// Ends the file, and leaves the names of functions beside it.
+    /// Completes the file and writes the symbol file next to it.
     pub fn finish(self, testbed: &NodesTestbed, network: &mut Network) -> Result<(), RunError> {
         let written = self.trace.finish()?;
         let (image, machine) = (&testbed.plan.images()[self.node], network.node_mut(self.node));
-        digest(&Observe::default(), image, machine, (Watched::default(), Some(written))).map(|_| ())
+        digest(&Observe::default(), image, machine, (WatchReport::default(), Some(written))).map(|_| ())
     }
 }
 
 impl Observe {
-    /// Refuses a trace of a node that there is not. `network` is where it would be one of several, with the tested one; of one machine there
-    /// is none.
+    /// Rejects `--node` for a single machine, without a trace, or with an unknown node. `network` is the network and its
+    /// tested node, or `None` for a single machine.
     pub fn check_node(&self, network: Option<(&NetworkConfig, Option<usize>)>) -> Result<(), ConfigError> {
         let refused = |problem: &str| Err(ConfigError::new("--node", problem));
         match (network, &self.node, &self.trace) {
-            (None, Some(_), _) => {
-                refused("this is one machine; it is for two nodes, such as iperf, and networks")
-            }
-            (_, Some(_), None) => refused("it says whose trace it is; ask for one with --trace"),
+            (None, Some(_), _) => refused(
+                "the option needs several nodes, such as iperf or a network, and this is one machine; leave it out",
+            ),
+            (_, Some(_), None) => refused("the option selects the node to trace; add --trace"),
             (None, None, _) | (_, None, None) => Ok(()),
             (Some((network, tested)), named, Some(_)) => {
                 chosen(network, named.as_deref(), tested).map(|_| ())
@@ -68,7 +69,7 @@ impl Observe {
     }
 }
 
-/// Which node is recorded.
+/// The node to record.
 fn chosen(network: &NetworkConfig, named: Option<&str>, tested: Option<usize>) -> Result<usize, ConfigError> {
     let nodes = &network.nodes;
     let refused = |problem: &str| {
@@ -84,9 +85,9 @@ fn chosen(network: &NetworkConfig, named: Option<&str>, tested: Option<usize>) -
     match (tested, &timed[..]) {
         (Some(node), _) | (None, &[node]) => Ok(node),
         (None, []) if nodes.len() == 1 => Ok(0),
-        (None, []) => Err(refused("no node is timed; name the one whose trace is wanted")),
+        (None, []) => Err(refused("no node is timed; name the node to trace")),
         (None, several) => {
-            Err(refused(&format!("{} nodes are timed; name the one whose trace is wanted", several.len())))
+            Err(refused(&format!("{} nodes are timed; name the node to trace", several.len())))
         }
     }
 }

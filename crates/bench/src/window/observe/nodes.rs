@@ -1,47 +1,47 @@
-//! Profiles of a network's nodes: of each one that has timing models.
+//! Profiles of a network's timed nodes.
 
 use doorbell_image::Image;
-use doorbell_machine::{ConfigError, Network, WatchRequest, Watched};
+use doorbell_machine::{ConfigError, Network, WatchReport, WatchRequest};
 use doorbell_results::{FunctionCost, KindFigures};
 
 use super::{Delivered, Observe, digest};
 use crate::error::RunError;
 use crate::store::folder::ResultFolder;
 
-/// Watches all timed nodes from now on, if they are to be profiled.
+/// Starts the profiles of all timed nodes, if requested.
 pub(crate) fn watch_nodes(network: &mut Network, observe: &Observe) {
     if observe.profile {
         let request = WatchRequest { profile: true, ..WatchRequest::default() };
         for node in 0..network.config().nodes.len() {
-            // One that is not timed has nothing to see.
+            // A node that is not timed has no profile.
             let _ = network.node_mut(node).watch(&request);
         }
     }
 }
 
-/// Watches them no more; by node, what was seen.
-pub(crate) fn end_watch_of_nodes(network: &mut Network) -> Vec<Option<Watched>> {
+/// Ends the observations; returns their data by node.
+pub(crate) fn end_watch_of_nodes(network: &mut Network) -> Vec<Option<WatchReport>> {
     (0..network.config().nodes.len()).map(|node| network.node_mut(node).end_watch()).collect()
 }
 
 impl Observe {
-    /// Whether a network can be observed so.
+    /// Checks that a network supports the requested observations.
     pub(crate) fn check_nodes(&self, network: &Network) -> Result<(), RunError> {
         if self.profile && network.nodes().all(|node| node.timing().is_none()) {
-            let problem = "no node is timed, so that nothing is known of cycles; take a timed preset for one (--preset server, \
-                           or preset = \"server\" under a node of a network's file)";
+            let problem = "no node is timed, so that there are no cycle counts; use a timed preset for one (--preset server, \
+                           or preset = \"server\" under a node in the network file)";
             return Err(ConfigError::new("--profile", problem).into());
         }
         Ok(())
     }
 }
 
-/// What a node's functions and kinds cost. Their files have the node's name in theirs.
+/// Costs of a node by function and kind. The names of the files that it writes include the node's name.
 pub(crate) fn profile_of_node(
     observe: &Observe,
     (network, node): (&mut Network, usize),
     image: &Image,
-    watched: Option<Watched>,
+    watched: Option<WatchReport>,
     delivered: &Delivered<'_>,
     folder: &ResultFolder,
 ) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
@@ -50,7 +50,7 @@ pub(crate) fn profile_of_node(
     let mut observed = digest(observe, image, network.node_mut(node), (watched, None))?;
     let profile = observed.profile(delivered);
     for (file, contents) in &observed.files {
-        let (stem, ending) = file.split_once('.').expect("they have endings");
+        let (stem, ending) = file.split_once('.').expect("file names have extensions");
         folder.write(&format!("{stem}-{name}.{ending}"), contents)?;
     }
     Ok(profile)

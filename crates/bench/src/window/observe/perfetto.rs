@@ -1,7 +1,7 @@
-//! A timeline in the JSON of Chrome's trace events, which Perfetto opens: a process a port with a track a stage, and on it a
-//! slice for each packet; where packets overlap in a stage it has as many tracks as there are packets at once. The cores'
-//! instructions a cycle and idle time are counters, a point a microsecond. Time is in microseconds with all digits down to the
-//! picosecond, from the time the first packet was due.
+//! A timeline in Chrome's trace event JSON, which Perfetto opens: a process per port, a track per stage and a slice per
+//! packet. A stage in which packets overlap has as many tracks as concurrent packets. The cores' instructions per cycle
+//! and idle time are counters with a point per microsecond. Time is in microseconds, exact to the picosecond, from the
+//! due time of the first packet.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use doorbell_machine::Activity;
 use doorbell_sim::Ps;
 use serde_json::json;
 
-/// Track numbers of a stage.
+/// Track numbers reserved per stage.
 const LANES: usize = 10_000;
-/// How long the cores are shown without packets.
-const ALONE: Ps = Ps::from_ms(1);
-/// The process of the cores' counters.
+/// Length of the timeline without packets.
+const EMPTY_TIMELINE: Ps = Ps::from_ms(1);
+/// Process number of the cores' counters.
 const CORES: usize = 1_000;
 
 /// Microseconds, exactly.
@@ -25,10 +25,10 @@ fn micros(time: Ps) -> String {
 /// The text of a timeline.
 pub fn perfetto(ports: &[Vec<PacketStamps>], activity: &[Activity]) -> String {
     let times = || ports.iter().flatten().flat_map(|packet| packet.times);
-    // Frames that do not come back (requests, say) have no stages; then the cores stand alone.
+    // Frames that do not return, such as requests, have no stages; the timeline then has only the cores.
     let measured = activity.first().map_or(Ps::ZERO, |activity| activity.begin);
     let begin = times().min().unwrap_or(measured);
-    let end = times().max().unwrap_or(measured + ALONE);
+    let end = times().max().unwrap_or(measured + EMPTY_TIMELINE);
     let mut events = Vec::new();
     for (port, packets) in ports.iter().enumerate().filter(|(_, packets)| !packets.is_empty()) {
         name("process_name", port + 1, 0, &format!("packets of port {port}"), &mut events);
@@ -49,7 +49,7 @@ fn name(what: &str, pid: usize, tid: usize, name: &str, events: &mut Vec<String>
     events.push(json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}).to_string());
 }
 
-/// A stage's slices, on as few tracks as keep them apart.
+/// A stage's slices, on the smallest number of tracks without overlap.
 fn stage_tracks(
     pid: usize,
     stage: usize,
@@ -89,7 +89,7 @@ fn stage_tracks(
     }
 }
 
-/// A hart's counters within the packets' time.
+/// A hart's counters between the first and the last packet time.
 fn counters(hart: usize, activity: &Activity, (begin, end): (Ps, Ps), events: &mut Vec<String>) {
     let mut at = activity.begin;
     for (instructions, idle) in &activity.steps {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_that_overlap_in_a_stage_take_tracks_of_their_own_and_times_are_exact() {
+    fn overlapping_packets_get_separate_tracks_and_times_are_exact() {
         let packet = |sequence, due: u64| {
             let times = std::array::from_fn(|stage| Ps(due + 1_000_001 * stage as u64));
             PacketStamps { sequence, times, queues: [3, 2], hart: Some(1) }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(args, &json!({"packet": 1, "stage": 1, "rx_queue": 3, "tx_queue": 2, "hart": 1}));
         assert_eq!(track(1), (10_000, Some(0.0), Some(1.000001)));
         assert_eq!(track(2), (10_001, Some(0.5), Some(1.000001)));
-        // The first one's track is free at just this moment.
+        // The first packet's track becomes free at this time.
         assert_eq!(track(3), (10_000, Some(1.000001), Some(1.000001)));
         let names = events.iter().filter(|event| event["name"] == "thread_name").count();
         assert_eq!(names, 2 * STAGES.len());

@@ -1,13 +1,13 @@
-//! What was watched of a played trace, as people can read it.
+//! Readable files of the observations of a played trace.
 
-use doorbell_machine::Watched;
+use doorbell_machine::WatchReport;
 
 use super::names::RecordedNames;
 use super::{FunctionTable, Observe, Observed, konata, perfetto, place_of};
 use crate::testbed::traces::NamedTrace;
 
-/// Makes files of what was watched. Names of functions lie beside the trace, if whoever recorded it left them.
-pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Option<Watched>) -> Observed {
+/// Converts the raw data into files. Function names come from the trace's symbol file, if there is one.
+pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Option<WatchReport>) -> Observed {
     let mut observed = Observed { watched: watched.unwrap_or_default(), ..Observed::default() };
     if observe.timeline.is_some() {
         observed.files.push(("timeline.perfetto", perfetto(&[], &observed.watched.activity)));
@@ -15,7 +15,7 @@ pub(crate) fn digest_played(observe: &Observe, trace: &NamedTrace, watched: Opti
     if !observe.profile && observe.pipeline.is_none() {
         return observed;
     }
-    let text = std::fs::read_to_string(RecordedNames::beside(&trace.path)).unwrap_or_default();
+    let text = std::fs::read_to_string(RecordedNames::path_for(&trace.path)).unwrap_or_default();
     let mut names = RecordedNames::from_text(&text);
     if let Some(profile) = &observed.watched.profile {
         let table = FunctionTable::new(profile, &mut names, &observe.rules());

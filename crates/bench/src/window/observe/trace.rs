@@ -1,4 +1,4 @@
-//! A measurement's trace: what its harts execute and its devices do, in a file of our own format.
+//! A measurement's trace: instructions executed by the harts and device activity, in Doorbell's own file format.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,31 @@ use doorbell_trace::system::{BlockHint, Description, DeviceEvent, Step, TraceErr
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
 
-/// A trace that is being written. Its recorder is given to the machine while the measurement lasts.
+/// A trace that is being written. The machine owns its recorder during the measurement.
 pub(crate) struct Trace {
     path: PathBuf,
-    /// What is given to the recorder, and comes back from it.
+    /// Writer state. The recorder takes it, and returns it when dropped.
     state: Arc<Mutex<Option<State>>>,
 }
 
 struct State {
     writer: TraceWriter,
     failed: Option<TraceError>,
-    begun: Begun,
+    starts: BlockStarts,
 }
 
-/// Places found last, by their low bits.
+/// Entries of the cache of recent block starts, indexed by low address bits.
 const RECENT: usize = 4096;
 
-/// Where blocks began: what functions are named by.
-struct Begun {
+/// Addresses of block starts, by which functions are looked up.
+struct BlockStarts {
     all: HashSet<(Mode, u64, PhysAddr)>,
     recent: Box<[PhysAddr; RECENT]>,
 }
 
-impl Begun {
-    fn new() -> Begun {
-        Begun { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
+impl BlockStarts {
+    fn new() -> BlockStarts {
+        BlockStarts { all: HashSet::new(), recent: Box::new([PhysAddr(u64::MAX); RECENT]) }
     }
 
     #[inline]
@@ -55,22 +55,21 @@ impl Begun {
     }
 }
 
-/// A trace that is written.
+/// A completed trace.
 pub(crate) struct Written {
-    /// Where it is.
     pub path: PathBuf,
-    /// Where its blocks began, in order.
-    pub begun: Vec<(Mode, u64, PhysAddr)>,
+    /// Mode and virtual and physical address of each block start, in order.
+    pub starts: Vec<(Mode, u64, PhysAddr)>,
 }
 
-/// Holds what it writes to until it is dropped, so that no block has to ask for it.
+/// The recorder. It owns the writer state until it is dropped, so that no block takes the lock.
 struct ToFile {
     state: Option<State>,
     home: Arc<Mutex<Option<State>>>,
 }
 
 impl ToFile {
-    /// After a failure nothing more is written; [`Trace::finish`] tells of it.
+    /// Writes unless an earlier write failed; [`Trace::finish`] reports the failure.
     #[inline]
     fn write(&mut self, write: impl FnOnce(&mut TraceWriter) -> Result<(), TraceError>) {
         if let Some(state) = &mut self.state
@@ -98,7 +97,7 @@ impl Recorder for ToFile {
     ) {
         self.write(|writer| writer.block_with_hint(hart, step, again, ops, walk));
         if let (Some(first), Some(state)) = (ops.first(), &mut self.state) {
-            state.begun.note(first, step.space.is_some());
+            state.starts.note(first, step.space.is_some());
         }
     }
 
@@ -107,7 +106,7 @@ impl Recorder for ToFile {
         state.map_or(Allowance::default(), |state| state.writer.allowance(hart))
     }
 
-    fn again(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
+    fn repeat(&mut self, hart: u16, step: &Step, instructions: u64, blocks: &[u64]) -> Allowance {
         self.write(|writer| writer.repeat(hart, step, instructions, blocks));
         self.allowance(hart)
     }
@@ -118,7 +117,7 @@ impl Recorder for ToFile {
 }
 
 impl Trace {
-    /// Begins the file.
+    /// Creates the file and writes its header.
     pub fn create(path: &Path, machine: &Machine, config: &RunConfig, what: &str) -> Result<Trace, RunError> {
         let description = Description {
             recorder: concat!("Doorbell ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -132,29 +131,29 @@ impl Trace {
         };
         let failed = |error| RunError::Trace { path: path.to_owned(), error };
         let writer = TraceWriter::create(path, &description).map_err(failed)?;
-        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, begun: Begun::new() })));
+        let state = Arc::new(Mutex::new(Some(State { writer, failed: None, starts: BlockStarts::new() })));
         Ok(Trace { path: path.to_owned(), state })
     }
 
-    /// What the machine is given, once.
+    /// The recorder for the machine; there is only one.
     pub fn recorder(&self) -> Box<dyn Recorder> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         assert!(state.is_some(), "one machine writes to a trace at a time");
         Box::new(ToFile { state, home: Arc::clone(&self.state) })
     }
 
-    /// Ends the file. The machine must have dropped the recorder.
+    /// Completes the file. The machine must have dropped the recorder.
     pub fn finish(self) -> Result<Written, RunError> {
         let failed = |error| RunError::Trace { path: self.path.clone(), error };
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let State { writer, failed: error, begun } = state.expect("the machine records no longer");
+        let State { writer, failed: error, starts } = state.expect("the machine has dropped the recorder");
         match error {
             Some(error) => Err(failed(error)),
             None => {
                 writer.finish().map_err(failed)?;
-                let mut begun: Vec<_> = begun.all.into_iter().collect();
-                begun.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
-                Ok(Written { path: self.path, begun })
+                let mut starts: Vec<_> = starts.all.into_iter().collect();
+                starts.sort_unstable_by_key(|(_, virt, phys)| (*virt, phys.0));
+                Ok(Written { path: self.path, starts })
             }
         }
     }

@@ -1,11 +1,12 @@
-//! An Ethernet switch: it takes a frame as a whole, learns who sent it, and stores it in the queue of the port behind which its
-//! destination is (IEEE 802.1Q §8.6: bridges' forwarding process, without VLANs).
+//! Ethernet switch, store-and-forward, with MAC learning and one output queue per port (IEEE 802.1Q §8.6, the
+//! forwarding process of bridges, without VLANs).
 //!
-//! Modelled: learning and ageing of stations (§8.7, §8.8), flooding of frames to groups and to stations that are not known,
-//! addresses that no bridge passes on (§8.6.3), frames with a bad FCS dropped, a latency from a frame's last bit to its place
-//! in a queue, one queue for each output with so many bytes, where what does not fit is dropped (tail drop), and output at the
-//! link's rate. A frame takes room in its queue until its last bit has left. Not modelled: spanning tree (loops are refused),
-//! priorities, PAUSE, cut-through, a fabric slower than its ports, and a memory that outputs share.
+//! Modelled: learning and ageing of stations (§8.7, §8.8), flooding of frames to group addresses and unknown
+//! stations, reserved addresses that bridges do not forward (§8.6.3), dropping of frames with a bad FCS, a
+//! forwarding latency from a frame's last bit to its output queue, queues of limited size with tail drop, and
+//! output at the link's rate. A frame occupies queue space until its last bit has left. Not modelled:
+//! spanning tree (loops are rejected), priorities, PAUSE, cut-through, fabric contention and a shared packet
+//! buffer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,17 +22,17 @@ use crate::network::Crossing;
 
 mod state;
 
-/// A switch, as configuration files write it.
+/// Switch configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Bytes of each output's queue, frames with FCS: "64B" to "1GiB".
+    /// Size of each output queue; frames count with FCS: "64B" to "1GiB".
     pub queue: Bytes,
-    /// From a frame's last bit to its place in the output's queue, at most "1s".
+    /// Latency from a frame's last bit to its output queue, at most "1s".
     pub latency: Ps,
-    /// How many stations it knows at a time, 1 to 1048576.
+    /// Entries of the MAC address table, 1 to 1048576.
     pub stations: u32,
-    /// How long it knows a station that sends nothing: "10us" to "1000000s" (802.1Q recommends 300 s).
+    /// Ageing time of a station that sends nothing: "10us" to "1000000s" (802.1Q recommends 300 s).
     pub ageing: Ps,
 }
 
@@ -57,96 +58,106 @@ impl SwitchConfig {
         check(
             (64..=1 << 30).contains(&queue.0),
             "queue",
-            format!("{queue} is not from \"64B\" to \"1GiB\""),
+            format!("{queue} is out of range: \"64B\" to \"1GiB\""),
         )?;
-        check(latency.0 <= Ps::PER_SECOND, "latency", format!("{latency} is more than \"1s\""))?;
+        check(latency.0 <= Ps::PER_SECOND, "latency", format!("{latency} is out of range: at most \"1s\""))?;
         let stations = self.stations;
-        check((1..=1 << 20).contains(&stations), "stations", format!("{stations} is not from 1 to 1048576"))?;
+        check(
+            (1..=1 << 20).contains(&stations),
+            "stations",
+            format!("{stations} is out of range: 1 to 1048576"),
+        )?;
         let range = Ps::from_us(10)..=Ps(1_000_000 * Ps::PER_SECOND);
-        check(range.contains(&ageing), "ageing", format!("{ageing} is not from \"10us\" to \"1000000s\""))
+        check(
+            range.contains(&ageing),
+            "ageing",
+            format!("{ageing} is out of range: \"10us\" to \"1000000s\""),
+        )
     }
 }
 
 doorbell_sim::stats! {
-    /// What a switch has done with what arrived.
+    /// Counters of a switch.
     pub struct SwitchStats {
         /// Frames that arrived.
         arrived,
-        /// Frames sent on to the one port behind which their destination is.
+        /// Frames forwarded to the port of their destination.
         forwarded,
-        /// Frames sent on to all other ports.
+        /// Frames flooded to all other ports.
         flooded,
-        /// Frames whose destination is behind the port by which they came.
+        /// Frames dropped because their destination is at the port at which they arrived.
         filtered,
-        /// Frames to addresses that no bridge passes on, PAUSE frames among them.
+        /// Frames dropped because of a reserved destination address, including PAUSE frames.
         reserved,
-        /// Frames dropped for a bad FCS.
+        /// Frames dropped because of a bad FCS.
         bad_fcs,
-        /// Stations learned, or found behind another port.
+        /// Stations learned, or moved to another port.
         learned,
-        /// Stations not learned since the table was full.
+        /// Stations not learned because the table was full.
         not_learned,
     }
 }
 
 doorbell_sim::stats! {
-    /// What an output of a switch has done.
+    /// Counters of a switch output.
     pub struct OutputStats {
         /// Frames put into the queue.
         queued,
         /// Bytes put into the queue, with FCS.
         queued_bytes,
-        /// Frames dropped since the queue was full.
+        /// Frames dropped because the queue was full.
         dropped,
         /// Bytes dropped, with FCS.
         dropped_bytes,
     }
 }
 
-/// An output of a switch, and the link behind it.
+/// An output of a switch, with its queue and its link.
 pub struct Output {
     pub(crate) link: Link,
-    /// Frames that wait for the link.
+    /// Frames waiting for the link.
     waiting: VecDeque<Waiting>,
-    /// The bytes of the frame that is leaving: they take room in the queue until its last bit has left.
+    /// Bytes of the frame being sent; they occupy queue space until its last bit has left.
     leaving: Option<u64>,
-    /// The sum of all these bytes.
-    held: u64,
+    /// Queue occupancy in bytes, including the frame being sent.
+    queue_bytes: u64,
     stats: OutputStats,
-    /// The most bytes that waited since the window began, and how long frames were in the switch: from last bit to last bit. An
-    /// observer.
+    /// Maximum queue occupancy in bytes since the window began. Observer.
     deepest: u64,
+    /// Residence times of frames in the switch, from last bit in to last bit out. Observer.
     residence: Latency,
     pub(crate) sent: Vec<Crossing>,
 }
 
-/// A frame in a queue, and when its last bit had arrived.
+/// A queued frame, and the arrival time of its last bit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Waiting {
     arrived: Ps,
     frame: Frame,
 }
 
-/// What happens next.
+/// An event of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Due {
-    /// The last bit of the frame that an output sends has left.
+enum SwitchEvent {
+    /// The last bit of the frame being sent has left an output.
     Left { port: u8 },
-    /// A frame's last bit is there.
+    /// The last bit of a frame has arrived.
     Arrival { port: u8, frame: Frame },
-    /// A frame has come to an output's queue.
+    /// A frame reaches an output queue, after the forwarding latency.
     Queued { port: u8, waiting: Waiting },
 }
 
-impl Due {
+impl SwitchEvent {
     fn port(&self) -> u8 {
         match self {
-            Due::Left { port } | Due::Arrival { port, .. } | Due::Queued { port, .. } => *port,
+            SwitchEvent::Left { port }
+            | SwitchEvent::Arrival { port, .. }
+            | SwitchEvent::Queued { port, .. } => *port,
         }
     }
 }
 
-/// Behind which port a station is, and when it was last heard.
+/// Entry of the MAC address table: a station's port, and the time of its last frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Station {
     port: u8,
@@ -155,18 +166,18 @@ struct Station {
 
 type Mac = [u8; 6];
 
-/// A switch.
+/// An Ethernet switch.
 pub struct Switch {
     name: String,
     config: SwitchConfig,
     outputs: Vec<Output>,
     stations: BTreeMap<Mac, Station>,
-    queue: EventQueue<Due>,
+    queue: EventQueue<SwitchEvent>,
     stats: SwitchStats,
 }
 
 impl Switch {
-    /// A switch that knows nobody, with a port for each of these links.
+    /// Builds a switch with an empty address table and one port per link.
     pub(crate) fn new(
         name: &str,
         config: &SwitchConfig,
@@ -180,7 +191,7 @@ impl Switch {
                 link,
                 waiting: VecDeque::new(),
                 leaving: None,
-                held: 0,
+                queue_bytes: 0,
                 stats: OutputStats::default(),
                 deepest: 0,
                 residence: Latency::default(),
@@ -202,12 +213,12 @@ impl Switch {
         &self.name
     }
 
-    /// What it has counted.
+    /// Counters since the start.
     pub fn stats(&self) -> &SwitchStats {
         &self.stats
     }
 
-    /// Its outputs, in the order of the links that end at it.
+    /// Its outputs, in the order of its links.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
@@ -216,36 +227,36 @@ impl Switch {
         &mut self.outputs[usize::from(port)]
     }
 
-    /// Begins to keep depths of queues and times of residence again.
+    /// Begins a measurement window: resets maximum queue occupancies and residence times.
     pub(crate) fn begin_window(&mut self) {
         for output in &mut self.outputs {
             (output.deepest, output.residence) = (0, Latency::default());
         }
     }
 
-    /// A frame's last bit arrives at a port.
+    /// Schedules the arrival of a frame's last bit at a port.
     pub(crate) fn deliver(&mut self, port: u8, arrives_at: Ps, frame: Frame) {
-        self.queue.schedule(arrives_at, Phase::Wire, Due::Arrival { port, frame });
+        self.queue.schedule(arrives_at, Phase::Wire, SwitchEvent::Arrival { port, frame });
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(crate) fn next_activity(&self) -> Ps {
         self.queue.next_time()
     }
 
-    /// Handles what is due by `until`.
+    /// Handles all events up to and including `until`.
     pub(crate) fn run(&mut self, until: Ps) {
         while self.queue.next_time() <= until {
             let Some((now, due)) = self.queue.pop() else { return };
             match due {
-                Due::Left { port } => self.left(now, port),
-                Due::Arrival { port, frame } => self.take(now, port, frame),
-                Due::Queued { port, waiting } => self.enqueue(now, port, waiting),
+                SwitchEvent::Left { port } => self.frame_left(now, port),
+                SwitchEvent::Arrival { port, frame } => self.receive(now, port, frame),
+                SwitchEvent::Queued { port, waiting } => self.enqueue(now, port, waiting),
             }
         }
     }
 
-    fn take(&mut self, now: Ps, from: u8, frame: Frame) {
+    fn receive(&mut self, now: Ps, from: u8, frame: Frame) {
         self.stats.arrived += 1;
         let addresses = frame.bytes.first_chunk::<12>().filter(|_| !frame.fcs_bad);
         let Some(addresses) = addresses else {
@@ -264,18 +275,18 @@ impl Switch {
             Some(port) if port == from => self.stats.filtered += 1,
             Some(port) => {
                 self.stats.forwarded += 1;
-                self.pass_on(now, port, frame);
+                self.forward(now, port, frame);
             }
             None => {
                 self.stats.flooded += 1;
                 let others = (0..self.outputs.len() as u8).filter(|port| *port != from);
-                others.for_each(|port| self.pass_on(now, port, frame.clone()));
+                others.for_each(|port| self.forward(now, port, frame.clone()));
             }
         }
     }
 
     fn learn(&mut self, now: Ps, source: Mac, port: u8) {
-        // No station has a group's address, or none.
+        // A group address or an all-zero address is not a valid source.
         if source[0] & 1 != 0 || source == [0; 6] {
             return;
         }
@@ -294,45 +305,45 @@ impl Switch {
         }
     }
 
-    /// Behind which port a station is, if that is known.
+    /// Returns the port of a station, if its table entry is valid.
     fn port_of(&self, now: Ps, to: Mac) -> Option<u8> {
-        let known = self.stations.get(&to).filter(|station| now - station.heard <= self.config.ageing);
-        known.map(|station| station.port)
+        let entry = self.stations.get(&to).filter(|station| now - station.heard <= self.config.ageing);
+        entry.map(|station| station.port)
     }
 
-    /// A frame is at its output's queue when the switch's latency has passed.
-    fn pass_on(&mut self, now: Ps, port: u8, frame: Frame) {
+    /// Schedules a frame's entry into an output queue, after the forwarding latency.
+    fn forward(&mut self, now: Ps, port: u8, frame: Frame) {
         let at = now.saturating_add(self.config.latency);
-        let due = Due::Queued { port, waiting: Waiting { arrived: now, frame } };
+        let due = SwitchEvent::Queued { port, waiting: Waiting { arrived: now, frame } };
         self.queue.schedule(at, Phase::Stimulus, due);
     }
 
     fn enqueue(&mut self, now: Ps, port: u8, waiting: Waiting) {
         let output = &mut self.outputs[usize::from(port)];
         let bytes = waiting.frame.len_with_fcs() as u64;
-        if output.held + bytes > self.config.queue.0 {
+        if output.queue_bytes + bytes > self.config.queue.0 {
             output.stats.dropped += 1;
             output.stats.dropped_bytes += bytes;
             log!(
                 now,
                 Link,
                 Debug,
-                "{}: output {port} is full, a frame of {bytes} bytes is dropped",
+                "{}: queue of output {port} is full, frame of {bytes} bytes dropped",
                 self.name
             );
             return;
         }
         output.stats.queued += 1;
         output.stats.queued_bytes += bytes;
-        output.held += bytes;
-        output.deepest = output.deepest.max(output.held);
+        output.queue_bytes += bytes;
+        output.deepest = output.deepest.max(output.queue_bytes);
         output.waiting.push_back(waiting);
         if output.leaving.is_none() {
             self.send_next(now, port);
         }
     }
 
-    /// The first frame of a queue begins to leave, when the gap behind the one before is over.
+    /// Starts sending the first frame of a queue, after the inter-frame gap.
     fn send_next(&mut self, now: Ps, port: u8) {
         let output = &mut self.outputs[usize::from(port)];
         let Some(Waiting { arrived, mut frame }) = output.waiting.pop_front() else { return };
@@ -342,35 +353,36 @@ impl Switch {
         if !sent.lost {
             output.sent.push(Crossing { arrives_at: sent.arrives_at, frame });
         }
-        self.queue.schedule(sent.last_bit_left, Phase::Mmio, Due::Left { port });
+        self.queue.schedule(sent.last_bit_left, Phase::Mmio, SwitchEvent::Left { port });
     }
 
-    fn left(&mut self, now: Ps, port: u8) {
+    fn frame_left(&mut self, now: Ps, port: u8) {
         let output = &mut self.outputs[usize::from(port)];
-        output.held -= output.leaving.take().unwrap_or(0);
+        output.queue_bytes -= output.leaving.take().unwrap_or(0);
         self.send_next(now, port);
     }
 
-    /// Frames inside: those that a latency keeps, and those in queues.
-    pub fn holds(&self) -> u64 {
-        let passing = self.queue.events().filter(|due| !matches!(due, Due::Left { .. })).count();
+    /// Frames inside the switch: arriving, in the forwarding latency, or waiting in queues.
+    pub fn frames_inside(&self) -> u64 {
+        let passing = self.queue.events().filter(|due| !matches!(due, SwitchEvent::Left { .. })).count();
         let waiting: usize = self.outputs.iter().map(|output| output.waiting.len()).sum();
         (passing + waiting) as u64
     }
 
-    /// Frames that have arrived and were not looked at yet.
+    /// Frames delivered whose arrival has not been handled yet.
     pub(crate) fn arriving(&self) -> u64 {
-        self.queue.events().filter(|due| matches!(due, Due::Arrival { .. })).count() as u64
+        self.queue.events().filter(|due| matches!(due, SwitchEvent::Arrival { .. })).count() as u64
     }
 
-    /// Asserts that all that arrived went somewhere.
+    /// Asserts that all arrived frames are accounted for.
     pub(crate) fn check_conservation(&self) {
         let s = &self.stats;
-        let known = s.forwarded + s.flooded + s.filtered + s.reserved + s.bad_fcs;
-        assert_eq!(s.arrived, known, "frames in switch {}", self.name);
-        let on_their_way = self.queue.events().filter(|due| matches!(due, Due::Queued { .. })).count() as u64;
+        let expected = s.forwarded + s.flooded + s.filtered + s.reserved + s.bad_fcs;
+        assert_eq!(s.arrived, expected, "frames in switch {}", self.name);
+        let in_latency =
+            self.queue.events().filter(|due| matches!(due, SwitchEvent::Queued { .. })).count() as u64;
         let put: u64 = self.outputs.iter().map(|output| output.stats.queued + output.stats.dropped).sum();
-        let put = put + on_their_way;
+        let put = put + in_latency;
         assert_eq!(
             put,
             s.forwarded + s.flooded * (self.outputs.len() as u64 - 1),
@@ -385,22 +397,22 @@ impl Switch {
 }
 
 impl Output {
-    /// What it has counted.
+    /// Counters since the start.
     pub fn stats(&self) -> &OutputStats {
         &self.stats
     }
 
-    /// The link behind it.
+    /// The link into which it sends.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// The most bytes that waited at a time since the window began.
+    /// Maximum queue occupancy in bytes since the window began.
     pub fn deepest(&self) -> u64 {
         self.deepest
     }
 
-    /// How long frames that went this way since the window began were in the switch: from a frame's last bit in to its last bit out.
+    /// Residence times in the switch of frames sent since the window began, from last bit in to last bit out.
     pub fn residence(&self) -> &Latency {
         &self.residence
     }

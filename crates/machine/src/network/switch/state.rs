@@ -1,4 +1,4 @@
-//! A switch's saved state.
+//! Saved state of a switch.
 
 use doorbell_sim::event::QueueState;
 use doorbell_sim::snapshot::SnapshotError;
@@ -6,13 +6,13 @@ use doorbell_sim::{EventQueue, Ps};
 use doorbell_wire::link::LinkState;
 use serde::{Deserialize, Serialize};
 
-use super::{Due, Mac, Output, OutputStats, Station, Switch, SwitchStats, Waiting};
+use super::{Mac, Output, OutputStats, Station, Switch, SwitchEvent, SwitchStats, Waiting};
 
-/// What a checkpoint keeps of a switch.
+/// Saved state of a switch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SwitchState {
     stations: Vec<(Mac, Station)>,
-    queue: QueueState<Due>,
+    queue: QueueState<SwitchEvent>,
     outputs: Vec<OutputState>,
     stats: SwitchStats,
 }
@@ -41,7 +41,7 @@ impl Switch {
         }
     }
 
-    /// Takes up a saved state; `present` is how far the network has come.
+    /// Restores a saved state; `present` is the end of the network's present window.
     pub(crate) fn restore(&mut self, state: SwitchState, present: Ps) -> Result<(), SnapshotError> {
         let wrong = |problem: &str| SnapshotError::Inconsistent {
             name: format!("switch {}", self.name),
@@ -51,27 +51,29 @@ impl Switch {
         let queue = EventQueue::restore(state.queue.clone());
         let sound = state.queue.is_sound()
             && queue.now() <= present
-            && queue.events().all(|due: &Due| usize::from(due.port()) < ports);
+            && queue.events().all(|due: &SwitchEvent| usize::from(due.port()) < ports);
         if state.outputs.len() != ports || !sound {
-            return Err(wrong("its ports or what arrives at them cannot be"));
+            return Err(wrong("the number of ports differs, or a pending event is invalid"));
         }
-        let known =
+        let is_valid =
             |(_, station): &(Mac, Station)| usize::from(station.port) < ports && station.heard <= present;
-        if state.stations.len() > self.config.stations as usize || !state.stations.iter().all(known) {
-            return Err(wrong("its stations cannot be"));
+        if state.stations.len() > self.config.stations as usize || !state.stations.iter().all(is_valid) {
+            return Err(wrong("its address table is too large or has an invalid entry"));
         }
         let bytes = |output: &OutputState| -> u64 {
             let waiting = output.waiting.iter().map(|waiting| waiting.frame.len_with_fcs() as u64);
             waiting.fold(output.leaving.unwrap_or(0), u64::saturating_add)
         };
         if state.outputs.iter().any(|output| bytes(output) > self.config.queue.0) {
-            return Err(wrong("more waits than a queue holds"));
+            return Err(wrong("a queue holds more bytes than its configured size"));
         }
-        // What waits does so for the frame that is leaving, and that will have left.
+        // If frames wait, one is being sent, and a frame being sent has exactly one pending `Left` event.
         let leaving = |port: usize| {
             queue
                 .events()
-                .filter(|due: &&Due| matches!(due, Due::Left { port: own } if usize::from(*own) == port))
+                .filter(|due: &&SwitchEvent| {
+                    matches!(due, SwitchEvent::Left { port: own } if usize::from(*own) == port)
+                })
                 .count()
         };
         let sound = |(port, output): (usize, &OutputState)| {
@@ -80,10 +82,10 @@ impl Switch {
                 && output.waiting.iter().all(|waiting| waiting.arrived <= present)
         };
         if !state.outputs.iter().enumerate().all(sound) {
-            return Err(wrong("its queues cannot be"));
+            return Err(wrong("a queue does not match its pending events"));
         }
         for (output, state) in self.outputs.iter_mut().zip(state.outputs) {
-            output.held = bytes(&state);
+            output.queue_bytes = bytes(&state);
             let OutputState { link, waiting, leaving, stats } = state;
             output.link.restore(link)?;
             (output.waiting, output.leaving, output.stats) = (waiting.into(), leaving, stats);

@@ -1,4 +1,4 @@
-//! Page tables as Linux would make them; see the module above.
+//! Page tables as Linux makes them; see the parent module.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ const INDEX_BITS: u32 = 9;
 const ENTRIES: usize = 1 << INDEX_BITS;
 const TOP_LEVEL: u32 = 3;
 const LEVELS: usize = TOP_LEVEL as usize + 1;
-/// In which a kernel's image and its first tables lie, and no blocks.
-const TAKEN: u64 = LARGE;
+/// Holds the kernel's image and first tables; no blocks are allocated here.
+const RESERVED: u64 = LARGE;
 
-/// A table: where it lies, the entries that lead to it from the top on, and what its own lead to, plus one: a table's number, or a page's
-/// address. 0 is an entry that nobody needed yet.
+/// A page table: its address, the entries on the path from the root to it, and the target of each of its
+/// entries. A target is a table's number or a page's address, plus one; 0 if the entry is unused.
 struct Table {
     addr: u64,
-    way: [u64; LEVELS],
-    leads_to: Box<[u64; ENTRIES]>,
+    path: [u64; LEVELS],
+    targets: Box<[u64; ENTRIES]>,
 }
 
-/// Last tables that were used lately and are found without the way to them, by the low bits of their regions.
+/// Size of the cache of recently used leaf tables, indexed by the low bits of their regions.
 const RECENT: usize = 256;
 
-/// The page tables of all address spaces.
+/// Page tables of all address spaces.
 pub(super) struct Kernel {
     page_size: u64,
-    /// Blocks that are not taken, the next one last; and what is left of the one in use.
+    /// Free blocks, the next one last; next page in the block in use, and pages left in it.
     blocks: Vec<u64>,
     next: u64,
     left: u64,
     tables: Vec<Table>,
-    /// Number of the top table, by space and by what of an address is above that table's index: of addresses that do not fit, this tells
-    /// tables apart too.
+    /// Number of the root table, by space and by the address bits above the root's index. Addresses beyond 48
+    /// bits thus have tables of their own.
     roots: BTreeMap<(u16, u64), usize>,
-    /// Region, space and number of a last table each: a shortcut, of which nothing can be told from outside.
+    /// Leaf-table cache: region, space and table number. It does not change results.
     recent: Box<[Option<(u64, u16, u32)>; RECENT]>,
     pub is_full: bool,
 }
 
-/// Which entry of its table of this level leads to an address.
+/// Index of an address in its table at this level.
 fn index(level: u32, virt: u64) -> usize {
     (virt >> 12 >> (INDEX_BITS * level)) as usize % ENTRIES
 }
@@ -52,7 +52,7 @@ fn index(level: u32, virt: u64) -> usize {
 impl Kernel {
     pub fn new(ram: Bytes, page_size: u64, seed: u64) -> Kernel {
         let mut blocks: Vec<u64> =
-            (TAKEN / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
+            (RESERVED / LARGE..ram.0 / LARGE).map(|block| map::RAM_BASE + block * LARGE).collect();
         let mut random = Rng::stream(seed, "playback.pages");
         (1..blocks.len()).rev().for_each(|last| blocks.swap(last, random.below(last as u64 + 1) as usize));
         let (tables, roots) = (Vec::new(), BTreeMap::new());
@@ -66,7 +66,7 @@ impl Kernel {
 
     fn block(&mut self) -> u64 {
         self.is_full |= self.blocks.is_empty();
-        // Whoever asks whether it is full goes no further.
+        // Callers stop when `is_full` is set.
         self.blocks.pop().unwrap_or(map::RAM_BASE)
     }
 
@@ -83,9 +83,9 @@ impl Kernel {
         u32::from(self.page_size == LARGE)
     }
 
-    fn new_table(&mut self, way: [u64; LEVELS]) -> usize {
+    fn new_table(&mut self, path: [u64; LEVELS]) -> usize {
         let addr = self.small_page();
-        self.tables.push(Table { addr, way, leads_to: Box::new([0; ENTRIES]) });
+        self.tables.push(Table { addr, path, targets: Box::new([0; ENTRIES]) });
         self.tables.len() - 1
     }
 
@@ -101,7 +101,7 @@ impl Kernel {
         }
     }
 
-    /// The table whose entries are of pages around an address, made with those that lead to it where there is none.
+    /// Returns the leaf table of an address. Creates it and the tables on its path if necessary.
     #[inline]
     fn last_table(&mut self, space: u16, virt: u64) -> usize {
         let region = virt >> 12 >> (INDEX_BITS * (self.leaf() + 1));
@@ -120,12 +120,12 @@ impl Kernel {
         let mut table = self.root(space, virt);
         for level in (self.leaf() + 1..=TOP_LEVEL).rev() {
             let index = index(level, virt);
-            table = match self.tables[table].leads_to[index] {
+            table = match self.tables[table].targets[index] {
                 0 => {
-                    let Table { addr, mut way, .. } = self.tables[table];
-                    way[(TOP_LEVEL - level) as usize] = addr + index as u64 * ENTRY_BYTES;
-                    let below = self.new_table(way);
-                    self.tables[table].leads_to[index] = below as u64 + 1;
+                    let Table { addr, mut path, .. } = self.tables[table];
+                    path[(TOP_LEVEL - level) as usize] = addr + index as u64 * ENTRY_BYTES;
+                    let below = self.new_table(path);
+                    self.tables[table].targets[index] = below as u64 + 1;
                     below
                 }
                 below => below as usize - 1,
@@ -134,27 +134,27 @@ impl Kernel {
         table
     }
 
-    /// Where a page lies, with the tables that lead to it.
+    /// Returns the address of a page. Allocates the page and its tables if necessary.
     pub fn frame(&mut self, space: u16, virt: u64) -> u64 {
         let table = self.last_table(space, virt);
         let index = index(self.leaf(), virt);
-        let known = self.tables[table].leads_to[index];
+        let known = self.tables[table].targets[index];
         if known != 0 {
             return known - 1;
         }
         let frame = if self.page_size == LARGE { self.block() } else { self.small_page() };
-        self.tables[table].leads_to[index] = frame + 1;
+        self.tables[table].targets[index] = frame + 1;
         frame
     }
 
-    /// The entries that lead to an address.
+    /// Returns the page-table entries that a walk reads.
     pub fn walk(&mut self, space: u16, virt: u64) -> Walk {
         let last = self.last_table(space, virt);
         let leaf = self.leaf();
-        let Table { addr, way, .. } = &self.tables[last];
+        let Table { addr, path, .. } = &self.tables[last];
         let levels = (TOP_LEVEL - leaf + 1) as u8;
         let mut walk = Walk { levels, page_bytes: self.page_size, ..Walk::default() };
-        walk.entries.iter_mut().zip(way).for_each(|(entry, addr)| *entry = PhysAddr(*addr));
+        walk.entries.iter_mut().zip(path).for_each(|(entry, addr)| *entry = PhysAddr(*addr));
         walk.entries[usize::from(levels) - 1] = PhysAddr(addr + index(leaf, virt) as u64 * ENTRY_BYTES);
         walk
     }

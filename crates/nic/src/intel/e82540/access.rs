@@ -10,6 +10,7 @@ use crate::intel::chip::{At, Chip as _};
 use crate::intel::counters::halves;
 
 impl Nic {
+    /// Returns the bits that a narrow write preserves.
     pub(super) fn stored(&self, (reg, index): At<E82540>) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
@@ -87,7 +88,7 @@ impl Nic {
         }
     }
 
-    /// Effects of a plain register's new value.
+    /// Applies the side effects of a new value in a plain register.
     fn register_written(&mut self, now: Ps, (reg, index): At<E82540>, ports: &mut dyn FunctionPorts) {
         match reg {
             Reg::Rdbal | Reg::Rdbah | Reg::Rdlen | Reg::Rdh => self.rx_ring_rewritten(index),
@@ -102,7 +103,7 @@ impl Nic {
                 self.tx_advance(now, ports);
             }
             Reg::Tdt => {
-                self.tx.queues[index].doorbells.rung(now, self.regs.get(Reg::Tdt));
+                self.tx.queues[index].doorbells.record(now, self.regs.get(Reg::Tdt));
                 self.tx_advance(now, ports);
             }
             Reg::Txdctl => self.tx_advance(now, ports),
@@ -117,7 +118,7 @@ impl Nic {
         }
     }
 
-    /// Software names the receive part in KiB; the transmit part is what is left.
+    /// Writes PBA: software sets the receive part in KiB, and the transmit part gets the rest.
     fn write_pba(&mut self, receive_kib: u32) {
         let total = (PACKET_BUFFER.0 >> 10) as u32;
         let receive = receive_kib.min(total);

@@ -1,5 +1,4 @@
-//! Bits and fields of the registers and descriptors, as the manual's chapters 3 and 13 give them.
-//! Only those that the model acts on are named.
+//! Register and descriptor fields (manual chapters 3 and 13). Only fields that the model acts on are listed.
 
 /// ICR, ICS, IMS and IMC, §13.4.17.
 pub mod cause {

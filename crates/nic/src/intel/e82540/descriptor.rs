@@ -1,4 +1,4 @@
-//! Transmit descriptors as they are in memory: legacy (§3.3.3), TCP/IP context (§3.3.6) and TCP/IP data (§3.3.7).
+//! Transmit descriptor formats in memory: legacy (§3.3.3), TCP/IP context (§3.3.6) and TCP/IP data (§3.3.7).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::bits::txd;
 use crate::intel::tx::{self, Descriptor, SEGMENTATION};
 use crate::parts::offload::Offsets;
 
-/// The context for packets that are not segmented; [`SEGMENTATION`] is that for the others.
+/// Index of the context for packets without segmentation; [`SEGMENTATION`] is that for segmented packets.
 const PLAIN: usize = 0;
 
 /// Offsets for checksums and segmentation, from a context descriptor.
@@ -14,11 +14,11 @@ const PLAIN: usize = 0;
 pub struct Context {
     ip_start: u8,
     ip_offset: u8,
-    /// Last byte of the IP checksum's range; zero is the packet's end.
+    /// Last byte of the IP checksum's range; zero means the end of the packet.
     ip_end: u16,
     transport_start: u8,
     transport_offset: u8,
-    /// Last byte of the TCP or UDP checksum's range; zero is the packet's end.
+    /// Last byte of the TCP or UDP checksum's range; zero means the end of the packet.
     transport_end: u16,
     tcp: bool,
     ipv4: bool,
@@ -49,7 +49,7 @@ impl tx::Context for Context {
     }
 }
 
-/// The meaning of a descriptor's words.
+/// Decodes a descriptor.
 pub(super) fn parse([first, second]: [u64; 2]) -> Descriptor<Context> {
     let byte = |word: u64, shift: u32| (word >> shift) as u8;
     let command = byte(second, 24);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_and_buffer_lengths_are_those_of_the_manual() {
+    fn descriptor_types_and_buffer_lengths_match_the_manual() {
         let legacy = 0x1234_0500_8932_0040u64 & !(1 << 29);
         let expected = Descriptor::Legacy {
             command: 0x89,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_has_its_fields_where_the_manual_puts_them() {
+    fn context_fields_match_the_manual() {
         let first = 14 | 24 << 8 | 33 << 16 | 34u64 << 32 | 50u64 << 40;
         let second = 3000 | 0x27 << 24 | 54u64 << 40 | 1460u64 << 48;
         let Descriptor::Context { context, index, .. } = parse([first, second]) else { panic!() };

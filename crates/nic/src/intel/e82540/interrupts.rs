@@ -1,7 +1,7 @@
-//! Interrupts (§13.4.17 to §13.4.21) and their moderation: the throttle ITR (§13.4.18), the receive
-//! timers RDTR, RADV and RSRPD (§13.4.30 to §13.4.32), the transmit timers TIDV and TADV (§13.4.41,
-//! §13.4.44). The line is high while ICR & IMS is not zero; ITR only delays its next rise, and so does `interrupt_delay`, which no
-//! register knows.
+//! Interrupts (§13.4.17 to §13.4.21) and interrupt moderation: the throttle ITR (§13.4.18), the receive
+//! timers RDTR, RADV and RSRPD (§13.4.30 to §13.4.32), and the transmit timers TIDV and TADV (§13.4.41,
+//! §13.4.44). The line is asserted while ICR & IMS is not zero. ITR only delays its assertion, as does
+//! `nic.interrupt_delay`, a parameter of the model that has no register.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
@@ -13,37 +13,38 @@ use super::regs::Reg;
 use crate::intel::{Event, Queue, wake};
 use crate::parts::timer::{Timer, Wake};
 
-/// The chip's queues.
+/// The chip's two queues.
 const RECEIVE: Queue = Queue::Receive(0);
 const TRANSMIT: Queue = Queue::Transmit(0);
-/// Numbers of timers: the throttle, and for each queue the delay that each frame restarts, and the one that the first frame starts.
+/// Timer numbers: the throttle, and for each queue the relative delay (restarted by each frame) and the
+/// absolute delay (started by the first frame).
 const THROTTLE: u8 = 0;
 const DELAY: [u8; 2] = [1, 2];
 const DELAY_MAX: [u8; 2] = [3, 4];
-/// The delay timers' unit, 1.024 µs.
+/// Unit of the delay timers: 1.024 µs.
 const DELAY_UNIT_PS: u64 = 1_024_000;
-/// The throttle's unit, 256 ns.
+/// Unit of the throttle: 256 ns.
 const THROTTLE_UNIT_PS: u64 = 256_000;
 
-/// The line and the timers.
+/// State of the interrupt line and the moderation timers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interrupts {
     level: bool,
-    /// When the line last rose.
+    /// Time at which the line was last asserted.
     last_rise: Option<Ps>,
-    /// Since when it has been due to rise, if it is and has not.
+    /// Time since which an assertion is pending, if one is.
     due: Option<Ps>,
     throttle: Timer,
     receive: Delay,
     transmit: Delay,
 }
 
-/// What holds back the interrupts of one queue.
+/// Interrupt delay timers of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Delay {
-    /// Begins again with each frame.
+    /// Restarted by each frame.
     relative: Timer,
-    /// Begins with the first.
+    /// Started by the first frame.
     absolute: Timer,
 }
 
@@ -55,7 +56,7 @@ impl Delay {
 }
 
 impl Interrupts {
-    /// Everything is quiet. The line itself is driven low by the next [`Nic::update_irq`].
+    /// Clears all timers. The next [`Nic::update_irq`] deasserts the line.
     pub fn reset(&mut self) {
         self.last_rise = None;
         self.due = None;
@@ -72,20 +73,20 @@ impl Interrupts {
     }
 }
 
-/// What software's delay value says: a span, or none for "at once".
+/// Converts a delay register value to a time; `None` for an immediate interrupt.
 fn delay(value: u32) -> Option<Ps> {
     (value != 0).then(|| Ps(u64::from(value) * DELAY_UNIT_PS))
 }
 
 impl Nic {
-    /// Raises causes.
+    /// Sets interrupt causes.
     pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         let causes = self.regs.get(Reg::Icr) | bits & Reg::Icr.info().mask;
         self.regs.set(Reg::Icr, causes);
         self.update_irq(now, ports);
     }
 
-    /// Reading ICR clears it.
+    /// Reads ICR, which clears it.
     pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let causes = self.regs.get(Reg::Icr);
         self.regs.set(Reg::Icr, 0);
@@ -93,10 +94,10 @@ impl Nic {
         causes
     }
 
-    /// Drives the line as ICR, IMS, ITR and the configured delay say.
+    /// Drives the line according to ICR, IMS, ITR and the configured delay.
     pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
-        let wanted = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
-        if !wanted {
+        let active = self.regs.get(Reg::Icr) & self.regs.get(Reg::Ims) != 0;
+        if !active {
             self.chip.irq.throttle.cancel();
             self.chip.irq.due = None;
             if self.chip.irq.level {
@@ -123,12 +124,12 @@ impl Nic {
             log!(now, Nic, Debug, "{}: interrupt line high, ICR = {causes:#x}", self.name);
             ports.set_irq(true);
         } else if let Some(at) = self.chip.irq.throttle.arm(ready) {
-            log!(now, Nic, Debug, "{}: interrupt held back until {ready}", self.name);
+            log!(now, Nic, Debug, "{}: interrupt delayed until {ready}", self.name);
             wake(ports, at, Event::Chip(THROTTLE));
         }
     }
 
-    /// A frame of `bytes` is visible to the host: interrupt now, or start the timers.
+    /// Called when a frame of `bytes` becomes visible to the host: raises the interrupt or starts the timers.
     pub(super) fn frame_received_interrupt(&mut self, now: Ps, bytes: u32, ports: &mut dyn FunctionPorts) {
         if bytes <= self.regs.get(Reg::Rsrpd) {
             self.set_cause(now, cause::SRPD, ports);
@@ -139,7 +140,7 @@ impl Nic {
         }
     }
 
-    /// A transmit descriptor with RS is written back; `delayed` is its IDE bit.
+    /// Called when a transmit descriptor with RS is written back; `delayed` is its IDE bit.
     pub(super) fn descriptor_sent_interrupt(
         &mut self,
         now: Ps,
@@ -152,8 +153,8 @@ impl Nic {
         }
     }
 
-    /// The queue's interrupt comes after `wait` without another reason for it, or when the first reason is as old as
-    /// RADV or TADV says.
+    /// Delays a queue's interrupt: it is raised `wait` after the last event, but no later than RADV or TADV
+    /// after the first.
     fn delay_interrupt(&mut self, now: Ps, queue: Queue, wait: Ps, ports: &mut dyn FunctionPorts) {
         let absolute = match queue {
             Queue::Receive(_) => Reg::Radv,
@@ -170,18 +171,18 @@ impl Nic {
         }
     }
 
-    /// RDTR is written. FPD flushes what waits for write-back, and the interrupt with it.
+    /// Handles a write to RDTR. FPD writes back gathered descriptors and raises a delayed interrupt at once.
     pub(super) fn write_rdtr(&mut self, now: Ps, value: u32, ports: &mut dyn FunctionPorts) {
         self.regs.set(Reg::Rdtr, value & Reg::Rdtr.info().mask);
         if value & rdtr::FPD != 0 {
             self.write_back(now, RECEIVE, ports);
             if self.chip.irq.receive.relative.is_armed() {
-                self.interrupt_delay_over(now, RECEIVE, ports);
+                self.on_delay_expired(now, RECEIVE, ports);
             }
         }
     }
 
-    fn interrupt_delay_over(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
+    fn on_delay_expired(&mut self, now: Ps, queue: Queue, ports: &mut dyn FunctionPorts) {
         self.chip.irq.delay_mut(queue).cancel();
         self.flush(now, queue, ports);
         let cause = match queue {
@@ -191,7 +192,7 @@ impl Nic {
         self.set_cause(now, cause, ports);
     }
 
-    /// A timer has expired or was moved.
+    /// Handles the wake-up of a timer.
     pub(super) fn interrupt_timer(&mut self, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
         let irq = &mut self.chip.irq;
         let (timer, queue) = match number {
@@ -200,14 +201,14 @@ impl Nic {
             2 => (&mut irq.transmit.relative, Some(TRANSMIT)),
             3 => (&mut irq.receive.absolute, Some(RECEIVE)),
             4 => (&mut irq.transmit.absolute, Some(TRANSMIT)),
-            // From a damaged checkpoint.
+            // Only from a damaged checkpoint.
             _ => return,
         };
         match (timer.wake(now), queue) {
             (Wake::Ignore, _) => {}
             (Wake::Again(at), _) => wake(ports, at, Event::Chip(number)),
             (Wake::Expired, None) => self.update_irq(now, ports),
-            (Wake::Expired, Some(queue)) => self.interrupt_delay_over(now, queue, ports),
+            (Wake::Expired, Some(queue)) => self.on_delay_expired(now, queue, ports),
         }
     }
 }

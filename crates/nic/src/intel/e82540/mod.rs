@@ -1,10 +1,12 @@
-//! The 82540EM, after Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual" (317453) and the use
-//! that Linux's e1000 and DPDK's em drivers make of it. Section numbers are that manual's.
+//! The 82540EM, modelled after Intel's "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's
+//! Manual" (317453), and its use by Linux's e1000 and DPDK's em drivers. Section numbers refer to that
+//! manual.
 //!
-//! Modelled: all registers of the table in [`regs`]; EEPROM and PHY; receive filters, VLAN; legacy, context and data descriptors with
-//! checksum offload and TCP segmentation; thresholds; interrupt moderation; statistics; PAUSE; loopback; negotiated or forced
-//! speed and duplex (reported to software only: frames always use the link's rate and never collide). Not modelled:
-//! wake-up, management (ASF), message signalled interrupts, the packet buffer's diagnostic window.
+//! Modelled: all registers of the table in [`regs`]; EEPROM and PHY; receive filters, VLAN; legacy, context
+//! and data descriptors with checksum offload and TCP segmentation; thresholds; interrupt moderation;
+//! statistics; PAUSE; loopback; negotiated or forced speed and duplex (only reported to software; frames
+//! always use the link's rate and never collide). Not modelled: wake-up, management (ASF), message signalled
+//! interrupts, the packet buffer's diagnostic window.
 
 mod access;
 mod bits;
@@ -21,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::Controller;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
-use super::rx::{Examined, FrameNotes};
+use super::rx::{Examined, RxFields};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
 use crate::intel::eeprom::Eeprom;
@@ -37,13 +39,14 @@ pub use regs::register_reference;
 /// An 82540EM.
 pub type Nic = Controller<E82540>;
 
-/// The packet buffer that PBA divides (§13.4.16).
+/// Total packet buffer, divided by PBA into receive and transmit parts (§13.4.16).
 pub const PACKET_BUFFER: Bytes = Bytes(64 << 10);
 
-/// Bytes of a receive buffer by RCTL.BSIZE, without and with RCTL.BSEX. The reserved code counts as the smallest of its row.
+/// Receive buffer size in bytes, by RCTL.BSEX and RCTL.BSIZE. The reserved code is treated as the smallest
+/// size of its row.
 const BUFFER_BYTES: [[usize; 4]; 2] = [[2048, 1024, 512, 256], [4096, 16384, 8192, 4096]];
 
-/// What only this chip has.
+/// State specific to this chip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct E82540 {
     eeprom: Eeprom,
@@ -122,7 +125,7 @@ impl Chip for E82540 {
         QueuesOn { receive: 1, transmit: 1 }
     }
 
-    /// RXDCTL or TXDCTL (§13.4.46, §13.4.43). A cache line is taken as 64 bytes, four descriptors.
+    /// Decodes RXDCTL or TXDCTL (§13.4.46, §13.4.43). A cache line is 64 bytes, four descriptors.
     fn thresholds(regs: &Regs<E82540>, queue: Queue) -> Thresholds {
         let value = regs.get(if queue.receives() { Reg::Rxdctl } else { Reg::Txdctl });
         let unit = if value & dctl::GRAN != 0 { 1 } else { 4 };
@@ -130,7 +133,7 @@ impl Chip for E82540 {
         Thresholds { prefetch: field(0), host: field(8), write_back: field(16) }
     }
 
-    /// PBA gives one part to reception; transmission has the rest.
+    /// PBA sets the receive part; the transmit part is the rest.
     fn packet_buffers(regs: &Regs<E82540>) -> [u64; 2] {
         let receive = receive_kib(regs) << 10;
         [receive, PACKET_BUFFER.0.saturating_sub(receive)]
@@ -145,13 +148,13 @@ impl Chip for E82540 {
         regs: &Regs<E82540>,
         bytes: &mut Vec<u8>,
         Examined { status, stripped, vlan_type, fcs }: Examined,
-    ) -> (usize, FrameNotes) {
-        let mut notes = FrameNotes { status, vlan: stripped.unwrap_or(0), ..FrameNotes::default() };
+    ) -> (usize, RxFields) {
+        let mut notes = RxFields { status, vlan: stripped.unwrap_or(0), ..RxFields::default() };
         offload::check(bytes, vlan_type, regs.get(Reg::Rxcsum), &mut notes);
         if let Some(fcs) = fcs {
             bytes.extend_from_slice(&fcs.to_le_bytes());
         }
-        // The packet checksum covers what is stored, from RXCSUM.PCSS on.
+        // The packet checksum covers the stored bytes from RXCSUM.PCSS on.
         let start = (regs.get(Reg::Rxcsum) & 0xff) as usize;
         notes.checksum = !checksum::sum(bytes.get(start..).unwrap_or(&[]));
         (0, notes)
@@ -163,7 +166,8 @@ impl Chip for E82540 {
         [sizes[(rctl >> rctl::BSIZE_SHIFT & 3) as usize], 0]
     }
 
-    /// Each frame has its interrupt or starts its timers; RXDMT0 comes when a fraction of the ring is left (RCTL.RDMTS).
+    /// Raises or delays the interrupt of each frame. RXDMT0 is raised when the free descriptors fall to a
+    /// fraction of the ring (RCTL.RDMTS).
     fn frames_delivered(
         nic: &mut Nic,
         now: Ps,
@@ -186,7 +190,7 @@ impl Chip for E82540 {
         descriptor::parse(words)
     }
 
-    /// Few descriptors may be left (TXD_LOW), or none (TXQE).
+    /// Raises TXD_LOW when few descriptors are left, TXQE when none are.
     fn head_moved(nic: &mut Nic, now: Ps, [before, after]: [u32; 2], ports: &mut dyn FunctionPorts) {
         let low = 8 * (nic.regs.get(Reg::Txdctl) >> dctl::LWTHRESH_SHIFT);
         let few = if before > low && after <= low { cause::TXD_LOW } else { 0 };
@@ -212,7 +216,7 @@ impl Chip for E82540 {
     }
 }
 
-/// The part of the packet buffer that PBA gives to reception.
+/// Receive part of the packet buffer in KiB (PBA).
 fn receive_kib(regs: &Regs<E82540>) -> u64 {
     u64::from(regs.get(Reg::Pba) & 0xffff)
 }
@@ -223,7 +227,7 @@ mod tests {
     use crate::parts::ring::Ring;
 
     #[test]
-    fn rings_are_read_from_the_registers_of_their_direction() {
+    fn rings_come_from_the_registers_of_their_direction() {
         let mut regs = Regs::<E82540>::new();
         for (reg, value) in
             [(Reg::Tdbah, 1), (Reg::Tdbal, 0x1000), (Reg::Tdlen, 128), (Reg::Tdh, 7), (Reg::Tdt, 2)]
@@ -233,15 +237,15 @@ mod tests {
         let (receive, transmit) = (Queue::receive(0), Queue::transmit(0));
         let ring = Ring { base: 0x1_0000_1000, count: 8, head: 7, tail: 2 };
         assert_eq!((regs.ring::<E82540>(transmit), regs.ring::<E82540>(receive)), (Some(ring), None));
-        assert_eq!((regs.ring_given::<E82540>(transmit), regs.ring_given::<E82540>(receive)), (3, 0));
+        assert_eq!((regs.ring_owned::<E82540>(transmit), regs.ring_owned::<E82540>(receive)), (3, 0));
         regs.set(Reg::Tdh, 8);
-        assert_eq!((regs.ring::<E82540>(transmit), regs.ring_given::<E82540>(transmit)), (None, 0));
+        assert_eq!((regs.ring::<E82540>(transmit), regs.ring_owned::<E82540>(transmit)), (None, 0));
     }
 
     #[test]
-    fn thresholds_count_lines_or_descriptors() {
+    fn threshold_unit_is_cache_lines_or_descriptors_by_gran() {
         let mut regs = Regs::<E82540>::new();
-        assert_eq!(E82540::thresholds(&regs, Queue::receive(0)).write_back, 4, "as after reset");
+        assert_eq!(E82540::thresholds(&regs, Queue::receive(0)).write_back, 4, "reset value");
         regs.set(Reg::Txdctl, 0x0103_0408);
         let thresholds = E82540::thresholds(&regs, Queue::transmit(0));
         assert_eq!((thresholds.prefetch, thresholds.host, thresholds.write_back), (8, 4, 3));

@@ -1,16 +1,17 @@
-//! Receive checksum offload (§3.2.9, §13.4.47): the IPv4 header's checksum, and TCP's or UDP's over IPv4. A frame that the chip did
-//! not check is marked (IXSM, in the legacy descriptor). Not checked: fragments, IPv6, headers behind more than one VLAN tag.
+//! Receive checksum offload (§3.2.9, §13.4.47): the IPv4 header checksum, and the TCP or UDP checksum over
+//! IPv4. Unchecked frames are marked by IXSM in the legacy descriptor. Not checked: fragments, IPv6, headers
+//! behind more than one VLAN tag.
 
 use crate::intel::bits::{rxcsum, rxd};
-use crate::intel::rx::FrameNotes;
+use crate::intel::rx::RxFields;
 use crate::parts::headers::{Headers, Network};
 
-/// Checks a frame's sums, as RXCSUM enables it.
-pub(super) fn check(bytes: &[u8], vlan_type: u32, rxcsum: u32, notes: &mut FrameNotes) {
+/// Verifies a frame's checksums as enabled by RXCSUM.
+pub(super) fn check(bytes: &[u8], vlan_type: u32, rxcsum: u32, notes: &mut RxFields) {
     if rxcsum & (rxcsum::IPOFL | rxcsum::TUOFL) == 0 {
         return;
     }
-    let headers = Headers::of(bytes, Some(vlan_type as u16));
+    let headers = Headers::parse(bytes, Some(vlan_type as u16));
     if headers.network != Some(Network::Ipv4) {
         return;
     }
@@ -30,14 +31,15 @@ pub(super) fn check(bytes: &[u8], vlan_type: u32, rxcsum: u32, notes: &mut Frame
 mod tests {
     use super::*;
 
-    /// Status byte and error byte of a legacy descriptor; they are zero for a frame that was not checked.
+    /// Returns the status and error bytes of a legacy descriptor; both are zero for an unchecked frame.
     fn receive(bytes: &[u8], rxcsum: u32, vlan_type: u32) -> (u32, u32) {
-        let mut notes = FrameNotes::default();
+        let mut notes = RxFields::default();
         check(bytes, vlan_type, rxcsum, &mut notes);
         (notes.status & 0xff, notes.status >> 24)
     }
 
-    /// A UDP packet computed by hand, independently of this crate: 10.0.0.1:1 to 10.0.0.2:2, payload "hi".
+    /// Returns a UDP packet with checksums computed by hand, independently of this crate: 10.0.0.1:1 to
+    /// 10.0.0.2:2, payload "hi".
     fn udp() -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         bytes.extend([0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, 17, 0x26, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -49,7 +51,7 @@ mod tests {
     const BOTH: u32 = 0x300;
 
     #[test]
-    fn good_sums_are_reported_good_and_broken_ones_broken() {
+    fn good_and_bad_checksums_are_reported() {
         assert_eq!(receive(&udp(), BOTH, 0x8100), (0x60, 0));
         let mut broken = udp();
         broken[15] ^= 1;
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tagged_packet_is_checked_behind_its_tag() {
+    fn checksums_behind_a_vlan_tag_are_checked() {
         let mut tagged = udp();
         tagged.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(receive(&tagged, BOTH, 0x8100).0, 0x60);
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_were_not_checked_have_no_checksum_bits() {
+    fn unchecked_frames_have_no_checksum_bits() {
         assert_eq!(receive(&udp(), 0, 0x8100).0, 0);
         assert_eq!(receive(&[0; 60], BOTH, 0x8100).0, 0);
         let mut fragment = udp();
@@ -80,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_do_not_panic() {
+    fn invalid_lengths_do_not_panic() {
         for len in 0..60 {
             receive(&udp()[..len], BOTH | 14, 0x8100);
         }
-        let mut lies = udp();
-        (lies[16], lies[17]) = (0xff, 0xff);
-        assert_eq!(receive(&lies, BOTH, 0x8100).0, 0);
+        let mut too_long = udp();
+        (too_long[16], too_long[17]) = (0xff, 0xff);
+        assert_eq!(receive(&too_long, BOTH, 0x8100).0, 0);
     }
 }

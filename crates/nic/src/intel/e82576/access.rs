@@ -1,4 +1,4 @@
-//! Effects of register accesses (§8). The table of MSI-X in BAR 3 is the machine's.
+//! Effects of register accesses (§8). The machine implements the MSI-X table in BAR 3.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::Ps;
@@ -11,6 +11,7 @@ use crate::intel::chip::{At, Chip as _};
 use crate::intel::counters::halves;
 
 impl Igb {
+    /// Returns the bits that a narrow write preserves.
     pub(super) fn stored(&self, (reg, index): At<E82576>) -> u32 {
         match reg {
             Reg::CtrlDup => self.regs.get(Reg::Ctrl),
@@ -89,13 +90,13 @@ impl Igb {
         }
     }
 
-    /// STATUS. The model has no master requests pending after software has disabled them.
+    /// Reads STATUS. In the model no master requests are pending once software has disabled them.
     fn read_status(&self) -> u32 {
         let may_start = self.regs.get(Reg::Ctrl) & ctrl::GIO_MASTER_DISABLE == 0;
         self.link_status() | if may_start { status::GIO_MASTER_ENABLE } else { 0 }
     }
 
-    /// Reading SWSM sets SMBI and returns its previous value: the software semaphore.
+    /// Reads SWSM, the software semaphore: sets SMBI and returns its previous value.
     fn read_swsm(&mut self) -> u32 {
         let value = self.regs.get(Reg::Swsm);
         self.regs.set(Reg::Swsm, value | swsm::SMBI);
@@ -106,21 +107,21 @@ impl Igb {
         if reg == Reg::Eicr {
             self.acknowledge_extended(masked);
         }
-        let held = |of: Reg| self.regs.get(of);
-        let (to, value) = match reg {
+        let current = |of: Reg| self.regs.get(of);
+        let (target, value) = match reg {
             Reg::Ics => return self.set_cause(now, masked, ports),
             Reg::Eics => return self.write_eics(now, masked, ports),
             Reg::Ims => return self.write_ims(now, masked, ports),
-            Reg::Imc => (Reg::Ims, held(Reg::Ims) & !masked),
-            Reg::Eims => (Reg::Eims, held(Reg::Eims) | masked & self.extended_causes()),
-            Reg::Eimc => (Reg::Eims, held(Reg::Eims) & !masked),
-            Reg::Icr | Reg::Eicr => (reg, held(reg) & !masked),
+            Reg::Imc => (Reg::Ims, current(Reg::Ims) & !masked),
+            Reg::Eims => (Reg::Eims, current(Reg::Eims) | masked & self.extended_causes()),
+            Reg::Eimc => (Reg::Eims, current(Reg::Eims) & !masked),
+            Reg::Icr | Reg::Eicr => (reg, current(reg) & !masked),
             _ => (reg, masked),
         };
-        self.write_interrupt_register(now, to, value, ports);
+        self.write_interrupt_register(now, target, value, ports);
     }
 
-    /// Effects of a plain register's new value.
+    /// Applies the side effects of a new value in a plain register.
     fn register_written(&mut self, now: Ps, reg: Reg, index: usize, ports: &mut dyn FunctionPorts) {
         match reg {
             Reg::Rdbal | Reg::Rdbah | Reg::Rdlen | Reg::Rdh => self.rx_ring_rewritten(index),
@@ -135,17 +136,18 @@ impl Igb {
                 self.tx_advance(now, ports);
             }
             Reg::Tdt => {
-                self.tx.queues[index].doorbells.rung(now, self.regs.at(Reg::Tdt, index));
-                self.tx.queues[index].rung_by = self.writer;
+                self.tx.queues[index].doorbells.record(now, self.regs.at(Reg::Tdt, index));
+                self.tx.queues[index].doorbell_hart = self.writer;
                 self.tx_advance(now, ports);
             }
             Reg::Eitr => self.update_irq(now, ports),
-            Reg::Rssrk => self.chip.hash.forget(),
-            _ => self.tell_missing(now, reg, index),
+            Reg::Rssrk => self.chip.hash.invalidate(),
+            _ => self.warn_unsupported(now, reg, index),
         }
     }
 
-    /// RXDCTL or TXDCTL: a queue that is switched on or off begins at its head, and what it held is lost.
+    /// Handles a write to RXDCTL or TXDCTL. Enabling or disabling a queue discards its descriptors and
+    /// restarts it at its head.
     fn write_queue_control(
         &mut self,
         now: Ps,
@@ -176,7 +178,7 @@ impl Igb {
 
     fn write_ctrl_ext(&mut self, now: Ps, masked: u32, value: u32) {
         self.regs.set(Reg::CtrlExt, masked & !ctrl_ext::EE_RST);
-        self.tell_missing(now, Reg::CtrlExt, 0);
+        self.warn_unsupported(now, Reg::CtrlExt, 0);
         if value & ctrl_ext::EE_RST != 0 {
             self.load_station();
         }

@@ -1,5 +1,5 @@
-//! Bits and fields of the registers and descriptors, as the datasheet's chapters 7 and 8 give them. Only those that the model
-//! acts on are named.
+//! Register and descriptor fields (datasheet chapters 7 and 8). Only fields that the model acts on are
+//! listed.
 
 /// CTRL, §8.2.
 pub mod ctrl {
@@ -24,9 +24,9 @@ pub mod eec {
     pub const GNT: u32 = 1 << 7;
     pub const PRES: u32 = 1 << 8;
     pub const AUTO_RD: u32 = 1 << 9;
-    /// What software may write of it: the pins, the flash's write enable, the request.
+    /// Bits writable by software: pins, flash write enable, request.
     pub const WRITABLE: u32 = 0x77;
-    /// The size is two to the power of so many more than 6, in words.
+    /// NVM size field: the size is 2^(field + 6) words.
     pub const SIZE_SHIFT: u32 = 11;
 }
 
@@ -52,7 +52,7 @@ pub mod cause {
 /// EICR and its masks, §8.8.
 pub mod extended {
     pub const OTHER: u32 = 1 << 31;
-    /// Those that there are with one interrupt for all: of 16 queues, the TCP timer's and OTHER.
+    /// Causes without GPIE.MULTIPLE_MSIX: 16 queues, the TCP timer and OTHER.
     pub const SHARED: u32 = OTHER | 1 << 30 | 0xffff;
 }
 
@@ -63,7 +63,7 @@ pub mod gpie {
     pub const EIAME: u32 = 1 << 30;
 }
 
-/// An entry of IVAR, §8.8.
+/// Fields of an IVAR entry, §8.8.
 pub mod ivar {
     pub const VALID: u32 = 1 << 7;
     pub const VECTOR: u32 = 0x1f;
@@ -71,7 +71,7 @@ pub mod ivar {
 
 /// FCRTL, §8.5.
 pub mod fcrtl {
-    /// In bytes.
+    /// Low watermark in bytes.
     pub const RTL: u32 = 0xfff0;
 }
 
@@ -85,12 +85,13 @@ pub mod dctl {
 pub mod dca_ctrl {
     pub const DISABLE: u32 = 1 << 0;
     pub const MODE_SHIFT: u32 = 1;
-    /// The tag's coding: the older one, or that of DCA 1.0.
+    /// DCA_MODE: tag encoding, legacy or DCA 1.0.
     pub const LEGACY: u32 = 0;
     pub const DCA_1_0: u32 = 1;
 }
 
-/// DCA_RXCTRL and DCA_TXCTRL, §8.13: which writes of the queue ask for its core. Headers and payload are a receive queue's.
+/// DCA_RXCTRL and DCA_TXCTRL, §8.13: the queue's target core, and DCA enables by kind of write. Headers and
+/// payload apply to receive queues only.
 pub mod dca_queue {
     pub const DESCRIPTORS: u32 = 1 << 5;
     pub const HEADERS: u32 = 1 << 6;
@@ -100,7 +101,7 @@ pub mod dca_queue {
 
 /// DCA_TXCTRL, §8.13.
 pub mod txctl {
-    /// Relaxed ordering of reads and write-backs.
+    /// Reset value: relaxed ordering of reads and write-backs.
     pub const RESET: u32 = 0x2a00;
 }
 
@@ -111,9 +112,9 @@ pub mod tdwbal {
 
 /// SRRCTL, §8.10.
 pub mod srrctl {
-    /// In KiB; zero stands for what RCTL says.
+    /// Packet buffer size in KiB; zero selects the size in RCTL.
     pub const PACKET: u32 = 0x7f;
-    /// In 64 bytes.
+    /// Header buffer size in units of 64 bytes.
     pub const HEADER_SHIFT: u32 = 8;
     pub const RDMTS_SHIFT: u32 = 20;
     pub const TYPE_SHIFT: u32 = 25;
@@ -124,7 +125,7 @@ pub mod srrctl {
 pub mod rxcsum {
     pub use crate::intel::bits::rxcsum::*;
 
-    /// SCTP's.
+    /// CRC32 checksum offload of SCTP.
     pub const CRCOFL: u32 = 1 << 11;
     pub const PCSD: u32 = 1 << 13;
 }
@@ -151,7 +152,7 @@ pub mod mrqc {
     pub const UDP_IPV6_EX: u32 = 1 << 24;
 }
 
-/// The receive filters that name a queue, §8.11.
+/// Receive filters that select a queue, §8.11.
 pub mod filter {
     pub const ETQF_ENABLE: u32 = 1 << 26;
     pub const ETQF_QUEUE_ENABLE: u32 = 1 << 31;
@@ -160,23 +161,23 @@ pub mod filter {
     pub const SYNQF_QUEUE_SHIFT: u32 = 1;
     pub const FTQF_QUEUE_ENABLE: u32 = 1 << 8;
     pub const FTQF_QUEUE_SHIFT: u32 = 16;
-    /// What is not compared: protocol, source and destination address, source port.
+    /// FTQF mask bits: fields that are not compared.
     pub const FTQF_ANY_PROTOCOL: u32 = 1 << 28;
     pub const FTQF_ANY_SOURCE: u32 = 1 << 29;
     pub const FTQF_ANY_DESTINATION: u32 = 1 << 30;
     pub const FTQF_ANY_SOURCE_PORT: u32 = 1 << 31;
-    /// In IMIR: of several filters that fit the one with the highest counts.
+    /// In IMIR: priority; among several matching filters the highest wins.
     pub const IMIR_PRIORITY_SHIFT: u32 = 29;
     /// In IMIR: the destination port is not compared.
     pub const IMIR_ANY_PORT: u32 = 1 << 17;
 }
 
-/// Receive descriptors as they are written back, §7.1.
+/// Written-back receive descriptors, §7.1.
 pub mod rxd {
     pub use crate::intel::bits::rxd::*;
 
     pub const PACKET_TYPE_SHIFT: u32 = 4;
-    /// Packet types, from bit 4 of the first word on.
+    /// Bits of the packet type, which starts at bit 4 of the first word.
     pub const TYPE_IPV4: u32 = 1 << 0;
     pub const TYPE_IPV4_EX: u32 = 1 << 1;
     pub const TYPE_IPV6: u32 = 1 << 2;
@@ -184,7 +185,7 @@ pub mod rxd {
     pub const TYPE_TCP: u32 = 1 << 4;
     pub const TYPE_UDP: u32 = 1 << 5;
     pub const TYPE_SCTP: u32 = 1 << 6;
-    /// An EtherType filter matched, whose number stands in the lowest bits.
+    /// An EtherType filter matched; the lowest bits hold its number.
     pub const TYPE_ETQF: u32 = 1 << 11;
 }
 
@@ -194,7 +195,7 @@ pub mod txd {
 
     /// TCP segmentation enable, in an advanced data descriptor.
     pub const TSE: u8 = 1 << 7;
-    /// In a context descriptor's TUCMD.
+    /// Fields of TUCMD in a context descriptor.
     pub const TUCMD_IPV4: u64 = 1 << 10;
     pub const TUCMD_L4T_SHIFT: u32 = 11;
     pub const L4T_TCP: u64 = 1;

@@ -1,4 +1,4 @@
-//! Transmit descriptors as they are in memory: legacy, advanced context and advanced data (§7.2).
+//! Transmit descriptor formats in memory: legacy, advanced context and advanced data (§7.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use super::bits::txd;
 use crate::intel::tx::{self, Descriptor};
 use crate::parts::offload::Offsets;
 
-/// From the beginning of a header to its checksum.
+/// Offset of the checksum in each header, in bytes.
 const IPV4_CHECKSUM: usize = 10;
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 
-/// Lengths and options for packets, from a context descriptor.
+/// Header lengths and offload options, from a context descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// Bytes of the Ethernet header, of IP's and of the transport's.
+    /// Lengths of the Ethernet, IP and transport headers in bytes.
     mac_len: u16,
     ip_len: u16,
     transport_len: u16,
-    /// The tag to insert.
+    /// VLAN tag to insert.
     vlan: u16,
     ipv4: bool,
-    /// The transport by number: 0 is UDP, 1 TCP, 2 SCTP.
+    /// Transport (L4T): 0 is UDP, 1 TCP, 2 SCTP.
     transport: u8,
     mss: u16,
 }
@@ -66,7 +66,7 @@ impl tx::Context for Context {
     }
 }
 
-/// The meaning of a descriptor's words.
+/// Decodes a descriptor.
 pub(super) fn parse([first, second]: [u64; 2]) -> Descriptor<Context> {
     let byte = |word: u64, shift: u32| (word >> shift) as u8;
     let command = byte(second, 24);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_and_buffer_lengths_are_those_of_the_manual() {
+    fn descriptor_types_and_buffer_lengths_match_the_manual() {
         let legacy = parse([0, 0x1234_0500_0932_0040]);
         assert_eq!((legacy.command(), legacy.buffer_len()), (0x09, 0x40));
         let data = 1500 | 3 << 20 | 0xab << 24 | 1u64 << 36 | 3 << 40 | 1500 << 46;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_has_its_fields_where_the_manual_puts_them() {
+    fn context_fields_match_the_manual() {
         let first = 20 | 14 << 9 | 0x5u64 << 16;
         let second = 1 << 10 | 1 << 11 | 2 << 20 | 0x20 << 24 | 1u64 << 36 | 32u64 << 40 | 1448u64 << 48;
         let Descriptor::Context { context, index, .. } = parse([first, second]) else { panic!() };

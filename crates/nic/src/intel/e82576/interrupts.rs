@@ -1,13 +1,18 @@
-//! Interrupts (§7.3, §8.8). Causes are bits of ICR; IVAR also makes those of queues, and IVAR_MISC all others, bits of EICR, one a vector.
+//! Interrupts (§7.3, §8.8). Causes are bits of ICR. IVAR maps queue causes, and IVAR_MISC all other causes,
+//! to bits of EICR, one per vector.
 //!
-//! With GPIE.MULTIPLE_MSIX each vector is an interrupt of its own: when a bit of EICR is enabled by EIMS a message is sent, EITR's
-//! interval after the vector's last one at the soonest; then EIAC clears the cause and EIAM, with GPIE.EIAME, the enable. Without GPIE.EIAME the bits of
-//! EIMS that EIAM names are cleared when EICR is read or written, and set when EICS is. Without GPIE.MULTIPLE_MSIX there is one
-//! interrupt: the line is high while ICR & IMS is not zero, and where software has enabled MSI or MSI-X each rise is a message of
-//! vector 0; EITR[0] holds the rise back. `nic.interrupt_delay`, which no register knows, holds back both.
+//! With GPIE.MULTIPLE_MSIX each vector is a separate interrupt. When an EICR bit that EIMS enables is set, a
+//! message is sent, at the earliest EITR's interval after the vector's last message. Then EIAC clears the
+//! cause, and EIAM, with GPIE.EIAME, clears the enable. Without GPIE.EIAME, the EIMS bits selected by EIAM
+//! are cleared when EICR is read or written, and set when EICS is written.
 //!
-//! Not modelled: low latency interrupts, the TCP timer, EITR's counter, which software may write: an interval that is written counts from the
-//! vector's last interrupt on.
+//! Without GPIE.MULTIPLE_MSIX there is one interrupt. The line is high while ICR & IMS is not zero. If
+//! software has enabled MSI or MSI-X, each rise of the line is a message of vector 0. EITR[0] delays the
+//! rise. `nic.interrupt_delay`, a parameter of the model that has no register, delays both kinds of
+//! interrupts.
+//!
+//! Not modelled: low latency interrupts, the TCP timer, and writes to EITR's counter. A newly written
+//! interval counts from the vector's last interrupt.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::{Ps, log};
@@ -21,58 +26,62 @@ use crate::intel::queues::bits_of;
 use crate::intel::{Event, wake};
 use crate::parts::timer::{Timer, Wake};
 
-/// EITR's interval, in microseconds from this bit on. The bits above are of low latency interrupts.
+/// Interval field of EITR, in microseconds. The bits above belong to low latency interrupts.
 const EITR_INTERVAL: u32 = 0x7ffc;
 const EITR_SHIFT: u32 = 2;
-/// The vector number of the line's own wake-ups.
+/// Timer number of the interrupt line, after those of the vectors.
 const LINE: u8 = VECTORS as u8;
-/// Bits of EICR that are vectors.
+/// EICR bits of vectors.
 const ALL_VECTORS: u32 = (1 << VECTORS) - 1;
 
-/// What moderates one interrupt.
+/// Moderation of one interrupt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Moderation {
-    /// When it last came.
+    /// Time of the last interrupt.
     last: Option<Ps>,
-    /// Since when it has been due, if it is and has not come.
+    /// Time since which an interrupt is pending, if one is.
     due: Option<Ps>,
     timer: Timer,
 }
 
-/// What a look at a moderated interrupt says.
-enum Turn {
+/// Result of [`Moderation::deliver`].
+enum Delivery {
+    /// The interrupt is delivered.
     Now,
+    /// The interrupt is delayed; a wake-up is scheduled.
     Later,
+    /// The interrupt is delayed; the caller must schedule a wake-up at this time.
     WakeAt(Ps),
 }
 
 impl Moderation {
-    /// Whether it comes now, with this least time between two and this delay.
-    fn turn(&mut self, now: Ps, interval: Ps, delay: Ps) -> Turn {
+    /// Delivers a pending interrupt if `interval` has passed since the last one and `delay` since its first
+    /// cause.
+    fn deliver(&mut self, now: Ps, interval: Ps, delay: Ps) -> Delivery {
         let ready = self.last.map_or(Ps::ZERO, |last| last.saturating_add(interval));
         let due = *self.due.get_or_insert(now);
         let ready = ready.max(due.saturating_add(delay));
         if now >= ready {
             self.cancel();
             self.last = Some(now);
-            return Turn::Now;
+            return Delivery::Now;
         }
-        self.timer.arm(ready).map_or(Turn::Later, Turn::WakeAt)
+        self.timer.arm(ready).map_or(Delivery::Later, Delivery::WakeAt)
     }
 
-    /// It is not due any longer.
+    /// The interrupt is no longer pending.
     fn cancel(&mut self) {
         self.timer.cancel();
         self.due = None;
     }
 }
 
-/// The line and the vectors.
+/// State of the interrupt line and the vectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interrupts {
     level: bool,
     line: Moderation,
-    /// Vectors whose cause has come and whose message has not gone.
+    /// Vectors whose cause was raised and whose message is not sent yet.
     wanted: u32,
     vectors: Vec<Moderation>,
 }
@@ -89,7 +98,8 @@ impl Default for Interrupts {
 }
 
 impl Interrupts {
-    /// Everything is quiet. The line itself is driven low by the next [`Igb::update_irq`]; wake-ups on their way find nothing.
+    /// Clears everything except the line, which the next [`Igb::update_irq`] drives low. Wake-ups already
+    /// scheduled have no effect.
     pub fn reset(&mut self) {
         self.wanted = 0;
         for moderation in self.vectors.iter_mut().chain([&mut self.line]) {
@@ -98,13 +108,13 @@ impl Interrupts {
         }
     }
 
-    /// Whether a saved state is one that can exist.
+    /// Whether a restored state is valid.
     pub fn is_consistent(&self) -> bool {
         self.vectors.len() == VECTORS && self.wanted & !ALL_VECTORS == 0
     }
 }
 
-/// A queue's cause.
+/// Interrupt cause of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueCause {
     /// Receive descriptors were written back.
@@ -114,29 +124,29 @@ pub(super) enum QueueCause {
 }
 
 impl Igb {
-    fn several_vectors(&self) -> bool {
+    fn has_multiple_vectors(&self) -> bool {
         self.regs.has(Reg::Gpie, gpie::MULTIPLE_MSIX)
     }
 
-    /// The bits of EICR and its masks that there are.
+    /// Bits of EICR and its masks that exist in the current mode.
     pub(super) fn extended_causes(&self) -> u32 {
-        if self.several_vectors() { ALL_VECTORS } else { extended::SHARED }
+        if self.has_multiple_vectors() { ALL_VECTORS } else { extended::SHARED }
     }
 
-    /// The vector that a byte of an IVAR register names, as a bit of EICR.
+    /// EICR bit of the vector in an IVAR entry; zero if the entry is invalid.
     fn vector_bit(entry: u32) -> u32 {
         let vector = entry & ivar::VECTOR;
         if entry & ivar::VALID != 0 && vector < VECTORS as u32 { 1 << vector } else { 0 }
     }
 
-    /// The bit of EICR that a queue's cause sets.
+    /// EICR bit of a queue's cause.
     fn queue_bit(&self, queue: usize, of: QueueCause) -> u32 {
         let register = self.regs.at(Reg::Ivar, queue % (QUEUES / 2));
         let byte = 2 * (queue / (QUEUES / 2)) + usize::from(of == QueueCause::Sent);
         Self::vector_bit(register >> (8 * byte))
     }
 
-    /// Raises a queue's cause, and others beside it.
+    /// Raises a queue's cause, and `others` with it.
     pub(super) fn queue_cause(
         &mut self,
         now: Ps,
@@ -147,19 +157,20 @@ impl Igb {
     ) {
         let bit = self.queue_bit(queue, of);
         let own = if of == QueueCause::Received { cause::RXDW } else { cause::TXDW };
-        // With vectors of their own, queues are not among the other causes.
+        // RXDW and TXDW do not raise the vector of other causes.
         self.raise(now, own | others, others, bit, ports);
     }
 
-    /// Raises causes that are no queue's.
+    /// Raises causes that belong to no queue.
     pub(super) fn set_cause(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
         let bits = bits & Reg::Icr.info().mask;
         self.raise(now, bits, bits, 0, ports);
     }
 
-    /// Software raises extended causes, and enables those that EIAM names.
+    /// Handles a write to EICS: raises extended causes. If EIAM acts on accesses, also enables those that
+    /// EIAM selects.
     pub(super) fn write_eics(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
-        if self.masks_by_access() {
+        if self.eiam_acts_on_access() {
             let enabled = bits & self.regs.get(Reg::Eiam) & self.extended_causes();
             let before = self.asserting();
             self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) | enabled);
@@ -168,15 +179,15 @@ impl Igb {
         self.raise(now, 0, 0, bits, ports);
     }
 
-    /// Causes come: bits of ICR, of which `other` are no queue's, and bits of EICR.
+    /// Raises causes: bits of ICR, of which those in `other` belong to no queue, and bits of EICR.
     fn raise(&mut self, now: Ps, causes: u32, other: u32, bits: u32, ports: &mut dyn FunctionPorts) {
         let before = self.asserting();
-        let known = self.regs.get(Reg::Icr);
-        self.regs.set(Reg::Icr, known | causes);
-        let news = other & !known & self.regs.get(Reg::Ims);
+        let pending = self.regs.get(Reg::Icr);
+        self.regs.set(Reg::Icr, pending | causes);
+        let new_causes = other & !pending & self.regs.get(Reg::Ims);
         let mut bits = bits;
-        if news != 0 {
-            bits |= match self.several_vectors() {
+        if new_causes != 0 {
+            bits |= match self.has_multiple_vectors() {
                 true => Self::vector_bit(self.regs.get(Reg::IvarMisc) >> 8),
                 false => extended::OTHER,
             };
@@ -185,21 +196,20 @@ impl Igb {
         self.masks_changed(now, before, ports);
     }
 
-    /// Vectors that assert: their cause is there and enabled.
+    /// Vectors whose cause is set and enabled.
     fn asserting(&self) -> u32 {
         self.regs.get(Reg::Eicr) & self.regs.get(Reg::Eims) & ALL_VECTORS
     }
 
-    /// Causes or masks have changed; before, these vectors asserted.
+    /// Called after causes or masks have changed; `before` are the vectors that asserted before.
     fn masks_changed(&mut self, now: Ps, before: u32, ports: &mut dyn FunctionPorts) {
-        if self.several_vectors() {
+        if self.has_multiple_vectors() {
             self.chip.irq.wanted |= self.asserting() & !before;
         }
         self.update_irq(now, ports);
     }
 
-    /// ICR as software reads it. That clears it unless GPIE says that it must not: while no cause is masked in, or one asserts,
-    /// it always does.
+    /// Reads ICR. This clears it if a cause asserts, if IMS is zero, or if GPIE.NSICR is set.
     pub(super) fn read_icr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let (causes, mask) = (self.regs.get(Reg::Icr), self.regs.get(Reg::Ims));
         let asserted = causes & mask != 0;
@@ -211,37 +221,39 @@ impl Igb {
         causes | if asserted { cause::INT_ASSERTED } else { 0 }
     }
 
-    /// Software has read or written ICR: that masks what IAM names, with GPIE.NSICR always and without it while a cause asserted.
+    /// Called when software reads or writes ICR: clears the IMS bits selected by IAM, if a cause asserts or
+    /// GPIE.NSICR is set.
     fn acknowledge(&mut self, asserted: bool) {
         if asserted || self.regs.has(Reg::Gpie, gpie::NSICR) {
             self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) & !self.regs.get(Reg::Iam));
         }
     }
 
-    /// Whether EIAM acts where software reads and writes EICR and EICS, and not where messages are sent.
-    fn masks_by_access(&self) -> bool {
+    /// Whether EIAM acts on accesses to EICR and EICS, and not when messages are sent.
+    fn eiam_acts_on_access(&self) -> bool {
         !self.regs.has(Reg::Gpie, gpie::EIAME)
     }
 
-    /// Software has read or written these bits of EICR: that masks those that EIAM names.
+    /// Called when software reads or writes `bits` of EICR: clears those EIMS bits that EIAM selects, if EIAM
+    /// acts on accesses.
     pub(super) fn acknowledge_extended(&mut self, bits: u32) {
-        if self.masks_by_access() {
+        if self.eiam_acts_on_access() {
             self.regs.set(Reg::Eims, self.regs.get(Reg::Eims) & !(bits & self.regs.get(Reg::Eiam)));
         }
     }
 
-    /// EICR as software reads it, which clears it where there is one interrupt for all.
+    /// Reads EICR. This clears it unless GPIE.MULTIPLE_MSIX is set.
     pub(super) fn read_eicr(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> u32 {
         let causes = self.regs.get(Reg::Eicr);
         self.acknowledge_extended(!0);
-        if !self.several_vectors() {
+        if !self.has_multiple_vectors() {
             self.regs.set(Reg::Eicr, 0);
             self.update_irq(now, ports);
         }
         causes
     }
 
-    /// Clears bits of ICR or EICR, or changes a mask, as software asks.
+    /// Stores a new value of ICR, EICR, a mask or GPIE.
     pub(super) fn write_interrupt_register(
         &mut self,
         now: Ps,
@@ -257,21 +269,22 @@ impl Igb {
         self.masks_changed(now, before, ports);
     }
 
-    /// Software enables causes: of those that are in ICR already it learns as of new ones.
+    /// Handles a write to IMS. Causes that are enabled while already set in ICR count as new.
     pub(super) fn write_ims(&mut self, now: Ps, bits: u32, ports: &mut dyn FunctionPorts) {
-        let news = bits & !self.regs.get(Reg::Ims) & self.regs.get(Reg::Icr) & !(cause::RXDW | cause::TXDW);
+        let new_causes =
+            bits & !self.regs.get(Reg::Ims) & self.regs.get(Reg::Icr) & !(cause::RXDW | cause::TXDW);
         let before = self.asserting();
         self.regs.set(Reg::Ims, self.regs.get(Reg::Ims) | bits);
-        if news != 0 && self.several_vectors() {
+        if new_causes != 0 && self.has_multiple_vectors() {
             let bit = Self::vector_bit(self.regs.get(Reg::IvarMisc) >> 8);
             self.regs.set(Reg::Eicr, self.regs.get(Reg::Eicr) | bit);
         }
         self.masks_changed(now, before, ports);
     }
 
-    /// Drives the line, and sends messages, as causes, masks and moderation say.
+    /// Drives the line or sends messages, according to causes, masks and moderation.
     pub(super) fn update_irq(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
-        if self.several_vectors() {
+        if self.has_multiple_vectors() {
             self.lower(now, ports);
             self.send_vectors(now, ports);
         } else {
@@ -301,8 +314,8 @@ impl Igb {
         if self.chip.irq.level {
             return;
         }
-        match self.chip.irq.line.turn(now, self.interval(0), self.config.interrupt_delay) {
-            Turn::Now => {
+        match self.chip.irq.line.deliver(now, self.interval(0), self.config.interrupt_delay) {
+            Delivery::Now => {
                 self.chip.irq.level = true;
                 self.count_interrupt();
                 let causes = self.regs.get(Reg::Icr);
@@ -310,8 +323,8 @@ impl Igb {
                 ports.set_irq(true);
                 ports.raise(now, 0);
             }
-            Turn::Later => {}
-            Turn::WakeAt(at) => wake(ports, at, Event::Chip(LINE)),
+            Delivery::Later => {}
+            Delivery::WakeAt(at) => wake(ports, at, Event::Chip(LINE)),
         }
     }
 
@@ -320,20 +333,20 @@ impl Igb {
         self.regs.count(Reg::Iac);
     }
 
-    /// Sends the messages of wanted vectors whose turn it is.
+    /// Sends the pending messages that moderation allows now.
     fn send_vectors(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         let asserting = self.asserting();
-        let gone = self.chip.irq.wanted & !asserting;
+        let deasserted = self.chip.irq.wanted & !asserting;
         self.chip.irq.wanted &= asserting;
-        for vector in bits_of(gone) {
+        for vector in bits_of(deasserted) {
             self.chip.irq.vectors[vector].cancel();
         }
         for vector in bits_of(self.chip.irq.wanted) {
             let (interval, delay) = (self.interval(vector), self.config.interrupt_delay);
-            match self.chip.irq.vectors[vector].turn(now, interval, delay) {
-                Turn::Now => self.send_vector(now, vector, ports),
-                Turn::Later => {}
-                Turn::WakeAt(at) => wake(ports, at, Event::Chip(vector as u8)),
+            match self.chip.irq.vectors[vector].deliver(now, interval, delay) {
+                Delivery::Now => self.send_vector(now, vector, ports),
+                Delivery::Later => {}
+                Delivery::WakeAt(at) => wake(ports, at, Event::Chip(vector as u8)),
             }
         }
     }
@@ -350,8 +363,8 @@ impl Igb {
         ports.raise(now, vector as u16);
     }
 
-    /// An interval may be over.
-    pub(super) fn vector_woken(&mut self, now: Ps, vector: u8, ports: &mut dyn FunctionPorts) {
+    /// Handles a wake-up of a vector's or the line's moderation timer.
+    pub(super) fn on_vector_wake(&mut self, now: Ps, vector: u8, ports: &mut dyn FunctionPorts) {
         let moderation = match vector {
             LINE => &mut self.chip.irq.line,
             _ => match self.chip.irq.vectors.get_mut(usize::from(vector)) {

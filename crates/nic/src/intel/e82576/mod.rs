@@ -1,10 +1,12 @@
-//! The 82576, after Intel's "82576 Gigabit Ethernet Controller Datasheet" (320961) and the use that Linux's igb and DPDK's igb drivers
-//! make of it: one port, sixteen queues in each direction. Section numbers are that datasheet's.
+//! The 82576, modelled after Intel's "82576 Gigabit Ethernet Controller Datasheet" (320961) and its use by
+//! Linux's and DPDK's igb drivers: one port, sixteen queues in each direction. Section numbers refer to that
+//! datasheet.
 //!
-//! Modelled: all registers of the table in [`regs`]; NVM and PHY; legacy and advanced descriptors, context descriptors with checksum
-//! offload and TCP and UDP segmentation; header split and replication; RSS; EtherType, SYN and 5-tuple filters; head write-back; MSI-X
-//! with a vector for each cause, moderation and automatic clearing and masking; MSI and the interrupt line; PAUSE; loopback;
-//! statistics. Not modelled: virtual functions and pools, time stamps, IPsec, MACsec, wake-up, management.
+//! Modelled: all registers of the table in [`regs`]; NVM and PHY; legacy and advanced descriptors, context
+//! descriptors with checksum offload and TCP and UDP segmentation; header split and replication; RSS;
+//! EtherType, SYN and 5-tuple filters; head write-back; MSI-X with a vector per cause, moderation and
+//! automatic clearing and masking; MSI and the interrupt line; PAUSE; loopback; statistics. Not modelled:
+//! virtual functions and pools, time stamps, IPsec, MACsec, wake-up, management.
 
 mod access;
 mod bits;
@@ -12,12 +14,12 @@ mod dca;
 mod descriptor;
 mod identity;
 mod interrupts;
-mod missing;
 mod nvm;
 mod offload;
 mod phy;
 pub mod regs;
 mod steer;
+mod unsupported;
 
 use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use doorbell_sim::Ps;
@@ -27,10 +29,10 @@ use super::Controller;
 use super::bits::rctl;
 use super::chip::{At, Chip, Common, Regs, SegmentationCount, common_registers};
 use super::queues::{Queue, QueuesOn};
-use super::rx::{DescriptorType, Examined, FrameNotes};
+use super::rx::{DescriptorType, Examined, RxFields};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
-use crate::parts::dma::Moved;
+use crate::parts::dma::TransferClass;
 use crate::parts::headers::Headers;
 use crate::parts::ring::Thresholds;
 use bits::{cause, dctl, eerd, fcrtl, rxd, srrctl, tdwbal};
@@ -46,19 +48,19 @@ pub type Igb = Controller<E82576>;
 /// Queues in each direction.
 pub const QUEUES: usize = 16;
 
-/// Bytes of a receive buffer by RCTL.BSIZE, where SRRCTL has no size.
+/// Receive buffer size in bytes by RCTL.BSIZE, used if SRRCTL has no size.
 const BUFFER_BYTES: [usize; 4] = [2048, 1024, 512, 256];
-/// The unit of SRRCTL.RDMTS, in descriptors.
+/// Unit of SRRCTL.RDMTS, in descriptors.
 const RDMTS_DESCRIPTORS: u32 = 16;
-/// The pool whose counters count: all queues belong to the first.
+/// Pool whose counters count: all queues belong to pool 0.
 const POOL: usize = 0;
 
-/// What only this chip has.
+/// State specific to this chip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct E82576 {
     nvm: nvm::Nvm,
     irq: interrupts::Interrupts,
-    /// The RSS key, prepared for use. Not state.
+    /// RSS key as look-up tables. Not saved.
     #[serde(skip)]
     hash: steer::Hash,
 }
@@ -100,7 +102,7 @@ impl Chip for E82576 {
 
     fn reset(&mut self) {
         self.irq.reset();
-        self.hash.forget();
+        self.hash.invalidate();
     }
 
     fn registers_reset(regs: &mut Regs<E82576>) {
@@ -127,15 +129,15 @@ impl Chip for E82576 {
         nic.write_register(now, at, value, ports);
     }
 
-    /// Requests by register values, and writes to registers that the model does not have, counted since power-on. (The 82540EM's
-    /// table has all registers of its manual, and drivers of several chips write others that the card does not have either: DPDK's
-    /// writes 0 to RFCTL. So that chip reports none.)
+    /// Lists requests of unsupported features, and the number of writes to unknown registers since power-on.
+    /// The 82540EM reports none: its table has all registers of its manual, and drivers write others that the
+    /// chip does not have either (DPDK's writes 0 to RFCTL).
     fn missing(nic: &Igb) -> Vec<String> {
-        let mut all = nic.missing_requests();
+        let mut all = nic.unsupported_requests();
         match nic.stats.unknown_writes {
             0 => (),
-            1 => all.push("a write was to a register that the model has not".to_owned()),
-            more => all.push(format!("{more} writes were to registers that the model has not")),
+            1 => all.push("1 write to a register that the model does not have".to_owned()),
+            more => all.push(format!("{more} writes to registers that the model does not have")),
         }
         all
     }
@@ -149,10 +151,10 @@ impl Chip for E82576 {
     }
 
     fn timer(nic: &mut Igb, now: Ps, number: u8, ports: &mut dyn FunctionPorts) {
-        nic.vector_woken(now, number, ports);
+        nic.on_vector_wake(now, number, ports);
     }
 
-    /// RXDCTL.ENABLE and TXDCTL.ENABLE.
+    /// Decodes RXDCTL.ENABLE and TXDCTL.ENABLE.
     fn queues_on(regs: &Regs<E82576>) -> QueuesOn {
         let on = |control: Reg| {
             let enabled =
@@ -174,8 +176,8 @@ impl Chip for E82576 {
     }
 
     #[inline]
-    fn dca_core(regs: &Regs<E82576>, queue: Queue, moved: Moved) -> Option<u8> {
-        dca::core(regs, queue, moved)
+    fn dca_core(regs: &Regs<E82576>, queue: Queue, class: TransferClass) -> Option<u8> {
+        dca::core(regs, queue, class)
     }
 
     fn packet_buffers(regs: &Regs<E82576>) -> [u64; 2] {
@@ -195,9 +197,9 @@ impl Chip for E82576 {
         regs: &Regs<E82576>,
         bytes: &mut Vec<u8>,
         Examined { status, stripped, vlan_type, fcs }: Examined,
-    ) -> (usize, FrameNotes) {
-        let mut notes = FrameNotes { status, vlan: stripped.unwrap_or(0), ..FrameNotes::default() };
-        let headers = Headers::of(bytes, stripped.is_none().then_some(vlan_type as u16));
+    ) -> (usize, RxFields) {
+        let mut notes = RxFields { status, vlan: stripped.unwrap_or(0), ..RxFields::default() };
+        let headers = Headers::parse(bytes, stripped.is_none().then_some(vlan_type as u16));
         let steered = steer::steer(bytes, &headers, regs, &mut self.hash);
         notes.packet_info = (steered.hash_type | steered.packet_type << rxd::PACKET_TYPE_SHIFT) as u16;
         offload::check(bytes, &headers, regs, &mut notes);
@@ -205,11 +207,11 @@ impl Chip for E82576 {
         if let Some(fcs) = fcs {
             bytes.extend_from_slice(&fcs.to_le_bytes());
         }
-        offload::sum_packet(bytes, &headers, regs, steered.hash, &mut notes);
+        offload::set_hash_or_checksum(bytes, &headers, regs, steered.hash, &mut notes);
         (steered.queue, notes)
     }
 
-    /// SRRCTL.DESCTYPE. Reserved codes count as one buffer.
+    /// Decodes SRRCTL.DESCTYPE. Reserved codes are treated as one buffer.
     fn descriptor_type(regs: &Regs<E82576>, queue: usize) -> DescriptorType {
         match regs.at(Reg::Srrctl, queue) >> srrctl::TYPE_SHIFT & 0b111 {
             0 => DescriptorType::Legacy,
@@ -238,7 +240,7 @@ impl Chip for E82576 {
         regs.count_at(Reg::Rqdpc, queue, 1);
     }
 
-    /// One cause for all frames, and RXDMT0 when few descriptors are left (SRRCTL.RDMTS).
+    /// Raises one cause for all frames, and RXDMT0 when few descriptors are left (SRRCTL.RDMTS).
     fn frames_delivered(
         nic: &mut Igb,
         now: Ps,

@@ -1,5 +1,5 @@
-//! The NVM (§3.3, §8.4): words that software reads through EERD, and the request and grant of EEC. Not modelled: the serial
-//! protocol behind EEC's pins, by which software would write it.
+//! The NVM (§3.3, §8.4): words that software reads through EERD, and access request and grant in EEC. Not
+//! modelled: the serial protocol on EEC's pins, by which software writes the NVM.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use super::identity::identity;
 use crate::MacAddress;
 use crate::intel::eeprom;
 
-/// Words in the part, a power of two.
+/// Number of words, a power of two.
 pub const WORDS: usize = 1024;
-/// Words under the checksum.
-const SEALED: usize = 64;
+/// Number of words covered by the checksum.
+const CHECKSUM_WORDS: usize = 64;
 
-/// The part and EEC.
+/// The NVM and EEC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Nvm {
     words: Vec<u16>,
@@ -21,7 +21,7 @@ pub(crate) struct Nvm {
 }
 
 impl Nvm {
-    /// A part as the factory would program it for a card with this address, which asks drivers to use PAUSE or not.
+    /// Creates an NVM with the factory contents for this address. `pause` is the drivers' default for PAUSE.
     pub fn new(mac: MacAddress, pause: bool) -> Nvm {
         let ids = identity();
         let mut words = vec![0xffffu16; WORDS];
@@ -42,33 +42,33 @@ impl Nvm {
         ] {
             words[at] = word;
         }
-        eeprom::seal(&mut words[..SEALED]);
+        eeprom::set_checksum(&mut words[..CHECKSUM_WORDS]);
         Nvm { words, pins: 0 }
     }
 
-    /// The word at `address`, which wraps.
+    /// Returns the word at `address`, which wraps.
     pub fn word(&self, address: u32) -> u16 {
         self.words[address as usize % WORDS]
     }
 
-    /// The station address in the first three words.
+    /// Returns the station address.
     pub fn mac(&self) -> [u8; 6] {
         eeprom::station(&self.words)
     }
 
-    /// Whether a saved state is one that this part can have.
+    /// Whether a restored state is valid.
     pub fn is_consistent(&self) -> bool {
         self.words.len() == WORDS
     }
 
-    /// EEC as software reads it: the part is there, and everything has been loaded from it.
+    /// Reads EEC: the NVM is present, and all settings are loaded from it.
     pub fn read_eec(&self) -> u32 {
         let granted = if self.pins & eec::REQ != 0 { eec::GNT } else { 0 };
         let size = (WORDS.trailing_zeros() - 6) << eec::SIZE_SHIFT;
         self.pins | granted | eec::PRES | eec::AUTO_RD | size
     }
 
-    /// Software has written EEC.
+    /// Writes EEC.
     pub fn write_eec(&mut self, value: u32) {
         self.pins = value & eec::WRITABLE;
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_words_add_up_to_the_checksum_and_hold_the_address() {
+    fn first_words_add_up_to_the_checksum_and_hold_the_mac_address() {
         let nvm = Nvm::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), false);
         let words: Vec<u16> = (0..64).map(|address| nvm.word(address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn eec_grants_what_is_asked_for_and_says_how_large_the_part_is() {
+    fn eec_grants_requests_and_reports_the_size() {
         let mut nvm = Nvm::new(MacAddress([2, 0, 0, 0, 0, 1]), false);
         assert_eq!(nvm.read_eec() & 0xffff, 4 << 11 | 0x300);
         nvm.write_eec(0x40);

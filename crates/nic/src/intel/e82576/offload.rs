@@ -1,15 +1,15 @@
-//! What the chip finds out about a received frame: checksums (§7.1, RXCSUM), the packet checksum or the hash, headers to split off
-//! (PSRTYPE). Not checked: fragments, what hides behind more than one VLAN tag.
+//! Receive offloads: checksum verification (§7.1, RXCSUM), packet checksum or RSS hash, and the length of
+//! headers to split off (PSRTYPE). Not verified: fragments, and headers behind more than one VLAN tag.
 
 use super::E82576;
 use super::bits::{rfctl, rxcsum, rxd};
 use super::regs::Reg;
 use crate::intel::chip::Regs;
-use crate::intel::rx::FrameNotes;
+use crate::intel::rx::RxFields;
 use crate::parts::checksum::sum;
 use crate::parts::headers::{Headers, Network, Transport};
 
-/// PSRTYPE: behind which header a frame may be split.
+/// PSRTYPE: headers after which a frame may be split.
 mod psrtype {
     pub const TCP: u32 = 1 << 4;
     pub const UDP: u32 = 1 << 5;
@@ -18,8 +18,8 @@ mod psrtype {
     pub const L2: u32 = 1 << 12;
 }
 
-/// Checks IPv4's checksum, and TCP's, UDP's or SCTP's, as RXCSUM asks.
-pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes: &mut FrameNotes) {
+/// Verifies the IPv4 checksum and the TCP, UDP or SCTP checksum, as enabled by RXCSUM.
+pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes: &mut RxFields) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::IPOFL != 0
         && let Some(good) = headers.ip_sum_is_good(bytes)
@@ -39,13 +39,14 @@ pub(super) fn check(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, notes:
     }
 }
 
-/// With RXCSUM.PCSD the descriptor has the hash, without it the packet's checksum and IPv4's identification.
-pub(super) fn sum_packet(
+/// Sets the descriptor's hash field: the RSS hash with RXCSUM.PCSD, otherwise the packet checksum and the
+/// IPv4 identification.
+pub(super) fn set_hash_or_checksum(
     bytes: &[u8],
     headers: &Headers,
     regs: &Regs<E82576>,
     hash: u32,
-    notes: &mut FrameNotes,
+    notes: &mut RxFields,
 ) {
     let rxcsum = regs.get(Reg::Rxcsum);
     if rxcsum & rxcsum::PCSD != 0 {
@@ -54,15 +55,16 @@ pub(super) fn sum_packet(
     }
     let start = (rxcsum & 0xff) as usize;
     notes.checksum = !sum(bytes.get(start..).unwrap_or(&[]));
-    let identified = headers.network == Some(Network::Ipv4) && !regs.has(Reg::Rfctl, rfctl::IPFRSP_DIS);
+    let has_identification =
+        headers.network == Some(Network::Ipv4) && !regs.has(Reg::Rfctl, rfctl::IPFRSP_DIS);
     let identification = match bytes.get(headers.ip + 4..headers.ip + 6) {
-        Some(pair) if identified => u32::from(u16::from_be_bytes([pair[0], pair[1]])),
+        Some(pair) if has_identification => u32::from(u16::from_be_bytes([pair[0], pair[1]])),
         _ => 0,
     };
     notes.hash = u32::from(notes.checksum) << 16 | identification;
 }
 
-/// Where a frame would be split; zero if not at all.
+/// Length of the headers to split off; zero if none.
 pub(super) fn header_to_split(headers: &Headers, psrtype: u32) -> u16 {
     let on = |bit: u32| psrtype & bit != 0;
     let end = match (headers.network, headers.transport) {

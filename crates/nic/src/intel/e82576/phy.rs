@@ -1,6 +1,7 @@
-//! The internal PHY (§3.5.8, §8.25): an IEEE 802.3 clause 22 PHY with vendor registers in pages, as drivers know it by its
-//! identifier. Control, status and negotiation are those of the family's PHY ([`crate::parts::phy`]); identity, port status and
-//! pages are this one's. Not modelled: cable diagnosis, beyond a cable of some length.
+//! The internal PHY (§3.5.8, §8.25): an IEEE 802.3 clause 22 PHY with paged vendor registers, which drivers
+//! detect by its identifier. Control, status and negotiation are those of the family's PHY
+//! ([`crate::parts::phy`]); identity, port status and pages are specific to this PHY. Not modelled: cable
+//! diagnosis, except for a fixed cable length.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +12,12 @@ mod reg {
     pub const ID2: u32 = 3;
     pub const PORT_STATUS: u32 = 17;
     pub const PAGE: u32 = 31;
-    /// From here on registers are of the page.
+    /// First register that depends on the page.
     pub const FIRST_PAGED: u32 = 16;
 }
 
 const ID: [u16; 2] = [0x02a8, 0x0391];
-/// What the gain registers of other pages say: some 50 m of cable.
+/// Value of the gain registers in other pages: about 50 m of cable.
 const GAIN: u16 = 0x0e00;
 
 /// Bits of the port status.
@@ -27,7 +28,7 @@ mod port_status {
     pub const FULL_DUPLEX: u16 = 1 << 9;
 }
 
-/// The PHY, and which page software has chosen.
+/// The PHY, and the page that software has selected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgpPhy {
     phy: Phy,
@@ -35,7 +36,8 @@ pub struct IgpPhy {
 }
 
 impl IgpPhy {
-    /// The page's number stands above the five bits of a register's.
+    /// Whether a register belongs to a selected vendor page. The page number is above the five bits of the
+    /// register number.
     fn is_paged(&self, register: u32) -> bool {
         self.page >> 5 != 0 && register >= reg::FIRST_PAGED
     }
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identity_port_status_and_pages_are_what_drivers_expect() {
+    fn identity_port_status_and_pages_match_drivers_expectations() {
         let mut phy = IgpPhy::new();
         assert_eq!(
             (phy.read(2, false), phy.read(3, false) & 0xfff0, phy.read(17, false)),

@@ -1,5 +1,6 @@
-//! Which receive queue a frame goes to (§7.1, §8.11): the EtherType filters, then the SYN filter and the 5-tuple filters, whichever RFCTL puts
-//! first, then RSS, then the default queue. Filters look at IPv4 alone. Not modelled: pools, VLAN priorities.
+//! Receive queue selection (§7.1, §8.11): by EtherType filters, then the SYN filter and the 5-tuple filters
+//! in the order that RFCTL selects, then RSS, then the default queue. 5-tuple filters only match IPv4. Not
+//! modelled: pools, VLAN priorities.
 
 use super::E82576;
 use super::QUEUES;
@@ -9,7 +10,7 @@ use crate::intel::chip::Regs;
 use crate::parts::headers::{Headers, Network, Transport};
 use crate::parts::toeplitz::{KEY_BYTES, Toeplitz};
 
-/// What the hash was taken of, as descriptors say it.
+/// RSS types in descriptors: the fields that were hashed.
 mod hash_type {
     pub const TCP_IPV4: u32 = 1;
     pub const IPV4: u32 = 2;
@@ -22,11 +23,11 @@ mod hash_type {
     pub const UDP_IPV6_EX: u32 = 9;
 }
 
-/// The RSS key as software has written it, prepared when it is first needed. Not state.
+/// RSS key as look-up tables, computed when first needed. Not saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hash(Option<Toeplitz>);
 
-/// Derived from the registers, so it makes no difference.
+/// The tables are derived from the registers, so they are ignored.
 impl PartialEq for Hash {
     fn eq(&self, _: &Hash) -> bool {
         true
@@ -34,8 +35,8 @@ impl PartialEq for Hash {
 }
 
 impl Hash {
-    /// Software has written another key.
-    pub fn forget(&mut self) {
+    /// Discards the tables, because software has written the key.
+    pub fn invalidate(&mut self) {
         self.0 = None;
     }
 
@@ -50,18 +51,18 @@ impl Hash {
     }
 }
 
-/// Where a frame goes, and what its descriptor says of why.
+/// Selected queue, and the descriptor fields that report the selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steered {
     pub queue: usize,
-    /// What the hash was taken of, and the hash.
+    /// RSS type, and hash.
     pub hash_type: u32,
     pub hash: u32,
-    /// The packet's type as descriptors have it.
+    /// Packet type as in descriptors.
     pub packet_type: u32,
 }
 
-/// Chooses the queue of a frame whose headers were found.
+/// Selects the queue of a frame with these headers.
 pub(super) fn steer(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, hash: &mut Hash) -> Steered {
     let mrqc = regs.get(Reg::Mrqc);
     let mut steered = Steered {
@@ -71,7 +72,7 @@ pub(super) fn steer(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, hash: 
     };
     if mrqc & mrqc::MODE == mrqc::RSS {
         steered.queue = 0;
-        if let Some((of, ports)) = hashed(headers, mrqc) {
+        if let Some((of, ports)) = hash_input(headers, mrqc) {
             let ports = if ports { headers.ports(bytes) } else { &[] };
             (steered.hash_type, steered.hash) = (of, hash.key(regs).hash([headers.addresses(bytes), ports]));
             let entry = (steered.hash & 0x7f) as usize;
@@ -91,7 +92,7 @@ pub(super) fn steer(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>, hash: 
     steered
 }
 
-/// The queues that the redirection table names, a bit each: none while RSS is off.
+/// Queues in the redirection table, one bit per queue; zero while RSS is off.
 pub(super) fn rss_queues(regs: &Regs<E82576>) -> u32 {
     if regs.get(Reg::Mrqc) & mrqc::MODE != mrqc::RSS {
         return 0;
@@ -100,7 +101,7 @@ pub(super) fn rss_queues(regs: &Regs<E82576>) -> u32 {
     entries.fold(0, |bits, entry| bits | 1 << (entry & 0xf))
 }
 
-/// The packet's type for a descriptor (§7.1).
+/// Packet type for a descriptor (§7.1).
 fn packet_type(headers: &Headers) -> u32 {
     let network = match (headers.network, headers.extended) {
         (None, _) => 0,
@@ -118,8 +119,9 @@ fn packet_type(headers: &Headers) -> u32 {
     network | transport
 }
 
-/// What of a packet is hashed, if anything: the type, and whether ports are. The first that MRQC has on counts.
-fn hashed(headers: &Headers, mrqc: u32) -> Option<(u32, bool)> {
+/// RSS type of a packet, and whether its ports are hashed; `None` if it is not hashed. The first type that
+/// MRQC enables applies.
+fn hash_input(headers: &Headers, mrqc: u32) -> Option<(u32, bool)> {
     let choices: &[(u32, u32, bool)] = match (headers.network?, headers.transport) {
         (Network::Ipv4, Some(Transport::Tcp)) => {
             &[(mrqc::TCP_IPV4, hash_type::TCP_IPV4, true), (mrqc::IPV4, hash_type::IPV4, false)]
@@ -128,7 +130,8 @@ fn hashed(headers: &Headers, mrqc: u32) -> Option<(u32, bool)> {
             &[(mrqc::UDP_IPV4, hash_type::UDP_IPV4, true), (mrqc::IPV4, hash_type::IPV4, false)]
         }
         (Network::Ipv4, _) => &[(mrqc::IPV4, hash_type::IPV4, false)],
-        // The home address of a mobile node's options is not looked for: with them off or on, the header's addresses count.
+        // Home addresses in options are not evaluated: the `EX` types use the addresses of the IPv6 header as
+        // well.
         (Network::Ipv6, Some(Transport::Tcp)) => &[
             (mrqc::TCP_IPV6_EX, hash_type::TCP_IPV6_EX, true),
             (mrqc::TCP_IPV6, hash_type::TCP_IPV6, true),
@@ -148,10 +151,10 @@ fn hashed(headers: &Headers, mrqc: u32) -> Option<(u32, bool)> {
     choices.iter().find(|(bit, ..)| mrqc & bit != 0).map(|(_, of, ports)| (*of, *ports))
 }
 
-/// The EtherType filter that fits: its number, and its queue if it names one.
+/// Number of the matching EtherType filter, and its queue if it selects one.
 fn ethertype_filter(headers: &Headers, regs: &Regs<E82576>) -> Option<(u32, Option<usize>)> {
-    let fits = |entry: &u32| entry & filter::ETQF_ENABLE != 0 && *entry as u16 == headers.ethertype;
-    let (number, entry) = (0..).zip(regs.array(Reg::Etqf)).find(|(_, entry)| fits(entry))?;
+    let matches = |entry: &u32| entry & filter::ETQF_ENABLE != 0 && *entry as u16 == headers.ethertype;
+    let (number, entry) = (0..).zip(regs.array(Reg::Etqf)).find(|(_, entry)| matches(entry))?;
     let queue = (entry >> filter::ETQF_QUEUE_SHIFT & 0b111) as usize;
     Some((number, (entry & filter::ETQF_QUEUE_ENABLE != 0).then_some(queue)))
 }
@@ -162,7 +165,8 @@ fn syn_filter(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>) -> Option<us
     on.then_some((entry >> filter::SYNQF_QUEUE_SHIFT & 0b111) as usize)
 }
 
-/// The queue of the 5-tuple filter that fits: of several the one with the highest priority (IMIR), of equals the first. They look at IPv4 alone.
+/// Queue of the matching 5-tuple filter with the highest priority (IMIR); among equal priorities, the first
+/// one. Filters only match IPv4.
 fn tuple_filter(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>) -> Option<usize> {
     let any = regs.array(Reg::Ftqf).iter().any(|entry| entry & filter::FTQF_QUEUE_ENABLE != 0);
     if !any || headers.network != Some(Network::Ipv4) {
@@ -170,25 +174,26 @@ fn tuple_filter(bytes: &[u8], headers: &Headers, regs: &Regs<E82576>) -> Option<
     }
     let addresses = headers.addresses(bytes);
     let ports = headers.ports(bytes);
-    // Registers hold addresses and ports as they lie in frames.
+    // Registers contain addresses and ports in the byte order of frames.
     let word = |at: usize| {
         u32::from_le_bytes([addresses[at], addresses[at + 1], addresses[at + 2], addresses[at + 3]])
     };
     let port =
         |at: usize| ports.get(at..at + 2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]])));
-    let fits = |index: usize| {
+    let matches = |index: usize| {
         let entry = regs.at(Reg::Ftqf, index);
-        let off = |bit: u32| entry & bit != 0;
+        let has = |bit: u32| entry & bit != 0;
         let imir = regs.at(Reg::Imir, index);
-        off(filter::FTQF_QUEUE_ENABLE)
-            && (off(filter::FTQF_ANY_PROTOCOL) || entry & 0xff == u32::from(headers.protocol))
-            && (off(filter::FTQF_ANY_SOURCE) || regs.at(Reg::Saqf, index) == word(0))
-            && (off(filter::FTQF_ANY_DESTINATION) || regs.at(Reg::Daqf, index) == word(4))
-            && (off(filter::FTQF_ANY_SOURCE_PORT) || port(0) == Some(regs.at(Reg::Spqf, index) & 0xffff))
+        has(filter::FTQF_QUEUE_ENABLE)
+            && (has(filter::FTQF_ANY_PROTOCOL) || entry & 0xff == u32::from(headers.protocol))
+            && (has(filter::FTQF_ANY_SOURCE) || regs.at(Reg::Saqf, index) == word(0))
+            && (has(filter::FTQF_ANY_DESTINATION) || regs.at(Reg::Daqf, index) == word(4))
+            && (has(filter::FTQF_ANY_SOURCE_PORT) || port(0) == Some(regs.at(Reg::Spqf, index) & 0xffff))
             && (imir & filter::IMIR_ANY_PORT != 0 || port(2) == Some(imir & 0xffff))
     };
     let priority = |index: &usize| regs.at(Reg::Imir, *index) >> filter::IMIR_PRIORITY_SHIFT;
-    // Of equals the last one that is looked at.
-    let index = (0..regs.array(Reg::Ftqf).len()).rev().filter(|index| fits(*index)).max_by_key(priority)?;
+    // `max_by_key` returns the last of equal maxima, hence the reverse order.
+    let index =
+        (0..regs.array(Reg::Ftqf).len()).rev().filter(|index| matches(*index)).max_by_key(priority)?;
     Some((regs.at(Reg::Ftqf, index) >> filter::FTQF_QUEUE_SHIFT & 0xf) as usize)
 }

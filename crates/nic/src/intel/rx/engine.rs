@@ -1,10 +1,11 @@
-//! The receive DMA engine: descriptors are fetched ahead, frames written to their buffers, used descriptors written back (§7.1).
-//! Several frames are in DMA at once. A write-back is asked for right behind the data, and posted writes keep their order, so data
-//! is always visible first.
+//! The receive DMA engine: prefetches descriptors, writes frames to their buffers, and writes back used
+//! descriptors (§7.1). Several frames are in DMA at once. The write-back is issued right after the data, and
+//! posted writes stay in order, so the data is always visible first.
 //!
-//! Write-back happens as soon as RXDCTL.WTHRESH used descriptors wait, and also when the packet buffer's front holds nothing more for the queue
-//! or the chip has no unused descriptor of it left: a polling driver never waits, unless `write_back_wait` says that descriptors
-//! gather, by number or by cache line.
+//! Used descriptors are written back as soon as RXDCTL.WTHRESH of them wait. They are also written back when
+//! the frame at the packet buffer's front is for another queue (or there is none), or the queue's descriptor
+//! cache is empty. So a polling driver never waits, unless `write_back_wait` makes descriptors gather, by
+//! number or by cache line.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::memory::LINE_BYTES;
@@ -12,14 +13,15 @@ use doorbell_sim::ports::{DmaKind, PhysAddr};
 use doorbell_sim::{Observed, Ps, log};
 
 use super::layout::Layout;
-use super::{Completed, DescriptorType, RxQueue, Watched};
+use super::{Completed, DescriptorType, FrameTrace, RxQueue};
 use crate::intel::bits::rxd;
 use crate::intel::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Lane, Moved, Piece, Requested, Write};
+use crate::parts::dma::{Direction, IssuedRequest, Piece, TransferClass, Write};
 use crate::parts::engine::Ready;
 use crate::parts::ring::Run;
 
-/// Bytes from the end of `len` bytes at `addr` to the end of their cache line, if the buffer has them.
+/// Returns the padding that extends `len` bytes at `addr` to the end of the cache line; zero if the buffer is
+/// too short.
 fn padding(addr: u64, len: u32, buffer: usize) -> u32 {
     let end = addr.wrapping_add(len.into());
     let padding = (end.wrapping_neg() % LINE_BYTES) as u32;
@@ -27,12 +29,12 @@ fn padding(addr: u64, len: u32, buffer: usize) -> u32 {
 }
 
 impl<C: Chip> Controller<C> {
-    /// Does whatever can be done now. Work is bounded by the descriptors on the chip.
+    /// Makes all progress possible at `now`. The work is bounded by the descriptors on the chip.
     pub(in crate::intel) fn rx_advance(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         if !self.bus_master {
             return;
         }
-        let held = self.rx_dispatch(now, ports);
+        let deferred = self.rx_dispatch(now, ports);
         let front = self.rx.fifo.get(self.rx.dispatched).map(|frame| usize::from(frame.queue));
         let mut followed = false;
         for queue in self.on.receiving() {
@@ -41,18 +43,18 @@ impl<C: Chip> Controller<C> {
             let waiting = ring.waiting().len();
             let drained = front != Some(queue) || ring.is_empty();
             if waiting != 0 && (drained || waiting >= C::thresholds(&self.regs, of).write_back as usize) {
-                followed |= self.write_back_called_for(now, of, ports);
+                followed |= self.request_write_back(now, of, ports);
             }
         }
-        self.wake_for_write(held, followed, ports);
+        self.wake_for_write(deferred, followed, ports);
         for queue in self.on.receiving() {
             self.fetch(now, Queue::receive(queue), ports);
         }
-        self.rx_note_wait(now);
+        self.rx_account_wait(now);
         self.watch_fifo_level(now, ports);
     }
 
-    /// Descriptors have come that software has given: the buffers are the device's.
+    /// Handles fetched descriptors and reports their buffers as returned by software.
     pub(in crate::intel) fn rx_fetched(&mut self, queue: usize, run: Run, ports: &mut dyn FunctionPorts) {
         let bytes = C::buffer_bytes(&self.regs, queue)[0] as u64;
         self.rx.queues[queue].ring.fetched(run, ports, |ports, _, buffers| {
@@ -63,14 +65,15 @@ impl<C: Chip> Controller<C> {
         });
     }
 
-    /// Frames from the packet buffer to the buffers of cached descriptors. The last write's wake-up is held back.
-    fn rx_dispatch(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> Option<Requested> {
-        let mut held = None;
+    /// Writes frames from the packet buffer to the buffers of cached descriptors. Returns the last write,
+    /// whose wake-up is deferred.
+    fn rx_dispatch(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> Option<IssuedRequest> {
+        let mut deferred = None;
         while self.rx.writes_in_flight < self.config.writes_in_flight.into() {
             let Some(frame) = self.rx.fifo.get(self.rx.dispatched) else { break };
             let queue = usize::from(frame.queue);
             let Some(&buffers) = self.rx.queues[queue].ring.front() else {
-                if self.rx_drops(queue) {
+                if self.rx_must_drop(queue) {
                     self.rx_drop_front(now, queue);
                     continue;
                 }
@@ -78,51 +81,48 @@ impl<C: Chip> Controller<C> {
             };
             let layout = self.lay_out(frame, self.rx.cursor, buffers);
             let bytes = layout.header.len + layout.data.len;
-            if buffers[0] != 0 && !self.rx_engine_takes(now, bytes, ports) {
+            if buffers[0] != 0 && !self.rx_engine_accepts(now, bytes, ports) {
                 break;
             }
             self.rx.queues[queue].ring.begin();
             self.stats.rx_descriptors += 1;
             self.queue_stats[queue].rx_descriptors += 1;
             if buffers[0] == 0 {
-                self.finish_null(queue);
+                self.complete_null_descriptor(queue);
                 continue;
             }
-            held = self.rx_write(now, queue, &layout, held, ports);
+            deferred = self.rx_write(now, queue, &layout, deferred, ports);
         }
-        held
+        deferred
     }
 
-    /// A descriptor without a buffer holds nothing.
-    fn finish_null(&mut self, queue: usize) {
+    /// Completes a descriptor whose buffer address is zero, without data.
+    fn complete_null_descriptor(&mut self, queue: usize) {
         self.stats.rx_null_descriptors += 1;
         let done = u64::from(rxd::DD);
         let second =
             if C::descriptor_type(&self.regs, queue) == DescriptorType::Legacy { done << 32 } else { done };
-        let nothing = Completed {
-            words: [0, second],
-            pieces: [(0, 0); 2],
-            frame_bytes: 0,
-            watched: Observed::default(),
-        };
-        self.rx.queues[queue].ring.finish(nothing);
+        let empty =
+            Completed { words: [0, second], pieces: [(0, 0); 2], frame_bytes: 0, trace: Observed::default() };
+        self.rx.queues[queue].ring.finish(empty);
     }
 
-    /// Writes what a descriptor takes of the frame at the front. The last write's wake-up is held back.
+    /// Writes the part of the front frame that fits one descriptor. Returns the last write, whose wake-up is
+    /// deferred.
     fn rx_write(
         &mut self,
         now: Ps,
         queue: usize,
         layout: &Layout,
-        mut held: Option<Requested>,
+        mut deferred: Option<IssuedRequest>,
         ports: &mut dyn FunctionPorts,
-    ) -> Option<Requested> {
+    ) -> Option<IssuedRequest> {
         let front = self.rx.dispatched;
         let [room, _] = C::buffer_bytes(&self.regs, queue);
         let of = C::descriptor_type(&self.regs, queue);
         let frame = self.rx.fifo.get(front)?;
         let (first, last) = (self.rx.cursor == 0, layout.end() == frame.bytes.len());
-        let (notes, mut watched, wire_bytes) = (frame.notes, frame.watched, frame.wire_bytes);
+        let (notes, mut trace, wire_bytes) = (frame.notes, frame.trace, frame.wire_bytes);
         let mut words = layout.words(of, layout.data.addr, &notes, first, last);
         let status = u64::from(rxd::DD | if last { rxd::EOP } else { 0 });
         words[1] |= if of == DescriptorType::Legacy { status << 32 } else { status };
@@ -135,42 +135,45 @@ impl<C: Chip> Controller<C> {
         }
         let parts = [layout.header, layout.data];
         let ends = |index: usize| last && (index == 1 || parts[1].len == 0);
-        let mut begun = false;
+        let mut started = false;
         for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.len != 0) {
             let (addr, offset, len) = (part.addr, part.offset as u32, part.len as u32);
             self.rx.writes_in_flight += 1;
             self.rx.write_bytes_in_flight += u64::from(len);
             let full = ends(index) && index == 1 && self.config.full_line_writes;
-            let tag =
-                self.tag(Queue::receive(queue), if index == 0 { Moved::Header } else { Moved::Payload });
+            let tag = self.tag(
+                Queue::receive(queue),
+                if index == 0 { TransferClass::Header } else { TransferClass::Payload },
+            );
             let piece =
                 Piece { addr, len: len + if full { padding(addr, len, room) } else { 0 }, offset, tag };
             let write = Write::Data { queue: Queue::receive(queue), addr, offset, len, last: ends(index) };
-            self.wake_for_write(held, false, ports);
+            self.wake_for_write(deferred, false, ports);
             let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
-            if first && !begun {
-                watched.0.stamps.dma_started = request.start;
-                begun = true;
+            if first && !started {
+                trace.0.stamps.dma_started = request.start;
+                started = true;
             }
-            // What the port completes by a call is there when the descriptor is, at the latest.
-            watched.0.stamps.in_memory = request.done.unwrap_or(Ps::MAX);
-            held = Some(request);
+            // If the completion time is unknown, it is bounded later by the descriptor's write-back.
+            trace.0.stamps.in_memory = request.done.unwrap_or(Ps::MAX);
+            deferred = Some(request);
         }
         if let Some(frame) = self.rx.fifo.get_mut(front) {
-            frame.watched = watched;
+            frame.trace = trace;
         }
         let pieces = parts.map(|part| (part.addr, part.len as u32));
         let frame_bytes = if last { wire_bytes } else { 0 };
-        self.rx.queues[queue].ring.finish(Completed { words, pieces, frame_bytes, watched });
+        self.rx.queues[queue].ring.finish(Completed { words, pieces, frame_bytes, trace });
         let busy = if first { self.config.rx_frame_time } else { Ps::ZERO };
         if busy != Ps::ZERO {
-            self.rx.engine.busy_until(self.path_end(now, Lane::Writes).saturating_add(busy));
+            self.rx.engine.busy_until(self.path_end(now, Direction::Writes).saturating_add(busy));
         }
-        held
+        deferred
     }
 
-    /// Whether the frame at the front, of this queue, is dropped rather than waiting for a descriptor.
-    fn rx_drops(&self, queue: usize) -> bool {
+    /// Whether the frame at the front, which is for this queue, must be dropped rather than wait for a
+    /// descriptor.
+    fn rx_must_drop(&self, queue: usize) -> bool {
         let ring = self.ring(Queue::receive(queue));
         C::drops_without_descriptors(&self.regs, queue)
             && self.rx.cursor == 0
@@ -186,17 +189,17 @@ impl<C: Chip> Controller<C> {
         };
         counters.into_iter().for_each(|counter| *counter += 1);
         own.rx_drop_no_descriptor += u64::from(!frame.looped);
-        self.measured.drops.core += u64::from(frame.watched.0.measured);
+        self.measured.drops.core += u64::from(frame.trace.0.measured);
         C::count_dropped(&mut self.regs, queue);
-        self.rx.waits.left();
+        self.rx.waits.frame_left();
         let name = &self.name;
-        log!(now, Nic, Debug, "{name}: a frame dropped: receive queue {queue} has no descriptors");
+        log!(now, Nic, Debug, "{name}: frame dropped: receive queue {queue} has no descriptors");
         self.buffers.recycle(frame.bytes);
     }
 
-    /// Whether the engine can write `len` bytes now. If it is busy it is woken when it is not; room for
-    /// bytes comes with the completion of a write.
-    fn rx_engine_takes(&mut self, now: Ps, len: usize, ports: &mut dyn FunctionPorts) -> bool {
+    /// Whether the engine can write `len` bytes now. If it is busy, a wake-up is scheduled. If the limit of
+    /// bytes in flight is reached, the completion of a write resumes the engine.
+    fn rx_engine_accepts(&mut self, now: Ps, len: usize, ports: &mut dyn FunctionPorts) -> bool {
         match self.rx.engine.ready(now) {
             Ready::Now => {}
             Ready::Later => return false,
@@ -209,7 +212,7 @@ impl<C: Chip> Controller<C> {
         bytes == 0 || bytes + len as u64 <= self.config.write_bytes_in_flight.0
     }
 
-    /// Bytes of the frame at the front have reached memory.
+    /// Handles the completion of a data write for the frame at the front.
     pub(in crate::intel) fn rx_data_written(
         &mut self,
         addr: u64,
@@ -225,12 +228,12 @@ impl<C: Chip> Controller<C> {
         ports.write(PhysAddr(addr), frame.bytes.get(from..to).unwrap_or(&[]));
         if last && let Some(frame) = self.rx.fifo.pop() {
             self.rx.dispatched -= 1;
-            self.rx.waits.left();
+            self.rx.waits.frame_left();
             self.buffers.recycle(frame.bytes);
         }
     }
 
-    /// Descriptors have been written back: the head moves, and software is told.
+    /// Handles a completed descriptor write-back: advances the head and reports the delivered frames.
     pub(in crate::intel) fn rx_written_back(
         &mut self,
         now: Ps,
@@ -239,17 +242,17 @@ impl<C: Chip> Controller<C> {
         ports: &mut dyn FunctionPorts,
     ) {
         let of = Queue::receive(queue);
-        let free_before = self.regs.ring_given::<C>(of);
+        let owned_before = self.regs.ring_owned::<C>(of);
         let mut frames = std::mem::take(&mut self.rx.frame_sizes);
-        let RxQueue { ring, begun } = &mut self.rx.queues[queue];
+        let RxQueue { ring, partial_frame } = &mut self.rx.queues[queue];
         let bytes = ring.written_back(run.count, |completed| {
             let pieces = completed.pieces.iter().filter(|(_, len)| *len != 0);
-            begun.extend(pieces.map(|(addr, len)| (PhysAddr(*addr), *len)));
+            partial_frame.extend(pieces.map(|(addr, len)| (PhysAddr(*addr), *len)));
             if completed.frame_bytes != 0 {
-                ports.frame_in_memory(now, begun, completed.frame_bytes);
-                begun.clear();
+                ports.frame_in_memory(now, partial_frame, completed.frame_bytes);
+                partial_frame.clear();
                 frames.push(completed.frame_bytes);
-                let Watched { id, mut stamps, .. } = completed.watched.0;
+                let FrameTrace { id, mut stamps, .. } = completed.trace.0;
                 if let Some(id) = id {
                     (stamps.in_memory, stamps.visible) = (stamps.in_memory.min(now), now);
                     ports.frame_received(id, stamps);
@@ -264,19 +267,20 @@ impl<C: Chip> Controller<C> {
             self.queue_stats[queue].rx_delivered += 1;
             self.queue_stats[queue].rx_delivered_bytes += u64::from(*bytes);
         }
-        let left = [free_before, self.regs.ring_given::<C>(of)];
+        let left = [owned_before, self.regs.ring_owned::<C>(of)];
         C::frames_delivered(self, now, queue, &frames, left, ports);
         frames.clear();
         self.rx.frame_sizes = frames;
     }
 
-    /// Software has moved a queue's ring away, or switched the queue: what hangs on it is lost, the rest of the packet buffer stays.
+    /// Called when software rewrites a ring register other than the tail, or enables or disables the queue.
+    /// Its descriptors and frames in DMA are discarded; the rest of the packet buffer stays.
     pub(in crate::intel) fn rx_ring_rewritten(&mut self, queue: usize) {
         let (before, measured) = (self.rx.frames_of(queue), self.rx.measured_of(queue));
         self.dma.cancel(Queue::receive(queue));
-        let torn = usize::from(self.rx.cursor != 0);
+        let partial = usize::from(self.rx.cursor != 0);
         let mut index = 0;
-        let mut in_dma = self.rx.dispatched + torn;
+        let mut in_dma = self.rx.dispatched + partial;
         while index < in_dma {
             if self.rx.fifo.get(index).is_none_or(|frame| usize::from(frame.queue) != queue) {
                 index += 1;
@@ -290,10 +294,10 @@ impl<C: Chip> Controller<C> {
                 self.rx.cursor = 0;
             }
         }
-        self.rx_count_writes();
-        self.rx.queues[queue].begun.clear();
+        self.rx_recount_writes();
+        self.rx.queues[queue].partial_frame.clear();
         self.rx.queues[queue].ring.rewind(self.regs.ring_head::<C>(Queue::receive(queue)));
-        // Frames of a queue that is off wait for nothing that could come.
+        // A disabled queue gets no descriptors, so its frames would block the packet buffer.
         if !self.on.has(Queue::receive(queue)) {
             self.rx_drop_queued(queue);
         }
@@ -303,7 +307,7 @@ impl<C: Chip> Controller<C> {
         self.queue_stats[queue].rx_drop_reset += lost;
     }
 
-    /// Takes a queue's frames that are not in DMA out of the packet buffer.
+    /// Removes a queue's frames that are not in DMA from the packet buffer.
     fn rx_drop_queued(&mut self, queue: usize) {
         let mut index = self.rx.dispatched + usize::from(self.rx.cursor != 0);
         while let Some(frame) = self.rx.fifo.get(index) {
@@ -315,8 +319,8 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// How many data writes are in flight, and their bytes, is what the DMA's books say.
-    pub(in crate::intel) fn rx_count_writes(&mut self) {
+    /// Recomputes the number and bytes of the data writes in flight.
+    pub(in crate::intel) fn rx_recount_writes(&mut self) {
         let (mut count, mut bytes) = (0, 0);
         for write in self.dma.writes.kinds() {
             if let Write::Data { len, .. } = write {
@@ -326,7 +330,7 @@ impl<C: Chip> Controller<C> {
         (self.rx.writes_in_flight, self.rx.write_bytes_in_flight) = (count, bytes);
     }
 
-    /// A device reset: the packet buffer is lost too.
+    /// Device reset: discards the packet buffer too.
     pub(in crate::intel) fn rx_reset(&mut self) {
         for queue in 0..C::QUEUES {
             let lost = self.rx.frames_of(queue);

@@ -1,26 +1,26 @@
-//! Receive descriptors: their formats, and how a frame is laid over the one or two buffers of each. The legacy format is that of all
-//! chips (82540EM: §3.2.3); the others are the 82576's (SRRCTL, §7.1, §8.10).
+//! Receive descriptors: formats, and the distribution of a frame over the one or two buffers of a descriptor.
+//! All chips have the legacy format (82540EM: §3.2.3); the 82576 has the others (SRRCTL, §7.1, §8.10).
 
-use super::{FrameNotes, RxFrame};
+use super::{RxFields, RxFrame};
 use crate::intel::bits::rxd;
 use crate::intel::{Chip, Controller};
 
-/// Format of receive descriptors, and use of the header buffer.
+/// Receive descriptor format and use of the header buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorType {
     Legacy,
     OneBuffer,
-    /// The header goes to the header buffer if there is one and it fits.
+    /// The headers go to the header buffer if found and if they fit.
     Split,
-    /// The header is copied to the header buffer.
+    /// The headers are copied to the header buffer if found and if they fit.
     Replicate,
-    /// The same for frames larger than the header buffer; smaller frames go to the header buffer only.
+    /// As `Replicate` for frames larger than the header buffer; smaller frames go to the header buffer only.
     ReplicateLarge,
-    /// The first bytes go to the header buffer, whether they are a header or not.
+    /// As `Split`, but without fitting headers the first bytes fill the header buffer.
     SplitAlways,
 }
 
-/// A range of a frame's bytes and the address it is written to.
+/// A range of a frame's bytes and its target address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub addr: u64,
@@ -28,20 +28,20 @@ pub(super) struct Part {
     pub len: usize,
 }
 
-/// How a descriptor takes a frame from a given byte on.
+/// Distribution of a frame, from a given byte on, over the buffers of one descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The part for the header buffer; empty if there is none.
+    /// Part for the header buffer; may be empty.
     pub header: Part,
     pub data: Part,
-    /// Whether the header is in its own buffer (SPH), its length, and whether the header buffer was too small for it.
+    /// Header in a separate buffer (SPH), header length, and header buffer too small (HBO).
     pub split: bool,
     pub header_len: usize,
     pub overflow: bool,
 }
 
 impl Layout {
-    /// The first byte of the frame behind this layout.
+    /// Returns the offset of the first frame byte after this layout.
     pub fn end(&self) -> usize {
         if self.data.len == 0 {
             self.header.offset + self.header.len
@@ -50,12 +50,12 @@ impl Layout {
         }
     }
 
-    /// The descriptor's words, without DD and EOP.
+    /// Returns the written-back descriptor words, without DD and EOP.
     pub fn words(
         &self,
         of: DescriptorType,
         addr: u64,
-        notes: &FrameNotes,
+        notes: &RxFields,
         first: bool,
         last: bool,
     ) -> [u64; 2] {
@@ -63,7 +63,7 @@ impl Layout {
         let vlan = if last { notes.vlan } else { 0 };
         let second = (self.data.len as u64) << 32 | u64::from(vlan) << 48;
         if of == DescriptorType::Legacy {
-            // The first descriptor has the packet checksum, the last one everything else.
+            // The packet checksum goes into the first descriptor, everything else into the last.
             let checksum = if first { notes.checksum } else { 0 };
             let unchecked = last && status & (rxd::IPCS | rxd::L4CS) == 0;
             let low = status & 0xff | if unchecked { rxd::IXSM } else { 0 };
@@ -87,7 +87,7 @@ impl Layout {
 }
 
 impl<C: Chip> Controller<C> {
-    /// Lays a frame from byte `offset` on over a descriptor's packet buffer and header buffer.
+    /// Distributes a frame, from byte `offset` on, over a descriptor's packet and header buffers.
     pub(super) fn lay_out(&self, frame: &RxFrame, offset: usize, [packet, header]: [u64; 2]) -> Layout {
         let queue = usize::from(frame.queue);
         let of = C::descriptor_type(&self.regs, queue);

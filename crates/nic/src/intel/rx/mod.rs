@@ -1,9 +1,11 @@
-//! Receive: from the wire into the packet buffer. A frame passes the link, the receiver's enable bit, the length and FCS checks, flow
-//! control and the filters; the chip chooses its queue; then it needs room in the packet buffer.
+//! Receive path, from the wire into the packet buffer. A frame passes link state, receiver enable, length and
+//! FCS checks, flow control and filters. Then the chip selects its queue, and the packet buffer must have
+//! room.
 //!
-//! The packet buffer is one FIFO for all queues. The frame at its front waits for descriptors of its queue, and those behind it wait
-//! too, unless the queue drops. It stores a frame with its FCS, rounded up to 16 bytes, plus a configurable overhead. A frame's room is
-//! free again when its last byte has been written to memory, or when its queue drops it.
+//! The packet buffer is one FIFO shared by all queues. A front frame without descriptors blocks all frames
+//! behind it (head-of-line blocking), unless its queue drops. A frame occupies its length with FCS plus a
+//! configurable overhead, rounded up to 16 bytes. The space is freed when the frame's last byte has been
+//! written to memory, or when its queue drops it.
 
 mod engine;
 mod layout;
@@ -20,46 +22,46 @@ use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Stored};
 use crate::parts::filter::{Cast, Filter, Verdict, VlanFilter, vlan_tag};
 use crate::parts::ring::{DescriptorRing, Used};
-use crate::parts::waits::{Waits, WaitsFor};
+use crate::parts::waits::{WaitCause, Waits};
 
 pub(super) use layout::DescriptorType;
 
-/// Longest frame without RCTL.LPE, FCS included: 1518 bytes and a VLAN tag.
+/// Maximum frame length without RCTL.LPE, FCS included: 1518 bytes and a VLAN tag.
 const LONGEST: usize = 1522;
 
-/// Facts about a received frame for its descriptor, apart from its length.
+/// Descriptor fields of a received frame, apart from its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FrameNotes {
+pub struct RxFields {
     /// Status and errors in the advanced format, without DD and EOP.
     pub status: u32,
     pub vlan: u16,
-    /// RSS type, and packet type from bit 4 on.
+    /// RSS type (3:0) and packet type (from bit 4).
     pub packet_info: u16,
-    /// The RSS hash, or the packet checksum and IPv4's identification.
+    /// RSS hash, or packet checksum and IPv4 identification.
     pub hash: u32,
     pub checksum: u16,
-    /// Length of the headers that may be split off; zero if there are none.
+    /// Length of the headers that may be split off; zero if none.
     pub header: u16,
 }
 
-/// What the MAC found about a received frame, for the chip that examines it.
+/// Results of the MAC's receive checks, input to [`Chip::examine`].
 #[derive(Clone, Copy, Debug)]
 pub struct Examined {
     /// Status bits so far.
     pub status: u32,
-    /// The VLAN tag that was stripped.
+    /// VLAN tag, if it was stripped.
     pub stripped: Option<u16>,
-    /// The type of VLAN tags.
+    /// EtherType of VLAN tags (VET).
     pub vlan_type: u32,
-    /// The FCS to store behind the frame.
+    /// FCS to store after the frame, if any.
     pub fcs: Option<u32>,
 }
 
-/// A frame that an observer follows, and the times at which it passed each stage.
+/// Trace of a frame for observers: its ID and the times at which it passed each stage.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct FrameTrace {
     pub id: Option<FrameId>,
-    /// It belongs to the measurement.
+    /// It belongs to the measurement window.
     pub measured: bool,
     pub stamps: RxStamps,
 }
@@ -71,13 +73,13 @@ pub(crate) struct RxFrame {
     pub queue: u8,
     /// It was looped back.
     pub looped: bool,
-    pub notes: FrameNotes,
-    /// Its room in the packet buffer, in bytes.
+    pub notes: RxFields,
+    /// Packet buffer space that it occupies, in bytes.
     pub stored: u32,
     /// Its length on the wire, FCS included.
     pub wire_bytes: u32,
     #[serde(skip)]
-    pub watched: Observed<Watched>,
+    pub trace: Observed<FrameTrace>,
 }
 
 impl Stored for RxFrame {
@@ -86,19 +88,19 @@ impl Stored for RxFrame {
     }
 }
 
-/// A piece of a frame in memory: address and length.
-pub(crate) type Placed = (u64, u32);
+/// Piece of a frame in memory: address and length.
+pub(crate) type PlacedPiece = (u64, u32);
 
 /// A used descriptor that waits for its write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Completed {
     pub words: [u64; 2],
-    /// The pieces of its frame in its buffers; unused entries have length zero.
-    pub pieces: [Placed; 2],
-    /// With the end of a frame: its length on the wire. Otherwise zero.
+    /// Pieces of the frame in its buffers; unused entries have length zero.
+    pub pieces: [PlacedPiece; 2],
+    /// Length of the frame on the wire, if its end is in this descriptor; otherwise zero.
     pub frame_bytes: u32,
     #[serde(skip)]
-    pub watched: Observed<Watched>,
+    pub trace: Observed<FrameTrace>,
 }
 
 impl Used for Completed {
@@ -114,14 +116,14 @@ impl Used for Completed {
 /// A receive queue.
 #[derive(Debug, Default)]
 pub(crate) struct RxQueue {
-    /// Of a fetched descriptor, the addresses of its packet buffer and its header buffer are kept.
+    /// Descriptor ring. A fetched descriptor is kept as the addresses of its packet and header buffers.
     pub ring: DescriptorRing<[u64; 2], Completed>,
-    /// The pieces already written back of a frame whose end is not.
-    pub begun: Vec<(PhysAddr, u32)>,
+    /// Pieces of a frame whose first descriptors are written back and whose last one is not.
+    pub partial_frame: Vec<(PhysAddr, u32)>,
 }
 
 impl RxQueue {
-    /// Frames in memory whose last descriptor is not written back.
+    /// Last descriptors of frames that are not written back yet.
     fn waiting(&self) -> impl Iterator<Item = &Completed> {
         self.ring.used().filter(|descriptor| descriptor.frame_bytes != 0)
     }
@@ -130,20 +132,20 @@ impl RxQueue {
 /// The receive side.
 #[derive(Debug)]
 pub(crate) struct Rx {
-    /// Frames, oldest first. The first `dispatched` ones are in DMA.
+    /// Frames, oldest first. The first `dispatched` frames are completely in DMA.
     pub fifo: Fifo<RxFrame>,
     pub dispatched: usize,
-    /// Bytes of the next frame that are already in DMA.
+    /// Bytes of the next frame already in DMA.
     pub cursor: usize,
     pub queues: Vec<RxQueue>,
     /// Data writes in flight, and their bytes.
     pub writes_in_flight: u32,
     pub write_bytes_in_flight: u64,
     pub engine: Engine,
-    /// The facts at the previous arrival.
+    /// State of FIFO and rings at the previous arrival.
     pub previous: ArrivalState,
     pub waits: Waits,
-    /// For reuse; not state.
+    /// Scratch buffer, kept for reuse. Not saved.
     frame_sizes: Vec<u32>,
 }
 
@@ -163,7 +165,7 @@ impl Rx {
         }
     }
 
-    /// Frames accepted and not delivered.
+    /// Number of frames accepted and not yet delivered.
     pub fn frames(&self) -> u64 {
         let waiting: usize = self.queues.iter().map(|queue| queue.waiting().count()).sum();
         (self.fifo.len() - self.dispatched + waiting) as u64
@@ -174,31 +176,31 @@ impl Rx {
         self.fifo.iter().skip(self.dispatched).filter(move |frame| usize::from(frame.queue) == queue)
     }
 
-    /// Frames of a queue accepted and not delivered.
+    /// Number of a queue's frames accepted and not yet delivered.
     pub fn frames_of(&self, queue: usize) -> u64 {
         (self.stored_of(queue).count() + self.queues[queue].waiting().count()) as u64
     }
 
-    /// The number of these that belong to the measurement.
+    /// Number of a queue's undelivered frames that belong to the measurement window.
     pub fn measured_of(&self, queue: usize) -> u64 {
-        let stored = self.stored_of(queue).map(|frame| frame.watched.0);
-        let waiting = self.queues[queue].waiting().map(|descriptor| descriptor.watched.0);
-        stored.chain(waiting).filter(|watched| watched.measured).count() as u64
+        let stored = self.stored_of(queue).map(|frame| frame.trace.0);
+        let waiting = self.queues[queue].waiting().map(|descriptor| descriptor.trace.0);
+        stored.chain(waiting).filter(|trace| trace.measured).count() as u64
     }
 }
 
 impl<C: Chip> Controller<C> {
-    /// The receive packet buffer's size.
+    /// Size of the receive packet buffer in bytes.
     pub fn rx_fifo_capacity(&self) -> u64 {
         self.config.rx_fifo.map_or_else(|| C::packet_buffers(&self.regs)[0], |bytes| bytes.0)
     }
 
-    /// The transmit packet buffer's size.
+    /// Size of the transmit packet buffer in bytes.
     pub fn tx_fifo_capacity(&self) -> u64 {
         self.config.tx_fifo.map_or_else(|| C::packet_buffers(&self.regs)[1], |bytes| bytes.0)
     }
 
-    /// A frame's last bit has arrived, from the wire or looped back.
+    /// Handles the arrival of a frame's last bit, from the wire or looped back.
     pub(super) fn arrive(&mut self, now: Ps, frame: Frame, looped: bool, ports: &mut dyn FunctionPorts) {
         let bytes = frame.len_with_fcs();
         self.stats.rx_arrived += 1;
@@ -206,7 +208,7 @@ impl<C: Chip> Controller<C> {
         self.stats.rx_looped += u64::from(looped);
         if !looped && self.loops_back() {
             self.stats.rx_drop_loopback += 1;
-            return self.log_drop(now, bytes, "the device loops back");
+            return self.log_drop(now, bytes, "the device is in loopback");
         }
         if !looped && !self.link_up() {
             self.stats.rx_drop_link_down += 1;
@@ -219,10 +221,10 @@ impl<C: Chip> Controller<C> {
         self.regs.count(C::REG.tpr);
         self.regs.count_bytes(C::REG.torl, C::REG.torh, bytes);
         if !self.is_well_formed(&frame, looped) {
-            return self.log_drop(now, bytes, "its length or its FCS is wrong");
+            return self.log_drop(now, bytes, "invalid length or FCS");
         }
         if let Some(control) = self.control_frame(&frame.bytes).filter(|_| !frame.fcs_bad)
-            && !self.take_control_frame(now, control, ports)
+            && !self.receive_control_frame(now, control, ports)
         {
             self.stats.refused(looped, |stats| &mut stats.rx_control);
             return;
@@ -230,11 +232,11 @@ impl<C: Chip> Controller<C> {
         let status = match self.filter().verdict(&frame.bytes) {
             Verdict::Address => {
                 self.stats.refused(looped, |stats| &mut stats.rx_drop_address);
-                return self.log_drop(now, bytes, "it is for another address");
+                return self.log_drop(now, bytes, "it does not match the address filters");
             }
             Verdict::Vlan => {
                 self.stats.refused(looped, |stats| &mut stats.rx_drop_vlan);
-                return self.log_drop(now, bytes, "it is of another VLAN");
+                return self.log_drop(now, bytes, "it does not match the VLAN filter");
             }
             Verdict::Exact => 0,
             Verdict::Inexact => rxd::PIF,
@@ -246,7 +248,8 @@ impl<C: Chip> Controller<C> {
         log!(now, Nic, Debug, "{}: frame of {bytes} bytes dropped: {cause}", self.name);
     }
 
-    /// Checks length and FCS. RCTL.SBP lets frames with a bad FCS pass; runts and giants never pass in this model.
+    /// Checks length and FCS. RCTL.SBP accepts frames with a bad FCS; the model always drops undersized and
+    /// oversized frames.
     fn is_well_formed(&mut self, frame: &Frame, looped: bool) -> bool {
         let bytes = frame.len_with_fcs();
         let jumbo = self.regs.has(C::REG.rctl, rctl::LPE);
@@ -273,10 +276,10 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A frame for this station: it enters the packet buffer if its queue is on and there is room.
+    /// Puts an accepted frame into the packet buffer if its queue is enabled and there is room.
     fn admit(&mut self, now: Ps, (frame, looped): (Frame, bool), status: u32, ports: &mut dyn FunctionPorts) {
         let wire_bytes = frame.len_with_fcs();
-        let (cast, fcs_bad) = (Cast::of(&frame.bytes), frame.fcs_bad);
+        let (cast, fcs_bad) = (Cast::of_frame(&frame.bytes), frame.fcs_bad);
         let id = ports.recognise(&frame.bytes);
         let mut frame = self.prepare(frame, status);
         let queue = usize::from(frame.queue);
@@ -286,7 +289,7 @@ impl<C: Chip> Controller<C> {
             let own = &mut self.queue_stats[queue];
             *if looped { &mut own.rx_looped_drop_disabled } else { &mut own.rx_drop_disabled } += 1;
             self.buffers.recycle(frame.bytes);
-            return self.log_drop(now, wire_bytes, "its queue is off");
+            return self.log_drop(now, wire_bytes, "its queue is disabled");
         }
         let stored = (wire_bytes as u64 + self.config.rx_fifo_frame_overhead.0).next_multiple_of(16);
         frame.stored = stored as u32;
@@ -301,7 +304,7 @@ impl<C: Chip> Controller<C> {
         if state.rx_fifo_full {
             self.buffers.recycle(frame.bytes);
             let class = Some(classify(previous, state)).filter(|_| !looped);
-            return self.drop_for_room(now, wire_bytes, (queue, class), ports);
+            return self.drop_for_lack_of_room(now, wire_bytes, (queue, class), ports);
         }
         if fcs_bad {
             self.regs.count(C::REG.rxerrc);
@@ -310,9 +313,9 @@ impl<C: Chip> Controller<C> {
         }
         log!(now, Nic, Debug, "{}: frame of {wire_bytes} bytes received for queue {queue}", self.name);
         frame.looped = looped;
-        frame.watched = Observed(Watched {
+        frame.trace = Observed(FrameTrace {
             id,
-            measured: !looped && self.measured.has(now),
+            measured: !looped && self.measured.contains(now),
             stamps: RxStamps { arrived: now, queue: queue as u8, ..RxStamps::default() },
         });
         self.queue_stats[queue].rx_frames += 1;
@@ -322,15 +325,15 @@ impl<C: Chip> Controller<C> {
         self.rx_advance(now, ports);
     }
 
-    /// Drops a frame because the packet buffer is full. A looped-back frame has no class.
-    fn drop_for_room(
+    /// Drops a frame because the packet buffer is full. A looped-back frame has no drop class.
+    fn drop_for_lack_of_room(
         &mut self,
         now: Ps,
         wire_bytes: usize,
         (queue, class): (usize, Option<DropClass>),
         ports: &mut dyn FunctionPorts,
     ) {
-        self.rx_note_wait(now);
+        self.rx_account_wait(now);
         match class {
             Some(_) => {
                 self.rx.waits.dropped();
@@ -353,29 +356,30 @@ impl<C: Chip> Controller<C> {
         C::raise_cause(self, now, cause::RXO, ports);
     }
 
-    /// Updates the account of waits: what the first frame that is not in DMA waits for.
-    fn rx_note_wait(&mut self, now: Ps) {
+    /// Updates the wait accounting: the cause for which the first frame not in DMA waits.
+    fn rx_account_wait(&mut self, now: Ps) {
         let Rx { fifo, dispatched, queues, engine, waits, .. } = &mut self.rx;
         let front = fifo.get(*dispatched).map(|frame| usize::from(frame.queue));
         let queue = front.unwrap_or(0);
         let ring = self.regs.ring::<C>(Queue::receive(queue));
         let has_all = ring.is_none_or(|ring| queues[queue].ring.has_reached(&ring));
-        let waits_for_software = waits.asked_for_all(self.stats.rx_fetches, has_all);
-        let what = if fifo.is_empty() {
+        let waits_for_software = waits.last_fetch_reached_tail(self.stats.rx_fetches, has_all);
+        let cause = if fifo.is_empty() {
             None
         } else if front.is_none() || queues[queue].ring.front().is_some() {
-            Some(WaitsFor::Data)
+            Some(WaitCause::Data)
         } else if !waits_for_software {
-            Some(WaitsFor::Fetch)
+            Some(WaitCause::Fetch)
         } else if self.regs.ring::<C>(Queue::transmit(queue)).is_some_and(|ring| ring.is_full()) {
-            Some(WaitsFor::Tx)
+            Some(WaitCause::Tx)
         } else {
-            Some(WaitsFor::Core)
+            Some(WaitCause::Core)
         };
-        waits.set(now, what, engine.free_at());
+        waits.set(now, cause, engine.free_at());
     }
 
-    /// The three facts that a drop's class depends on, for the frame's queue and the transmit queue with the same number.
+    /// Returns the three conditions that determine a drop's class, for the frame's queue and the transmit
+    /// queue of the same number.
     fn arrival_state(&self, queue: usize, stored: u64) -> ArrivalState {
         let ring = self.ring(Queue::receive(queue));
         ArrivalState {
@@ -385,12 +389,12 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// The type of VLAN tags.
+    /// EtherType of VLAN tags (VET).
     fn vlan_type(&self) -> u32 {
         self.regs.get(C::REG.vet) & 0xffff
     }
 
-    /// The filters as the registers set them.
+    /// Returns the receive filters configured by the registers.
     fn filter(&self) -> Filter<'_> {
         let rctl = self.regs.get(C::REG.rctl);
         let on = |bit: u32| rctl & bit != 0;
@@ -410,8 +414,8 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Prepares a frame as the packet buffer stores it: tag stripped (CTRL.VME), FCS kept (without RCTL.SECRC), checksums taken, queue
-    /// chosen.
+    /// Prepares a frame for the packet buffer: strips the VLAN tag (CTRL.VME), keeps the FCS (without
+    /// RCTL.SECRC), computes checksums and selects the queue.
     fn prepare(&mut self, frame: Frame, mut status: u32) -> RxFrame {
         let wire_bytes = frame.len_with_fcs() as u32;
         let Frame { mut bytes, fcs_bad } = frame;
@@ -430,6 +434,6 @@ impl<C: Chip> Controller<C> {
         let examined = Examined { status, stripped, vlan_type, fcs };
         let (queue, notes) = self.chip.examine(&self.regs, &mut bytes, examined);
         let queue = queue as u8;
-        RxFrame { bytes, queue, looped: false, notes, stored: 0, wire_bytes, watched: Observed::default() }
+        RxFrame { bytes, queue, looped: false, notes, stored: 0, wire_bytes, trace: Observed::default() }
     }
 }

@@ -1,4 +1,5 @@
-//! Transmit descriptors, as the chips' formats say the same: a buffer with or without options, or a context for them.
+//! Transmit descriptors in a chip-independent form: a buffer with or without offload options, or a context
+//! that holds offload parameters.
 
 use std::fmt::Debug;
 
@@ -12,35 +13,37 @@ use crate::parts::offload::{Offsets, Sums};
 pub trait Context: Copy + Debug + Default + PartialEq + Eq + Send + Serialize + DeserializeOwned {
     /// Positions of headers and checksums.
     fn offsets(&self) -> Offsets;
-    /// Bytes of all headers.
+    /// Length of all headers in bytes.
     fn header_len(&self) -> usize;
-    /// Payload bytes of a segment.
+    /// Payload bytes per segment.
     fn mss(&self) -> usize;
-    /// The tag to insert, of chips that have it in the context.
+    /// VLAN tag to insert, for chips that have it in the context.
     fn vlan(&self) -> u16 {
         0
     }
-    /// Whether the transport is SCTP, whose checksum is another one at another position.
+    /// Whether the transport is SCTP, whose checksum has its own algorithm and position.
     fn is_sctp(&self) -> bool {
         false
     }
 }
 
-/// A descriptor's meaning.
+/// A decoded descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptor<X> {
-    /// A buffer, perhaps with one checksum to insert: its position, and the first byte that it covers.
+    /// A buffer, optionally with one checksum to insert (command bit IC): its position and the first byte
+    /// covered.
     Legacy { command: u8, len: u32, checksum_offset: u8, checksum_start: u8, vlan: u16 },
-    /// The queue's context with this index.
+    /// Sets the queue's context `index`.
     Context { command: u8, index: usize, context: X },
-    /// A buffer with options that refer to the context with this index. The tag is the context's if the descriptor has none.
+    /// A buffer whose offload options use context `index`. If `vlan` is `None`, the VLAN tag is that of the
+    /// context.
     Data { command: u8, len: u32, options: u8, segments: bool, index: usize, vlan: Option<u16> },
-    /// A type that does not exist.
+    /// An undefined descriptor type.
     Unknown { command: u8 },
 }
 
 impl<X> Descriptor<X> {
-    /// A legacy descriptor, which all chips have (82540EM: §3.3.3; 82576: §7.2).
+    /// Decodes a legacy descriptor, a format common to all chips (82540EM: §3.3.3; 82576: §7.2).
     pub fn legacy([_, second]: [u64; 2]) -> Descriptor<X> {
         let byte = |shift: u32| (second >> shift) as u8;
         let (command, len) = (byte(24), (second & 0xffff) as u32);
@@ -48,7 +51,7 @@ impl<X> Descriptor<X> {
         Descriptor::Legacy { command, len, checksum_offset, checksum_start, vlan: (second >> 48) as u16 }
     }
 
-    /// Bytes of its buffer.
+    /// Length of its buffer in bytes.
     pub fn buffer_len(&self) -> u32 {
         match *self {
             Descriptor::Legacy { len, .. } | Descriptor::Data { len, .. } => len,
@@ -56,7 +59,7 @@ impl<X> Descriptor<X> {
         }
     }
 
-    /// Whether it is the last of its packet.
+    /// Whether it is the last descriptor of its packet (EOP).
     pub fn ends_packet(&self) -> bool {
         match *self {
             Descriptor::Legacy { command, .. } | Descriptor::Data { command, .. } => command & txd::EOP != 0,
@@ -64,7 +67,7 @@ impl<X> Descriptor<X> {
         }
     }
 
-    /// The command byte. EOP, RS and DEXT are at the same position in every type.
+    /// Returns the command byte. EOP, RS and DEXT are at the same position in every type.
     pub fn command(&self) -> u8 {
         match *self {
             Descriptor::Legacy { command, .. }
@@ -75,7 +78,7 @@ impl<X> Descriptor<X> {
     }
 }
 
-/// The checksums that a data descriptor's POPTS request.
+/// Returns the checksums requested by POPTS of a data descriptor.
 pub(crate) fn sums(options: u8) -> Sums {
     Sums { ip: options & txd::POPTS_IXSM != 0, transport: options & txd::POPTS_TXSM != 0 }
 }

@@ -1,9 +1,9 @@
-//! The transmit DMA engine: fetching descriptors, reading buffers, writing descriptors or heads back (§7.2).
+//! The transmit DMA engine: descriptor fetch, buffer reads, and write-back of descriptors or heads (§7.2).
 //!
-//! With TXDCTL.WTHRESH zero a descriptor with RS is written back as soon as it is done, alone or with neighbours that are done
-//! too. With a threshold they gather, descriptors without RS in between are written too, and the burst goes when the threshold is
-//! reached, or the chip has nothing more to do: a polling driver never waits. With head write-back the head is written
-//! instead, once for what would have been a burst.
+//! With TXDCTL.WTHRESH zero, a descriptor with RS is written back as soon as it is done, together with done
+//! neighbours. With a threshold, done descriptors gather, and the burst also contains those without RS in
+//! between. It is written when the threshold is reached or the queue has no more work, so that a polling
+//! driver never waits. With head write-back, one write of the head replaces each burst.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::{DmaKind, PhysAddr};
@@ -12,7 +12,7 @@ use doorbell_sim::{Ps, TxStamps, log};
 use super::{Done, Tx, TxQueue};
 use crate::intel::bits::txd;
 use crate::intel::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Lane, Moved, Piece, Read};
+use crate::parts::dma::{Direction, Piece, Read, TransferClass};
 use crate::parts::engine::Ready;
 use crate::parts::jobs::{Fetched, Job};
 use crate::parts::ring::Run;
@@ -20,18 +20,19 @@ use crate::parts::ring::Run;
 /// Result of requesting a queue's next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// The queue has nothing to request.
+    /// The queue has no buffers to read.
     Nothing,
-    /// A whole packet was requested.
+    /// All buffers of a packet were requested.
     Packet,
     /// The packet buffer has no room.
     NoRoom,
-    /// The engine, or the number of reads in flight, allows no more now.
+    /// The engine is busy, or the limit of reads in flight is reached.
     Busy,
 }
 
 impl<C: Chip> Controller<C> {
-    /// Does whatever can be done now. Work is bounded by the descriptors on the chip and the reads in flight.
+    /// Makes all progress possible at `now`. The work is bounded by the descriptors on the chip and the reads
+    /// in flight.
     pub(in crate::intel) fn tx_advance(&mut self, now: Ps, ports: &mut dyn FunctionPorts) {
         self.tx.outlet.release(now);
         let blocked = self.transmitter_on() && self.tx_request(now, ports);
@@ -40,7 +41,7 @@ impl<C: Chip> Controller<C> {
             self.tx_retire(queue);
         }
         if self.stats.tx_malformed != malformed {
-            log!(now, Nic, Warn, "{}: a transmit descriptor or packet makes no sense", self.name);
+            log!(now, Nic, Warn, "{}: malformed transmit descriptor or packet", self.name);
         }
         self.send_frames(now, ports);
         if blocked && let Some(at) = self.tx.outlet.next() {
@@ -52,13 +53,13 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Asks for buffers, queue after queue, as far as the reads in flight and the packet buffer allow. True if it is the packet
-    /// buffer that has no room.
+    /// Requests buffer reads, round robin over the queues, within the limits of reads in flight and packet
+    /// buffer space. Returns true if the packet buffer is the limit.
     fn tx_request(&mut self, now: Ps, ports: &mut dyn FunctionPorts) -> bool {
         let on = self.on.transmit;
         let mut idle = 0;
         while idle < on.count_ones() {
-            // The next queue from the one whose turn it is.
+            // The next enabled queue, starting at `turn`.
             let from_turn = on & (!0 << self.tx.turn);
             self.tx.turn = (if from_turn != 0 { from_turn } else { on }).trailing_zeros() as usize;
             match self.tx_request_packet(now, self.tx.turn, ports) {
@@ -72,7 +73,7 @@ impl<C: Chip> Controller<C> {
         false
     }
 
-    /// Asks for the buffers of a queue's next packet.
+    /// Requests the buffers of a queue's next packet.
     fn tx_request_packet(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) -> Request {
         loop {
             let of = &mut self.tx.queues[queue];
@@ -109,11 +110,11 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// Asks for the next `len` bytes of a job's buffer.
+    /// Requests the next `len` bytes of a job's buffer.
     fn tx_request_piece(&mut self, now: Ps, queue: usize, job: Job, len: u32, ports: &mut dyn FunctionPorts) {
         let offset = u64::from(job.len - job.to_request);
         let frame_offset = self.tx_frame_offset(queue);
-        let tag = self.tag(Queue::transmit(queue), Moved::Read);
+        let tag = self.tag(Queue::transmit(queue), TransferClass::Read);
         let piece = Piece { addr: job.words[0].wrapping_add(offset), len, offset: frame_offset, tag };
         let at = self.tx.queues[queue].requested;
         self.tx.queues[queue].jobs[at].to_request -= len;
@@ -126,36 +127,36 @@ impl<C: Chip> Controller<C> {
         }
         let busy = self.config.tx_buffer_time;
         if busy != Ps::ZERO {
-            self.tx.engine.busy_until(self.path_end(now, Lane::Reads).saturating_add(busy));
+            self.tx.engine.busy_until(self.path_end(now, Direction::Reads).saturating_add(busy));
         }
     }
 
-    /// Which byte of its packet the next one to be asked for is: behind the buffers before, or, if the packet's first
-    /// ones have retired, behind what has arrived and what is on its way.
+    /// Returns the offset in its packet of the next byte to request. It sums the packet's earlier buffers. If
+    /// the first of them have retired, it counts the bytes arrived and in flight instead.
     fn tx_frame_offset(&self, queue: usize) -> u32 {
         let of = &self.tx.queues[queue];
         let job = &of.jobs[of.requested];
-        let (mut from_start, mut on_the_way) = (job.len - job.to_request, job.to_arrive - job.to_request);
+        let (mut from_start, mut in_flight) = (job.len - job.to_request, job.to_arrive - job.to_request);
         for before in of.jobs.range(..of.requested).rev() {
             if C::descriptor(before.words).ends_packet() {
                 return from_start;
             }
             from_start = from_start.saturating_add(before.len);
-            on_the_way = on_the_way.saturating_add(before.to_arrive);
+            in_flight = in_flight.saturating_add(before.to_arrive);
         }
         let arrived = (of.packet.bytes.len() as u32).saturating_add(of.packet.cut_bytes);
-        arrived.saturating_add(on_the_way)
+        arrived.saturating_add(in_flight)
     }
 
-    /// Whether the packet buffer takes `len` more bytes.
+    /// Whether the packet buffer has room for `len` more bytes.
     fn tx_has_room(&self, len: u32) -> bool {
         let frames = self.tx.fifo.used() + self.tx.outlet.room();
-        let nothing_leaves = frames == 0 && self.tx.reads_in_flight == 0;
+        let is_empty = frames == 0 && self.tx.reads_in_flight == 0;
         let used = frames + self.tx.reserved;
-        used + u64::from(len) <= self.tx_fifo_capacity() || nothing_leaves
+        used + u64::from(len) <= self.tx_fifo_capacity() || is_empty
     }
 
-    /// A queue's jobs whose bytes are all here leave in order.
+    /// Retires a queue's jobs in order, as far as all their bytes have arrived.
     pub(super) fn tx_retire(&mut self, queue: usize) {
         let arrived = |job: &Job| job.to_request == 0 && job.to_arrive == 0;
         while self.tx.queues[queue].jobs.front().is_some_and(arrived) {
@@ -163,7 +164,7 @@ impl<C: Chip> Controller<C> {
             let Some(job) = of.jobs.pop_front() else { return };
             of.requested = of.requested.saturating_sub(1);
             let descriptor = C::descriptor(job.words);
-            self.tx_note_stamps(queue, job.stamps.0);
+            self.tx_record_stamps(queue, job.stamps.0);
             self.tx_process(queue, descriptor);
             let report = descriptor.command() & txd::RS != 0;
             let delayed = descriptor.command() & C::DELAYED != 0;
@@ -172,16 +173,18 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// The descriptor that is processed next: its stamps are those of the frame that it ends. One without a buffer has
-    /// been read when it was fetched, and no frame is there before all its descriptors are.
-    pub(super) fn tx_note_stamps(&mut self, queue: usize, stamps: TxStamps) {
+    /// Records the stamps of the descriptor processed next; the last descriptor's stamps become the frame's.
+    /// A descriptor without a buffer counts as read when fetched. `read` is the latest of the packet's
+    /// descriptors.
+    pub(super) fn tx_record_stamps(&mut self, queue: usize, stamps: TxStamps) {
         let of = &mut self.tx.queues[queue];
         let dma_started = stamps.dma_started.max(stamps.fetched);
         let read = stamps.read.max(dma_started).max(of.stamps.read);
         of.stamps = TxStamps { dma_started, read, ..stamps };
     }
 
-    /// Write-backs as the threshold says, and the head past what needs none.
+    /// Writes back descriptors according to the threshold, and advances the head past those that need no
+    /// report.
     fn tx_write_back(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
         let of = Queue::transmit(queue);
         let threshold = C::thresholds(&self.regs, of).write_back as usize;
@@ -189,21 +192,21 @@ impl<C: Chip> Controller<C> {
             if self.write_back_is_due(now, of, ports) {
                 self.write_back(now, of, ports);
             }
-            return self.tx_pass_silent(now, queue, ports);
+            return self.tx_skip_unreported(now, queue, ports);
         }
-        // Descriptors gather from the first with RS on.
-        let held = &self.tx.queues[queue];
-        let mut waiting = held.ring.waiting().skip_while(|done| !done.report);
+        // Gathering starts at the first descriptor with RS.
+        let pending = &self.tx.queues[queue];
+        let mut waiting = pending.ring.waiting().skip_while(|done| !done.report);
         let (first, gathered) = (waiting.next(), 1 + waiting.count());
-        let idle = held.jobs.is_empty() && held.ring.is_empty();
+        let idle = pending.jobs.is_empty() && pending.ring.is_empty();
         if first.is_none() {
-            self.tx_pass_silent(now, queue, ports);
+            self.tx_skip_unreported(now, queue, ports);
         } else if (gathered >= threshold || idle) && self.write_back_is_due(now, of, ports) {
             self.tx_flush(now, queue, ports);
         }
     }
 
-    /// Writes back everything that has gathered, in one burst with what lies between.
+    /// Writes back all gathered descriptors in one burst, including those without RS in between.
     pub(in crate::intel) fn tx_flush(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
         let of = Queue::transmit(queue);
         let burst = C::thresholds(&self.regs, of).write_back != 0;
@@ -212,13 +215,13 @@ impl<C: Chip> Controller<C> {
             ring.waiting_up_to(last).skip_while(|done| !done.report).for_each(|done| done.report = true);
         }
         self.write_back(now, of, ports);
-        self.tx_pass_silent(now, queue, ports);
+        self.tx_skip_unreported(now, queue, ports);
     }
 
-    /// The head passes descriptors at the front that need no report.
-    fn tx_pass_silent(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
-        let silent = self.tx.queues[queue].ring.pass_silent();
-        self.tx_move_head(now, queue, silent, ports);
+    /// Advances the head past descriptors at the front that need no report.
+    fn tx_skip_unreported(&mut self, now: Ps, queue: usize, ports: &mut dyn FunctionPorts) {
+        let unreported = self.tx.queues[queue].ring.retire_unreported();
+        self.tx_move_head(now, queue, unreported, ports);
     }
 
     fn tx_move_head(&mut self, now: Ps, queue: usize, steps: u32, ports: &mut dyn FunctionPorts) {
@@ -226,9 +229,9 @@ impl<C: Chip> Controller<C> {
             return;
         }
         let of = Queue::transmit(queue);
-        let before = self.regs.ring_given::<C>(of);
+        let before = self.regs.ring_owned::<C>(of);
         self.advance_head(of, steps);
-        let left = [before, self.regs.ring_given::<C>(of)];
+        let left = [before, self.regs.ring_owned::<C>(of)];
         C::head_moved(self, now, left, ports);
     }
 
@@ -249,7 +252,7 @@ impl<C: Chip> Controller<C> {
             ports.write(PhysAddr(run.addr), bytes);
         }
         self.tx_move_head(now, queue, run.count, ports);
-        self.tx_pass_silent(now, queue, ports);
+        self.tx_skip_unreported(now, queue, ports);
         if let Some(address) = head {
             let head = self.regs.ring_head::<C>(Queue::transmit(queue));
             ports.write(PhysAddr(address), &head.to_le_bytes());
@@ -266,21 +269,22 @@ impl<C: Chip> Controller<C> {
         run: Run,
         ports: &mut dyn FunctionPorts,
     ) {
-        let place = self.ring(Queue::transmit(queue));
-        let first = place.map_or(0, |place| place.index_of(run.addr));
-        let TxQueue { ring, doorbells, rung_by, .. } = &mut self.tx.queues[queue];
-        let (queue, hart) = (queue as u8, *rung_by);
+        let registers = self.ring(Queue::transmit(queue));
+        let first = registers.map_or(0, |registers| registers.index_of(run.addr));
+        let TxQueue { ring, doorbells, doorbell_hart, .. } = &mut self.tx.queues[queue];
+        let (queue, hart) = (queue as u8, *doorbell_hart);
         ring.fetched(run, ports, |_, index, words| {
-            let doorbell = doorbells.of(first + index);
+            let doorbell = doorbells.time_of(first + index);
             let stamps = TxStamps { doorbell, fetched: now, queue, hart, ..TxStamps::default() };
             Fetched { words, stamps }
         });
-        if place.is_some_and(|place| ring.has_fetched_all(&place)) {
+        if registers.is_some_and(|registers| ring.has_fetched_all(&registers)) {
             doorbells.clear();
         }
     }
 
-    /// Software has moved a queue's ring away, or switched the queue: what hangs on it is lost, whole frames stay.
+    /// Called when software rewrites a ring register other than the tail, or enables or disables the queue.
+    /// Descriptors, jobs and the partial packet are discarded; complete frames stay in the packet buffer.
     pub(in crate::intel) fn tx_ring_rewritten(&mut self, queue: usize) {
         self.dma.cancel(Queue::transmit(queue));
         let head = self.regs.ring_head::<C>(Queue::transmit(queue));
@@ -290,11 +294,12 @@ impl<C: Chip> Controller<C> {
         of.requested = 0;
         of.packet.clear();
         of.doorbells.clear();
-        self.tx_count_reads();
+        self.tx_recount_reads();
     }
 
-    /// How many data reads are in flight, and what room they and the packets being put together hold, is what the books say.
-    pub(in crate::intel) fn tx_count_reads(&mut self) {
+    /// Recomputes the data reads in flight, and the packet buffer space reserved for them and for packets
+    /// being assembled.
+    pub(in crate::intel) fn tx_recount_reads(&mut self) {
         let (mut count, mut bytes) = (0, 0);
         for read in self.dma.reads.kinds() {
             if let Read::Data { len, .. } = read {
@@ -305,7 +310,7 @@ impl<C: Chip> Controller<C> {
         (self.tx.reads_in_flight, self.tx.reserved) = (count, bytes + packets);
     }
 
-    /// A device reset: the packet buffer is lost too.
+    /// Device reset: discards the packet buffer too.
     pub(in crate::intel) fn tx_reset(&mut self) {
         self.stats.tx_drop_reset += self.tx.frames();
         for (_, stamps) in self.tx.fifo.iter() {

@@ -1,9 +1,10 @@
-//! Transmit: from the rings to the wire. A descriptor's life: requested → cached → job (its buffer is read piece by piece, as far as
-//! the packet buffer has room) → retired in order (its bytes are in the packet; with EOP the packet becomes a frame in the packet
-//! buffer) → done (with RS it is written back, or the head is) → the head passes it. Queues take turns, packet by packet.
+//! Transmit path, from the rings to the wire. Life of a descriptor: requested → cached → job (its buffer is
+//! read in pieces, as the packet buffer has room) → retired in order (its bytes are in the packet; with EOP
+//! the packet becomes a frame in the packet buffer) → done (with RS the descriptor or the head is written
+//! back) → passed by the head. Queues are served round robin by packet.
 //!
-//! A piece takes its room in the packet buffer when it is requested; the room is free again when its frame has left. A packet larger
-//! than the packet buffer may exceed it while nothing else is there.
+//! A piece reserves packet buffer space when it is requested; the space is freed when its frame has left. A
+//! packet larger than the packet buffer may exceed it while the buffer is otherwise empty.
 
 mod descriptor;
 mod engine;
@@ -23,18 +24,18 @@ use crate::parts::ring::{DescriptorRing, Used};
 pub(super) use descriptor::{Context, Descriptor, sums};
 pub(super) use packet::{Packet, SEGMENTATION};
 
-/// Contexts that a queue holds.
+/// Contexts per queue.
 pub(super) const CONTEXTS: usize = 2;
 
-/// A processed descriptor that the head has not passed.
+/// A processed descriptor not yet passed by the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub words: [u64; 2],
-    /// It has to be written back.
+    /// It must be written back.
     pub report: bool,
-    /// It has RS: its write-back interrupts.
+    /// It has RS: its write-back raises an interrupt cause.
     pub interrupts: bool,
-    /// Its interrupt may be delayed.
+    /// Its interrupt may be delayed (IDE).
     pub delayed: bool,
 }
 
@@ -48,20 +49,21 @@ impl Used for Done {
     }
 }
 
-/// A transmit queue. `X` is the chip's context.
+/// A transmit queue. `X` is the chip's context type.
 #[derive(Debug)]
 pub(crate) struct TxQueue<X: Context> {
     pub ring: DescriptorRing<Fetched, Done>,
     /// Descriptors whose buffers are being read, oldest first.
     pub jobs: VecDeque<Job>,
-    /// Number of jobs at the front that are requested completely.
+    /// Number of jobs at the front whose buffers are requested completely.
     pub requested: usize,
     /// The packet being assembled, and the contexts for offloads.
     pub packet: Packet<X>,
     pub contexts: [X; CONTEXTS],
-    /// When the tail was written, by which hart last, and the stamps of the descriptor processed last. An observer's; not state.
+    /// Times of tail writes, the hart that wrote it last, and the stamps of the descriptor processed last.
+    /// For observers only; not saved.
     pub doorbells: Doorbells,
-    pub rung_by: Option<u8>,
+    pub doorbell_hart: Option<u8>,
     pub stamps: TxStamps,
 }
 
@@ -74,7 +76,7 @@ impl<X: Context> Default for TxQueue<X> {
             packet: Packet::default(),
             contexts: [X::default(); CONTEXTS],
             doorbells: Doorbells::default(),
-            rung_by: None,
+            doorbell_hart: None,
             stamps: TxStamps::default(),
         }
     }
@@ -84,16 +86,16 @@ impl<X: Context> Default for TxQueue<X> {
 #[derive(Debug)]
 pub(crate) struct Tx<X: Context> {
     pub queues: Vec<TxQueue<X>>,
-    /// The queue whose turn it is.
+    /// Queue served next.
     pub turn: usize,
     /// Data reads in flight.
     pub reads_in_flight: u32,
-    /// Bytes requested, or in the packets being assembled.
+    /// Packet buffer bytes reserved for reads in flight and packets being assembled.
     pub reserved: u64,
-    /// Reads buffers.
+    /// Engine that reads buffers.
     pub engine: Engine,
     pub fifo: Fifo<Outgoing>,
-    /// PAUSE frames precede others and take no room.
+    /// PAUSE frames to send. They precede other frames and occupy no FIFO space.
     pub pauses: VecDeque<Frame>,
     pub outlet: Outlet,
 }
@@ -112,12 +114,12 @@ impl<X: Context> Tx<X> {
         }
     }
 
-    /// Frames of a queue assembled and not sent.
+    /// Number of a queue's frames in the packet buffer.
     pub fn frames_of(&self, queue: usize) -> u64 {
         self.fifo.iter().filter(|(_, stamps)| usize::from(stamps.queue) == queue).count() as u64
     }
 
-    /// Frames assembled and not sent.
+    /// Number of frames in the packet buffer.
     pub fn frames(&self) -> u64 {
         self.fifo.len() as u64
     }

@@ -1,5 +1,5 @@
-//! Putting packets together: bytes arrive, descriptors retire, and at the end of a packet (or of a segment) a frame goes into the
-//! packet buffer.
+//! Packet assembly: bytes arrive, descriptors retire, and each complete packet or segment becomes a frame in
+//! the packet buffer.
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::ports::PhysAddr;
@@ -12,33 +12,34 @@ use crate::intel::chip::SegmentationCount;
 use crate::intel::{Chip, Controller};
 use crate::parts::{checksum, offload};
 
-/// The index of the context for segmentation, of chips that have one for it (82540EM).
+/// Index of the segmentation context, for chips with a dedicated one (82540EM).
 pub(in crate::intel) const SEGMENTATION: usize = 1;
 
-/// A packet being put together.
+/// A packet being assembled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub(crate) struct Packet<X: Context> {
-    /// What has arrived; in segmentation the header and the payload not yet sent.
+    /// Bytes received from memory. With segmentation, only the headers and the payload not yet cut into
+    /// segments.
     pub bytes: Vec<u8>,
-    /// POPTS and the context of the first data descriptor.
+    /// POPTS and context of the first data descriptor.
     pub options: u8,
     pub context: X,
     /// CSS of the first legacy descriptor.
     pub checksum_start: u8,
-    /// Whether a descriptor of this packet has been seen, so that what it says is known.
+    /// The packet's first descriptor has been processed, so the packet's options are valid.
     pub begun: bool,
     /// The packet is cut into segments.
     pub segments: bool,
-    /// Segments cut so far, and the payload in them.
+    /// Segments cut so far, and their payload bytes.
     pub cut: u32,
     pub cut_bytes: u32,
-    /// More bytes came than can be sent: they are thrown away, and the packet with them.
+    /// The packet exceeds the maximum length; it is discarded.
     pub overflow: bool,
 }
 
 impl<X: Context> Packet<X> {
-    /// An empty packet that keeps its memory.
+    /// Empties the packet but keeps its allocation.
     pub fn clear(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -46,19 +47,19 @@ impl<X: Context> Packet<X> {
     }
 }
 
-/// What the end of a packet says about its frame.
+/// Options of a frame from the last descriptor of its packet.
 #[derive(Clone, Copy)]
-struct Ending {
+struct FrameOptions {
     command: u8,
     vlan: u16,
 }
 
-/// Inserts the checksums that POPTS asks for. False if the context's lengths make no sense.
+/// Inserts the checksums requested by POPTS. Returns false if the context's lengths are invalid.
 fn insert_sums(bytes: &mut [u8], context: &impl Context, options: u8) -> bool {
-    let mut wanted = sums(options);
+    let mut requested = sums(options);
     let mut good = true;
-    if wanted.transport && context.is_sctp() {
-        wanted.transport = false;
+    if requested.transport && context.is_sctp() {
+        requested.transport = false;
         let packet = bytes.get_mut(context.offsets().transport_start..).unwrap_or_default();
         let sum = checksum::sctp(packet);
         match packet.get_mut(checksum::SCTP_FIELD) {
@@ -66,11 +67,12 @@ fn insert_sums(bytes: &mut [u8], context: &impl Context, options: u8) -> bool {
             None => good = false,
         }
     }
-    good & offload::checksums(bytes, &context.offsets(), wanted)
+    good & offload::checksums(bytes, &context.offsets(), requested)
 }
 
 impl<C: Chip> Controller<C> {
-    /// A piece of a buffer is here; it belongs to the oldest job of its queue that waits for bytes.
+    /// Handles a piece of a buffer read from memory. It belongs to the queue's oldest job that waits for
+    /// bytes.
     pub(in crate::intel) fn tx_data_arrived(
         &mut self,
         now: Ps,
@@ -80,30 +82,30 @@ impl<C: Chip> Controller<C> {
         ports: &mut dyn FunctionPorts,
     ) {
         self.tx.reads_in_flight -= 1;
-        // Descriptors without bytes may stand before the one that the bytes belong to.
+        // Retire descriptors without bytes ahead of the one that the piece belongs to.
         self.tx_retire(queue);
         let Some(job) = self.tx.queues[queue].jobs.front_mut() else { return };
         job.to_arrive -= len;
         job.stamps.0.read = now;
         let (words, stamps) = (job.words, job.stamps.0);
-        self.tx_note_stamps(queue, stamps);
+        self.tx_record_stamps(queue, stamps);
         let limit = C::LONGEST_SENT + self.config.tx_read_max.0 as usize;
         let packet = &mut self.tx.queues[queue].packet;
         let before = packet.bytes.len();
-        // In segmentation whole segments leave at once, so what is held is less than a segment and a piece.
+        // With segmentation, complete segments leave at once, so less than a segment plus a piece is buffered.
         if before + len as usize > limit {
             packet.overflow = true;
             self.tx.reserved -= u64::from(len);
         } else {
             packet.bytes.resize(before + len as usize, 0);
             ports.read(PhysAddr(addr), &mut packet.bytes[before..]);
-            self.begin(queue, C::descriptor(words));
+            self.begin_packet(queue, C::descriptor(words));
             self.cut_segments(queue);
         }
     }
 
-    /// The first descriptor of a packet says what is to be done with it.
-    fn begin(&mut self, queue: usize, descriptor: Descriptor<C::Context>) {
+    /// Takes the packet's options from its first descriptor. No-op for later descriptors.
+    fn begin_packet(&mut self, queue: usize, descriptor: Descriptor<C::Context>) {
         let counted = &mut self.queue_stats[queue];
         let queue = &mut self.tx.queues[queue];
         if queue.packet.begun {
@@ -113,20 +115,20 @@ impl<C: Chip> Controller<C> {
         if let Descriptor::Legacy { checksum_start, .. } = descriptor {
             queue.packet.checksum_start = checksum_start;
         }
-        if let Descriptor::Data { options, index, segments: wanted, .. } = descriptor {
+        if let Descriptor::Data { options, index, segments: requested, .. } = descriptor {
             let context = queue.contexts[index];
             (queue.packet.options, queue.packet.context) = (options, context);
             let possible = context.mss() != 0 && context.header_len() != 0;
-            queue.packet.segments = wanted && possible;
-            self.stats.tx_malformed += u64::from(wanted && !possible);
-            counted.tx_malformed += u64::from(wanted && !possible);
+            queue.packet.segments = requested && possible;
+            self.stats.tx_malformed += u64::from(requested && !possible);
+            counted.tx_malformed += u64::from(requested && !possible);
             if queue.packet.segments && C::TSCTC == SegmentationCount::Packets {
                 self.regs.count(C::REG.tsctc);
             }
         }
     }
 
-    /// A descriptor retires: its bytes, if any, are in the packet.
+    /// Processes a retired descriptor, whose bytes, if any, are in the packet.
     pub(super) fn tx_process(&mut self, queue: usize, descriptor: Descriptor<C::Context>) {
         match descriptor {
             Descriptor::Context { index, context, .. } => {
@@ -137,16 +139,16 @@ impl<C: Chip> Controller<C> {
             }
             Descriptor::Unknown { .. } => self.tx_count_malformed(queue),
             Descriptor::Legacy { command, vlan, .. } => {
-                self.begin(queue, descriptor);
+                self.begin_packet(queue, descriptor);
                 if command & txd::EOP != 0 {
-                    self.end_packet(queue, descriptor, Ending { command, vlan });
+                    self.end_packet(queue, descriptor, FrameOptions { command, vlan });
                 }
             }
             Descriptor::Data { command, vlan, .. } => {
-                self.begin(queue, descriptor);
+                self.begin_packet(queue, descriptor);
                 let vlan = vlan.unwrap_or(self.tx.queues[queue].packet.context.vlan());
                 if command & txd::EOP != 0 {
-                    self.end_packet(queue, descriptor, Ending { command, vlan });
+                    self.end_packet(queue, descriptor, FrameOptions { command, vlan });
                 }
             }
         }
@@ -164,19 +166,19 @@ impl<C: Chip> Controller<C> {
         C::count_bad_packet(&mut self.regs, queue);
     }
 
-    /// All bytes of the packet are here.
-    fn end_packet(&mut self, queue: usize, descriptor: Descriptor<C::Context>, ending: Ending) {
+    /// Turns a complete packet into a frame, or drops it.
+    fn end_packet(&mut self, queue: usize, descriptor: Descriptor<C::Context>, frame_options: FrameOptions) {
         let packet = &mut self.tx.queues[queue].packet;
-        let held = packet.bytes.len();
-        self.tx.reserved -= held as u64;
+        let len = packet.bytes.len();
+        self.tx.reserved -= len as u64;
         if packet.overflow {
             self.tx_count_oversize(queue);
-        } else if held == 0 {
+        } else if len == 0 {
             self.stats.tx_drop_empty += 1;
             self.queue_stats[queue].tx_drop_empty += 1;
         } else if packet.segments {
-            let header = packet.context.header_len().min(held);
-            self.cut_segment_at(queue, header, held - header, true, ending);
+            let header = packet.context.header_len().min(len);
+            self.cut_segment_at(queue, header, len - header, true, frame_options);
         } else {
             let mut bytes = std::mem::replace(&mut packet.bytes, self.buffers.take());
             let Packet { options, checksum_start, context, .. } = *packet;
@@ -190,29 +192,30 @@ impl<C: Chip> Controller<C> {
             if !good {
                 self.tx_count_malformed(queue);
             }
-            self.queue_frame(queue, bytes, ending);
+            self.queue_frame(queue, bytes, frame_options);
         }
         self.tx.queues[queue].packet.clear();
     }
 
-    /// Sends every segment that is complete and surely not the last.
+    /// Queues every complete segment that cannot be the last.
     fn cut_segments(&mut self, queue: usize) {
         let packet = &self.tx.queues[queue].packet;
         let (header, mss) = (packet.context.header_len(), packet.context.mss());
         if !packet.segments || mss == 0 {
             return;
         }
-        // What the last descriptor says is not known yet; drivers say the same in all of a packet's descriptors.
+        // The last descriptor may not be fetched yet, so the current one's options are used; drivers set the
+        // same in all.
         let of_context = packet.context.vlan();
-        let ending = match self.tx.queues[queue].jobs.front().map(|job| C::descriptor(job.words)) {
+        let frame_options = match self.tx.queues[queue].jobs.front().map(|job| C::descriptor(job.words)) {
             Some(Descriptor::Data { command, vlan, .. }) => {
-                Ending { command, vlan: vlan.unwrap_or(of_context) }
+                FrameOptions { command, vlan: vlan.unwrap_or(of_context) }
             }
-            _ => Ending { command: txd::IFCS, vlan: of_context },
+            _ => FrameOptions { command: txd::IFCS, vlan: of_context },
         };
         let mut at = header;
         while self.tx.queues[queue].packet.bytes.len() > at + mss {
-            self.cut_segment_at(queue, at, mss, false, ending);
+            self.cut_segment_at(queue, at, mss, false, frame_options);
             at += mss;
         }
         if at != header {
@@ -221,8 +224,15 @@ impl<C: Chip> Controller<C> {
         }
     }
 
-    /// A frame of the header and the payload at `at`.
-    fn cut_segment_at(&mut self, queue: usize, at: usize, len: usize, last: bool, ending: Ending) {
+    /// Queues a frame made of the headers and `len` payload bytes at `at`.
+    fn cut_segment_at(
+        &mut self,
+        queue: usize,
+        at: usize,
+        len: usize,
+        last: bool,
+        frame_options: FrameOptions,
+    ) {
         let packet = &mut self.tx.queues[queue].packet;
         let header = packet.context.header_len().min(at);
         let mut bytes = self.buffers.take();
@@ -238,19 +248,20 @@ impl<C: Chip> Controller<C> {
             self.tx_count_malformed(queue);
         }
         self.stats.tx_segments += 1;
-        self.queue_frame(queue, bytes, ending);
+        self.queue_frame(queue, bytes, frame_options);
     }
 
-    /// The last steps: tag, padding, FCS; then the packet buffer.
-    fn queue_frame(&mut self, queue: usize, mut bytes: Vec<u8>, ending: Ending) {
+    /// Finishes a frame (FCS, VLAN tag, padding) and puts it into the packet buffer.
+    fn queue_frame(&mut self, queue: usize, mut bytes: Vec<u8>, frame_options: FrameOptions) {
         let mut fcs_bad = false;
-        if ending.command & txd::IFCS == 0 && bytes.len() > Frame::FCS_BYTES {
+        if frame_options.command & txd::IFCS == 0 && bytes.len() > Frame::FCS_BYTES {
             // Software supplies the FCS as the last four bytes.
             let given = bytes.split_off(bytes.len() - Frame::FCS_BYTES);
             fcs_bad = given != checksum::fcs(&bytes).to_le_bytes();
         }
-        if ending.command & txd::VLE != 0 && self.regs.has(C::REG.ctrl, ctrl::VME) && bytes.len() >= 12 {
-            let [tag_high, tag_low] = ending.vlan.to_be_bytes();
+        if frame_options.command & txd::VLE != 0 && self.regs.has(C::REG.ctrl, ctrl::VME) && bytes.len() >= 12
+        {
+            let [tag_high, tag_low] = frame_options.vlan.to_be_bytes();
             let [type_high, type_low] = (self.regs.get(C::REG.vet) as u16).to_be_bytes();
             bytes.splice(12..12, [type_high, type_low, tag_high, tag_low]);
         }

@@ -1,10 +1,11 @@
-//! In what the registers of ours and of QEMU's igb differ, and who is right.
+//! Differences between our registers and those of QEMU's igb, and which side is right.
 //!
-//! Where the datasheet names a field it decides; which bits hold what is written is also Linux' own test of the card (`ethtool -t`), with which
-//! ours agree and QEMU's do more. Where no text of the datasheet is at hand (DTXCTL and bit 3 of CTRL after a reset) ours follows QEMU's, whose
-//! authors had it and set just these bits anew: its older cards have neither.
+//! Where the datasheet defines a field, it decides. Which bits are writable is also checked by Linux's own
+//! test of the card (`ethtool -t`): our registers pass it, and QEMU's have more writable bits. Where no text
+//! of the datasheet is available (DTXCTL, and bit 3 of CTRL after a reset), we follow QEMU: its authors had
+//! the datasheet and added just these bits, which QEMU's older cards do not have.
 
-/// A register that has another value after a reset: ours, QEMU's, and why.
+/// A register with a different reset value: ours, QEMU's, and the reason.
 pub type Reset = (&'static str, u32, u32, &'static str);
 
 pub const AFTER_RESET: &[Reset] = &[
@@ -13,43 +14,43 @@ pub const AFTER_RESET: &[Reset] = &[
         "STATUS",
         0x0008_0281,
         0x8008_0481,
-        "the link's speed before there is a link; QEMU's says that DMA clocks may be gated, and no PF",
+        "the speed before the link is up; QEMU reports DMA clock gating and no PF",
     ),
     (
         "EEC",
         0x0000_2300,
         0x0000_1110,
-        "the NVM's size, and that it was read: QEMU has the bits of older cards",
+        "the NVM's size, and that it was loaded; QEMU has the bits of older cards",
     ),
-    ("MDIC", 0x1000_0000, 0, "READY: the PHY waits for no access"),
-    ("SERDESCTL", 0x8000_0000, 0, "QEMU has no SerDes; ours has the bit that says that an access is over"),
+    ("MDIC", 0x1000_0000, 0, "READY: no PHY access is in progress"),
+    ("SERDESCTL", 0x8000_0000, 0, "QEMU has no SerDes; ours has the bit for a completed access"),
     (
         "EEMNGCTL",
         0x800c_0000,
         0x8000_0000,
-        "CFG_DONE of both ports: drivers wait for it, and QEMU's let them wait in vain",
+        "CFG_DONE of both ports: drivers wait for it; with QEMU they time out",
     ),
     ("I2CCMD", 0x2000_0000, 0, "QEMU has no I2C; ours is ready"),
-    ("SWPBS", 0x14, 0, "QEMU has no packet buffer of a switch"),
+    ("SWPBS", 0x14, 0, "QEMU has no switch packet buffer"),
     ("PCS_CFG", 0x8, 0, "QEMU has no PCS"),
     ("PCS_LCTL", 0x0260_0c0c, 0, "QEMU has no PCS"),
     ("GCR", 0x0004_0000, 0x0685_0200, "QEMU has the latencies of the 82574"),
-    ("FACTPS", 0x20, 0, "QEMU has no power states of functions"),
-    ("DCA_CTRL", 0x1, 0, "QEMU has no direct cache access; ours begins without"),
-    ("SRRCTL", 0x400, 0, "headers' buffers have 256 bytes by the datasheet"),
+    ("FACTPS", 0x20, 0, "QEMU has no function power states"),
+    ("DCA_CTRL", 0x1, 0, "QEMU has no direct cache access; ours is disabled after reset"),
+    ("SRRCTL", 0x400, 0, "header buffers have 256 bytes according to the datasheet"),
     ("DCA_RXCTRL", 0xa200, 0, "QEMU has no direct cache access"),
 ];
 
-/// How what a register holds differs.
+/// Kinds of differences in the value after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// QEMU keeps what is written to bits that are reserved.
+    /// QEMU stores writes to reserved bits.
     Reserved,
-    /// QEMU keeps what is written to a register that can only be read.
+    /// QEMU stores writes to a read-only register.
     ReadOnly,
     /// QEMU has no such register: it reads as zero.
     Absent,
-    /// These: after zeros and after ones, ours and QEMU's.
+    /// Individual values and the reason: after zeros (ours, QEMU's), after ones (ours, QEMU's).
     Single([u32; 4], &'static str),
 }
 
@@ -141,12 +142,12 @@ const SINGLE: &[(&str, [u32; 4], &str)] = &[
     (
         "CTRL",
         [0, 0, 0x58df_1b4d, 0x7bff_ffff],
-        "reserved bits; QEMU keeps VME and forgets DEV_RST, which ours has not",
+        "reserved bits; QEMU stores VME and clears DEV_RST, which ours does not have",
     ),
     (
         "STATUS",
         [0x0008_0281, 0x8008_0081, 0x0008_0281, 0x8008_0481],
-        "QEMU clears PHYRA, which ours has not, with a zero",
+        "a zero clears PHYRA in QEMU; ours does not have it",
     ),
     (
         "EEC",
@@ -157,25 +158,25 @@ const SINGLE: &[(&str, [u32; 4], &str)] = &[
     (
         "MDIC",
         [0, 0x5000_0000, 0x2fff_ffff, 0x5000_0000],
-        "QEMU's PHY answers at once, to an operation that there is not with an error",
+        "QEMU's PHY completes at once, and an invalid operation with an error",
     ),
-    ("EIAM", [0, u32::MAX, 0xc1ff_ffff, 0xfe00_0000], "QEMU writes the complement, and sets bits alone"),
-    ("EITR", [0, 0, 0xfffc, 0x7fff_ffff], "the counters of moderation: QEMU holds them, ours has others"),
+    ("EIAM", [0, u32::MAX, 0xc1ff_ffff, 0xfe00_0000], "QEMU writes the complement, and can only set bits"),
+    ("EITR", [0, 0, 0xfffc, 0x7fff_ffff], "the moderation counters: QEMU stores them; ours are separate"),
     ("PBACL", [0, 0, 0x01ff_ffff, 0x1f], "QEMU has the five vectors of the 82574"),
-    ("GCR", [0, 0x0680_0000, u32::MAX, u32::MAX], "QEMU has three bits that stay, as the 82574"),
-    ("RXDCTL", [0, 0, 0x021f_1f1f, u32::MAX], "SWFLUSH clears itself; QEMU keeps it, and reserved bits"),
-    ("TXDCTL", [0, 0, 0x0a1f_1f1f, u32::MAX], "SWFLSH clears itself; QEMU keeps it, and reserved bits"),
+    ("GCR", [0, 0x0680_0000, u32::MAX, u32::MAX], "QEMU has three constant bits, as the 82574"),
+    ("RXDCTL", [0, 0, 0x021f_1f1f, u32::MAX], "SWFLUSH clears itself; QEMU stores it, and reserved bits"),
+    ("TXDCTL", [0, 0, 0x0a1f_1f1f, u32::MAX], "SWFLSH clears itself; QEMU stores it, and reserved bits"),
 ];
 
-/// In what the bits of a register differ, if they do.
-pub fn of_bits(name: &str) -> Option<Kind> {
+/// Difference in the bits of a register, if there is one.
+pub fn bit_difference(name: &str) -> Option<Kind> {
     let lists = [(RESERVED, Kind::Reserved), (READ_ONLY, Kind::ReadOnly), (ABSENT, Kind::Absent)];
     let listed = lists.iter().find(|(names, _)| names.contains(&name)).map(|(_, kind)| *kind);
     let single = SINGLE.iter().find(|(of, ..)| *of == name);
     listed.or(single.map(|(_, values, why)| Kind::Single(*values, why)))
 }
 
-/// How many registers are named.
-pub fn named() -> usize {
+/// Number of listed registers.
+pub fn listed_count() -> usize {
     RESERVED.len() + READ_ONLY.len() + ABSENT.len() + SINGLE.len()
 }

@@ -1,4 +1,4 @@
-//! Frames that a card sends to itself (RCTL.LBM): which queue each comes in by, what its descriptors say, its bytes, and what is counted.
+//! Frames in MAC loopback (RCTL.LBM): the queue, descriptor and bytes of each, and the counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,27 +11,27 @@ use doorbell_sim::{AccessSize, Ps};
 use super::{BAR0, Both};
 use crate::driver::*;
 
-/// QEMU's memory begins here; ours at zero.
+/// Start of QEMU's memory; ours starts at zero.
 const RAM: u64 = 0x8000_0000;
 const QUEUES: u64 = 16;
-/// IXSM and its like stand in the second word of a descriptor; DD is bit 0.
+/// DD, in the second word of a descriptor.
 const DONE: u64 = 1;
 
-/// Tells QEMU by its control protocol that the cable was pulled, and put back.
+/// Unplugs and plugs the cable in QEMU, over its monitor protocol (QMP).
 fn plug_in(socket: &Path) {
     let mut stream = UnixStream::connect(socket).expect("QEMU listens");
     let mut answers = BufReader::new(stream.try_clone().expect("a socket can be shared")).lines();
     let link = |up| format!(r#"{{"execute": "set_link", "arguments": {{"name": "nic", "up": {up}}}}}"#);
     let commands = [r#"{"execute": "qmp_capabilities"}"#.to_owned(), link(false), link(true)];
-    assert!(answers.next().is_some_and(|line| line.is_ok()), "QEMU greets");
+    assert!(answers.next().is_some_and(|line| line.is_ok()), "QEMU must send a greeting");
     for command in commands {
         writeln!(stream, "{command}").expect("QEMU listens");
-        let answer = answers.next().expect("QEMU answers").expect("in a line");
+        let answer = answers.next().expect("QEMU answers").expect("the answer is a line");
         assert!(answer.contains("return"), "{command}: {answer}");
     }
 }
 
-/// A received frame: its queue, the descriptor's two words, its bytes.
+/// A received frame: its queue, both words of its descriptor, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Received {
     queue: u64,
@@ -40,13 +40,13 @@ struct Received {
 }
 
 impl Both {
-    /// Puts the same into both memories.
+    /// Writes the same bytes to both memories.
     fn put(&mut self, at: u64, bytes: &[u8]) {
         self.ours.put_bytes(at, bytes);
         self.qemu.poke(RAM + at, bytes);
     }
 
-    /// Two words of a descriptor, of which the first may be an address.
+    /// Writes a descriptor to both memories. An address in the first word is relative to the memory's start.
     fn put_descriptor(&mut self, at: u64, address: u64, second: u64) {
         for (base, ours) in [(0, true), (RAM, false)] {
             let first = if address == 0 { 0 } else { base + address };
@@ -58,13 +58,13 @@ impl Both {
         }
     }
 
-    /// A register that holds an address of memory.
+    /// Writes a register that contains a memory address.
     fn write_address(&mut self, offset: u64, address: u64) {
         self.ours.write(offset, address as u32);
         self.qemu.write(BAR0 + offset, AccessSize::B4, RAM + address);
     }
 
-    /// Both with their link up, rings of all queues, RSS over 16 queues, and a loop from transmitter to receiver.
+    /// Both with link up, rings for all queues, RSS over 16 queues, and MAC loopback.
     fn looped() -> Both {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let socket = folder.path().join("qmp");
@@ -72,10 +72,11 @@ impl Both {
         let mut both = Both::with(&["-qmp", &monitor]);
         both.write(CTRL, 0x41);
         both.ours.run_for(Ps::from_us(50));
-        // QEMU's PHY negotiates for half a second of a time that stands still: it is told not to, and then that its cable is plugged in.
+        // QEMU's PHY negotiates for half a second, but its time does not advance. So autonegotiation is
+        // disabled, and then the cable is plugged in.
         both.qemu.write(BAR0 + MDIC, AccessSize::B4, 1 << 26 | 1 << 21 | 0x0140);
         plug_in(&socket);
-        assert_eq!(both.read(STATUS).map(|status| status & 2), [2; 2], "both have a link");
+        assert_eq!(both.read(STATUS).map(|status| status & 2), [2; 2], "both links must be up");
         for queue in 0..QUEUES {
             let (rx, tx) = (0xc000 + 0x40 * queue, 0xe000 + 0x40 * queue);
             for index in 0..RING {
@@ -110,7 +111,7 @@ impl Both {
         both
     }
 
-    /// Sends a frame by a queue's transmit descriptor of this number.
+    /// Sends a frame with descriptor `index` of a queue.
     fn send(&mut self, queue: u64, index: u64, bytes: &[u8]) {
         let buffer = TX_BUFFERS + 0x1_0000 * queue + 2048 * index;
         self.put(buffer, bytes);
@@ -124,7 +125,7 @@ impl Both {
         self.ours.run_for(Ps::from_us(30));
     }
 
-    /// What has come in by each queue, ours and QEMU's.
+    /// Frames received by our model and by QEMU's.
     fn received(&mut self) -> [Vec<Received>; 2] {
         let mut all = [Vec::new(), Vec::new()];
         for queue in 0..QUEUES {
@@ -153,7 +154,7 @@ impl Both {
     }
 }
 
-/// The same as UDP over IPv4, without a checksum.
+/// As [`tcp`], but UDP without a checksum.
 fn udp(source: [u8; 4], destination: [u8; 4], from: u16, to: u16, len: usize) -> Vec<u8> {
     let mut bytes = tcp(source, destination, from, to, len);
     bytes[23] = 17;
@@ -165,7 +166,7 @@ fn udp(source: [u8; 4], destination: [u8; 4], from: u16, to: u16, len: usize) ->
     bytes
 }
 
-/// An IPv4 or IPv6 header's payload under IPv6, with its checksum right for TCP.
+/// Replaces the IPv4 header of a frame by an IPv6 header, with a correct transport checksum.
 fn over_ipv6(frame: &[u8], protocol: u8) -> Vec<u8> {
     let payload = &frame[34..];
     let mut bytes = frame[..12].to_vec();
@@ -185,7 +186,7 @@ fn over_ipv6(frame: &[u8], protocol: u8) -> Vec<u8> {
     bytes
 }
 
-/// A frame of some kind, by its number.
+/// Frame `n`, whose kind depends on `n`.
 fn frame(n: u64) -> Vec<u8> {
     let (source, to, from) = ([10, 0, n as u8, 1], [10, 0, 0, 2], 1000 + 7 * n as u16);
     let len = 60 + 13 * n as usize;
@@ -195,10 +196,10 @@ fn frame(n: u64) -> Vec<u8> {
         1 => udp,
         2 => over_ipv6(&tcp, 6),
         3 => over_ipv6(&udp, 17),
-        // A wrong checksum of TCP, and of IPv4.
+        // A wrong TCP checksum, and a wrong IPv4 checksum.
         4 => [&tcp[..50], &[0xde, 0xad], &tcp[52..]].concat(),
         5 => [&tcp[..24], &[0xde, 0xad], &tcp[26..]].concat(),
-        // No IP, to everybody.
+        // A broadcast frame without IP.
         6 => [&[0xff; 6], &tcp[6..12], &[0x88, 0xb5], &tcp[14..]].concat(),
         // A protocol without ports.
         _ => {
@@ -212,11 +213,11 @@ fn frame(n: u64) -> Vec<u8> {
     }
 }
 
-/// The types of a hash over IPv6 with extension headers, which QEMU has not, and the same without.
+/// RSS types for IPv6 with extension headers, which QEMU does not have, and the corresponding types without.
 const WITH_EXTENSIONS: [(u64, u64); 2] = [(6, 3), (9, 8)];
 
 #[test]
-fn frames_come_in_by_the_queues_that_qemus_come_in_by_and_are_counted_alike() {
+fn queues_descriptors_and_counters_match_qemus() {
     let mut both = Both::looped();
     let frames: Vec<_> = (0..RING - 1).map(frame).collect();
     for (n, frame) in (0..).zip(&frames) {
@@ -224,8 +225,8 @@ fn frames_come_in_by_the_queues_that_qemus_come_in_by_and_are_counted_alike() {
     }
     let [mut ours, qemu] = both.received();
     for Received { words, .. } in &mut ours {
-        let known = WITH_EXTENSIONS.iter().find(|(with, _)| *with == words[0] & 0xf);
-        words[0] = known.map_or(words[0], |(_, without)| words[0] & !0xf | without);
+        let extended = WITH_EXTENSIONS.iter().find(|(with, _)| *with == words[0] & 0xf);
+        words[0] = extended.map_or(words[0], |(_, without)| words[0] & !0xf | without);
     }
     assert_eq!(ours, qemu);
     assert_eq!(ours.len(), frames.len());
@@ -238,7 +239,7 @@ fn frames_come_in_by_the_queues_that_qemus_come_in_by_and_are_counted_alike() {
             assert_eq!(status[0], status[1], "transmit queue {queue}, descriptor {index}");
         }
     }
-    // Sizes count with the FCS; QEMU takes some for others.
+    // Size classes include the FCS; QEMU counts some frames in another class.
     let sized = |from: usize, to: usize| {
         frames.iter().filter(|frame| (from..=to).contains(&(frame.len() + 4))).count() as u32
     };
@@ -246,7 +247,8 @@ fn frames_come_in_by_the_queues_that_qemus_come_in_by_and_are_counted_alike() {
         ("PRC64", sized(64, 64)),
         ("PRC127", sized(65, 127)),
         ("PRC511", sized(256, 511)),
-        // QEMU does not count what goes to and comes from the host, and pools' frames only where there are pools.
+        // QEMU does not count frames to and from the host, and counts frames of pools only if pools are
+        // enabled.
         ("RPTHC", frames.len() as u32),
         ("HGPTC", frames.len() as u32),
         ("HGORCL", frames.iter().map(|frame| frame.len() as u32 + 4).sum()),
@@ -263,7 +265,7 @@ fn frames_come_in_by_the_queues_that_qemus_come_in_by_and_are_counted_alike() {
             None => assert_eq!(ours, qemu, "{}", row.name),
         }
     }
-    // Reading has cleared all of them; the high half of a pair clears the low one.
+    // The reads have cleared all counters; reading the high half of a pair clears both.
     for row in TABLE.iter().filter(|row| row.is_statistic()) {
         assert_eq!(both.read(row.offset.into()), [0, 0], "{}", row.name);
     }

@@ -1,4 +1,4 @@
-//! Causes and masks, as software sets, clears and reads them in any order.
+//! Causes and masks under random reads and writes by software.
 
 use doorbell_sim::rng::Rng;
 
@@ -11,15 +11,16 @@ const EICS: u64 = 0x1520;
 const EIMC: u64 = 0x1528;
 /// GPIE.NSICR and MULTIPLE_MSIX.
 const NSICR: u32 = 1;
-const SEVERAL_VECTORS: u32 = 1 << 4;
-/// The causes that there are. QEMU lets software set others too.
+const MULTIPLE_VECTORS: u32 = 1 << 4;
+/// Implemented causes. In QEMU software can also set others.
 const CAUSES: u32 = 0x77d4_fbfd;
 
-/// Three things in which QEMU is wrong by the datasheet (§7.3.2.1.2) are made good after each access to ICR: without GPIE.NSICR it clears causes
-/// of which none is enabled while others are; a read does not mask what IAM names, as it looks for the interrupt behind clearing it; and
-/// INT_ASSERTED stays when its causes are masked, so that a write masks more.
+/// Three errors of QEMU according to the datasheet (§7.3.2.1.2) are compensated after each access to ICR.
+/// Without GPIE.NSICR, a read clears ICR although no set cause is enabled and IMS is not zero. A read does
+/// not clear the IMS bits selected by IAM, because QEMU checks for the interrupt after clearing it.
+/// INT_ASSERTED stays set when its causes are masked, so a write clears more IMS bits.
 #[test]
-fn causes_and_their_mask_go_as_qemus_through_two_thousand_random_accesses() {
+fn causes_and_masks_match_qemus_under_2000_random_accesses() {
     let mut both = Both::new();
     let mut random = Rng::stream(1, "igb.causes");
     let (mut read, mut nsicr, mut asserted) = (0, 0, 0);
@@ -31,17 +32,17 @@ fn causes_and_their_mask_go_as_qemus_through_two_thousand_random_accesses() {
             both.write(register, bits);
         } else if register != ICS {
             let [ours, qemu] = both.read(register);
-            let told = if register == ICR { qemu & !(!ours & 1 << 31) } else { qemu };
-            assert_eq!(ours, told, "step {step}, {register:#x}");
+            let expected = if register == ICR { qemu & !(!ours & 1 << 31) } else { qemu };
+            assert_eq!(ours, expected, "step {step}, {register:#x}");
             read += 1;
             asserted += u32::from(register == ICR && ours >> 31 != 0);
         }
         if register == ICR {
             if nsicr != 0 {
                 let [ours, qemu] = both.read(IMS);
-                assert_eq!(ours, qemu, "step {step}, IMS behind ICR");
+                assert_eq!(ours, qemu, "step {step}, IMS after ICR");
             }
-            // Ours is what both go on from.
+            // Both continue with our mask.
             let mask = both.ours.read(IMS);
             both.write(ICR, CAUSES);
             both.write(IMC, CAUSES);
@@ -56,11 +57,12 @@ fn causes_and_their_mask_go_as_qemus_through_two_thousand_random_accesses() {
     assert!(read > 400 && asserted > 40, "{read} {asserted}");
 }
 
-/// QEMU has no OTHER (bit 31) while there is one interrupt for all, though it is what tells of causes in ICR then. With several vectors it
-/// clears EICR when software reads it; by the datasheet of the I210, which has the same bits, MULTIPLE_MSIX keeps it.
+/// With one interrupt for all causes, QEMU lacks OTHER (bit 31), which represents the causes in ICR. With
+/// multiple vectors, QEMU clears EICR when software reads it. According to the datasheet of the I210, which
+/// has the same bits, MULTIPLE_MSIX preserves EICR.
 #[test]
-fn extended_causes_go_as_qemus_through_two_thousand_random_accesses() {
-    for (mode, causes) in [(0, 0x4000_ffff), (SEVERAL_VECTORS, 0x01ff_ffff)] {
+fn extended_causes_match_qemus_under_2000_random_accesses() {
+    for (mode, causes) in [(0, 0x4000_ffff), (MULTIPLE_VECTORS, 0x01ff_ffff)] {
         let mut both = Both::new();
         both.write(GPIE, mode);
         let mut random = Rng::stream(1, "igb.extended");
@@ -72,7 +74,7 @@ fn extended_causes_go_as_qemus_through_two_thousand_random_accesses() {
             } else if register != EICS && register != EIMC {
                 let [ours, qemu] = both.read(register);
                 assert_eq!(ours, qemu, "step {step}, {register:#x}, GPIE {mode:#x}");
-                if register == EICR && mode == SEVERAL_VECTORS {
+                if register == EICR && mode == MULTIPLE_VECTORS {
                     both.write(EICR, causes);
                 }
             }

@@ -1,7 +1,9 @@
-//! The 82576 beside QEMU's igb, through QEMU's test protocol: after a reset, what of each register can be written, what reading clears, other
-//! names of registers, interrupt causes, and frames both ways. Everything in which they differ is named, with who is right.
+//! Compares the 82576 with QEMU's igb over QEMU's test protocol: reset values, writable bits, read side
+//! effects, register aliases, interrupt causes, and frames in both directions. Every difference is listed,
+//! with the side that is right.
 //!
-//! The datasheet decides, where it says something. `ethtool -t` of Linux' driver is Intel's own word on which bits of a register hold what is written.
+//! The datasheet decides where it applies. `ethtool -t` of Linux's driver is Intel's own definition of the
+//! writable bits of a register.
 
 mod differences;
 mod frames;
@@ -15,22 +17,22 @@ use crate::driver::{self, IgbBench};
 
 const ECAM: u64 = 0x3000_0000;
 const DEVICE: u64 = 1 << 15;
-/// Where the registers are.
+/// Address of the registers.
 const BAR0: u64 = 0x4000_0000;
 
-/// Ours, and QEMU's.
+/// Our model, and QEMU's.
 struct Both {
     ours: IgbBench,
     qemu: Qtest,
 }
 
 impl Both {
-    /// After power-on, with memory accesses and bus mastering allowed. Time stands still in QEMU.
+    /// After power-on, with memory accesses and bus mastering enabled. QEMU's time does not advance.
     fn new() -> Both {
         Both::with(&[])
     }
 
-    /// QEMU with more options.
+    /// As [`new`](Both::new), with more options for QEMU.
     fn with(options: &[&str]) -> Both {
         let device = ["-m", "64", "-device", "igb,id=nic,addr=1,romfile=,mac=52:54:00:12:34:56"];
         let mut qemu = Qtest::start(&[&device, options].concat());
@@ -48,7 +50,7 @@ impl Both {
         self.qemu.write(BAR0 + offset, AccessSize::B4, value.into());
     }
 
-    /// Both are reset by CTRL.RST.
+    /// Resets both by CTRL.RST.
     fn reset(&mut self) {
         self.write(driver::CTRL, 1 << 26);
         self.ours.run_for(Ps::from_us(10));

@@ -1,4 +1,4 @@
-//! The register file: storage, look-up by offset and reset, all computed from the table.
+//! Register file: storage, look-up by offset and reset, all derived from the register table.
 
 mod table;
 
@@ -8,11 +8,11 @@ pub use crate::parts::registers::{Access, Register};
 pub(crate) use table::lookup;
 pub use table::{Reg, TABLE};
 
-/// All registers as a Markdown table.
+/// Returns all registers as a Markdown table.
 pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82540EM model\n\n\
-         Generated from the register table in `crates/nic`. Sections are those of Intel's manual 317453. Offsets in BAR 0; \
+         Generated from the register table in `crates/nic`. Sections refer to Intel's manual 317453. Offsets are in BAR 0; \
          an offset that is not listed reads as zero, ignores writes and is counted (`unknown_reads`, `unknown_writes`).",
         TABLE,
     )
@@ -23,12 +23,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_registers_overlap_and_all_lie_in_the_window() {
+    fn registers_are_inside_the_window_and_do_not_overlap() {
         registers::check_table(TABLE, table::WINDOW_WORDS);
     }
 
     #[test]
-    fn every_register_is_found_at_its_offset_and_only_there() {
+    fn lookup_finds_every_register_at_its_offset_only() {
         for (i, register) in TABLE.iter().enumerate() {
             for n in 0..register.count {
                 let (reg, index) = lookup(u64::from(register.offset + n * register.stride)).unwrap();
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_page_lists_every_register_once() {
+    fn reference_page_lists_every_register_once() {
         let page = register_reference();
         let rows = page.lines().filter(|line| line.starts_with("| 0x")).count();
         assert_eq!(rows, TABLE.len());

@@ -1,6 +1,6 @@
-//! The register table: the one place that says which registers there are. Dispatch, reset, write
-//! masks, the reference page and the no-overlap test come from it. Offsets, names and sections are
-//! those of the manual, chapter 13; write masks are also what Linux's `ethtool -t` expects.
+//! The register table, the only definition of the chip's registers: dispatch, reset, write masks, the
+//! reference page and the overlap test are derived from it. Offsets, names and sections are those of chapter
+//! 13 of the manual. Write masks also match the expectations of Linux's `ethtool -t`.
 
 use crate::e82540::identity::MMIO_BYTES;
 use crate::parts::registers::registers;
@@ -10,16 +10,16 @@ registers! {
     Ctrl "CTRL" 0x00000 [1 x 4] Rw 0x0000_0201 0xd8fc_1be9 "13.4.1" "Device control. RST resets the device and clears itself; SLU, RFCE, TFCE, VME and PHY_RST act.";
     CtrlDup "CTRL_DUP" 0x00004 [1 x 4] Rw 0 0 "13.4.1" "The same register as CTRL.";
     Status "STATUS" 0x00008 [1 x 4] Ro 0 0 "13.4.2" "Device status: link, duplex, speed, transmission paused.";
-    Eecd "EECD" 0x00010 [1 x 4] Rw 0 0 "13.4.3" "The EEPROM's pins, and the request and grant to use them.";
+    Eecd "EECD" 0x00010 [1 x 4] Rw 0 0 "13.4.3" "EEPROM pins, and request and grant of their use.";
     Eerd "EERD" 0x00014 [1 x 4] Rw 0 0 "13.4.4" "Reads one EEPROM word.";
-    CtrlExt "CTRL_EXT" 0x00018 [1 x 4] Rw 0 0x0040_dfff "13.4.6" "Extended control. EE_RST loads the EEPROM again and clears itself.";
+    CtrlExt "CTRL_EXT" 0x00018 [1 x 4] Rw 0 0x0040_dfff "13.4.6" "Extended control. EE_RST reloads the EEPROM and clears itself.";
     Mdic "MDIC" 0x00020 [1 x 4] Rw 0x1000_0000 0x2fff_ffff "13.4.7" "Reads and writes the PHY's registers.";
     Fcal "FCAL" 0x00028 [1 x 4] Rw 0 0xffff_ffff "13.4.8" "Address of PAUSE frames, low.";
     Fcah "FCAH" 0x0002c [1 x 4] Rw 0 0x0000_ffff "13.4.9" "Address of PAUSE frames, high.";
     Fct "FCT" 0x00030 [1 x 4] Rw 0 0x0000_ffff "13.4.10" "Type of MAC control frames.";
     Vet "VET" 0x00038 [1 x 4] Rw 0x0000_8100 0x0000_ffff "13.4.11" "Type of VLAN tags.";
     Icr "ICR" 0x000c0 [1 x 4] RcW1c 0 0x0001_ffff "13.4.17" "Interrupt causes.";
-    Itr "ITR" 0x000c4 [1 x 4] Rw 0 0x0000_ffff "13.4.18" "Least time between interrupts, in units of 256 ns.";
+    Itr "ITR" 0x000c4 [1 x 4] Rw 0 0x0000_ffff "13.4.18" "Minimum time between interrupts, in units of 256 ns.";
     Ics "ICS" 0x000c8 [1 x 4] Wo 0 0x0001_ffff "13.4.19" "Sets interrupt causes.";
     Ims "IMS" 0x000d0 [1 x 4] Rw 0 0x0001_ffff "13.4.20" "Interrupt mask; writing ones sets bits.";
     Imc "IMC" 0x000d8 [1 x 4] Wo 0 0x0001_ffff "13.4.21" "Writing ones clears bits of the interrupt mask.";
@@ -31,7 +31,7 @@ registers! {
     Tipg "TIPG" 0x00410 [1 x 4] Rw 0x0060_2008 0x3fff_ffff "13.4.34" "Inter-packet gap: holds its value; the link has its own gap.";
     Aifs "AIFS" 0x00458 [1 x 4] Rw 0 0x0000_ffff "13.4.35" "Adaptive gap throttle: holds its value.";
     Ledctl "LEDCTL" 0x00e00 [1 x 4] Rw 0x0706_8302 0xcfcf_cfcf "13.4.15" "LEDs: holds its value.";
-    Pba "PBA" 0x01000 [1 x 4] Rw 0x0010_0030 0x0000_007f "13.4.16" "Packet buffer: KiB of receive FIFO (writable) and transmit FIFO (what is left of 64), but for those that `nic.rx_fifo` and `nic.tx_fifo` set.";
+    Pba "PBA" 0x01000 [1 x 4] Rw 0x0010_0030 0x0000_007f "13.4.16" "Packet buffer: KiB of the receive FIFO (writable) and of the transmit FIFO (the rest of 64), unless `nic.rx_fifo` or `nic.tx_fifo` is set.";
     Fcrtl "FCRTL" 0x02160 [1 x 4] Rw 0 0x8000_fff8 "13.4.23" "Receive FIFO level below which XON is sent.";
     Fcrth "FCRTH" 0x02168 [1 x 4] Rw 0 0x0000_fff8 "13.4.24" "Receive FIFO level at which XOFF is sent.";
     Rdfh "RDFH" 0x02410 [1 x 4] Rw 0 0x0000_1fff "13.8.1" "Receive FIFO head, for diagnosis: holds its value.";
@@ -45,9 +45,9 @@ registers! {
     Rdh "RDH" 0x02810 [1 x 4] Rw 0 0x0000_ffff "13.4.28" "Receive ring head.";
     Rdt "RDT" 0x02818 [1 x 4] Rw 0 0x0000_ffff "13.4.29" "Receive ring tail.";
     Rdtr "RDTR" 0x02820 [1 x 4] Rw 0 0x0000_ffff "13.4.30" "Receive interrupt delay, in units of 1.024 us; FPD (bit 31) flushes and reads as zero.";
-    Rxdctl "RXDCTL" 0x02828 [1 x 4] Rw 0x0001_0000 0x013f_3f3f "13.4.46" "Receive descriptor thresholds; `nic.descriptor_prefetch`, `nic.write_back_lines` and `nic.write_back_wait` come on top.";
+    Rxdctl "RXDCTL" 0x02828 [1 x 4] Rw 0x0001_0000 0x013f_3f3f "13.4.46" "Receive descriptor thresholds; `nic.descriptor_prefetch`, `nic.write_back_lines` and `nic.write_back_wait` apply in addition.";
     Radv "RADV" 0x0282c [1 x 4] Rw 0 0x0000_ffff "13.4.31" "Absolute receive interrupt delay, in units of 1.024 us.";
-    Rsrpd "RSRPD" 0x02c00 [1 x 4] Rw 0 0x0000_0fff "13.4.32" "Size up to which a received frame interrupts at once.";
+    Rsrpd "RSRPD" 0x02c00 [1 x 4] Rw 0 0x0000_0fff "13.4.32" "Maximum size of received frames that interrupt immediately.";
     Txdmac "TXDMAC" 0x03000 [1 x 4] Rw 0 0x0000_0001 "13.4.42" "Transmit DMA control: holds its value.";
     Tdfh "TDFH" 0x03410 [1 x 4] Rw 0 0x0000_1fff "13.8.6" "Transmit FIFO head, for diagnosis: holds its value.";
     Tdft "TDFT" 0x03418 [1 x 4] Rw 0 0x0000_1fff "13.8.7" "Transmit FIFO tail, for diagnosis: holds its value.";
@@ -128,13 +128,13 @@ registers! {
     Vfta "VFTA" 0x05600 [128 x 4] Rw 0 0xffff_ffff "13.5.4" "VLAN filter table.";
     Wuc "WUC" 0x05800 [1 x 4] Rw 0 0x0000_000f "13.6.1" "Wake-up control: holds its value; the machine does not sleep.";
     Wufc "WUFC" 0x05808 [1 x 4] Rw 0 0x000f_80ff "13.6.2" "Wake-up filters: holds its value.";
-    Wus "WUS" 0x05810 [1 x 4] W1c 0 0x000f_00ff "13.6.3" "Wake-up status: nothing ever wakes.";
+    Wus "WUS" 0x05810 [1 x 4] W1c 0 0x000f_00ff "13.6.3" "Wake-up status: no wake-up events.";
     Manc "MANC" 0x05820 [1 x 4] Rw 0 0xffff_ffff "13.6.4" "Management control: holds its value.";
     Ipav "IPAV" 0x05838 [1 x 4] Rw 0 0x0001_000f "13.6.5" "IP address valid bits: holds its value.";
     Ip4at "IP4AT" 0x05840 [4 x 8] Rw 0 0xffff_ffff "13.6.6" "IPv4 addresses for wake-up: hold their values.";
     Ip6at "IP6AT" 0x05880 [4 x 4] Rw 0 0xffff_ffff "13.6.7" "IPv6 address for wake-up: holds its value.";
-    Wupl "WUPL" 0x05900 [1 x 4] Ro 0 0 "13.6.8" "Length of the packet that woke: zero.";
-    Wupm "WUPM" 0x05a00 [32 x 4] Ro 0 0 "13.6.9" "The packet that woke: zero.";
+    Wupl "WUPL" 0x05900 [1 x 4] Ro 0 0 "13.6.8" "Length of the wake-up packet: zero.";
+    Wupm "WUPM" 0x05a00 [32 x 4] Ro 0 0 "13.6.9" "Wake-up packet: zero.";
     Fflt "FFLT" 0x05f00 [4 x 8] Rw 0 0x0000_07ff "13.6.10" "Flexible filter lengths: hold their values.";
     Ffmt "FFMT" 0x09000 [128 x 8] Rw 0 0x0000_000f "13.6.11" "Flexible filter masks: hold their values.";
     Ffvt "FFVT" 0x09800 [128 x 8] Rw 0 0xffff_ffff "13.6.12" "Flexible filter values: hold their values.";

@@ -1,4 +1,4 @@
-//! The register file: storage, look-up by offset and reset, all computed from the table.
+//! Register file: storage, look-up by offset and reset, all derived from the register table.
 
 mod table;
 
@@ -10,15 +10,16 @@ pub use table::{Reg, TABLE};
 
 use super::bits::{dctl, txctl};
 
-/// Where the rings' registers of the first four queues stand a second time, as drivers of older chips know them.
+/// Second addresses of the ring registers of the first four queues, for drivers of older chips: alias and own
+/// address.
 const ALIASES: [(u64, u64); 2] = [(0x2800, 0xc000), (0x3800, 0xe000)];
-/// Bytes from a queue's registers to the next one's, there and where they belong.
+/// Distance from one queue's registers to the next, at the alias and at the own address.
 const ALIAS_STRIDE: u64 = 0x100;
 const QUEUE_STRIDE: u64 = 0x40;
-/// Queues whose registers have an alias.
+/// Number of queues whose registers have an alias.
 const ALIAS_QUEUES: u64 = 4;
 
-/// Where a register belongs, if an offset is another name for it.
+/// Returns a register's own offset if `offset` is an alias; otherwise `offset`.
 pub(crate) fn canonical(offset: u64) -> u64 {
     for (alias, own) in ALIASES {
         let Some(within) = offset.checked_sub(alias) else { continue };
@@ -30,7 +31,7 @@ pub(crate) fn canonical(offset: u64) -> u64 {
     offset
 }
 
-/// What differs from register to register of an array after a reset: the first queue is on.
+/// Sets reset values that differ within an array (queue 0 is enabled) or that the table does not have.
 pub(crate) fn set_first_queue(regs: &mut RegisterFile<Reg>) {
     for reg in [Reg::Rxdctl, Reg::Txdctl] {
         regs.set(reg, regs.get(reg) | dctl::ENABLE);
@@ -40,16 +41,17 @@ pub(crate) fn set_first_queue(regs: &mut RegisterFile<Reg>) {
     }
 }
 
-/// All registers as a Markdown table.
+/// Returns all registers as a Markdown table.
 pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82576 model\n\n\
-         Generated from the register table in `crates/nic`. Sections are those of Intel's datasheet 320961, whose text was not at hand. The \
-         numbers of CTRL, MDIC, IMC, SRRCTL and RXDCTL are those by which drivers that others have published cite it; STATUS and CTRL_EXT, EICR to IMS, \
-         RCTL, and RDBAL to RDT are counted from these, in the order of the I210's datasheet, in which the chapter has the same groups and these \
-         registers follow each other. Of all others the group is given, since other cards have more or fewer registers in between. Offsets in BAR 0; an offset that is not listed reads as zero, ignores writes and is counted \
-         (`unknown_reads`, `unknown_writes`). The registers of queues 0 to 3, 0xc000 + 0x40·n and 0xe000 + 0x40·n, are also found at \
-         0x2800 + 0x100·n and 0x3800 + 0x100·n. [The page of the card](nic-82576.md) says what is modelled.",
+         Generated from the register table in `crates/nic`. Sections refer to Intel's datasheet 320961, whose text was not available. The \
+         section numbers of CTRL, MDIC, IMC, SRRCTL and RXDCTL are those that published drivers cite. Those of STATUS and CTRL_EXT, EICR to IMS, \
+         RCTL, and RDBAL to RDT are derived from them and from the I210's datasheet, whose chapter has the same groups, with these \
+         registers in sequence. For all other registers only the group is given, because other chips have more or fewer registers in between. \
+         Offsets are in BAR 0; an offset that is not listed reads as zero, ignores writes and is counted \
+         (`unknown_reads`, `unknown_writes`). The registers of queues 0 to 3, at 0xc000 + 0x40·n and 0xe000 + 0x40·n, are also accessible at \
+         0x2800 + 0x100·n and 0x3800 + 0x100·n. [The page of the card](nic-82576.md) describes what is modelled.",
         TABLE,
     )
 }
@@ -59,12 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_registers_overlap_and_all_lie_in_the_window() {
+    fn registers_are_inside_the_window_and_do_not_overlap() {
         registers::check_table(TABLE, table::WINDOW_WORDS);
     }
 
     #[test]
-    fn every_register_is_found_at_its_offset_and_only_there() {
+    fn lookup_finds_every_register_at_its_offset_only() {
         for (i, register) in TABLE.iter().enumerate() {
             for n in 0..register.count {
                 let (reg, index) = lookup(u64::from(register.offset + n * register.stride)).unwrap();
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_page_lists_every_register_once() {
+    fn reference_page_lists_every_register_once() {
         let page = register_reference();
         let rows = page.lines().filter(|line| line.starts_with("| 0x")).count();
         assert_eq!(rows, TABLE.len());

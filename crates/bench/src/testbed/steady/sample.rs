@@ -1,5 +1,5 @@
-//! What is seen of a system at a moment, by which it is decided whether it is steady: what caches have missed, what stands in queues, how far
-//! rings have gone round, which packet buffers are new. All of it is simulated state.
+//! A sample of a system for the steady-state criteria: cache misses, queued frames, ring progress and new
+//! packet buffers. All of it is simulated state.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,42 @@ use doorbell_pcie::network::RingLevel;
 use doorbell_sim::Ps;
 use doorbell_sim::stats::{Counter, Stats};
 
-/// The places where frames queue up.
+/// Queues by location.
 pub(super) const QUEUES: [&str; 5] =
     ["receive FIFOs", "receive rings", "transmit rings", "transmit FIFOs", "switches"];
-/// What is counted of devices: lines that they had to look for in memory, and lines that left the caches unused.
+/// Device counters of a sample: DMA requests that missed the caches, and DMA-written lines evicted before
+/// use.
 const OF_DEVICES: [&str; 4] = ["itom_misses", "rfo_misses", "pcierdcur_misses", "leaks"];
-/// A ring is in use if it moves a sixteenth as far as the one that moves most; others carry an answer to ARP now and then.
+/// A ring is in use if it processes at least a sixteenth of the busiest ring's descriptors. Others only carry
+/// an occasional ARP reply.
 const IN_USE: u64 = 16;
-/// What begins the names of a cache's misses by what they were of.
+/// Prefix of the miss counters by class.
 const BY_CLASS: &str = "misses_";
 
-/// See the module.
+/// A sample of a system's counts.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Sample {
     pub now: Ps,
-    /// Frames that NICs have delivered to memory, and sent.
+    /// Frames that NICs have delivered to memory or sent.
     pub frames: u64,
     pub instructions: u64,
-    /// Misses by level and class, summed over the machines that learn.
+    /// Misses by level and class, summed over the machines whose caches are simulated.
     pub misses: BTreeMap<String, u64>,
-    /// By place.
+    /// Queued frames, indexed like [`QUEUES`].
     pub queues: [u64; QUEUES.len()],
-    /// Of the machines that learn; of all, where none does.
+    /// Rings of the machines whose caches are simulated, or of all machines if there are none.
     pub rings: Vec<RingLevel>,
     pub buffers: BufferUse,
 }
 
-impl Seen {
-    /// What machines look like, with so many frames in the switches between them.
-    pub fn of(machines: &[&Machine], in_switches: u64) -> Seen {
-        let learns = |machine: &&&Machine| machine.mode() != Mode::Functional;
-        let any = machines.iter().any(|machine| learns(&machine));
-        let of: Vec<&Machine> = machines.iter().filter(|machine| !any || learns(machine)).copied().collect();
-        let mut seen = Seen {
+impl Sample {
+    /// A sample of machines, with `in_switches` frames in the switches between them.
+    pub fn of(machines: &[&Machine], in_switches: u64) -> Sample {
+        let has_caches = |machine: &&&Machine| machine.mode() != Mode::Functional;
+        let any = machines.iter().any(|machine| has_caches(&machine));
+        let of: Vec<&Machine> =
+            machines.iter().filter(|machine| !any || has_caches(machine)).copied().collect();
+        let mut sample = Sample {
             now: of.iter().map(|machine| machine.now()).max().unwrap_or(Ps::ZERO),
             frames: 0,
             instructions: of.iter().map(|machine| machine.instructions()).sum(),
@@ -50,19 +53,19 @@ impl Seen {
             buffers: BufferUse::default(),
         };
         for machine in &of {
-            seen.add_misses(machine);
+            sample.add_misses(machine);
             for nic in machine.nics() {
-                seen.frames += nic.stats().rx_delivered + nic.stats().tx_sent;
-                seen.rings.extend(nic.ring_levels().into_iter().flatten());
+                sample.frames += nic.stats().rx_delivered + nic.stats().tx_sent;
+                sample.rings.extend(nic.ring_levels().into_iter().flatten());
             }
         }
         for nic in machines.iter().flat_map(|machine| machine.nics()) {
             let (levels, inside) = (nic.ring_levels(), nic.in_flight());
             let waiting = |way: usize| levels.iter().map(|level| level[way].waiting).sum();
             let held = [inside.rx, waiting(0), waiting(1), inside.tx];
-            seen.queues.iter_mut().zip(held).for_each(|(sum, frames)| *sum += frames);
+            sample.queues.iter_mut().zip(held).for_each(|(sum, frames)| *sum += frames);
         }
-        seen
+        sample
     }
 
     fn add_misses(&mut self, machine: &Machine) {
@@ -85,15 +88,15 @@ impl Seen {
         self.buffers.new += uses.new;
     }
 
-    /// How often each ring that is in use has gone round since then.
-    pub fn rounds_since<'a>(&'a self, then: &'a Seen) -> impl Iterator<Item = f64> + use<'a> {
-        let gone = |(now, then): (&RingLevel, &RingLevel)| {
+    /// Descriptors processed since `then` by each ring in use, as a multiple of the ring's length.
+    pub fn rounds_since<'a>(&'a self, then: &'a Sample) -> impl Iterator<Item = f64> + use<'a> {
+        let consumed = |(now, then): (&RingLevel, &RingLevel)| {
             (now.consumed.saturating_sub(then.consumed), now.descriptors)
         };
-        let rings = self.rings.iter().zip(&then.rings).map(gone);
-        let most = rings.clone().map(|(gone, _)| gone).max().unwrap_or(0);
+        let rings = self.rings.iter().zip(&then.rings).map(consumed);
+        let most = rings.clone().map(|(consumed, _)| consumed).max().unwrap_or(0);
         rings
-            .filter(move |(gone, of)| *gone > 0 && *of > 0 && gone * IN_USE >= most)
-            .map(|(gone, of)| gone as f64 / of as f64)
+            .filter(move |(consumed, of)| *consumed > 0 && *of > 0 && consumed * IN_USE >= most)
+            .map(|(consumed, of)| consumed as f64 / of as f64)
     }
 }

@@ -1,5 +1,6 @@
-//! Traces beside a machine on bare metal: what a hart does is what it does without them, but for what they share; a program beside it goes as in
-//! a player; and neither depends on where a run is stopped or who takes its checkpoint up.
+//! Co-runners of a machine on bare metal. A hart differs from one without co-runners only by shared
+//! resources, and a co-runner behaves as in a player. Neither depends on where a run stops or on a restore
+//! from a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +9,10 @@ use doorbell_sim::snapshot::Snapshot;
 use doorbell_trace::champsim::{Record, Variant, Writer};
 use doorbell_trace::system::{Description, TraceFile, TraceWriter, merge};
 
-use super::beside::{BesideState, Program, ProgramState, SECTION, VERSION};
-use super::place::Places;
+use super::corunners::{CorunnersState, Program, ProgramState, SECTION, VERSION};
+use super::relocation::RelocationState;
 use super::tests::config as playing;
-use super::{BesideStats, Pages, PagesConfig, Plan, Player, TraceInput};
+use super::{CorunnerStats, Pages, PagesConfig, Plan, Player, TraceInput};
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::{Limits, Outcome};
@@ -20,7 +21,7 @@ use crate::timed::unequal_tests::{GUEST, chained_additions, chase, machine, unti
 
 const KERNEL: PagesConfig = PagesConfig { pages: Pages::Kernel, page_size: doorbell_sim::Bytes(4096) };
 
-/// A program that loads lines of a table of so many bytes, one an iteration of eight instructions.
+/// A trace that loads lines of a table of `bytes` bytes, one line per iteration of eight instructions.
 fn walk(folder: &Path, name: &str, bytes: u64, turns: u64) -> TraceInput {
     walk_by(64 * 97, folder, name, bytes, turns)
 }
@@ -53,23 +54,23 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A timed machine with a bare-metal program on its hart, and these beside it.
-fn beside(set: &[&str], program: &[u8], traces: &[TraceInput]) -> Machine {
+/// A timed machine with a bare-metal program on its hart, and these co-runners.
+fn with_corunners(set: &[&str], program: &[u8], traces: &[TraceInput]) -> Machine {
     let mut machine = machine(set, program);
-    machine.play_beside(traces, &KERNEL).unwrap();
+    machine.play_corunners(traces, &KERNEL).unwrap();
     machine.set_mode(Mode::Detailed);
     machine
 }
 
-fn done(machine: &Machine) -> (u64, Vec<BesideStats>) {
-    (machine.harts()[0].instructions(), machine.beside().collect())
+fn done(machine: &Machine) -> (u64, Vec<CorunnerStats>) {
+    (machine.harts()[0].instructions(), machine.corunners().collect())
 }
 
 #[test]
-fn a_hart_and_a_program_that_share_nothing_go_as_each_does_alone() {
+fn hart_and_corunner_without_shared_resources_run_as_if_alone() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
-    let mut both = beside(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+    let mut both = with_corunners(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
     until(&mut both, Ps::from_us(100));
     let mut alone = machine(&[], &chained_additions());
     alone.set_mode(Mode::Detailed);
@@ -77,11 +78,11 @@ fn a_hart_and_a_program_that_share_nothing_go_as_each_does_alone() {
     let (own, others) = done(&both);
     assert!(
         own.abs_diff(alone.instructions()) * 1_000 < own,
-        "{own} beside it, {} alone",
+        "{own} with the co-runner, {} alone",
         alone.instructions()
     );
     assert_eq!((others.len(), others[0].core), (1, 1));
-    // 100 us are 300,000 cycles of 3 GHz, in which it has started over many times.
+    // 100 us are 300,000 cycles at 3 GHz, enough for many rounds.
     assert!(others[0].rounds > 5, "{others:?}");
     let mut overlay = Overlay::default();
     let set = ["platform.nics=1", "platform.ram=64MiB", "core.model=timed", "memory.dram.refresh=false"];
@@ -90,17 +91,17 @@ fn a_hart_and_a_program_that_share_nothing_go_as_each_does_alone() {
     let mut player = Player::new(&overlay.resolve().unwrap(), &plan).unwrap();
     player.run(u64::MAX).unwrap();
     let (played, cycles) = (player.played().instructions as f64, player.played().now.0 as f64 * 3e-3);
-    // All of it, the first round, in which lines and pages are touched for the first time, among them.
+    // Whole trace, including the first round, in which lines and pages are touched for the first time.
     let (mean, first) = (others[0].instructions as f64 / 300_000.0, played / cycles);
-    assert!(mean >= first && mean < first * 1.1, "{mean} instructions a cycle beside, {first} in a player");
+    assert!(mean >= first && mean < first * 1.1, "IPC {mean} as a co-runner, {first} in a player");
 }
 
 #[test]
-fn cores_that_share_no_memory_need_no_directory_unless_it_is_asked_for() {
+fn directory_exists_only_for_shared_memory_or_if_configured() {
     let folder = folder();
     let traces = ["one", "two"].map(|name| walk(folder.path(), name, 4 << 10, 2_000));
     let machine_has = |set: &[&str], traces: &[TraceInput]| {
-        let machine = beside(set, &chained_additions(), traces);
+        let machine = with_corunners(set, &chained_additions(), traces);
         machine.timing().unwrap().memory.has_directory()
     };
     assert!(!machine_has(&[], &[]));
@@ -110,14 +111,14 @@ fn cores_that_share_no_memory_need_no_directory_unless_it_is_asked_for() {
     assert!(!machine_has(&["platform.harts=2", "platform.threads=2"], &[]), "threads of one core");
     assert!(machine_has(&["memory.coherence.kind=directory", "beside=2"], &traces));
     assert!(!machine_has(&["platform.harts=2", "memory.coherence.kind=ideal"], &[]));
-    // Nor do traces beside each other, or merged; those of one recording do.
+    // Traces played together, or merged, need none either; harts of one recording do.
     let player_has = |plan: &Plan| {
         let harts = plan.traces.iter().map(|planned| planned.trace.harts()).sum::<u16>();
         let config = playing(&[&format!("platform.harts={harts}")]);
         Player::new(&config, plan).unwrap().timing().memory.has_directory()
     };
     let [one, two] = traces;
-    assert!(!player_has(&Plan { pages: KERNEL, ..Plan::of(one).beside(two) }));
+    assert!(!player_has(&Plan { pages: KERNEL, ..Plan::of(one).with_neighbour(two) }));
     let recorded = |name: &str, harts: u16| {
         let path = folder.path().join(name);
         let described =
@@ -131,12 +132,12 @@ fn cores_that_share_no_memory_need_no_directory_unless_it_is_asked_for() {
         Plan::of(TraceInput::own(TraceFile::open(&folder.path().join(name)).unwrap()))
     };
     assert!(player_has(&Plan::of(TraceInput::own(recorded("both", 2)))));
-    assert!(!player_has(&merged("of one each", [1, 1])));
-    assert!(player_has(&merged("of two and one", [2, 1])));
+    assert!(!player_has(&merged("one and one", [1, 1])));
+    assert!(player_has(&merged("two and one", [2, 1])));
 }
 
 #[test]
-fn who_shares_the_last_level_takes_it_from_others() {
+fn corunner_with_large_footprint_slows_the_hart() {
     let folder = folder();
     let set = ["memory.llc.size=1MiB", "memory.l2.size=64KiB"];
     let traces = [("hungry", 16 << 20), ("modest", 4 << 10)]
@@ -145,7 +146,7 @@ fn who_shares_the_last_level_takes_it_from_others() {
         let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "beside=1")).collect();
         let mut machine = machine(&all, &chase(512 << 10));
         if let Some(trace) = trace {
-            machine.play_beside(std::slice::from_ref(trace), &KERNEL).unwrap();
+            machine.play_corunners(std::slice::from_ref(trace), &KERNEL).unwrap();
         }
         machine.set_mode(Mode::Detailed);
         until(&mut machine, Ps::from_ms(1));
@@ -154,15 +155,12 @@ fn who_shares_the_last_level_takes_it_from_others() {
         machine.instructions() - before
     };
     let (alone, modest, hungry) = (misses(None), misses(Some(&traces[1])), misses(Some(&traces[0])));
-    assert!(
-        modest.abs_diff(alone) * 100 < alone,
-        "{modest} loads beside one that needs nothing, {alone} alone"
-    );
-    assert!(hungry * 10 < alone * 9, "{hungry} loads beside one that needs all, {alone} alone");
+    assert!(modest.abs_diff(alone) * 100 < alone, "{modest} loads with a small co-runner, {alone} alone");
+    assert!(hungry * 10 < alone * 9, "{hungry} loads with a large co-runner, {alone} alone");
 }
 
 #[test]
-fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() {
+fn corunners_do_not_depend_on_run_stops_or_checkpoints() {
     let folder = folder();
     let traces = [
         walk_by(64 * 97 * 53, folder.path(), "a", 512 << 20, 1_500),
@@ -170,9 +168,10 @@ fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() 
     ];
     let set = ["beside=2", "hart.2.core.frequency=2GHz"];
     let program = chase(256 << 10);
-    // Their memory lies where it was touched first, in turns: so it must after a checkpoint.
+    // Memory windows are allocated in order of first touch by alternating traces, and must be the same after
+    // a restore.
     let identity = PagesConfig { pages: Pages::Identity, ..KERNEL };
-    let play = |machine: &mut Machine| machine.play_beside(&traces, &identity).unwrap();
+    let play = |machine: &mut Machine| machine.play_corunners(&traces, &identity).unwrap();
     let timed = || {
         let mut machine = machine(&set, &program);
         play(&mut machine);
@@ -197,18 +196,22 @@ fn they_do_not_depend_on_where_a_run_stops_nor_on_who_takes_its_checkpoint_up() 
 }
 
 #[test]
-fn a_checkpoint_with_an_impossible_time_is_refused() {
+fn restore_rejects_impossible_times() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let taken_up = |change: fn(&mut ProgramState)| {
-        let mut machine = beside(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+        let mut machine = with_corunners(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
         until(&mut machine, Ps::from_us(5));
-        let programs = &machine.beside.as_ref().unwrap().programs;
+        let programs = &machine.corunners.as_ref().unwrap().programs;
         let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
         states.iter_mut().for_each(change);
         let mut snapshot = Snapshot::new();
-        snapshot.put(SECTION, VERSION, &BesideState { programs: states, places: Places::default() });
-        machine.restore_beside(&snapshot).map_err(|error| error.to_string())
+        snapshot.put(
+            SECTION,
+            VERSION,
+            &CorunnersState { programs: states, places: RelocationState::default() },
+        );
+        machine.restore_corunners(&snapshot).map_err(|error| error.to_string())
     };
     assert_eq!(taken_up(|_| {}), Ok(()));
     let changes: [fn(&mut ProgramState); 3] = [
@@ -218,32 +221,32 @@ fn a_checkpoint_with_an_impossible_time_is_refused() {
     ];
     for change in changes {
         let error = taken_up(change).unwrap_err();
-        assert!(error.contains("a program's time is impossible"), "{error}");
+        assert!(error.contains("a co-runner's time is impossible"), "{error}");
     }
 }
 
 #[test]
-fn they_stand_still_while_nothing_is_timed_and_keep_no_machine_awake() {
+fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
     let mut machine = machine(&["beside=1"], &chained_additions());
-    machine.play_beside(&[trace], &KERNEL).unwrap();
+    machine.play_corunners(&[trace], &KERNEL).unwrap();
     until(&mut machine, Ps::from_us(10));
     assert_eq!(done(&machine).1[0].instructions, 0);
     machine.set_mode(Mode::Warming);
     until(&mut machine, Ps::from_us(20));
-    // As fast as cores go while they warm up: three instructions a cycle.
+    // Speed of cores while warming: three instructions per cycle.
     let warmed = done(&machine).1[0].instructions;
     assert!((85_000..95_000).contains(&warmed), "{warmed}");
     let mut asleep = super::super::timed::unequal_tests::machine(&["beside=1"], &asleep());
-    asleep.play_beside(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
+    asleep.play_corunners(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
     asleep.set_mode(Mode::Detailed);
     assert_eq!(asleep.run(&Limits::until(Ps::MAX)), Outcome::Asleep);
     assert_eq!(asleep.run(&Limits::until(Ps::from_us(50))), Outcome::Asleep);
-    assert!(done(&asleep).1[0].instructions > 10_000, "they go on while all harts sleep");
+    assert!(done(&asleep).1[0].instructions > 10_000, "co-runners run while all harts sleep");
 }
 
-/// A hart that waits for an interrupt which never comes.
+/// A program that waits for an interrupt which never comes.
 fn asleep() -> Vec<u8> {
     let mut a = doorbell_platform::sbi::assembler::Assembler::new(crate::timed::unequal_tests::BASE);
     a.label("again");
@@ -253,7 +256,7 @@ fn asleep() -> Vec<u8> {
 }
 
 #[test]
-fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
+fn unsuitable_corunners_are_rejected() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let refused = |set: &[&str]| {
@@ -266,16 +269,16 @@ fn what_cannot_be_played_beside_a_machine_is_refused_and_said() {
         (&["core.model=timed", "platform.threads=2", "platform.harts=2"], "set platform.threads=1"),
         (
             &["core.model=timed", "platform.harts=64"],
-            "1 of them and 64 harts; a machine has 64 cores at most",
+            "1 traces, 64 harts; together they may use at most 64 cores",
         ),
     ] {
         let error = refused(set);
         assert!(error.starts_with("beside.traces: ") && error.contains(says), "{error}");
     }
     let mut two = machine(&["beside=2"], &[]);
-    let error = two.play_beside(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
-    assert!(error.contains("1 traces, and the machine has 2 cores for them"), "{error}");
+    let error = two.play_corunners(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
+    assert!(error.contains("1 traces, but the machine has 2 co-runner cores"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);
-    let error = two.play_beside(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
-    assert!(error.contains("it has devices of its own") && error.contains("doorbell trace run"), "{error}");
+    let error = two.play_corunners(&[trace, with_devices], &KERNEL).unwrap_err().to_string();
+    assert!(error.contains("it has devices") && error.contains("doorbell trace run"), "{error}");
 }

@@ -1,9 +1,9 @@
-//! Where a trace's memory lies in the machine's, and by which numbers its address spaces and threads go, so that traces side by side
-//! share nothing.
+//! Relocation of each trace's memory, address spaces and threads, so that traces played together share
+//! nothing.
 //!
-//! The first trace's RAM, if it is laid out as our machine's is, stays where it is. Everything else, a neighbour's memory or that of
-//! another kind of machine, is moved by windows of 64 MiB: each that is touched gets one behind, in the order of first touch. A gap
-//! between them keeps an access that crosses a window's end from touching another's line.
+//! The first trace's RAM stays in place if its layout is that of our machines. All other memory, of
+//! neighbours or of other machines, moves in windows of 64 MiB, allocated in order of first touch. A gap
+//! between windows keeps an access across a window's end off the lines of another window.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,82 +17,91 @@ const WINDOW_SHIFT: u32 = 26;
 const WINDOW_BYTES: u64 = 1 << WINDOW_SHIFT;
 /// The longest access.
 const ACCESS_MAX: u64 = doorbell_trace::system::DMA_BYTES_MAX as u64;
-/// What the first trace may have as it is: more than a machine of ours has.
+/// Memory that the first trace may keep in place: more than our machines have.
 const OWN_BYTES: u64 = 16 << 30;
-/// All the memory that there is in playing: as much as caches can tell apart.
+/// Total memory in playback: as much as cache tags can distinguish.
 const MEMORY_BYTES: u64 = 128 << 30;
 const WINDOWS_MAX: u64 = (MEMORY_BYTES - OWN_BYTES) / (WINDOW_BYTES + ACCESS_MAX);
 const RECENT: usize = 64;
 
-/// The memory that caches and DRAM have behind them while traces are played.
+/// Memory range behind caches and DRAM during playback.
 pub(crate) fn memory() -> (PhysAddr, Bytes) {
     (PhysAddr(map::RAM_BASE), Bytes(MEMORY_BYTES))
 }
 
-/// What all traces have together.
+/// State shared by all traces.
 #[derive(Default)]
 struct Shared {
-    /// Where each trace's windows are.
+    /// Window number by trace and original window.
     windows: BTreeMap<(u16, u64), u64>,
     spaces: BTreeMap<(u16, u16), u16>,
     taken: BTreeSet<u16>,
 }
 
-/// Which windows and numbers of address spaces there are, in the order in which they were given.
+/// Allocated windows, in order of allocation, and address-space numbers.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Places {
+pub(super) struct RelocationState {
     windows: Vec<(u16, u64)>,
     spaces: Vec<((u16, u16), u16)>,
 }
 
-/// See the module. Clones are of the same memory.
+/// Relocation of one trace. Clones share their state.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Relocation {
     trace: u16,
     shared: Arc<Mutex<Shared>>,
-    /// Windows used lately, by their low bits: number and offset from there to where it lies.
+    /// Recently used windows, indexed by their low bits: number, and offset to add.
     recent: [Option<(u64, u64)>; RECENT],
     space: Option<(u16, u16)>,
     full: bool,
 }
 
-impl Place {
-    /// For the first trace.
-    pub fn new() -> Place {
-        Place { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
+impl Relocation {
+    /// Creates the relocation of the first trace.
+    pub fn new() -> Relocation {
+        Relocation { trace: 0, shared: Arc::default(), recent: [None; RECENT], space: None, full: false }
     }
 
-    /// For another one beside it.
-    pub fn beside(&self, trace: u16) -> Place {
-        Place { trace, shared: Arc::clone(&self.shared), recent: [None; RECENT], space: None, full: false }
+    /// Creates the relocation of a further trace.
+    pub fn for_trace(&self, trace: u16) -> Relocation {
+        Relocation {
+            trace,
+            shared: Arc::clone(&self.shared),
+            recent: [None; RECENT],
+            space: None,
+            full: false,
+        }
     }
 
-    /// What all traces have been given so far.
-    pub fn places(&self) -> Places {
+    /// Returns the allocations of all traces so far.
+    pub fn state(&self) -> RelocationState {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut windows: Vec<_> = shared.windows.iter().map(|(window, number)| (*number, *window)).collect();
         windows.sort_unstable();
         let windows = windows.into_iter().map(|(_, window)| window).collect();
-        Places { windows, spaces: shared.spaces.iter().map(|(space, number)| (*space, *number)).collect() }
+        RelocationState {
+            windows,
+            spaces: shared.spaces.iter().map(|(space, number)| (*space, *number)).collect(),
+        }
     }
 
-    /// They have been given this, and no more.
-    pub fn set_places(&self, places: Places) {
+    /// Replaces all allocations.
+    pub fn set_state(&self, state: RelocationState) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.windows = places.windows.into_iter().zip(0..).collect();
-        shared.taken = places.spaces.iter().map(|(_, number)| *number).collect();
-        shared.spaces = places.spaces.into_iter().collect();
+        shared.windows = state.windows.into_iter().zip(0..).collect();
+        shared.taken = state.spaces.iter().map(|(_, number)| *number).collect();
+        shared.spaces = state.spaces.into_iter().collect();
     }
 
-    /// Whether all of this stays where it is.
+    /// Whether these addresses all stay in place.
     #[inline]
-    pub fn keeps(&self, of: Extent) -> bool {
+    pub fn is_identity(&self, of: Extent) -> bool {
         self.trace == 0 && of.low >= map::RAM_BASE && of.high < map::RAM_BASE + OWN_BYTES
     }
 
-    /// Where an address of the trace's lies.
+    /// Returns the new address.
     #[inline]
-    pub fn of(&mut self, addr: PhysAddr) -> PhysAddr {
+    pub fn relocate(&mut self, addr: PhysAddr) -> PhysAddr {
         if self.trace == 0 && addr.0.wrapping_sub(map::RAM_BASE) < OWN_BYTES {
             return addr;
         }
@@ -110,7 +119,7 @@ impl Place {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let next = shared.windows.len() as u64;
         let number = *shared.windows.entry((self.trace, window)).or_insert(next);
-        // Behind the last one is the first: whoever asks `is_full` goes no further.
+        // Windows wrap around after the last one; callers stop when `is_full` is set.
         self.full |= number >= WINDOWS_MAX;
         let number = number % WINDOWS_MAX;
         let base = map::RAM_BASE + OWN_BYTES + number * (WINDOW_BYTES + ACCESS_MAX);
@@ -119,13 +128,13 @@ impl Place {
         PhysAddr(addr.0.wrapping_add(offset))
     }
 
-    /// Whether it was asked for more memory than there is.
+    /// Whether the traces touched more memory than there is.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The number of an address space: the first trace's keep theirs where no other has it.
+    /// Returns the new number of an address space. The first trace keeps its numbers where they are free.
     pub fn space(&mut self, space: u16) -> u16 {
         if let Some((known, number)) = self.space
             && known == space
@@ -137,7 +146,7 @@ impl Place {
         let number = *spaces.entry((self.trace, space)).or_insert_with(|| {
             let free = |number: &u16| !taken.contains(number);
             let own = Some(space).filter(|space| self.trace == 0 && free(space));
-            // Cores keep translations for themselves, so that even two alike would not be mistaken for each other.
+            // If none is free, two spaces share a number. That is harmless, as each core has its own TLBs.
             let number = own.or_else(|| (0..=u16::MAX).rev().find(free)).unwrap_or(space);
             taken.insert(number);
             number
@@ -146,7 +155,7 @@ impl Place {
         number
     }
 
-    /// The number of a thread: a trace's number stands in bits that no thread of ours has.
+    /// Returns the new number of a thread: the trace number goes into bits that our threads do not use.
     pub fn thread(&self, thread: u64) -> u64 {
         thread ^ (u64::from(self.trace) << 56)
     }
@@ -157,19 +166,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_traces_ram_stays_and_nothing_else_lies_on_it_or_on_another() {
-        let mut first = Place::new();
-        let (mut second, mut third) = (first.beside(1), first.beside(2));
+    fn first_trace_stays_in_place_and_relocated_lines_do_not_overlap() {
+        let mut first = Relocation::new();
+        let (mut second, mut third) = (first.for_trace(1), first.for_trace(2));
         let ram = PhysAddr(map::RAM_BASE + 0x1234_5678);
-        assert_eq!(first.of(ram), ram);
+        assert_eq!(first.relocate(ram), ram);
         let addresses =
             [0, 0x1234_5678, WINDOW_BYTES - 8, WINDOW_BYTES, ram.0, u64::MAX - 7, 0x7fff_ffff_f000];
         let mut lines = vec![ram.0 / 64];
         for (number, place) in [&mut first, &mut second, &mut third].into_iter().enumerate() {
             for addr in addresses.into_iter().filter(|addr| number > 0 || *addr != ram.0) {
-                let moved = place.of(PhysAddr(addr)).0;
-                assert_eq!(moved % (1 << 20), addr % (1 << 20), "within its megabyte nothing moves");
-                assert_eq!(place.of(PhysAddr(addr)).0, moved, "it stays there");
+                let moved = place.relocate(PhysAddr(addr)).0;
+                assert_eq!(moved % (1 << 20), addr % (1 << 20), "offset within a megabyte is kept");
+                assert_eq!(place.relocate(PhysAddr(addr)).0, moved, "the new address is stable");
                 assert!((map::RAM_BASE..map::RAM_BASE + MEMORY_BYTES).contains(&moved));
                 lines.push(moved / 64);
                 lines.push((moved + ACCESS_MAX - 1) / 64);
@@ -178,14 +187,14 @@ mod tests {
         lines.sort_unstable();
         let count = lines.len();
         lines.dedup();
-        assert_eq!(lines.len(), count, "no two lines are one");
+        assert_eq!(lines.len(), count, "lines do not overlap");
         assert!(!first.is_full());
     }
 
     #[test]
-    fn address_spaces_and_threads_of_two_traces_are_never_the_same() {
-        let mut first = Place::new();
-        let mut second = first.beside(1);
+    fn address_spaces_and_threads_of_two_traces_differ() {
+        let mut first = Relocation::new();
+        let mut second = first.for_trace(1);
         let mut numbers: Vec<u16> = (0..100).map(|space| first.space(space)).collect();
         assert!(numbers.iter().copied().eq(0..100));
         numbers.extend((0..100).map(|space| second.space(space)));
@@ -197,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_noticed() {
-        let mut place = Place::new().beside(1);
-        (0..WINDOWS_MAX).for_each(|window| _ = place.of(PhysAddr(window << WINDOW_SHIFT)));
+    fn full_memory_is_detected() {
+        let mut place = Relocation::new().for_trace(1);
+        (0..WINDOWS_MAX).for_each(|window| _ = place.relocate(PhysAddr(window << WINDOW_SHIFT)));
         assert!(!place.is_full());
-        place.of(PhysAddr(WINDOWS_MAX << WINDOW_SHIFT));
+        place.relocate(PhysAddr(WINDOWS_MAX << WINDOW_SHIFT));
         assert!(place.is_full());
     }
 }

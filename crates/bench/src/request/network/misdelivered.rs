@@ -1,14 +1,14 @@
-//! Frames that switches take elsewhere than to the node that they were sent to. Programs such as testpmd take frames for any station and
-//! send them back with its address as their own: a switch that floods what it does not know yet then learns the station behind another
-//! port, as a real one would.
+//! Frames that switches deliver to another node than their destination. Programs such as testpmd accept frames for any
+//! MAC address and send them back with that address as the source. If a switch has flooded a frame with an unknown
+//! destination, it then learns the address behind the wrong port, as a real switch would.
 
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::{End, NetworkConfig};
 use doorbell_results::Direction;
 use doorbell_wire::MacAddr;
 
-/// Generators whose frames did not reach the node that they are for, a line each. `sent` is by direction of the links.
-pub(crate) fn astray(plan: &NetworkConfig, sent: &[Direction]) -> Vec<String> {
+/// A warning for each generator with no frame delivered to its destination node. `sent` has one entry per link direction.
+pub(crate) fn misdelivered(plan: &NetworkConfig, sent: &[Direction]) -> Vec<String> {
     let frames = |counts: &dyn Fn(End, End) -> bool| -> u64 {
         let directions = sent.iter().enumerate().filter(|(index, _)| {
             let ends = plan.links[index / 2].ends;
@@ -23,16 +23,16 @@ pub(crate) fn astray(plan: &NetworkConfig, sent: &[Direction]) -> Vec<String> {
         let (mac, to) = (own.traffic.destination, &plan.nodes[node].0);
         (offered > 0 && arrived == 0).then(|| {
             format!(
-                "none of {name}'s frames reached {to} in the measurement: perhaps a switch has {to}'s station ({mac}) behind another port, \
-                 from where a program sent back frames that were flooded to it; then join the two by another switch, or send to one \
-                 program only"
+                "none of {name}'s frames reached {to} in the measurement: perhaps a switch has learned {to}'s address ({mac}) behind another port, \
+                 because a program there sent back frames that were flooded to it; connect the two nodes by another switch, or send to \
+                 one program only"
             )
         })
     };
     plan.generators.iter().enumerate().filter_map(line).collect()
 }
 
-/// The node and the port whose station this is.
+/// The node and the port with this MAC address.
 fn station(plan: &NetworkConfig, mac: MacAddr) -> Option<(usize, u8)> {
     let ports = plan.nodes.iter().enumerate().flat_map(|(node, (_, machine))| {
         (0..machine.platform.nics as u8).map(move |port| (node, port, machine.mac_of(usize::from(port))))
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use doorbell_machine::{LinkPlan, MachineConfig, SwitchConfig, node_config};
 
-    /// Two nodes and a generator for the second one, all at one switch.
+    /// Two nodes, and a generator that sends to the second one, all at one switch.
     fn plan() -> NetworkConfig {
         let common = MachineConfig::default();
         let nodes: Vec<_> = (0..2).map(|node| (format!("n{node}"), node_config(&common, node))).collect();
@@ -63,18 +63,18 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_is_named_none_of_whose_frames_reached_its_node() {
+    fn generator_without_delivered_frames_is_reported() {
         let plan = plan();
         let sent = |to_nodes: [u64; 2], offered: u64| {
             let frames = [0, to_nodes[0], 0, to_nodes[1], offered, 0];
-            astray(&plan, &frames.map(|frames| Direction { frames, ..Direction::default() }))
+            misdelivered(&plan, &frames.map(|frames| Direction { frames, ..Direction::default() }))
         };
-        let said = sent([10, 0], 10);
-        assert_eq!(said.len(), 1);
-        assert!(said[0].starts_with("none of g's frames reached n1 in the measurement"), "{said:?}");
-        assert!(said[0].contains("(52:54:00:12:35:56)"), "{said:?}");
-        for there in [sent([0, 10], 10), sent([9, 1], 10), sent([0, 0], 0)] {
-            assert_eq!(there, Vec::<String>::new());
+        let warnings = sent([10, 0], 10);
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].starts_with("none of g's frames reached n1 in the measurement"), "{warnings:?}");
+        assert!(warnings[0].contains("(52:54:00:12:35:56)"), "{warnings:?}");
+        for none in [sent([0, 10], 10), sent([9, 1], 10), sent([0, 0], 0)] {
+            assert_eq!(none, Vec::<String>::new());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What must hold in a machine that has taken up a checkpoint: whatever the file says, nothing is out of step with the events, and each event
-//! is for somebody.
+//! Checks of a restored machine: whatever the file contains, times must agree with the event queue, and each
+//! event must have an existing target.
 
 use doorbell_riscv::Hart;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
@@ -14,18 +14,18 @@ use crate::machine::Machine;
 const SLOT_CLOCKS: &str = "slot_clocks";
 
 impl Machine {
-    /// Neither a hart that runs nor the machine is out of step with the events.
+    /// Checks that the times of running harts and of the machine agree with the event queue.
     pub(crate) fn check_restored_times(&self) -> Result<(), &'static str> {
         let latest_hart = self.harts.iter().map(Hart::time).max().unwrap_or(Ps::ZERO);
         if self.reached > self.queue.next_time().max(latest_hart) {
-            return Err("it was run past an event");
+            return Err("its time is past a pending event");
         }
         let present = self.queue.now().max(self.reached.saturating_sub(AHEAD_MAX));
         let lags = |hart: &Hart| Machine::can_run(hart) && hart.time() < present;
-        if self.harts.iter().any(lags) { Err("a hart that runs lies in the past") } else { Ok(()) }
+        if self.harts.iter().any(lags) { Err("a running hart's time is in the past") } else { Ok(()) }
     }
 
-    /// A damaged file must not make events reach for parts that do not exist.
+    /// Checks that the events of a possibly damaged file refer to parts that exist.
     pub(crate) fn check_restored_events(&self) -> Result<(), &'static str> {
         let (harts, ports) = (self.harts.len() as u32, self.ports.len());
         let mut answers = vec![0; self.harts.len()];
@@ -35,8 +35,9 @@ impl Machine {
                 | Event::DeviceRead { hart }
                 | Event::DeviceAnswer { hart, .. } => {
                     let waiting = self.harts.get(*hart as usize).and_then(|hart| hart.pending_mmio());
-                    let request = waiting.ok_or("an answer comes to a hart that waits for none")?;
-                    // One that has not left the core yet will find out whether anything answers.
+                    let request =
+                        waiting.ok_or("a device answer is pending for a hart that waits for none")?;
+                    // An access that has not left the core yet is decoded when it does.
                     let has_left = !matches!(event, Event::DeviceStart { .. });
                     if has_left && self.region(request.addr).is_none() {
                         return Err("a hart waits for an address without a device");
@@ -44,7 +45,7 @@ impl Machine {
                     answers[*hart as usize] += 1;
                 }
                 Event::HartTimer { hart } | Event::HartStart { hart } if *hart >= harts => {
-                    return Err("a timer belongs to no hart");
+                    return Err("an event refers to a missing hart");
                 }
                 Event::LoadGen { port, .. }
                 | Event::FrameAtNic { port, .. }
@@ -53,29 +54,29 @@ impl Machine {
                 | Event::FrameSpoilt { port, .. }
                     if usize::from(*port) >= ports =>
                 {
-                    return Err("an event belongs to no port");
+                    return Err("an event refers to a missing port");
                 }
                 Event::Function { function, .. } | Event::Message { function, .. }
                     if usize::from(*function) >= self.functions.len() =>
                 {
-                    return Err("an event belongs to no PCI function");
+                    return Err("an event refers to a missing PCI function");
                 }
                 Event::Disk { slot } if usize::from(*slot) >= self.disks.len() => {
-                    return Err("an event belongs to no disk");
+                    return Err("an event refers to a missing disk");
                 }
                 _ => {}
             }
         }
         let waiting = self.harts.iter().map(|hart| i32::from(hart.pending_mmio().is_some()));
-        if waiting.ne(answers) { Err("a hart waits for an answer that never comes") } else { Ok(()) }
+        if waiting.ne(answers) { Err("a hart waits for a device answer that is not pending") } else { Ok(()) }
     }
 
-    /// The clocks of the harts' slots.
+    /// Slot clocks of the harts.
     pub(crate) fn slot_clocks(&self) -> impl Iterator<Item = Clock> {
         (0..self.harts.len()).map(|index| self.config.hart(index).core.slot_clock())
     }
 
-    /// Saves them where hart 0's is not that of all.
+    /// Saves the slot clocks if they differ between harts.
     pub(crate) fn save_slot_clocks(&self, snapshot: &mut Snapshot) {
         let hertz: Vec<u64> = self.slot_clocks().map(|clock| clock.frequency().0).collect();
         if hertz.iter().any(|other| *other != hertz[0]) {
@@ -83,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// Those under which a machine was saved, hart 0's being `first`.
+    /// Slot clocks of the saved machine; `first` is hart 0's in hertz.
     pub(crate) fn saved_clocks(&self, snapshot: &Snapshot, first: u64) -> Result<Vec<Clock>, SnapshotError> {
         let all = match snapshot.has(SLOT_CLOCKS) {
             true => snapshot.get(SLOT_CLOCKS, MACHINE_VERSION)?,
@@ -91,7 +92,7 @@ impl Machine {
         };
         let possible = |hertz: &u64| (1..=1_000_000_000_000).contains(hertz);
         if all.len() != self.harts.len() || all[0] != first || !all.iter().all(possible) {
-            let problem = "the harts' clocks are impossible".to_owned();
+            let problem = "the harts' clocks are out of range".to_owned();
             return Err(SnapshotError::Inconsistent { name: "machine".into(), problem });
         }
         Ok(all.into_iter().map(|hertz| Clock::new(Hertz(hertz))).collect())

@@ -1,5 +1,6 @@
-//! Machines built in the host's memory of others that are done with. Whoever builds thousands of small machines, as a
-//! fuzzer does, spends most of the time on pages that the host hands out and clears: for RAM, translations, decoded code.
+//! Reuse of a discarded machine's host memory for a new machine. A fuzzer that builds thousands of small
+//! machines spends most of its time on pages that the host allocates and clears: RAM, translations and
+//! decoded code.
 
 use doorbell_pcie::{PciFunction, Place};
 use doorbell_platform::map;
@@ -9,15 +10,15 @@ use doorbell_sim::{PhysAddr, Ram};
 use crate::config::{ConfigError, MachineConfig};
 use crate::machine::{Machine, hart_config};
 
-/// What a machine can take over of another one.
+/// RAM and harts of a discarded machine, for reuse by a new one.
 #[derive(Default)]
-pub(crate) struct Spare {
+pub(crate) struct Recycled {
     ram: Option<Ram>,
     harts: Vec<Hart>,
 }
 
-impl Spare {
-    /// RAM and harts of a configuration as they are at the start.
+impl Recycled {
+    /// RAM and harts of a configuration in their initial state.
     pub fn memory(self, config: &MachineConfig) -> Result<(Ram, Vec<Hart>), ConfigError> {
         let platform = &config.platform;
         let mut spare = self.harts.into_iter();
@@ -36,7 +37,7 @@ impl Spare {
                          give the machine less",
                         platform.ram
                     );
-                    ConfigError::of_host("platform.ram", problem)
+                    ConfigError::host_limit("platform.ram", problem)
                 })?
             }
         };
@@ -45,19 +46,24 @@ impl Spare {
 }
 
 impl Machine {
-    /// The machine that [`Machine::new`] builds, in the memory of this one, of which nothing else is left. The
-    /// configurations may differ.
-    pub fn renewed(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
-        self.renewed_with(config, seed, Vec::new())
+    /// Builds a machine like [`Machine::new`], in the memory of this one. Nothing else of this one remains;
+    /// the configurations may differ.
+    pub fn rebuild(self, config: MachineConfig, seed: u64) -> Result<Machine, ConfigError> {
+        self.rebuild_with_functions(config, seed, Vec::new())
     }
 
-    /// The same for [`Machine::with_functions`].
-    pub fn renewed_with(
+    /// Builds a machine like [`Machine::with_functions`], in the memory of this one.
+    pub fn rebuild_with_functions(
         self,
         config: MachineConfig,
         seed: u64,
         functions: Vec<(Place, Box<dyn PciFunction>)>,
     ) -> Result<Machine, ConfigError> {
-        Machine::build(config, seed, Spare { ram: Some(self.ram), harts: self.harts.into_vec() }, functions)
+        Machine::build(
+            config,
+            seed,
+            Recycled { ram: Some(self.ram), harts: self.harts.into_vec() },
+            functions,
+        )
     }
 }

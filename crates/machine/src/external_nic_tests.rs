@@ -1,4 +1,5 @@
-//! A NIC that is not the machine's own: it replaces a port's NIC, uses the wire, and has a vendor capability.
+//! Tests of a NIC that is not one of the built-in models: it replaces a port's NIC, uses the wire, and has a
+//! vendor capability.
 
 use doorbell_loadgen::TrafficConfig;
 use doorbell_pcie::network::{InFlight, NicStats};
@@ -11,8 +12,8 @@ use crate::run::Limits;
 
 const VENDOR_AT: u64 = 0x40;
 
-/// Sends each frame back with its addresses exchanged, at once. Register 0 counts frames; the vendor capability's last byte is written back
-/// inverted.
+/// Returns each frame at once with its addresses exchanged. Register reads return the number of frames; the
+/// vendor capability's last byte reads back inverted.
 #[derive(Default)]
 struct EchoNic {
     stats: NicStats,
@@ -119,7 +120,7 @@ fn machine() -> Result<Machine, crate::ConfigError> {
 }
 
 #[test]
-fn a_nic_of_another_crate_receives_and_sends_on_the_wire_of_its_port() {
+fn external_nic_receives_and_sends_on_the_wire_of_its_port() {
     let mut machine = machine().unwrap();
     assert_eq!(machine.functions().len(), 1, "it replaces the configured one");
     // A million frames per second.
@@ -137,7 +138,7 @@ fn a_nic_of_another_crate_receives_and_sends_on_the_wire_of_its_port() {
 }
 
 #[test]
-fn a_vendor_capability_is_listed_and_its_function_sees_accesses_to_it() {
+fn vendor_capability_is_listed_and_its_accesses_reach_the_function() {
     let mut machine = machine().unwrap();
     let ecam = u64::from(machine.functions()[0].place().device) << 15;
     assert_eq!(machine.vendor_read(Ps::ZERO, ecam + 0x34, AccessSize::B1), VENDOR_AT);
@@ -155,7 +156,7 @@ fn a_vendor_capability_is_listed_and_its_function_sees_accesses_to_it() {
 }
 
 #[test]
-fn a_function_without_a_wire_cannot_be_behind_a_port() {
+fn function_without_a_wire_cannot_replace_a_ports_nic() {
     struct Blank;
     impl PciFunction for Blank {
         fn identity(&self) -> FunctionIdentity {

@@ -1,7 +1,8 @@
-//! What a machine's file remarks on a value: the comment behind it, or the one above it. In presets it says where the value comes from.
+//! Comments on the values of a machine file: on the value's line, or on the lines above. In presets a comment
+//! gives the source of the value.
 
 /// The comment on the key at `path` in a TOML text, if there is one.
-pub fn remark(text: &str, path: &str) -> Option<String> {
+pub fn comment_on(text: &str, path: &str) -> Option<String> {
     let (mut table, mut above) = (String::new(), Vec::new());
     for line in text.lines() {
         let line = line.trim();
@@ -9,13 +10,13 @@ pub fn remark(text: &str, path: &str) -> Option<String> {
             above.push(comment.trim().to_owned());
             continue;
         }
-        let (said, behind) = split(line);
-        if let Some(name) = said.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let (content, trailing) = split(line);
+        if let Some(name) = content.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             table = format!("{}.", name.trim());
-        } else if let Some((key, _)) = said.split_once('=')
+        } else if let Some((key, _)) = content.split_once('=')
             && format!("{table}{}", key.trim()) == path
         {
-            let all = behind.map_or(above, |behind| vec![behind.to_owned()]);
+            let all = trailing.map_or(above, |comment| vec![comment.to_owned()]);
             return Some(all.join(" ")).filter(|all| !all.is_empty());
         }
         above.clear();
@@ -23,7 +24,7 @@ pub fn remark(text: &str, path: &str) -> Option<String> {
     None
 }
 
-/// A line without the comment behind it, and that comment. A `#` in a text is none.
+/// Splits a line into its content and its comment. A `#` in a string begins no comment.
 fn split(line: &str) -> (&str, Option<&str>) {
     let mut is_text = false;
     for (at, c) in line.char_indices() {
@@ -41,10 +42,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_is_behind_its_key_or_above_it_and_not_above_another_one() {
+    fn comment_is_on_the_line_of_its_key_or_directly_above() {
         let text = "# the file\n\nplatform.nics = 2 # dotted\n[core]\nmodel = \"timed\"\nfrequency = \"3GHz\" # [G]\n# first,\n# second\nipc = 1.0\n\n\
                     [memory.l2] # the second\nsize = \"#1MiB\"\n";
-        for (path, told) in [
+        for (path, expected) in [
             ("platform.nics", Some("dotted")),
             ("core.model", None),
             ("core.frequency", Some("[G]")),
@@ -52,7 +53,7 @@ mod tests {
             ("memory.l2.size", None),
             ("memory.l1d.size", None),
         ] {
-            assert_eq!(remark(text, path).as_deref(), told, "{path}");
+            assert_eq!(comment_on(text, path).as_deref(), expected, "{path}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What another pace than the recorded one asks of a trace.
+//! Setup of a rate-controlled replay: whether a trace allows it, and its parameters.
 
 use std::ops::Range;
 
@@ -7,81 +7,79 @@ use doorbell_sim::Ps;
 use doorbell_wire::LinkConfig;
 
 use super::PlaybackError;
-use super::arriving::Arriving;
 use super::devices::Ports;
-use super::paced::Paced;
+use super::frame_arrivals::FrameArrivals;
 use super::plan::{AtEnd, Pace};
+use super::rate_replay::RateReplay;
 use super::survey::Survey;
 use crate::config::MachineConfig;
 
-/// A pace, on a machine.
-pub(super) struct Pacing {
+/// Pace and machine of a rate-controlled replay.
+pub(super) struct RateSetup {
     pub config: MachineConfig,
     pub pace: Pace,
     pub seed: u64,
 }
 
-impl Pacing {
-    /// Of some harts of a trace, all that were recorded together, whose devices do this, from `begin` on; or why not.
-    pub fn of(
+impl RateSetup {
+    /// Creates the replay of harts recorded together, from `begin` on; or returns why it is impossible.
+    pub fn create(
         &self,
         survey: &Survey,
         at_end: AtEnd,
         begin: Ps,
         harts: &Range<usize>,
-    ) -> Result<Paced, PlaybackError> {
+    ) -> Result<RateReplay, PlaybackError> {
         let refuse = |problem: String| Err(PlaybackError::Pace(problem));
         if at_end == AtEnd::StartsOver {
-            return refuse("a trace that is paced ends, and does not start over".to_owned());
+            return refuse("a trace at this pace cannot repeat".to_owned());
         }
-        if let Some(problem) = survey.unpaceable() {
+        if let Some(problem) = survey.pace_problem() {
             return refuse(problem);
         }
-        if let Some(device) = survey.divided(harts) {
+        if let Some(device) = survey.split_device(harts) {
             return refuse(format!(
-                "harts that were not recorded together tell what its device {device} did; play it as recorded"
+                "the events of device {device} follow instructions of harts that were not recorded together; play it as recorded"
             ));
         }
         if let Pace::Closed { window } = self.pace {
             if window == 0 {
-                return refuse("a window has 1 request at least".to_owned());
+                return refuse("the window must be at least 1 request".to_owned());
             }
-            if let Some(problem) = survey.unpaired() {
-                return refuse(format!(
-                    "a closed loop needs requests and answers that pair, and in it {problem}"
-                ));
+            if let Some(problem) = survey.pairing_problem() {
+                return refuse(format!("a closed loop needs one answer per request: {problem}"));
             }
-            if survey.devices.values().any(|of| of.received > 0 && of.is_told_by(harts))
+            if survey.devices.values().any(|of| of.received > 0 && of.follows_harts(harts))
                 && !survey.has_all_traffic(harts)
             {
                 return refuse(
-                    "a closed loop needs answers of those that are asked, and another of the traces that it was merged of sends frames, too"
+                    "a closed loop needs the answers from the harts that receive the requests, but another part of the merged trace sends frames too"
                         .to_owned(),
                 );
             }
         }
         let mut problem = None;
-        let mut arriving = |device: u8| match self.arriving(survey, device, begin) {
-            Ok(arriving) => (self.link(survey, device), arriving),
+        let mut arrivals = |device: u8| match self.arrivals(survey, device, begin) {
+            Ok(arrivals) => (self.link(survey, device), arrivals),
             Err(wrong) => {
                 problem = Some(wrong);
                 (self.link(survey, device), None)
             }
         };
-        let paced = Paced::new(survey, harts, &mut arriving);
-        problem.map_or(Ok(paced), refuse)
+        let rate_replay = RateReplay::new(survey, harts, &mut arrivals);
+        problem.map_or(Ok(rate_replay), refuse)
     }
 
     fn link(&self, survey: &Survey, device: u8) -> LinkConfig {
         let ports = self.config.platform.nics as usize;
-        match Ports::new(&survey.nics, ports).of(device) {
+        match Ports::new(&survey.nics, ports).port_of(device) {
             port if port < ports => self.config.port(port).link,
             _ => self.config.link.clone(),
         }
     }
 
-    /// Frames that arrive at a device, if it receives any.
-    fn arriving(&self, survey: &Survey, device: u8, begin: Ps) -> Result<Option<Arriving>, String> {
+    /// Frame arrivals at a device, if it receives any.
+    fn arrivals(&self, survey: &Survey, device: u8, begin: Ps) -> Result<Option<FrameArrivals>, String> {
         let (of, link) = (&survey.devices[&device], self.link(survey, device));
         if of.received == 0 {
             return Ok(None);
@@ -89,10 +87,10 @@ impl Pacing {
         let frame_len = of.mean_frame_len();
         Ok(Some(match self.pace {
             Pace::Recorded => return Ok(None),
-            Pace::Closed { window } => Arriving::closed(window, frame_len, begin, &link),
+            Pace::Closed { window } => FrameArrivals::closed(window, frame_len, begin, &link),
             Pace::Rate { rate, arrivals } => {
                 let key = self.seed ^ (u64::from(device) << 32);
-                Arriving::at_rate(
+                FrameArrivals::at_rate(
                     DueTimes::new(rate, arrivals, (frame_len, begin), key, &link)?,
                     frame_len,
                     &link,
