@@ -5,10 +5,10 @@ use doorbell_nic::NicModel;
 use crate::config::{ConfigError, MachineConfig};
 use crate::disks::DISK_DEVICES;
 
-/// Numbers of a machine's devices that direct cache access distinguishes.
+/// Device counts of a machine, to check the device numbers in direct cache access settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcaDevices {
-    /// PCI functions, NICs first.
+    /// PCI functions, including NICs.
     pub functions: usize,
     /// Disks.
     pub disks: usize,

@@ -22,7 +22,7 @@ const DATA: u64 = map::RAM_BASE + 0x1000;
 const MESSAGE_AREA: u64 = map::RAM_BASE + 0x10_0000;
 const DMA_BYTES: u32 = 64 << 10;
 
-/// Test device: a store to its BAR starts a DMA write of `DMA_BYTES` bytes and raises the vector in the stored
+/// Test device: a store to its BAR starts a DMA write of `DMA_BYTES` and raises the vector in the stored
 /// value.
 struct Bell;
 

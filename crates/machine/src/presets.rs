@@ -59,7 +59,7 @@ pub const PRESETS: &[Preset] = &[
     ),
     Preset::of(
         "altra",
-        "timed: an Ampere Altra from published figures, measured without direct cache access",
+        "timed: an Ampere Altra from published figures, direct cache access off as in the measurements",
         include_str!("../presets/altra.toml"),
     ),
     Preset::of(

@@ -60,8 +60,8 @@ impl Turns {
         self.ahead[hart] = false;
     }
 
-    /// Ends a hart's turn, for this reason.
-    fn ended(&mut self, hart: usize, stop: &Stop) {
+    /// Ends a hart's turn, which stopped for the reason `stop`.
+    fn finish(&mut self, hart: usize, stop: &Stop) {
         match stop {
             Stop::Ahead => self.ahead[hart] = true,
             Stop::Slot => {}
@@ -143,6 +143,6 @@ impl Machine {
             true => self.run_hart_timed(hart, end, limits),
             false => self.run_hart(hart, end, limits),
         };
-        self.turns.ended(hart, &stop);
+        self.turns.finish(hart, &stop);
     }
 }

@@ -1,5 +1,5 @@
 //! Last hart that stored to each device register. It gives frame observers the core of a NIC queue, the one
-//! that writes the queue's tail register. An observer: no state depends on it, and it is empty after a restore.
+//! that writes the queue's tail register. An observer: no state depends on it. It is empty after a restore.
 
 use doorbell_sim::PhysAddr;
 

@@ -43,7 +43,7 @@ fn nic_header_matches_qemu_in_random_accesses() {
     let sizes = [AccessSize::B1, AccessSize::B2, AccessSize::B4];
     for step in 0..20_000 {
         let size = sizes[random.below(3) as usize];
-        // Bridge, NIC and an empty slot; the header, aligned.
+        // An aligned header register of the host bridge, the NIC or an empty slot.
         let offset = (random.below(3) << 15) + random.below(64) / size.bytes() * size.bytes();
         if random.below(2) == 0 {
             let value = match random.below(4) {

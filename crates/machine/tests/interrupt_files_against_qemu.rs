@@ -37,7 +37,7 @@ fn program(seed: u64) -> (Vec<u8>, Vec<String>) {
     for step in 0..STEPS {
         let level = random.below(2) as usize;
         let [select, window, top_external, top] = LEVELS[level];
-        // Mostly few identities, so that accesses hit the same ones.
+        // Identities are mostly below 8, so that accesses often use the same one.
         let identity = if random.below(4) == 0 { random.below(260) } else { random.below(8) };
         let what = match random.below(10) {
             0..=2 => {
