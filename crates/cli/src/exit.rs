@@ -146,7 +146,8 @@ mod tests {
         assert_eq!(status(Interrupted("the points that are done stay done").into()), 130);
         assert_eq!(status(wrong_key().into()), 2);
         assert_eq!(status(RunError::from(wrong_key()).into()), 2);
-        let no_memory = || ConfigError::host_limit("platform.ram", "the host does not provide 12GiB of memory");
+        let no_memory =
+            || ConfigError::host_limit("platform.ram", "the host does not provide 12GiB of memory");
         assert_eq!(status(no_memory().into()), 1);
         assert_eq!(status(RunError::from(no_memory()).into()), 1);
         assert_eq!(status(Err::<(), _>(no_memory()).or_usage_error().unwrap_err()), 1);

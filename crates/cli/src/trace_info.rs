@@ -59,7 +59,8 @@ fn play_modes(survey: &Survey) -> Vec<String> {
     match (survey.pace_problem(), survey.pairing_problem()) {
         (None, None) => {
             lines[0] += ", at a rate (--rate), in a closed loop (--window)";
-            lines.extend(survey.latency_problem().map(|why| format!("               without latency: {why}")));
+            lines
+                .extend(survey.latency_problem().map(|why| format!("               without latency: {why}")));
         }
         (None, Some(why)) => {
             lines[0] += ", at a rate (--rate)";

@@ -71,14 +71,16 @@ mod tests {
         let set = ["memory.l2.size=512KiB", "loadgen.traffic.rate=3Mpps", "run.frames=7", "run.seed=1"];
         let config = resolve("server", &set.map(str::to_owned)).unwrap();
         let all = changes("server", &config).unwrap();
-        let listed: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        let listed: Vec<_> =
+            all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         assert_eq!(listed, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
         let mut config = resolve("server", &[]).unwrap();
         let traffic = &mut config.loadgen.traffic;
         traffic.arrivals = Arrivals::Constant;
         traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::from_traffic(traffic) }];
         let all = changes("server", &config).unwrap();
-        let listed: Vec<_> = all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
+        let listed: Vec<_> =
+            all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         let [spacing, ttl] = [
             ("loadgen.traffic.arrivals", "jitter", "constant"),
             ("loadgen.traffic.streams.0.ttl", "64", "9"),

@@ -91,7 +91,8 @@ fn machine_file_overrides_the_benchmark_which_overrides_the_preset() {
     assert_eq!((ram(&with_ram, &[]), ram(&with_ram, &["platform.ram=1GiB"])), (512, 1024));
     let notes = Layers { defaults, ..Layers::of(&with_ram, &[]) }.overruled();
     assert!(
-        notes.len() == 1 && notes[0].ends_with("sets platform.ram = 512MiB; the benchmark's default is 768MiB"),
+        notes.len() == 1
+            && notes[0].ends_with("sets platform.ram = 512MiB; the benchmark's default is 768MiB"),
         "{notes:?}"
     );
     let (_folder, same) = file("base = \"server\"\nplatform.ram = \"786432KiB\"\nrun.warmup = \"0ps\"\n");

@@ -211,7 +211,10 @@ mod tests {
         };
         plan_of(&[]).unwrap();
         let error = plan_of(&["platform.nics=1"]).unwrap_err();
-        assert!(error.contains("platform.nics: 1 configured, but this node needs 2; set platform.nics=2"), "{error}");
+        assert!(
+            error.contains("platform.nics: 1 configured, but this node needs 2; set platform.nics=2"),
+            "{error}"
+        );
         let error = plan_of(&["netperf.test=TCP_SENDFILE"]).unwrap_err();
         assert!(error.contains("netperf.test: with TCP_SENDFILE the test node sends"), "{error}");
         let two = ["platform.harts=2", "nic.model=82576", "platform.interrupts=aia"];

@@ -178,7 +178,7 @@ impl System for Network {
 
     fn sample(&self) -> Sample {
         let nodes: Vec<&Machine> = self.nodes().collect();
-        Sample::of(&nodes, self.switches().map(Switch::holds).sum())
+        Sample::of(&nodes, self.switches().map(Switch::frames_inside).sum())
     }
 
     fn timers(&self) -> Vec<Timer> {

@@ -255,7 +255,7 @@ impl Run<'_, '_, Machine> {
 
     /// A checkpoint of the machine at an edge, if any load needs one.
     fn edge(&self) -> Option<CheckpointFile> {
-        let kept = self.loads.iter().any(|load| load.kept);
+        let kept = self.loads.iter().any(|load| load.keeps_checkpoints);
         kept.then(|| self.system.checkpoint(self.guest, "the edge of a window"))
     }
 }

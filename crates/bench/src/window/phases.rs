@@ -27,7 +27,7 @@ const PRELOAD_OUTSTANDING: u32 = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// Name of the port or generator, for messages.
-    pub who: String,
+    pub owner: String,
     /// Its key in the configuration.
     pub key: String,
     pub traffic: TrafficConfig,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     /// Longest time without progress while frames can still return: on links, or held by a program.
     pub pause: Ps,
     /// Whether checkpoints are saved at the edges of a window.
-    pub kept: bool,
+    pub keeps_checkpoints: bool,
 }
 
 impl Load {
@@ -46,12 +46,12 @@ impl Load {
         let load = |port: u32| {
             let on_link = time_on(&config.port(port as usize).link, config.loadgen.traffic.frame_len());
             Load {
-                who: format!("port {port}"),
+                owner: format!("port {port}"),
                 key: "loadgen".to_owned(),
                 traffic: config.loadgen.traffic.clone(),
                 preload: workload.preload,
                 pause: workload.pause + on_link + on_link,
-                kept: workload.counting.is_some(),
+                keeps_checkpoints: workload.counting.is_some(),
             }
         };
         (0..ports).map(load).collect()
@@ -107,9 +107,9 @@ impl<S: System> Run<'_, '_, S> {
         {
             if self.system.now() >= end {
                 let address = self.system.generators()[index].traffic().destination_ip;
-                let Load { who, key, .. } = &self.loads[index];
+                let Load { owner, key, .. } = &self.loads[index];
                 return Err(RunError::NoAnswer(format!(
-                    "{who}: no ARP reply from {address} within {ARP_PATIENCE}; set {key}.traffic.destination_ip to a \
+                    "{owner}: no ARP reply from {address} within {ARP_PATIENCE}; set {key}.traffic.destination_ip to a \
                      guest's address"
                 )));
             }
@@ -136,9 +136,9 @@ impl<S: System> Run<'_, '_, S> {
             let Some(TrafficConfig { frames: keys, .. }) = load.storing() else { continue };
             let stored = generator.measurement().map_or(0, |window| window.volumes().1.frames);
             if keys != Some(stored) {
-                let (Load { who, key, .. }, keys) = (load, keys.unwrap_or_default());
+                let (Load { owner, key, .. }, keys) = (load, keys.unwrap_or_default());
                 return Err(RunError::NoAnswer(format!(
-                    "{who}: memcached stored only {stored} of the {keys} keys that were sent; set fewer keys or shorter \
+                    "{owner}: memcached stored only {stored} of the {keys} keys that were sent; set fewer keys or shorter \
                      values ({key}.traffic.memcached)"
                 )));
             }

@@ -96,9 +96,10 @@ impl Shell {
                     self.asleep(&mut is_reported)?;
                     self.real_time
                 }
-                Outcome::Instructions | Outcome::Marker | Outcome::Breakpoint { .. } | Outcome::CorunnerFailed => {
-                    false
-                }
+                Outcome::Instructions
+                | Outcome::Marker
+                | Outcome::Breakpoint { .. }
+                | Outcome::CorunnerFailed => false,
                 Outcome::PowerOff { code: 0 } => return Ok(0),
                 Outcome::PowerOff { code } => bail!("the guest powered off with failure code {code}"),
                 Outcome::Reset => {

@@ -155,7 +155,7 @@ fn saturation(w: &View, g: &mut GroupBuilder) {
     if polling.len() > 1 {
         g.put(
             "most_saturated",
-            all.iter().map(Full::share).reduce(f64::max),
+            all.iter().map(FullBursts::share).reduce(f64::max),
             "saturation of the most saturated of these cores",
         );
     }

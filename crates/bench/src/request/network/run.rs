@@ -116,12 +116,12 @@ pub(crate) fn run_network(
 fn loads(topology: &NetworkPlan) -> Vec<Load> {
     let all = topology.network.generators.iter().zip(&topology.served);
     let load = |((name, generator), served): (&(String, LoadGenConfig), &Option<&Benchmark>)| Load {
-        who: format!("generator {name}"),
+        owner: format!("generator {name}"),
         key: format!("generator.{name}"),
         traffic: generator.traffic.clone(),
         preload: served.and_then(|served| served.preload),
         pause: idle_time_max(topology, generator.traffic.frame_len()),
-        kept: false,
+        keeps_checkpoints: false,
     };
     all.map(load).collect()
 }

@@ -51,7 +51,8 @@ pub(super) fn with_path_hint(error: ConfigError) -> ConfigError {
 fn spelt_alike(path: &str) -> Option<&'static Parameter> {
     let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
     let here = parameters().iter().filter(|known| !known.path.contains(['N', '[']) && known.table() == table);
-    let scored = here.map(|near| (similarity(near.name(), name), near)).filter(|(score, _)| *score >= SIMILARITY_MIN);
+    let scored =
+        here.map(|near| (similarity(near.name(), name), near)).filter(|(score, _)| *score >= SIMILARITY_MIN);
     scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, near)| near)
 }
 
@@ -93,7 +94,8 @@ fn suggestions(key: &str, whole: &str) -> Vec<String> {
         // A similar name in another section is probably unrelated.
         let part = |path: &str| path.split_once('.').map(|(part, _)| part.to_owned());
         let near = |known: &&Parameter| part(whole).is_none() || part(whole) == part(&known.path);
-        found = known().filter(|known| similarity(known.name(), last) >= SIMILARITY_MIN).filter(near).collect();
+        found =
+            known().filter(|known| similarity(known.name(), last) >= SIMILARITY_MIN).filter(near).collect();
     }
     let score = |known: &&Parameter| similarity(&known.path, whole);
     found.sort_by(|a, b| score(b).total_cmp(&score(a)));

@@ -184,7 +184,10 @@ fn values_outside_a_range_are_rejected_and_defaults_are_within() {
 fn page_matches_the_doc_comments() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parameters.md");
     let stored = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(stored == page(), "docs/parameters.md is stale; run doorbell config reference > docs/parameters.md");
+    assert!(
+        stored == page(),
+        "docs/parameters.md is stale; run doorbell config reference > docs/parameters.md"
+    );
 }
 
 #[test]

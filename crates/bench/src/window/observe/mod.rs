@@ -164,8 +164,8 @@ fn user_code<'a>(
 ) -> impl Iterator<Item = (u64, PhysAddr)> + 'a {
     let profiled = watched.profile.iter().flat_map(Profile::user_code);
     let logged = watched.pipeline.iter().map(|logged| &logged.op).filter(|op| op.flags & Op::PRIVILEGED == 0);
-    let begun = trace.into_iter().flat_map(|trace| &trace.begun).filter(|(mode, ..)| *mode == Mode::User);
-    let recorded = begun.map(|(_, virt, phys)| (*virt, *phys));
+    let starts = trace.into_iter().flat_map(|trace| &trace.starts).filter(|(mode, ..)| *mode == Mode::User);
+    let recorded = starts.map(|(_, virt, phys)| (*virt, *phys));
     profiled.chain(logged.map(|op| (op.pc, op.fetch))).chain(recorded)
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn digest(
     let code = user_code(&observed.watched, trace.as_ref());
     symbols.name_driver_functions(code, memories.iter().map(|peek| peek as Peek));
     if let Some(trace) = trace {
-        let names = RecordedNames::of(trace.begun, &mut symbols);
+        let names = RecordedNames::of(trace.starts, &mut symbols);
         let path = RecordedNames::path_for(&trace.path);
         replace(&path, names.to_text().as_bytes()).map_err(RunError::io("write", path))?;
     }
