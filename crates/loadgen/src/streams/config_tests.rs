@@ -131,7 +131,7 @@ fn settings_in_conflict_with_streams_are_refused() {
     for (text, part) in [
         ("total = \"5Mpps\"", "total = \"5Mpps\" needs streams"),
         ("rate = \"2x\"", "rate = \"2x\" needs a base rate"),
-        ("kind = \"ping\"\n[[streams]]", "kind must be \"frames\""),
+        ("kind = \"ping\"\n[[streams]]", "streams need kind = \"frames\""),
     ] {
         let error = problem(text);
         assert!(error.contains(part), "{error}");
