@@ -242,7 +242,7 @@ impl<R: Read> Execution<R> {
                     if let Successor::Target(target) = successor { target } else { decoded.end() };
             }
             if last.devices.is_empty() {
-                self.from_cache(last, outcome, recorder)?;
+                self.emit_cached(last, outcome, recorder)?;
             } else {
                 self.with_devices(last, outcome, recorder)?;
             }

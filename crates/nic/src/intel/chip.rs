@@ -175,6 +175,7 @@ macro_rules! common {
         macro_rules! common_registers {
             ($dollar reg:ident) => { $crate::intel::chip::Common { $($field: $dollar reg::$name,)* } };
         }
+        pub(crate) use common_registers;
     };
 }
 
@@ -190,4 +191,3 @@ common! { $
     ptc64 Ptc64 ptc127 Ptc127 ptc255 Ptc255 ptc511 Ptc511 ptc1023 Ptc1023 ptc1522 Ptc1522
     mptc Mptc bptc Bptc tsctc Tsctc
 }
-pub(crate) use common_registers;

@@ -156,7 +156,7 @@ enum Step {
     Ring { at: u64, value: u16 },
     Offer(u16),
     Notify,
-    Step,
+    Advance,
     Settle,
     Register { offset: u64, value: u32 },
     Restart { features: u64, size: u16 },
@@ -178,7 +178,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (0u64..64, any::<u16>()).prop_map(|(at, value)| Step::Ring { at: at * 2, value }),
         6 => (0u16..17).prop_map(Step::Offer),
         6 => Just(Step::Notify),
-        3 => Just(Step::Step),
+        3 => Just(Step::Advance),
         2 => Just(Step::Settle),
         2 => ((0u64..0x50).prop_map(|word| word * 4), any::<u32>())
             .prop_map(|(offset, value)| Step::Register { offset, value }),
@@ -204,7 +204,7 @@ proptest! {
                 Step::Ring { at, value } => driver.target.poke(AVAIL + at, &value.to_le_bytes()),
                 Step::Offer(head) => driver.offer(head),
                 Step::Notify => driver.notify(),
-                Step::Step => { driver.target.step(); }
+                Step::Advance => { driver.target.step(); }
                 Step::Settle => driver.target.settle(),
                 Step::Register { offset, value } => {
                     driver.set(offset, value);

@@ -115,7 +115,7 @@ fn has_repeated_accesses(accesses: &[Access]) -> bool {
 
 impl<R: Read> Execution<R> {
     /// Handles a block without device activity, from the cache if possible.
-    pub(super) fn from_cache(
+    pub(super) fn emit_cached(
         &mut self,
         last: &Last,
         outcome: Outcome,

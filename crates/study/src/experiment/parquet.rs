@@ -1,6 +1,6 @@
-//! Writes a table as an Apache Parquet file (format specification 2.x): one row group, one data page (version
-//! 1) per column, plain encoding, no compression. All columns are optional 64-bit integers, doubles or UTF-8
-//! strings.
+//! Writes a table as an Apache Parquet file (format specification 2.x): one row group, one data page
+//! (version 1) per column, plain encoding, no compression. All columns are optional 64-bit integers, doubles
+//! or UTF-8 strings.
 //!
 //! Tables of experiments have some thousand cells and need only this part of the format; the `parquet` crate
 //! would add about fifty dependencies. Files are checked with pyarrow.
