@@ -352,7 +352,7 @@ mod tests {
                 "port.1.attach",
                 "set port.0.attach, or give port 1 a device of its own (port.1.at)",
             ),
-            ("port.2.at=01.0", "port.2.at", "another function already"),
+            ("port.2.at=01.0", "port.2.at", "already used by another function"),
         ] {
             let error = with(&[&set[..2], &[wrong]].concat()).unwrap_err();
             assert_eq!(error.key, key, "{wrong}: {error}");
@@ -399,10 +399,10 @@ mod tests {
             (
                 "attach.clock=1GHz",
                 "attach.clock",
-                "a key of kind \"memory-bus\", \"llc\", \"llc-headers\" and not of \"pcie\"",
+                "applies to kind \"memory-bus\", \"llc\", \"llc-headers\" only, not to \"pcie\"",
             ),
             ("port.1.attach.kind=isa", "port.1.attach.kind", "unknown variant `isa`"),
-            ("port.1.attach.stages=[]", "port.1.attach.stages", "not of \"pcie\""),
+            ("port.1.attach.stages=[]", "port.1.attach.stages", "not to \"pcie\""),
             (
                 "port.1.attach={kind=\"bus\",stages=[{width=\"0B\",clock=\"1GHz\"}]}",
                 "port.1.attach.stages[0].width",
