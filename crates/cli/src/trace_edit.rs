@@ -68,7 +68,7 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<()> {
 
 /// Reads the file with a trace's function names, in the same folder.
 fn names_of(trace: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    let path = RecordedNames::beside(trace);
+    let path = RecordedNames::path_for(trace);
     if !path.is_file() {
         return Ok(None);
     }
@@ -90,7 +90,7 @@ pub fn write_complete<T>(
     let put = || {
         match names {
             Some(names) => {
-                let path = RecordedNames::beside(output);
+                let path = RecordedNames::path_for(output);
                 replace(&path, names).with_context(|| format!("cannot write {}", path.display()))?;
             }
             None => remove_names(output)?,
@@ -121,7 +121,7 @@ fn check_cut(CutArgs { file, output, count, .. }: &CutArgs) -> anyhow::Result<()
 
 /// Removes the names file of a previous trace that this one replaces, if this one has no names.
 fn remove_names(output: &Path) -> anyhow::Result<()> {
-    let path = RecordedNames::beside(output);
+    let path = RecordedNames::path_for(output);
     doorbell_files::remove(&path)
         .with_context(|| format!("cannot remove {}, the names of another trace", path.display()))
 }
