@@ -46,7 +46,7 @@ pub fn register_reference() -> String {
     registers::reference(
         "# Registers of the 82576 model\n\n\
          Generated from the register table in `crates/nic`. Sections refer to Intel's datasheet 320961, whose text was not available. The \
-         section numbers of CTRL, MDIC, IMC, SRRCTL and RXDCTL are those that published drivers cite. Those of STATUS and CTRL_EXT, EICR to IMS, \
+         section numbers of CTRL, MDIC, IMC, SRRCTL and RXDCTL are those that published drivers cite. The section numbers of STATUS and CTRL_EXT, EICR to IMS, \
          RCTL, and RDBAL to RDT are derived from them and from the I210's datasheet, whose chapter has the same groups, with these \
          registers in sequence. For all other registers only the group is given, because other chips have more or fewer registers in between. \
          Offsets are in BAR 0; an offset that is not listed reads as zero, ignores writes and is counted \
