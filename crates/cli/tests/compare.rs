@@ -48,9 +48,9 @@ fn results_are_compared_printed_written_and_judged() {
     ends(folder, 0, &["compare", "base", "other"]);
     ends(folder, 0, &["compare", "base", "other", "--fail-over", "1000%"]);
     ends(folder, 0, &["compare", "base", "other", "--fail-over", "0%", "--figure", "frames_in"]);
-    let beside = folder.join("beside");
-    assert_eq!(verify(&beside), Ok(()));
-    let page = fs::read_to_string(beside.join("report.html")).unwrap();
+    let against = folder.join("against");
+    assert_eq!(verify(&against), Ok(()));
+    let page = fs::read_to_string(against.join("report.html")).unwrap();
     assert!(page.contains("base and other") && page.ends_with("</html>\n"), "{page}");
 
     let (json, _) = ends(folder, 0, &["compare", "base", "other", "again", "--json"]);
@@ -61,7 +61,7 @@ fn results_are_compared_printed_written_and_judged() {
         json["points"][0]["figures"].as_array().unwrap().iter().find(|f| f["name"] == "cycles").unwrap();
     assert!(cycles["differences"][0]["difference"].as_f64().unwrap() != 0.0, "{cycles}");
     assert_eq!(cycles["differences"][1]["relative"], 0.0);
-    let of_file: Value = serde_json::from_slice(&fs::read(beside.join("comparison.json")).unwrap()).unwrap();
+    let of_file: Value = serde_json::from_slice(&fs::read(against.join("comparison.json")).unwrap()).unwrap();
     assert_eq!(
         of_file["points"][0]["figures"].as_array().map(Vec::len),
         json["points"][0]["figures"].as_array().map(Vec::len)

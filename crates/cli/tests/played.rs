@@ -315,7 +315,7 @@ fn unplayable_traces_and_options_are_rejected_without_output() {
         (&["loop.dbt", "--warmup", "40000"], "40000 instructions, and the warm-up takes 40000"),
         (&["loop.dbt", "--warmup", "100%"], "nothing to measure"),
         (&["loop.dbt", "--warmup", "some"], "a share such as"),
-        (&["loop.dbt", "--warmup", "0", "--instructions", "40001"], "no 40001 behind it"),
+        (&["loop.dbt", "--warmup", "0", "--instructions", "40001"], "fewer than 40001 are left"),
         (&["loop.dbt", "--instructions", "0"], "playback.instructions"),
         (&["loop.dbt", "--pipeline", "0"], "--pipeline"),
         (&["loop.dbt", "--harts", "2"], "remove --harts"),

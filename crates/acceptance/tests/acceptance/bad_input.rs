@@ -53,7 +53,7 @@ fn values_with_a_missing_or_wrong_unit_or_out_of_range_are_rejected() {
         (["--warmup", "5parsec"], ["--warmup", "unknown unit \"parsec\""]),
         (["--frame-size", "63"], ["frame_size", "64B"]),
         (["--frame-size", "64ns"], ["--frame-size", "unit"]),
-        (["--frames", "0"], ["run.frames", "some frames"]),
+        (["--frames", "0"], ["run.frames", "more frames"]),
         (["--set", "link.rate=10"], ["link.rate", "unit"]),
         (["--set", "link.rate=10Gb"], ["link.rate", "Gbps"]),
         (["--set", "core.ipc=0"], ["core.ipc", "0.01"]),
@@ -222,7 +222,7 @@ fn observers_that_the_machine_does_not_support_are_rejected_before_boot() {
     for (option, more, message) in [
         ("--profile", "core.model=functional", "--preset server"),
         ("--pipeline=0", "core.model=timed", "a log has from 1"),
-        ("--timeline", "loadgen.stages=false", "leave loadgen.stages = true"),
+        ("--timeline", "loadgen.stages=false", "set loadgen.stages = true"),
     ] {
         let output = doorbell(&["run", "testpmd", "--set", more, option]);
         output.assert_failure(&[message]);

@@ -222,7 +222,7 @@ fn an_invalid_network_is_rejected_before_the_run_and_the_message_has_the_key() {
     );
     rejected("[node.a]\nbenchmark = \"testpdm\"\n", &["node.a.benchmark", "testpmd"]);
     rejected("[node.a]\npreset = \"fats\"\n", &["node.a", "fats"]);
-    rejected("[node.a]\nbenchmark = \"iperf\"\n", &["node.a.benchmark", "two nodes of its own"]);
+    rejected("[node.a]\nbenchmark = \"iperf\"\n", &["node.a.benchmark", "itself has two nodes"]);
     let loops =
         "[switch.s]\n[switch.t]\n".to_owned() + &cable("x", "\"s\", \"t\"") + &cable("y", "\"t\", \"s\"");
     rejected(&loops, &["cable.y.between", "loop of switches", "s, t"]);
