@@ -257,6 +257,9 @@ mod tests {
         assert_eq!(nodes("testpmd", &["drive.kind=node"]), Ok(Some("testpmd-driven".to_owned())));
         assert_eq!(nodes("iperf", &["drive.kind=node"]), Ok(Some("iperf".to_owned())));
         let error = nodes("compute", &["drive.kind=node"]).unwrap_err();
-        assert!(error.starts_with("drive.kind: ") && error.contains("which compute does not process"), "{error}");
+        assert!(
+            error.starts_with("drive.kind: ") && error.contains("which compute does not process"),
+            "{error}"
+        );
     }
 }
