@@ -1,5 +1,5 @@
-/* compute: a loop without input or output, for comparison. It walks a table in a random order that never repeats before
- * all of it was visited (dependent loads), and mixes what it finds: one load, a multiplication and some ALU work a
+/* compute: a loop without input or output, for comparison. It walks a table in a random cyclic order
+ * (dependent loads) and mixes the loaded words: one load, one multiplication and some ALU operations per
  * step. */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #define TABLE_DEFAULT_KIB 256
 #define TABLE_MAX_KIB (1 << 20)
 
-/* One line: where to go next, and something to compute with. */
+/* A cache line: the next index, and an operand. */
 struct line {
     uint32_t next;
     uint32_t value;

@@ -1,7 +1,7 @@
-/* cores: receives packets, works on them and sends them back, with several cores. Run to completion, each core does all
- * three with queues of its own; as a pipeline, the first core receives, the last transmits, and those between work, over
- * rings with one producer and one consumer each. A flow's packets stay in order either way: what spreads them is RSS, in
- * the pipeline by the hash that the card gives with each. */
+/* cores: receives packets, processes them and sends them back, on several cores. Run to completion: each
+ * core does all three with its own queues. Pipeline: the first core receives, the last one transmits, and
+ * the cores between process, over rings with one producer and one consumer each. Packets of a flow stay in
+ * order in both modes: RSS spreads them, in the pipeline by the hash that the NIC reports per packet. */
 #include "common/ports.h"
 #include "touch.h"
 
@@ -16,21 +16,21 @@
 #include <rte_pause.h>
 #include <rte_ring.h>
 
-/* Queues each way of a port of the 82576, and so cores at most. */
+/* Queues in each direction of an 82576's port, which limits the number of cores. */
 #define CORES_MAX 16
 #define WORK_NS_MAX 1000000000ull
-/* Entries of the card's redirection table, of which drivers give each queue as many. */
+/* Entries of the NIC's redirection table; drivers give each queue the same number of them. */
 #define REDIRECTIONS 128
 
 enum work { SWAP, TOUCH_AND_SWAP, TOUCH_AND_DROP, WAIT_AND_SWAP, WORKS };
 
-/* What one core has to itself. */
+/* Per-core state. */
 struct lane {
     unsigned int number;
-    /* As a worker of the pipeline: from the core that receives, and to the one that transmits. */
+    /* For a worker of the pipeline: from the receiving core, and to the transmitting core. */
     struct rte_ring *in, *out;
     struct port_counts counts;
-    uint64_t waits; /* for room in a ring */
+    uint64_t waits; /* waits for room in a ring */
     uint64_t sum;
 } __rte_cache_aligned;
 
@@ -112,7 +112,7 @@ static void run_to_completion(struct lane *lane)
     }
 }
 
-/* Waits where a ring is full: then frames wait at the card, which counts those that find no room. */
+/* Waits while a ring is full. Frames then wait in the NIC, which counts those it has no room for. */
 static void hand_on(struct lane *lane, struct rte_ring *to, struct rte_mbuf **packets, unsigned int count)
 {
     unsigned int done = 0;
@@ -185,7 +185,7 @@ static void run_transmitter(struct lane *lane)
         for (unsigned int worker = 1; worker + 1 < cores; worker++) {
             uint16_t taken = take(lane, lanes[worker].out, packets);
 
-            /* Those of one port together. */
+            /* Packets of one port are sent together. */
             for (uint16_t from = 0, to; from < taken; from = to) {
                 for (to = from + 1; to < taken && packets[to]->port == packets[from]->port; to++)
                     ;

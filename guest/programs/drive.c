@@ -1,7 +1,8 @@
-/* drive: loads another node with UDP frames of one size at a steady rate, and measures what comes back. The load of one
- * measurement is a line of numbers on the console, so that a program that is ready serves them all; the result is a
- * JSON object. Times are ticks of DPDK's clock. Frames are due at even intervals, whether those before them could leave
- * or not; a round trip begins when its frame was due. */
+/* drive: loads another node with UDP frames of one size at a constant rate, and measures the returned
+ * frames. The parameters of a measurement are a line of numbers on the console, so that one running
+ * program can serve several measurements; the result is a JSON object. Times are ticks of DPDK's clock.
+ * Frames are due at even intervals, even if earlier frames could not be sent yet; a round trip begins when
+ * its frame was due. */
 #include "common/ports.h"
 
 #include <inttypes.h>
@@ -16,29 +17,29 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
-/* Rather few at once: a long burst would delay those that come back. */
+/* Small: a long burst would delay the returning frames. */
 #define BURST 32
 #define MARK 0xd00b
-#define FRAME_MIN 60 /* without the FCS, as all sizes here */
+#define FRAME_MIN 60 /* without the FCS, like all sizes here */
 
-/* Latencies below 2^SUB_BITS ticks are counted one by one, those above in 2^SUB_BITS steps an octave: to within 0.2 %.
- */
+/* Latency histogram: below 2^SUB_BITS ticks one bin per tick, above 2^SUB_BITS bins per octave: accurate
+ * to 0.2 %. */
 #define SUB_BITS 9
 #define SUBS (1u << SUB_BITS)
 #define OCTAVES 32
 
 struct load {
     uint64_t size;    /* bytes of each frame without FCS */
-    uint64_t rate;    /* frames a second */
-    uint64_t begin;   /* the first frame is due */
-    uint64_t measure; /* the measurement begins */
-    uint64_t end;     /* the measurement and the traffic end */
-    uint64_t give_up; /* what is not back by then is lost */
+    uint64_t rate;    /* frames per second */
+    uint64_t begin;   /* due time of the first frame */
+    uint64_t measure; /* start of the measurement */
+    uint64_t end;     /* end of the measurement and of the traffic */
+    uint64_t give_up; /* frames that are not back by then are lost */
     uint64_t station; /* the other node's address, as a number */
     uint64_t source_ip, destination_ip, source_port, destination_port;
 };
 
-/* What stands in front of every frame: 60 bytes, so that the shortest has all of it. */
+/* Head of every frame: 60 bytes, so that it fits the shortest frame. */
 struct head {
     struct rte_ether_hdr ethernet;
     struct rte_ipv4_hdr ip;
@@ -51,15 +52,15 @@ struct head {
 _Static_assert(sizeof(struct head) == FRAME_MIN, "the head fits the shortest frame");
 
 struct result {
-    uint64_t sent;         /* since the beginning */
+    uint64_t sent;         /* since the start */
     uint64_t first, after; /* the numbers of the measured frames */
-    uint64_t behind;       /* due and not sent at the end */
-    uint64_t returned;     /* of the measured frames */
-    uint64_t reordered;    /* of these, those that came after one that was sent later */
-    uint64_t altered;      /* of these, those of another length */
-    uint64_t back;         /* frames of any time that came back */
-    uint64_t arrived;      /* of these, those that came back during the measurement */
-    uint64_t newest;       /* the highest number that came back */
+    uint64_t behind;       /* due but not sent at the end */
+    uint64_t returned;     /* measured frames that came back */
+    uint64_t reordered;    /* returned frames that came after a frame sent later */
+    uint64_t altered;      /* returned frames with another length */
+    uint64_t back;         /* frames sent at any time that came back */
+    uint64_t arrived;      /* frames that came back during the measurement */
+    uint64_t newest;       /* highest number that came back */
     uint64_t min, max;
     double sum, squares;
     uint64_t histogram[OCTAVES + 1][SUBS];
@@ -94,7 +95,7 @@ static void read_load(struct load *load)
         rte_exit(EXIT_FAILURE, "drive: the load's times are not in order\n");
 }
 
-/* The head of every frame of a load, but for its number and time. */
+/* The head of a load's frames, without number and time. */
 static struct head head_of(const struct load *load)
 {
     struct head head = {0};
@@ -118,14 +119,15 @@ static struct head head_of(const struct load *load)
     return head;
 }
 
-/* When a frame is due. Its number times the clock's rate fits: a load lasts minutes at most. */
+/* Due time of a frame. The product of its number and the clock's rate does not overflow: a load lasts
+ * minutes at most. */
 static uint64_t due_at(const struct load *load, uint64_t sequence)
 {
     return load->begin + sequence / load->rate * hz + sequence % load->rate * hz / load->rate;
 }
 
-/* Sends what is due by `now`, a burst at most. What does not fit into the ring is made again, so nothing waits outside.
- */
+/* Sends the frames due by `now`, at most a burst. Frames that do not fit into the ring are built again
+ * later, so none wait outside the ring. */
 static void send_due(const struct load *load, struct head *head, uint64_t now)
 {
     struct rte_mbuf *packets[BURST];
@@ -159,12 +161,13 @@ static void count_latency(uint64_t ticks)
     result.squares += (double)ticks * (double)ticks;
     while (octave < OCTAVES - 1 && ticks >> octave >= 2 * SUBS)
         octave++;
-    /* Octave 0 of the histogram are the latencies below SUBS; in the others the highest bit goes without saying. */
+    /* Octave 0 of the histogram has the latencies below SUBS; in the other octaves the highest bit is
+     * implied. */
     uint64_t sub = ticks >> octave;
     result.histogram[sub < SUBS ? 0 : octave + 1][sub % SUBS]++;
 }
 
-/* Takes what has come back. */
+/* Receives returned frames. */
 static void take_returned(const struct load *load, uint64_t now)
 {
     struct rte_mbuf *packets[BURST_MAX];
@@ -216,7 +219,7 @@ static void drive(const struct load *load)
     }
 }
 
-/* The latency in ticks that `share` of all have at most: the upper end of its step, never more than the largest. */
+/* The latency percentile `share` in ticks: the upper end of its bin, at most the largest latency. */
 static double percentile(double share)
 {
     uint64_t rank = (uint64_t)ceil(share * (double)result.returned), seen = 0;

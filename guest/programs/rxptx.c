@@ -1,5 +1,5 @@
-/* rxptx: receives a burst, works for a set time, and sends the burst back. The time is a burst's, not a packet's: a
- * light load with small bursts is served more slowly than a heavy one. */
+/* rxptx: receives a burst, works for a fixed time, and sends the burst back. The time is per burst, not
+ * per packet: with light load and small bursts, the cost per packet is higher. */
 #include "common/ports.h"
 
 #include <rte_cycles.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     uint64_t ticks;
 
     ports_start(&ports, "rxptx", argc, argv, own);
-    /* Rounded up: a clock too coarse for the time makes it longer, never nothing. */
+    /* Rounded up: with a clock that is too coarse the time is longer, but never zero. */
     ticks = (work_ns * rte_get_timer_hz() + NS_PER_S - 1) / NS_PER_S;
     ports_ready();
     while (ports_running(&ports)) {

@@ -1,5 +1,5 @@
-/* touchdrop: reads every byte of each packet and drops it: a sink, such as a program that inspects or stores traffic.
- */
+/* touchdrop: reads every byte of each packet and drops it: a sink, such as a program that inspects or
+ * stores traffic. */
 #include "common/ports.h"
 #include "touch.h"
 
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
             rte_pktmbuf_free_bulk(packets, received);
         }
     }
-    /* Printed so that no compiler may leave the reading out. */
+    /* Printed so that the compiler cannot remove the reads. */
     printf("sum of what was read: %" PRIx64 "\n", sum);
     return ports_stop(&ports);
 }

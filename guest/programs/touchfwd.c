@@ -1,5 +1,5 @@
-/* touchfwd: reads every byte of each packet, then sends it back. The work that a program with an interest in payloads
- * does at the least: it brings the whole packet into the core's caches. */
+/* touchfwd: reads every byte of each packet, then sends it back: the minimal work of a program that uses
+ * payloads, which brings the whole packet into the core's caches. */
 #include "common/ports.h"
 #include "touch.h"
 
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
             ports_transmit(&ports, port, packets, received);
         }
     }
-    /* Printed so that no compiler may leave the reading out. */
+    /* Printed so that the compiler cannot remove the reads. */
     printf("sum of what was read: %" PRIx64 "\n", sum);
     return ports_stop(&ports);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doorbell_bench::{image_for, read_guest, resolve};
+use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::Ps;
@@ -39,8 +39,7 @@ wait_until() {
 pub fn boot(overrides: &[&str], words: &str, script: &str, captures: &[&Path]) -> Machine {
     let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
     let config = resolve("fast", &overrides).expect("the check's configuration is valid");
-    let name = image_for("net", &config.machine());
-    let image = places().build_image(&name, &mut |_| {}).expect("the net image can be built");
+    let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let mut guest =
         read_guest(&image, format!("{} {words}", image.command_line())).expect("an image can be read");
     let ours = GuestFile {

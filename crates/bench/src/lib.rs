@@ -60,7 +60,7 @@ pub use scenarios::touch::TouchConfig;
 pub use scenarios::web::{WebConfig, WebMix, WebServer};
 pub use store::cache::{Cached, CachedKind};
 pub use store::folder::ResultFolder;
-pub use store::paths::{CachePaths, Images, bare_identity, guest_identity, image_for, read_guest};
+pub use store::paths::{CachePaths, Images, bare_identity, guest_identity, read_guest};
 pub use store::results::{Results, list_names};
 pub use store::sealed::{SEAL, read_verified, seal, verify, verify_listed, write_sealed};
 pub use store::tables::csv_field;

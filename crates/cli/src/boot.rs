@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use doorbell_bench::{
     BootLength, CachePaths, CoreCounts, Progress, RunConfig, Stage, bare_identity, fingerprint,
-    guest_identity, image_for, machine_with, open_disks, read_guest,
+    guest_identity, machine_with, open_disks, read_guest,
 };
 use doorbell_gdb::{Debuggee, Server};
 use doorbell_machine::{CheckpointError, CheckpointFile, CoreModel, Machine, Mode};
@@ -178,8 +178,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<Server> {
 
 fn from_image(args: &BootArgs, config: &RunConfig, places: &CachePaths) -> anyhow::Result<(Machine, String)> {
     refuse_traces(config)?;
-    let name = image_for(&args.image, &config.machine());
-    let image = places.build_image(&name, &mut |line| errln!("{line}"))?;
+    let image = places.build_image(&args.image, &mut |line| errln!("{line}"))?;
     let bootargs = format!("{} {}", image.command_line(), args.append).trim().to_owned();
     let guest = guest_identity(&image, &bootargs);
     let mut machine = machine_with(config, &open_disks(Some(&image), &config.run.disks)?)?;

@@ -70,7 +70,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // Tools that only tests use.
     ("example", &["sim", "pcie", "machine"]),
     ("archive", &["files", "image"]),
-    ("faults", &["sim", "files", "platform", "image", "bench", "archive"]),
+    ("faults", &["sim", "files", "riscv", "platform", "image", "bench", "archive"]),
     ("oracle", &["image"]),
     ("qtest", &["sim", "oracle"]),
     ("lockstep", &["sim", "riscv", "platform", "image", "oracle"]),

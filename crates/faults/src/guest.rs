@@ -2,7 +2,7 @@
 //! Without a receive ring every frame is dropped, which makes a deterministic measurement.
 
 use doorbell_platform::map::{self, RegionId};
-use doorbell_platform::sbi::assembler::{Assembler, T0, T1};
+use doorbell_riscv::assembler::{Assembler, T0, T1};
 
 /// Address of the first NIC's registers.
 const REGISTERS: u64 = 0x4000_0000;

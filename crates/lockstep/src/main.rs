@@ -39,9 +39,6 @@ struct Arguments {
     /// Folder of a built guest image (firmware, kernel, initramfs).
     #[arg(long)]
     image: PathBuf,
-    /// Firmware to use instead of the image's `fw_dynamic.bin`, such as our own.
-    #[arg(long)]
-    firmware: Option<PathBuf>,
     /// Number of harts.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     harts: u8,
@@ -96,7 +93,6 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
 fn run(arguments: Arguments) -> Result<()> {
     let mut qemu = Qemu::start(Options {
         image: arguments.image.clone(),
-        firmware: arguments.firmware.clone(),
         harts: arguments.harts.into(),
         shift: arguments.shift,
         breakpoint: arguments.from.is_some() || arguments.from_hart_start,

@@ -17,8 +17,6 @@ pub const RAM_BASE: u64 = 0x8000_0000;
 pub struct Options {
     /// Folder with `fw_dynamic.bin`, `kernel` and `initramfs.cpio`.
     pub image: PathBuf,
-    /// Firmware to use instead of the image's.
-    pub firmware: Option<PathBuf>,
     /// Number of harts.
     pub harts: usize,
     /// QEMU's time per instruction, as a power of two in nanoseconds. Harts take turns of 0.1 s, or until
@@ -98,7 +96,7 @@ impl Qemu {
             .args(["-icount", &icount, "-seed", "1", "-S"])
             .args(["-D", "/dev/stdout"])
             .arg("-bios")
-            .arg(options.firmware.clone().map_or_else(|| file("fw_dynamic.bin"), Ok)?)
+            .arg(file("fw_dynamic.bin")?)
             .arg("-kernel")
             .arg(file("kernel")?)
             .arg("-initrd")

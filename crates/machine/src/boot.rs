@@ -1,9 +1,7 @@
 //! Boot: loads firmware, kernel and initial RAM file system into a new machine.
 
 use doorbell_platform::device_tree;
-use doorbell_platform::{
-    BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, FirmwareKind, Payload, sbi,
-};
+use doorbell_platform::{BootImages, BootLayout, DeviceTreeConfig, DeviceTreeError, Payload};
 use doorbell_sim::Phase;
 
 use crate::events::Event;
@@ -12,7 +10,7 @@ use crate::machine::Machine;
 /// Images and command line of a guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// OpenSBI's `fw_dynamic.bin`; not used by a machine whose firmware is the built-in one.
+    /// OpenSBI's `fw_dynamic.bin`, or a firmware with the same entry conditions.
     pub firmware: Vec<u8>,
     /// The kernel, a raw Image.
     pub kernel: Vec<u8>,
@@ -55,15 +53,8 @@ impl Machine {
 
     /// Loads a guest into the machine; its harts start at the reset vector.
     pub fn load(&mut self, guest: &Guest) -> Result<(), BootError> {
-        let builtin;
-        let firmware = match self.config.platform.firmware {
-            FirmwareKind::OpenSbi => &guest.firmware,
-            FirmwareKind::Builtin => {
-                builtin = sbi::image(self.config.platform.interrupts);
-                &builtin
-            }
-        };
-        let images = BootImages { firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
+        let images =
+            BootImages { firmware: &guest.firmware, kernel: &guest.kernel, initrd: Some(&guest.initramfs) };
         let platform = self.config.platform.clone();
         let layout = BootLayout::plan(platform.ram, &images)?;
         let tree = device_tree::build(&DeviceTreeConfig {
@@ -77,13 +68,12 @@ impl Machine {
             bootargs: guest.bootargs.clone(),
             initrd: layout.initrd.clone(),
             seed: platform.boot_seed,
-            machine_nodes_disabled: platform.firmware == FirmwareKind::Builtin,
             disks: self.disks.len() as u32,
         })?;
         let hand_over = layout.hand_over(&tree)?;
         for load in &hand_over.loads {
             let bytes = match load.payload {
-                Payload::Firmware => firmware,
+                Payload::Firmware => &guest.firmware,
                 Payload::Kernel => &guest.kernel,
                 Payload::Initrd => &guest.initramfs,
                 Payload::DeviceTree => &tree,
@@ -91,7 +81,7 @@ impl Machine {
             assert!(self.ram.store(load.addr, bytes), "a boot layout fits in RAM");
         }
         self.reset_rom = hand_over.reset_rom.clone();
-        let is_opensbi = firmware.windows(OPENSBI.len()).any(|bytes| bytes == OPENSBI);
+        let is_opensbi = guest.firmware.windows(OPENSBI.len()).any(|bytes| bytes == OPENSBI);
         let others_start = self.slot_clocks().next().expect("a machine has a hart").edge(OTHERS_START);
         for (id, hart) in self.harts.iter_mut().enumerate() {
             // The reset ROM's few instructions are skipped, because harts cannot fetch from devices. Hart 0

@@ -5,7 +5,7 @@ use doorbell_attach::AttachConfig;
 use doorbell_loadgen::LoadGenConfig;
 use doorbell_nic::{MacAddress, NicConfig, NicModel};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
-use doorbell_platform::{DiskConfig, FirmwareKind, InterruptsKind, MmuMode, RtcConfig};
+use doorbell_platform::{DiskConfig, InterruptsKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
 use doorbell_wire::LinkConfig;
@@ -76,8 +76,6 @@ pub struct PlatformConfig {
     pub timebase: Hertz,
     /// Whether harts have `stimecmp` (Sstc); without it the kernel calls the firmware to set each timer.
     pub sstc: bool,
-    /// Firmware: `opensbi` (from the image) or `builtin`.
-    pub firmware: FirmwareKind,
     /// Interrupt controllers: `plic`, with interrupt lines to the harts, or `aia`. With `aia`, PCI functions
     /// send messages (MSI, MSI-X) to an interrupt file in each hart, and an APLIC converts the other devices'
     /// lines to messages.
@@ -119,7 +117,6 @@ impl Default for PlatformConfig {
             threads: 1,
             timebase: Hertz(1_000_000_000),
             sstc: true,
-            firmware: FirmwareKind::default(),
             interrupts: InterruptsKind::default(),
             mmu: MmuMode::Sv48,
             nics: 1,
@@ -263,10 +260,8 @@ pub(crate) const AHEAD_MAX: Ps = Ps::from_us(5000);
 const QUANTUM_MIN: Ps = Ps::from_ns(10);
 /// The largest `core.lookahead`.
 const LOOKAHEAD_MAX: Ps = Ps::from_us(1);
-/// Maximum number of harts of a machine: the firmware supports no more.
-pub const HARTS_MAX: u32 = doorbell_platform::sbi::HARTS_MAX;
-/// Sharers of a line and changed harts are bits of a 64-bit word.
-const _: () = assert!(HARTS_MAX <= u64::BITS);
+/// Maximum number of harts of a machine: sharers of a line and changed harts are bits of a 64-bit word.
+pub const HARTS_MAX: u32 = u64::BITS;
 /// Maximum number of ports of a machine.
 pub(crate) const NICS_MAX: u32 = 16;
 const RAM_MIN: u64 = 64 << 20;

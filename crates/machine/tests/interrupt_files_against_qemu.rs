@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use doorbell_machine::{Limits, Machine, MachineConfig};
-use doorbell_platform::sbi::assembler::*;
 use doorbell_platform::{InterruptsKind, map};
 use doorbell_qtest::Qtest;
+use doorbell_riscv::assembler::*;
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{AccessSize, PhysAddr, Ps};
 

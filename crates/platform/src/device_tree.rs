@@ -115,9 +115,6 @@ pub struct DeviceTreeConfig {
     pub initrd: Option<Range<u64>>,
     /// The run's seed, from which the kernel's random seed is derived.
     pub seed: u64,
-    /// Whether nodes that are reserved for machine mode are marked disabled. OpenSBI needs them enabled, and
-    /// disables them itself.
-    pub machine_nodes_disabled: bool,
     /// Number of virtio slots with a device, from the first slot on.
     pub disks: u32,
 }
@@ -325,14 +322,6 @@ fn plic(fdt: &mut FdtWriter, harts: u32) -> Result<(), FdtError> {
 /// The interrupt files and the APLIC's domains of machine and supervisor mode.
 fn aia(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
     let harts = config.harts;
-    let disable = |fdt: &mut FdtWriter, id: RegionId| {
-        let machines = matches!(id, RegionId::ImsicMachine | RegionId::AplicMachine);
-        if machines && config.machine_nodes_disabled {
-            fdt.property_string("status", "disabled")
-        } else {
-            Ok(())
-        }
-    };
     for (phandle, id, cause) in [
         (MACHINE_FILES_PHANDLE, RegionId::ImsicMachine, MACHINE_EXTERNAL),
         (SUPERVISOR_FILES_PHANDLE, RegionId::ImsicSupervisor, SUPERVISOR_EXTERNAL),
@@ -340,7 +329,6 @@ fn aia(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
         let files = fdt.begin_node(&node_name("interrupt-controller", id))?;
         fdt.property_phandle(phandle)?;
         fdt.property_string("compatible", "riscv,imsics")?;
-        disable(fdt, id)?;
         fdt.property_array_u64("reg", &[map::get(id).base, u64::from(harts) * imsic::FILE_BYTES])?;
         fdt.property_u32("#interrupt-cells", 0)?;
         fdt.property_null("interrupt-controller")?;
@@ -356,7 +344,6 @@ fn aia(fdt: &mut FdtWriter, config: &DeviceTreeConfig) -> Result<(), FdtError> {
         let domain = fdt.begin_node(&node_name("interrupt-controller", id))?;
         fdt.property_phandle(phandle)?;
         fdt.property_string("compatible", "riscv,aplic")?;
-        disable(fdt, id)?;
         reg(fdt, id)?;
         fdt.property_u32("#address-cells", 0)?;
         fdt.property_u32("#interrupt-cells", 2)?;

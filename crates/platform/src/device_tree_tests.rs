@@ -84,7 +84,6 @@ fn config() -> DeviceTreeConfig {
         bootargs: "console=ttyS0 quiet".to_owned(),
         initrd: Some(0x8f00_0000..0x8f12_3456),
         seed: 7,
-        machine_nodes_disabled: false,
         disks: 2,
     }
 }
@@ -341,21 +340,6 @@ fn with_aia_the_tree_has_imsics_and_an_aplic_instead_of_the_plic() {
     assert_eq!(pci.cells("msi-parent"), node("28000000").cells("phandle"));
     assert_eq!(pci.cells("interrupt-map")[..14], [0, 0, 0, 1, phandle, 32, 4, 0, 0, 0, 2, phandle, 33, 4]);
     assert_eq!(pci.cells("interrupt-map").len(), 16 * 7);
-}
-
-#[test]
-fn machine_mode_nodes_can_be_marked_disabled() {
-    let aia = DeviceTreeConfig { interrupts: InterruptsKind::Aia, ..config() };
-    for disabled in [false, true] {
-        let tree =
-            parse(&build(&DeviceTreeConfig { machine_nodes_disabled: disabled, ..aia.clone() }).unwrap());
-        for (address, machines) in
-            [("24000000", true), ("c000000", true), ("28000000", false), ("d000000", false)]
-        {
-            let node = tree.at(&format!("soc/interrupt-controller@{address}"));
-            assert_eq!(node.properties.contains_key("status"), machines && disabled, "{address}");
-        }
-    }
 }
 
 #[test]

@@ -11,8 +11,6 @@
 use std::ops::Range;
 
 use doorbell_sim::{Bytes, PhysAddr};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::linux_image::{ALIGNMENT, ImageError, LinuxImage};
 use crate::map::{self, RegionId};
@@ -32,17 +30,6 @@ const NO_OPTIONS: u64 = 0;
 const ROM_START_ADDRESS: usize = 0x18;
 const ROM_DEVICE_TREE_ADDRESS: usize = 0x20;
 const ROM_DYNAMIC_INFO: usize = 0x28;
-
-/// The firmware with which a machine boots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum FirmwareKind {
-    /// The image's own: Debian's OpenSBI.
-    #[default]
-    OpenSbi,
-    /// The built-in firmware (docs/firmware.md).
-    Builtin,
-}
 
 /// The files to boot.
 #[derive(Clone, Copy, Debug)]

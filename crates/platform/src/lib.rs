@@ -1,6 +1,5 @@
 //! The platform around the harts, compatible with QEMU's `virt` machine for RISC-V: interrupt controllers,
-//! console, clock, power switch, address map, device tree, the hand-over to the firmware, and a built-in
-//! firmware.
+//! console, clock, power switch, address map, device tree, and the hand-over to the firmware.
 //!
 //! Devices are independent of each other. Each takes register accesses, and the time where needed, as
 //! arguments. Interrupt lines and actions are returned or queried, and `machine` routes them. An access that
@@ -19,7 +18,6 @@ pub mod names;
 pub mod plic;
 pub mod registers;
 pub mod rtc;
-pub mod sbi;
 pub mod syscon;
 pub mod uart;
 pub mod virtio;
@@ -27,7 +25,7 @@ pub mod virtio;
 pub use aplic::{Aplic, AplicMessage, DomainLevel};
 pub use clint::{Clint, ClintEffect};
 pub use device_tree::{DeviceTreeConfig, DeviceTreeError, MmuMode};
-pub use firmware::{BootError, BootImages, BootLayout, FirmwareKind, HandOver, HartReset, Load, Payload};
+pub use firmware::{BootError, BootImages, BootLayout, HandOver, HartReset, Load, Payload};
 pub use linux_image::LinuxImage;
 pub use map::{InterruptsKind, Region, RegionId};
 pub use plic::{Plic, PlicConfig};

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a program costs, by the guest's own counters.
+# Measures a program with the guest's performance counters.
 perf stat -e instructions,branches,branch-misses,L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses \
     busybox sha256sum /usr/bin/ip
 topdown busybox sha256sum /usr/bin/ip

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reflects for 30 ms of simulated time, and says what the kernel counted.
+# Reflects frames for 30 ms of simulated time, then prints the kernel's counters.
 reflect eth0 &
 busybox usleep 30000
 kill $!

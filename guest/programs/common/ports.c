@@ -14,7 +14,7 @@
 #include <rte_lcore.h>
 #include <rte_mempool.h>
 
-/* How long a link may take to come up. */
+/* Longest time to wait for a link. */
 #define LINK_WAIT_MS 9000
 #define LINK_STEP_US 100
 
@@ -59,7 +59,7 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* Reads `--name=NUMBER`; false if `word` is none of these options. */
+/* Parses `--name=NUMBER`; returns false if `word` is none of these options. */
 static bool read_option(const char *program, const char *word, const struct option_number *option)
 {
     for (; option && option->name; option++) {
@@ -128,7 +128,7 @@ static void start_port(const struct ports *ports, uint16_t port, uint16_t queues
         check(ports, port, rte_eth_tx_queue_setup(port, queue, txd, socket, &tx), "set up a transmit ring");
     }
     check(ports, port, rte_eth_dev_start(port), "start it");
-    /* A virtual port (pcap, ring) has no address filter and may not know the call. */
+    /* A virtual port (pcap, ring) has no address filter and may not support the call. */
     int result = rte_eth_promiscuous_enable(port);
     if (result != -ENOTSUP)
         check(ports, port, result, "receive frames for all addresses");
@@ -201,7 +201,7 @@ int ports_stop(struct ports *ports)
     for (uint16_t port = 0; port < ports->count; port++) {
         const struct port_counts *counts = &ports->counts[port];
 
-        /* A program that counts by core has nothing here. */
+        /* A program that counts per core has no counts here. */
         if (counts->polls)
             printf("port %u: received %" PRIu64 ", transmitted %" PRIu64 ", not transmitted %" PRIu64 ", polls %" PRIu64
                    ", empty polls %" PRIu64 "\n",

@@ -1,6 +1,6 @@
-/* What memcached-dpdk does with a frame, on one core (main.c) or on each of several (memcached-shards.c of the image
- * dpdk-82576). The program that includes it says by TRANSMIT how a burst leaves, with the arguments of
- * `ports_transmit`. */
+/* memcached-dpdk's processing of a frame, on one core (main.c) or on each of several (memcached-shards.c
+ * of the image dpdk). The including program defines TRANSMIT, which sends a burst, with the
+ * arguments of `ports_transmit`. */
 #ifndef ANSWER_H
 #define ANSWER_H
 
@@ -18,13 +18,13 @@ struct server {
     struct net_counts net;
     struct store store;
     struct protocol protocol;
-    /* The request that is being answered, its text, and the buffer that its answer may have, until it is taken. */
+    /* The current request, its text, and the buffer reserved for its answer, until it is used. */
     struct net_request request;
     uint8_t text[REQUEST_MAX];
     struct rte_mbuf *spare;
     struct rte_mbuf *answer;
     uint16_t port;
-    /* What is to be transmitted at `port`. */
+    /* Frames to be transmitted on `port`. */
     struct rte_mbuf *out[BURST_MAX];
     uint16_t out_count;
 };

@@ -1,8 +1,8 @@
-/* Memory cut into cells of 128 bytes, and texts that lie in chains of them.
+/* Memory divided into cells of 128 bytes, and texts stored in chains of cells.
  *
- * A chain's first cell begins with the number of the next one, as every cell does; what else stands before its text is
- * its owner's. Cells are named by their number from 1. They are taken in the order of their addresses until all have
- * been used once, so that memory that was never needed is never touched, and then the last one given back first. */
+ * Each cell begins with the number of the next one; the first cell's owner may store more before the text.
+ * Cells are numbered from 1. They are allocated in the order of addresses until all have been used once,
+ * so that unused memory is never touched; after that, the most recently freed cell is reused first. */
 #ifndef CELLS_H
 #define CELLS_H
 
@@ -21,9 +21,9 @@ struct cell {
 struct cells {
     uint8_t *first;
     uint32_t count;
-    uint32_t used;  /* how many are taken now */
-    uint32_t fresh; /* how many were ever taken */
-    uint32_t free;  /* the chain of those given back */
+    uint32_t used;  /* cells in use */
+    uint32_t fresh; /* cells that were ever used */
+    uint32_t free;  /* chain of freed cells */
 };
 
 static inline void *cell_at(const struct cells *cells, uint32_t number)
@@ -36,7 +36,7 @@ static inline uint32_t cell_number(const struct cells *cells, const void *cell)
     return (uint32_t)(((size_t)((const uint8_t *)cell - cells->first)) / CELL_BYTES) + 1;
 }
 
-/* Takes a chain of cells, of which there must be enough. */
+/* Allocates a chain of cells; enough must be free. */
 static inline void *cells_take(struct cells *cells, size_t count)
 {
     struct cell *first = NULL;
@@ -60,7 +60,7 @@ static inline void *cells_take(struct cells *cells, size_t count)
     return first;
 }
 
-/* Gives a chain of `count` cells back. */
+/* Frees a chain of `count` cells. */
 static inline void cells_give(struct cells *cells, void *chain, size_t count)
 {
     struct cell *last = chain;
@@ -71,14 +71,14 @@ static inline void cells_give(struct cells *cells, void *chain, size_t count)
     cells->used -= (uint32_t)count;
 }
 
-/* A place in a text. */
+/* A position in a text. */
 struct place {
     const struct cells *cells;
     uint8_t *cell, *at;
     size_t in_cell;
 };
 
-/* The next bytes in one piece, at most `at_most` of them, which the text must have. */
+/* The next contiguous bytes, at most `at_most`; the text must have that many. */
 static inline uint8_t *place_next(struct place *place, size_t at_most, size_t *bytes)
 {
     if (place->in_cell == 0) {

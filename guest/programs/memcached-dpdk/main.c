@@ -1,11 +1,11 @@
-/* memcached-dpdk: a key-value store that speaks memcached's text protocol over UDP, on DPDK. One core polls all ports,
- * and does each burst of requests to its end before it takes the next.
+/* memcached-dpdk: a key-value store with memcached's text protocol over UDP, on DPDK. One core polls all
+ * ports, and completes each burst of requests before it receives the next.
  *
  *     memcached-dpdk EAL-OPTIONS -- [OPTIONS], see --help
  *
- * What a request touches, besides the rings, the frame's buffer and what store.h says of the store: its text is copied
- * to one buffer that is always the same, so that its frame's buffer takes the first datagram of the answer; further
- * ones take buffers from the pool. */
+ * Memory touched by a request, in addition to the rings, the frame's buffer and the store (see store.h):
+ * its text is copied to one fixed buffer, so that its frame's buffer can hold the first datagram of the
+ * answer; further datagrams take buffers from the pool. */
 #define TRANSMIT ports_transmit
 #include "answer.h"
 
@@ -17,7 +17,7 @@
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 
-/* Rounds of polling between two looks at the clock: milliseconds at most, against a clock of seconds. */
+/* Polling rounds between two reads of the clock: at most milliseconds, for a clock of seconds. */
 #define ROUNDS_A_LOOK 1024
 
 static uint64_t memory_bytes = 64 << 20;

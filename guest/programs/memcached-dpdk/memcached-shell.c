@@ -1,10 +1,11 @@
-/* The store and its protocol without a network, for tests: commands on standard input, replies on standard output.
+/* The store and its protocol without a network, for tests: commands on standard input, replies on standard
+ * output.
  *
  *     memcached-shell MEMORY_BYTES [BUCKETS [CLOCK_START]]
  *
- * Each command is a 32-bit number and as many bytes (little-endian): a request's datagram. Above 2^31 the number has no
- * bytes: its lower 31 bits are seconds by which the clock goes on. What a request is answered is one 32-bit number and
- * as many bytes for each datagram, and a number of zero at the end. */
+ * Each command is a 32-bit length and that many bytes (little-endian): a request's datagram. A number
+ * above 2^31 has no bytes: its lower 31 bits advance the clock by that many seconds. The reply is a 32-bit
+ * length and the bytes of each datagram, followed by a length of zero. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,11 +13,11 @@
 
 #define CLOCK_STEP 0x80000000u
 #define DATAGRAM_MAX 65536
-/* Where the clock begins unless the command line says it, in seconds since 1970: in September 2020. */
+/* Default start of the clock, in seconds since 1970: in September 2020. */
 #define CLOCK_START 1600000000u
 
-/* A datagram is written as soon as it is complete, from a buffer that is exactly as long as it may be, so that a
- * sanitizer sees each byte beyond. */
+/* Each datagram is written as soon as it is complete, from a buffer of exactly the allowed length, so that
+ * a sanitizer detects overruns. */
 static uint8_t *room(void *user)
 {
     uint8_t **datagram = user;
@@ -35,7 +36,7 @@ static void send_datagram(void *user, size_t bytes)
 
 static bool answer(struct protocol *protocol, uint32_t bytes)
 {
-    /* As long as the request, for the same reason. */
+    /* Exactly as long as the request, for the same reason. */
     uint8_t *datagram = NULL, *request = malloc(bytes > 0 ? bytes : 1);
     const struct outbox outbox = {room, send_datagram, &datagram};
     const uint32_t no_more = 0;

@@ -14,7 +14,7 @@ static uint16_t big(uint16_t value)
     return rte_cpu_to_be_16(value);
 }
 
-/* ARP requests for the station's address are answered in place (RFC 826). */
+/* Answers ARP requests for the station's address in place (RFC 826). */
 static enum net_verdict receive_arp(const struct station *station, struct rte_mbuf *frame, struct net_counts *counts)
 {
     struct rte_ether_hdr *ether = rte_pktmbuf_mtod(frame, struct rte_ether_hdr *);
@@ -40,7 +40,7 @@ static enum net_verdict receive_arp(const struct station *station, struct rte_mb
     return NET_ANSWERED;
 }
 
-/* Whether the IPv4 header is right and the packet whole. What follows it in the frame is padding. */
+/* Whether the IPv4 header is valid and the packet complete. Bytes after the packet are padding. */
 static bool ip_is_right(const struct rte_mbuf *frame, const struct rte_ipv4_hdr *ip)
 {
     size_t in_frame = frame->data_len - sizeof(struct rte_ether_hdr);
@@ -52,7 +52,7 @@ static bool ip_is_right(const struct rte_mbuf *frame, const struct rte_ipv4_hdr 
            !(fragment & (RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) && rte_raw_cksum(ip, header) == 0xffff;
 }
 
-/* Echo requests are answered in place (RFC 792): type and addresses change, and the checksums by as much. */
+/* Answers echo requests in place (RFC 792): changes type and addresses, and updates the checksums. */
 static enum net_verdict receive_echo(struct rte_ether_hdr *ether, struct rte_ipv4_hdr *ip, struct net_counts *counts)
 {
     size_t header = rte_ipv4_hdr_len(ip), bytes = rte_be_to_cpu_16(ip->total_length) - header;

@@ -1,8 +1,9 @@
-/* The network of a station that answers: Ethernet, ARP, IPv4, ICMP echo and UDP, frame by frame and in place.
+/* The network stack of a responding station: Ethernet, ARP, IPv4, ICMP echo and UDP, frame by frame and in
+ * place.
  *
- * A frame is answered if it is for this port's station or for all, and right in every header: lengths, checksums, no
- * fragment, no VLAN tag. UDP and IP checksums are computed here and not by the NIC, so that the program does the same
- * over all of DPDK's ports. */
+ * A frame is answered if it is addressed to this port's station or broadcast, and if every header is
+ * valid: lengths, checksums, no fragment, no VLAN tag. UDP and IP checksums are computed here instead of
+ * in the NIC, so that the program behaves the same on all DPDK ports. */
 #ifndef NET_H
 #define NET_H
 
@@ -13,24 +14,24 @@
 #include <rte_mbuf.h>
 #include <rte_udp.h>
 
-/* Who a port is. Numbers are in host byte order. */
+/* A port's addresses. Numbers are in host byte order. */
 struct station {
     struct rte_ether_addr mac;
     uint32_t ip;
     uint16_t udp_port;
 };
 
-/* Frames by what they were. */
+/* Frames by type. */
 struct net_counts {
     uint64_t requests; /* datagrams for the station's port */
     uint64_t arp, echo;
     uint64_t foreign; /* for another station, or of another protocol */
-    uint64_t wrong;   /* cut off, fragments, wrong lengths or checksums */
+    uint64_t wrong;   /* truncated, fragments, wrong lengths or checksums */
 };
 
 enum net_verdict {
     NET_DROP,
-    NET_ANSWERED, /* the frame has become its own answer */
+    NET_ANSWERED, /* the frame was turned into its answer */
     NET_REQUEST,  /* a datagram for the station's port */
 };
 
@@ -41,21 +42,22 @@ struct net_headers {
     struct rte_udp_hdr udp;
 } __attribute__((packed, aligned(2)));
 
-/* A request's payload, and the headers of an answer to it but for its lengths and checksums. */
+/* A request's payload, and the headers of its answer without lengths and checksums. */
 struct net_request {
     const uint8_t *payload;
     uint16_t bytes;
     struct net_headers answer;
 };
 
-/* Looks at a frame. `request` is filled in for NET_REQUEST; its payload lies in the frame. */
+/* Processes a frame. Fills in `request` for NET_REQUEST; its payload is in the frame. */
 enum net_verdict net_receive(const struct station *station, struct rte_mbuf *frame, struct net_counts *counts,
                              struct net_request *request);
 
-/* Where the payload of an answer goes in an empty or answered frame; null if it has no room for `bytes` of it. */
+/* Position of an answer's payload in an empty or answered frame; null if there is no room for `bytes` of
+ * it. */
 uint8_t *net_payload(struct rte_mbuf *frame, uint16_t bytes);
 
-/* Makes a frame whose payload is in place an answer to the request. */
+/* Adds the headers to a frame with its payload in place, which makes it an answer to the request. */
 void net_answer(const struct net_request *request, struct rte_mbuf *frame, uint16_t bytes);
 
 #endif

@@ -7,7 +7,7 @@ static bool is_space(uint8_t letter)
     return letter == ' ' || (letter >= '\t' && letter <= '\r');
 }
 
-/* Reads sign and magnitude. A NUL ends the number as white space does. */
+/* Parses sign and magnitude. A NUL ends the number, like white space. */
 static bool read_number(const uint8_t *text, size_t bytes, bool *negative, uint64_t *magnitude)
 {
     size_t at = 0;
@@ -33,7 +33,8 @@ bool number_unsigned(const uint8_t *text, size_t bytes, uint64_t *value)
     if (!read_number(text, bytes, &negative, &magnitude))
         return false;
     *value = negative ? 0 - magnitude : magnitude;
-    /* A minus anywhere counts, and only beside what is negative as a signed number: memcached's rule. */
+    /* memcached's rule: a value that is negative as a signed number is refused if the text has a minus
+     * anywhere. */
     bool suspicious = (int64_t)*value < 0;
     return !suspicious || memchr(text, '-', strnlen((const char *)text, bytes)) == NULL;
 }

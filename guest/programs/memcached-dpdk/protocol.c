@@ -16,11 +16,11 @@ struct word {
     size_t bytes;
 };
 
-/* The most words that a command has whose number is limited, and one more, to see that there are too many. */
+/* Most words of a command with a limited number of words, plus one to detect too many. */
 #define WORDS 8
 #define ANY_NUMBER 255
 
-/* A command while it is done. */
+/* State of a command being executed. */
 struct call {
     struct protocol *protocol;
     struct store *store;
@@ -29,9 +29,9 @@ struct call {
     struct word words[WORDS];
     size_t word_count; /* at most WORDS */
     const uint8_t *line_end;
-    const uint8_t *data, *end; /* what stands in the datagram after the line; a command moves `data` behind its own */
+    const uint8_t *data, *end; /* rest of the datagram after the line; a command advances `data` past its own data */
     bool noreply;
-    bool spoke; /* since the datagram's beginning or the last get: see say_nothing() */
+    bool spoke; /* whether there was a reply since the datagram's start or the last get: see say_nothing() */
 };
 
 struct command {
@@ -41,7 +41,7 @@ struct command {
     int variant;
 };
 
-/* What get's variants do besides, to be added up. */
+/* Additional effects of get's variants, as flags. */
 enum { WITH_CAS = 1, WITH_TOUCH = 2 };
 
 /* ---- words and replies ---- */
@@ -72,7 +72,7 @@ static void end_reply(struct call *call)
         call->protocol->counts.lost++;
 }
 
-/* An empty reply, which memcached sends only where nothing is before it that goes out in one go with it. */
+/* Sends an empty reply, which memcached sends only if no earlier reply goes out together with it. */
 static void say_nothing(struct call *call)
 {
     if (call->spoke)
@@ -81,7 +81,7 @@ static void say_nothing(struct call *call)
     end_reply(call);
 }
 
-/* Replies with a line, unless the command wants no reply. */
+/* Replies with a line, unless the command suppresses replies. */
 static void say_bytes(struct call *call, const void *text, size_t bytes)
 {
     if (call->noreply)
@@ -103,7 +103,7 @@ static void fail(struct call *call, const char *text)
     say(call, text);
 }
 
-/* Whether the last word is "noreply", wherever the command has its last word. */
+/* Whether the last word is "noreply", independent of the command's number of words. */
 static bool see_noreply(struct call *call)
 {
     call->noreply = word_is(call->words[call->word_count - 1], "noreply");
@@ -216,14 +216,14 @@ static void run_store(struct call *call)
     value.count = (size_t)count;
     size_t left = (size_t)(call->end - call->data), taken = value.count + 2;
     call->data += taken < left ? taken : left;
-    /* A store that is too large fails as such whether its data are there or not. */
+    /* A value that is too large fails as such, whether its data are present or not. */
     if (store_fits(call->store, key.bytes, value.count) &&
         (taken > left || memcmp(value.bytes + value.count, "\r\n", 2) != 0))
         return fail(call, "CLIENT_ERROR bad data chunk");
     say_result(call, store_put(call->store, mode, key.at, key.bytes, &value));
 }
 
-/* ---- the others ---- */
+/* ---- other commands ---- */
 
 static void run_delete(struct call *call)
 {
@@ -355,7 +355,7 @@ static void run_stats(struct call *call)
     say_bytes(call, text, bytes);
 }
 
-/* The commands, those that come most often first. */
+/* The commands, most frequent first. */
 static const struct command COMMANDS[] = {
     {"get", 2, ANY_NUMBER, run_get, 0},
     {"set", 5, 6, run_store, STORE_SET},
@@ -425,7 +425,7 @@ void protocol_answer(struct protocol *protocol, const uint8_t *datagram, size_t 
         const uint8_t *line = call.data, *feed = memchr(line, '\n', (size_t)(call.end - line));
         if (feed == NULL)
             return;
-        /* A carriage return is part of the line's end, unless it is all that the line has. */
+        /* A carriage return is part of the line end, unless the line is otherwise empty. */
         const uint8_t *end = feed - line > 1 && feed[-1] == '\r' ? feed - 1 : feed;
         const uint8_t *nul = memchr(line, '\0', (size_t)(end - line));
         call.line_end = nul != NULL ? nul : end;

@@ -1,33 +1,36 @@
-/* memcached's text protocol over UDP: what a request's datagram asks is done, and answered in datagrams as memcached
- * sends them.
+/* memcached's text protocol over UDP: executes the commands of a request's datagram, and sends the replies
+ * in datagrams, as memcached does.
  *
- * A datagram of either direction begins with 8 bytes: the request's id, which answers repeat; the datagram's number and
- * how many there are; and two that are zero (big-endian, protocol.txt: "UDP protocol"). As in memcached
- *   - a request is one datagram; one that says it is a part of several is dropped, and so is one of 8 bytes or less;
- *   - a request may hold several commands, and each has a reply of its own; so has each key of a get, the last with the
- *     END;
- *   - a key of a get that is not there, and is not the last, has no reply, unless it would be the first reply that is
- *     sent: then that is a datagram of 8 bytes that says it is none of 0;
- *   - a reply of more than 1392 bytes takes several datagrams;
- *   - a command without its line's end at the end of a datagram is dropped without a reply.
+ * Every datagram begins with 8 bytes: the request's ID, which answers repeat; the datagram's number, and
+ * the number of datagrams; two bytes of zero (big-endian, protocol.txt: "UDP protocol"). As in memcached
+ *   - a request is a single datagram; one that claims to be part of several is dropped, and so is one of 8
+ *     bytes or less;
+ *   - a request may have several commands, each with its own reply; each key of a get has its own reply,
+ *     too, the last one together with END;
+ *   - a missing key of a get, other than the last one, has no reply, unless it would be the first reply
+ *     sent: then the reply is a datagram of 8 bytes with a total number of 0;
+ *   - a reply of more than 1392 bytes is split into several datagrams;
+ *   - a command without line end at the end of a datagram is dropped without a reply.
  *
- * Commands: get, gets, gat, gats, bget, set, add, replace, append, prepend, cas, delete, incr, decr, touch, flush_all,
- * stats, stats reset, verbosity (which has no effect), version, quit.
+ * Commands: get, gets, gat, gats, bget, set, add, replace, append, prepend, cas, delete, incr, decr,
+ * touch, flush_all, stats, stats reset, verbosity (which has no effect), version, quit.
  *
- * What differs from memcached, whose words are answered alike otherwise, errors included:
- *   - A datagram that ends within a command's data is answered CLIENT_ERROR bad data chunk (SERVER_ERROR object too
- *     large for cache where that holds) and is done with. memcached goes on reading: it takes the next datagrams,
- * whoever sent them and with their headers, for the rest of the data.
- *   - A get with too long a key is answered CLIENT_ERROR, and what the commands before it in the datagram had to say is
- *     sent; memcached forgets it.
- *   - incr and decr keep a value's length as long as the number fits. In memcached that also depends on whether another
- *     reply or its own thread holds the item at that moment. And they read no further than the value: in one of white
- *     space memcached reads on in what older values have left, and so it does to look for a minus where a number is
- * above 2^63.
- *   - A delayed flush happens when it is due and not a second before.
- *   - quit ends the datagram. After it memcached goes on, for all clients, to drop what follows a get in a datagram.
- *   - Unknown to us, and answered ERROR: the meta commands, slabs, lru, lru_crawler, cache_memlimit, watch, shutdown,
- *     stats with other words than reset. What stats and version say is our own. */
+ * Differences from memcached; all other replies, including errors, are the same:
+ *   - A datagram that ends within a command's data is answered CLIENT_ERROR bad data chunk (SERVER_ERROR
+ *     object too large for cache where that applies), and processing ends. memcached instead uses the
+ *     following datagrams, from any client and including their headers, as the rest of the data.
+ *   - A get with a key that is too long is answered CLIENT_ERROR, and the replies to earlier commands of
+ *     the datagram are sent; memcached drops them.
+ *   - incr and decr keep a value's length as long as the number fits. In memcached that also depends on
+ *     whether another reply or its own thread holds the item at that moment. Here they never read beyond
+ *     the value; memcached reads on into remnants of older values if the value is white space, or when it
+ *     looks for a minus sign for a number above 2^63.
+ *   - A delayed flush happens exactly when it is due.
+ *   - quit ends the datagram. After a quit, memcached continues to drop whatever follows a get in a
+ *     datagram, for all clients.
+ *   - Unsupported, and answered ERROR: the meta commands, slabs, lru, lru_crawler, cache_memlimit, watch,
+ *     shutdown, stats with arguments other than reset. The output of stats and version is specific to this
+ *     program. */
 #ifndef PROTOCOL_H
 #define PROTOCOL_H
 
@@ -36,27 +39,28 @@
 
 #include "store.h"
 
-/* Bytes before the text of a datagram, and of the longest datagram that is sent. */
+/* Size of the header of a datagram, and of the longest datagram that is sent. */
 #define PROTOCOL_HEADER_BYTES 8
 #define PROTOCOL_DATAGRAM_MAX 1400
 
 struct protocol_counts {
-    uint64_t datagrams, refused; /* requests, and those among them that were dropped */
+    uint64_t datagrams, refused; /* requests, and dropped requests */
     uint64_t gets, stores, touches, flushes, errors;
     uint64_t lost; /* replies for which there was no room */
 };
 
 struct protocol {
     struct store *store;
-    uint32_t started; /* when, for stats */
+    uint32_t started; /* start time, for stats */
     struct protocol_counts counts;
 };
 
-/* Where replies go. */
+/* Destination of replies. */
 struct outbox {
-    /* Room for PROTOCOL_DATAGRAM_MAX bytes of the next datagram; null: there is none, and the reply's rest is lost. */
+    /* Returns room for PROTOCOL_DATAGRAM_MAX bytes of the next datagram; null if there is none, and then
+     * the rest of the reply is lost. */
     uint8_t *(*room)(void *user);
-    /* The datagram in the room that was given last is complete. */
+    /* Sends the datagram in the room returned last. */
     void (*send)(void *user, size_t bytes);
     void *user;
 };

@@ -1,5 +1,5 @@
-/* One reply of memcached's, cut into datagrams. How long it is must be known before, because each datagram says how
- * many there are. */
+/* One reply of memcached, split into datagrams. Its length must be known in advance, because each datagram
+ * states their total number. */
 #ifndef REPLY_H
 #define REPLY_H
 
@@ -11,8 +11,8 @@ struct reply {
     const struct outbox *outbox;
     uint8_t id[2];
     uint16_t sequence, total;
-    uint8_t *room; /* of the datagram that is being written; null: there was none */
-    size_t bytes;  /* of it that are written */
+    uint8_t *room; /* room for the current datagram; null if there was none */
+    size_t bytes;  /* bytes written to it */
 };
 
 static inline void reply_open_datagram(struct reply *reply)
@@ -39,7 +39,7 @@ static inline void reply_close_datagram(struct reply *reply)
         reply->outbox->send(reply->outbox->user, reply->bytes);
 }
 
-/* Begins a reply of so many bytes. */
+/* Begins a reply of the given length. */
 static inline void reply_begin(struct reply *reply, size_t bytes)
 {
     const size_t in_each = PROTOCOL_DATAGRAM_MAX - PROTOCOL_HEADER_BYTES;
@@ -64,7 +64,7 @@ static inline void reply_put(struct reply *reply, const void *text, size_t bytes
     }
 }
 
-/* Ends it. False if a part of it found no room. */
+/* Ends the reply. Returns false if a part of it found no room. */
 static inline bool reply_end(struct reply *reply)
 {
     reply_close_datagram(reply);

@@ -6,7 +6,7 @@
 #include "cells.h"
 #include "number.h"
 
-/* exptime counts from now up to this, and is a time above it. */
+/* An exptime up to this is relative to now, a larger one is absolute. */
 #define RELATIVE_SECONDS_MAX (60 * 60 * 24 * 30)
 
 struct item {
@@ -34,7 +34,7 @@ static uint32_t number_of(const struct store *store, const struct item *item)
     return cell_number(&store->cells, item);
 }
 
-/* ---- where items lie ---- */
+/* ---- item layout ---- */
 
 static size_t cells_for(size_t text_bytes)
 {
@@ -73,7 +73,7 @@ static bool has_key(const struct store *store, const struct item *item, const ui
     return true;
 }
 
-/* ---- the list of use ---- */
+/* ---- LRU list ---- */
 
 static void unlink_use(struct store *store, struct item *item)
 {
@@ -109,8 +109,8 @@ static void use(struct store *store, struct item *item)
 
 /* ---- buckets ---- */
 
-/* Eight bytes at a time: multiply, fold, and a finish that lets every bit reach the lower ones, which select the
- * bucket. */
+/* Processes eight bytes at a time: multiply, fold, and a final mix of all bits into the lower ones, which
+ * select the bucket. */
 static uint32_t hash_of(const struct store *store, const uint8_t *key, size_t bytes)
 {
     uint64_t hash = store->seed ^ bytes * 0x9e3779b97f4a7c15u;
@@ -150,7 +150,7 @@ static struct item *find_hashed(const struct store *store, uint32_t hash, const 
     return NULL;
 }
 
-/* A living item; a dead one is removed. */
+/* Finds a living item, and removes a dead one. */
 static struct item *find_living(struct store *store, const uint8_t *key, size_t key_bytes)
 {
     struct item *item = find_hashed(store, hash_of(store, key, key_bytes), key, key_bytes);
@@ -170,8 +170,8 @@ static struct item *find_living(struct store *store, const uint8_t *key, size_t 
 
 /* ---- new items ---- */
 
-/* An item with its key and without its value. Others make room for it, the least recently used first, but not `keep`.
- * Null if that is not enough. */
+/* Allocates an item with its key, without its value. Evicts the least recently used items to make room,
+ * but not `keep`. Null if that is not enough. */
 static struct item *make_item(struct store *store, const uint8_t *key, size_t key_bytes, size_t value_bytes,
                               const struct item *keep)
 {
@@ -215,7 +215,7 @@ static uint32_t time_of(const struct store *store, int32_t expires)
     return expires <= RELATIVE_SECONDS_MAX ? store->now + (uint32_t)expires : (uint32_t)expires;
 }
 
-/* Append and prepend. */
+/* Implements append and prepend. */
 static enum store_result join(struct store *store, struct item *old, bool append, const uint8_t *key,
                               const struct store_value *value)
 {
@@ -235,7 +235,7 @@ static enum store_result join(struct store *store, struct item *old, bool append
     return STORE_DONE;
 }
 
-/* ---- what others call ---- */
+/* ---- external functions ---- */
 
 static bool is_power_of_two(size_t number)
 {
@@ -362,7 +362,7 @@ enum store_result store_count(struct store *store, const uint8_t *key, size_t ke
     struct item *item = find_living(store, key, key_bytes);
     if (item == NULL)
         return STORE_NOT_FOUND;
-    /* White space may stand around a number, but not more of it than this before one. */
+    /* A number may be surrounded by white space, with a limit on the white space before it. */
     uint8_t text[256];
     size_t bytes = item->value_bytes < sizeof text ? item->value_bytes : sizeof text;
     store_copy_value(store, item, text, bytes);

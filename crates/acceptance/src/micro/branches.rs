@@ -6,7 +6,7 @@
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_platform::sbi::assembler::{Assembler, *};
+use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::rng::Rng;
 
 use super::program::DATA;

@@ -4,7 +4,7 @@
 use doorbell_core::{CoreKind, DeviceStores};
 use doorbell_machine::MachineConfig;
 use doorbell_platform::map::{self, RegionId};
-use doorbell_platform::sbi::assembler::*;
+use doorbell_riscv::assembler::*;
 
 use super::{CORES, Program, Row, closed, machine, measure};
 

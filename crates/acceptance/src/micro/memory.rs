@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_platform::sbi::assembler::*;
+use doorbell_riscv::assembler::*;
 
 use super::closed::{self, LoadSource};
 use super::program::{DATA, shuffled};

@@ -2,7 +2,7 @@
 
 use doorbell_core::CoreKind;
 use doorbell_machine::MachineConfig;
-use doorbell_platform::sbi::assembler::{Assembler, csr, *};
+use doorbell_riscv::assembler::{Assembler, csr, *};
 
 use super::program::DATA;
 use super::{CORES, Program, Row, machine, measure};

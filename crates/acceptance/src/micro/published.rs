@@ -5,7 +5,7 @@
 use doorbell_bench::resolve;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::stats::MemoryStats;
-use doorbell_platform::sbi::assembler::{Assembler, *};
+use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{PhysAddr, Ps};
 

@@ -7,7 +7,7 @@
 use doorbell_core::CoreKind;
 use doorbell_machine::{Limits, Machine, MachineConfig, Mode};
 use doorbell_memory::stats::MemoryStats;
-use doorbell_platform::sbi::assembler::{Assembler, *};
+use doorbell_riscv::assembler::{Assembler, *};
 use doorbell_sim::Ps;
 
 use super::program::DATA;

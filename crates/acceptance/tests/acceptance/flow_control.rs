@@ -6,7 +6,7 @@
 
 use doorbell_acceptance::net_guest::number;
 use doorbell_acceptance::places;
-use doorbell_bench::{image_for, read_guest, resolve};
+use doorbell_bench::{read_guest, resolve};
 use doorbell_image::{GuestFile, overlay};
 use doorbell_machine::{Guest, Limits, Machine, Network, NetworkConfig, NetworkOutcome, Outcome};
 use doorbell_sim::Ps;
@@ -63,8 +63,8 @@ counters
 stop end
 ";
 
-fn guest(image: &str, script: &str, address: &str) -> Guest {
-    let image = places().build_image(image, &mut |_| {}).expect("the net image can be built");
+fn guest(script: &str, address: &str) -> Guest {
+    let image = places().build_image("net", &mut |_| {}).expect("the net image can be built");
     let words = format!("{} doorbell.app=ours doorbell.ip={address}", image.command_line());
     let mut guest = read_guest(&image, words).expect("an image can be read");
     let content = format!("{PRELUDE}{script}").into_bytes();
@@ -108,10 +108,9 @@ fn resume(machine: &mut Machine) {
 fn pause_frames_prevent_drops_with_linux_igb() {
     let overrides = OVERRIDES.map(str::to_owned);
     let config = resolve("fast", &overrides).expect("the check's configuration is valid");
-    let image = image_for("net", &config.machine());
     let cable = NetworkConfig::two_nodes(config.nodes()).expect("a cable connects the nodes");
     let mut pair = Network::new(cable, config.run.seed).expect("two nodes can be built");
-    let guests = [guest(&image, SERVER, "10.0.0.2/24"), guest(&image, CLIENT, "10.0.0.3/24")];
+    let guests = [guest(SERVER, "10.0.0.2/24"), guest(CLIENT, "10.0.0.3/24")];
     pair.load(&guests).expect("the guests fit");
 
     let first = run_to(&mut pair, &[0, 1], "ready");

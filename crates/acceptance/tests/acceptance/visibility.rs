@@ -10,7 +10,7 @@ use doorbell_core::CoreKind;
 use doorbell_loadgen::TrafficConfig;
 use doorbell_machine::{Limits, LoggedOp, Machine, Mode, WatchRequest};
 use doorbell_platform::map::{self, RegionId};
-use doorbell_platform::sbi::assembler::*;
+use doorbell_riscv::assembler::*;
 use doorbell_sim::{Clock, Op, OpClass, PhysAddr, Ps};
 
 const RAM: u64 = 0x8000_0000;

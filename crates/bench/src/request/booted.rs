@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::RunError;
 use crate::request::planned::BenchmarkPlan;
-use crate::store::paths::{CachePaths, image_for};
+use crate::store::paths::CachePaths;
 use crate::testbed::control::Control;
 use crate::testbed::nodes::{NodeGuest, NodesPlan};
 use crate::testbed::ramp::Ramp;
@@ -17,9 +17,8 @@ impl BenchmarkPlan<'_> {
         let (benchmark, config) = (self.benchmark, self.config);
         let Some((plan, _)) = &self.nodes else {
             let machine = config.machine();
-            let image = image_for(benchmark.image, &machine);
             let words = (benchmark.guest_words)(config);
-            let all = (machine.guest_hash(), image, &config.run.image, words, &config.run.disks);
+            let all = (machine.guest_hash(), benchmark.image, &config.run.image, words, &config.run.disks);
             return format!("{} {all:?}", benchmark.name);
         };
         let guest = |guest: &NodeGuest| format!("{guest:?}");

@@ -17,7 +17,7 @@ use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::request::network::{NetworkRun, run_network};
 use crate::store::folder::ResultFolder;
-use crate::store::paths::{CachePaths, Images, check_cards, guest_identity, image_for};
+use crate::store::paths::{CachePaths, Images, check_cards, guest_identity};
 use crate::testbed::control::Control;
 use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::nodes::NodesTestbed;
@@ -84,8 +84,7 @@ impl<'a> BenchmarkPlan<'a> {
             return plan.identity(images, say);
         }
         let (benchmark, config) = (self.benchmark, self.config);
-        let own = image_for(benchmark.image, &config.machine());
-        let image = images.get(own, config.run.image.as_deref(), say)?;
+        let image = images.get(benchmark.image, config.run.image.as_deref(), say)?;
         let words = format!("{} {}", image.command_line(), (benchmark.guest_words)(config));
         Ok(guest_identity(image, &words) + &config.options::<CorunnerConfig>().identity()?)
     }

@@ -95,7 +95,7 @@ mod tests {
         let plain = resolved(&[]).unwrap();
         let text = plain.to_toml();
         assert!(text.contains("[playback]\nwarmup = \"50%\"") && text.contains("[memory.llc]"), "{text}");
-        for absent in ["[nic]", "[loadgen", "[dpdk]", "warmup_limit", "firmware", "[link]"] {
+        for absent in ["[nic]", "[loadgen", "[dpdk]", "warmup_limit", "[link]"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         for set in [

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
-use crate::store::paths::{CachePaths, Images, guest_identity, image_for, read_guest, require_ram};
+use crate::store::paths::{CachePaths, Images, guest_identity, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_network_watched};
@@ -93,7 +93,7 @@ impl TestbedPlan {
     fn images(&self, images: &mut Images, say: &mut dyn FnMut(&str)) -> Result<Vec<Image>, RunError> {
         let guests = self.guests.iter().zip(&self.network.nodes);
         let built = guests.map(|(guest, (_, node))| {
-            let image = images.get(image_for(&guest.image, node), guest.instead.as_deref(), say)?;
+            let image = images.get(&guest.image, guest.instead.as_deref(), say)?;
             require_ram(image.clone(), &node.platform)
         });
         built.collect()

@@ -11,7 +11,7 @@ use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
 use crate::plan::workload::{Ready, Workload};
-use crate::store::paths::{CachePaths, check_cards, guest_identity, image_for, read_guest, require_ram};
+use crate::store::paths::{CachePaths, check_cards, guest_identity, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_lock::BOOT_VERSION;
 use crate::testbed::control::{Control, LINES_SHOWN, Stage, run_watched, run_watched_until};
@@ -62,8 +62,7 @@ impl MachinePlan {
         if workload.ready == Ready::M5Checkpoint {
             check_cards(&workload.image, &config.machine())?;
         }
-        let own = image_for(&workload.image, &config.machine());
-        let image = places.build_image_for(&own, config.run.image.as_deref(), control.say)?;
+        let image = places.build_image_for(&workload.image, config.run.image.as_deref(), control.say)?;
         let image = require_ram(image, &config.platform)?;
         let bootargs = format!("{} {}", image.command_line(), workload.words);
         let guest = guest_identity(&image, &bootargs);

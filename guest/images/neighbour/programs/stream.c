@@ -1,5 +1,6 @@
-/* stream: a neighbour that is hungry for memory bandwidth. It reads one word of each line of a table, from the first to the last, over and
- * over again; no load waits for another one, so that as many lines are under way as the core and its caches allow. */
+/* stream: a co-runner that uses much memory bandwidth. It repeatedly reads one word of each line of a
+ * table, in order. No load depends on another one, so as many lines are in flight as the core and its
+ * caches allow. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "stream: no memory for a table of %zu KiB\n", kib);
         return EXIT_FAILURE;
     }
-    /* Written, each page is one of its own. */
+    /* Written, so that each page is allocated separately. */
     memset(table, 0x5a, words * WORD_BYTES);
     printf("doorbell: ready\n");
     fflush(stdout);
@@ -40,7 +41,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < words; i += LINE_WORDS * LINE_WORDS)
             for (size_t line = 0; line < LINE_WORDS; line++)
                 sums[line] += table[i + LINE_WORDS * line];
-        /* So that the loads are needed. */
+        /* Keeps the loads from being optimised away. */
         __asm__ volatile("" : : "r"(sums) : "memory");
     }
 }

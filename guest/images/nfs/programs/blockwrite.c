@@ -1,9 +1,7 @@
-/*
- * Writes files block by block from their beginnings to their ends, and over and over again: what bonnie++ does once when it writes
- * "intelligently", without end, and in files that are there. A process for each file.
+/* Writes files block by block from start to end, repeatedly: the same as the sequential block writes of
+ * bonnie++ ("intelligently"), but endless and to existing files. One process per file.
  *
- *     blockwrite BLOCK FILE-BYTES PATH...
- */
+ *     blockwrite BLOCK FILE-BYTES PATH... */
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* From where the file stands to its end. A block is as the one before but for its number, as bonnie++ has it. */
+/* Writes from the file's position to its end. Blocks differ only in their number, as with bonnie++. */
 static void write_blocks(const char *path, int file, char *buffer, size_t block, long blocks)
 {
     for (long number = 0; number < blocks; number++) {
@@ -31,11 +29,11 @@ static void write_without_end(const char *path, char *buffer, size_t block, long
     for (;;) {
         write_blocks(path, file, buffer, block, blocks);
         if (lseek(file, 0, SEEK_SET) != 0)
-            err(1, "%s: cannot go to its beginning", path);
+            err(1, "%s: cannot seek to the start", path);
     }
 }
 
-/* Makes a file, whole and at the server. */
+/* Creates a file of full size on the server. */
 static void make(const char *path, char *buffer, size_t block, long blocks)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -44,7 +42,7 @@ static void make(const char *path, char *buffer, size_t block, long blocks)
         err(1, "%s", path);
     write_blocks(path, file, buffer, block, blocks);
     if (fsync(file) || close(file))
-        err(1, "%s: cannot be made", path);
+        err(1, "%s: cannot create the file", path);
 }
 
 int main(int count, char **words)
@@ -57,7 +55,7 @@ int main(int count, char **words)
     int status;
 
     if (block < sizeof(long) || blocks < 1 || !buffer)
-        errx(2, "a block has 8 bytes at least, and a file a block");
+        errx(2, "BLOCK must be at least %zu bytes, and FILE-BYTES at least BLOCK", sizeof(long));
     for (int file = 3; file < count; file++)
         make(words[file], buffer, block, blocks);
     puts("blockwrite: all files are there");
@@ -70,7 +68,7 @@ int main(int count, char **words)
         if (child == 0)
             write_without_end(words[file], buffer, block, blocks);
     }
-    /* None ends but by a failure, which it has told. */
+    /* A child only exits after a failure, which it has reported. */
     wait(&status);
     return 1;
 }

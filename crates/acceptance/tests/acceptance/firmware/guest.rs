@@ -1,10 +1,10 @@
 //! A bare-metal supervisor: it makes SBI calls from a table and prints each result, the changed registers and
-//! the pending interrupts. The same image runs under every firmware and on QEMU.
+//! the pending interrupts. The same image runs on QEMU.
 //!
 //! It is a raw kernel Image. The boot hart makes the calls; started harts run the code at [`SECONDARY`],
 //! which stores its arguments and state in a mailbox and executes commands from it.
 
-use doorbell_platform::sbi::assembler::{Assembler, csr, *};
+use doorbell_riscv::assembler::{Assembler, csr, *};
 
 /// Load address of kernels.
 pub const BASE: u64 = 0x8020_0000;

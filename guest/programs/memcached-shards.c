@@ -1,7 +1,7 @@
-/* memcached-shards: memcached-dpdk (guest/programs/memcached-dpdk) on several cores that share nothing. Each has a store of its
- * own and a queue each way of every port. Core N takes what comes to UDP port `udp-port` + N, which a filter of the card's
- * puts into queue N; clients choose the port by the key, as they choose among several servers. All else (ARP, echo) comes to
- * queue 0. */
+/* memcached-shards: memcached-dpdk (guest/programs/memcached-dpdk) on several cores that share nothing.
+ * Each core has its own store and its own pair of queues on every port. Core N serves UDP port `udp-port`
+ * + N, which a filter of the NIC steers to queue N. Clients choose the port by the key, as with several
+ * servers. All other frames (ARP, echo) go to queue 0. */
 #include "common/ports.h"
 
 static void transmit_from_shard(struct ports *own, uint16_t port, struct rte_mbuf **packets, uint16_t count);
@@ -21,12 +21,12 @@ static void transmit_from_shard(struct ports *own, uint16_t port, struct rte_mbu
 #include <rte_malloc.h>
 #include <rte_pause.h>
 
-/* Rounds of polling between two looks at the clock: milliseconds at most, against a clock of seconds. */
+/* Polling rounds between two reads of the clock: at most milliseconds, for a clock of seconds. */
 #define ROUNDS_A_LOOK 1024
-/* An 82576 has so many filters of this kind. */
+/* Number of such filters in an 82576. */
 #define CORES_MAX 8
 
-/* Of `server.ports` a shard has a copy, in which it counts. */
+/* Each shard has its own copy of `server.ports` for its counts. */
 struct shard {
     struct server server;
     uint16_t number;
@@ -102,7 +102,7 @@ static int run(void *unused)
     return 0;
 }
 
-/* Has the card put what comes to a shard's UDP port into its queue. */
+/* Makes the NIC steer frames for a shard's UDP port to the shard's queue. */
 static void filter(uint16_t port, const struct shard *shard)
 {
     const struct rte_flow_attr attributes = {.ingress = 1, .priority = 1};

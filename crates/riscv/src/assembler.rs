@@ -1,9 +1,9 @@
-//! A small RV64 assembler, so that the firmware needs no cross compiler: one method per instruction, named
-//! like the instruction, and labels by name.
+//! A small RV64 assembler for bare-metal test programs, without a cross compiler: one method per instruction,
+//! named like the instruction, and labels by name.
 //!
 //! Encodings: The RISC-V Instruction Set Manual, Volume I, "RV32/64G Instruction Set Listings". Only
-//! instructions that the firmware uses exist, without compressed ones. A missing or unreachable label is a
-//! bug in the firmware and panics; assembly does not depend on input.
+//! instructions that a test uses exist, without compressed ones. A missing or unreachable label is a bug in
+//! the program and panics.
 
 use std::collections::BTreeMap;
 
