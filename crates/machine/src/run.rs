@@ -7,7 +7,7 @@ use doorbell_trace::system::EventKind;
 use crate::events::Event;
 use crate::machine::Machine;
 use crate::port::LoadGenSide;
-use crate::timed::device_op;
+use crate::timed::{device_op, earliest};
 
 /// Limits of a run, which ends at the first one reached.
 #[derive(Clone, Debug)]
@@ -66,36 +66,89 @@ pub enum Outcome {
     },
 }
 
+/// What the run loop does next.
+pub(crate) enum Step {
+    /// A hart executes.
+    Hart(Turn),
+    /// The next event is handled.
+    Event,
+    /// The run ends for a reason that is already stored.
+    Stored,
+    /// No hart can run and no event is pending.
+    Asleep,
+    /// The time limit is reached.
+    Time,
+}
+
+/// A hart's turn: it executes until `end`. `others` is the earliest time of other harts and events. Sleeping
+/// harts do not count: they resume at the current time.
+pub(crate) struct Turn {
+    pub hart: usize,
+    pub end: Ps,
+    pub others: Ps,
+}
+
 impl Machine {
     /// Runs until a limit is reached or something ends the run.
     pub fn run(&mut self, limits: &Limits) -> Outcome {
-        if self.uses_timing() {
-            return self.run_timed(limits);
-        }
-        if self.harts.len() > 1 {
-            return self.run_in_turns(limits);
-        }
+        let (timed, several) = (self.uses_timing(), self.harts.len() > 1);
+        let in_turns = several && (!timed || self.config.core.lookahead > Ps::ZERO);
         loop {
             if let Some(outcome) = self.pending_outcome(limits) {
                 return outcome;
             }
-            let next_event = self.queue.next_time();
-            let horizon = next_event.min(limits.time);
-            let runs = Machine::can_run(&self.harts[0]);
-            match runs {
-                true if self.harts[0].time() < horizon => {
-                    if self.instructions_left(limits) == 0 {
-                        return Outcome::Instructions;
-                    }
-                    self.run_hart(0, horizon, limits);
+            let step = if in_turns { self.next_turn(limits) } else { self.earliest_first(limits) };
+            match step {
+                Step::Hart(_) if self.instructions_left(limits) == 0 => return Outcome::Instructions,
+                Step::Hart(turn) if in_turns => self.take_turn(&turn, limits),
+                Step::Hart(turn) => {
+                    self.run_hart(turn.hart, turn.end, limits);
                 }
-                _ if next_event <= limits.time && next_event < Ps::MAX => self.handle_next_event(),
-                false if next_event == Ps::MAX => return self.asleep(limits),
-                _ => {
+                Step::Event => {
+                    self.handle_next_event();
+                    if in_turns {
+                        self.turns.restart();
+                    }
+                }
+                Step::Stored => {}
+                Step::Asleep => return self.asleep(limits),
+                Step::Time => {
                     self.reached = self.reached.max(limits.time);
                     return Outcome::Time;
                 }
             }
+        }
+    }
+
+    /// The next step of a single hart, and of timed harts without look-ahead: the earliest hart executes
+    /// until another hart or an event is earlier.
+    fn earliest_first(&mut self, limits: &Limits) -> Step {
+        let next_event = self.queue.next_time();
+        let horizon = next_event.min(limits.time);
+        let (first, mut others) = earliest(self.harts.ready().iter().copied().enumerate());
+        let now = first.map_or(horizon, |(time, _)| horizon.min(time));
+        if self.corunners.is_some() && self.uses_timing() && now < Ps::MAX {
+            let next = self.run_corunners(now);
+            others = others.min(next.max(now + Ps(1)));
+            if self.outcome.is_some() {
+                return Step::Stored;
+            }
+        }
+        match first {
+            Some((time, hart)) if time < horizon => {
+                Step::Hart(Turn { hart, end: horizon.min(others), others })
+            }
+            _ if next_event <= limits.time && next_event < Ps::MAX => Step::Event,
+            None if next_event == Ps::MAX => Step::Asleep,
+            _ => Step::Time,
+        }
+    }
+
+    /// Runs a hart to `end`, or until it stops, with or without timing.
+    pub(crate) fn run_hart(&mut self, hart: usize, end: Ps, limits: &Limits) -> Stop {
+        match self.uses_timing() {
+            true => self.run_hart_timed(hart, end, limits),
+            false => self.run_hart_functionally(hart, end, limits),
         }
     }
 
@@ -133,7 +186,7 @@ impl Machine {
     }
 
     /// Runs a hart to the first slot at or after `horizon`, and handles the reason for which it stops.
-    pub(crate) fn run_hart(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
+    fn run_hart_functionally(&mut self, index: usize, horizon: Ps, limits: &Limits) -> Stop {
         let end = self.harts[index].slot_at(horizon);
         let stop = loop {
             let left = self.instructions_left(limits);

@@ -20,7 +20,7 @@ use doorbell_sim::Ps;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::run::{Limits, Outcome};
+use crate::run::{Limits, Step, Turn};
 
 /// Harts that wait for the others to catch up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,60 +70,35 @@ impl Turns {
     }
 }
 
-/// A hart's turn: its end, and the earliest time of other harts and events. Sleeping harts do not count: they
-/// resume at the current time.
-struct Turn {
-    hart: usize,
-    end: Ps,
-    others: Ps,
-}
-
 /// The two earliest times, which are equal if two harts share the earliest.
 fn first_two(at: &[Ps]) -> (Ps, Ps) {
     at.iter().fold((Ps::MAX, Ps::MAX), |(first, second), &at| (first.min(at), second.min(first.max(at))))
 }
 
 impl Machine {
-    /// Runs a machine with several harts; see [`Machine::run`].
-    pub(crate) fn run_in_turns(&mut self, limits: &Limits) -> Outcome {
+    /// The next step of several harts that execute in turns.
+    pub(crate) fn next_turn(&mut self, limits: &Limits) -> Step {
         let (segment, ahead) = self.segment();
-        let end_of = |at: Ps| Ps((at.0 / segment.0 + 1).saturating_mul(segment.0));
+        let event = self.queue.next_time();
+        let earliest = first_two(self.harts.ready());
+        let now = earliest.0.min(event);
+        if now == Ps::MAX {
+            return Step::Asleep;
+        }
+        if self.corunners.is_some() && self.uses_timing() {
+            self.run_corunners(now);
+            if self.outcome.is_some() {
+                return Step::Stored;
+            }
+        }
+        let end = Ps((now.0 / segment.0 + 1).saturating_mul(segment.0));
         // End of the segment that contains the time limit.
         let last_end = Ps(limits.time.0.checked_next_multiple_of(segment.0).unwrap_or(u64::MAX));
-        loop {
-            if let Some(outcome) = self.pending_outcome(limits) {
-                return outcome;
-            }
-            let event = self.queue.next_time();
-            let earliest = first_two(self.harts.ready());
-            let now = earliest.0.min(event);
-            if now == Ps::MAX {
-                return self.asleep(limits);
-            }
-            if self.corunners.is_some() && self.uses_timing() {
-                self.run_corunners(now);
-                if self.outcome.is_some() {
-                    continue;
-                }
-            }
-            let end = end_of(now);
-            let turns_end = if ahead { end } else { end.min(event) };
-            match self.turns.next(self.harts.ready(), earliest, turns_end, event) {
-                Some(turn) if end <= last_end => {
-                    if self.instructions_left(limits) == 0 {
-                        return Outcome::Instructions;
-                    }
-                    self.take_turn(&turn, limits);
-                }
-                None if event <= limits.time => {
-                    self.handle_next_event();
-                    self.turns.restart();
-                }
-                _ => {
-                    self.reached = self.reached.max(limits.time);
-                    return Outcome::Time;
-                }
-            }
+        let turns_end = if ahead { end } else { end.min(event) };
+        match self.turns.next(self.harts.ready(), earliest, turns_end, event) {
+            Some(turn) if end <= last_end => Step::Hart(turn),
+            None if event <= limits.time => Step::Event,
+            _ => Step::Time,
         }
     }
 
@@ -136,13 +111,10 @@ impl Machine {
     }
 
     /// Runs a hart until its turn ends.
-    fn take_turn(&mut self, &Turn { hart, end, others }: &Turn, limits: &Limits) {
+    pub(crate) fn take_turn(&mut self, &Turn { hart, end, others }: &Turn, limits: &Limits) {
         self.harts[hart].set_synced_until(others);
         self.turns.begin(hart);
-        let stop = match self.uses_timing() {
-            true => self.run_hart_timed(hart, end, limits),
-            false => self.run_hart(hart, end, limits),
-        };
+        let stop = self.run_hart(hart, end, limits);
         self.turns.finish(hart, &stop);
     }
 }

@@ -61,7 +61,7 @@ pub use polls::{PollStats, RoundStats};
 pub use profile::{BlockCost, Cost, Profile};
 pub use record::{KeptOps, Recorder};
 pub(crate) use record::{Progress, Recording, active_recording};
-pub(crate) use run::device_op;
+pub(crate) use run::{device_op, earliest};
 pub use watch::{Activity, LoggedOp, WatchReport, WatchRequest};
 
 use buffers::Buffers;

@@ -1,4 +1,4 @@
-//! Run loop of timed harts: block by block, each hart at the time that its core model computes.
+//! Execution of timed harts: block by block, each hart at the time that its core model computes.
 //!
 //! The earliest hart executes its next block functionally and at once; its time then becomes the commit time
 //! of the block's last op. A block therefore reads memory as of the commit of the previous op: earlier than a
@@ -14,11 +14,11 @@ use super::record::ExecutedBlock;
 use super::{CoreContext, Mode, TimedHart, Timing, Warming};
 use crate::events::Event;
 use crate::machine::Machine;
-use crate::run::{Limits, Outcome};
+use crate::run::Limits;
 
 /// Returns the earliest item (the first among equals) and the time from which another one is earlier.
 /// Branch-free, because the order of harts is hard to predict for the host's branch predictor.
-pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps, usize)>, Ps) {
+pub(crate) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps, usize)>, Ps) {
     let (first, who, others) = ready.fold((Ps::MAX, 0, Ps::MAX), |(first, who, others), (index, at)| {
         let who = if at < first { index } else { who };
         (first.min(at), who, others.min(first.max(at)))
@@ -31,46 +31,6 @@ pub(super) fn earliest(ready: impl Iterator<Item = (usize, Ps)>) -> (Option<(Ps,
 }
 
 impl Machine {
-    /// Runs with timing models; see [`Machine::run`].
-    pub(crate) fn run_timed(&mut self, limits: &Limits) -> Outcome {
-        if self.harts.len() > 1 && self.config.core.lookahead > Ps::ZERO {
-            return self.run_in_turns(limits);
-        }
-        loop {
-            if let Some(outcome) = self.pending_outcome(limits) {
-                return outcome;
-            }
-            let next_event = self.queue.next_time();
-            let horizon = next_event.min(limits.time);
-            let ready = self.harts.ready().iter().copied().enumerate();
-            let (first, mut others) = earliest(ready);
-            let turn = first.map_or(horizon, |(time, _)| horizon.min(time));
-            if self.corunners.is_some() && turn < Ps::MAX {
-                let next = self.run_corunners(turn);
-                others = others.min(next.max(turn + Ps(1)));
-                if self.outcome.is_some() {
-                    continue;
-                }
-            }
-            match (first, others) {
-                (Some((time, hart)), others) if time < horizon => {
-                    if self.instructions_left(limits) == 0 {
-                        return Outcome::Instructions;
-                    }
-                    self.run_hart_timed(hart, horizon.min(others), limits);
-                }
-                _ if next_event <= limits.time && next_event < Ps::MAX => {
-                    self.handle_next_event();
-                }
-                (None, _) if next_event == Ps::MAX => return self.asleep(limits),
-                _ => {
-                    self.reached = self.reached.max(limits.time);
-                    return Outcome::Time;
-                }
-            }
-        }
-    }
-
     /// Executes blocks of a hart until its time reaches `until` or it stops.
     pub(crate) fn run_hart_timed(&mut self, index: usize, until: Ps, limits: &Limits) -> Stop {
         let mut timing = self.timing.take().expect("the machine has timing models");
