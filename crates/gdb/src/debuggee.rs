@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use doorbell_machine::{Limits, Machine, Outcome};
-use doorbell_riscv::Privilege;
 use gdbstub::common::{Signal, Tid};
 use gdbstub::target::ext::base::BaseOps;
 use gdbstub::target::ext::base::multithread::{
@@ -20,10 +19,8 @@ use gdbstub::target::ext::target_description_xml_override::{
 };
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
-use gdbstub_arch::riscv::Riscv64;
-use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 
-use crate::description::target_description;
+use crate::riscv::{CoreRegisters, Isa, Privilege, target_description};
 
 /// `EFAULT` ("Bad address") in the protocol's error numbering.
 const EFAULT: u8 = 14;
@@ -91,10 +88,10 @@ impl Debuggee {
 }
 
 impl Target for Debuggee {
-    type Arch = Riscv64;
+    type Arch = Isa;
     type Error = Infallible;
 
-    fn base_ops(&mut self) -> BaseOps<'_, Riscv64, Infallible> {
+    fn base_ops(&mut self) -> BaseOps<'_, Isa, Infallible> {
         BaseOps::MultiThread(self)
     }
 
@@ -134,11 +131,11 @@ pub(crate) fn copy(from: &[u8], into: &mut [u8]) -> usize {
 }
 
 impl MultiThreadBase for Debuggee {
-    fn read_registers(&mut self, regs: &mut RiscvCoreRegs<u64>, thread: Tid) -> TargetResult<(), Self> {
+    fn read_registers(&mut self, regs: &mut CoreRegisters, thread: Tid) -> TargetResult<(), Self> {
         self.read_core_registers(regs, thread)
     }
 
-    fn write_registers(&mut self, regs: &RiscvCoreRegs<u64>, thread: Tid) -> TargetResult<(), Self> {
+    fn write_registers(&mut self, regs: &CoreRegisters, thread: Tid) -> TargetResult<(), Self> {
         self.write_core_registers(regs, thread)
     }
 

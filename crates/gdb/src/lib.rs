@@ -13,8 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod debuggee;
-mod description;
-mod registers;
+mod riscv;
 mod server;
 mod session;
 

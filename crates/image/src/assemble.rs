@@ -101,7 +101,7 @@ fn put_skeleton(recipe: &Recipe, archive: &mut Archive) -> Result<(), String> {
     for (path, node) in &recipe.files {
         archive.put(path, node.clone())?;
     }
-    let is_simulated = architecture::find(&recipe.spec.architecture)?.is_simulated;
+    let is_simulated = architecture::find(&recipe.spec.architecture)? == architecture::SIMULATED;
     for (path, mode, content) in [
         (m5::PATH, 0o755, m5::program()),
         (HOST_SCRIPT, 0o644, include_bytes!("../../../guest/host-script").to_vec()),
@@ -130,7 +130,7 @@ fn put_whole(
         let Node::File { content, .. } = node else { continue };
         let Some(machine) = elf::machine(content) else { continue };
         if machine != architecture.machine {
-            let (shown, compiler) = (architecture.shown, architecture.compiler);
+            let (shown, compiler) = (architecture.shown, architecture.compiler.name);
             return Err(format!(
                 "{path} is a program for another machine (ELF machine {machine}) than {shown}; compile it with {compiler}"
             ));

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::architecture::SIMULATED;
 use crate::confine::{self, Bounds, Limits};
 use crate::cpio::Node;
 use crate::error::ImageError;
@@ -19,14 +20,13 @@ use crate::host::{self, Tool};
 use crate::recipe::{Recipe, is_plain_name, is_relative_path};
 use crate::tree::Tree;
 
-/// Debian's cross compiler for the guests' only architecture.
-pub(crate) const COMPILER: Tool = Tool { name: "riscv64-linux-gnu-gcc", package: "gcc-riscv64-linux-gnu" };
+/// The cross compiler for the guests.
+pub(crate) const COMPILER: Tool = SIMULATED.compiler;
 /// Links and folders in the working folder of the compiler.
 const SOURCES: &str = "programs";
 const PACKAGES: &str = "packages";
 const START_FILES: &str = "start";
-/// The guest's architecture in the names of header and library folders.
-const TRIPLET: &str = "riscv64-linux-gnu";
+const TRIPLET: &str = SIMULATED.triplet;
 
 /// Far more than compiling a program needs; exceeded only by sources that make the compiler run or grow
 /// without end.

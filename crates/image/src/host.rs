@@ -13,7 +13,7 @@ use crate::error::ImageError;
 use crate::interrupt;
 
 /// A program that builds need, and the Debian package that has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub name: &'static str,
     pub package: &'static str,

@@ -70,6 +70,7 @@ mod tree;
 mod unpacked;
 mod workspace;
 
+pub use architecture::{Architecture, SIMULATED};
 pub use builder::{BuildOptions, build};
 pub use builtin::{BUILTIN, BuiltinRecipe};
 pub use debug_symbols::{ByBuildId, DebugSymbols, fetch_debug_symbols};

@@ -1,21 +1,19 @@
-//! Validation of a script file: it is a shell script, or an executable for RISC-V.
+//! Validation of a script file: it is a shell script, or an executable for the guest's architecture.
+
+use doorbell_image::SIMULATED;
 
 use crate::error::RunError;
 
 /// Rejects files that no guest can run.
 pub(crate) fn check_program(content: &[u8]) -> Result<(), RunError> {
-    const RISCV: u16 = 243;
     let fail = |problem: String| Err(RunError::Script(problem));
     if content.is_empty() {
         return fail("the script is empty".into());
     }
+    if let Err(problem) = SIMULATED.check_elf(content) {
+        return fail(format!("the script cannot run: {problem}"));
+    }
     match content {
-        [0x7f, b'E', b'L', b'F', rest @ ..] => match rest.get(14..16).map(|m| [m[0], m[1]]) {
-            Some(machine) if u16::from_le_bytes(machine) == RISCV => Ok(()),
-            _ => fail(
-                "the script is not an executable for RISC-V; compile it with riscv64-linux-gnu-gcc".into(),
-            ),
-        },
         [b'#', b'!', rest @ ..]
             if rest.split(|byte| *byte == b'\n').next().is_some_and(|l| l.ends_with(b"\r")) =>
         {

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::PathBuf;
 
-use doorbell_image::{BuildOptions, DebugSymbols, Image, Recipe, build, fetch_debug_symbols};
+use doorbell_image::{BuildOptions, DebugSymbols, Image, Recipe, SIMULATED, build, fetch_debug_symbols};
 use doorbell_machine::{ConfigError, Guest, MachineConfig, PlatformConfig};
 use doorbell_symbols::stripped;
 use xxhash_rust::xxh3::xxh3_64;
@@ -171,9 +171,10 @@ pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
         return Err(ConfigError::new("command line", problem).into());
     }
     let architecture = &image.manifest().architecture;
-    if architecture != "riscv64" {
+    if architecture != SIMULATED.name {
         let problem = format!(
-            "is for {architecture}, and the simulated machine executes riscv64; such images are for recording under QEMU"
+            "is for {architecture}, and the simulated machine executes {}; such images are for recording under QEMU",
+            SIMULATED.name
         );
         return Err(ConfigError::new("image", problem).into());
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use doorbell_image::SIMULATED;
 use doorbell_machine::{Machine, Recorder};
 use doorbell_sim::memory::Walk;
 use doorbell_sim::{Allowance, Op, PhysAddr};
@@ -122,7 +123,7 @@ impl Trace {
         let description = Description {
             recorder: concat!("Doorbell ", env!("CARGO_PKG_VERSION")).to_owned(),
             recorded: what.to_owned(),
-            isa: "riscv64".to_owned(),
+            isa: SIMULATED.name.to_owned(),
             harts: machine.harts().len() as u16,
             timed: machine.timing().is_some(),
             physical: true,
