@@ -71,7 +71,7 @@ impl ObserveArgs {
     /// Fetches the debugging symbols of all booted images, if requested.
     pub fn fetch_symbols(
         &self,
-        images: &[&Image],
+        images: &[Image],
         places: &CachePaths,
         say: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Vec<DebugSymbols>> {

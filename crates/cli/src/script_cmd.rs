@@ -144,7 +144,8 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
             Session::prepare_workload(config, workload, places, source, control)
         })?;
         session.fingerprint = args.fingerprint;
-        let symbols = args.observe.fetch_symbols(&[session.image()], places, control.say)?;
+        let symbols =
+            args.observe.fetch_symbols(std::slice::from_ref(session.image()), places, control.say)?;
         for load in &sent {
             script.traffic = load.map(|(config, rate)| traffic(args, config, rate));
             if let Some((config, rate)) = load {

@@ -22,7 +22,7 @@ use crate::testbed::control::Control;
 use crate::testbed::corunners::CorunnerConfig;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
-use crate::testbed::ready::{Plan as _, Source};
+use crate::testbed::ready::{Plan, Source, Testbed};
 use crate::testbed::session::Session;
 use crate::window::observe::{Delivered, Observe, profile_of_node};
 
@@ -97,17 +97,16 @@ impl<'a> BenchmarkPlan<'a> {
         control: &mut Control,
     ) -> Result<Prepared, RunError> {
         let Self { benchmark, config, nodes } = self;
-        let ready = match nodes {
+        Ok(match nodes {
             None => {
                 let session = Session::prepare(config, benchmark, places, source, control)?;
-                Ready::Machine(Box::new(session))
+                Prepared::of(benchmark, session, Ready::Machine)
             }
             Some((plan, measure)) => {
                 let testbed = plan.prepare(places, source, control)?;
-                Ready::Nodes(Box::new(testbed), measure)
+                Prepared::of(benchmark, testbed, |testbed| Ready::Nodes(testbed, measure))
             }
-        };
-        Ok(Prepared { benchmark, ready })
+        })
     }
 }
 
@@ -115,6 +114,12 @@ impl<'a> BenchmarkPlan<'a> {
 pub struct Prepared {
     benchmark: &'static Benchmark,
     ready: Ready,
+    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
+    pub boot: Option<(f64, u64)>,
+    /// Identity of the software that runs, for results.
+    pub ran: RunIdentity,
+    /// The booted images, one per node.
+    pub images: Vec<Image>,
 }
 
 enum Ready {
@@ -123,20 +128,13 @@ enum Ready {
 }
 
 impl Prepared {
-    /// The progress message for the end of the preparation.
-    pub fn ready_text(&self) -> &'static str {
-        match self.ready {
-            Ready::Machine(_) => "ready",
-            Ready::Nodes(..) => "all nodes ready",
-        }
-    }
-
-    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
-    pub fn boot(&self) -> Option<(f64, u64)> {
-        match &self.ready {
-            Ready::Machine(session) => session.boot,
-            Ready::Nodes(testbed, _) => testbed.boot,
-        }
+    fn of<P: Plan>(
+        benchmark: &'static Benchmark,
+        testbed: Testbed<P>,
+        ready: impl FnOnce(Box<Testbed<P>>) -> Ready,
+    ) -> Prepared {
+        let (boot, ran, images) = (testbed.boot, testbed.ran(), testbed.plan.images().to_vec());
+        Prepared { benchmark, ready: ready(Box::new(testbed)), boot, ran, images }
     }
 
     /// Sets whether measurements write fingerprints.
@@ -154,22 +152,6 @@ impl Prepared {
             Ready::Nodes(testbed, _) => testbed.checkpoint().write(path)?,
         }
         Ok(())
-    }
-
-    /// Identity of the software that runs, for results.
-    pub fn ran(&self) -> RunIdentity {
-        match &self.ready {
-            Ready::Machine(session) => session.ran(),
-            Ready::Nodes(testbed, _) => testbed.ran(),
-        }
-    }
-
-    /// The booted images, one per node.
-    pub fn images(&self) -> Vec<&Image> {
-        match &self.ready {
-            Ready::Machine(session) => vec![session.image()],
-            Ready::Nodes(testbed, _) => testbed.plan.images().iter().collect(),
-        }
     }
 
     /// Measures one load, and writes everything but its summary to `folder`. A network's generators use the rates in
