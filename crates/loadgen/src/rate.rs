@@ -6,7 +6,6 @@ use std::str::FromStr;
 use doorbell_sim::units::{UnitError, parse_scaled};
 use doorbell_sim::{BitsPerSec, Ps};
 use doorbell_wire::LinkConfig;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Transmit rate.
 ///
@@ -144,23 +143,12 @@ fn decimal(millionths: u64) -> String {
     format!("{whole}{point}{fraction}")
 }
 
+doorbell_sim::text_serde!(Rate);
 doorbell_sim::text_schema!(
     Rate,
     "a rate such as \"5Mpps\", \"10Gbps\" (layer 2), \"10Gbps-l1\", \"40%\" of the line, or \"2x\" the streams' own rates",
     &["pps", "kpps", "Mpps", "bps", "kbps", "Mbps", "Gbps", "%", "x"]
 );
-
-impl Serialize for Rate {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
 
 /// Due times at a constant rate. The nth time is computed from n, so there is no drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,6 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::units::{UnitError, parse_scaled};
 
 /// A point in simulated time, or a span of it, in picoseconds.
@@ -106,22 +104,8 @@ impl FromStr for Ps {
     }
 }
 
-/// Configuration files spell times as text ("10ns"); snapshots store the number.
-impl Serialize for Ps {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            serializer.collect_str(self)
-        } else {
-            self.0.serialize(serializer)
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Ps {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ps, D::Error> {
-        crate::units::deserialize_scaled(deserializer, Ps)
-    }
-}
+// Configuration files spell times as text ("10ns"); snapshots store the number.
+crate::text_serde!(Ps, u64);
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::time::Ps;
 
 /// Error in a text that should be a quantity.
@@ -54,18 +52,6 @@ pub fn parse_scaled(text: &str, units: &[(&str, u64)], expected: &'static str) -
     u64::try_from(scaled / divisor).map_err(|_| fail("is too large".into()))
 }
 
-/// Reads a quantity from text in human-readable formats and from a `u64` in binary ones.
-pub(crate) fn deserialize_scaled<'de, D: Deserializer<'de>, T: FromStr<Err = UnitError>>(
-    deserializer: D,
-    wrap: fn(u64) -> T,
-) -> Result<T, D::Error> {
-    if deserializer.is_human_readable() {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    } else {
-        u64::deserialize(deserializer).map(wrap)
-    }
-}
-
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $expected:literal, $display_from:expr, [$(($unit:literal, $scale:expr)),* $(,)?]) => {
         $(#[$doc])*
@@ -93,19 +79,8 @@ macro_rules! quantity {
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                if serializer.is_human_readable() { serializer.collect_str(self) } else { self.0.serialize(serializer) }
-            }
-        }
-
+        $crate::text_serde!($name, u64);
         $crate::text_schema!($name, $expected, &[$($unit),*]);
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserialize_scaled(deserializer, $name)
-            }
-        }
     };
 }
 

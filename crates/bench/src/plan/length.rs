@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use doorbell_sim::Ps;
 use doorbell_sim::units::UnitError;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const AUTO: &str = "auto";
 const LENGTH: &str = "\"auto\", or a time such as \"100us\" or \"2ms\"";
@@ -64,19 +62,8 @@ impl fmt::Display for Length {
     }
 }
 
+doorbell_sim::text_serde!(Length);
 doorbell_sim::text_schema!(Length, LENGTH, &["ps", "ns", "us", "ms", "s"]);
-
-impl Serialize for Length {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Length {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Length, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
 
 #[cfg(test)]
 mod tests {
