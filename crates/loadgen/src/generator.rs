@@ -120,11 +120,6 @@ impl LoadGen {
         })
     }
 
-    /// The generator number in the frames' signatures.
-    pub fn stream(&self) -> u32 {
-        self.stream
-    }
-
     /// The traffic of the current run.
     pub fn traffic(&self) -> &TrafficConfig {
         &self.run.traffic

@@ -148,11 +148,6 @@ impl Measurement {
         self.batches.latency()
     }
 
-    /// Round trips of the delivered frames, measured from the departure of their first bits.
-    pub fn latency_from_actual(&self) -> &Latency {
-        &self.from_actual
-    }
-
     pub(crate) fn has(&self, sequence: u64) -> bool {
         sequence >= self.sequences.0 && self.sequences.1.is_none_or(|end| sequence < end)
     }

@@ -353,11 +353,6 @@ impl<M: MainMemory> MemorySystem<M> {
         &self.memory
     }
 
-    /// Main memory, mutable.
-    pub fn memory_mut(&mut self) -> &mut M {
-        &mut self.memory
-    }
-
     /// Number of LLC lines of each class, in the order of [`DataClass::ALL`].
     pub fn occupancy(&self) -> [u64; DataClass::COUNT] {
         self.occupancy

@@ -198,11 +198,6 @@ impl Uart {
         self.state.ier & IER_RX_DATA != 0
     }
 
-    /// Number of input bytes that software has not read.
-    pub fn input_waiting(&self) -> usize {
-        self.state.input.len() + self.state.rx_fifo.len()
-    }
-
     /// Whether sent bytes wait for [`Uart::take_output`].
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()

@@ -84,11 +84,6 @@ impl Hart {
         received
     }
 
-    /// Whether the hart has interrupt files.
-    pub fn has_interrupt_files(&self) -> bool {
-        self.aia.is_some()
-    }
-
     /// Drives the external interrupt inputs from the interrupt files.
     fn update_external_interrupts(&mut self) {
         let Some(aia) = &self.aia else { return };

@@ -350,12 +350,6 @@ impl Assembler {
         self.csr(2, ZERO, number, rs1.bits());
     }
 
-    /// Sets bits of a CSR by a five-bit immediate.
-    pub fn csrsi(&mut self, number: u32, bits: u32) {
-        assert!(bits < 32);
-        self.csr(6, ZERO, number, bits);
-    }
-
     /// Clears bits of a CSR.
     pub fn csrc(&mut self, number: u32, rs1: Reg) {
         self.csr(3, ZERO, number, rs1.bits());

@@ -251,11 +251,6 @@ impl Hart {
         self.csr.mstatus | dirty
     }
 
-    /// `mstatus`, for debuggers and lockstep checks.
-    pub fn mstatus_value(&self) -> u64 {
-        self.mstatus()
-    }
-
     fn write_mstatus(&mut self, mask: u64, value: u64) -> Effect {
         let old = self.csr.mstatus;
         let mut new = old & !mask | value & mask;

@@ -122,11 +122,6 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Whether the kernel's table of symbols was found.
-    pub fn has_kernel(&self) -> bool {
-        !self.kernel.is_empty()
-    }
-
     /// The kernel's functions, one name per address.
     pub fn kernel(&self) -> &[KernelSymbol] {
         &self.kernel

@@ -77,11 +77,6 @@ pub struct HartCycles {
 }
 
 impl Profile {
-    /// All harts' idle cycles.
-    pub fn idle_cycles(&self) -> u64 {
-        self.harts.iter().map(|hart| hart.idle).sum()
-    }
-
     /// All harts' cycles.
     pub fn watched_cycles(&self) -> u64 {
         self.harts.iter().map(|hart| hart.watched).sum()

@@ -2,8 +2,6 @@
 
 use doorbell_sim::Ps;
 
-use super::timing::DramTiming;
-
 doorbell_sim::stats! {
     /// Counters of one channel.
     pub struct DramStats {
@@ -45,12 +43,6 @@ doorbell_sim::stats! {
 }
 
 impl DramStats {
-    /// Mean read latency between the command and the data pins, in picoseconds.
-    pub fn mean_read_ps(&self, timing: &DramTiming) -> u64 {
-        let ps = u128::from(self.read_clocks) * 1_000_000_000_000 / u128::from(timing.clock.0);
-        (ps / u128::from(self.reads.max(1))) as u64
-    }
-
     /// Data bus utilization over `time`, in thousandths.
     pub fn bus_permille(&self, time: Ps) -> u64 {
         self.busy_ps * 1000 / time.0.max(1)
