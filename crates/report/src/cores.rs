@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
 use doorbell_results::{CoreFigures, PointSummary};
 
@@ -32,21 +33,20 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().all(|point| point.cores.len() < 2) {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Results per core</h2>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Cores\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
-         <thead><tr><th scope=\"col\">Core</th><th scope=\"col\">Load</th><th scope=\"col\">Kind</th><th scope=\"col\">GHz</th>",
-    );
-    for (head, ..) in COLUMNS {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut out =
+        String::from("<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Results per core</h2>\n");
+    let heads = ["Core", "Load", "Kind", "GHz"].into_iter().chain(COLUMNS.map(|(head, ..)| head));
+    let mut table = HtmlTable::begin("Cores", "numbers few", heads, &mut out);
     for point in points {
         for core in &point.cores {
-            row(&point.rate, core, &mut out);
+            table
+                .name(name(core))
+                .cells([&point.rate, &core.kind, &short(core.frequency_ghz)])
+                .cells(COLUMNS.map(|column| cell(core, column)))
+                .end_row();
         }
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
     for point in points {
         let all = point.timing.as_ref();
         if let Some(imbalance) = all.and_then(|timing| timing.get("cores", "imbalance")) {
@@ -70,20 +70,13 @@ fn name(figures: &CoreFigures) -> String {
     }
 }
 
-fn row(rate: &str, core: &CoreFigures, out: &mut String) {
-    let (name, kind, clock) = (name(core), Esc(&core.kind), short(core.frequency_ghz));
-    let _ =
-        write!(out, "<tr><th scope=\"row\">{name}</th><td>{}</td><td>{kind}</td><td>{clock}</td>", Esc(rate));
-    for (_, group, name, is_share) in COLUMNS {
-        let cell = match core.figures.get(group, name) {
-            None => NONE.to_owned(),
-            Some(share) if is_share => fixed(share * 100.0, 1),
-            Some(count) if COUNTS.contains(&name) => grouped(count as u64),
-            Some(value) => short(value),
-        };
-        let _ = write!(out, "<td>{cell}</td>");
+fn cell(core: &CoreFigures, (_, group, name, is_share): (&str, &str, &str, bool)) -> String {
+    match core.figures.get(group, name) {
+        None => NONE.to_owned(),
+        Some(share) if is_share => fixed(share * 100.0, 1),
+        Some(count) if COUNTS.contains(&name) => grouped(count as u64),
+        Some(value) => short(value),
     }
-    out.push_str("</tr>\n");
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_ns, fixed, trimmed};
 use crate::page::{self, PageLinks};
 
@@ -176,24 +177,17 @@ impl ExperimentTable {
         if self.rows.is_empty() {
             return;
         }
-        out.push_str(
-            "<section aria-labelledby=\"points\">\n<h2 id=\"points\">Points</h2>\n\
-             <div class=\"scroll\" role=\"region\" aria-label=\"Points, table\" tabindex=\"0\">\n<table class=\"numbers points\">\n\
-             <thead><tr><th scope=\"col\">Point</th>",
-        );
-        for head in &self.heads {
-            let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
-        }
-        out.push_str("</tr></thead>\n<tbody>\n");
+        out.push_str("<section aria-labelledby=\"points\">\n<h2 id=\"points\">Points</h2>\n");
+        let heads = ["Point"].into_iter().chain(self.heads.iter().map(String::as_str));
+        let mut table = HtmlTable::begin("Points, table", "numbers points", heads, out);
         for row in &self.rows {
-            let (page, index) = (Esc(&row.page), Esc(&row.index));
-            let _ = write!(out, "<tr><th scope=\"row\"><a href=\"{page}\">{index}</a></th>");
-            for cell in &row.cells {
-                let _ = write!(out, "<td>{}</td>", Esc(cell.text()));
-            }
-            out.push_str("</tr>\n");
+            table
+                .linked_name(&row.index, &row.page)
+                .cells(row.cells.iter().map(ExperimentCell::text))
+                .end_row();
         }
-        out.push_str("</tbody>\n</table></div>\n</section>\n");
+        table.end();
+        out.push_str("</section>\n");
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::kinds;
 use crate::number::{NONE, count, fixed, grouped};
 use doorbell_results::{FunctionCost, MachineProfile, PointSummary};
@@ -89,12 +90,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
         if let Some(kinds) = profiled.kinds {
             kinds::html(&machine, kinds, profiled.frames, &mut out);
         }
-        let _ = write!(
-            out,
-            "<h3>Functions at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Functions\" tabindex=\"0\">\n\
-             <table class=\"numbers few profile long\">\n<thead><tr>",
-            Esc(&machine)
-        );
+        let _ = writeln!(out, "<h3>Functions at {}</h3>", Esc(&machine));
         let heads = [
             "Function",
             "of",
@@ -109,12 +105,8 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             "L2 misses",
             "LLC misses",
         ];
-        heads.iter().for_each(|head| {
-            let _ = write!(out, "<th scope=\"col\">{head}</th>");
-        });
-        out.push_str("</tr></thead>\n<tbody>\n");
+        let mut table = HtmlTable::begin("Functions", "numbers few profile long", heads, &mut out);
         for row in profiled.functions {
-            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&row.function));
             let cells = [
                 row.object.clone(),
                 row.program.clone(),
@@ -128,12 +120,9 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
                 grouped(row.l2_misses),
                 grouped(row.llc_misses),
             ];
-            cells.iter().for_each(|cell| {
-                let _ = write!(out, "<td>{}</td>", Esc(cell));
-            });
-            out.push_str("</tr>\n");
+            table.row(&row.function, cells);
         }
-        out.push_str("</tbody>\n</table></div>\n");
+        table.end();
     }
     out
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_s, grouped, trimmed};
 use crate::page::PageLinks;
 use crate::summary::by_frame_size;
@@ -95,24 +96,19 @@ pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
     if summary.changed.is_empty() {
         return;
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<section aria-labelledby=\"changed\">\n<h2 id=\"changed\">Not as in {}</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Parameter</th><th scope=\"col\">Preset</th>\
-         <th scope=\"col\">Here</th></tr></thead>\n<tbody>\n",
+        "<section aria-labelledby=\"changed\">\n<h2 id=\"changed\">Not as in {}</h2>",
         Esc(&summary.preset)
     );
+    let mut table =
+        HtmlTable::begin("Changed parameters, table", "numbers few", ["Parameter", "Preset", "Here"], out);
     for Change { key, preset, here } in &summary.changed {
         let preset = if preset.is_empty() { NONE } else { preset };
-        let _ = writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-            Esc(key),
-            Esc(preset),
-            Esc(here)
-        );
+        table.row(key, [preset, here]);
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    table.end();
+    out.push_str("</section>\n");
 }
 
 /// Warnings where drops and losses differ, where the measurement began too early, and similar.

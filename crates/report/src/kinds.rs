@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::functions::{cut, per};
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, count, fixed, grouped, short};
 use doorbell_results::{KindCost, KindFigures};
 
@@ -65,12 +66,7 @@ fn notes(kinds: &KindFigures) -> Vec<String> {
 
 /// The table of a machine at a load.
 pub(crate) fn html(machine: &str, kinds: &KindFigures, frames: u64, out: &mut String) {
-    let _ = write!(
-        out,
-        "<h3>CPU time by kind at {}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind\" tabindex=\"0\">\n\
-         <table class=\"numbers few profile\">\n<thead><tr>",
-        Esc(machine)
-    );
+    let _ = writeln!(out, "<h3>CPU time by kind at {}</h3>", Esc(machine));
     let heads = [
         "Kind",
         "share, %",
@@ -82,13 +78,8 @@ pub(crate) fn html(machine: &str, kinds: &KindFigures, frames: u64, out: &mut St
         "LLC misses per KB",
         "cycles without a name",
     ];
-    heads.iter().for_each(|head| {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    });
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut table = HtmlTable::begin("CPU time by kind", "numbers few profile", heads, out);
     for cost in &kinds.kinds {
-        let _ =
-            write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(&cost.meaning), Esc(&cost.kind));
         let cells = [
             fixed(100.0 * cost.share, 2),
             grouped(cost.cycles),
@@ -99,12 +90,9 @@ pub(crate) fn html(machine: &str, kinds: &KindFigures, frames: u64, out: &mut St
             per_kb(cost),
             grouped(cost.unnamed_cycles),
         ];
-        cells.iter().for_each(|cell| {
-            let _ = write!(out, "<td>{}</td>", Esc(cell));
-        });
-        out.push_str("</tr>\n");
+        table.explained_name(&cost.kind, &cost.meaning).cells(cells).end_row();
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
     by_hart(kinds, out);
     for note in notes(kinds) {
         let _ = writeln!(out, "<p class=\"facts\">{}.</p>", Esc(&note));
@@ -116,24 +104,18 @@ fn by_hart(kinds: &KindFigures, out: &mut String) {
     if kinds.harts.is_empty() {
         return;
     }
-    out.push_str(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"CPU time by kind and core\" tabindex=\"0\">\n\
-         <table class=\"numbers few profile\">\n<thead><tr><th scope=\"col\">Core, % of its cycles</th><th scope=\"col\">cycles</th>",
-    );
-    for cost in &kinds.kinds {
-        let _ = write!(out, "<th scope=\"col\" title=\"{}\">{}</th>", Esc(&cost.meaning), Esc(&cost.kind));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let kind = |cost: &'_ KindCost| cost.kind.clone();
+    let heads = ["Core, % of its cycles", "cycles"].map(str::to_owned).into_iter();
+    let heads = heads.chain(kinds.kinds.iter().map(kind));
+    let mut table = HtmlTable::begin("CPU time by kind and core", "numbers few profile", heads, out);
     for of in &kinds.harts {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", of.hart, grouped(of.cycles));
-        for cost in &kinds.kinds {
+        let share = |cost: &KindCost| {
             let own = of.kinds.iter().find(|own| own.kind == cost.kind);
-            let _ =
-                write!(out, "<td>{}</td>", own.map_or(NONE.to_owned(), |own| fixed(100.0 * own.share, 2)));
-        }
-        out.push_str("</tr>\n");
+            own.map_or(NONE.to_owned(), |own| fixed(100.0 * own.share, 2))
+        };
+        table.name(of.hart).cells([grouped(of.cycles)]).cells(kinds.kinds.iter().map(share)).end_row();
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
 }
 
 #[cfg(test)]

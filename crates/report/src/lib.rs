@@ -38,6 +38,7 @@ mod functions;
 mod generator_notes;
 mod headline;
 mod html;
+mod html_table;
 mod kinds;
 mod neighbours;
 mod network;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::one_line;
 use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PlayedNeighbour, PointSummary, finite};
@@ -41,25 +42,15 @@ pub(crate) fn table(heading: &str, all: &[PlayedNeighbour], out: &mut String) {
     if all.is_empty() {
         return;
     }
-    let _ = write!(
-        out,
-        "<h3>{0}</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"{0}, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Trace</th>\
-         <th scope=\"col\">From core</th><th scope=\"col\">Instructions</th><th scope=\"col\">IPC</th>\
-         <th scope=\"col\">Restarts</th></tr></thead>\n<tbody>\n",
-        Esc(heading)
-    );
+    let _ = writeln!(out, "<h3>{}</h3>", Esc(heading));
+    let heads = ["Trace", "From core", "Instructions", "IPC", "Restarts"];
+    let mut table = HtmlTable::begin(format!("{heading}, table"), "numbers few", heads, out);
     for next in all {
-        let _ = writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Esc(&next.file),
-            next.first_core,
-            grouped(next.instructions),
-            finite(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3)),
-            grouped(next.rounds)
-        );
+        let ipc = finite(next.ipc).map_or(NONE.to_owned(), |ipc| fixed(ipc, 3));
+        let cells = [next.first_core.to_string(), grouped(next.instructions), ipc, grouped(next.rounds)];
+        table.row(&next.file, cells);
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
 }
 
 #[cfg(test)]

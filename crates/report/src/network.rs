@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_ns, fixed, grouped, percent};
 use doorbell_results::{NetworkFigures, PointSummary};
 
@@ -93,23 +94,10 @@ fn table(first: &str, heads: &[&str], rows: impl Iterator<Item = (String, Vec<St
     if rows.peek().is_none() {
         return;
     }
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{first}\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
-         <thead><tr><th scope=\"col\">{first}</th>"
-    );
-    for head in heads {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for (name, cells) in rows {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&name));
-        for cell in &cells {
-            let _ = write!(out, "<td>{}</td>", Esc(cell));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+    let heads = [first].into_iter().chain(heads.iter().copied());
+    let mut table = HtmlTable::begin(first, "numbers few", heads, out);
+    rows.for_each(|(name, cells)| table.row(name, cells));
+    table.end();
 }
 
 #[cfg(test)]

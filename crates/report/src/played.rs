@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::headline::{self, Card};
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_s, fixed, grouped, one_line, rate, short};
 use crate::{cores, figures, functions, neighbours, page, software, text, timing};
 use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, finite};
@@ -341,19 +342,12 @@ const TRACE_ROWS: [TraceRow; 7] = [
 
 /// The traces, one column each.
 fn traces(all: &[PlayedTrace], out: &mut String) {
-    out.push_str(
-        "<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">Traces</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">File</th>",
-    );
-    for trace in all {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&trace.file));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for (name, of) in TRACE_ROWS {
-        let cells: String = all.iter().map(|trace| format!("<td>{}</td>", Esc(&of(trace)))).collect();
-        let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th>{cells}</tr>");
-    }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    out.push_str("<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">Traces</h2>\n");
+    let heads = ["File"].into_iter().chain(all.iter().map(|trace| trace.file.as_str()));
+    let mut table = HtmlTable::begin("Traces, table", "numbers few", heads, out);
+    TRACE_ROWS.iter().for_each(|(name, of)| table.row(name, all.iter().map(of)));
+    table.end();
+    out.push_str("</section>\n");
 }
 
 fn numbers(point: &PointSummary, played: &PlayedFigures, out: &mut String) {

@@ -1,9 +1,7 @@
 //! Results of each queue of each port at each load, for NICs with several queues: frames steered to it by RSS
 //! and filters, lost frames, and sent frames.
 
-use std::fmt::Write;
-
-use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped};
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
@@ -26,20 +24,24 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     let mut out = String::from(
         "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Results per queue</h2>\n\
          <p class=\"facts\">Frames in the measurement, per enabled queue: frames that RSS and filters steered to it, and lost frames \
-         by cause.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Queues, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
-         <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Load</th>",
+         by cause.</p>\n",
     );
-    for (head, _) in COLUMNS {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    }
-    out.push_str("<th scope=\"col\">Share of the port, %</th></tr></thead>\n<tbody>\n");
+    let heads = ["Queue", "Port", "Load"].into_iter().chain(COLUMNS.map(|(head, _)| head));
+    let heads = heads.chain(["Share of the port, %"]);
+    let mut table = HtmlTable::begin("Queues, table", "numbers few", heads, &mut out);
     for point in points {
         for (number, port) in point.ports.iter().enumerate() {
-            port.queues.iter().for_each(|queue| row(&point.rate, (number, port), queue, &mut out));
+            for queue in &port.queues {
+                table
+                    .name(queue.queue)
+                    .cells([&number.to_string(), &point.rate])
+                    .counts(COLUMNS.map(|(_, name)| grouped(queue.value(name))))
+                    .cells([share(port, queue)])
+                    .end_row();
+            }
         }
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
     stage_table(points, &mut out);
     out.push_str("</section>\n");
     out
@@ -49,46 +51,30 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
 fn stage_table(points: &[&PointSummary], out: &mut String) {
     let Some(first) = points.iter().flat_map(|point| &point.latency_stages_by_queue).next() else { return };
     out.push_str(
-        "<p class=\"facts\">Mean stage times, by receive queue and by the core that sent the frames, in µs.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Stages by queue, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
-         <thead><tr><th scope=\"col\">Queue</th><th scope=\"col\">Port</th><th scope=\"col\">Core</th><th scope=\"col\">Load</th>\
-         <th scope=\"col\">Frames</th>",
+        "<p class=\"facts\">Mean stage times, by receive queue and by the core that sent the frames, in µs.</p>\n",
     );
-    for stage in &first.stages_ns {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&stage.name));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let stages = first.stages_ns.iter().map(|stage| stage.name.as_str());
+    let heads = ["Queue", "Port", "Core", "Load", "Frames"].into_iter().chain(stages);
+    let mut table = HtmlTable::begin("Stages by queue, table", "numbers few", heads, out);
     for point in points {
         for entry in &point.latency_stages_by_queue {
             let hart = entry.hart.map_or(NONE.to_owned(), |hart| hart.to_string());
-            let (queue, port, frames) = (entry.queue, entry.port, grouped(entry.frames));
-            let _ = write!(
-                out,
-                "<tr><th scope=\"row\">{queue}</th><td>{port}</td><td>{hart}</td><td>{}</td><td>{frames}</td>",
-                Esc(&point.rate)
-            );
-            for stage in &entry.stages_ns {
-                let _ = write!(out, "<td>{}</td>", fixed(stage.mean / 1e3, 3));
-            }
-            out.push_str("</tr>\n");
+            table
+                .name(entry.queue)
+                .cells([entry.port.to_string(), hart, point.rate.clone(), grouped(entry.frames)])
+                .cells(entry.stages_ns.iter().map(|stage| fixed(stage.mean / 1e3, 3)))
+                .end_row();
         }
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
 }
 
-fn row(rate: &str, (number, port): (usize, &PortFigures), queue: &QueueFigures, out: &mut String) {
-    let _ = write!(out, "<tr><th scope=\"row\">{}</th><td>{number}</td><td>{}</td>", queue.queue, Esc(rate));
-    for (_, name) in COLUMNS {
-        let value = queue.value(name);
-        let class = if value == 0 { " class=\"zero\"" } else { "" };
-        let _ = write!(out, "<td{class}>{}</td>", grouped(value));
-    }
-    let all: u64 = port.queues.iter().map(|queue| queue.value(OFFERED)).sum();
-    let share = match all {
+/// The queue's share of the port's offered frames, in percent.
+fn share(port: &PortFigures, queue: &QueueFigures) -> String {
+    match port.queues.iter().map(|queue| queue.value(OFFERED)).sum::<u64>() {
         0 => NONE.to_owned(),
-        _ => fixed(queue.value(OFFERED) as f64 * 100.0 / all as f64, 1),
-    };
-    let _ = writeln!(out, "<td>{share}</td></tr>");
+        all => fixed(queue.value(OFFERED) as f64 * 100.0 / all as f64, 1),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Overview of a search over several frame sizes: the rate against the size, and the limit at each size.
 
-use std::fmt::Write;
-
-use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
+use crate::html_table::HtmlTable;
 use crate::limit;
 use crate::number::{NONE, duration_ns, grouped, rate};
 use crate::search::LOG_SIZES_FROM;
@@ -80,11 +78,8 @@ fn data(search: &SearchSummary, unit: &str, of: Interval) -> Data {
 }
 
 fn table(search: &SearchSummary, out: &mut String) {
-    out.push_str(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"All frame sizes, table\" tabindex=\"0\">\n<table class=\"numbers sizes\">\n\
-         <thead><tr><th scope=\"col\">Frame, bytes</th><th scope=\"col\">Rate, Mpps</th><th scope=\"col\">Gbps</th>\
-         <th scope=\"col\">p99 at the lower end</th><th scope=\"col\">Limit</th></tr></thead>\n<tbody>\n",
-    );
+    let heads = ["Frame, bytes", "Rate, Mpps", "Gbps", "p99 at the lower end", "Limit"];
+    let mut table = HtmlTable::begin("All frame sizes, table", "numbers sizes", heads, out);
     for size in &search.searches {
         let bytes = size.frame_size;
         let low = size.trials.iter().find(|trial| Some(trial.rate_mpps) == size.low_mpps);
@@ -94,13 +89,9 @@ fn table(search: &SearchSummary, out: &mut String) {
             low.and_then(|trial| trial.latency_p99_ns).map_or(NONE.to_owned(), duration_ns),
             limit::of_search(size).map_or(NONE.to_owned(), |limit| limit.text),
         ];
-        let _ = write!(out, "<tr><th scope=\"row\"><a href=\"#frames-{bytes}\">{}</a></th>", grouped(bytes));
-        for cell in cells {
-            let _ = write!(out, "<td>{}</td>", Esc(cell));
-        }
-        out.push_str("</tr>\n");
+        table.linked_name(grouped(bytes), format!("#frames-{bytes}")).cells(cells).end_row();
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
 }
 
 /// A rate interval as text.

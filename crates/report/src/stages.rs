@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_ns, fixed};
 use doorbell_results::{PointSummary, StageSummaries};
 
@@ -49,23 +49,14 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
         }
     };
     let what = if points.len() == 1 { "µs" } else { "mean, µs" };
-    let mut out = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"Stages of the latency\" tabindex=\"0\">\n\
-         <table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Latency by stage, {what}</th>"
-    );
-    heads.iter().for_each(|head| {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
-    });
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut out = String::new();
+    let heads = [format!("Latency by stage, {what}")].into_iter().chain(heads);
+    let mut table = HtmlTable::begin("Stages of the latency", "numbers few", heads, &mut out);
     for (name, _) in &names.0 {
         let meaning = meanings.get(name).map_or("", String::as_str);
-        let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(meaning), Esc(name));
-        for cell in cells(name) {
-            let _ = write!(out, "<td>{}</td>", Esc(cell));
-        }
-        out.push_str("</tr>\n");
+        table.explained_name(name, meaning).cells(cells(name)).end_row();
     }
-    out.push_str("</tbody>\n</table></div>\n");
+    table.end();
     out
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
 use doorbell_results::{Confidence, FlowSummary, LatencySummary, PointSummary, StreamSummary, finite};
 
@@ -77,14 +78,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
 }
 
 fn table(point: &PointSummary, out: &mut String) {
-    let _ = write!(
-        out,
-        "<h3>At {} ({} Mpps)</h3>\n<div class=\"scroll\" role=\"region\" aria-label=\"Streams at {}\" tabindex=\"0\">\n\
-         <table class=\"numbers\">\n<thead><tr>",
-        Esc(&point.rate),
-        rate(point.offered_mpps),
-        Esc(&point.rate)
-    );
+    let _ = writeln!(out, "<h3>At {} ({} Mpps)</h3>", Esc(&point.rate), rate(point.offered_mpps));
     let heads = [
         "Stream",
         "Offered, Mpps",
@@ -101,14 +95,10 @@ fn table(point: &PointSummary, out: &mut String) {
         "p99",
         "max",
     ];
-    heads.iter().for_each(|head| _ = write!(out, "<th scope=\"col\">{head}</th>"));
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for stream in &point.streams {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&stream.name));
-        cells(stream).iter().for_each(|cell| _ = write!(out, "<td>{cell}</td>"));
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+    let label = format!("Streams at {}", point.rate);
+    let mut table = HtmlTable::begin(label, "numbers", heads, out);
+    point.streams.iter().for_each(|stream| table.row(&stream.name, cells(stream)));
+    table.end();
 }
 
 /// The figures of a stream in the order of the table's columns.

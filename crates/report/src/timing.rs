@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
 use doorbell_results::{PointSummary, TimingFigure, TimingGroup};
 
@@ -102,29 +103,19 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
     );
     for (index, TimingGroup { name: group, figures }) in first.0.iter().enumerate() {
         let open = if index < 2 { " open" } else { "" };
-        let _ = write!(
-            out,
-            "<details class=\"port\"{open}>\n<summary>{0}</summary>\n<div class=\"scroll\" role=\"region\" \
-             aria-label=\"{0}\" tabindex=\"0\">\n<table class=\"numbers few\">\n<thead><tr><th scope=\"col\">Requested load</th>",
-            Esc(group)
-        );
-        for point in points {
-            let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(&point.rate));
-        }
-        out.push_str("</tr></thead>\n<tbody>\n");
+        let _ = writeln!(out, "<details class=\"port\"{open}>\n<summary>{}</summary>", Esc(group));
+        let heads = ["Requested load"].into_iter().chain(points.iter().map(|point| point.rate.as_str()));
+        let mut table = HtmlTable::begin(group, "numbers few", heads, &mut out);
         for TimingFigure { name, .. } in figures {
             let meaning = meanings.get(&format!("{group}.{name}")).map_or("", String::as_str);
             let shown = name.replace('_', " ");
-            let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", Esc(meaning), Esc(shown));
-            for point in points {
-                let value = point.timing.as_ref().and_then(|timing| timing.get(group, name));
-                let text = cell(value);
-                let class = if text == "0" || text == NONE { " class=\"zero\"" } else { "" };
-                let _ = write!(out, "<td{class}>{}</td>", Esc(text));
-            }
-            out.push_str("</tr>\n");
+            let value = |point: &&PointSummary| {
+                cell(point.timing.as_ref().and_then(|timing| timing.get(group, name)))
+            };
+            table.explained_name(shown, meaning).counts(points.iter().map(value)).end_row();
         }
-        out.push_str("</tbody>\n</table></div>\n</details>\n");
+        table.end();
+        out.push_str("</details>\n");
     }
     out.push_str("</section>\n");
     out

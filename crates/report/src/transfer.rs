@@ -1,8 +1,6 @@
 //! Transfers per core, for servers on several cores, and results of a traffic monitor.
 
-use std::fmt::Write;
-
-use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, percent};
 use doorbell_results::{PointSummary, TransferCore, WatchedFigures};
 
@@ -32,17 +30,11 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if cores.is_empty() {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">Transfers per core</h2>\n\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Transfers per core, table\" tabindex=\"0\">\n<table class=\"numbers few\">\n\
-         <thead><tr>",
-    );
-    for head in
-        ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions per second", "Frames received by its queue"]
-    {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut out =
+        String::from("<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">Transfers per core</h2>\n");
+    let heads =
+        ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions per second", "Frames received by its queue"];
+    let mut table = HtmlTable::begin("Transfers per core, table", "numbers few", heads, &mut out);
     for (load, core) in cores {
         let ports: Vec<String> = core.ports.iter().map(u16::to_string).collect();
         let cells = [
@@ -52,13 +44,10 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
             core.transactions_per_second.map_or(NONE.to_owned(), |rate| fixed(rate, 0)),
             grouped(core.queue_received),
         ];
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", core.core);
-        for cell in cells {
-            let _ = write!(out, "<td>{}</td>", Esc(cell));
-        }
-        out.push_str("</tr>\n");
+        table.row(core.core, cells);
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    table.end();
+    out.push_str("</section>\n");
     out
 }
 
