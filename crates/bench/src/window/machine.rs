@@ -135,25 +135,30 @@ impl OpenWindow {
         }
     }
 
-    /// Instructions of each measured hart since its beginning.
-    fn executed(&self, machine: &Machine) -> Vec<u64> {
-        instructions_by_hart(machine).iter().zip(&self.by_hart).map(|(now, begin)| now - begin).collect()
+    /// The results at the end of the window, except those that are read later or from the NICs.
+    fn measured(&mut self, machine: &Machine) -> Window {
+        let harts = instructions_by_hart(machine).into_iter().zip(&self.by_hart);
+        let by_hart: Vec<u64> = harts.map(|(now, begin)| now - begin).collect();
+        let counters = std::mem::take(&mut self.counters);
+        Window {
+            span: [self.start.clone(), Edge::of(machine)],
+            instructions: by_hart.iter().sum(),
+            by_hart,
+            corunners: [std::mem::take(&mut self.corunners), corunners::stats(machine)],
+            timed: self.timed.take().zip(timing::TimingSnapshot::of(machine)),
+            counters: counters.until(CountersAt::of(machine)),
+            ..Window::default()
+        }
     }
 
     /// Ends the window now.
-    pub fn end(self, machine: &Machine) -> Window {
-        let by_hart = self.executed(machine);
+    pub fn end(mut self, machine: &Machine) -> Window {
+        let window = self.measured(machine);
         Window {
-            span: [self.start, Edge::of(machine)],
             begin: self.snapshot.totals,
             end: nic_totals(machine),
             ports: self.snapshot.figures.until(&PortsSnapshot::of(machine), machine),
-            instructions: by_hart.iter().sum(),
-            by_hart,
-            corunners: [self.corunners, corunners::stats(machine)],
-            timed: self.timed.zip(timing::TimingSnapshot::of(machine)),
-            counters: self.counters.until(CountersAt::of(machine)),
-            ..Window::default()
+            ..window
         }
     }
 }
@@ -175,15 +180,9 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let (start, by_hart) = (Edge::of(self.system), instructions_by_hart(self.system));
-        let corunners = corunners::stats(self.system);
-        let timed = timing::TimingSnapshot::of(self.system);
-        let counters = CountersAt::of(self.system);
-        let mut memory = timing::MemorySeries::default();
-        memory.sample(self.system);
-        let snapshot = NicSnapshot::begin(self.system);
-        let queues = Vec::new();
-        Ok(OpenWindow { start, by_hart, corunners, timed, counters, snapshot, memory, queues, edge })
+        let mut open = OpenWindow::begin(self.system);
+        open.memory.sample(self.system);
+        Ok(OpenWindow { snapshot: NicSnapshot::begin(self.system), edge, ..open })
     }
 
     /// Runs until the frames sent before the window have reached the NICs.
@@ -210,15 +209,11 @@ impl Run<'_, '_, Machine> {
     pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<WatchReport>), RunError> {
         self.until_in(&mut open, self.system.next_gap())?;
         let edge = self.edge();
-        let ended = Edge::of(self.system);
         self.system.end_window();
         self.system.stop_traffic();
         self.system.record(None);
-        let by_hart = open.executed(self.system);
+        let window = open.measured(self.system);
         let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
-        let corunners = [open.corunners, corunners::stats(self.system)];
-        let timed = open.timed.zip(timing::TimingSnapshot::of(self.system));
-        let counters = open.counters.until(CountersAt::of(self.system));
         // Without samples inside the window there is no series.
         let memory = match open.memory.has_parts() {
             true => {
@@ -235,19 +230,13 @@ impl Run<'_, '_, Machine> {
         let ports = open.snapshot.figures.until(&end.figures, self.system);
         Ok((
             Window {
-                span: [open.start, ended],
                 begin: open.snapshot.totals,
                 end: end.totals,
                 ports,
-                instructions: by_hart.iter().sum(),
-                by_hart,
-                corunners,
-                timed,
-                counters,
                 memory,
                 queues: open.queues,
                 edges,
-                ..Window::default()
+                ..window
             },
             watched,
         ))
