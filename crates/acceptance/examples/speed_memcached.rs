@@ -24,7 +24,7 @@ use doorbell_acceptance::native::{EAL, build};
 use doorbell_acceptance::scratch;
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
-use doorbell_wire::{EtherType, Ethernet, EthernetRepr, Ipv4Repr, MacAddr, UdpRepr};
+use etherparse::PacketBuilder;
 
 const KEYS: usize = 5_000;
 const ROUNDS: usize = 3;
@@ -58,37 +58,14 @@ fn seconds_of(child: &Child) -> f64 {
 }
 
 fn pcap(path: &Path) {
-    let station = |last| format!("10.0.0.{last}").parse().expect("an address");
     let mut file = PcapFile::create(path, WHOLE_FRAMES).expect("the capture can be written");
     for payload in requests() {
-        let mut bytes = vec![0; 42];
-        bytes.extend_from_slice(&payload);
-        let udp_len = (payload.len() + 8) as u16;
-        let ether = EthernetRepr {
-            destination: MacAddr([2, 0x70, 0x63, 0x61, 0x70, 0]),
-            source: MacAddr([2, 0, 0, 0, 0, 7]),
-            tag: None,
-            ethertype: EtherType::IPV4,
-        };
-        let ip = Ipv4Repr {
-            source: station(1),
-            destination: station(2),
-            protocol: Ipv4Repr::UDP,
-            ttl: 64,
-            dscp: 0,
-            payload_len: udp_len,
-        };
-        let udp = UdpRepr { source_port: 4000, destination_port: 11211, payload_len: udp_len - 8 };
-        ether
-            .emit(&mut bytes)
-            .and_then(|()| ip.emit(&mut bytes[14..]))
-            .and_then(|()| udp.emit(&mut bytes[34..]))
-            .expect("there is room");
-        let sum = doorbell_wire::checksum::Sum::new()
-            .plus_ipv4_pseudo_header(ip.source, ip.destination, Ipv4Repr::UDP, udp_len)
-            .plus(&bytes[34..]);
-        bytes[40..42].copy_from_slice(&doorbell_wire::udp::checksum_field(sum).to_be_bytes());
-        assert!(Ethernet::new_checked(&bytes[..]).is_ok());
+        let mut bytes = Vec::new();
+        PacketBuilder::ethernet2([2, 0, 0, 0, 0, 7], [2, 0x70, 0x63, 0x61, 0x70, 0])
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .udp(4000, 11211)
+            .write(&mut bytes, &payload)
+            .expect("writing to a vector does not fail");
         file.record(Ps::ZERO, &Frame::new(bytes));
     }
     file.finish().expect("the capture can be written");

@@ -3,7 +3,8 @@
 
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ipv4, Ipv4Repr, Ipv6, Ipv6Repr, TcpRepr, UdpRepr};
+use doorbell_wire::{ipv4, udp};
+use etherparse::{EtherType, IpNumber, Ipv4HeaderSlice, Ipv6HeaderSlice, UdpHeader};
 
 use crate::frame::{ADDRESS_BYTES, FCS_BYTES, Mismatch, Signature};
 
@@ -28,36 +29,36 @@ pub(crate) fn compare(payload: &[u8], bytes: &[u8]) -> Result<(), Mismatch> {
 fn segment(frame: &[u8], end: usize) -> Option<usize> {
     let mut at = ADDRESS_BYTES;
     let kind = |at: usize| Some(EtherType(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?)));
-    while [EtherType::VLAN, EtherType::SERVICE_VLAN].contains(&kind(at)?) {
+    while [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING].contains(&kind(at)?) {
         at += 4;
     }
     let (is_ipv6, packet) = (kind(at)? == EtherType::IPV6, frame.get(at + 2..end)?);
     let (addresses, protocol, header, length) = match kind(at)? {
         EtherType::IPV4 => {
-            let ip = Ipv4::new_checked(packet).ok().filter(Ipv4::checksum_is_right)?;
-            let addresses = Sum::new().plus(&ip.source().octets()).plus(&ip.destination().octets());
-            (addresses, ip.protocol(), ip.header_len(), ip.payload().len())
+            let ip = Ipv4HeaderSlice::from_slice(packet).ok().filter(ipv4::checksum_is_right)?;
+            let addresses = Sum::new().plus(&ip.source()).plus(&ip.destination());
+            (addresses, ip.protocol(), ip.slice().len(), ip.payload_len().ok()?)
         }
         EtherType::IPV6 => {
-            let ip = Ipv6::new_checked(packet).ok()?;
-            let addresses = Sum::new().plus(&ip.source().octets()).plus(&ip.destination().octets());
-            (addresses, ip.next_header(), Ipv6Repr::HEADER_BYTES, ip.payload().len())
+            let ip = Ipv6HeaderSlice::from_slice(packet).ok()?;
+            let addresses = Sum::new().plus(&ip.source()).plus(&ip.destination());
+            (addresses, ip.next_header(), ip.slice().len(), ip.payload_length())
         }
         _ => return None,
     };
     // The packet's length field must match the end of the payload.
-    if header + length != packet.len() {
+    if header + usize::from(length) != packet.len() {
         return None;
     }
     let segment = &packet[header..];
-    let sum = addresses.plus_u16(u16::from(protocol)).plus_u16(length as u16).plus(segment).finish();
-    let unsummed = || !is_ipv6 && segment.get(UdpRepr::CHECKSUM_AT..UdpRepr::HEADER_BYTES) == Some(&[0, 0]);
+    let sum = addresses.plus_u16(protocol.0.into()).plus_u16(length).plus(segment).finish();
+    let unsummed = || !is_ipv6 && segment.get(udp::CHECKSUM_AT..UdpHeader::LEN) == Some(&[0, 0]);
     let right = match protocol {
-        Ipv4Repr::UDP => sum == 0 || unsummed(),
-        TcpRepr::PROTOCOL => sum == 0,
+        IpNumber::UDP => sum == 0 || unsummed(),
+        IpNumber::TCP => sum == 0,
         _ => false,
     };
-    right.then_some(end - length)
+    right.then_some(end - usize::from(length))
 }
 
 #[cfg(test)]

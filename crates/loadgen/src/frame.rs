@@ -11,8 +11,8 @@
 
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Frame};
-use doorbell_wire::udp::checksum_field;
-use doorbell_wire::{Ipv4Repr, MacAddr, TcpRepr, UdpRepr};
+use doorbell_wire::{MacAddr, ipv4, ipv6, tcp, udp};
+use etherparse::{Ethernet2Header, Ipv4Header, TcpHeader, UdpHeader};
 
 use crate::any_headers;
 use crate::config::{Returned, TrafficConfig};
@@ -21,15 +21,13 @@ use crate::streams::{Network, SizeOrder, StreamConfig, Transport};
 use crate::template::{Template, Variations};
 
 pub(crate) const FCS_BYTES: usize = Frame::FCS_BYTES;
-pub(crate) const ETHERNET_BYTES: usize = 14;
+pub(crate) const ETHERNET_BYTES: usize = Ethernet2Header::LEN;
 /// Payload offset in a plain test frame: after Ethernet, IPv4 and UDP.
-pub(crate) const PAYLOAD_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES + UdpRepr::HEADER_BYTES;
+pub(crate) const PAYLOAD_AT: usize = ETHERNET_BYTES + Ipv4Header::MIN_LEN + UdpHeader::LEN;
 pub(crate) const FILL_AT: usize = PAYLOAD_AT + Signature::BYTES;
 /// Maximum payload offset: after two tags, IPv6 and TCP. All offsets differ by multiples of four.
-const PAYLOAD_AT_LAST: usize = ETHERNET_BYTES + 8 + 40 + TcpRepr::HEADER_BYTES;
+const PAYLOAD_AT_LAST: usize = ETHERNET_BYTES + 8 + 40 + TcpHeader::MIN_LEN;
 pub(crate) const ADDRESS_BYTES: usize = 12;
-/// Offset of the hop limit in an IPv6 header.
-const HOP_LIMIT_AT: usize = 7;
 
 /// Signature at the start of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +144,8 @@ impl FrameMaker {
         let template =
             |size: &Bytes| Template::new(traffic, stream, size.0 as usize - FCS_BYTES, &variations);
         let checksum_at = match stream.transport {
-            Transport::Udp => UdpRepr::CHECKSUM_AT,
-            Transport::Tcp => TcpRepr::CHECKSUM_AT,
+            Transport::Udp => udp::CHECKSUM_AT,
+            Transport::Tcp => tcp::CHECKSUM_AT,
         };
         FrameMaker {
             templates: sizes.iter().map(template).collect(),
@@ -204,7 +202,7 @@ impl FrameMaker {
         }
         let sum = sum.plus(payload);
         let checksum = match self.transport {
-            Transport::Udp => checksum_field(sum),
+            Transport::Udp => udp::checksum_field(sum),
             Transport::Tcp => sum.finish(),
         };
         headers[self.checksum_at..self.checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
@@ -244,16 +242,16 @@ impl FrameMaker {
             let packet = &mut sent[self.ip_at..];
             match self.network {
                 Network::Ipv4 => {
-                    packet[Ipv4Repr::TTL_AT] -= 1;
-                    put_checksum(&mut packet[..Ipv4Repr::HEADER_BYTES], Ipv4Repr::CHECKSUM_AT);
+                    packet[ipv4::TTL_AT] -= 1;
+                    put_checksum(&mut packet[..Ipv4Header::MIN_LEN], ipv4::CHECKSUM_AT);
                     // An incremental checksum update, as in DPDK's l3fwd, may produce the other zero (RFC
                     // 1624, section 3), which receivers accept as well (RFC 1071).
-                    let field = self.ip_at + Ipv4Repr::CHECKSUM_AT..self.ip_at + Ipv4Repr::CHECKSUM_AT + 2;
+                    let field = self.ip_at + ipv4::CHECKSUM_AT..self.ip_at + ipv4::CHECKSUM_AT + 2;
                     if sent[field.clone()] == [0, 0] && bytes[field.clone()] == [0xff, 0xff] {
                         sent[field].fill(0xff);
                     }
                 }
-                Network::Ipv6 => packet[HOP_LIMIT_AT] -= 1,
+                Network::Ipv6 => packet[ipv6::HOP_LIMIT_AT] -= 1,
             }
         }
         if bytes[ADDRESS_BYTES..] == sent[ADDRESS_BYTES..] {
@@ -297,7 +295,7 @@ pub(crate) fn fill(bytes: &mut [u8], start: u64) {
 mod tests {
     use super::*;
     use crate::streams::{Field, Order, SweepConfig};
-    use doorbell_wire::{Ethernet, Ipv4, Udp};
+    use etherparse::{Ipv4Slice, UdpSlice};
     use proptest::prelude::*;
 
     const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -426,12 +424,13 @@ mod tests {
             let mut maker = FrameMaker::new(&traffic, stream, FrameMaker::key(seed, stream));
             let bytes = frame(&maker, sequence);
             prop_assert_eq!(bytes.len() as u64, size - 4);
-            let ethernet = Ethernet::new_checked(&bytes[..]).unwrap();
-            let ip = Ipv4::new_checked(ethernet.payload()).unwrap();
-            prop_assert!(ip.checksum_is_right());
-            prop_assert_eq!(usize::from(ip.total_len()), ethernet.payload().len());
-            let udp = Udp::new_checked(ip.payload()).unwrap();
-            prop_assert!(udp.checksum() != 0 && udp.checksum_is_right(ip.source(), ip.destination()));
+            let ip = Ipv4Slice::from_slice(&bytes[ETHERNET_BYTES..]).unwrap();
+            let (header, datagram) = (ip.header(), UdpSlice::from_slice(ip.payload().payload).unwrap());
+            prop_assert!(ipv4::checksum_is_right(&header));
+            prop_assert_eq!(usize::from(header.total_len()), bytes.len() - ETHERNET_BYTES);
+            let [source, destination] = [header.source_addr(), header.destination_addr()];
+            prop_assert!(datagram.checksum() != 0);
+            prop_assert!(udp::checksum_is_right(&datagram, source, destination));
             prop_assert_eq!(Signature::read(&bytes), Some(Signature { stream, sequence }));
             prop_assert_eq!(maker.check(sequence, 0, &bytes, STATION), Ok(()));
         }

@@ -15,11 +15,13 @@ use std::net::Ipv4Addr;
 
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv4Repr, MacAddr};
+use doorbell_wire::{MacAddr, ipv4};
+use etherparse::{EtherType, Ethernet2HeaderSlice, IpNumber, Ipv4Slice, SingleVlanHeaderSlice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::address_at_port;
+use crate::frame::{ADDRESS_BYTES, ETHERNET_BYTES};
 
 /// The responder, as written in configuration files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,15 +68,12 @@ const ARP_BYTES: usize = 28;
 /// Ethernet and IPv4 address types and lengths (6 and 4 bytes); operation "request".
 const ARP_REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
 const ARP_OPERATION_REPLY: u8 = 2;
-const ICMP: u8 = 1;
 const ICMP_HEADER_BYTES: usize = 8;
 const ICMP_ECHO: u8 = 8;
 const ICMP_ECHO_REPLY: u8 = 0;
 const TTL: u8 = 64;
-/// Offsets in the IPv4 header: flags and fragment offset, and the end of the addresses.
-const IP_FRAGMENT: usize = 6;
+/// End of the addresses in the IPv4 header.
 const IP_END: usize = 20;
-const MORE_FRAGMENTS_AND_OFFSET: u16 = 0x3fff;
 
 impl Responder {
     /// The responder of generator `stream`, if enabled.
@@ -85,22 +84,27 @@ impl Responder {
 
     /// The reply to a frame received by station `mac`, if any.
     pub fn answer(&self, mac: MacAddr, frame: &[u8]) -> Option<(ReplyKind, Frame)> {
-        let view = Ethernet::new_checked(frame).ok()?;
-        let to_us = view.destination() == mac || view.destination() == MacAddr::BROADCAST;
-        if !to_us || view.source().is_group() {
+        let header = Ethernet2HeaderSlice::from_slice(frame).ok()?;
+        let (destination, source) = (MacAddr(header.destination()), MacAddr(header.source()));
+        if ![mac, MacAddr::BROADCAST].contains(&destination) || source.is_group() {
             return None;
         }
-        let (ethertype, header) = (view.ethertype(), view.header_len());
+        let (ethertype, payload_at) = match header.ether_type() {
+            EtherType::VLAN_TAGGED_FRAME => {
+                let tag = SingleVlanHeaderSlice::from_slice(&frame[ETHERNET_BYTES..]).ok()?;
+                (tag.ether_type(), ETHERNET_BYTES + tag.slice().len())
+            }
+            plain => (plain, ETHERNET_BYTES),
+        };
         let mut answer = frame.to_vec();
-        let payload = &mut answer[header..];
+        let payload = &mut answer[payload_at..];
         let answered = match ethertype {
             EtherType::ARP => self.arp(mac, payload),
-            EtherType::IPV4 if view.destination() == mac => self.ipv4(payload),
+            EtherType::IPV4 if destination == mac => self.ipv4(payload),
             _ => None,
         }?;
-        let mut reply = Ethernet::new_checked(&mut answer).ok()?;
-        reply.set_destination(view.source());
-        reply.set_source(mac);
+        answer[..6].copy_from_slice(&source.0);
+        answer[6..ADDRESS_BYTES].copy_from_slice(&mac.0);
         // A short reply is padded to the minimum frame size.
         answer.resize(answer.len().max(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES), 0);
         Some((answered, Frame::new(answer)))
@@ -122,28 +126,28 @@ impl Responder {
 
     /// Turns a packet to one of the addresses into its reply.
     fn ipv4(&self, packet: &mut [u8]) -> Option<ReplyKind> {
-        let view = Ipv4::new_checked(&*packet).ok()?;
-        if !view.checksum_is_right() {
+        let view = Ipv4Slice::from_slice(packet).ok()?;
+        if !ipv4::checksum_is_right(&view.header()) {
             return None;
         }
-        let (destination, header) = (view.destination(), view.header_len());
+        let (destination, header) = (view.header().destination_addr(), view.header().slice().len());
         if destination == self.mirror {
-            packet[Ipv4Repr::SOURCE_AT..IP_END].rotate_left(4);
+            packet[ipv4::SOURCE_AT..IP_END].rotate_left(4);
             return Some(ReplyKind::Mirrored);
         }
-        let is_echo = view.protocol() == ICMP
-            && u16::from_be_bytes([packet[IP_FRAGMENT], packet[IP_FRAGMENT + 1]]) & MORE_FRAGMENTS_AND_OFFSET
-                == 0
-            && view.payload().len() >= ICMP_HEADER_BYTES
-            && view.payload()[..2] == [ICMP_ECHO, 0]
-            && Sum::new().plus(view.payload()).finish() == 0;
+        let message = view.payload().payload;
+        let is_echo = view.header().protocol() == IpNumber::ICMP
+            && !view.is_payload_fragmented()
+            && message.len() >= ICMP_HEADER_BYTES
+            && message[..2] == [ICMP_ECHO, 0]
+            && Sum::new().plus(message).finish() == 0;
         if destination != self.ip || !is_echo {
             return None;
         }
-        let end = usize::from(view.total_len());
-        packet[Ipv4Repr::SOURCE_AT..IP_END].rotate_left(4);
-        packet[Ipv4Repr::TTL_AT] = TTL;
-        put_checksum(&mut packet[..header], Ipv4Repr::CHECKSUM_AT);
+        let end = usize::from(view.header().total_len());
+        packet[ipv4::SOURCE_AT..IP_END].rotate_left(4);
+        packet[ipv4::TTL_AT] = TTL;
+        put_checksum(&mut packet[..header], ipv4::CHECKSUM_AT);
         let message = &mut packet[header..end];
         message[0] = ICMP_ECHO_REPLY;
         put_checksum(message, 2);

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use doorbell_sim::Frame;
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
+use doorbell_wire::{MacAddr, ipv4, ipv6, tcp};
+use etherparse::{EtherType, IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 
 use crate::config::TrafficConfig;
 use crate::frame::{ADDRESS_BYTES, hash};
@@ -73,48 +74,63 @@ fn emit(traffic: &TrafficConfig, stream: &StreamConfig, frame_len: usize) -> Vec
     let mut at = ADDRESS_BYTES;
     for (place, tag) in stream.vlans.iter().enumerate() {
         let outer_of_two = place == 0 && stream.vlans.len() == 2;
-        put(at, if outer_of_two { EtherType::SERVICE_VLAN.0 } else { EtherType::VLAN.0 });
+        put(at, if outer_of_two { EtherType::PROVIDER_BRIDGING.0 } else { EtherType::VLAN_TAGGED_FRAME.0 });
         put(at + 2, u16::from(tag.priority) << 13 | tag.id);
         at += 4;
     }
     put(at, if stream.network() == Network::Ipv6 { EtherType::IPV6.0 } else { EtherType::IPV4.0 });
     let payload_len = (frame_len - transport_at) as u16;
-    let protocol = match stream.transport {
-        Transport::Udp => Ipv4Repr::UDP,
-        Transport::Tcp => TcpRepr::PROTOCOL,
-    };
-    let (ttl, dscp) = (stream.ttl, stream.dscp);
-    let network = match stream.addresses(traffic) {
+    let dscp = stream.dscp.try_into().expect("a validated stream has a code point of six bits");
+    let protocol = protocol(stream);
+    match stream.addresses(traffic) {
         Addresses::V4(source, destination) => {
-            Ipv4Repr { source, destination, protocol, ttl, dscp, payload_len }.emit(&mut headers[ip_at..])
+            let [source, destination] = [source, destination].map(|address| address.octets());
+            let mut ip = Ipv4Header::new(payload_len, stream.ttl, protocol, source, destination)
+                .expect("the headers of a validated stream fit its frames");
+            ip.dscp = dscp;
+            ip.header_checksum = ip.calc_header_checksum();
+            headers[ip_at..transport_at].copy_from_slice(&ip.to_bytes());
         }
         Addresses::V6(source, destination) => {
-            Ipv6Repr { source, destination, next_header: protocol, hop_limit: ttl, dscp, payload_len }
-                .emit(&mut headers[ip_at..])
+            let mut ip = Ipv6Header {
+                payload_length: payload_len,
+                next_header: protocol,
+                hop_limit: stream.ttl,
+                source: source.octets(),
+                destination: destination.octets(),
+                ..Ipv6Header::default()
+            };
+            ip.set_dscp(dscp);
+            headers[ip_at..transport_at].copy_from_slice(&ip.to_bytes());
         }
-    };
+    }
     let source_port = stream.source_port.unwrap_or(traffic.source_port);
     let destination_port = stream.destination_port.unwrap_or(traffic.destination_port);
-    let transport = match stream.transport {
+    match stream.transport {
         Transport::Udp => {
-            let payload_len = payload_len - UdpRepr::HEADER_BYTES as u16;
-            UdpRepr { source_port, destination_port, payload_len }.emit(&mut headers[transport_at..])
+            let udp = UdpHeader { source_port, destination_port, length: payload_len, checksum: 0 };
+            headers[transport_at..].copy_from_slice(&udp.to_bytes());
         }
         Transport::Tcp => {
-            let flags = TcpRepr::ACK;
-            TcpRepr { source_port, destination_port, sequence: 0, flags, window: u16::MAX }
-                .emit(&mut headers[transport_at..])
+            let tcp = TcpHeader { ack: true, ..TcpHeader::new(source_port, destination_port, 0, u16::MAX) };
+            headers[transport_at..].copy_from_slice(&tcp.to_bytes());
         }
-    };
-    network.and(transport).expect("the headers of a validated stream fit its frames");
+    }
     headers
+}
+
+fn protocol(stream: &StreamConfig) -> IpNumber {
+    match stream.transport {
+        Transport::Udp => IpNumber::UDP,
+        Transport::Tcp => IpNumber::TCP,
+    }
 }
 
 /// Offsets of the IP addresses in the IP header, and their length.
 fn address_offsets(network: Network) -> (usize, usize, usize) {
     match network {
-        Network::Ipv4 => (Ipv4Repr::SOURCE_AT, Ipv4Repr::DESTINATION_AT, 4),
-        Network::Ipv6 => (Ipv6Repr::SOURCE_AT, Ipv6Repr::DESTINATION_AT, 16),
+        Network::Ipv4 => (ipv4::SOURCE_AT, ipv4::DESTINATION_AT, 4),
+        Network::Ipv6 => (ipv6::SOURCE_AT, ipv6::DESTINATION_AT, 16),
     }
 }
 
@@ -132,15 +148,11 @@ impl Template {
         let mut summed = headers.clone();
         variations.swept.iter().for_each(|swept| summed[swept.at..swept.at + swept.width].fill(0));
         let (source, destination, bytes) = address_offsets(stream.network());
-        let protocol = match stream.transport {
-            Transport::Udp => Ipv4Repr::UDP,
-            Transport::Tcp => TcpRepr::PROTOCOL,
-        };
         // The pseudo-headers of both IP versions have the same sum.
         let transport_sum = Sum::new()
             .plus(&summed[ip_at + source..][..bytes])
             .plus(&summed[ip_at + destination..][..bytes])
-            .plus_u16(u16::from(protocol))
+            .plus_u16(protocol(stream).0.into())
             .plus_u16((frame_len - transport_at) as u16)
             .plus(&summed[transport_at..]);
         headers.resize(headers.len().max(FRAME_BYTES_MIN), 0);
@@ -188,7 +200,7 @@ impl Variations {
         let is_tcp = stream.transport == Transport::Tcp;
         Variations {
             swept,
-            sequence_at: is_tcp.then_some(transport_at + TcpRepr::SEQUENCE_AT),
+            sequence_at: is_tcp.then_some(transport_at + tcp::SEQUENCE_AT),
             ipv4_at: in_ipv4.then_some(ip_at),
         }
     }
@@ -211,7 +223,7 @@ impl Variations {
             sum = sum.plus(&headers[at..at + 4]);
         }
         if let Some(at) = self.ipv4_at {
-            put_checksum(&mut headers[at..at + Ipv4Repr::HEADER_BYTES], Ipv4Repr::CHECKSUM_AT);
+            put_checksum(&mut headers[at..at + Ipv4Header::MIN_LEN], ipv4::CHECKSUM_AT);
         }
         sum
     }

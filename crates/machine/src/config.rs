@@ -1,19 +1,21 @@
 //! Machine configuration: a preset and the user's overrides become a [`MachineConfig`], which is checked as a
 //! whole before the machine is built.
 
+use std::collections::BTreeMap;
+
 use doorbell_attach::AttachConfig;
 use doorbell_loadgen::LoadGenConfig;
-use doorbell_nic::{MacAddress, NicConfig, NicModel};
+use doorbell_nic::{NicConfig, NicModel};
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 use doorbell_platform::{DiskConfig, InterruptsKind, MmuMode, RtcConfig};
 use doorbell_sim::ram::PAGE_BYTES;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
-use doorbell_wire::LinkConfig;
+use doorbell_wire::{LinkConfig, MacAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::harts_config::{HartParts, HartTables, HartsConfig};
+use crate::harts_config::{HartParts, HartTable, HartTables, HartsConfig};
 use crate::machine::build_bridge;
 use crate::ports_config::{
     PortConfig, PortTable, PortTables, PortsConfig, default_place, non_default_tables,
@@ -21,38 +23,41 @@ use crate::ports_config::{
 use crate::timed::threads::core_memory_config;
 
 /// A whole machine, as configuration files write it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineConfig {
-    /// Guest-visible part: a change needs a new boot.
+    /// The platform that the guest sees.
     pub platform: PlatformConfig,
     /// The cores.
     pub core: CoreConfig,
-    /// Disks, if disk files are given.
-    pub disk: DiskConfig,
-    /// Core pipelines, in timed machines.
+    /// Microarchitecture of timed cores.
     pub pipeline: doorbell_core::PipelineConfig,
-    /// Caches, interconnect and DRAM, in timed machines.
+    /// Caches, interconnect and DRAM of timed machines.
     pub memory: doorbell_memory::MemoryConfig,
-    /// Attachment of NICs to memory and cores.
+    /// The disks.
+    pub disk: DiskConfig,
+    /// Attachment of the NICs to memory and cores.
     pub attach: AttachConfig,
-    /// PCI Express link of each NIC that is attached by one.
+    /// The PCI Express link of each NIC that is attached by PCI Express.
     pub pcie: PcieConfig,
     /// The NICs.
     pub nic: NicConfig,
-    /// The link between each NIC and its load generator, both ways.
+    /// The links.
     pub link: LinkConfig,
-    /// The load generators.
+    /// The load generators and their traffic.
     pub loadgen: LoadGenConfig,
-    /// Overrides per port.
+    /// Per-port settings, by port number: any keys of `nic`, `attach`, `pcie` and `link`.
     #[serde(skip_serializing_if = "PortTables::is_empty")]
+    #[schemars(with = "BTreeMap<String, PortTable>")]
     pub port: PortTables,
-    /// Overrides per hart.
+    /// Per-hart settings, by hart number: any keys of `core`, `pipeline` and the private part of `memory`.
     #[serde(skip_serializing_if = "HartTables::is_empty")]
+    #[schemars(with = "BTreeMap<String, HartTable>")]
     pub hart: HartTables,
     /// Cores in addition to those of the harts, for programs that the guest cannot detect
     /// ([`Machine::play_corunners`](crate::Machine::play_corunners)).
     #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(skip)]
     pub beside: u32,
 }
 
@@ -395,7 +400,7 @@ impl MachineConfig {
     }
 
     /// MAC address of a port's NIC.
-    pub fn mac_of(&self, index: usize) -> MacAddress {
+    pub fn mac_of(&self, index: usize) -> MacAddr {
         self.port(index).nic.mac_of(index)
     }
 

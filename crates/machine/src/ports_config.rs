@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use doorbell_attach::{AttachConfig, AttachKind};
-use doorbell_nic::{MacAddress, NicConfig};
+use doorbell_nic::NicConfig;
 use doorbell_pcie::{LinkConfig as PcieConfig, Place};
-use doorbell_wire::LinkConfig;
+use doorbell_wire::{LinkConfig, MacAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -120,7 +120,7 @@ impl PortsConfig<'_> {
         // A common MAC address is that of port 0; the other ports count up from it, so that all are
         // different.
         let is_own = self.overrides.get(&PortNumber(index)).is_some_and(|own| own.nic.contains_key("mac"));
-        let mac: MacAddress = match port.nic.mac {
+        let mac: MacAddr = match port.nic.mac {
             Some(first) if !is_own => first.plus(index),
             _ => port.nic.mac_of(index),
         };
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!((two.link.rate.0, two.link.latency), (10_000_000_000, Ps::from_us(2)));
         assert_eq!((three.nic.rx_fifo, three.link.rate), (one.nic.rx_fifo, one.link.rate));
         assert_ne!(three.pcie, one.pcie);
-        assert_eq!(three.nic.mac, Some(MacAddress([2, 0, 0, 0, 0, 7])));
+        assert_eq!(three.nic.mac, Some(MacAddr([2, 0, 0, 0, 0, 7])));
         assert_ne!(one.nic.mac, two.nic.mac);
         let counted =
             with(&["platform.nics=3", "nic.mac=02:00:00:00:00:ff", "port.2.nic.mac=02:00:00:00:00:07"])

@@ -19,7 +19,7 @@ impl Machine {
     pub fn start_traffic_at(&mut self, port: usize, traffic: &TrafficConfig) -> Result<(), ConfigError> {
         let now = self.now();
         let mut own = traffic.for_port(port as u32);
-        own.destination.0 = self.config.mac_of(port).0;
+        own.destination = self.config.mac_of(port);
         self.ports[port]
             .loadgen
             .set_traffic(own)

@@ -1,75 +1,19 @@
 //! Parameters of a NIC, set by a preset or by `--set nic.rx_fifo=48KiB`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
+use doorbell_wire::MacAddr;
 use schemars::JsonSchema;
 use serde::de::{Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// An Ethernet address, spelled "52:54:00:12:34:56".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MacAddress(pub [u8; 6]);
-
-impl MacAddress {
-    /// Returns the address `count` further on. The manufacturer's part does not change.
-    pub fn plus(self, count: usize) -> MacAddress {
-        let MacAddress([a, b, c, high, middle, low]) = self;
-        let own = u32::from_be_bytes([0, high, middle, low]).wrapping_add(count as u32).to_be_bytes();
-        MacAddress([a, b, c, own[1], own[2], own[3]])
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl FromStr for MacAddress {
-    type Err = NotUnicast;
-    fn from_str(text: &str) -> Result<Self, NotUnicast> {
-        let wrong = || NotUnicast(text.to_owned());
-        let mut bytes = [0u8; 6];
-        let mut parts = text.split(':');
-        for byte in &mut bytes {
-            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-        }
-        match parts.next() {
-            None if bytes[0] & 1 == 0 => Ok(MacAddress(bytes)),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-doorbell_sim::text_schema!(MacAddress, "a unicast Ethernet address such as \"52:54:00:12:34:56\"", &[]);
-
-impl Serialize for MacAddress {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for MacAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// A text that is not a unicast Ethernet address.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
-pub struct NotUnicast(String);
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Reason for rejecting a configuration. The message begins with the field's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The station address is not a unicast address.
-    #[error("mac {0}")]
-    Mac(NotUnicast),
+    #[error("mac \"{0}\" is not a unicast Ethernet address such as \"52:54:00:12:34:56\"")]
+    Mac(MacAddr),
     /// A value outside its range. Value and limits have the units used in configurations.
     #[error("{field} is {value}; it must be from {least} to {most}")]
     Range {
@@ -146,9 +90,9 @@ pub struct NicConfig {
     /// own guest boot.
     #[serde(skip_serializing_if = "NicModel::is_default")]
     pub model: NicModel,
-    /// Station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address plus n,
+    /// Unicast station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address plus n,
     /// unless a port sets its own `nic.mac`.
-    pub mac: Option<MacAddress>,
+    pub mac: Option<MacAddr>,
     /// Size of the receive FIFO, 2KiB to 1GiB. By default the register PBA sets it. PBA is always readable
     /// and writable.
     pub rx_fifo: Option<Bytes>,
@@ -313,14 +257,14 @@ impl NicConfig {
             within("dma_rate", rate, BitsPerSec(1_000_000), BitsPerSec(100_000_000_000_000))?;
         }
         match self.mac {
-            Some(mac) if mac.0[0] & 1 != 0 => Err(ConfigError::Mac(NotUnicast(mac.to_string()))),
+            Some(mac) if mac.is_group() => Err(ConfigError::Mac(mac)),
             _ => Ok(()),
         }
     }
 
     /// Station address of NIC `index`: the configured one, or the default address plus `index`.
-    pub fn mac_of(&self, index: usize) -> MacAddress {
-        self.mac.unwrap_or_else(|| MacAddress([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]).plus(index))
+    pub fn mac_of(&self, index: usize) -> MacAddr {
+        self.mac.unwrap_or_else(|| MacAddr([0x52, 0x54, 0x00, 0x12, 0x34, 0x56]).plus(index))
     }
 }
 
@@ -365,9 +309,8 @@ mod tests {
         assert_eq!(config.rx_frame_time, Ps::from_ns(6));
         config.validate().unwrap();
         assert!(toml::from_str::<NicConfig>("rx_fifoo = \"48KiB\"").is_err());
-        for mac in ["01:00:00:00:00:00", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "x"] {
-            assert!(mac.parse::<MacAddress>().is_err(), "{mac}");
-        }
+        let group = NicConfig { mac: Some(MacAddr([1, 0, 0, 0, 0, 0])), ..NicConfig::default() };
+        assert!(group.validate().unwrap_err().to_string().contains("not a unicast Ethernet address"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use doorbell_pcie::network as stats;
 use doorbell_pcie::{FunctionIdentity, PciFunction};
 use doorbell_sim::BitsPerSec;
 
-pub use config::{ConfigError, MacAddress, NicConfig, NicModel, NotUnicast};
+pub use config::{ConfigError, NicConfig, NicModel};
 pub use intel::e82540::Nic;
 pub use intel::e82576::Igb;
 pub use intel::{Controller, ControllerState, Queue, e82540, e82576};

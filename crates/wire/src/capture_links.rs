@@ -4,7 +4,9 @@
 //! and BSD loopback (`LINKTYPE_NULL`, `LINKTYPE_LOOP`). The EtherType follows from the packet; the user of
 //! the packet fills in the addresses.
 
-use crate::ethernet::{EtherType, MacAddr};
+use etherparse::EtherType;
+
+use crate::mac::MacAddr;
 
 /// A link type of pcap and pcapng.
 #[derive(Clone, Copy, PartialEq, Eq)]

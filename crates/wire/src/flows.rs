@@ -1,14 +1,13 @@
 //! Counters of TCP (RFC 9293) and UDP (RFC 768) traffic on a cable, from observed frames. Bytes acknowledged
 //! by a receiver have reached it in order and exactly once, regardless of retransmissions, so they are the
-//! goodput of a stream. A FIN counts as one byte, as in TCP sequence numbers. Only untagged IPv4 is counted,
-//! and only first fragments.
+//! goodput of a stream. A FIN counts as one byte, as in TCP sequence numbers. Only IPv4 is counted, and no
+//! fragments.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use doorbell_sim::Frame;
-
-use crate::{EtherType, Ethernet, Ipv4, Ipv4Repr, Tcp, TcpRepr, Udp};
+use etherparse::{Ipv4HeaderSlice, NetSlice, SlicedPacket, TcpSlice, TransportSlice};
 
 doorbell_sim::stats! {
     /// Traffic sent by one side.
@@ -58,51 +57,35 @@ impl FlowCounters {
 
     /// Counts a frame sent by side `from` (0 or 1).
     pub fn take(&mut self, from: usize, frame: &Frame) {
-        let Ok(ethernet) = Ethernet::new_checked(&frame.bytes[..]) else { return };
-        if ethernet.ethertype() != EtherType::IPV4 {
-            return;
-        }
-        let Ok(packet) = Ipv4::new_checked(ethernet.payload()) else { return };
-        match packet.protocol() {
-            Ipv4Repr::UDP => {
-                if let Ok(datagram) = Udp::new_checked(packet.payload()) {
-                    let (ports, payload) = (
-                        [datagram.source_port(), datagram.destination_port()],
-                        datagram.payload().len() as u64,
-                    );
-                    self.count(from, ports, |sides| {
-                        sides[from].udp_datagrams += 1;
-                        sides[from].udp_payload += payload;
-                    });
-                }
+        let Ok(packet) = SlicedPacket::from_ethernet(&frame.bytes) else { return };
+        let Some(NetSlice::Ipv4(ip)) = &packet.net else { return };
+        match &packet.transport {
+            Some(TransportSlice::Udp(datagram)) => {
+                let ports = [datagram.source_port(), datagram.destination_port()];
+                let payload = datagram.payload().len() as u64;
+                self.count(from, ports, |sides| {
+                    sides[from].udp_datagrams += 1;
+                    sides[from].udp_payload += payload;
+                });
             }
-            TcpRepr::PROTOCOL => {
-                if let Ok(segment) = Tcp::new_checked(packet.payload()) {
-                    self.take_segment(from, (packet.source(), packet.destination()), &segment);
-                }
-            }
+            Some(TransportSlice::Tcp(segment)) => self.take_segment(from, &ip.header(), segment),
             _ => {}
         }
     }
 
-    fn take_segment(
-        &mut self,
-        from: usize,
-        (source, destination): (Ipv4Addr, Ipv4Addr),
-        segment: &Tcp<&[u8]>,
-    ) {
+    fn take_segment(&mut self, from: usize, ip: &Ipv4HeaderSlice, segment: &TcpSlice) {
         let payload = segment.payload().len() as u64;
         let ports = [segment.source_port(), segment.destination_port()];
         self.count(from, ports, |sides| {
             sides[from].tcp_segments += u64::from(payload > 0);
             sides[from].tcp_payload += payload;
         });
-        if segment.flags() & TcpRepr::ACK == 0 {
+        if !segment.ack() {
             return;
         }
-        let flow = (from, source, destination, ports[0], ports[1]);
-        let number = segment.acknowledgement();
-        let begins = segment.flags() & TcpRepr::SYN != 0;
+        let flow = (from, ip.source_addr(), ip.destination_addr(), ports[0], ports[1]);
+        let number = segment.acknowledgment_number();
+        let begins = segment.syn();
         let last = self.acknowledged.entry(flow).or_insert(number);
         let advance = number.wrapping_sub(*last);
         if begins {
@@ -117,32 +100,19 @@ impl FlowCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EthernetRepr, MacAddr};
+    use etherparse::PacketBuilder;
 
-    const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3)];
+    const ENDS: [[u8; 4]; 2] = [[10, 0, 0, 2], [10, 0, 0, 3]];
 
     /// A TCP segment of side `from`.
-    fn segment(from: usize, flags: u8, acknowledgement: u32, payload: usize) -> Frame {
-        let ethernet = EthernetRepr {
-            source: MacAddr::default(),
-            destination: MacAddr::default(),
-            tag: None,
-            ethertype: EtherType::IPV4,
-        };
-        let packet = Ipv4Repr {
-            source: ENDS[from],
-            destination: ENDS[1 - from],
-            protocol: TcpRepr::PROTOCOL,
-            ttl: 64,
-            dscp: 0,
-            payload_len: (TcpRepr::HEADER_BYTES + payload) as u16,
-        };
-        let tcp = TcpRepr { source_port: 1, destination_port: 2, sequence: 0, flags, window: 1 };
-        let mut bytes = vec![0; 14 + 20 + TcpRepr::HEADER_BYTES + payload];
-        ethernet.emit(&mut bytes).unwrap();
-        packet.emit(&mut bytes[14..]).unwrap();
-        tcp.emit(&mut bytes[34..]).unwrap();
-        bytes[42..46].copy_from_slice(&acknowledgement.to_be_bytes());
+    fn segment(from: usize, syn: bool, acknowledgement: u32, payload: usize) -> Frame {
+        let packet = PacketBuilder::ethernet2([0; 6], [0; 6])
+            .ipv4(ENDS[from], ENDS[1 - from], 64)
+            .tcp(1, 2, 0, 1)
+            .ack(acknowledgement);
+        let packet = if syn { packet.syn() } else { packet };
+        let mut bytes = Vec::new();
+        packet.write(&mut bytes, &vec![0; payload]).unwrap();
         // Ethernet padding, not part of the packet.
         bytes.resize(bytes.len().max(60), 0xee);
         Frame::new(bytes)
@@ -152,19 +122,19 @@ mod tests {
     fn acknowledged_bytes_count_once_and_across_wraparound() {
         let mut counters = FlowCounters::default();
         let start = u32::MAX - 999;
-        counters.take(1, &segment(1, TcpRepr::SYN | TcpRepr::ACK, start, 0));
+        counters.take(1, &segment(1, true, start, 0));
         for _ in 0..2 {
-            counters.take(0, &segment(0, TcpRepr::ACK, 77, 1448));
-            counters.take(1, &segment(1, TcpRepr::ACK, start.wrapping_add(1448), 0));
+            counters.take(0, &segment(0, false, 77, 1448));
+            counters.take(1, &segment(1, false, start.wrapping_add(1448), 0));
         }
         // A stale acknowledgement that was overtaken.
-        counters.take(1, &segment(1, TcpRepr::ACK, start.wrapping_add(100), 0));
+        counters.take(1, &segment(1, false, start.wrapping_add(100), 0));
         let [data, answers] = &counters.carried;
         assert_eq!((data.tcp_segments, data.tcp_payload, data.tcp_acknowledged), (2, 2896, 1448));
         assert_eq!((answers.tcp_segments, answers.tcp_payload, answers.tcp_acknowledged), (0, 0, 0));
         // A new connection on the same ports has different sequence numbers.
-        counters.take(1, &segment(1, TcpRepr::SYN | TcpRepr::ACK, 500, 0));
-        counters.take(1, &segment(1, TcpRepr::ACK, 510, 0));
+        counters.take(1, &segment(1, true, 500, 0));
+        counters.take(1, &segment(1, false, 510, 0));
         assert_eq!(counters.carried[0].tcp_acknowledged, 1458);
     }
 
@@ -173,9 +143,9 @@ mod tests {
         let mut counters = FlowCounters::default();
         counters.watch_ports([1, 7]);
         // All segments are from port 1 to port 2, so only side 0's segments count for its port 1.
-        counters.take(0, &segment(0, TcpRepr::ACK, 10, 100));
-        counters.take(1, &segment(1, TcpRepr::ACK, 20, 50));
-        counters.take(0, &segment(0, TcpRepr::ACK, 60, 0));
+        counters.take(0, &segment(0, false, 10, 100));
+        counters.take(1, &segment(1, false, 20, 50));
+        counters.take(0, &segment(0, false, 60, 0));
         assert_eq!(counters.carried.each_ref().map(|side| side.tcp_payload), [100, 50]);
         let own = &counters.by_port[&1];
         assert_eq!((own[0].tcp_payload, own[1].tcp_payload, own[1].tcp_acknowledged), (100, 0, 50));

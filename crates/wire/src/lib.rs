@@ -1,36 +1,27 @@
-//! The wire: header views ([`ethernet`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`memcached`]), the [`link`]
-//! model, [`pcap`] writing, [`capture`] reading, and [`flows`] counters of observed frames.
-//!
-//! A header has a *view* (borrowed bytes, checked once, whose accessors cannot panic afterwards) and a *repr*
-//! (an owned struct with `parse` and `emit`).
+//! The wire: the [`link`] model, [`pcap`] writing, [`capture`] reading, [`flows`] counters of observed frames,
+//! checksums, and the header of [`memcached`]. Other headers are parsed and built by the crate [`etherparse`].
 
 #![forbid(unsafe_code)]
 
 pub mod capture;
 pub mod checksum;
-pub mod ethernet;
 pub mod flows;
-pub mod ipv4;
-pub mod ipv6;
+pub mod headers;
 pub mod link;
 pub mod memcached;
 pub mod pcap;
-pub mod tcp;
-pub mod udp;
 
 mod capture_links;
 mod faults;
+mod mac;
 mod wire_hash;
 
 pub use capture::{Capture, CaptureError, CapturedPacket, SyntheticHeader};
-pub use ethernet::{EtherType, Ethernet, EthernetRepr, MacAddr, VlanTag};
-pub use ipv4::{Ipv4, Ipv4Repr};
-pub use ipv6::{Ipv6, Ipv6Repr};
+pub use headers::{ipv4, ipv6, tcp, udp};
 pub use link::{Link, LinkConfig, LinkState, LinkStats, Sent};
+pub use mac::MacAddr;
 pub use memcached::{MemcachedUdp, MemcachedUdpRepr};
 pub use pcap::{PcapError, PcapFile, PcapWriter};
-pub use tcp::{Tcp, TcpRepr};
-pub use udp::{Udp, UdpRepr};
 pub use wire_hash::WireHash;
 
 /// Error in a header.

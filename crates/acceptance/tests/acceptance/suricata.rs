@@ -9,7 +9,8 @@ use doorbell_acceptance::{doorbell, scratch};
 use doorbell_sim::{Frame, Ps};
 use doorbell_wire::checksum::Sum;
 use doorbell_wire::pcap::WHOLE_FRAMES;
-use doorbell_wire::{EtherType, EthernetRepr, Ipv4Repr, MacAddr, PcapFile, TcpRepr};
+use doorbell_wire::{PcapFile, tcp};
+use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header};
 use serde_json::Value;
 
 /// Runs `suricata` into a folder; returns its summary.
@@ -115,7 +116,7 @@ fn suricata_alerts_on_every_matching_frame_and_no_other() {
 }
 
 /// An Ethernet frame with a TCP segment or UDP datagram. Datagrams have no checksum (zero).
-fn frame(from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8]) -> Frame {
+fn frame(from_client: bool, protocol: IpNumber, [client, server]: [u16; 2], rest: &[u8]) -> Frame {
     let (mut addresses, mut ports) =
         ([Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 2)], [client, server]);
     if !from_client {
@@ -124,23 +125,17 @@ fn frame(from_client: bool, protocol: u8, [client, server]: [u16; 2], rest: &[u8
     }
     let mut transport = [&ports.map(u16::to_be_bytes).concat()[..], rest].concat();
     let ([source, destination], payload_len) = (addresses, transport.len() as u16);
-    if protocol == TcpRepr::PROTOCOL {
-        let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, protocol, payload_len);
+    if protocol == IpNumber::TCP {
+        let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, protocol.0, payload_len);
         let sum = sum.plus(&transport).finish();
-        transport[TcpRepr::CHECKSUM_AT..][..2].copy_from_slice(&sum.to_be_bytes());
+        transport[tcp::CHECKSUM_AT..][..2].copy_from_slice(&sum.to_be_bytes());
     }
-    let [source_mac, destination_mac] = [1, 2].map(|last| MacAddr([2, 0, 0, 0, 1, last]));
-    let ethernet = EthernetRepr {
-        destination: destination_mac,
-        source: source_mac,
-        tag: None,
-        ethertype: EtherType::IPV4,
-    };
-    let ip = Ipv4Repr { source, destination, protocol, ttl: 64, dscp: 0, payload_len };
-    let at = ethernet.header_len();
-    let mut bytes = vec![0; at + Ipv4Repr::HEADER_BYTES];
-    ethernet.emit(&mut bytes).unwrap();
-    ip.emit(&mut bytes[at..]).unwrap();
+    let [source, destination] = [source.octets(), destination.octets()];
+    let mut ip = Ipv4Header::new(payload_len, 64, protocol, source, destination).unwrap();
+    ip.header_checksum = ip.calc_header_checksum();
+    let [source, destination] = [1, 2].map(|last| [2, 0, 0, 0, 1, last]);
+    let ethernet = Ethernet2Header { source, destination, ether_type: EtherType::IPV4 };
+    let mut bytes = [&ethernet.to_bytes()[..], &ip.to_bytes()].concat();
     bytes.extend(transport);
     bytes.resize(bytes.len().max(Frame::MIN_BYTES_WITH_FCS - Frame::FCS_BYTES), 0);
     Frame::new(bytes)
@@ -165,8 +160,8 @@ fn write_capture(path: &Path) -> u64 {
         at += Ps::from_us(50);
         file.record(at, &frame(from_client, protocol, ports, rest));
     };
-    const SYN: u8 = TcpRepr::SYN;
-    const ACK: u8 = TcpRepr::ACK;
+    const SYN: u8 = 0x02;
+    const ACK: u8 = 0x10;
     const FIN: u8 = ACK | 0x01;
     const PUSH: u8 = ACK | 0x08;
     for n in 0..30 {
@@ -184,13 +179,13 @@ fn write_capture(path: &Path) -> u64 {
             (false, segment(504, end + 1, FIN, b"")),
             (true, segment(end + 1, 505, ACK, b"")),
         ] {
-            put(from_client, TcpRepr::PROTOCOL, ports, &rest);
+            put(from_client, IpNumber::TCP, ports, &rest);
         }
     }
     for n in 0..40 {
         let text: &[u8] =
             if n % 2 == 0 { b"start PowerShell, and soon" } else { b"start anything but that one" };
-        put(true, Ipv4Repr::UDP, [40_000 + n, 514], &datagram(text));
+        put(true, IpNumber::UDP, [40_000 + n, 514], &datagram(text));
     }
     file.finish().unwrap()
 }

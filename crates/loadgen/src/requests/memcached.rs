@@ -15,19 +15,20 @@
 use std::io::Write;
 
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::udp::checksum_field;
-use doorbell_wire::{
-    EtherType, Ethernet, EthernetRepr, Ipv4, Ipv4Repr, MacAddr, MemcachedUdp, MemcachedUdpRepr, Udp, UdpRepr,
+use doorbell_wire::{MacAddr, MemcachedUdp, MemcachedUdpRepr, ipv4, udp};
+use etherparse::{
+    Ethernet2Slice, IpNumber, Ipv4Header, Ipv4Slice, LinkSlice, NetSlice, SlicedPacket, TransportSlice,
+    UdpHeader, UdpSlice,
 };
 
 use crate::config::TrafficConfig;
 use crate::frame::{ETHERNET_BYTES, Mismatch};
 use crate::requests::keyspace::{Keyspace, MemcachedConfig};
+use crate::requests::ping::ipv4_headers;
 
-const UDP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
-const HEADER_AT: usize = UDP_AT + UdpRepr::HEADER_BYTES;
+const UDP_AT: usize = ETHERNET_BYTES + Ipv4Header::MIN_LEN;
+const HEADER_AT: usize = UDP_AT + UdpHeader::LEN;
 const TEXT_AT: usize = HEADER_AT + MemcachedUdpRepr::HEADER_BYTES;
-const TTL: u8 = 64;
 /// Number of request IDs per client before they wrap around.
 const IDS: u64 = 1 << 16;
 
@@ -120,47 +121,27 @@ impl Memcached {
         let (client, id) = self.client_and_id(sequence);
         let udp_len = (bytes.len() - UDP_AT) as u16;
         let (source, destination) = (traffic.source_ip, traffic.destination_ip);
-        let ethernet = EthernetRepr {
-            destination: traffic.destination,
-            source: traffic.source,
-            tag: None,
-            ethertype: EtherType::IPV4,
-        };
-        let ip = Ipv4Repr {
-            source,
-            destination,
-            protocol: Ipv4Repr::UDP,
-            ttl: TTL,
-            dscp: 0,
-            payload_len: udp_len,
-        };
-        let udp = UdpRepr {
+        let header = UdpHeader {
             source_port: traffic.source_port.wrapping_add(client),
             destination_port: self.server_port(self.request(sequence).1),
-            payload_len: udp_len - UdpRepr::HEADER_BYTES as u16,
+            length: udp_len,
+            checksum: 0,
         };
+        bytes[..UDP_AT].copy_from_slice(&ipv4_headers(traffic, IpNumber::UDP, udp_len.into()));
+        bytes[UDP_AT..HEADER_AT].copy_from_slice(&header.to_bytes());
         let header = MemcachedUdpRepr { request_id: id, sequence: 0, datagrams: 1 };
-        ethernet
-            .emit(bytes)
-            .and_then(|()| ip.emit(&mut bytes[ETHERNET_BYTES..]))
-            .and_then(|()| udp.emit(&mut bytes[UDP_AT..]))
-            .and_then(|()| header.emit(&mut bytes[HEADER_AT..]))
-            .expect("the buffer has room for the headers");
-        let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, Ipv4Repr::UDP, udp_len);
-        let checksum = checksum_field(sum.plus(&bytes[UDP_AT..]));
-        bytes[UDP_AT + UdpRepr::CHECKSUM_AT..HEADER_AT].copy_from_slice(&checksum.to_be_bytes());
+        header.emit(&mut bytes[HEADER_AT..]).expect("the buffer has room for the header");
+        let sum = Sum::new().plus_ipv4_pseudo_header(source, destination, IpNumber::UDP.0, udp_len);
+        let checksum = udp::checksum_field(sum.plus(&bytes[UDP_AT..]));
+        bytes[UDP_AT + udp::CHECKSUM_AT..HEADER_AT].copy_from_slice(&checksum.to_be_bytes());
     }
 
     /// The request that a server's frame answers; `next` is the number of the next request.
     pub(crate) fn read(&self, next: u64, frame: &[u8]) -> Option<u64> {
-        let ethernet = Ethernet::new_checked(frame).ok()?;
-        let ip = Ipv4::new_checked(ethernet.payload()).ok()?;
-        let udp = Udp::new_checked(ip.payload()).ok()?;
+        let (_, ip, udp) = datagram(frame)?;
         let header = MemcachedUdp::new_checked(udp.payload()).ok()?;
         let client = udp.destination_port().wrapping_sub(self.traffic.source_port);
-        if ethernet.ethertype() != EtherType::IPV4
-            || ip.protocol() != Ipv4Repr::UDP
-            || ip.source() != self.traffic.destination_ip
+        if ip.header().source_addr() != self.traffic.destination_ip
             || udp.source_port().wrapping_sub(self.traffic.destination_port) >= self.traffic.memcached.shards
             || client >= self.traffic.memcached.clients
         {
@@ -176,21 +157,19 @@ impl Memcached {
 
     pub(crate) fn check(&self, sequence: u64, frame: &[u8]) -> Result<(), Mismatch> {
         let traffic = &self.traffic;
-        let wrong = |_| Mismatch::Headers;
-        let ethernet = Ethernet::new_checked(frame).map_err(wrong)?;
-        let ip = Ipv4::new_checked(ethernet.payload()).map_err(wrong)?;
-        let udp = Udp::new_checked(ip.payload()).map_err(wrong)?;
-        let header = MemcachedUdp::new_checked(udp.payload()).map_err(wrong)?;
-        let stations: (MacAddr, MacAddr) = (ethernet.destination(), ethernet.source());
-        if stations != (traffic.source, traffic.destination) || ip.destination() != traffic.source_ip {
+        let (ethernet, packet, datagram) = datagram(frame).ok_or(Mismatch::Headers)?;
+        let ip = packet.header();
+        let header = MemcachedUdp::new_checked(datagram.payload()).map_err(|_| Mismatch::Headers)?;
+        let stations = (MacAddr(ethernet.destination()), MacAddr(ethernet.source()));
+        if stations != (traffic.source, traffic.destination) || ip.destination_addr() != traffic.source_ip {
             return Err(Mismatch::Addresses);
         }
         let (_, id) = self.client_and_id(sequence);
         let expected = MemcachedUdpRepr { request_id: id, sequence: 0, datagrams: 1 };
-        if !ip.checksum_is_right()
-            || !udp.checksum_is_right(ip.source(), ip.destination())
+        if !ipv4::checksum_is_right(&ip)
+            || !udp::checksum_is_right(&datagram, ip.source_addr(), ip.destination_addr())
             || MemcachedUdpRepr::parse(&header) != expected
-            || udp.source_port() != self.server_port(self.request(sequence).1)
+            || datagram.source_port() != self.server_port(self.request(sequence).1)
         {
             return Err(Mismatch::Headers);
         }
@@ -201,6 +180,17 @@ impl Memcached {
             got if got != text => Err(Mismatch::Payload),
             _ => Ok(()),
         }
+    }
+}
+
+/// The Ethernet frame, the IPv4 packet and the UDP datagram in a frame, if all are complete.
+fn datagram(frame: &[u8]) -> Option<(Ethernet2Slice<'_>, Ipv4Slice<'_>, UdpSlice<'_>)> {
+    let packet = SlicedPacket::from_ethernet(frame).ok()?;
+    match (packet.link?, packet.net?, packet.transport?) {
+        (LinkSlice::Ethernet2(ethernet), NetSlice::Ipv4(ip), TransportSlice::Udp(udp)) => {
+            Some((ethernet, ip, udp))
+        }
+        _ => None,
     }
 }
 

@@ -131,9 +131,10 @@ fn sets_store_each_key_once_and_gets_return_it() {
             frames[1..].iter().map(|(_, f)| &f.bytes[54..70]).collect();
         assert_eq!(keys.len() == 50, kind == Kind::MemcachedSet, "{} different keys", keys.len());
         for (_, frame) in &frames[1..] {
-            let ip = Ipv4::new_checked(&frame.bytes[14..]).unwrap();
-            let udp = Udp::new_checked(ip.payload()).unwrap();
-            assert!(ip.checksum_is_right() && udp.checksum_is_right(ip.source(), ip.destination()));
+            let (_, packet, datagram) = datagram(&frame.bytes).unwrap();
+            let ip = packet.header();
+            assert!(ipv4::checksum_is_right(&ip));
+            assert!(udp::checksum_is_right(&datagram, ip.source_addr(), ip.destination_addr()));
         }
     }
 }

@@ -6,12 +6,13 @@
 use std::net::Ipv4Addr;
 
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ethernet, EthernetRepr, Ipv4, Ipv4Repr, MacAddr};
+use doorbell_wire::{MacAddr, ipv4};
+use etherparse::{EtherType, Ethernet2Header, Ethernet2Slice, IpNumber, Ipv4Header, Ipv4Slice};
 
 use crate::config::TrafficConfig;
 use crate::frame::{ETHERNET_BYTES, FILL_AT, Mismatch, PAYLOAD_AT, Signature, fill, hash};
 
-const ICMP_AT: usize = ETHERNET_BYTES + Ipv4Repr::HEADER_BYTES;
+const ICMP_AT: usize = ETHERNET_BYTES + Ipv4Header::MIN_LEN;
 const ECHO: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 const TTL: u8 = 64;
@@ -30,25 +31,8 @@ pub(crate) struct Ping {
 impl Ping {
     pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64) -> Ping {
         let frame_len = traffic.frame_len();
-        let ethernet = EthernetRepr {
-            destination: traffic.destination,
-            source: traffic.source,
-            tag: None,
-            ethertype: EtherType::IPV4,
-        };
-        let ip = Ipv4Repr {
-            source: traffic.source_ip,
-            destination: traffic.destination_ip,
-            protocol: Ipv4Repr::ICMP,
-            ttl: TTL,
-            dscp: 0,
-            payload_len: (frame_len - ICMP_AT) as u16,
-        };
         let mut headers = [0; ICMP_AT];
-        ethernet
-            .emit(&mut headers)
-            .and_then(|()| ip.emit(&mut headers[ETHERNET_BYTES..]))
-            .expect("the headers fit a validated frame size");
+        headers.copy_from_slice(&ipv4_headers(traffic, IpNumber::ICMP, frame_len - ICMP_AT));
         Ping {
             headers,
             stations: (traffic.source, traffic.destination),
@@ -83,26 +67,38 @@ impl Ping {
         if frame.len() != self.frame_len {
             return Err(Mismatch::Length);
         }
-        let ethernet = Ethernet::new_checked(frame).map_err(|_| Mismatch::Headers)?;
-        let ip = Ipv4::new_checked(ethernet.payload()).map_err(|_| Mismatch::Headers)?;
-        if (ethernet.destination(), ethernet.source()) != self.stations
-            || (ip.destination(), ip.source()) != self.addresses
+        let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).map_err(|_| Mismatch::Headers)?;
+        let packet = Ipv4Slice::from_slice(ethernet.payload_slice()).map_err(|_| Mismatch::Headers)?;
+        let (ip, message) = (packet.header(), packet.payload().payload);
+        if (MacAddr(ethernet.destination()), MacAddr(ethernet.source())) != self.stations
+            || (ip.destination_addr(), ip.source_addr()) != self.addresses
         {
             return Err(Mismatch::Addresses);
         }
         let mut expected = vec![0; self.frame_len - ICMP_AT];
         self.message(ECHO_REPLY, sequence, &mut expected);
-        if ip.protocol() != Ipv4Repr::ICMP || !ip.checksum_is_right() || ip.payload().len() != expected.len()
+        if ip.protocol() != IpNumber::ICMP || !ipv4::checksum_is_right(&ip) || message.len() != expected.len()
         {
             return Err(Mismatch::Headers);
         }
         let (header, data) = expected.split_at(PAYLOAD_AT - ICMP_AT);
-        match ip.payload().split_at(header.len()) {
+        match message.split_at(header.len()) {
             (got, _) if got != header => Err(Mismatch::Headers),
             (_, got) if got != data => Err(Mismatch::Payload),
             _ => Ok(()),
         }
     }
+}
+
+/// Ethernet and IPv4 headers of requests, in front of a payload of `payload_len` bytes.
+pub(crate) fn ipv4_headers(traffic: &TrafficConfig, protocol: IpNumber, payload_len: usize) -> Vec<u8> {
+    let [source, destination] = [traffic.source_ip, traffic.destination_ip].map(|address| address.octets());
+    let mut ip = Ipv4Header::new(payload_len as u16, TTL, protocol, source, destination)
+        .expect("a validated frame size fits the header");
+    ip.header_checksum = ip.calc_header_checksum();
+    let (source, destination) = (traffic.source.0, traffic.destination.0);
+    let ethernet = Ethernet2Header { source, destination, ether_type: EtherType::IPV4 };
+    [&ethernet.to_bytes()[..], &ip.to_bytes()].concat()
 }
 
 #[cfg(test)]

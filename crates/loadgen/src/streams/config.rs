@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use doorbell_sim::{Bytes, Ps};
-use doorbell_wire::{Ipv4Repr, Ipv6Repr, MacAddr, TcpRepr, UdpRepr};
+use doorbell_wire::MacAddr;
+use etherparse::{Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -209,13 +210,13 @@ impl StreamConfig {
         let ip = ETHERNET_BYTES + TAG_BYTES * self.vlans.len();
         let transport = ip
             + match self.network() {
-                Network::Ipv4 => Ipv4Repr::HEADER_BYTES,
-                Network::Ipv6 => Ipv6Repr::HEADER_BYTES,
+                Network::Ipv4 => Ipv4Header::MIN_LEN,
+                Network::Ipv6 => Ipv6Header::LEN,
             };
         let payload = transport
             + match self.transport {
-                Transport::Udp => UdpRepr::HEADER_BYTES,
-                Transport::Tcp => TcpRepr::HEADER_BYTES,
+                Transport::Udp => UdpHeader::LEN,
+                Transport::Tcp => TcpHeader::MIN_LEN,
             };
         [ip, transport, payload]
     }

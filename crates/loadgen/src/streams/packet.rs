@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use doorbell_wire::checksum::Sum;
-use doorbell_wire::{EtherType, Ipv4Repr, Ipv6Repr, TcpRepr, UdpRepr};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use doorbell_wire::{ipv4, ipv6, tcp, udp};
+use etherparse::{EtherType, IpNumber, Ipv4Header, Ipv6Header};
 
 use crate::frame::ADDRESS_BYTES;
 
@@ -17,6 +17,8 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 const ICMP_V6: u8 = 58;
+const TCP: u8 = IpNumber::TCP.0;
+const UDP: u8 = IpNumber::UDP.0;
 const DCCP: u8 = 33;
 const UDP_LITE: u8 = 136;
 /// Offsets of the IPv4 addresses in an ARP packet, after its Ethernet addresses.
@@ -94,19 +96,8 @@ impl fmt::Display for Net {
     }
 }
 
+doorbell_sim::text_serde!(Net);
 doorbell_sim::text_schema!(Net, "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", &[]);
-
-impl Serialize for Net {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Net {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Net, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
 
 /// Offsets of a packet's headers and fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +120,8 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 impl Layout {
     pub(crate) fn parse(bytes: &[u8]) -> Layout {
         let mut at = ADDRESS_BYTES;
-        let is_tag = |kind: u16| [EtherType::VLAN.0, EtherType::SERVICE_VLAN.0].contains(&kind);
+        let is_tag =
+            |kind: u16| [EtherType::VLAN_TAGGED_FRAME.0, EtherType::PROVIDER_BRIDGING.0].contains(&kind);
         while u16_at(bytes, at).is_some_and(is_tag) {
             at += 4;
         }
@@ -137,12 +129,10 @@ impl Layout {
         let plain = Layout { ethertype, network_at: at + 2, ..Layout::default() };
         let packet = &bytes[plain.network_at..];
         match EtherType(ethertype) {
-            EtherType::IPV4 if packet.len() >= Ipv4Repr::HEADER_BYTES && packet[0] >> 4 == 4 => {
+            EtherType::IPV4 if packet.len() >= Ipv4Header::MIN_LEN && packet[0] >> 4 == 4 => {
                 plain.ipv4(packet)
             }
-            EtherType::IPV6 if packet.len() >= Ipv6Repr::HEADER_BYTES && packet[0] >> 4 == 6 => {
-                plain.ipv6(packet)
-            }
+            EtherType::IPV6 if packet.len() >= Ipv6Header::LEN && packet[0] >> 4 == 6 => plain.ipv6(packet),
             EtherType::ARP if packet.len() >= ARP_BYTES && packet[..6] == [0, 1, 8, 0, 6, 4] => {
                 let addresses = ARP_ADDRESSES.map(|place| plain.network_at + place);
                 Layout { addresses, address_bytes: 4, ..plain }
@@ -155,7 +145,7 @@ impl Layout {
         let first = u16_at(packet, 6).is_some_and(|field| field & FRAGMENT_OFFSET == 0);
         let at = self.network_at;
         Layout {
-            addresses: [at + Ipv4Repr::SOURCE_AT, at + Ipv4Repr::DESTINATION_AT],
+            addresses: [at + ipv4::SOURCE_AT, at + ipv4::DESTINATION_AT],
             address_bytes: 4,
             protocol: Some(packet[9]),
             transport_at: first.then_some(at + usize::from(packet[0] & 0xf) * 4),
@@ -164,7 +154,7 @@ impl Layout {
     }
 
     fn ipv6(self, packet: &[u8]) -> Layout {
-        let (mut protocol, mut at, mut first) = (packet[6], Ipv6Repr::HEADER_BYTES, true);
+        let (mut protocol, mut at, mut first) = (packet[6], Ipv6Header::LEN, true);
         while let (HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS, Some(header)) =
             (protocol, packet.get(at..at + 8))
         {
@@ -172,7 +162,7 @@ impl Layout {
             first &= protocol != FRAGMENT || u16_at(header, 2).is_some_and(|field| field >> 3 == 0);
             (protocol, at) = (header[0], at + length);
         }
-        let places = [Ipv6Repr::SOURCE_AT, Ipv6Repr::DESTINATION_AT];
+        let places = [ipv6::SOURCE_AT, ipv6::DESTINATION_AT];
         Layout {
             addresses: places.map(|place| self.network_at + place),
             address_bytes: 16,
@@ -189,7 +179,7 @@ impl Layout {
 
     /// Ports of TCP, UDP and similar protocols.
     pub(crate) fn ports(&self, bytes: &[u8]) -> Option<[u16; 2]> {
-        let has_ports = [TcpRepr::PROTOCOL, Ipv4Repr::UDP, UDP_LITE, DCCP].contains(&self.protocol?);
+        let has_ports = [TCP, UDP, UDP_LITE, DCCP].contains(&self.protocol?);
         let at = self.transport_at.filter(|_| has_ports)?;
         Some([u16_at(bytes, at)?, u16_at(bytes, at + 2)?])
     }
@@ -197,8 +187,8 @@ impl Layout {
     /// Offset of the transport checksum, if it covers the addresses.
     fn checksum_at(&self) -> Option<usize> {
         let offset = match self.protocol? {
-            TcpRepr::PROTOCOL => TcpRepr::CHECKSUM_AT,
-            Ipv4Repr::UDP | UDP_LITE | DCCP => UdpRepr::CHECKSUM_AT,
+            TCP => tcp::CHECKSUM_AT,
+            UDP | UDP_LITE | DCCP => udp::CHECKSUM_AT,
             ICMP_V6 if self.address_bytes == 16 => 2,
             _ => return None,
         };
@@ -214,13 +204,13 @@ impl Layout {
             let new = &new.to_be_bytes()[16 - self.address_bytes..];
             bytes[at..at + self.address_bytes].copy_from_slice(new);
             if self.ethertype == EtherType::IPV4.0 {
-                update_checksum(bytes, self.network_at + Ipv4Repr::CHECKSUM_AT, &old, new);
+                update_checksum(bytes, self.network_at + ipv4::CHECKSUM_AT, &old, new);
             }
             let Some(checksum_at) = self.checksum_at() else { continue };
             // A UDP checksum of zero means none.
-            if self.protocol != Some(Ipv4Repr::UDP) || u16_at(bytes, checksum_at) != Some(0) {
+            if self.protocol != Some(UDP) || u16_at(bytes, checksum_at) != Some(0) {
                 update_checksum(bytes, checksum_at, &old, new);
-                if self.protocol == Some(Ipv4Repr::UDP) && u16_at(bytes, checksum_at) == Some(0) {
+                if self.protocol == Some(UDP) && u16_at(bytes, checksum_at) == Some(0) {
                     bytes[checksum_at..checksum_at + 2].fill(0xff);
                 }
             }
@@ -242,8 +232,8 @@ pub(crate) fn router_invariant_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut rest = bytes.to_vec();
     let layout = Layout::parse(bytes);
     let fields: &[usize] = match EtherType(layout.ethertype) {
-        EtherType::IPV4 => &[Ipv4Repr::TTL_AT, Ipv4Repr::CHECKSUM_AT, Ipv4Repr::CHECKSUM_AT + 1],
-        EtherType::IPV6 => &[7],
+        EtherType::IPV4 => &[ipv4::TTL_AT, ipv4::CHECKSUM_AT, ipv4::CHECKSUM_AT + 1],
+        EtherType::IPV6 => &[ipv6::HOP_LIMIT_AT],
         _ => &[],
     };
     for field in fields {

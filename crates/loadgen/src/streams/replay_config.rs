@@ -1,7 +1,8 @@
 //! Configuration of a capture replay, and packet selection.
 
 use doorbell_sim::{Bytes, Frame};
-use doorbell_wire::{EtherType, MacAddr};
+use doorbell_wire::MacAddr;
+use etherparse::EtherType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,8 @@ use crate::measure::Summary;
 use crate::template::{FlowHeaders, Variations};
 use crate::testbench::{Bench, echo, swap};
 use doorbell_sim::{Bytes, Frame};
-use doorbell_wire::{EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Tcp, Udp, VlanTag};
+use doorbell_wire::{MacAddr, ipv4};
+use etherparse::{EtherType, Ethernet2Slice, Ipv4Slice, Ipv6Slice, TcpSlice, UdpSlice};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -175,40 +176,46 @@ fn assert_frame_is(frame: &[u8], stream: &StreamConfig, index: u64) {
     };
     for (place, vlan) in stream.vlans.iter().enumerate() {
         let outer = place == 0 && stream.vlans.len() == 2;
-        assert_eq!(ethertype(), if outer { EtherType::SERVICE_VLAN.0 } else { EtherType::VLAN.0 });
-        let tag = VlanTag(ethertype());
+        assert_eq!(
+            ethertype(),
+            if outer { EtherType::PROVIDER_BRIDGING.0 } else { EtherType::VLAN_TAGGED_FRAME.0 }
+        );
+        let tag = ethertype();
         let inner = place + 1 == stream.vlans.len();
         let id = u64::from(vlan.id) + if inner { swept(6) } else { 0 };
-        assert_eq!((u64::from(tag.id()), tag.priority()), (id, 5));
+        assert_eq!((u64::from(tag & 0xfff), tag >> 13), (id, 5));
     }
     let kind = ethertype();
     let pseudo_header;
     let transport = if stream.network() == Network::Ipv4 {
         assert_eq!(kind, EtherType::IPV4.0);
-        let ip = Ipv4::new_checked(rest).unwrap();
-        assert!(ip.checksum_is_right());
-        assert_eq!((ip.ttl(), ip.dscp(), usize::from(ip.total_len())), (9, 46, rest.len()));
-        assert_eq!(u64::from(ip.source().to_bits()), 0xc612_0001 + swept(2));
-        assert_eq!(u64::from(ip.destination().to_bits()), 0xc612_0101 + swept(3));
-        pseudo_header = [ip.source().octets(), ip.destination().octets()].concat();
-        ip.payload().to_vec()
+        let packet = Ipv4Slice::from_slice(rest).unwrap();
+        let ip = packet.header();
+        assert!(ipv4::checksum_is_right(&ip));
+        assert_eq!((ip.ttl(), ip.dcp().value(), usize::from(ip.total_len())), (9, 46, rest.len()));
+        assert_eq!(u64::from(ip.source_addr().to_bits()), 0xc612_0001 + swept(2));
+        assert_eq!(u64::from(ip.destination_addr().to_bits()), 0xc612_0101 + swept(3));
+        pseudo_header = [ip.source(), ip.destination()].concat();
+        packet.payload().payload.to_vec()
     } else {
         assert_eq!(kind, EtherType::IPV6.0);
-        let ip = Ipv6::new_checked(rest).unwrap();
-        assert_eq!((ip.hop_limit(), ip.dscp(), usize::from(ip.payload_len()) + 40), (9, 46, rest.len()));
+        let packet = Ipv6Slice::from_slice(rest).unwrap();
+        let ip = packet.header();
+        let length = usize::from(ip.payload_length()) + 40;
+        assert_eq!((ip.hop_limit(), ip.dscp().value(), length), (9, 46, rest.len()));
         let base = |subnet: u128| 0x2001_0002_0000_0000_0000_0000_0000_0001 + (subnet << 64);
-        assert_eq!(ip.source().to_bits(), base(0) + u128::from(swept(2)));
-        assert_eq!(ip.destination().to_bits(), base(1) + u128::from(swept(3)));
-        pseudo_header = [ip.source().octets(), ip.destination().octets()].concat();
-        ip.payload().to_vec()
+        assert_eq!(ip.source_addr().to_bits(), base(0) + u128::from(swept(2)));
+        assert_eq!(ip.destination_addr().to_bits(), base(1) + u128::from(swept(3)));
+        pseudo_header = [ip.source(), ip.destination()].concat();
+        packet.payload().payload.to_vec()
     };
     let (source, destination, protocol) = if stream.transport == Transport::Udp {
-        let udp = Udp::new_checked(&transport).unwrap();
+        let udp = UdpSlice::from_slice(&transport).unwrap();
         assert_ne!(udp.checksum(), 0);
         (udp.source_port(), udp.destination_port(), 17)
     } else {
-        let tcp = Tcp::new_checked(&transport).unwrap();
-        assert_eq!((tcp.sequence(), tcp.flags()), (index as u32, 0x10));
+        let tcp = TcpSlice::from_slice(&transport).unwrap();
+        assert_eq!((tcp.sequence_number(), tcp.ack(), tcp.syn()), (index as u32, true, false));
         (tcp.source_port(), tcp.destination_port(), 6)
     };
     assert_eq!((u64::from(source), u64::from(destination)), (50_001 + swept(4), 50_000 + swept(5)));
@@ -536,8 +543,8 @@ fn streams_use_the_traffics_mac_addresses_unless_set() {
     };
     let bench = sent(link("100Gbps"), config.for_port(3));
     let stations: BTreeMap<u8, u8> = frames(&bench)
-        .map(|(_, frame)| Ethernet::new_checked(frame).unwrap())
-        .map(|view| (view.destination().0[5], view.source().0[5]))
+        .map(|(_, frame)| Ethernet2Slice::from_slice_without_fcs(frame).unwrap())
+        .map(|view| (view.destination()[5], view.source()[5]))
         .collect();
     assert_eq!(stations, BTreeMap::from([(9, 4), (7, 4)]));
 }

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use doorbell_pcie::FunctionIdentity;
-
-use crate::MacAddress;
+use doorbell_wire::MacAddr;
 
 /// EECD, §13.4.3.
 mod eecd {
@@ -57,7 +56,7 @@ pub struct Eeprom {
 }
 
 /// Writes the station address into the first three words.
-pub(crate) fn put_station(words: &mut [u16], mac: MacAddress) {
+pub(crate) fn put_station(words: &mut [u16], mac: MacAddr) {
     for (word, pair) in words.iter_mut().zip(mac.0.chunks_exact(2)) {
         *word = u16::from_le_bytes([pair[0], pair[1]]);
     }
@@ -88,7 +87,7 @@ pub(crate) fn set_checksum(words: &mut [u16]) {
 impl Eeprom {
     /// Creates an EEPROM with the factory contents for this PCI identity and MAC address. `pause` is the
     /// drivers' default for PAUSE.
-    pub fn new(mac: MacAddress, identity: &FunctionIdentity, pause: bool) -> Eeprom {
+    pub fn new(mac: MacAddr, identity: &FunctionIdentity, pause: bool) -> Eeprom {
         let mut words = vec![0xffffu16; WORDS];
         put_station(&mut words, mac);
         words[0x03] = 0x0000; // compatibility: nothing special
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn words_add_up_to_the_checksum_and_hold_the_mac_address() {
-        let mut part = Eeprom::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &identity(), false);
+        let mut part = Eeprom::new(MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]), &identity(), false);
         let words: Vec<u16> = (0..64).map(|address| read(&mut part, address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!(&words[..3], &[0x5452, 0x1200, 0x5634]);
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn pins_are_ignored_until_access_is_granted() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
+        let mut part = Eeprom::new(MacAddr([2, 0, 0, 0, 0, 1]), &identity(), false);
         part.write_eecd(CS | SK | DI);
         assert_eq!(part.read_eecd() & (CS | SK | DI | GNT), 0);
         part.write_eecd(REQ);
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn continued_clocking_reads_consecutive_words() {
-        let mut part = Eeprom::new(MacAddress([2, 4, 6, 8, 10, 12]), &identity(), false);
+        let mut part = Eeprom::new(MacAddr([2, 4, 6, 8, 10, 12]), &identity(), false);
         part.write_eecd(REQ | CS);
         shift_out(&mut part, 0b110_000000, 9);
         assert_eq!([shift_in(&mut part), shift_in(&mut part), shift_in(&mut part)], [0x0402, 0x0806, 0x0c0a]);
@@ -285,7 +284,7 @@ mod tests {
 
     #[test]
     fn writes_and_erases_need_write_enable() {
-        let mut part = Eeprom::new(MacAddress([2, 0, 0, 0, 0, 1]), &identity(), false);
+        let mut part = Eeprom::new(MacAddr([2, 0, 0, 0, 0, 1]), &identity(), false);
         let mut command = |bits: u32, count: u32| {
             part.write_eecd(REQ | CS);
             shift_out(&mut part, bits, count);

@@ -1,18 +1,18 @@
 //! Finds the headers of a frame: Ethernet (IEEE 802.3) with at most one tag (802.1Q), IPv4 (RFC 791), IPv6
 //! with extension headers (RFC 8200), TCP, UDP and SCTP. An invalid length ends the search.
 
-use super::checksum::{SCTP_FIELD, fold, sctp, sum};
+use doorbell_wire::checksum::Sum;
+use etherparse::{EtherType, IpNumber, Ipv4Header, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice};
 
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
-const IPV6_BYTES: usize = 40;
+use super::checksum::{SCTP_FIELD, sctp};
+
 /// IPv6 extension headers, by their next-header number.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+const TCP: u8 = IpNumber::TCP.0;
+const UDP: u8 = IpNumber::UDP.0;
 const SCTP: u8 = 132;
 const SYN: u8 = 1 << 1;
 
@@ -70,9 +70,9 @@ impl Headers {
             (ethertype, found.ip) = (inner, 18);
         }
         (found.ethertype, found.headers_end) = (ethertype, found.ip);
-        let whole = match ethertype {
-            TYPE_IPV4 => found.ipv4(bytes),
-            TYPE_IPV6 => found.ipv6(bytes),
+        let whole = match EtherType(ethertype) {
+            EtherType::IPV4 => found.ipv4(bytes),
+            EtherType::IPV6 => found.ipv6(bytes),
             _ => None,
         };
         if whole.is_some() && !found.fragment {
@@ -82,36 +82,35 @@ impl Headers {
     }
 
     fn ipv4(&mut self, bytes: &[u8]) -> Option<()> {
-        let first = *bytes.get(self.ip)?;
-        let header = usize::from(first & 0xf) * 4;
-        let total = usize::from(half(bytes, self.ip + 2)?);
-        if first >> 4 != 4 || header < 20 || total < header || self.ip + total > bytes.len() {
+        let header = Ipv4HeaderSlice::from_slice(bytes.get(self.ip..)?).ok()?;
+        (self.payload, self.end) =
+            (self.ip + header.slice().len(), self.ip + usize::from(header.total_len()));
+        if self.end < self.payload || self.end > bytes.len() {
             return None;
         }
         self.network = Some(Network::Ipv4);
-        self.extended = header > 20;
-        self.fragment = half(bytes, self.ip + 6)? & 0x3fff != 0;
-        self.protocol = bytes[self.ip + 9];
-        (self.payload, self.end) = (self.ip + header, self.ip + total);
+        self.extended = header.slice().len() > Ipv4Header::MIN_LEN;
+        self.fragment = header.is_fragmenting_payload();
+        self.protocol = header.protocol().0;
         self.headers_end = self.payload;
         Some(())
     }
 
     fn ipv6(&mut self, bytes: &[u8]) -> Option<()> {
-        let first = *bytes.get(self.ip)?;
-        let end = self.ip + IPV6_BYTES + usize::from(half(bytes, self.ip + 4)?);
-        if first >> 4 != 6 || end > bytes.len() {
+        let header = Ipv6HeaderSlice::from_slice(bytes.get(self.ip..)?).ok()?;
+        self.payload = self.ip + Ipv6Header::LEN;
+        self.end = self.payload + usize::from(header.payload_length());
+        if self.end > bytes.len() {
             return None;
         }
         self.network = Some(Network::Ipv6);
-        self.protocol = bytes[self.ip + 6];
-        (self.payload, self.end) = (self.ip + IPV6_BYTES, end);
+        self.protocol = header.next_header().0;
         while matches!(self.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
             let length = match self.protocol {
                 FRAGMENT => 8,
                 _ => 8 + 8 * usize::from(*bytes.get(self.payload + 1)?),
             };
-            if self.payload + length > end {
+            if self.payload + length > self.end {
                 return None;
             }
             self.extended = true;
@@ -149,7 +148,7 @@ impl Headers {
     pub fn addresses<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         match self.network {
             Some(Network::Ipv4) => &bytes[self.ip + 12..self.ip + 20],
-            Some(Network::Ipv6) => &bytes[self.ip + 8..self.ip + IPV6_BYTES],
+            Some(Network::Ipv6) => &bytes[self.ip + 8..self.ip + Ipv6Header::LEN],
             None => &[],
         }
     }
@@ -167,7 +166,7 @@ impl Headers {
     /// Whether the IPv4 header checksum is correct; `None` without IPv4.
     pub fn ip_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let own = self.network == Some(Network::Ipv4);
-        own.then(|| sum(&bytes[self.ip..self.payload]) == 0xffff)
+        own.then(|| Sum::new().plus(&bytes[self.ip..self.payload]).finish() == 0)
     }
 
     /// Whether the SCTP checksum is correct; `None` for other transports.
@@ -186,10 +185,8 @@ impl Headers {
             Transport::Udp if half(datagram, 6)? != 0 => {}
             Transport::Udp | Transport::Sctp => return None,
         }
-        let pseudo = u64::from(sum(self.addresses(bytes))) + u64::from(self.protocol);
-        // The length is below 2^16 here, so it is added as one 16-bit word.
-        let total = pseudo + datagram.len() as u64 + u64::from(sum(datagram));
-        Some(fold(total) == 0xffff)
+        let pseudo = Sum::new().plus(self.addresses(bytes)).plus_u16(self.protocol.into());
+        Some(pseudo.plus_u16(datagram.len() as u16).plus(datagram).finish() == 0)
     }
 }
 

@@ -2,7 +2,8 @@
 //! Offsets come from software and may be outside the packet. Then nothing is inserted, and the caller counts
 //! the packet.
 
-use super::checksum::{fold, sum};
+use doorbell_wire::checksum::Sum;
+use doorbell_wire::udp::checksum_field;
 
 /// Positions of headers and checksums in a packet, and the types of its headers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +46,8 @@ pub(crate) fn insert(bytes: &mut [u8], start: usize, end: usize, at: usize, udp:
     if start >= end || at + 2 > bytes.len() {
         return false;
     }
-    let checksum = !sum(&bytes[start..end]);
-    let checksum = if udp && checksum == 0 { 0xffff } else { checksum };
+    let sum = Sum::new().plus(&bytes[start..end]);
+    let checksum = if udp { checksum_field(sum) } else { sum.finish() };
     bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     true
 }
@@ -102,6 +103,6 @@ fn rewrite(bytes: &mut [u8], headers: &Offsets, part: Part) -> Option<()> {
         put(bytes, transport + 4, (transport_bytes as u16).to_be_bytes())?;
     }
     let at = headers.transport_offset;
-    let partial = u16::from_be_bytes(read(bytes, at)?);
-    put(bytes, at, fold(u64::from(partial) + transport_bytes as u64).to_be_bytes())
+    let sum = Sum::new().plus(&read::<2>(bytes, at)?).plus_u16(transport_bytes as u16);
+    put(bytes, at, (!sum.finish()).to_be_bytes())
 }

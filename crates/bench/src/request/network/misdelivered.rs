@@ -50,7 +50,7 @@ mod tests {
         let common = MachineConfig::default();
         let nodes: Vec<_> = (0..2).map(|node| (format!("n{node}"), node_config(&common, node))).collect();
         let mut own = LoadGenConfig::default();
-        own.traffic.destination.0 = nodes[1].1.mac_of(0).0;
+        own.traffic.destination = nodes[1].1.mac_of(0);
         let ends = [End::Node { node: 0, port: 0 }, End::Node { node: 1, port: 0 }, End::Generator(0)];
         let link = |end: End| LinkPlan {
             name: format!("{end:?}"),

@@ -198,7 +198,7 @@ impl RunConfig {
         if u32::from(port) >= machines[node].1.platform.nics {
             return Err(ConfigError::new(key, format!("node {to} has no such port")));
         }
-        own.traffic.destination.0 = machines[node].1.mac_of(usize::from(port)).0;
+        own.traffic.destination = machines[node].1.mac_of(usize::from(port));
         let server = &self.node[members.nodes[node]];
         let ip = server.ip.as_deref().and_then(|ip| ip.split('/').next()?.parse().ok());
         if let Some(ip) = ip.filter(|_| !sets("destination_ip")) {

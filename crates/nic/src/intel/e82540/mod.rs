@@ -18,6 +18,7 @@ pub mod regs;
 
 use doorbell_pcie::{FunctionIdentity, FunctionPorts};
 use doorbell_sim::{Bytes, Ps};
+use doorbell_wire::checksum::Sum;
 use serde::{Deserialize, Serialize};
 
 use super::Controller;
@@ -27,7 +28,6 @@ use super::rx::{Examined, RxFields};
 use super::tx::Descriptor;
 use crate::config::NicConfig;
 use crate::intel::eeprom::Eeprom;
-use crate::parts::checksum;
 use crate::parts::phy::Phy;
 use crate::parts::ring::Thresholds;
 use bits::{cause, dctl, eerd, rctl, txd};
@@ -156,7 +156,7 @@ impl Chip for E82540 {
         }
         // The packet checksum covers the stored bytes from RXCSUM.PCSS on.
         let start = (regs.get(Reg::Rxcsum) & 0xff) as usize;
-        notes.checksum = !checksum::sum(bytes.get(start..).unwrap_or(&[]));
+        notes.checksum = Sum::new().plus(bytes.get(start..).unwrap_or(&[])).finish();
         (0, notes)
     }
 

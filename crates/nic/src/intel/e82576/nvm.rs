@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bits::eec;
 use super::identity::identity;
-use crate::MacAddress;
 use crate::intel::eeprom;
+use doorbell_wire::MacAddr;
 
 /// Number of words, a power of two.
 pub const WORDS: usize = 1024;
@@ -22,7 +22,7 @@ pub(crate) struct Nvm {
 
 impl Nvm {
     /// Creates an NVM with the factory contents for this address. `pause` is the drivers' default for PAUSE.
-    pub fn new(mac: MacAddress, pause: bool) -> Nvm {
+    pub fn new(mac: MacAddr, pause: bool) -> Nvm {
         let ids = identity();
         let mut words = vec![0xffffu16; WORDS];
         eeprom::put_station(&mut words, mac);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn first_words_add_up_to_the_checksum_and_hold_the_mac_address() {
-        let nvm = Nvm::new(MacAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]), false);
+        let nvm = Nvm::new(MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]), false);
         let words: Vec<u16> = (0..64).map(|address| nvm.word(address)).collect();
         assert_eq!(words.iter().fold(0u16, |sum, word| sum.wrapping_add(*word)), 0xbaba);
         assert_eq!((&words[..3], words[0x0d]), (&[0x5452, 0x1200, 0x5634][..], 0x10c9));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn eec_grants_requests_and_reports_the_size() {
-        let mut nvm = Nvm::new(MacAddress([2, 0, 0, 0, 0, 1]), false);
+        let mut nvm = Nvm::new(MacAddr([2, 0, 0, 0, 0, 1]), false);
         assert_eq!(nvm.read_eec() & 0xffff, 4 << 11 | 0x300);
         nvm.write_eec(0x40);
         assert_eq!(nvm.read_eec() & 0xc0, 0xc0);

@@ -1,12 +1,13 @@
 //! Receive offloads: checksum verification (§7.1, RXCSUM), packet checksum or RSS hash, and the length of
 //! headers to split off (PSRTYPE). Not verified: fragments, and headers behind more than one VLAN tag.
 
+use doorbell_wire::checksum::Sum;
+
 use super::E82576;
 use super::bits::{rfctl, rxcsum, rxd};
 use super::regs::Reg;
 use crate::intel::chip::Regs;
 use crate::intel::rx::RxFields;
-use crate::parts::checksum::sum;
 use crate::parts::headers::{Headers, Network, Transport};
 
 /// PSRTYPE: headers after which a frame may be split.
@@ -54,7 +55,7 @@ pub(super) fn set_hash_or_checksum(
         return;
     }
     let start = (rxcsum & 0xff) as usize;
-    notes.checksum = !sum(bytes.get(start..).unwrap_or(&[]));
+    notes.checksum = Sum::new().plus(bytes.get(start..).unwrap_or(&[])).finish();
     let has_identification =
         headers.network == Some(Network::Ipv4) && !regs.has(Reg::Rfctl, rfctl::IPFRSP_DIS);
     let identification = match bytes.get(headers.ip + 4..headers.ip + 6) {

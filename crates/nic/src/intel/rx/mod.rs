@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::bits::{cause, ctrl, rctl, rxd};
 use super::{Chip, Controller, Queue};
-use crate::parts::checksum;
 use crate::parts::drops::{ArrivalState, DropClass, classify};
 use crate::parts::engine::Engine;
 use crate::parts::fifo::{Fifo, Stored};
@@ -420,7 +419,7 @@ impl<C: Chip> Controller<C> {
         let wire_bytes = frame.len_with_fcs() as u32;
         let Frame { mut bytes, fcs_bad } = frame;
         let keeps_fcs = !self.regs.has(C::REG.rctl, rctl::SECRC);
-        let fcs = keeps_fcs.then(|| checksum::fcs(&bytes) ^ if fcs_bad { !0 } else { 0 });
+        let fcs = keeps_fcs.then(|| crc32fast::hash(&bytes) ^ if fcs_bad { !0 } else { 0 });
         let vlan_type = self.vlan_type();
         let stripped = vlan_tag(&bytes, vlan_type).filter(|_| self.regs.has(C::REG.ctrl, ctrl::VME));
         if stripped.is_some() {

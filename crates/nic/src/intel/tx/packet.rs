@@ -257,7 +257,7 @@ impl<C: Chip> Controller<C> {
         if frame_options.command & txd::IFCS == 0 && bytes.len() > Frame::FCS_BYTES {
             // Software supplies the FCS as the last four bytes.
             let given = bytes.split_off(bytes.len() - Frame::FCS_BYTES);
-            fcs_bad = given != checksum::fcs(&bytes).to_le_bytes();
+            fcs_bad = given != crc32fast::hash(&bytes).to_le_bytes();
         }
         if frame_options.command & txd::VLE != 0 && self.regs.has(C::REG.ctrl, ctrl::VME) && bytes.len() >= 12
         {
