@@ -2,6 +2,7 @@
 
 use clap::Args;
 use doorbell_bench::{Parameter, RunConfig, explained, parameters};
+use doorbell_machine::overlay::{plain_text, value_at};
 use doorbell_machine::{Base, PRESETS};
 use toml::{Table, Value};
 
@@ -67,17 +68,17 @@ fn for_all(path: &str) -> Option<String> {
 
 /// Effective path and value: of the hart or port itself, or of the setting for all.
 fn effective<'t>(tree: &'t Table, path: &str) -> (String, Option<&'t Value>) {
-    let own = at(tree, path);
+    let own = value_at(tree, path);
     let Some(all) = for_all(path).filter(|_| own.is_none()) else { return (path.to_owned(), own) };
     // An attachment of another kind than the common one does not inherit its keys.
     let kind_is_own = all.strip_prefix("attach.").is_some_and(|key| {
-        let own = at(tree, &format!("{}kind", path.strip_suffix(key).unwrap_or(path)));
-        own.is_some_and(|own| Some(own) != at(tree, "attach.kind"))
+        let own = value_at(tree, &format!("{}kind", path.strip_suffix(key).unwrap_or(path)));
+        own.is_some_and(|own| Some(own) != value_at(tree, "attach.kind"))
     });
     if kind_is_own {
         return (path.to_owned(), None);
     }
-    let value = at(tree, &all);
+    let value = value_at(tree, &all);
     (all, value)
 }
 
@@ -92,7 +93,7 @@ fn print_keys(table: &Parameter, path: &str, tree: &Table) {
         let whole = format!("{path}.{}", known.name());
         let value = match effective(tree, &whole).1 {
             Some(Value::Table(_)) | None => String::new(),
-            Some(value) => plain(value),
+            Some(value) => plain_text(value),
         };
         outln!("  {:<28} {:<14} {}", known.name(), value, known.in_short());
     }
@@ -110,7 +111,7 @@ fn print_value(base: &Base, set: &[String], (path, known): (&str, &Parameter), t
     }
     line("default", known.default.as_deref().unwrap_or("none; see above"));
     let (effective_path, value) = effective(tree, path);
-    let here = value.map_or_else(|| "not set".to_owned(), plain);
+    let here = value.map_or_else(|| "not set".to_owned(), plain_text);
     let (source, remark) = source(base, set, &effective_path);
     let of_all = if effective_path == path { String::new() } else { format!(" ({effective_path})") };
     line("here", &format!("{here}, from {source}{of_all}"));
@@ -147,18 +148,6 @@ fn head_of(source: &str) -> Option<String> {
     let lines = text.lines().skip_while(|line| !line.starts_with('#'));
     let head: Vec<&str> = lines.map_while(|line| line.strip_prefix('#')).map(str::trim).collect();
     Some(head.join(" "))
-}
-
-/// Value at a dotted path.
-fn at<'t>(tree: &'t Table, path: &str) -> Option<&'t Value> {
-    match path.split_once('.') {
-        Some((first, rest)) => at(tree.get(first)?.as_table()?, rest),
-        None => tree.get(path),
-    }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Wraps text to the terminal's width.

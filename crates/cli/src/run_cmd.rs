@@ -164,7 +164,7 @@ fn cap_at_line_rate(config: &RunConfig, requested: Rate) -> anyhow::Result<(Rate
     let is_open = traffic.kind == Kind::Frames && traffic.outstanding.is_none();
     let by_generator = config.options::<DriveConfig>().kind == DriveKind::Generator;
     // Rates are per port: a rate above one port's line rate may be within another's.
-    let alike = config.ports().all(|port| port.link == config.port(0).link);
+    let alike = config.all_ports().all(|port| port.link == config.port(0).link);
     if !is_open || !by_generator || !alike || matches!(requested, Rate::Times(_)) {
         return Ok((requested, None));
     }

@@ -119,13 +119,17 @@ impl Overlay {
 }
 
 /// Reads a complete part of a configuration; an error names the key.
-pub(crate) fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
-    read_with_siblings(whole, &[])
+pub fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
+    read_with_siblings(whole, &[], &[])
 }
 
-/// Reads a configuration whose parts named in `siblings` are read separately: a misspelt key may be one of
-/// these.
-pub fn read_with_siblings<T: DeserializeOwned>(whole: Table, siblings: &[&str]) -> Result<T, ConfigError> {
+/// Reads a configuration whose parts named in `before` and `after` are read separately: a misspelt key may be
+/// one of these.
+pub fn read_with_siblings<T: DeserializeOwned>(
+    whole: Table,
+    before: &[&str],
+    after: &[&str],
+) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
         let path = error.path().to_string();
         let mut text = error.into_inner().to_string().trim_end().replace('\n', " ");
@@ -142,8 +146,10 @@ pub fn read_with_siblings<T: DeserializeOwned>(whole: Table, siblings: &[&str]) 
             Some((field, mut known)) => {
                 let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
                 let at_top = path == "." || path == field;
-                if at_top && !siblings.is_empty() {
-                    known.extend(siblings.iter().map(|&name| name.to_owned()));
+                if at_top && !after.is_empty() {
+                    known = before.iter().map(|&name| name.to_owned()).chain(known).collect();
+                    known.retain(|name| !after.contains(&name.as_str()));
+                    known.extend(after.iter().map(|&name| name.to_owned()));
                     text = format!("unknown field `{field}`, expected one of `{}`", known.join("`, `"));
                 }
                 let parent = if at_top { String::new() } else { parent.unwrap_or_default() };
@@ -192,6 +198,19 @@ pub fn with_suggestions(error: ConfigError, paths: &[String]) -> ConfigError {
 /// Similarity of two names, from 0 to 1 for equal ones.
 pub fn similarity(one: &str, other: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(one, other)
+}
+
+/// The value at a dotted path.
+pub fn value_at<'t>(tree: &'t Table, path: &str) -> Option<&'t Value> {
+    match path.split_once('.') {
+        Some((first, rest)) => value_at(tree.get(first)?.as_table()?, rest),
+        None => tree.get(path),
+    }
+}
+
+/// A value as `--set` takes it: a text without quotes.
+pub fn plain_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Key whose value may be a placement's name instead of a table.

@@ -119,7 +119,7 @@ fn a_checkpoint_restored_with_another_attachment_starts_with_cold_models() {
     for set in &KINDS[1..] {
         let mut config = session.config().machine();
         let words: Vec<String> = set.iter().map(|word| (*word).to_owned()).collect();
-        config.attach = resolve("server", &words).expect("a valid attachment").attach;
+        config.attach = resolve("server", &words).expect("a valid attachment").attach.clone();
         let mut other = Machine::new(config, 1).expect("a valid machine");
         other.restore(&file, "attached").expect("the guest-visible part is the same");
         assert_eq!(

@@ -392,7 +392,7 @@ impl Run<'_, '_> {
     fn drain(&mut self, config: &RunConfig) -> Result<bool, RunError> {
         let longest = config.run.drain;
         let on_link = |port: PortConfig| time_on(&port.link, config.loadgen.traffic.frame_len());
-        let on_links = config.ports().map(on_link).max().unwrap_or_default();
+        let on_links = config.all_ports().map(on_link).max().unwrap_or_default();
         let pause = kernel::PAUSE + on_links + on_links;
         let end = self.machine.now().saturating_add(longest);
         let mut drain = Drain::begin(self.machine, longest, pause);

@@ -2,16 +2,12 @@
 //! It is written to the result folder with its hash.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
-use doorbell_loadgen::LoadGenConfig;
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{
-    AttachConfig, ConfigError, CoreConfig, HartParts, HartTable, HartTables, HartsConfig, MachineConfig,
-    Place, PlatformConfig, PortConfig, PortNumber, PortTable, PortTables, PortsConfig,
-};
-use doorbell_nic::NicConfig;
+use doorbell_machine::{AttachConfig, ConfigError, MachineConfig, PortConfig, PortNumber, PortTable};
 use doorbell_sim::{Bytes, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -24,7 +20,7 @@ use crate::plan::options::{OptionSections, Options};
 
 /// A run's whole configuration.
 // Serde's derive cannot read sections with names unknown at compile time: `RunConfig::with` reads the option
-// sections.
+// sections, and the machine, for errors that name its keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct RunConfig {
@@ -34,34 +30,9 @@ pub struct RunConfig {
     #[serde(flatten, skip_deserializing)]
     #[schemars(skip)]
     options: OptionSections,
-    /// The platform that the guest sees.
-    pub platform: PlatformConfig,
-    /// The cores.
-    pub core: CoreConfig,
-    /// Microarchitecture of timed cores.
-    pub pipeline: doorbell_machine::PipelineConfig,
-    /// Caches, interconnect and DRAM of timed machines.
-    pub memory: doorbell_machine::MemoryConfig,
-    /// The disks.
-    pub disk: doorbell_machine::DiskConfig,
-    /// Attachment of the NICs to memory and cores.
-    pub attach: AttachConfig,
-    /// The PCI Express link of each NIC that is attached by PCI Express.
-    pub pcie: doorbell_machine::PcieConfig,
-    /// The NICs.
-    pub nic: NicConfig,
-    /// The links.
-    pub link: doorbell_machine::LinkConfig,
-    /// The load generators and their traffic.
-    pub loadgen: LoadGenConfig,
-    /// Per-port settings, by port number: any keys of `nic`, `attach`, `pcie` and `link`.
-    #[serde(skip_serializing_if = "PortTables::is_empty")]
-    #[schemars(with = "BTreeMap<String, PortTable>")]
-    pub port: PortTables,
-    /// Per-hart settings, by hart number: any keys of `core`, `pipeline` and the private part of `memory`.
-    #[serde(skip_serializing_if = "HartTables::is_empty")]
-    #[schemars(with = "BTreeMap<String, HartTable>")]
-    pub hart: HartTables,
+    /// The machine, to which a `RunConfig` dereferences.
+    #[serde(flatten)]
+    machine: MachineConfig,
     /// The nodes of a network and their own settings, by name (docs/networks.md).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node: BTreeMap<String, NodeTable>,
@@ -175,10 +146,28 @@ impl RunParams {
     }
 }
 
-/// The configuration without the benchmarks' options.
+/// Keys of a configuration that are not the machine's. The machine's number `beside` has no key here:
+/// `[beside]` is a section of options.
+const RUN_KEYS: [&str; 6] = ["run", "node", "switch", "generator", "cable", "beside"];
+
+/// The configuration without the benchmarks' options and the machine.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct WithoutOptions(#[serde(with = "RunConfig")] RunConfig);
+struct RunPart(#[serde(with = "RunConfig")] RunConfig);
+
+impl Deref for RunConfig {
+    type Target = MachineConfig;
+
+    fn deref(&self) -> &MachineConfig {
+        &self.machine
+    }
+}
+
+impl DerefMut for RunConfig {
+    fn deref_mut(&mut self) -> &mut MachineConfig {
+        &mut self.machine
+    }
+}
 
 impl RunConfig {
     /// The defaults, with these sections of options and no others.
@@ -206,8 +195,12 @@ impl RunConfig {
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
         let options = self.options.with_overrides(&mut whole)?;
-        let WithoutOptions(rest) = overlay::read_with_siblings(whole, &options.names())?;
-        Ok(RunConfig { options, ..rest })
+        let own = RUN_KEYS.into_iter().filter_map(|key| whole.remove_entry(key)).collect();
+        let RunPart(rest) = overlay::read(own)?;
+        let [first, others @ .., _] = RUN_KEYS;
+        let machine =
+            overlay::read_with_siblings(whole, &[first], &[&others[..], &options.names()].concat())?;
+        Ok(RunConfig { options, machine, ..rest })
     }
 
     /// Applies the settings that the options require ([`Options::required_settings`]), except for paths that
@@ -237,23 +230,9 @@ impl RunConfig {
         members > 0
     }
 
-    /// The configuration of the machine.
+    /// The configuration of the machine, with the cores that co-running traces need.
     pub fn machine(&self) -> MachineConfig {
-        MachineConfig {
-            platform: self.platform.clone(),
-            core: self.core.clone(),
-            pipeline: self.pipeline.clone(),
-            memory: self.memory.clone(),
-            disk: self.disk.clone(),
-            attach: self.attach.clone(),
-            pcie: self.pcie.clone(),
-            nic: self.nic.clone(),
-            link: self.link.clone(),
-            loadgen: self.loadgen.clone(),
-            port: self.port.clone(),
-            hart: self.hart.clone(),
-            beside: self.trace_cores(),
-        }
+        MachineConfig { beside: self.trace_cores(), ..self.machine.clone() }
     }
 
     /// Number of measured harts, which come first. The remaining harts run co-runners.
@@ -266,33 +245,8 @@ impl RunConfig {
         self.options.trace_cores()
     }
 
-    /// The configuration of a hart. The whole configuration must be valid.
-    pub fn hart(&self, index: usize) -> HartParts {
-        self.harts().hart(index).expect("the configuration was checked")
-    }
-
-    fn harts(&self) -> HartsConfig<'_> {
-        let RunConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, overrides: hart }
-    }
-
-    /// The configuration of a port. The whole configuration must be valid.
-    pub fn port(&self, index: usize) -> PortConfig {
-        self.of_ports().port(index).expect("the configuration was checked")
-    }
-
-    /// PCI location of the NIC of port `index`.
-    pub(crate) fn place(&self, index: usize) -> Place {
-        self.of_ports().place(index)
-    }
-
-    fn of_ports(&self) -> PortsConfig<'_> {
-        let Self { platform, nic, attach, pcie, link, port: own, .. } = self;
-        PortsConfig { nic, attach, pcie, link, overrides: own, per_card: platform.ports_per_card as usize }
-    }
-
     /// All ports.
-    pub fn ports(&self) -> impl Iterator<Item = PortConfig> {
+    pub fn all_ports(&self) -> impl Iterator<Item = PortConfig> {
         (0..self.platform.nics as usize).map(|index| self.port(index))
     }
 

@@ -152,7 +152,7 @@ impl DpdkConfig {
 
     fn check_txrst(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let most = self.txrst_max();
-        if self.txrst <= most || config.ports().all(|port| port.nic.model != NicModel::E82540em) {
+        if self.txrst <= most || config.all_ports().all(|port| port.nic.model != NicModel::E82540em) {
             return Ok(());
         }
         let problem = format!(

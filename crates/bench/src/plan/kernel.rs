@@ -110,7 +110,7 @@ pub(crate) fn locations_to_rename(config: &RunConfig, ports: u32) -> Vec<String>
     let ports = 0..ports as usize;
     match ports.clone().all(|port| model(port) == model(0)) {
         true => Vec::new(),
-        false => ports.map(|port| in_sysfs(config, config.place(port))).collect(),
+        false => ports.map(|port| in_sysfs(config, config.ports().place(port))).collect(),
     }
 }
 

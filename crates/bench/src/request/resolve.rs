@@ -1,6 +1,6 @@
 //! Resolves the layers of settings of a run into its configuration. A later layer overrides the earlier ones.
 
-use doorbell_machine::overlay::Overlay;
+use doorbell_machine::overlay::{Overlay, plain_text, value_at};
 use doorbell_machine::{Base, ConfigError};
 use toml::{Table, Value};
 
@@ -59,7 +59,7 @@ impl<'a> Layers<'a> {
         let overlay = self.with_overrides(own)?;
         let tree = overlay.table();
         let config = RunConfig::of_options(options).with(tree).map_err(|error| with_hint(error, tree))?;
-        let config = config.with_required_settings(|path| at(given.table(), path).is_some())?;
+        let config = config.with_required_settings(|path| value_at(given.table(), path).is_some())?;
         config.validate().map_err(|error| with_hint(error, &Table::new()))?;
         if config.is_network() {
             config.topology()?;
@@ -84,13 +84,13 @@ impl<'a> Layers<'a> {
             let mut benchmark = Overlay::default();
             benchmark.set(assignment).ok()?;
             let (path, _) = assignment.split_once('=')?;
-            let (wanted, own) = (at(benchmark.table(), path)?, at(self.base.user_table(), path)?);
-            (plain(wanted) != plain(own) && !is_equivalent(path, wanted, own)).then(|| {
+            let (wanted, own) = (value_at(benchmark.table(), path)?, value_at(self.base.user_table(), path)?);
+            (plain_text(wanted) != plain_text(own) && !is_equivalent(path, wanted, own)).then(|| {
                 format!(
                     "{} sets {path} = {}; the benchmark's default is {}",
                     self.base.name(),
-                    plain(own),
-                    plain(wanted)
+                    plain_text(own),
+                    plain_text(wanted)
                 )
             })
         };
@@ -106,18 +106,6 @@ fn is_equivalent(path: &str, one: &Value, other: &Value) -> bool {
         RunConfig::of_options(registry::sections()).with(alone.table()).ok()
     };
     matches!((read(one), read(other)), (Some(one), Some(other)) if one.to_toml() == other.to_toml())
-}
-
-/// The value at a dotted path.
-fn at<'t>(tree: &'t Table, path: &str) -> Option<&'t Value> {
-    match path.split_once('.') {
-        Some((first, rest)) => at(tree.get(first)?.as_table()?, rest),
-        None => tree.get(path),
-    }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Resolves a preset or a machine's file with `overrides` ("path=value", the last one wins) into a validated configuration.

@@ -37,7 +37,7 @@ pub fn frames_per_second(rate: Rate, config: &RunConfig, frame_size: Bytes) -> u
     let pace = |port: PortConfig| {
         Pacing::new(Ps::ZERO, rate, traffic.frame_len(), &port.link).frames_per_second() as u64
     };
-    config.ports().map(pace).min().expect("a run has at least one NIC")
+    config.all_ports().map(pace).min().expect("a run has at least one NIC")
 }
 
 impl<'a> MachineSystem<'a> {
@@ -69,7 +69,7 @@ impl System for MachineSystem<'_> {
         let frame = self.frame_size.0.max(64);
         let fifo = |set: Option<Bytes>, frame: u64| set.map_or(PACKET_BUFFER, |fifo| fifo.0) / frame;
         let mut queues = Queues { before_loss: 0, at_most: 0 };
-        for PortConfig { nic, link, .. } in config.ports() {
+        for PortConfig { nic, link, .. } in config.all_ports() {
             let in_fifo = (frame + nic.rx_fifo_frame_overhead.0).next_multiple_of(16);
             let before_loss = fifo(nic.rx_fifo, in_fifo) + receive;
             let on_links = rate as f64 * 2.0 * link.latency.as_secs_f64();
@@ -82,7 +82,7 @@ impl System for MachineSystem<'_> {
 
     /// Rates are per port.
     fn due(&self, rate: u64) -> u64 {
-        rate * self.session.config().ports().count() as u64
+        rate * self.session.config().all_ports().count() as u64
     }
 }
 

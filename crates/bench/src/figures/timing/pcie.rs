@@ -12,7 +12,7 @@ pub(super) fn pcie(w: &View) -> GroupBuilder {
     let has_link = w.has("link.up_packets");
     let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
     // Counter path and rate in Gbps of each link.
-    let ports = w.config.ports().enumerate().filter(|(_, port)| port.attach.kind == AttachKind::Pcie);
+    let ports = w.config.all_ports().enumerate().filter(|(_, port)| port.attach.kind == AttachKind::Pcie);
     let links: Vec<(String, f64)> = ports
         .map(|(index, port)| (format!("port{index}.pcie_link"), port.pcie.encoded_rate().0 as f64 * 1e-9))
         .filter(|(path, _)| w.has(&format!("{path}.up_packets")))
