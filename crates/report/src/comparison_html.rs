@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::comparison::{describe_side, figure, outside, percent_of, signed, value};
 use crate::escape::Esc;
+use crate::html_table::HtmlTable;
 use crate::number::NONE;
 use crate::page;
 use doorbell_results::{ComparedFigure, ComparedPoint, ComparedValue, ComparedWords, Comparison};
@@ -18,11 +19,12 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
     let facts = [format!("{} results", names.len()), points];
     let mut out = page::begin(&names.join(" and "), "comparison", &[&facts[0], &facts[1]]);
     warnings(comparison, &mut out);
-    begin_table("sides", "Results compared", &["Side", "Result", "Description"], &mut out);
+    let mut table = section_table("sides", "Results compared", &["Side", "Result", "Description"], &mut out);
     for side in &comparison.sides {
-        row(&side.name, &[side.path.clone(), describe_side(side)], &mut out);
+        table.row(&side.name, [&side.path, &describe_side(side)]);
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    table.end();
+    out.push_str("</section>\n");
     words("configuration", "Configuration", comparison, &comparison.configuration, &mut out);
     words("ran", "Software", comparison, &comparison.ran, &mut out);
     if comparison.configuration.is_empty() && comparison.ran.is_empty() {
@@ -32,11 +34,10 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
         figures(index, point, comparison, &mut out);
     }
     if !comparison.unmatched.is_empty() {
-        begin_table("unmatched", "Not matched", &["Side", "Point"], &mut out);
-        for point in &comparison.unmatched {
-            row(&point.side, std::slice::from_ref(&point.at), &mut out);
-        }
-        out.push_str("</tbody>\n</table></div>\n</section>\n");
+        let mut table = section_table("unmatched", "Not matched", &["Side", "Point"], &mut out);
+        comparison.unmatched.iter().for_each(|point| table.row(&point.side, [&point.at]));
+        table.end();
+        out.push_str("</section>\n");
     }
     let _ = write!(
         out,
@@ -52,43 +53,18 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
 }
 
 fn warnings(comparison: &Comparison, out: &mut String) {
-    if comparison.notes.is_empty() && comparison.failures.is_empty() {
-        return;
-    }
-    out.push_str("<div class=\"warning\" role=\"note\">\n");
-    for note in comparison.failures.iter().chain(&comparison.notes) {
-        let _ = writeln!(out, "<p>{}.</p>", Esc(note.trim_end_matches('.')));
-    }
-    out.push_str("</div>\n");
+    let notes = comparison.failures.iter().chain(&comparison.notes);
+    page::warning(notes.map(|note| format!("{}.", note.trim_end_matches('.'))), out);
 }
 
-fn begin_table(id: &str, title: &str, heads: &[&str], out: &mut String) {
+/// Begins a section with a table.
+fn section_table<'a>(id: &str, title: &str, heads: &[&str], out: &'a mut String) -> HtmlTable<'a> {
     let _ = write!(out, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n", Esc(title));
-    scrolled_table(title, heads, out);
+    table(title, heads, out)
 }
 
-fn scrolled_table(title: &str, heads: &[&str], out: &mut String) {
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{}, table\" tabindex=\"0\">\n<table class=\"numbers few compared\">\n<thead><tr>",
-        Esc(title)
-    );
-    head_cells(heads, out);
-}
-
-fn head_cells(heads: &[&str], out: &mut String) {
-    for head in heads {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-}
-
-fn row(name: &str, cells: &[String], out: &mut String) {
-    let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(name));
-    for cell in cells {
-        let _ = write!(out, "<td>{}</td>", Esc(cell));
-    }
-    out.push_str("</tr>\n");
+fn table<'a>(title: &str, heads: &[&str], out: &'a mut String) -> HtmlTable<'a> {
+    HtmlTable::begin(format!("{title}, table"), "numbers few compared", heads, out)
 }
 
 fn words(id: &str, title: &str, comparison: &Comparison, all: &[ComparedWords], out: &mut String) {
@@ -97,13 +73,12 @@ fn words(id: &str, title: &str, comparison: &Comparison, all: &[ComparedWords], 
     }
     let heads: Vec<&str> =
         ["What"].into_iter().chain(comparison.sides.iter().map(|side| side.name.as_str())).collect();
-    begin_table(id, title, &heads, out);
+    let mut table = section_table(id, title, &heads, out);
     for words in all {
-        let cells: Vec<String> =
-            words.values.iter().map(|own| own.clone().unwrap_or_else(|| NONE.to_owned())).collect();
-        row(&words.name, &cells, out);
+        table.row(&words.name, words.values.iter().map(|own| own.as_deref().unwrap_or(NONE)));
     }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    table.end();
+    out.push_str("</section>\n");
 }
 
 /// Tables of a point's figures: headline figures first, the others folded.
@@ -116,11 +91,11 @@ fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &m
         heads.extend([name.clone(), format!("{name} \u{2212} A"), "%".to_owned(), "95 %".to_owned()]);
     }
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    begin_table(&id, &title, &heads, out);
+    let mut shown = section_table(&id, &title, &heads, out);
     let (first, others): (Vec<&ComparedFigure>, Vec<&ComparedFigure>) =
         point.figures.iter().partition(|figure| figure.headline);
-    first.iter().for_each(|figure| figure_row(figure, out));
-    out.push_str("</tbody>\n</table></div>\n");
+    first.iter().for_each(|figure| figure_row(figure, &mut shown));
+    shown.end();
     if point.same_state {
         out.push_str("<p>The machines ended in the same state.</p>\n");
     }
@@ -132,34 +107,33 @@ fn figures(index: usize, point: &ComparedPoint, comparison: &Comparison, out: &m
     for (what, figures) in [("others differ", differ), ("others are the same", same)] {
         if !figures.is_empty() {
             let _ = write!(out, "<details>\n<summary>{} {what}</summary>\n", figures.len());
-            scrolled_table(&format!("{title}: {} {what}", figures.len()), &heads, out);
-            figures.iter().for_each(|figure| figure_row(figure, out));
-            out.push_str("</tbody>\n</table></div>\n</details>\n");
+            let mut table = table(&format!("{title}: {} {what}", figures.len()), &heads, out);
+            figures.iter().for_each(|figure| figure_row(figure, &mut table));
+            table.end();
+            out.push_str("</details>\n");
         }
     }
     out.push_str("</section>\n");
 }
 
-fn figure_row(figure: &ComparedFigure, out: &mut String) {
-    let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&figure.name));
-    with_interval(figure.values[0], out);
+fn figure_row(figure: &ComparedFigure, table: &mut HtmlTable) {
+    table.name(&figure.name).html([with_interval(figure.values[0])]);
     for (other, difference) in figure.values[1..].iter().zip(&figure.differences) {
-        with_interval(*other, out);
         let by = difference.map_or(NONE.to_owned(), |own| signed(own.difference));
-        for cell in [by, percent_of(*difference), outside(*difference).to_owned()] {
-            let _ = write!(out, "<td>{}</td>", Esc(&cell));
-        }
+        table.html([with_interval(*other)]).cells([
+            by,
+            percent_of(*difference),
+            outside(*difference).to_owned(),
+        ]);
     }
-    out.push_str("</tr>\n");
+    table.end_row();
 }
 
-/// A cell with a value, and below it its interval: next to it, a table of two sides would not fit a screen.
-fn with_interval(own: Option<ComparedValue>, out: &mut String) {
-    let _ = write!(out, "<td>{}", Esc(&value(own)));
-    if let Some(interval) = own.and_then(|own| own.interval) {
-        let low = figure(interval.low);
-        let range = interval.high.map_or("or more".to_owned(), |high| format!("{low} to {}", figure(high)));
-        let _ = write!(out, " <span class=\"interval\">({})</span>", Esc(&range));
-    }
-    out.push_str("</td>");
+/// A value, and below it its interval: next to it, a table of two sides would not fit a screen.
+fn with_interval(own: Option<ComparedValue>) -> String {
+    let value = Esc(value(own)).to_string();
+    let Some(interval) = own.and_then(|own| own.interval) else { return value };
+    let low = figure(interval.low);
+    let range = interval.high.map_or("or more".to_owned(), |high| format!("{low} to {}", figure(high)));
+    format!("{value} <span class=\"interval\">({})</span>", Esc(range))
 }

@@ -1,8 +1,5 @@
 //! Report of an experiment: its plots, and a table of its points with the main figures.
 
-use std::fmt::Write;
-
-use crate::escape::Esc;
 use crate::figures::{Curve, Curves, Data, Figure, Ids, Point, write_figure};
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_ns, fixed, trimmed};
@@ -143,13 +140,7 @@ impl ExperimentPage {
     pub fn html(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
         let mut out = page::begin_with(&self.name, "sweep", &facts, &self.links);
-        if !self.warnings.is_empty() {
-            out.push_str("<div class=\"warning\" role=\"note\">\n");
-            for warning in &self.warnings {
-                let _ = writeln!(out, "<p>{}</p>", Esc(warning));
-            }
-            out.push_str("</div>\n");
-        }
+        page::warning(&self.warnings, &mut out);
         if !self.plots.is_empty() {
             out.push_str(
                 "<section aria-labelledby=\"plots\">\n<h2 id=\"plots\">Plots</h2>\n<div class=\"figures\">\n",

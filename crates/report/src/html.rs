@@ -119,13 +119,7 @@ fn warnings(points: &[&PointSummary], out: &mut String) {
     notes.extend(generator_notes::late(points));
     notes.extend(captures::notes(points));
     notes.extend(ports::unsupported_notes(points));
-    if !notes.is_empty() {
-        out.push_str("<div class=\"warning\" role=\"note\">\n");
-        for note in notes {
-            let _ = writeln!(out, "<p>{}</p>", Esc(note));
-        }
-        out.push_str("</div>\n");
-    }
+    page::warning(notes, out);
 }
 
 fn footer(summary: &RunSummary, out: &mut String) {

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use crate::escape::Esc;
 use crate::number::NONE;
 
-/// A table that is being written. All texts are escaped.
+/// A table that is being written. Texts are escaped.
 pub(crate) struct HtmlTable<'a> {
     out: &'a mut String,
 }
@@ -57,6 +57,14 @@ impl<'a> HtmlTable<'a> {
     pub fn cells<T: Display>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
         for cell in cells {
             let _ = write!(self.out, "<td>{}</td>", Esc(cell));
+        }
+        self
+    }
+
+    /// Adds cells of HTML to the row.
+    pub fn html<T: Display>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
+        for cell in cells {
+            let _ = write!(self.out, "<td>{cell}</td>");
         }
         self
     }

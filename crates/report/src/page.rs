@@ -99,6 +99,14 @@ pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], links: &PageLin
     out
 }
 
+/// A box with a paragraph per line, if there are lines.
+pub(crate) fn warning<T: Display>(lines: impl IntoIterator<Item = T>, out: &mut String) {
+    let paragraphs: String = lines.into_iter().map(|line| format!("<p>{}</p>\n", Esc(line))).collect();
+    if !paragraphs.is_empty() {
+        let _ = write!(out, "<div class=\"warning\" role=\"note\">\n{paragraphs}</div>\n");
+    }
+}
+
 /// The command and the configuration: everything needed to reproduce the page.
 pub(crate) fn provenance(command: &str, what: &str, config: &str, out: &mut String) {
     let _ = write!(

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::escape::{Esc, Prose};
 use crate::experiment::ExperimentPlot;
 use crate::figures::{Ids, write_figure};
+use crate::html_table::HtmlTable;
 use crate::number::trimmed;
 use crate::page;
 
@@ -151,13 +152,7 @@ impl ReproductionPage {
         let facts: Vec<&str> = self.facts.iter().map(String::as_str).collect();
         let mut out = page::begin(&self.name, "reproduction", &facts);
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", Esc(&self.tally()));
-        if !self.warnings.is_empty() {
-            out.push_str("<div class=\"warning\" role=\"note\">\n");
-            for warning in &self.warnings {
-                let _ = writeln!(out, "<p>{}</p>", Esc(warning));
-            }
-            out.push_str("</div>\n");
-        }
+        page::warning(&self.warnings, &mut out);
         for figure in &self.figures {
             self.write_section(figure, &mut out);
         }
@@ -177,24 +172,13 @@ impl ReproductionPage {
             Esc(&figure.about)
         );
         if !figure.claims.is_empty() {
-            let _ = write!(
-                out,
-                "<div class=\"scroll\" role=\"region\" aria-label=\"Claims of {id}\" tabindex=\"0\">\n\
-                 <table class=\"numbers claims\">\n<thead><tr>"
-            );
-            for head in HEADS {
-                let _ = write!(out, "<th scope=\"col\">{head}</th>");
-            }
-            out.push_str("</tr></thead>\n<tbody>\n");
+            let label = format!("Claims of {}", figure.name);
+            let mut table = HtmlTable::begin(label, "numbers claims", HEADS, out);
             for claim in &figure.claims {
                 let [says, rest @ ..] = claim.cells();
-                let _ = write!(out, "<tr><th scope=\"row\">{}</th>", Esc(&says));
-                for cell in &rest {
-                    let _ = write!(out, "<td>{}</td>", Prose(cell));
-                }
-                out.push_str("</tr>\n");
+                table.name(&says).html(rest.iter().map(|cell| Prose(cell))).end_row();
             }
-            out.push_str("</tbody>\n</table>\n</div>\n");
+            table.end();
         }
         if !figure.parts.is_empty() {
             let link =
