@@ -1,4 +1,5 @@
-//! Tables of pages: one row of heads, and rows that begin with a name. A table scrolls sideways in its own region.
+//! Tables of pages: one row of heads, and rows that begin with a name. A table scrolls sideways in its own
+//! region.
 
 use std::fmt::{Display, Write};
 

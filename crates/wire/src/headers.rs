@@ -1,5 +1,5 @@
-//! Offsets in headers, for code that writes single fields, and checksums of received headers. Headers are parsed
-//! and built by the crate [`etherparse`].
+//! Offsets in headers, for code that writes single fields, and checksums of received headers. The crate
+//! [`etherparse`] parses and builds headers.
 
 /// IPv4 headers without options (RFC 791 §3.1).
 pub mod ipv4 {

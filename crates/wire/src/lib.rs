@@ -1,5 +1,6 @@
-//! The wire: the [`link`] model, [`pcap`] writing, [`capture`] reading, [`flows`] counters of observed frames,
-//! checksums, and the header of [`memcached`]. Other headers are parsed and built by the crate [`etherparse`].
+//! The wire: the [`link`] model, [`pcap`] writing, [`capture`] reading, [`flows`] counters of observed
+//! frames, checksums, and the header of [`memcached`]. The crate [`etherparse`] parses and builds other
+//! headers.
 
 #![forbid(unsafe_code)]
 
