@@ -90,8 +90,8 @@ pub struct NicConfig {
     /// own guest boot.
     #[serde(skip_serializing_if = "NicModel::is_default")]
     pub model: NicModel,
-    /// Unicast station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address plus n,
-    /// unless a port sets its own `nic.mac`.
+    /// Unicast station address of NIC 0 in its EEPROM, by default 52:54:00:12:34:56. NIC n gets this address
+    /// plus n, unless a port sets its own `nic.mac`.
     pub mac: Option<MacAddr>,
     /// Size of the receive FIFO, 2KiB to 1GiB. By default the register PBA sets it. PBA is always readable
     /// and writable.
