@@ -6,7 +6,7 @@ use doorbell_pcie::link::{LinkState, LinkStats, RegisterWrite};
 use doorbell_pcie::path::PathStats;
 use doorbell_pcie::{LinkConfig, Path, PathConfig, PcieLink, Sent};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{PhysAddr, Ps};
@@ -43,7 +43,7 @@ enum ModelState {
 
 impl AttachmentState {
     /// Version of this layout.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 }
 
 impl Attachment {
@@ -109,7 +109,7 @@ impl Attachment {
         match (memory, &mut self.model) {
             (Some(memory), Model::Link(link)) if self.timed => link.read(now, addr, len, access, memory),
             (Some(memory), Model::Bus(bus)) if self.timed => bus.read(now, addr, len, access, memory),
-            _ => self.path.read(now, len, access.kind),
+            _ => self.path.read(now, len, access.purpose),
         }
     }
 
@@ -125,7 +125,7 @@ impl Attachment {
         match (memory, &mut self.model) {
             (Some(memory), Model::Link(link)) if self.timed => link.write(now, addr, len, access, memory),
             (Some(memory), Model::Bus(bus)) if self.timed => bus.write(now, addr, len, access, memory),
-            _ => self.path.write(now, len, access.kind),
+            _ => self.path.write(now, len, access.purpose),
         }
     }
 
@@ -168,20 +168,21 @@ impl Attachment {
     }
 
     /// Counters of one kind of DMA. Only PCI Express has packets.
-    pub fn stats(&self, kind: DmaKind) -> PathStats {
-        let functional = self.path.stats(kind);
+    pub fn stats(&self, purpose: DmaPurpose, direction: DmaDirection) -> PathStats {
+        let functional = self.path.stats(purpose, direction);
         match &self.model {
-            Model::Link(link) => functional.plus(link.kind_stats(kind)),
+            Model::Link(link) => functional.plus(link.kind_stats(purpose, direction)),
             Model::Bus(bus) => {
                 let &PathStats { requests, payload_bytes, .. } = functional;
-                bus.kind_stats(kind).plus(&PathStats { requests, payload_bytes, ..PathStats::default() })
+                let timed = bus.kind_stats(purpose, direction);
+                timed.plus(&PathStats { requests, payload_bytes, ..PathStats::default() })
             }
         }
     }
 
     /// The same as a list, without packet counters if there are no packets.
-    pub fn counters(&self, kind: DmaKind) -> Vec<Counter> {
-        let mut counters = self.stats(kind).counters();
+    pub fn counters(&self, purpose: DmaPurpose, direction: DmaDirection) -> Vec<Counter> {
+        let mut counters = self.stats(purpose, direction).counters();
         if self.bus().is_some() {
             counters.retain(|counter| ["requests", "payload_bytes"].contains(&counter.name));
         }

@@ -7,7 +7,7 @@ use doorbell_sim::{Bytes, Hertz};
 use super::*;
 
 const BASE: u64 = 0x8000_0000;
-const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
+const DATA: DmaAccess = DmaAccess::plain(0, DmaPurpose::RxData, 0);
 
 /// One configuration of each kind, and chains with another entry.
 fn kinds() -> Vec<AttachConfig> {
@@ -81,18 +81,31 @@ fn dma_bytes_equal_the_memory_systems_device_traffic() {
             let (now, addr) = (Ps::from_ns(100 * step), PhysAddr(BASE + rng.below(1 << 20)));
             let len = rng.below(2000) as u32;
             attachment.write(now, addr, len, DATA, Some(&mut memory));
-            let access = DmaAccess { kind: DmaKind::TxData, ..DATA };
+            let access = DmaAccess { purpose: DmaPurpose::TxData, ..DATA };
             attachment.read(now, addr, len / 2, access, Some(&mut memory));
         }
         let traffic = memory.stats().traffic;
-        let moved = |kind| attachment.stats(kind).payload_bytes;
-        assert_eq!(moved(DmaKind::RxData), traffic.device_in_bytes, "{:?}", config.kind);
-        assert_eq!(moved(DmaKind::TxData), traffic.device_out_bytes, "{:?}", config.kind);
+        let moved = |purpose, direction| attachment.stats(purpose, direction).payload_bytes;
+        assert_eq!(
+            moved(DmaPurpose::RxData, DmaDirection::Write),
+            traffic.device_in_bytes,
+            "{:?}",
+            config.kind
+        );
+        assert_eq!(
+            moved(DmaPurpose::TxData, DmaDirection::Read),
+            traffic.device_out_bytes,
+            "{:?}",
+            config.kind
+        );
         if let Some(bus) = attachment.bus() {
             for stage in bus.stages() {
                 assert_eq!(
                     (stage.up_bytes, stage.down_bytes),
-                    (moved(DmaKind::RxData), moved(DmaKind::TxData))
+                    (
+                        moved(DmaPurpose::RxData, DmaDirection::Write),
+                        moved(DmaPurpose::TxData, DmaDirection::Read)
+                    )
                 );
             }
         }

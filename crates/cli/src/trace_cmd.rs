@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use doorbell_bench::CachePaths;
 use doorbell_sim::memory::Walk;
+use doorbell_sim::ports::DmaDirection;
 use doorbell_sim::{Op, OpClass};
 use doorbell_trace::champsim::{self, RegisterNumbers, Variant};
 use doorbell_trace::system::{
@@ -196,12 +197,15 @@ fn event_line(event: &DeviceEvent) -> String {
         EventKind::FrameIn { bytes } => format!("a frame of {bytes} bytes arrives"),
         EventKind::FrameOut { bytes } => format!("a frame of {bytes} bytes leaves"),
         EventKind::Dma(dma) => {
-            let verb = if dma.write { "writes" } else { "reads" };
-            let (kind, visible) = (format!("{:?}", dma.kind), dma.visible);
-            let seen =
-                if dma.write { format!(", visible from instruction {visible}") } else { String::new() };
+            let (purpose, visible) = (dma.purpose, dma.visible);
+            let (verb, seen) = match dma.direction {
+                DmaDirection::Read => ("reads", String::new()),
+                DmaDirection::Write => ("writes", format!(", visible from instruction {visible}")),
+            };
             let (len, addr, frame, offset, took) = (dma.len, dma.addr, dma.frame, dma.offset, dma.took);
-            format!("{verb} {len} bytes at {addr}: {kind}, frame {frame} from byte {offset}, in {took}{seen}")
+            format!(
+                "{verb} {len} bytes at {addr}: {purpose:?}, frame {frame} from byte {offset}, in {took}{seen}"
+            )
         }
     };
     format!("device {device}, {since} after instruction {after} of hart {hart}: {what}")

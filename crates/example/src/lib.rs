@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, HeaderType, MsiX, PciFunction};
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats};
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
@@ -66,8 +66,8 @@ impl CopyEngine {
         self.registers[VECTOR] as u16
     }
 
-    fn request(&self, addr: u64, kind: DmaKind) -> DmaRequest {
-        DmaRequest::plain(PhysAddr(addr), self.registers[LENGTH] as u32, kind, 0)
+    fn request(&self, addr: u64) -> DmaRequest {
+        DmaRequest::plain(PhysAddr(addr), self.registers[LENGTH] as u32, DmaPurpose::Data, 0)
     }
 
     fn start(&mut self, now: Ps, side: &mut dyn FunctionPorts) {
@@ -76,7 +76,7 @@ impl CopyEngine {
             return;
         }
         self.registers[STATUS] = BUSY;
-        let read = side.request_read(now, self.request(self.registers[SOURCE], DmaKind::TxData));
+        let read = side.request_read(now, self.request(self.registers[SOURCE]));
         wake_when(read, READ_DONE, side);
     }
 }
@@ -145,7 +145,7 @@ impl PciFunction for CopyEngine {
         if event == READ_DONE {
             self.in_transit = vec![0; self.registers[LENGTH].min(LENGTH_MAX) as usize];
             side.read(PhysAddr(self.registers[SOURCE]), &mut self.in_transit);
-            let write = side.request_write(now, self.request(self.registers[DESTINATION], DmaKind::RxData));
+            let write = side.request_write(now, self.request(self.registers[DESTINATION]));
             return wake_when(write, WRITE_DONE, side);
         }
         side.write(PhysAddr(self.registers[DESTINATION]), &self.in_transit);

@@ -7,7 +7,7 @@
 //! | 0x10 | withdraws the vector of this number and lowers the pin |
 
 use doorbell_pcie::{BarKind, Capability, FunctionIdentity, FunctionPorts, HeaderType, MsiX, PciFunction};
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{AccessSize, Done, PhysAddr, Ps};
 
@@ -76,8 +76,8 @@ impl PciFunction for Interrupter {
         match offset {
             0 if self.to == 0 => self.interrupt(now, value, side),
             0 => {
-                let (addr, kind) = (PhysAddr(self.to), DmaKind::RxData);
-                let request = DmaRequest::plain(addr, 8, kind, 0);
+                let addr = PhysAddr(self.to);
+                let request = DmaRequest::plain(addr, 8, DmaPurpose::Data, 0);
                 if let Done::At(done) = side.request_write(now, request) {
                     side.wake_at(done, self.to);
                 }

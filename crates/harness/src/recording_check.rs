@@ -135,7 +135,7 @@ impl Recorder for CheckingRecorder {
         let has = recording.instructions[usize::from(event.hart)] + PENDING_MAX;
         assert!(event.after <= has, "an event after instruction {} of {has}", event.after);
         if let EventKind::Dma(dma) = event.what {
-            assert!(!dma.write || (event.after..=has).contains(&dma.visible), "{event:?} of {has}");
+            assert!(!dma.is_write() || (event.after..=has).contains(&dma.visible), "{event:?} of {has}");
         }
     }
 }

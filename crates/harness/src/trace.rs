@@ -12,7 +12,7 @@ use std::path::Path;
 use doorbell_machine::playback::{Plan, Player, TraceInput};
 use doorbell_machine::{CoreModel, MachineConfig};
 use doorbell_sim::memory::Walk;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, Op, OpClass, PhysAddr, Ps, TranslationFence};
 use doorbell_trace::system::{
     Counts, Description, DeviceEvent, Dma, EventKind, Step, StoreOrigin, TraceError, TraceFile, TraceWriter,
@@ -75,11 +75,13 @@ fn event(input: &mut Input<'_>, of_hart: &[u64]) -> DeviceEvent {
             let stored = input.flag().then_some(StoreOrigin { hart: by, after: executed });
             EventKind::Register { addr: PhysAddr(0x4000_2818), size: 4, value: input.value(), stored }
         }
-        write => {
-            let (kind, write) = (input.pick(&DmaKind::ALL), write == 4);
+        other => {
+            let purpose = input.pick(&DmaPurpose::ALL);
+            let write = other == 4;
+            let direction = if write { DmaDirection::Write } else { DmaDirection::Read };
             let (addr, len) = (PhysAddr(RAM + u64::from(input.u16())), u32::from(input.u8()));
             let visible = if write { after + u64::from(input.u8()) } else { 0 };
-            EventKind::Dma(Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps(500), visible })
+            EventKind::Dma(Dma { purpose, direction, addr, len, frame: 0, offset: 0, took: Ps(500), visible })
         }
     };
     DeviceEvent { device: input.u8() % 3, hart: hart as u16, after, since: Ps(input.u16().into()), what }

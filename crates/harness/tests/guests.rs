@@ -7,7 +7,7 @@ use doorbell_harness::operations::Profile;
 use doorbell_harness::sweep;
 use doorbell_nic::NicModel;
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 
@@ -111,8 +111,7 @@ fn random_guests_exercise_the_82576() {
             delivered += nic.stats().rx_delivered;
             sent += nic.stats().tx_frames;
             interrupts += nic.stats().interrupts;
-            let written = attachment.stats(DmaKind::RxDescriptorWriteback).requests;
-            messages += written.saturating_sub(nic.stats().rx_write_backs);
+            messages += attachment.stats(DmaPurpose::Interrupt, DmaDirection::Write).requests;
         }
     }
     let reached = [delivered, sent, interrupts, messages];
@@ -148,7 +147,7 @@ fn random_guests_receive_interrupt_messages() {
         for (function, attachment) in
             machine.attachments().filter(|(function, _)| function.network().is_none())
         {
-            let sent = attachment.stats(DmaKind::RxDescriptorWriteback).requests;
+            let sent = attachment.stats(DmaPurpose::Interrupt, DmaDirection::Write).requests;
             messages += sent;
             landed +=
                 sent.saturating_sub(function.dma_stats().outside_ram + function.dma_stats().not_bus_master);

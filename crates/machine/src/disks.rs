@@ -5,7 +5,7 @@ use std::io::Read;
 use doorbell_memory::dca::PLATFORM_DEVICES;
 use doorbell_platform::virtio::{VirtioDiskStats, read_empty};
 use doorbell_platform::{DiskFile, GuestMemory, VirtioDisk, VirtioDiskState, map};
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaDirection, DmaPurpose, DmaRequest};
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::{AccessSize, Phase, PhysAddr, Ps};
 
@@ -17,16 +17,13 @@ use crate::machine::Machine;
 
 /// First device number of disks, as caches and per-device counters use it.
 pub const DISK_DEVICES: u8 = PLATFORM_DEVICES;
-/// Frame offset of disk data: past any packet header, so that all of it counts as payload.
-const NO_HEADER: u32 = u32::MAX;
 
 /// A disk's access to memory. Accesses update caches, reservations and decoded code.
 struct DiskSide<'a>(PlatformSide<'a>);
 
 impl DiskSide<'_> {
-    fn request(&mut self, addr: PhysAddr, bytes: usize, kind: DmaKind, write: bool) {
-        let request = DmaRequest::plain(addr, bytes as u32, kind, NO_HEADER);
-        self.0.request(request, write);
+    fn request(&mut self, addr: PhysAddr, bytes: usize, purpose: DmaPurpose, direction: DmaDirection) {
+        self.0.request(DmaRequest::plain(addr, bytes as u32, purpose, 0), direction);
     }
 }
 
@@ -35,18 +32,18 @@ impl GuestMemory for DiskSide<'_> {
         self.0.ram.offset(addr, len).is_some()
     }
 
-    fn read(&mut self, addr: PhysAddr, into: &mut [u8], kind: DmaKind) -> bool {
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8], purpose: DmaPurpose) -> bool {
         let there = self.0.ram.copy_out(addr, into);
         if there {
-            self.request(addr, into.len(), kind, false);
+            self.request(addr, into.len(), purpose, DmaDirection::Read);
         }
         there
     }
 
-    fn write(&mut self, addr: PhysAddr, from: &[u8], kind: DmaKind) -> bool {
+    fn write(&mut self, addr: PhysAddr, from: &[u8], purpose: DmaPurpose) -> bool {
         let there = self.0.ram.store_from_device(addr, from);
         if there {
-            self.request(addr, from.len(), kind, true);
+            self.request(addr, from.len(), purpose, DmaDirection::Write);
         }
         there
     }

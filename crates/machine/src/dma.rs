@@ -4,7 +4,7 @@
 use doorbell_attach::Attachment;
 use doorbell_platform::{InterruptsKind, map};
 use doorbell_sim::memory::{DmaAccess, HostMemory, each_line};
-use doorbell_sim::ports::{DmaPort, DmaRequest};
+use doorbell_sim::ports::{DmaDirection, DmaPort, DmaRequest};
 use doorbell_sim::{Done, PhysAddr, Ps, Ram};
 use doorbell_trace::system::EventKind;
 
@@ -39,9 +39,9 @@ pub(crate) struct BusSide<'a> {
 }
 
 /// Updates the caches for a request, in warming mode.
-fn warm(timing: &mut Timing, request: DmaRequest, access: DmaAccess, write: bool) {
+fn warm(timing: &mut Timing, request: DmaRequest, access: DmaAccess, direction: DmaDirection) {
     if timing.mode() == Mode::Warming {
-        timing.warm_dma(&request, access, write);
+        timing.warm_dma(&request, access, direction);
     }
 }
 
@@ -60,23 +60,23 @@ pub(crate) struct PlatformSide<'a> {
 
 impl PlatformSide<'_> {
     /// Applies a request to the caches and memory.
-    pub fn request(&mut self, request: DmaRequest, write: bool) {
+    pub fn request(&mut self, request: DmaRequest, direction: DmaDirection) {
         if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.dma(self.device, &request, write, self.now, self.now);
+            recording.dma(self.device, &request, direction, self.now, self.now);
         }
         let Some(timing) = &mut self.timing else { return };
         let DmaRequest { addr, len, .. } = request;
         let access = DmaAccess::of_request(self.device, &request);
-        warm(timing, request, access, write);
+        warm(timing, request, access, direction);
         if timing.mode() != Mode::Detailed {
             return;
         }
         timing.memory.advance_to(self.now);
         each_line(addr, u64::from(len), |line, bytes, within| {
             let access = access.advanced_by(within);
-            match write {
-                true => timing.memory.device_write(self.now, line, bytes, access),
-                false => timing.memory.device_read(self.now, line, bytes, access),
+            match direction {
+                DmaDirection::Read => timing.memory.device_read(self.now, line, bytes, access),
+                DmaDirection::Write => timing.memory.device_write(self.now, line, bytes, access),
             };
         });
     }
@@ -95,7 +95,7 @@ impl BusSide<'_> {
     pub fn request_message(&mut self, now: Ps, request: DmaRequest) -> Ps {
         let region = map::lookup(request.addr.0, self.interrupts);
         if region.is_none_or(|(region, _)| file_level(region.id).is_none()) {
-            return self.access(now, request, true);
+            return self.access(now, request, DmaDirection::Write);
         }
         let DmaRequest { addr, len, .. } = request;
         let access = DmaAccess::of_request(self.device, &request);
@@ -110,7 +110,7 @@ impl BusSide<'_> {
     }
 
     /// Issues a request and returns its completion time. Also updates the caches in warming mode.
-    fn access(&mut self, now: Ps, request: DmaRequest, write: bool) -> Ps {
+    fn access(&mut self, now: Ps, request: DmaRequest, direction: DmaDirection) -> Ps {
         let DmaRequest { addr, len, .. } = request;
         let mut access = DmaAccess::of_request(self.device, &request);
         if let Some(timing) = &self.timing {
@@ -119,18 +119,18 @@ impl BusSide<'_> {
         }
         self.attachment.advance_to(self.present);
         let memory = self.timing.as_mut().map(|timing| {
-            warm(timing, request, access, write);
+            warm(timing, request, access, direction);
             if timing.mode() == Mode::Detailed {
                 timing.memory.advance_to(self.present);
             }
             &mut timing.memory
         });
-        let done = match write {
-            true => self.attachment.write(now, addr, len, access, memory),
-            false => self.attachment.read(now, addr, len, access, memory),
+        let done = match direction {
+            DmaDirection::Read => self.attachment.read(now, addr, len, access, memory),
+            DmaDirection::Write => self.attachment.write(now, addr, len, access, memory),
         };
         if let Some(recording) = active_recording(self.timing.as_deref_mut(), self.recording.as_deref_mut()) {
-            recording.dma(self.device, &request, write, now, done);
+            recording.dma(self.device, &request, direction, now, done);
         }
         done
     }
@@ -138,11 +138,11 @@ impl BusSide<'_> {
 
 impl DmaPort for BusSide<'_> {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.access(now, request, false))
+        Done::At(self.access(now, request, DmaDirection::Read))
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        Done::At(self.access(now, request, true))
+        Done::At(self.access(now, request, DmaDirection::Write))
     }
 
     fn read(&mut self, addr: PhysAddr, into: &mut [u8]) {
@@ -175,7 +175,7 @@ mod tests {
     use doorbell_memory::dca::PLATFORM_DEVICES;
     use doorbell_platform::map;
     use doorbell_sim::memory::{AccessKind, CoreAccess};
-    use doorbell_sim::ports::DmaKind;
+    use doorbell_sim::ports::DmaPurpose;
 
     use super::*;
     use crate::config::{CoreModel, MachineConfig};
@@ -191,11 +191,11 @@ mod tests {
         machine
     }
 
-    fn request(machine: &mut Machine, bytes: u32, kind: DmaKind, write: bool) {
+    fn request(machine: &mut Machine, bytes: u32, direction: DmaDirection) {
         let (ram, timing) = (&mut machine.ram, machine.timing.as_deref_mut());
         let now = Ps::from_us(1);
         let mut side = PlatformSide { device: PLATFORM_DEVICES, ram, timing, recording: None, now };
-        side.request(DmaRequest::plain(LINE, bytes, kind, u32::MAX), write);
+        side.request(DmaRequest::plain(LINE, bytes, DmaPurpose::Data, 0), direction);
     }
 
     #[test]
@@ -204,8 +204,8 @@ mod tests {
             let mut machine = timed(mode);
             let memory = &mut machine.timing.as_mut().unwrap().memory;
             memory.warm(0, CoreAccess { kind: AccessKind::Store, addr: LINE, pc: 0 });
-            request(&mut machine, 128, DmaKind::TxData, false);
-            request(&mut machine, 128, DmaKind::RxData, true);
+            request(&mut machine, 128, DmaDirection::Read);
+            request(&mut machine, 128, DmaDirection::Write);
             let memory = &machine.timing.as_ref().unwrap().memory;
             let devices = memory.stats().devices;
             assert_eq!((devices.private_invalidations, devices.to_memory), (1, 2), "{mode:?}");
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn functional_mode_counts_no_device_accesses() {
         let mut machine = timed(Mode::Functional);
-        request(&mut machine, 64, DmaKind::RxData, true);
+        request(&mut machine, 64, DmaDirection::Write);
         let memory = &machine.timing.as_ref().unwrap().memory;
         assert_eq!(memory.device_account(PLATFORM_DEVICES).lines_written, 0);
     }

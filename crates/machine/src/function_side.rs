@@ -3,7 +3,9 @@
 
 use doorbell_loadgen::StageRecorder;
 use doorbell_pcie::{ConfigSpace, Message};
-use doorbell_sim::ports::{DeliveryPort, DmaKind, DmaPort, DmaRequest, IrqPort, IrqSink, Timers, WirePort};
+use doorbell_sim::ports::{
+    DeliveryPort, DmaPort, DmaPurpose, DmaRequest, IrqPort, IrqSink, Timers, WirePort,
+};
 use doorbell_sim::{
     Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps, TxStamps, log,
 };
@@ -32,8 +34,8 @@ impl FunctionSide<'_> {
     fn send_message(&mut self, now: Ps, Message { address, data }: Message) {
         log!(now, Pcie, Debug, "function {}: message {data:#x} to {address:#x}", self.index);
         self.bus.record(now, EventKind::Interrupt { raised: true });
-        let (addr, len, kind) = (PhysAddr(address), MESSAGE_BYTES, DmaKind::RxDescriptorWriteback);
-        let request = DmaRequest::plain(addr, len, kind, 0);
+        let addr = PhysAddr(address);
+        let request = DmaRequest::plain(addr, MESSAGE_BYTES, DmaPurpose::Interrupt, 0);
         let at = self.bus.request_message(now, request);
         let event = Event::Message { function: self.index, addr, data };
         self.queue.schedule(at, Phase::Dma, event);

@@ -10,7 +10,7 @@ use crate::overlay::Overlay;
 use crate::run::Limits;
 use crate::timed::Mode;
 use doorbell_sim::AccessSize::{B2, B4};
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 use doorbell_sim::{AccessSize, Done, PhysAddr};
 
 const PLACE: u8 = 9;
@@ -52,8 +52,8 @@ impl PciFunction for Bell {
     }
 
     fn write(&mut self, now: Ps, _: u8, _: u64, _: AccessSize, vector: u64, side: &mut dyn FunctionPorts) {
-        let (addr, kind) = (PhysAddr(DATA), DmaKind::RxData);
-        let request = DmaRequest::plain(addr, DMA_BYTES, kind, 0);
+        let addr = PhysAddr(DATA);
+        let request = DmaRequest::plain(addr, DMA_BYTES, DmaPurpose::Data, 0);
         let Done::At(done) = side.request_write(now, request) else { unreachable!() };
         side.wake_at(done, vector);
         side.raise(now, vector as u16);

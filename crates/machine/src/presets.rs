@@ -187,7 +187,7 @@ mod tests {
     fn m5_nic_has_one_dma_in_flight_per_direction_and_one_header_line_per_frame() {
         use doorbell_memory::DataClass;
         use doorbell_sim::memory::{DmaAccess, each_line};
-        use doorbell_sim::ports::{DmaKind, PhysAddr};
+        use doorbell_sim::ports::{DmaPurpose, PhysAddr};
         for place in ["ste", "hte", "htd", "ocm", "occ", "ocs"] {
             let config: MachineConfig = preset(&format!("m5-{place}")).unwrap().resolve().unwrap();
             let nic = &config.nic;
@@ -199,7 +199,7 @@ mod tests {
                 let mut headers = Vec::new();
                 each_line(PhysAddr(into_line), 1514, |_, bytes, offset| {
                     let class = DataClass::of(
-                        &DmaAccess::plain(0, DmaKind::RxData, offset),
+                        &DmaAccess::plain(0, DmaPurpose::RxData, offset),
                         config.memory.header_bytes,
                     );
                     if class == DataClass::Header {

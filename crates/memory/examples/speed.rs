@@ -5,7 +5,7 @@ use doorbell_memory::dram::Dram;
 use doorbell_memory::prefetch::PrefetchKind;
 use doorbell_memory::{FlatMemory, MainMemory, MemorySystem};
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 const BASE: u64 = 0x8000_0000;
@@ -99,8 +99,8 @@ fn device(name: &str, config: &MemoryConfig, ring: u64) {
         let addr = PhysAddr(BASE + n * 64 % ring);
         let offset = (n % 24 * 64) as u32;
         let access = |kind| DmaAccess::plain(0, kind, offset);
-        let done = system.device_write(now, addr, 64, access(DmaKind::RxData));
-        system.device_read(done, addr, 64, access(DmaKind::TxData));
+        let done = system.device_write(now, addr, 64, access(DmaPurpose::RxData));
+        system.device_read(done, addr, 64, access(DmaPurpose::TxData));
         now += Ps::from_ns(5);
     }
     println!("{name:34} {:6.1} ns", (host_ns() - begin) / accesses() as f64);

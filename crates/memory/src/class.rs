@@ -1,7 +1,8 @@
 //! Classes of line contents (code, network data by part, other), by which misses are broken down.
 //!
 //! Network data are classified by the last device access to the line, which is kept for each line of RAM.
-//! Code is classified when it is fetched. A line keeps its class until a device uses it for something else.
+//! Rings and data of other devices, such as disks, and interrupt messages are in the class "other". Code is
+//! classified when it is fetched. A line keeps its class until a device uses it for something else.
 //!
 //! *Network data* is a narrower set, since buffers are reused for other purposes. A line becomes network data
 //! when a device writes or reads it. A line of a received frame stops being network data when a core stores
@@ -10,7 +11,7 @@
 //! between are not distinguished. Descriptor lines stay network data as long as the ring exists.
 
 use doorbell_sim::memory::DmaAccess;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use serde::{Deserialize, Serialize};
 
 use crate::paged::Paged;
@@ -19,7 +20,7 @@ use crate::paged::Paged;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum DataClass {
-    /// Data that no device has touched.
+    /// Neither code nor network data.
     #[default]
     Other,
     /// Instructions.
@@ -49,15 +50,16 @@ impl DataClass {
 
     /// Class of the data that a device accesses; `header_bytes` is the length of a frame's header.
     pub fn of(access: &DmaAccess, header_bytes: u32) -> DataClass {
-        match access.kind {
-            DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback => DataClass::RxDescriptor,
-            DmaKind::TxDescriptorFetch | DmaKind::TxDescriptorWriteback => DataClass::TxDescriptor,
-            DmaKind::RxData | DmaKind::TxData if access.offset < header_bytes => DataClass::Header,
-            DmaKind::RxData | DmaKind::TxData => DataClass::Payload,
+        match access.purpose {
+            DmaPurpose::RxDescriptor => DataClass::RxDescriptor,
+            DmaPurpose::TxDescriptor => DataClass::TxDescriptor,
+            DmaPurpose::RxData | DmaPurpose::TxData if access.offset < header_bytes => DataClass::Header,
+            DmaPurpose::RxData | DmaPurpose::TxData => DataClass::Payload,
+            DmaPurpose::Ring | DmaPurpose::Data | DmaPurpose::Interrupt => DataClass::Other,
         }
     }
 
-    /// Whether a device writes or reads this class.
+    /// Whether it is a class of network data.
     pub const fn is_network(self) -> bool {
         self as u8 >= DataClass::Header as u8
     }
@@ -201,12 +203,15 @@ mod tests {
     fn the_first_bytes_of_a_frame_are_its_header() {
         let access = |kind, offset| DmaAccess::plain(0, kind, offset);
         for (kind, offset, class) in [
-            (DmaKind::RxData, 0, DataClass::Header),
-            (DmaKind::RxData, 63, DataClass::Header),
-            (DmaKind::RxData, 64, DataClass::Payload),
-            (DmaKind::TxData, 1400, DataClass::Payload),
-            (DmaKind::RxDescriptorFetch, 0, DataClass::RxDescriptor),
-            (DmaKind::TxDescriptorWriteback, 0, DataClass::TxDescriptor),
+            (DmaPurpose::RxData, 0, DataClass::Header),
+            (DmaPurpose::RxData, 63, DataClass::Header),
+            (DmaPurpose::RxData, 64, DataClass::Payload),
+            (DmaPurpose::TxData, 1400, DataClass::Payload),
+            (DmaPurpose::RxDescriptor, 0, DataClass::RxDescriptor),
+            (DmaPurpose::TxDescriptor, 0, DataClass::TxDescriptor),
+            (DmaPurpose::Ring, 0, DataClass::Other),
+            (DmaPurpose::Data, 0, DataClass::Other),
+            (DmaPurpose::Interrupt, 0, DataClass::Other),
         ] {
             assert_eq!(DataClass::of(&access(kind, offset), 64), class);
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level, Served};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -129,7 +129,7 @@ fn queued_stores_to_one_line_are_a_snoop_and_a_crossing_apart() {
 
 #[test]
 fn a_device_waits_for_the_owner_or_for_all_sharers() {
-    let access = DmaAccess::plain(0, DmaKind::RxData, 0);
+    let access = DmaAccess::plain(0, DmaPurpose::RxData, 0);
     let ps = |cycles: u64| Ps(cycles * 500);
     // From the request to the look-up, and back; a line takes one cycle of the root complex's link.
     let (lookup, back) = (10 + 20, 10);
@@ -194,7 +194,7 @@ enum Step {
 }
 
 fn take(system: &mut System, step: Step) {
-    let device = DmaAccess::plain(0, DmaKind::RxData, 0);
+    let device = DmaAccess::plain(0, DmaPurpose::RxData, 0);
     let addr = |line: u64| PhysAddr(BASE + line * 64);
     match step {
         Step::Core(hart, kind, line) => system.warm(hart, CoreAccess { kind, addr: addr(line), pc: 0 }),

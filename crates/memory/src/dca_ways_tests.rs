@@ -2,7 +2,7 @@
 //! several replacement policies.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
@@ -30,7 +30,7 @@ fn leaks(replacement: Replacement, dca_ways: u32, ring: u64) -> f64 {
     let line = |place: u64| PhysAddr(BASE + (place / 24 * 36 + place % 24) * 64);
     let mut at = |from: u64, to: u64| {
         for place in from..to {
-            let access = DmaAccess::plain(0, DmaKind::RxData, 64);
+            let access = DmaAccess::plain(0, DmaPurpose::RxData, 64);
             system.warm_device_write(line(place % ring), 64, access);
             system
                 .warm(0, CoreAccess { kind: AccessKind::Load, addr: line((place + ring / 2) % ring), pc: 0 });
@@ -69,8 +69,8 @@ fn write_hits(scatter: bool, promotes: bool, ring: u64) -> f64 {
         for place in 0..laps * ring {
             let line = PhysAddr(BASE + place % ring * 64);
             let access = |kind| DmaAccess::plain(0, kind, 64);
-            system.warm_device_write(line, 64, access(DmaKind::RxData));
-            system.warm_device_read(line, 64, access(DmaKind::TxData));
+            system.warm_device_write(line, 64, access(DmaPurpose::RxData));
+            system.warm_device_read(line, 64, access(DmaPurpose::TxData));
         }
         system.stats().devices.itom_hits
     };

@@ -18,14 +18,14 @@
 
 use doorbell_sim::Ps;
 use doorbell_sim::memory::{DmaAccess, DmaEntryPoint, HostMemory, LINE_BYTES, Level};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 
 use crate::backing::MainMemory;
 use crate::class::{Access, DataClass};
 use crate::coherence::snoops::Requester;
 use crate::coherence::{Probe, ProbeResult};
 use crate::config::Inclusion;
-use crate::dca::{DEVICES_MAX, Inbound, LineEvent, Placement};
+use crate::dca::{DEVICES_MAX, Inbound, LineEvent, Part, Placement};
 use crate::fabric::{Moment, Stop};
 use crate::system::MemorySystem;
 use crate::tags::{Flags, Slot};
@@ -146,7 +146,7 @@ impl<M: MainMemory> MemorySystem<M> {
             _ => self.read_through_llc::<TIMED>(line, slot, &private, (lookup_done, class, &access)),
         };
         self.traffic.device_out_bytes += bytes;
-        let is_sent = access.kind == DmaKind::TxData && addr.0.is_multiple_of(LINE_BYTES);
+        let is_sent = access.purpose == DmaPurpose::TxData && addr.0.is_multiple_of(LINE_BYTES);
         if is_sent && self.steering.policy(access.device).invalidate.drops_sent() {
             self.drop_consumed(line);
         }
@@ -273,10 +273,11 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         self.overwrite(slot, &private);
         self.reclass(slot, line, class, Access::Write);
-        let inbound = Inbound { access, class, full, in_llc: slot.is_some() };
+        let part = Part::of(access.purpose, access.offset, self.header_bytes);
+        let inbound = Inbound { access, part, full, in_llc: slot.is_some() };
         let placement = match entry {
             DmaEntryPoint::MemoryBus => Placement::Memory,
-            DmaEntryPoint::LlcHeaders if class == DataClass::Payload => Placement::Memory,
+            DmaEntryPoint::LlcHeaders if part == Part::Payload => Placement::Memory,
             DmaEntryPoint::Llc | DmaEntryPoint::LlcHeaders
                 if !self.steering.policy(access.device).enabled =>
             {

@@ -1,7 +1,7 @@
 //! The rules of direct cache access, one by one, and the latency of a device's access.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory, Level};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
@@ -40,7 +40,7 @@ pub(crate) fn with_policy(policy: DcaPolicy) -> System {
 }
 
 pub(crate) fn data(offset: u32) -> DmaAccess {
-    DmaAccess::plain(0, DmaKind::RxData, offset)
+    DmaAccess::plain(0, DmaPurpose::RxData, offset)
 }
 
 pub(crate) fn write(system: &mut System, offset: u64) -> Ps {
@@ -224,7 +224,7 @@ fn invalidate_sent_drops_transmitted_lines_from_all_caches_without_write_back() 
         write(&mut system, 64);
         core(&mut system, 1, AccessKind::Load, 128);
         let written = system.stats().traffic.memory_writes;
-        (0..4).for_each(|line| read(&mut system, DmaKind::TxData, 64 * line, 60));
+        (0..4).for_each(|line| read(&mut system, DmaPurpose::TxData, 64 * line, 60));
         let there = |system: &mut System, offset| {
             in_llc(system, offset) || core(system, 0, AccessKind::Load, offset) != Level::Dram
         };
@@ -245,7 +245,7 @@ fn invalidate_sent_drops_transmitted_lines_from_all_caches_without_write_back() 
 fn invalidate_sent_keeps_descriptors_and_lines_read_from_the_middle() {
     let mut system = with_policy(DcaPolicy { invalidate: Invalidate::Sent, ..DcaPolicy::default() });
     for (kind, offset) in
-        [(DmaKind::TxDescriptorFetch, 0), (DmaKind::RxDescriptorFetch, 64), (DmaKind::TxData, 130)]
+        [(DmaPurpose::TxDescriptor, 0), (DmaPurpose::RxDescriptor, 64), (DmaPurpose::TxData, 130)]
     {
         core(&mut system, 0, AccessKind::Store, offset);
         system.device_read(Ps::from_us(50), PhysAddr(BASE + offset), 16, DmaAccess::plain(0, kind, 0));
@@ -310,7 +310,7 @@ fn each_device_has_its_own_policy_which_can_change_at_run_time() {
     let mut config = config();
     config.dca.devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
     let mut system = system(&config);
-    let of = |device| DmaAccess::plain(device, DmaKind::RxData, 0);
+    let of = |device| DmaAccess::plain(device, DmaPurpose::RxData, 0);
     system.device_write(Ps::ZERO, PhysAddr(BASE), 64, of(0));
     system.device_write(Ps::ZERO, PhysAddr(BASE + 64), 64, of(1));
     assert!(in_llc(&system, 0) && !in_llc(&system, 64));
@@ -360,7 +360,7 @@ fn a_written_line_counts_as_used_once_by_its_first_user() {
 fn misses_and_occupancy_are_split_by_class() {
     let mut system = with_policy(DcaPolicy { payload: Place::Memory, ..DcaPolicy::default() });
     for (n, kind) in
-        [DmaKind::RxData, DmaKind::RxData, DmaKind::RxDescriptorWriteback, DmaKind::TxDescriptorWriteback]
+        [DmaPurpose::RxData, DmaPurpose::RxData, DmaPurpose::RxDescriptor, DmaPurpose::TxDescriptor]
             .into_iter()
             .enumerate()
     {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, DmaEntryPoint, HostMemory, Level, Served};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -46,7 +46,7 @@ fn access(system: &mut System, core: usize, cycle: u64, kind: AccessKind, line: 
 }
 
 fn write(system: &mut System, device: u8, cycle: u64, line: u32) -> u64 {
-    let access = DmaAccess::plain(device, DmaKind::RxData, 0);
+    let access = DmaAccess::plain(device, DmaPurpose::RxData, 0);
     let addr = PhysAddr(BASE + 64 * u64::from(line));
     system.device_write(Ps(500 * cycle), addr, 64, access).0 / 500
 }
@@ -248,7 +248,7 @@ fn devices_enter_at_their_own_stops_on_or_off_die() {
         let entry = if device == 3 { 0 } else { 10 };
         let link = u64::from(stop != 5);
         assert_eq!(write(&mut system, device, now, line), now + entry + far(&system, stop, 5) + link + 20);
-        let access = DmaAccess::plain(device, DmaKind::TxData, 0);
+        let access = DmaAccess::plain(device, DmaPurpose::TxData, 0);
         let addr = PhysAddr(BASE + 64 * u64::from(line));
         let read = system.device_read(Ps(500 * (now + 500)), addr, 64, access).0 / 500;
         assert_eq!(read, now + 500 + 2 * (entry + far(&system, stop, 5)) + link + 20, "device {device}");

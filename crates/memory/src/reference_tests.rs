@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
 
@@ -427,7 +427,7 @@ fn run(config: &MemoryConfig, timed: bool, seed: u64) {
     for step in 0..6_000u64 {
         let line = (rng.below(2) * 512 + rng.below(160)) as u32;
         let addr = PhysAddr(base.0 + 64 * u64::from(line));
-        let access = DmaAccess::plain(0, DmaKind::RxData, 0);
+        let access = DmaAccess::plain(0, DmaPurpose::RxData, 0);
         let now = Ps(1_000 * step + rng.below(300_000));
         match rng.below(16) {
             0..10 => {

@@ -2,7 +2,7 @@
 //! policy and inclusion kind.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::{Bytes, Hertz, Ps};
 
 use crate::backing::FlatMemory;
@@ -161,8 +161,8 @@ fn device_misses_count_in_the_duel_only_if_they_allocate() {
     let mut system = system(&config);
     let selector = |system: &System| i32::from(system.llc.tags.selector());
     let at_first = selector(&system);
-    let write = DmaAccess::plain(0, DmaKind::RxData, 64);
-    let read = DmaAccess::plain(0, DmaKind::TxData, 64);
+    let write = DmaAccess::plain(0, DmaPurpose::RxData, 64);
+    let read = DmaAccess::plain(0, DmaPurpose::TxData, 64);
     (0..2).for_each(|_| system.warm_device_write(leader_line(0), 64, write));
     assert_eq!(selector(&system), at_first + 1, "a write that misses, and one that hits");
     (0..2).for_each(|_| system.warm_device_read(leader_line(1), 64, read));
@@ -180,7 +180,7 @@ fn a_device_line_placed_in_an_l2_does_not_count_as_reused_when_evicted() {
         let mut config = config(Replacement::Srrip, Inclusion::Exclusive);
         (config.dca.policy.headers, config.dca.policy.payload) = (Place::L2, Place::L2);
         let mut system = system(&config);
-        let access = DmaAccess::plain(0, DmaKind::RxData, 64);
+        let access = DmaAccess::plain(0, DmaPurpose::RxData, 64);
         match timed {
             true => _ = system.device_write(Ps::from_us(1), leader_line(0), 64, access),
             false => system.warm_device_write(leader_line(0), 64, access),

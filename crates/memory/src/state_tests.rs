@@ -1,7 +1,7 @@
 //! For any configuration and any accesses: invariants hold, and a restored system continues identically.
 
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::{Bytes, Hertz, Ps};
 use proptest::prelude::*;
@@ -155,7 +155,7 @@ fn drive<M: MainMemory>(
     for step in steps {
         let addr = PhysAddr(BASE + 8 * rng.below(8 * 400));
         let now = Ps(5_000 * step + rng.below(500_000));
-        let kind = DmaKind::ALL[rng.below(6) as usize];
+        let kind = DmaPurpose::ALL[rng.below(7) as usize];
         let access = DmaAccess::plain(rng.below(2) as u8, kind, rng.below(3) as u32 * 64);
         let line = PhysAddr(addr.0 & !63);
         answers.push(match rng.below(8) {

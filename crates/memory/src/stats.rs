@@ -221,6 +221,8 @@ doorbell_sim::stats! {
         leaks_payload,
         /// DMA leaks of descriptors.
         leaks_descriptor,
+        /// DMA leaks of interrupt messages, and of rings and data of devices other than NICs.
+        leaks_other,
         /// Lines dropped from caches after a device consumed them (`invalidate`).
         dropped,
         /// Dropped lines that were dirty: each saved a write-back to memory.
@@ -257,7 +259,7 @@ impl DeviceStats {
             DataClass::Header => self.leaks_header += 1,
             DataClass::Payload => self.leaks_payload += 1,
             DataClass::RxDescriptor | DataClass::TxDescriptor => self.leaks_descriptor += 1,
-            DataClass::Other | DataClass::Code => {}
+            DataClass::Other | DataClass::Code => self.leaks_other += 1,
         }
     }
 }

@@ -12,7 +12,7 @@ use doorbell_memory::prefetch::PrefetchKind;
 use doorbell_memory::replacement::Replacement;
 use doorbell_memory::{MemoryStats, MemorySystem, WayMask};
 use doorbell_sim::memory::{AccessKind, CoreAccess, DmaAccess, HostMemory};
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaPurpose, PhysAddr};
 use doorbell_sim::rng::Rng;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Bytes, Clock, Hertz, Ps};
@@ -72,10 +72,10 @@ fn core_access(rng: &mut Rng, step: u64) -> CoreAccess {
 /// Writes, and sometimes reads, of a frame's lines and descriptors.
 fn device_access(system: &mut impl HostMemory, rng: &mut Rng, step: u64, now: Ps) -> Ps {
     let kind = match rng.below(8) {
-        0..4 => DmaKind::RxData,
-        4..6 => DmaKind::TxData,
-        6 => DmaKind::RxDescriptorWriteback,
-        _ => DmaKind::TxDescriptorFetch,
+        0..4 => DmaPurpose::RxData,
+        4..6 => DmaPurpose::TxData,
+        6 => DmaPurpose::RxDescriptor,
+        _ => DmaPurpose::TxDescriptor,
     };
     let addr = PhysAddr(BASE + (8 << 20) + (step * 64 + rng.below(4096)) % (4 << 20));
     let access = DmaAccess::plain(rng.below(2) as u8, kind, (step % 24 * 64) as u32);

@@ -6,7 +6,6 @@ use common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_pcie::network::NicStats;
-use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 
 /// One byte per nanosecond.
@@ -26,7 +25,7 @@ fn running(config: NicConfig) -> Bench {
 }
 
 /// Times since `start` and lengths of the requests of a kind.
-fn requests(bench: &Bench, start: Ps, kind: DmaKind) -> Vec<(Ps, u32)> {
+fn requests(bench: &Bench, start: Ps, kind: Kind) -> Vec<(Ps, u32)> {
     let of_kind = bench.world.dma.iter().filter(|(_, k, _)| *k == kind);
     of_kind.map(|(at, _, len)| (*at - start, *len)).collect()
 }
@@ -40,7 +39,7 @@ fn a_transfer_starts_when_the_bytes_before_it_have_passed_the_engine() {
         bench.arrive_at(start, frame(1004, 1));
         bench.arrive_at(start + ns(arrives), frame(104, 2));
         bench.run_for(Ps::from_us(5));
-        let data = requests(&bench, start, DmaKind::RxData);
+        let data = requests(&bench, start, RX_DATA);
         assert_eq!(data, [(Ps::ZERO, 1000), (ns(begins), 100)], "arrival at {arrives}");
         bench.check();
     }
@@ -82,7 +81,7 @@ fn directions_share_the_rate_only_with_dma_shared() {
         bench.arrive(frame(1004, 1));
         bench.send_legacy(&frame(104, 2).bytes, 0x0b);
         bench.run_for(Ps::from_us(5));
-        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorFetch), [(ns(fetched), 16)]);
+        assert_eq!(requests(&bench, start, TX_FETCH), [(ns(fetched), 16)]);
         bench.check();
     }
 }
@@ -116,16 +115,16 @@ fn each_frame_takes_its_transfer_time_plus_the_engine_time_per_frame() {
         let start = bench.world.now() + ns(500);
         bench.run_for(Ps::from_us(100));
         // With a rate limit the 512 bytes of descriptors may take longer than the memory's 500 ns.
-        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::RxData).unwrap().0;
+        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == RX_DATA).unwrap().0;
         let fetch = rate.map_or(Ps::ZERO, |rate| rate.time_for_bits(8 * 16 * FRAMES));
         assert_eq!(first, start.max(start - ns(500) + fetch));
-        assert_eq!(requests(&bench, first, DmaKind::RxData), times, "{bytes} bytes received");
+        assert_eq!(requests(&bench, first, RX_DATA), times, "{bytes} bytes received");
         let back = if rate.is_some() {
             Ps(per_frame.0 * FRAMES) - ns(frame_time)
         } else {
             Ps(per_frame.0 * (FRAMES - 1))
         };
-        assert_eq!(requests(&bench, first, DmaKind::RxDescriptorWriteback), [(back, 16 * FRAMES as u32)]);
+        assert_eq!(requests(&bench, first, RX_WRITE_BACK), [(back, 16 * FRAMES as u32)]);
         bench.check();
         // Transmit. Write-backs go in the other direction and do not matter.
         let mut bench = running(NicConfig { tx_fifo: Some(Bytes(1 << 20)), ..config });
@@ -134,8 +133,8 @@ fn each_frame_takes_its_transfer_time_plus_the_engine_time_per_frame() {
         }
         bench.ring_tx();
         bench.run_for(Ps::from_us(100));
-        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == DmaKind::TxData).unwrap().0;
-        assert_eq!(requests(&bench, first, DmaKind::TxData), times, "{bytes} bytes sent");
+        let first = bench.world.dma.iter().find(|(_, kind, _)| *kind == TX_DATA).unwrap().0;
+        assert_eq!(requests(&bench, first, TX_DATA), times, "{bytes} bytes sent");
         bench.check();
     }
 }
@@ -155,7 +154,7 @@ fn used_descriptors_wait_for_more_until_write_back_wait_expires() {
         bench.arrive_at(start, frame(104, 1));
         bench.arrive_at(start + ns(second), frame(104, 2));
         bench.run_for(Ps::from_us(3));
-        assert_eq!(requests(&bench, start, DmaKind::RxDescriptorWriteback), expected, "second at {second}");
+        assert_eq!(requests(&bench, start, RX_WRITE_BACK), expected, "second at {second}");
         assert_eq!(bench.poll().len(), 2);
         // The same for two sent frames; the engine reads the second one `second` ns later.
         let mut bench = running(NicConfig { tx_buffer_time: ns(second), ..config.clone() });
@@ -164,7 +163,7 @@ fn used_descriptors_wait_for_more_until_write_back_wait_expires() {
         bench.ring_tx();
         let start = bench.world.now() + ns(1000);
         bench.run_for(Ps::from_us(5));
-        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorWriteback), expected, "second at {second}");
+        assert_eq!(requests(&bench, start, TX_WRITE_BACK), expected, "second at {second}");
         bench.check();
     }
 }
@@ -180,7 +179,7 @@ fn complete_lines_are_written_back_at_once_and_partial_lines_after_the_wait() {
     bench.run_for(Ps::from_us(3));
     // Four; one that has waited since 70 ns; the other three of its line.
     let expected = [(ns(60), 64), (ns(170), 16), (ns(220), 48)];
-    assert_eq!(requests(&bench, start, DmaKind::RxDescriptorWriteback), expected);
+    assert_eq!(requests(&bench, start, RX_WRITE_BACK), expected);
     assert_eq!(bench.poll().len(), 8);
     bench.check();
 }
@@ -199,7 +198,7 @@ fn descriptors_added_during_a_fetch_are_fetched_at_once_if_more_fetches_are_allo
             bench.run_for(ns(100));
         }
         bench.run_for(Ps::from_us(5));
-        assert_eq!(requests(&bench, start, DmaKind::TxDescriptorFetch), expected, "{fetches} in flight");
+        assert_eq!(requests(&bench, start, TX_FETCH), expected, "{fetches} in flight");
         assert_eq!(bench.world.sent.len(), 3);
         bench.check();
     }
@@ -218,7 +217,7 @@ fn the_last_write_of_a_frame_is_padded_to_its_line_if_the_buffer_has_room() {
             bench.arrive(frame(bytes, number as u32));
         }
         bench.run_for(Ps::from_us(3));
-        let bytes = bench.world.pieces(DmaKind::RxData).iter().map(|piece| piece.1).collect::<Vec<_>>();
+        let bytes = bench.world.pieces(RX_DATA).iter().map(|piece| piece.1).collect::<Vec<_>>();
         assert_eq!(bytes, lengths);
         assert_eq!(bench.world.memory[RX_BUFFERS as usize + 100], 0x5a, "padding does not change memory");
         assert_eq!(bench.poll().iter().map(|frame| frame.len()).collect::<Vec<_>>(), [100, 60, 300]);
@@ -231,7 +230,7 @@ fn the_last_write_of_a_frame_is_padded_to_its_line_if_the_buffer_has_room() {
         bench.arrive(frame(104, 1));
         bench.arrive(frame(260, 2));
         bench.run_for(Ps::from_us(3));
-        let bytes = bench.world.pieces(DmaKind::RxData).iter().map(|piece| piece.1).collect::<Vec<_>>();
+        let bytes = bench.world.pieces(RX_DATA).iter().map(|piece| piece.1).collect::<Vec<_>>();
         assert_eq!(bytes, [cut, 256]);
     }
 }
@@ -244,8 +243,7 @@ fn write_back_batch_limits_the_size_of_write_backs() {
         bench.arrive(frame(104, i));
     }
     bench.run_for(Ps::from_us(5));
-    let sizes: Vec<_> =
-        bench.world.pieces(DmaKind::RxDescriptorWriteback).iter().map(|piece| piece.1).collect();
+    let sizes: Vec<_> = bench.world.pieces(RX_WRITE_BACK).iter().map(|piece| piece.1).collect();
     assert!(sizes.iter().all(|bytes| *bytes <= 48) && sizes.contains(&48), "{sizes:?}");
     assert_eq!((sizes.iter().sum::<u32>(), bench.poll().len()), (128, 8));
 }
@@ -296,15 +294,15 @@ fn every_data_request_has_its_offset_in_the_frame() {
     bench.arrive(frame(304, 2));
     bench.run_for(Ps::from_us(5));
     let expected = [(0, 256), (256, 256), (512, 88), (0, 256), (256, 44)];
-    assert_eq!(bench.world.pieces(DmaKind::RxData), expected);
-    assert!(bench.world.pieces(DmaKind::RxDescriptorWriteback).iter().all(|(offset, _)| *offset == 0));
+    assert_eq!(bench.world.pieces(RX_DATA), expected);
+    assert!(bench.world.pieces(RX_WRITE_BACK).iter().all(|(offset, _)| *offset == 0));
     // A packet of two legacy descriptors and one of one: EOP is set in the second and third descriptor.
     for (len, command) in [(100, 0x02), (200, 0x0b), (80, 0x0b)] {
         bench.put_tx(TX_BUFFERS, len | command << 24);
     }
     bench.ring_tx();
     bench.run_for(Ps::from_us(5));
-    assert_eq!(bench.world.pieces(DmaKind::TxData), [(0, 100), (100, 200), (0, 80)]);
-    assert!(bench.world.pieces(DmaKind::TxDescriptorFetch).iter().all(|(offset, _)| *offset == 0));
+    assert_eq!(bench.world.pieces(TX_DATA), [(0, 100), (100, 200), (0, 80)]);
+    assert!(bench.world.pieces(TX_FETCH).iter().all(|(offset, _)| *offset == 0));
     bench.check();
 }

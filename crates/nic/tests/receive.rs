@@ -6,7 +6,6 @@ use common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::network::NicStats;
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
-use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Frame, Ps};
 
 #[test]
@@ -423,7 +422,7 @@ fn without_bus_mastering_frames_wait_in_the_fifo() {
     bench.nic.set_bus_master(now, true, &mut bench.world);
     bench.run_for(Ps::from_us(10));
     assert_eq!(bench.poll(), [frame(64, 1).bytes]);
-    assert_eq!(bench.world.count_dma(DmaKind::RxData), 1);
+    assert_eq!(bench.world.count_dma(RX_DATA), 1);
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod common;
 use common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
-use doorbell_sim::ports::DmaKind;
 use doorbell_sim::{Bytes, Ps};
 use proptest::prelude::*;
 
@@ -102,8 +101,7 @@ fn only_descriptors_with_rs_are_written_back() {
     for i in 0..128 {
         assert_eq!(bench.world.word(TX_RING + 16 * i + 8) >> 32 & 1, u64::from(i % 32 == 31));
     }
-    let bytes: u32 =
-        bench.world.dma.iter().filter(|d| d.1 == DmaKind::TxDescriptorWriteback).map(|d| d.2).sum();
+    let bytes: u32 = bench.world.dma.iter().filter(|d| d.1 == TX_WRITE_BACK).map(|d| d.2).sum();
     assert_eq!((bytes, bench.read(TDH), bench.read(GPTC)), (16 * 4, 128, 128));
     assert_eq!((bench.read(0x40d4), bench.read(0x40d8), bench.read(0x4090)), (128, 128, 128 * 64));
     bench.check();
@@ -266,7 +264,7 @@ proptest! {
         prop_assert_eq!(bench.read(0x40f8), 1);
         // Each read has its offset in the packet, even if the first segments have already left.
         let mut at = 0;
-        for (offset, len) in bench.world.pieces(DmaKind::TxData) {
+        for (offset, len) in bench.world.pieces(TX_DATA) {
             prop_assert_eq!(offset, at);
             at += len;
         }

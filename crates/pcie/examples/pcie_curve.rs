@@ -5,7 +5,7 @@
 
 use doorbell_pcie::{LinkConfig, PcieLink};
 use doorbell_sim::memory::{DmaAccess, HostMemory};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{PhysAddr, Ps};
 
 /// A cache with a latency of 50 ns.
@@ -20,7 +20,7 @@ impl HostMemory for Cache {
     }
 }
 
-const ACCESS: DmaAccess = DmaAccess::plain(0, DmaKind::TxData, 0);
+const ACCESS: DmaAccess = DmaAccess::plain(0, DmaPurpose::TxData, 0);
 const COUNT: u64 = 20_000;
 
 fn transfer(link: &mut PcieLink, write: bool, index: u64, size: u32) -> Ps {

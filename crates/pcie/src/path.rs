@@ -11,7 +11,7 @@
 //!
 //! *Up* is from the device to memory, *down* from memory to the device.
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::{BitsPerSec, Bytes, Ps};
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,20 @@ use crate::link::LinkConfig;
 pub const REQUEST_OVERHEAD_BYTES: u64 = 24;
 /// Link bytes of a completion packet in addition to its payload.
 pub const COMPLETION_OVERHEAD_BYTES: u64 = 20;
-/// Kinds of DMA and their names in statistics, in the order of listings.
-pub const KINDS: [(DmaKind, &str); 6] = [
-    (DmaKind::RxDescriptorFetch, "rx_descriptor_fetch"),
-    (DmaKind::RxDescriptorWriteback, "rx_descriptor_writeback"),
-    (DmaKind::RxData, "rx_data"),
-    (DmaKind::TxDescriptorFetch, "tx_descriptor_fetch"),
-    (DmaKind::TxDescriptorWriteback, "tx_descriptor_writeback"),
-    (DmaKind::TxData, "tx_data"),
+/// Kinds of DMA: purpose, direction, and name in statistics, in the order of listings. Data of frames and
+/// interrupt messages have one direction.
+pub const KINDS: [(DmaPurpose, DmaDirection, &str); 11] = [
+    (DmaPurpose::RxDescriptor, DmaDirection::Read, "rx_descriptor_fetch"),
+    (DmaPurpose::RxDescriptor, DmaDirection::Write, "rx_descriptor_writeback"),
+    (DmaPurpose::RxData, DmaDirection::Write, "rx_data"),
+    (DmaPurpose::TxDescriptor, DmaDirection::Read, "tx_descriptor_fetch"),
+    (DmaPurpose::TxDescriptor, DmaDirection::Write, "tx_descriptor_writeback"),
+    (DmaPurpose::TxData, DmaDirection::Read, "tx_data"),
+    (DmaPurpose::Ring, DmaDirection::Read, "ring_read"),
+    (DmaPurpose::Ring, DmaDirection::Write, "ring_write"),
+    (DmaPurpose::Data, DmaDirection::Read, "data_read"),
+    (DmaPurpose::Data, DmaDirection::Write, "data_write"),
+    (DmaPurpose::Interrupt, DmaDirection::Write, "interrupt"),
 ];
 
 /// Parameters of a path.
@@ -98,16 +104,18 @@ impl PathStats {
     }
 }
 
-/// Index of a kind in [`KINDS`].
-pub fn slot(kind: DmaKind) -> usize {
-    match kind {
-        DmaKind::RxDescriptorFetch => 0,
-        DmaKind::RxDescriptorWriteback => 1,
-        DmaKind::RxData => 2,
-        DmaKind::TxDescriptorFetch => 3,
-        DmaKind::TxDescriptorWriteback => 4,
-        DmaKind::TxData => 5,
-    }
+/// Index in [`KINDS`]. The direction distinguishes only purposes that have both.
+pub fn slot(purpose: DmaPurpose, direction: DmaDirection) -> usize {
+    let first = match purpose {
+        DmaPurpose::RxDescriptor => 0,
+        DmaPurpose::RxData => return 2,
+        DmaPurpose::TxDescriptor => 3,
+        DmaPurpose::TxData => return 5,
+        DmaPurpose::Ring => 6,
+        DmaPurpose::Data => 8,
+        DmaPurpose::Interrupt => return 10,
+    };
+    first + direction as usize
 }
 
 /// Ordering limits of a path: later accesses complete no earlier.
@@ -155,7 +163,7 @@ pub struct PathState {
 
 impl PathState {
     /// Version of this layout.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// Occupies a direction for `bytes`, from `now` or as soon as it is free; returns when the last byte has
@@ -177,20 +185,20 @@ impl Path {
     }
 
     /// Counters of one kind of DMA.
-    pub fn stats(&self, kind: DmaKind) -> &PathStats {
-        &self.state.stats[slot(kind)]
+    pub fn stats(&self, purpose: DmaPurpose, direction: DmaDirection) -> &PathStats {
+        &self.state.stats[slot(purpose, direction)]
     }
 
     /// Books a read of `len` bytes issued by the device at `now`: requests go up, data come back. Returns
     /// when the last byte arrives at the device.
-    pub fn read(&mut self, now: Ps, len: u32, kind: DmaKind) -> Ps {
+    pub fn read(&mut self, now: Ps, len: u32, purpose: DmaPurpose) -> Ps {
         let len = u64::from(len);
         // A zero-length read is still a request and a completion.
         let requests = len.div_ceil(self.config.max_read_request.0).max(1);
         let completions = len.div_ceil(self.config.max_payload.0).max(1);
         let up_bytes = requests * self.config.request_overhead.0;
         let down_bytes = completions * self.config.completion_overhead.0 + len;
-        self.count(kind, len, (requests, up_bytes), (completions, down_bytes));
+        self.count(slot(purpose, DmaDirection::Read), len, (requests, up_bytes), (completions, down_bytes));
         let arrived = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
             .saturating_add(self.config.latency);
         serialise(&mut self.state.down_free, arrived, down_bytes, self.config.down_bandwidth)
@@ -198,19 +206,19 @@ impl Path {
     }
 
     /// Books a posted write of `len` bytes issued by the device at `now`. Returns when it is in memory.
-    pub fn write(&mut self, now: Ps, len: u32, kind: DmaKind) -> Ps {
+    pub fn write(&mut self, now: Ps, len: u32, purpose: DmaPurpose) -> Ps {
         let len = u64::from(len);
         let packets = len.div_ceil(self.config.max_payload.0).max(1);
         let up_bytes = packets * self.config.request_overhead.0 + len;
-        self.count(kind, len, (packets, up_bytes), (0, 0));
+        self.count(slot(purpose, DmaDirection::Write), len, (packets, up_bytes), (0, 0));
         let done = serialise(&mut self.state.up_free, now, up_bytes, self.config.up_bandwidth)
             .saturating_add(self.config.latency);
         self.state.last_write_done = done;
         done
     }
 
-    fn count(&mut self, kind: DmaKind, len: u64, up: (u64, u64), down: (u64, u64)) {
-        let stats = &mut self.state.stats[slot(kind)];
+    fn count(&mut self, kind: usize, len: u64, up: (u64, u64), down: (u64, u64)) {
+        let stats = &mut self.state.stats[kind];
         stats.request(len);
         stats.up_packets += up.0;
         stats.up_bytes += up.1;

@@ -1,7 +1,7 @@
 //! Path times against closed forms. In the simple cases the link moves 8 Gb/s, so a byte takes a nanosecond.
 
 use super::*;
-use DmaKind::{RxData, RxDescriptorFetch, TxData};
+use DmaPurpose::{RxData, RxDescriptor, TxData};
 use proptest::prelude::*;
 
 fn config() -> PathConfig {
@@ -101,7 +101,7 @@ fn bytes_and_packets_are_counted_by_kind_and_direction() {
     path.write(Ps::ZERO, 300, RxData);
     path.read(Ps::ZERO, 600, TxData);
     assert_eq!(
-        *path.stats(RxData),
+        *path.stats(RxData, DmaDirection::Write),
         PathStats {
             requests: 1,
             payload_bytes: 300,
@@ -112,7 +112,7 @@ fn bytes_and_packets_are_counted_by_kind_and_direction() {
         }
     );
     assert_eq!(
-        *path.stats(TxData),
+        *path.stats(TxData, DmaDirection::Read),
         PathStats {
             requests: 1,
             payload_bytes: 600,
@@ -122,13 +122,13 @@ fn bytes_and_packets_are_counted_by_kind_and_direction() {
             down_bytes: 660
         }
     );
-    assert_eq!(*path.stats(RxDescriptorFetch), PathStats::default());
+    assert_eq!(*path.stats(RxDescriptor, DmaDirection::Read), PathStats::default());
 }
 
 #[test]
 fn kinds_have_separate_counters_in_listing_order() {
-    for (place, (kind, _)) in KINDS.into_iter().enumerate() {
-        assert_eq!(slot(kind), place);
+    for (place, (purpose, direction, _)) in KINDS.into_iter().enumerate() {
+        assert_eq!(slot(purpose, direction), place);
     }
 }
 

@@ -132,7 +132,7 @@ impl ToTrace {
     fn device(&mut self, mut what: EventKind) -> Result<(), TraceError> {
         let after = self.done;
         if let EventKind::Dma(dma) = &mut what
-            && dma.write
+            && dma.is_write()
         {
             dma.visible = after;
         }

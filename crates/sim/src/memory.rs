@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::op::Op;
-use crate::ports::{DmaKind, DmaRequest, DmaTag, PhysAddr};
+use crate::ports::{DmaPurpose, DmaRequest, DmaTag, PhysAddr};
 use crate::time::Ps;
 
 /// Bytes of a cache line, the unit of transfer and caching.
@@ -129,8 +129,8 @@ pub trait CoreMemory {
 pub struct DmaAccess {
     /// The device, counted from 0.
     pub device: u8,
-    /// Kind of transfer.
-    pub kind: DmaKind,
+    /// What the device transfers.
+    pub purpose: DmaPurpose,
     /// Offset of this line in its frame, in bytes; only for frame data.
     pub offset: u32,
     /// Queue of the device, and target core of the placement hint.
@@ -139,13 +139,13 @@ pub struct DmaAccess {
 
 impl DmaAccess {
     /// An access of a device with one queue and no target core.
-    pub const fn plain(device: u8, kind: DmaKind, offset: u32) -> DmaAccess {
-        DmaAccess { device, kind, offset, tag: DmaTag { queue: 0, core: None } }
+    pub const fn plain(device: u8, purpose: DmaPurpose, offset: u32) -> DmaAccess {
+        DmaAccess { device, purpose, offset, tag: DmaTag { queue: 0, core: None } }
     }
 
     /// The access for a device's request.
     pub const fn of_request(device: u8, request: &DmaRequest) -> DmaAccess {
-        DmaAccess { device, kind: request.kind, offset: request.offset, tag: request.tag }
+        DmaAccess { device, purpose: request.purpose, offset: request.offset, tag: request.tag }
     }
 
     /// The access at an offset `bytes` further into the frame.

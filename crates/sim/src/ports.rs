@@ -58,39 +58,45 @@ impl AccessSize {
     }
 }
 
-/// Kind of a DMA transfer, in NIC terms, for placement policies and accounting. Other devices use the closest
-/// kind; an interrupt message counts as a descriptor write-back.
+/// What a device transfers, for placement policies, accounting and traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DmaKind {
-    /// Fetch of receive descriptors.
-    RxDescriptorFetch,
-    /// Write-back of receive descriptors.
-    RxDescriptorWriteback,
+pub enum DmaPurpose {
+    /// Receive descriptors of a NIC.
+    RxDescriptor,
     /// Received frame data.
     RxData,
-    /// Fetch of transmit descriptors.
-    TxDescriptorFetch,
-    /// Write-back of transmit descriptors.
-    TxDescriptorWriteback,
+    /// Transmit descriptors of a NIC, and its head write-backs.
+    TxDescriptor,
     /// Frame data to transmit.
     TxData,
+    /// Descriptors, queues and request headers of other devices, such as virtio's rings.
+    Ring,
+    /// Data of other devices, such as disk blocks or copied memory.
+    Data,
+    /// A message signalled interrupt.
+    Interrupt,
 }
 
-impl DmaKind {
-    /// All kinds in the order of their discriminants.
-    pub const ALL: [DmaKind; 6] = [
-        DmaKind::RxDescriptorFetch,
-        DmaKind::RxDescriptorWriteback,
-        DmaKind::RxData,
-        DmaKind::TxDescriptorFetch,
-        DmaKind::TxDescriptorWriteback,
-        DmaKind::TxData,
+impl DmaPurpose {
+    /// All purposes in the order of their discriminants.
+    pub const ALL: [DmaPurpose; 7] = [
+        DmaPurpose::RxDescriptor,
+        DmaPurpose::RxData,
+        DmaPurpose::TxDescriptor,
+        DmaPurpose::TxData,
+        DmaPurpose::Ring,
+        DmaPurpose::Data,
+        DmaPurpose::Interrupt,
     ];
+}
 
-    /// Whether the device reads memory; otherwise it writes.
-    pub fn is_read(self) -> bool {
-        matches!(self, DmaKind::RxDescriptorFetch | DmaKind::TxDescriptorFetch | DmaKind::TxData)
-    }
+/// Whether a device reads or writes memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DmaDirection {
+    /// From memory to the device.
+    Read,
+    /// From the device to memory.
+    Write,
 }
 
 /// Routing attributes of a request of a multi-queue device.
@@ -102,17 +108,17 @@ pub struct DmaTag {
     pub core: Option<u8>,
 }
 
-/// A device's request to memory.
+/// A device's request to memory. The function of [`DmaPort`] that it is passed to is its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
     /// Address of the first byte.
     pub addr: PhysAddr,
     /// Length in bytes.
     pub len: u32,
-    /// Kind of transfer.
-    pub kind: DmaKind,
+    /// What it transfers.
+    pub purpose: DmaPurpose,
     /// Offset of the first byte in its frame, so that policies such as "only the first bytes go to the cache"
-    /// work for frames in several buffers; 0 for descriptors.
+    /// work for frames in several buffers; 0 for other data.
     pub offset: u32,
     /// Queue and target core.
     pub tag: DmaTag,
@@ -122,8 +128,8 @@ pub struct DmaRequest {
 
 impl DmaRequest {
     /// A request of a device with one queue and no target core.
-    pub const fn plain(addr: PhysAddr, len: u32, kind: DmaKind, offset: u32) -> DmaRequest {
-        DmaRequest { addr, len, kind, offset, tag: DmaTag { queue: 0, core: None }, token: 0 }
+    pub const fn plain(addr: PhysAddr, len: u32, purpose: DmaPurpose, offset: u32) -> DmaRequest {
+        DmaRequest { addr, len, purpose, offset, tag: DmaTag { queue: 0, core: None }, token: 0 }
     }
 }
 
@@ -220,9 +226,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dma_kinds_are_listed_in_discriminant_order() {
-        for (index, kind) in DmaKind::ALL.iter().enumerate() {
-            assert_eq!(*kind as usize, index);
+    fn dma_purposes_are_listed_in_discriminant_order() {
+        for (index, purpose) in DmaPurpose::ALL.iter().enumerate() {
+            assert_eq!(*purpose as usize, index);
         }
     }
 }

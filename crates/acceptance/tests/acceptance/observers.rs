@@ -11,7 +11,7 @@ use doorbell_bench::{
 use doorbell_loadgen::{Arrivals, PacketStamps, STAGES};
 use doorbell_machine::playback::{Pace, Plan, Played, Player, TraceInput};
 use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{Bytes, Op, OpClass, Ps};
 use doorbell_trace::system::{EventKind, StoreOrigin, TraceFile, instructions};
 use serde_json::Value;
@@ -80,9 +80,9 @@ fn check_contents(path: &Path, point: &Point) {
     while let Some(event) = devices.next().unwrap() {
         assert!(event.after <= summary.instructions);
         let EventKind::Dma(dma) = event.what else { continue };
-        if dma.kind == DmaKind::RxData {
+        if dma.purpose == DmaPurpose::RxData {
             assert!(
-                dma.write && dma.offset == 0 && matches!(dma.len, 60 | 64) && dma.visible >= event.after,
+                dma.is_write() && dma.offset == 0 && matches!(dma.len, 60 | 64) && dma.visible >= event.after,
                 "{dma:?}"
             );
             assert_eq!(dma.frame, frame.map_or(0, |before: u64| before + 1));

@@ -3,7 +3,7 @@
 use doorbell_acceptance::{places, quiet};
 use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve, run_point};
 use doorbell_machine::{Limits, Machine, Mode};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, Ps};
 
 const QUICK: [&str; 4] = ["run.warmup=1ms", "run.settle=100us", "run.duration=300us", "run.drain=1ms"];
@@ -253,9 +253,9 @@ fn dma_byte_counts_are_exact() {
         let before = session.machine().expect("a machine");
         let point =
             quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("testpmd runs");
-        let moved = |kind| {
+        let moved = |purpose, direction| {
             let bytes = |machine: &Machine| {
-                machine.attachment_of(machine.function_behind(0)).stats(kind).payload_bytes
+                machine.attachment_of(machine.function_behind(0)).stats(purpose, direction).payload_bytes
             };
             bytes(&point.machine) - bytes(&before)
         };
@@ -265,16 +265,16 @@ fn dma_byte_counts_are_exact() {
         let data = size - 4;
         let received = if full_lines { data.next_multiple_of(64) } else { data };
         assert_eq!(
-            (moved(DmaKind::RxData), moved(DmaKind::TxData)),
+            (moved(DmaPurpose::RxData, DmaDirection::Write), moved(DmaPurpose::TxData, DmaDirection::Read)),
             (received * frames, data * frames),
             "{size} B, without the FCS"
         );
-        assert_eq!(moved(DmaKind::RxDescriptorWriteback), 16 * frames, "{size} B");
+        assert_eq!(moved(DmaPurpose::RxDescriptor, DmaDirection::Write), 16 * frames, "{size} B");
         // The NIC prefetches receive descriptors, and writes back one of 16 transmit descriptors.
-        let ahead = moved(DmaKind::RxDescriptorFetch).abs_diff(16 * frames) / 16;
+        let ahead = moved(DmaPurpose::RxDescriptor, DmaDirection::Read).abs_diff(16 * frames) / 16;
         assert!(ahead <= 256, "{size} B: {ahead} descriptors more or fewer than frames");
-        assert_eq!(moved(DmaKind::TxDescriptorFetch), 16 * frames, "{size} B");
-        let back = moved(DmaKind::TxDescriptorWriteback);
+        assert_eq!(moved(DmaPurpose::TxDescriptor, DmaDirection::Read), 16 * frames, "{size} B");
+        let back = moved(DmaPurpose::TxDescriptor, DmaDirection::Write);
         assert!(back.abs_diff(frames) <= 16, "{size} B: {back} bytes for {frames} frames");
     }
 }

@@ -25,7 +25,7 @@ mod stats;
 use doorbell_pcie::Sent;
 use doorbell_pcie::path::{KINDS, PathStats, slot};
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{PhysAddr, Pool, Ps};
 
 use crate::config::{Chain, STAGES_MAX};
@@ -77,8 +77,8 @@ impl Bus {
     }
 
     /// Counters of one kind of DMA: only requests and bytes, since a bus has no packets.
-    pub(crate) fn kind_stats(&self, kind: DmaKind) -> &PathStats {
-        &self.kinds[slot(kind)]
+    pub(crate) fn kind_stats(&self, purpose: DmaPurpose, direction: DmaDirection) -> &PathStats {
+        &self.kinds[slot(purpose, direction)]
     }
 
     /// Counters of the whole chain.
@@ -131,7 +131,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].request(u64::from(len));
+        self.kinds[slot(access.purpose, DmaDirection::Write)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
             let access = access.advanced_by(done as u32);
             bus.write_transaction(now, at, bytes, access, memory);
@@ -186,7 +186,7 @@ impl Bus {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].request(u64::from(len));
+        self.kinds[slot(access.purpose, DmaDirection::Read)].request(u64::from(len));
         self.transactions(addr, len, |bus, at, bytes, done| {
             let access = access.advanced_by(done as u32);
             bus.read_transaction(now, at, bytes, access, memory);

@@ -126,11 +126,11 @@ pub(crate) fn all_counters(machine: &Machine) -> Counters {
         let own = plugged.network().map_or(name.to_owned(), |_| format!("{name}.nic"));
         add(&own, plugged.counters());
         add(&format!("{name}.dma"), plugged.dma_stats().counters());
-        for (kind, kind_name) in doorbell_machine::PATH_KINDS {
+        for (purpose, direction, kind_name) in doorbell_machine::PATH_KINDS {
             // The functions of a device share an attachment, whose counters have the first function's name.
             let Some(attachment) = machine.own_attachment(plugged) else { continue };
             let way = if attachment.bus().is_some() { "bus" } else { "pcie" };
-            add(&format!("{name}.{way}.{kind_name}"), attachment.counters(kind));
+            add(&format!("{name}.{way}.{kind_name}"), attachment.counters(purpose, direction));
         }
     }
     for (index, port) in machine.ports().iter().enumerate() {

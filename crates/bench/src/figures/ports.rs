@@ -71,8 +71,8 @@ fn figures(machine: &Machine, index: usize) -> Vec<(&'static str, String, String
     }
     // The ports of a card share an attachment, whose figures are listed at the first port.
     let attachment = machine.own_attachment(function);
-    for (kind, name) in PATH_KINDS {
-        let counters = attachment.iter().flat_map(|attachment| attachment.counters(kind));
+    for (purpose, direction, name) in PATH_KINDS {
+        let counters = attachment.iter().flat_map(|attachment| attachment.counters(purpose, direction));
         counters.for_each(|counter| add(PATH, &format!("{name}."), counter));
     }
     function.dma_stats().counters().into_iter().for_each(|counter| add(PATH, "", counter));

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use doorbell_machine::{Books, DISK_DEVICES, Machine, Mode, PATH_KINDS};
 use doorbell_results::{PointSummary, TimingFigures};
 use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaDirection;
 use doorbell_sim::stats::{Counter, Stats};
 
 pub(crate) use figures::{cores, figures, figures_of};
@@ -166,10 +167,10 @@ impl TimingSnapshot {
             add(&format!("hart{hart}.rounds"), &rounds);
         }
         for (_, attachment) in &models.attached {
-            for (kind, _) in PATH_KINDS {
-                let counters = attachment.stats(kind).counters();
+            for (purpose, direction, _) in PATH_KINDS {
+                let counters = attachment.stats(purpose, direction).counters();
                 add("pcie", &counters);
-                add(if kind.is_read() { "dma_reads" } else { "dma_writes" }, &counters);
+                add(if direction == DmaDirection::Read { "dma_reads" } else { "dma_writes" }, &counters);
             }
         }
         let books = models.cores.iter().map(|core| core.books.clone()).collect();

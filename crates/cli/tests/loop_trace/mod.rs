@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use doorbell_sim::memory::Walk;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use doorbell_trace::system::{Description, DeviceEvent, Dma, EventKind, Step, TraceWriter};
 
@@ -62,8 +62,8 @@ pub fn record_overloaded(path: &Path, dropped: u64) {
                 .unwrap();
         };
         let dma = |write, visible| Dma {
-            kind: if write { DmaKind::RxData } else { DmaKind::TxData },
-            write,
+            purpose: if write { DmaPurpose::RxData } else { DmaPurpose::TxData },
+            direction: if write { DmaDirection::Write } else { DmaDirection::Read },
             addr: PhysAddr(RAM + 0x10_0000 + 2048 * (frame % 64)),
             len: FRAME_BYTES,
             frame,

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{PhysAddr, Ps};
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 
@@ -285,12 +285,12 @@ impl DeviceReplay {
         if self.relocation.is_full() {
             return Err(PlaybackError::Memory);
         }
-        let Dma { write, visible, addr, len, .. } = *dma;
-        if dma.kind == DmaKind::RxData && dma.offset == 0 {
+        let Dma { visible, addr, len, .. } = *dma;
+        if dma.purpose == DmaPurpose::RxData && dma.offset == 0 {
             self.unseen[usize::from(event.hart)].push_back(visible);
             self.take_frames(event.hart.into());
         }
-        let id = write.then(|| self.pending.expect_write(event.hart, visible, addr, len));
+        let id = dma.is_write().then(|| self.pending.expect_write(event.hart, visible, addr, len));
         Ok(Some((event, id)))
     }
 
@@ -377,12 +377,12 @@ impl DeviceReplay {
                 stats.frames_out += 1;
                 stats.frames_out_bytes += u64::from(bytes);
             }
-            EventKind::Dma(Dma { write: true, len, kind, offset, .. }) => {
-                stats.dma_written_bytes += u64::from(len);
-                self.unreceived -= i64::from(kind == DmaKind::RxData && offset == 0);
+            EventKind::Dma(dma) if dma.is_write() => {
+                stats.dma_written_bytes += u64::from(dma.len);
+                self.unreceived -= i64::from(dma.purpose == DmaPurpose::RxData && dma.offset == 0);
                 self.fewest_unreceived = self.fewest_unreceived.min(self.unreceived);
             }
-            EventKind::Dma(Dma { len, .. }) => stats.dma_read_bytes += u64::from(len),
+            EventKind::Dma(dma) => stats.dma_read_bytes += u64::from(dma.len),
             EventKind::Register { .. } | EventKind::Interrupt { .. } => {}
         }
     }

@@ -102,7 +102,7 @@ impl InFlightAtStart {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_sim::ports::{DmaKind, PhysAddr};
+    use doorbell_sim::ports::{DmaDirection, DmaPurpose, PhysAddr};
     use doorbell_trace::system::EventKind;
 
     use super::*;
@@ -113,8 +113,8 @@ mod tests {
 
     /// A device write of duration `took`, visible at instruction `visible`.
     fn write(took: Ps, visible: u64) -> Dma {
-        let (kind, addr) = (DmaKind::RxData, PhysAddr(0));
-        Dma { kind, write: true, addr, len: 64, frame: 0, offset: 0, took, visible }
+        let (purpose, direction) = (DmaPurpose::RxData, DmaDirection::Write);
+        Dma { purpose, direction, addr: PhysAddr(0), len: 64, frame: 0, offset: 0, took, visible }
     }
 
     /// Operations requested every 100 ns that take 450 ns and are used on completion; the first four were

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_trace::system::{DeviceEvent, Dma};
 
 use super::survey::{DeviceSurvey, Survey};
@@ -75,9 +75,9 @@ impl Answers {
         if !self.by_address || dma.offset != 0 {
             return;
         }
-        match dma.kind {
-            DmaKind::RxData => self.buffers.receive(dma.addr.0),
-            DmaKind::TxData => self.requests.push_back(self.buffers.send(dma.addr.0)),
+        match dma.purpose {
+            DmaPurpose::RxData => self.buffers.receive(dma.addr.0),
+            DmaPurpose::TxData => self.requests.push_back(self.buffers.send(dma.addr.0)),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind};
 use doorbell_wire::LinkConfig;
 
@@ -213,24 +213,30 @@ impl Port {
 
     /// Queues an interrupt in the stage of the device's previous event.
     pub fn push_interrupt(&mut self, event: DeviceEvent, wake: u64) {
-        let stage = if self.was_receiving { Stage::Receive } else { Stage::TransmitReport };
-        self.push(stage, Item { wake: Some(wake), ..Item::new(event, None) });
+        self.push(self.interrupt_stage(), Item { wake: Some(wake), ..Item::new(event, None) });
+    }
+
+    fn interrupt_stage(&self) -> Stage {
+        if self.was_receiving { Stage::Receive } else { Stage::TransmitReport }
     }
 
     /// Queues a request. Returns it if it follows an instruction instead.
     pub fn push_dma(&mut self, event: DeviceEvent, dma: &Dma, id: Option<WriteId>) -> Option<Item> {
         let item = Item::new(event, id);
-        self.was_receiving =
-            matches!(dma.kind, DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData);
-        match dma.kind {
-            DmaKind::RxDescriptorFetch => {
+        self.was_receiving = match dma.purpose {
+            // A message belongs to the request before it, as its interrupt does.
+            DmaPurpose::Interrupt => self.was_receiving,
+            purpose => matches!(purpose, DmaPurpose::RxDescriptor | DmaPurpose::RxData),
+        };
+        match (dma.purpose, dma.direction) {
+            (DmaPurpose::RxDescriptor, DmaDirection::Read) => {
                 let need = self.receive.fetch(dma, Direction::Receive);
                 if !self.receive.has_tails() {
                     return Some(Item { posted: Some((Direction::Receive, need)), ..item });
                 }
                 self.push(Stage::ReceiveFetch, Item { need, ..item });
             }
-            DmaKind::TxDescriptorFetch => {
+            (DmaPurpose::TxDescriptor, DmaDirection::Read) => {
                 self.sending.fetch(self.transmit.fetched());
                 let need = self.transmit.fetch(dma, Direction::Transmit);
                 if !self.transmit.has_tails() {
@@ -238,18 +244,18 @@ impl Port {
                 }
                 self.push(Stage::TransmitFetch, Item { need, ..item });
             }
-            DmaKind::RxData => {
+            (DmaPurpose::RxData, _) => {
                 let frame = (dma.offset == 0).then_some(self.frames_pushed);
                 self.frames_pushed += u64::from(dma.offset == 0);
                 // Descriptors on the device at the start of the trace were fetched before.
                 let need = self.frames_pushed.min(self.receive.fetched());
                 self.push(Stage::Receive, Item { need, frame, ..item });
             }
-            DmaKind::RxDescriptorWriteback => {
+            (DmaPurpose::RxDescriptor, DmaDirection::Write) => {
                 self.receive.write_back(dma);
                 self.push(Stage::Receive, item);
             }
-            DmaKind::TxData => {
+            (DmaPurpose::TxData, _) => {
                 self.data_pushed += 1;
                 if dma.offset == 0 {
                     self.frames_read.push_back(self.data_pushed);
@@ -263,12 +269,14 @@ impl Port {
                 }
                 self.push(Stage::TransmitData, Item { need, ..item });
             }
-            DmaKind::TxDescriptorWriteback => {
+            (DmaPurpose::TxDescriptor, DmaDirection::Write) => {
                 if let Some(up_to) = self.transmit.reported(dma) {
                     self.sending.report(up_to);
                 }
                 self.push(Stage::TransmitReport, Item { need: self.data_pushed, ..item });
             }
+            (DmaPurpose::Interrupt, _) => self.push(self.interrupt_stage(), item),
+            (DmaPurpose::Ring | DmaPurpose::Data, _) => return Some(item),
         }
         None
     }
@@ -310,10 +318,10 @@ impl Port {
 
     /// Records that a request completes at `done`.
     pub fn done(&mut self, dma: &Dma, done: Ps) {
-        match dma.kind {
-            DmaKind::RxDescriptorFetch => self.fetched[RECEIVE].reach(self.taken, done),
-            DmaKind::TxDescriptorFetch => self.fetched[TRANSMIT].reach(self.taken, done),
-            DmaKind::TxData => {
+        match (dma.purpose, dma.direction) {
+            (DmaPurpose::RxDescriptor, DmaDirection::Read) => self.fetched[RECEIVE].reach(self.taken, done),
+            (DmaPurpose::TxDescriptor, DmaDirection::Read) => self.fetched[TRANSMIT].reach(self.taken, done),
+            (DmaPurpose::TxData, _) => {
                 self.data_done += 1;
                 self.data.reach(self.data_done, done);
             }

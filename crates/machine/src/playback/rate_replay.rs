@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use doorbell_loadgen::Latency;
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind, StoreOrigin};
 use doorbell_wire::LinkConfig;
 
@@ -154,7 +154,7 @@ impl RateReplay {
             EventKind::Interrupt { raised: false } => {}
             EventKind::Dma(dma) => {
                 self.answers.push(&dma);
-                if dma.kind == DmaKind::RxDescriptorWriteback {
+                if dma.purpose == DmaPurpose::RxDescriptor && dma.is_write() {
                     let (hart, visible, number) = (event.hart, dma.visible, self.reports_pushed);
                     self.reports.push_back(Report { hart, visible, number });
                     self.reports_pushed += 1;
@@ -285,7 +285,7 @@ impl RateReplay {
         let port =
             self.ports.iter_mut().find(|port| port.device == event.device).expect("every device is surveyed");
         port.done(dma, done);
-        if dma.kind == DmaKind::RxDescriptorWriteback {
+        if dma.purpose == DmaPurpose::RxDescriptor && dma.is_write() {
             self.reports_done.push_back(done);
         }
     }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
 use doorbell_sim::stats::Stats;
 use doorbell_trace::system::EventKind;
 
@@ -21,8 +20,8 @@ fn with_contexts(path: &Path, frames: u64) -> TraceInput {
         handle(&mut maker, number);
         let slot = 2 * number % RING;
         maker.ring(TDT, (slot + 2) % RING);
-        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 32, 0, 0);
-        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
+        maker.dma(TX_FETCH, TRANSMIT + 16 * slot, 32, 0, 0);
+        maker.dma(TX_DATA, BUFFERS + 2048 * (number % RING), 60, number, 0);
         maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     maker.finish(path)
@@ -76,10 +75,10 @@ fn answer_of_a_never_empty_pipeline_waits_for_no_later_frame() {
     for number in 0..100u64 {
         handle(&mut maker, number);
         maker.ring(TDT, (number + 1) % RING);
-        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (number % RING), 16, 0, 0);
+        maker.dma(TX_FETCH, TRANSMIT + 16 * (number % RING), 16, 0, 0);
         // The data read was recorded after the next frame's instructions.
         if let Some(before) = number.checked_sub(1) {
-            maker.dma(DmaKind::TxData, ring(before, BUFFERS), 60, before, 0);
+            maker.dma(TX_DATA, ring(before, BUFFERS), 60, before, 0);
         }
         if number > 1 {
             maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
@@ -102,8 +101,8 @@ fn with_late_stores(path: &Path, has_origins: bool) -> TraceInput {
         handle(&mut maker, number);
         maker.ring(TDT, (number + 1) % RING);
         let Some(before) = number.checked_sub(2) else { continue };
-        maker.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * (before % RING), 16, 0, 0);
-        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (before % RING), 60, before, 0);
+        maker.dma(TX_FETCH, TRANSMIT + 16 * (before % RING), 16, 0, 0);
+        maker.dma(TX_DATA, BUFFERS + 2048 * (before % RING), 60, before, 0);
         maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     maker.finish(path)
@@ -140,7 +139,7 @@ fn several_rings_are_rejected_at_a_rate_and_have_separate_batches() {
     for number in 0..40 {
         handle(&mut maker, number);
         maker.ring(TDT + 0x100 * (number % 2), number / 2 % RING);
-        maker.dma(DmaKind::TxData, BUFFERS + 2048 * (number % RING), 60, number, 0);
+        maker.dma(TX_DATA, BUFFERS + 2048 * (number % RING), 60, number, 0);
         maker.event(maker.done, 0, EventKind::FrameOut { bytes: 64 });
     }
     let trace = maker.finish(&path);

@@ -2,7 +2,7 @@
 //! attachment.
 
 use doorbell_sim::memory::{DmaAccess, HostMemory};
-use doorbell_sim::ports::DmaRequest;
+use doorbell_sim::ports::{DmaDirection, DmaRequest};
 use doorbell_sim::{Op, OpSource, Ps};
 use doorbell_trace::system::{Dma, EventKind};
 
@@ -62,10 +62,10 @@ impl Player {
 
     /// Performs a DMA request. Returns its completion time.
     fn dma(&mut self, (replay, device): (usize, u8), dma: &Dma, now: Ps) -> Ps {
-        let Dma { kind, write, addr, len, offset, .. } = *dma;
-        let access = DmaAccess::plain(device, kind, offset);
+        let Dma { purpose, direction, addr, len, offset, .. } = *dma;
+        let access = DmaAccess::plain(device, purpose, offset);
         if self.timing.mode() == Mode::Warming {
-            self.timing.warm_dma(&DmaRequest::plain(addr, len, kind, offset), access, write);
+            self.timing.warm_dma(&DmaRequest::plain(addr, len, purpose, offset), access, direction);
         }
         let of = self.replays[replay].ports.port_of(device);
         if self.timing.mode() == Mode::Detailed {
@@ -73,9 +73,9 @@ impl Player {
         }
         let (attachment, memory) = (self.attachments.attachment(of), Some(&mut self.timing.memory));
         attachment.advance_to(now);
-        match write {
-            true => attachment.write(now, addr, len, access, memory),
-            false => attachment.read(now, addr, len, access, memory),
+        match direction {
+            DmaDirection::Read => attachment.read(now, addr, len, access, memory),
+            DmaDirection::Write => attachment.write(now, addr, len, access, memory),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Ring {
         }
         self.from = self.from.min(addr);
         self.to = self.to.max(end);
-        let counts = (direction == Direction::Receive) == dma.write;
+        let counts = (direction == Direction::Receive) == dma.is_write();
         if counts {
             self.first.get_or_insert(addr);
             self.wrapped |= self.last.saturating_sub(addr) >= BACK.max((self.to - self.from) / 2);
@@ -235,17 +235,17 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use doorbell_sim::Ps;
-    use doorbell_sim::ports::{DmaKind, PhysAddr};
+    use doorbell_sim::ports::{DmaDirection, DmaPurpose, PhysAddr};
 
     use super::*;
 
     const AT: u64 = 0x8100_0000;
     const ALL: u64 = 16;
 
-    fn dma(kind: DmaKind, slot: u64, descriptors: u64) -> Dma {
+    fn dma(direction: DmaDirection, slot: u64, descriptors: u64) -> Dma {
         Dma {
-            kind,
-            write: kind == DmaKind::RxDescriptorWriteback,
+            purpose: DmaPurpose::RxDescriptor,
+            direction,
             addr: PhysAddr(AT + 16 * (slot % ALL)),
             len: 16 * descriptors as u32,
             frame: 0,
@@ -260,9 +260,9 @@ mod tests {
         let mut ring = Ring::default();
         for frame in 5..5 + frames {
             if frame % 4 == 0 {
-                ring.survey(&dma(DmaKind::RxDescriptorFetch, frame + 8, 4), Direction::Receive);
+                ring.survey(&dma(DmaDirection::Read, frame + 8, 4), Direction::Receive);
             }
-            ring.survey(&dma(DmaKind::RxDescriptorWriteback, frame, 1), Direction::Receive);
+            ring.survey(&dma(DmaDirection::Write, frame, 1), Direction::Receive);
             ring.survey_tail(Tail { direction: Direction::Receive, queue: 0, value: (frame + 3) % ALL });
         }
         ring.begin();
@@ -275,24 +275,20 @@ mod tests {
         assert_eq!(ring.descriptors(), Some(ALL));
         // The first descriptor in the trace, in slot 5, is number 0.
         assert_eq!(ring.posted(9, Direction::Receive), 4);
-        (0..3).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
+        (0..3).for_each(|used| ring.write_back(&dma(DmaDirection::Write, 5 + used, 1)));
         assert_eq!(ring.posted(4, Direction::Receive), 15, "one of sixteen stays free");
-        assert_eq!(ring.fetch(&dma(DmaKind::RxDescriptorFetch, 12, 4), Direction::Receive), 11);
+        assert_eq!(ring.fetch(&dma(DmaDirection::Read, 12, 4), Direction::Receive), 11);
         assert_eq!(ring.initially_fetched(), 7, "fetched before the trace");
         assert_eq!(ring.initially_posted(), 7);
-        (3..20).for_each(|used| ring.write_back(&dma(DmaKind::RxDescriptorWriteback, 5 + used, 1)));
-        assert_eq!(
-            ring.fetch(&dma(DmaKind::RxDescriptorFetch, 0, 4), Direction::Receive),
-            31,
-            "the next round"
-        );
+        (3..20).for_each(|used| ring.write_back(&dma(DmaDirection::Write, 5 + used, 1)));
+        assert_eq!(ring.fetch(&dma(DmaDirection::Read, 0, 4), Direction::Receive), 31, "the next round");
     }
 
     #[test]
     fn unwrapped_ring_uses_tail_differences() {
         let mut ring = surveyed(6);
         assert_eq!(ring.descriptors(), None);
-        let need = ring.fetch(&dma(DmaKind::RxDescriptorFetch, 8, 4), Direction::Receive);
+        let need = ring.fetch(&dma(DmaDirection::Read, 8, 4), Direction::Receive);
         ring.note_initial_need(need);
         ring.begin();
         assert_eq!((need, ring.initially_posted()), (7, 7));
@@ -303,17 +299,16 @@ mod tests {
     #[test]
     fn transmit_write_back_gives_the_number_of_used_descriptors() {
         let mut ring = Ring::default();
-        let report = |slot| dma(DmaKind::TxDescriptorWriteback, slot, 1);
-        (5..25).for_each(|slot| ring.survey(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
+        let report = |slot| dma(DmaDirection::Write, slot, 1);
+        (5..25).for_each(|slot| ring.survey(&dma(DmaDirection::Read, slot, 1), Direction::Transmit));
         ring.begin();
         assert_eq!(ring.reported(&report(4)), None, "nothing was fetched");
-        (5..25)
-            .for_each(|slot| _ = ring.fetch(&dma(DmaKind::TxDescriptorFetch, slot, 1), Direction::Transmit));
+        (5..25).for_each(|slot| _ = ring.fetch(&dma(DmaDirection::Read, slot, 1), Direction::Transmit));
         // Slots 5 to 15, then slots 0 to 8 of the next round.
         assert_eq!([8, 24, 9, 20].map(|slot| ring.reported(&report(slot))), [20, 20, 5, 16].map(Some));
         let mut short = Ring::default();
-        short.survey(&dma(DmaKind::TxDescriptorFetch, 5, 4), Direction::Transmit);
-        short.fetch(&dma(DmaKind::TxDescriptorFetch, 5, 4), Direction::Transmit);
+        short.survey(&dma(DmaDirection::Read, 5, 4), Direction::Transmit);
+        short.fetch(&dma(DmaDirection::Read, 5, 4), Direction::Transmit);
         assert_eq!([6, 4, 9].map(|slot| short.reported(&report(slot))), [Some(2), None, None]);
     }
 

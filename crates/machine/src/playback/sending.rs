@@ -69,14 +69,14 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use doorbell_sim::Ps;
-    use doorbell_sim::ports::{DmaKind, PhysAddr};
+    use doorbell_sim::ports::{DmaDirection, DmaPurpose, PhysAddr};
 
     use super::*;
 
     fn data(addr: u64, offset: u32) -> Dma {
         Dma {
-            kind: DmaKind::TxData,
-            write: false,
+            purpose: DmaPurpose::TxData,
+            direction: DmaDirection::Read,
             addr: PhysAddr(addr),
             len: 100,
             frame: 0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_trace::system::{DeviceEvent, Dma, EventKind, TraceFile};
 
 use super::PlaybackError;
@@ -82,7 +82,7 @@ impl DeviceSurvey {
     /// Counts frames read for transmission and frames sent.
     fn note_sent(&mut self, what: &EventKind, time: Option<Ps>) {
         match what {
-            EventKind::Dma(dma) if dma.kind == DmaKind::TxData => {
+            EventKind::Dma(dma) if dma.purpose == DmaPurpose::TxData => {
                 self.read += u64::from(dma.offset == 0);
                 self.reads.request(self.read, time, dma.took);
             }
@@ -221,28 +221,27 @@ impl Survey {
     }
 
     fn note_dma(&mut self, event: &DeviceEvent, dma: &Dma) {
-        if dma.write && self.harts == 1 {
+        if dma.is_write() && self.harts == 1 {
             self.clock.note_write(event, dma);
         }
         let device = self.devices.entry(event.device).or_default();
-        match dma.kind {
-            DmaKind::RxData if dma.offset == 0 => {
+        match (dma.purpose, dma.direction) {
+            (DmaPurpose::RxData, _) if dma.offset == 0 => {
                 device.received += 1;
                 self.received += 1;
                 self.in_flight_max =
                     self.in_flight_max.max((self.received + self.in_flight_before).saturating_sub(self.sent));
                 self.pairs.receive(dma.addr.0, event.after);
             }
-            DmaKind::TxData if dma.offset == 0 => {
+            (DmaPurpose::TxData, _) if dma.offset == 0 => {
                 device.doorbells.read();
                 self.pairs.send(dma.addr.0);
             }
-            DmaKind::RxData | DmaKind::TxData => {}
-            DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback => {
-                device.receive.survey(dma, Direction::Receive);
+            (DmaPurpose::RxDescriptor, _) => device.receive.survey(dma, Direction::Receive),
+            (DmaPurpose::TxDescriptor, DmaDirection::Read) => {
+                device.transmit.survey(dma, Direction::Transmit);
             }
-            DmaKind::TxDescriptorFetch => device.transmit.survey(dma, Direction::Transmit),
-            DmaKind::TxDescriptorWriteback => {}
+            _ => {}
         }
     }
 
@@ -260,20 +259,20 @@ impl Survey {
             EventKind::Dma(dma) => dma,
             _ => return,
         };
-        match dma.kind {
-            DmaKind::RxDescriptorFetch => {
+        match (dma.purpose, dma.direction) {
+            (DmaPurpose::RxDescriptor, DmaDirection::Read) => {
                 let need = device.receive.fetch(&dma, Direction::Receive);
                 device.receive.note_initial_need(need);
             }
-            DmaKind::TxDescriptorFetch => device.fetch(&dma, time),
-            DmaKind::RxDescriptorWriteback => device.receive.write_back(&dma),
-            DmaKind::TxData => device.send(&dma, time),
-            DmaKind::TxDescriptorWriteback => {
+            (DmaPurpose::RxDescriptor, DmaDirection::Write) => device.receive.write_back(&dma),
+            (DmaPurpose::TxDescriptor, DmaDirection::Read) => device.fetch(&dma, time),
+            (DmaPurpose::TxData, _) => device.send(&dma, time),
+            (DmaPurpose::TxDescriptor, DmaDirection::Write) => {
                 if let Some(up_to) = device.transmit.reported(&dma) {
                     device.sending.report(up_to);
                 }
             }
-            DmaKind::RxData => {}
+            _ => {}
         }
     }
 

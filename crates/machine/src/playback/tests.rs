@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use doorbell_loadgen::Arrivals;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use doorbell_trace::champsim::{Record, Variant, Writer};
@@ -24,6 +24,15 @@ pub(super) const RING: u64 = 8;
 const REGISTERS: u64 = 0x4000_0000;
 pub(super) const RDT: u64 = 0x2818;
 pub(super) const TDT: u64 = 0x3818;
+
+/// Kind of a DMA request.
+type Kind = (DmaPurpose, DmaDirection);
+pub(super) const RX_FETCH: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Read);
+pub(super) const RX_WRITE_BACK: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Write);
+pub(super) const RX_DATA: Kind = (DmaPurpose::RxData, DmaDirection::Write);
+pub(super) const TX_FETCH: Kind = (DmaPurpose::TxDescriptor, DmaDirection::Read);
+pub(super) const TX_WRITE_BACK: Kind = (DmaPurpose::TxDescriptor, DmaDirection::Write);
+pub(super) const TX_DATA: Kind = (DmaPurpose::TxData, DmaDirection::Read);
 
 pub(super) fn config(set: &[&str]) -> MachineConfig {
     let mut overlay = Overlay::default();
@@ -75,10 +84,9 @@ impl Maker {
         self.writer.event(&event).unwrap();
     }
 
-    pub fn dma(&mut self, kind: DmaKind, addr: u64, len: u32, frame: u64, visible: u64) {
-        let write =
-            matches!(kind, DmaKind::RxData | DmaKind::RxDescriptorWriteback | DmaKind::TxDescriptorWriteback);
-        let dma = Dma { kind, write, addr: PhysAddr(addr), len, frame, offset: 0, took: Ps::ZERO, visible };
+    pub fn dma(&mut self, (purpose, direction): Kind, addr: u64, len: u32, frame: u64, visible: u64) {
+        let (addr, took) = (PhysAddr(addr), Ps::ZERO);
+        let dma = Dma { purpose, direction, addr, len, frame, offset: 0, took, visible };
         self.event(self.done, 0, EventKind::Dma(dma));
     }
 
@@ -99,11 +107,11 @@ impl Maker {
     pub fn receive(&mut self, number: u64, later: u64) {
         let slot = number % RING;
         if number.is_multiple_of(4) {
-            self.dma(DmaKind::RxDescriptorFetch, RECEIVE + 16 * slot, 64, 0, 0);
+            self.dma(RX_FETCH, RECEIVE + 16 * slot, 64, 0, 0);
         }
         self.event(self.done, 0, EventKind::FrameIn { bytes: 64 });
-        self.dma(DmaKind::RxData, BUFFERS + 2048 * slot, 60, number, self.done + later);
-        self.dma(DmaKind::RxDescriptorWriteback, RECEIVE + 16 * slot, 16, 0, self.done + later);
+        self.dma(RX_DATA, BUFFERS + 2048 * slot, 60, number, self.done + later);
+        self.dma(RX_WRITE_BACK, RECEIVE + 16 * slot, 16, 0, self.done + later);
     }
 
     /// Polls frame `number`'s descriptor, in a block of four instructions.
@@ -151,10 +159,10 @@ impl Maker {
         self.ring(TDT, frames.end % RING);
         for number in frames {
             let slot = number % RING;
-            self.dma(DmaKind::TxDescriptorFetch, TRANSMIT + 16 * slot, 16, 0, 0);
-            self.dma(DmaKind::TxData, self.sends_from + 2048 * slot, 60, number, 0);
+            self.dma(TX_FETCH, TRANSMIT + 16 * slot, 16, 0, 0);
+            self.dma(TX_DATA, self.sends_from + 2048 * slot, 60, number, 0);
             self.event(self.done, 0, EventKind::FrameOut { bytes: 64 });
-            self.dma(DmaKind::TxDescriptorWriteback, TRANSMIT + 16 * slot, 16, 0, self.done + 1);
+            self.dma(TX_WRITE_BACK, TRANSMIT + 16 * slot, 16, 0, self.done + 1);
         }
     }
 }

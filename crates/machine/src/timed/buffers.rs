@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaPurpose, DmaRequest};
 
 /// Counts of frames by their first packet buffer, received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,9 +57,9 @@ impl Buffers {
 
     /// Counts the buffer of a DMA request, if it is the first request of a frame.
     pub fn count(&mut self, request: &DmaRequest) {
-        let direction = match request.kind {
-            DmaKind::RxData if request.offset == 0 => 0,
-            DmaKind::TxData if request.offset == 0 => 1,
+        let direction = match request.purpose {
+            DmaPurpose::RxData if request.offset == 0 => 0,
+            DmaPurpose::TxData if request.offset == 0 => 1,
             _ => return,
         };
         self.uses.used += 1;
@@ -80,11 +80,11 @@ mod tests {
             buffers.count(&DmaRequest::plain(PhysAddr(addr), 64, kind, offset));
             (buffers.uses().used, buffers.uses().new)
         };
-        assert_eq!(count(0x1000, DmaKind::RxData, 0), (1, 1));
-        assert_eq!(count(0x1040, DmaKind::RxData, 64), (1, 1));
-        assert_eq!(count(0x1000, DmaKind::RxData, 0), (2, 1));
-        assert_eq!(count(0x1000, DmaKind::TxData, 0), (3, 2));
-        assert_eq!(count(0x2000, DmaKind::RxDescriptorFetch, 0), (3, 2));
+        assert_eq!(count(0x1000, DmaPurpose::RxData, 0), (1, 1));
+        assert_eq!(count(0x1040, DmaPurpose::RxData, 64), (1, 1));
+        assert_eq!(count(0x1000, DmaPurpose::RxData, 0), (2, 1));
+        assert_eq!(count(0x1000, DmaPurpose::TxData, 0), (3, 2));
+        assert_eq!(count(0x2000, DmaPurpose::RxDescriptor, 0), (3, 2));
         buffers.reset();
         assert_eq!(buffers.uses(), BufferUse::default());
     }

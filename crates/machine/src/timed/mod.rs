@@ -43,7 +43,7 @@ use doorbell_platform::map;
 use doorbell_sim::memory::{
     AccessKind, CoreAccess, CoreMemory, DmaAccess, LINE_BYTES, Prefetched, Served, Walk, each_line,
 };
-use doorbell_sim::ports::DmaRequest;
+use doorbell_sim::ports::{DmaDirection, DmaRequest};
 use doorbell_sim::{Bytes, Clock, Learner, Op, OpSource, Phase, PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -301,13 +301,13 @@ impl Timing {
     }
 
     /// Updates the caches for a DMA transfer, without timing.
-    pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, write: bool) {
+    pub(crate) fn warm_dma(&mut self, request: &DmaRequest, access: DmaAccess, direction: DmaDirection) {
         self.buffers.count(request);
         each_line(request.addr, u64::from(request.len), |line, bytes, offset| {
             let access = access.advanced_by(offset);
-            match write {
-                true => self.memory.warm_device_write(line, bytes, access),
-                false => self.memory.warm_device_read(line, bytes, access),
+            match direction {
+                DmaDirection::Read => self.memory.warm_device_read(line, bytes, access),
+                DmaDirection::Write => self.memory.warm_device_write(line, bytes, access),
             }
         });
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell_riscv::{Block, BlockDictionary, BlockOps, Hart, Stop};
 use doorbell_sim::memory::Walk;
-use doorbell_sim::ports::{DmaKind, DmaRequest};
+use doorbell_sim::ports::{DmaDirection, DmaPurpose, DmaRequest};
 use doorbell_sim::{Allowance, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
 use doorbell_trace::system::{BlockHint, DeviceEvent, Dma, EventKind, Step, StoreOrigin, instructions};
 
@@ -281,21 +281,21 @@ impl Recording {
     }
 
     /// Records a DMA request issued at `now` that completes at `done`.
-    pub fn dma(&mut self, device: u8, request: &DmaRequest, write: bool, now: Ps, done: Ps) {
-        let DmaRequest { addr, len, kind, offset, .. } = *request;
-        let direction = match kind {
-            DmaKind::RxData => Some(0),
-            DmaKind::TxData => Some(1),
+    pub fn dma(&mut self, device: u8, request: &DmaRequest, direction: DmaDirection, now: Ps, done: Ps) {
+        let DmaRequest { addr, len, purpose, offset, .. } = *request;
+        let data = match purpose {
+            DmaPurpose::RxData => Some(0),
+            DmaPurpose::TxData => Some(1),
             _ => None,
         };
-        let frames = direction.map(|direction| &mut self.frames[usize::from(device)][direction]);
+        let frames = data.map(|data| &mut self.frames[usize::from(device)][data]);
         let frame = frames.map_or(0, |frames| {
             *frames += u64::from(offset == 0);
             frames.saturating_sub(1)
         });
         let took = done.saturating_sub(now);
-        let what = EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible: 0 });
-        self.device_event(device, now, what, write.then_some(done));
+        let dma = Dma { purpose, direction, addr, len, frame, offset, took, visible: 0 };
+        self.device_event(device, now, EventKind::Dma(dma), dma.is_write().then_some(done));
     }
 
     /// Records a device event. `visible` is the completion time of a DMA write.
@@ -318,7 +318,7 @@ impl Recording {
                 return;
             }
             if let EventKind::Dma(dma) = &mut event.what
-                && dma.write
+                && dma.is_write()
             {
                 dma.visible = self.harts[usize::from(event.hart)].done;
             }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use doorbell_riscv::assembler::*;
 use doorbell_riscv::{Hart, Interrupt, Stop};
 use doorbell_sim::memory::{DmaAccess, HostMemory, Walk};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::stats::Stats;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, PhysAddr, Ps, Ram, TranslationFence};
 
@@ -283,9 +283,14 @@ fn run_with_devices<S: OpSource>(
         while timing.feed(sources, world, now).is_some() {}
         if step % 3 == 0 {
             let addr = PhysAddr(FRAMES + (step * 4096 + 8) / 64 % (16 * PAGES) * 256 / 64 * 64);
-            let access = DmaAccess::plain(0, DmaKind::RxData, 0);
+            let access = DmaAccess::plain(0, DmaPurpose::RxData, 0);
             timing.memory.device_write(now, addr, 64, access);
-            timing.memory.device_read(now, PhysAddr(DATA), 64, DmaAccess { kind: DmaKind::TxData, ..access });
+            timing.memory.device_read(
+                now,
+                PhysAddr(DATA),
+                64,
+                DmaAccess { purpose: DmaPurpose::TxData, ..access },
+            );
         }
         if step % 10 < 4 && step % 2 == 0 {
             interrupt(&mut sources[(step / 10 % 3) as usize], now, step % 10 == 0);

@@ -6,9 +6,10 @@
 //! write-back.
 //!
 //! A [`Placement`] is the mechanism for one line, implemented in `device.rs`. A [`DcaPolicy`] is the user's
-//! configuration, per device and kind of data. [`Steering`](steering::Steering) decides line by line and
-//! keeps the state of adaptive policies. To add a policy, add a [`Strategy`] with its arm in `steering.rs`;
-//! to add a destination, a [`Placement`] with its arm in `device.rs`.
+//! configuration, per device and [`Part`] of its traffic: rings of other devices and interrupt messages are
+//! placed like descriptors, their data like payload. [`Steering`](steering::Steering) decides line by line
+//! and keeps the state of adaptive policies. To add a policy, add a [`Strategy`] with its arm in
+//! `steering.rs`; to add a destination, a [`Placement`] with its arm in `device.rs`.
 //!
 //! The default is Data Direct I/O as Intel describes it; a register sets its ways. A write of a whole line
 //! updates it in the LLC if present, else allocates it in the DCA ways; reads do not allocate.
@@ -17,7 +18,7 @@ mod queues;
 mod steering;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,9 +123,10 @@ pub struct DcaPolicy {
     /// core. That is hart n for queue n (modulo the number of harts), unless `memory.dca.queues` names
     /// another.
     pub headers: Place,
-    /// Destination of the rest of the frame. With "memory" the policy is header-only.
+    /// Destination of the rest of the frame, and of data of devices other than NICs. With "memory" the policy
+    /// is header-only.
     pub payload: Place,
-    /// Destination of written-back descriptors.
+    /// Destination of written-back descriptors, of writes to other devices' rings, and of interrupt messages.
     pub descriptors: Place,
     /// The hart whose L2 "l2" means, 0 to 15; the machine must have it.
     pub l2_hart: u32,
@@ -254,21 +256,11 @@ impl DcaPolicy {
         Ok(())
     }
 
-    /// Part of the device's traffic to which a line of this kind and offset belongs.
-    #[inline]
-    fn part(&self, kind: DmaKind, offset: u32) -> Part {
-        match kind {
-            DmaKind::RxData | DmaKind::TxData if offset < self.header_bytes => Part::Header,
-            DmaKind::RxData | DmaKind::TxData => Part::Payload,
-            _ => Part::Descriptor,
-        }
-    }
-
     /// Placement of a line under this policy; `own` is the hart of its queue.
     #[inline]
-    pub fn place(&self, kind: DmaKind, offset: u32, own: usize) -> Placement {
+    pub fn place(&self, purpose: DmaPurpose, offset: u32, own: usize) -> Placement {
         let descriptor_ways = self.descriptor_ways.unwrap_or(self.ways);
-        let (place, ways) = match self.part(kind, offset) {
+        let (place, ways) = match Part::of(purpose, offset, self.header_bytes) {
             Part::Header => (self.headers, self.ways),
             Part::Payload => (self.payload, self.ways),
             Part::Descriptor => (self.descriptors, descriptor_ways),
@@ -279,10 +271,28 @@ impl DcaPolicy {
 
 /// Part of a device's traffic, as policies distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub enum Part {
+    /// The first bytes of a frame.
     Header,
+    /// The rest of a frame, and all data of devices other than NICs.
     Payload,
+    /// Descriptors, rings and interrupt messages.
     Descriptor,
+}
+
+impl Part {
+    /// Part to which a line belongs that is `offset` bytes into its frame; the header has `header_bytes`.
+    #[inline]
+    pub fn of(purpose: DmaPurpose, offset: u32, header_bytes: u32) -> Part {
+        match purpose {
+            DmaPurpose::RxData | DmaPurpose::TxData if offset < header_bytes => Part::Header,
+            DmaPurpose::RxData | DmaPurpose::TxData | DmaPurpose::Data => Part::Payload,
+            DmaPurpose::RxDescriptor
+            | DmaPurpose::TxDescriptor
+            | DmaPurpose::Ring
+            | DmaPurpose::Interrupt => Part::Descriptor,
+        }
+    }
 }
 
 impl Place {
@@ -377,18 +387,18 @@ mod tests {
             header_bytes: 128,
             ..DcaPolicy::default()
         };
-        assert_eq!(policy.place(DmaKind::RxData, 127, 0), Placement::Llc(WayMask(0xf)));
-        assert_eq!(policy.place(DmaKind::RxData, 128, 0), Placement::Memory);
-        assert_eq!(policy.place(DmaKind::RxDescriptorWriteback, 0, 0), Placement::Update);
+        assert_eq!(policy.place(DmaPurpose::RxData, 127, 0), Placement::Llc(WayMask(0xf)));
+        assert_eq!(policy.place(DmaPurpose::RxData, 128, 0), Placement::Memory);
+        assert_eq!(policy.place(DmaPurpose::RxDescriptor, 0, 0), Placement::Update);
         let off = DcaPolicy { enabled: false, ..policy };
-        assert_eq!(off.place(DmaKind::RxData, 0, 0), Placement::Memory);
+        assert_eq!(off.place(DmaPurpose::RxData, 0, 0), Placement::Memory);
     }
 
     #[test]
     fn descriptors_can_have_their_own_ways() {
         let policy = DcaPolicy { descriptor_ways: Some(WayMask(0x10)), ..DcaPolicy::default() };
-        assert_eq!(policy.place(DmaKind::TxDescriptorWriteback, 0, 0), Placement::Llc(WayMask(0x10)));
-        assert_eq!(policy.place(DmaKind::RxData, 0, 0), Placement::Llc(WayMask(0xf)));
+        assert_eq!(policy.place(DmaPurpose::TxDescriptor, 0, 0), Placement::Llc(WayMask(0x10)));
+        assert_eq!(policy.place(DmaPurpose::RxData, 0, 0), Placement::Llc(WayMask(0xf)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Exceptions from a device's policy for single queues: target L2, placement of each kind of data, ways.
 
 use doorbell_sim::memory::DmaAccess;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,20 +59,22 @@ impl QueueDca {
         [self.headers, self.payload, self.descriptors].into_iter().flatten().any(Place::is_l2)
     }
 
-    /// Whether an access belongs to this queue.
+    /// Whether an access belongs to this queue. Rings and data of other devices have no direction; an
+    /// interrupt message has no queue.
     pub(super) fn matches(&self, access: &DmaAccess) -> bool {
-        let receives = matches!(
-            access.kind,
-            DmaKind::RxDescriptorFetch | DmaKind::RxDescriptorWriteback | DmaKind::RxData
-        );
-        let direction = if receives { QueueDirection::Receive } else { QueueDirection::Transmit };
+        let direction = match access.purpose {
+            DmaPurpose::RxDescriptor | DmaPurpose::RxData => Some(QueueDirection::Receive),
+            DmaPurpose::TxDescriptor | DmaPurpose::TxData => Some(QueueDirection::Transmit),
+            DmaPurpose::Ring | DmaPurpose::Data => None,
+            DmaPurpose::Interrupt => return false,
+        };
         let same = (self.device, self.queue) == (access.device, access.tag.queue);
-        same && self.direction.is_none_or(|own| own == direction)
+        same && (self.direction.is_none() || self.direction == direction)
     }
 
     /// Placement of a line; `own` is the queue's default hart.
     pub(super) fn place(&self, policy: &DcaPolicy, access: &DmaAccess, own: usize) -> Placement {
-        let part = policy.part(access.kind, access.offset);
+        let part = Part::of(access.purpose, access.offset, policy.header_bytes);
         let place = match part {
             Part::Header => self.headers.unwrap_or(policy.headers),
             Part::Payload => self.payload.unwrap_or(policy.payload),
@@ -135,7 +137,6 @@ pub(super) fn validate(queues: &[QueueDca], ways: u32, harts: usize) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::DataClass;
     use crate::dca::{DcaConfig, Inbound, Steering};
     use doorbell_sim::ports::DmaTag;
 
@@ -143,16 +144,16 @@ mod tests {
     /// descriptor.
     fn places(config: &DcaConfig, queue: u8, core: Option<u8>) -> [Placement; 4] {
         let mut steering = Steering::new(config, 4, true);
-        let kinds = [
-            (DmaKind::RxDescriptorWriteback, 0),
-            (DmaKind::RxData, 0),
-            (DmaKind::RxData, 64),
-            (DmaKind::TxDescriptorWriteback, 0),
+        let purposes = [
+            (DmaPurpose::RxDescriptor, 0),
+            (DmaPurpose::RxData, 0),
+            (DmaPurpose::RxData, 64),
+            (DmaPurpose::TxDescriptor, 0),
         ];
-        kinds.map(|(kind, offset)| {
-            let access = DmaAccess { tag: DmaTag { queue, core }, ..DmaAccess::plain(0, kind, offset) };
-            let class = DataClass::of(&access, 64);
-            steering.place(&Inbound { access, class, full: true, in_llc: false })
+        purposes.map(|(purpose, offset)| {
+            let access = DmaAccess { tag: DmaTag { queue, core }, ..DmaAccess::plain(0, purpose, offset) };
+            let part = Part::of(purpose, offset, 64);
+            steering.place(&Inbound { access, part, full: true, in_llc: false })
         })
     }
 
@@ -214,9 +215,11 @@ mod tests {
         let off = DcaConfig { policy: DcaPolicy::off(), ..on.clone() };
         assert_eq!(places(&off, 1, Some(3)), [Placement::Memory; 4]);
         let mut without_l2 = Steering::new(&on, 4, false);
-        let access =
-            DmaAccess { tag: DmaTag { queue: 0, core: Some(1) }, ..DmaAccess::plain(0, DmaKind::RxData, 0) };
-        let inbound = Inbound { access, class: DataClass::Header, full: true, in_llc: false };
+        let access = DmaAccess {
+            tag: DmaTag { queue: 0, core: Some(1) },
+            ..DmaAccess::plain(0, DmaPurpose::RxData, 0)
+        };
+        let inbound = Inbound { access, part: Part::Header, full: true, in_llc: false };
         assert_eq!(without_l2.place(&inbound), SHARED);
     }
 

@@ -7,8 +7,7 @@ use doorbell_sim::memory::DmaAccess;
 use serde::{Deserialize, Serialize};
 
 use super::queues::{QUEUES_MAX, QueueDca};
-use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Placement, Strategy};
-use crate::class::DataClass;
+use super::{DEVICES_MAX, DcaConfig, DcaPolicy, PLATFORM_DEVICES, Part, Placement, Strategy};
 use crate::ways::WayMask;
 
 /// A line about to be written, as input to a policy.
@@ -16,8 +15,8 @@ use crate::ways::WayMask;
 pub struct Inbound {
     /// Device, kind of data and offset in the frame.
     pub access: DmaAccess,
-    /// Class under which the line is counted.
-    pub class: DataClass,
+    /// Part of the device's traffic, by the machine's length of headers.
+    pub part: Part,
     /// Whether the whole line is written.
     pub full: bool,
     /// Whether the LLC has the line.
@@ -134,7 +133,7 @@ impl Steering {
         }
         let own = self.default_hart[usize::from(access.tag.queue) % QUEUES_MAX].into();
         match queue {
-            None => policy.place(access.kind, access.offset, own),
+            None => policy.place(access.purpose, access.offset, own),
             Some(queue) => queue.place(policy, access, own),
         }
     }
@@ -163,8 +162,7 @@ impl Steering {
             }
             (self.learnt.placed, self.learnt.leaked) = (0, 0);
         }
-        let takes_room =
-            inbound.class == DataClass::Payload && placement != Placement::Memory && !inbound.in_llc;
+        let takes_room = inbound.part == Part::Payload && placement != Placement::Memory && !inbound.in_llc;
         if takes_room && self.learnt.evading > 0 {
             self.learnt.evading -= 1;
             return Placement::Memory;
@@ -211,18 +209,18 @@ impl Steering {
 mod tests {
     use super::*;
     use crate::dca::DeviceDca;
-    use doorbell_sim::ports::DmaKind;
+    use doorbell_sim::ports::DmaPurpose;
 
-    fn inbound(device: u8, class: DataClass, offset: u32) -> Inbound {
-        let access = DmaAccess::plain(device, DmaKind::RxData, offset);
-        Inbound { access, class, full: true, in_llc: false }
+    fn inbound(device: u8, part: Part, offset: u32) -> Inbound {
+        let access = DmaAccess::plain(device, DmaPurpose::RxData, offset);
+        Inbound { access, part, full: true, in_llc: false }
     }
 
     #[test]
     fn a_device_can_have_its_own_policy_until_all_are_set() {
         let devices = vec![DeviceDca { device: 1, policy: DcaPolicy::off() }];
         let mut steering = Steering::new(&DcaConfig { devices, ..DcaConfig::default() }, 1, true);
-        let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Header, 0));
+        let place = |steering: &mut Steering, device| steering.place(&inbound(device, Part::Header, 0));
         assert_eq!(place(&mut steering, 0), Placement::Llc(WayMask(0xf)));
         assert_eq!(place(&mut steering, 1), Placement::Memory);
         steering.set(0, DcaPolicy::off());
@@ -235,7 +233,7 @@ mod tests {
     fn a_platform_device_writes_to_memory_unless_it_is_listed() {
         let on = DeviceDca { device: PLATFORM_DEVICES + 1, policy: DcaPolicy::default() };
         let mut steering = Steering::new(&DcaConfig { devices: vec![on], ..DcaConfig::default() }, 1, true);
-        let place = |steering: &mut Steering, device| steering.place(&inbound(device, DataClass::Payload, 0));
+        let place = |steering: &mut Steering, device| steering.place(&inbound(device, Part::Payload, 0));
         let (memory, llc) = (Placement::Memory, Placement::Llc(WayMask(0xf)));
         let last = PLATFORM_DEVICES - 1;
         let devices = [last, PLATFORM_DEVICES, PLATFORM_DEVICES + 1, 63];
@@ -255,7 +253,7 @@ mod tests {
             ..DcaPolicy::default()
         };
         let mut steering = Steering::new(&DcaConfig { policy, ..DcaConfig::default() }, 1, true);
-        let payload = inbound(0, DataClass::Payload, 64);
+        let payload = inbound(0, Part::Payload, 64);
         let window = |steering: &mut Steering, leaks| {
             (0..16).for_each(|_| steering.observe(LineEvent::Placed));
             (0..leaks).for_each(|_| steering.observe(LineEvent::Leaked));
@@ -263,7 +261,7 @@ mod tests {
         };
         assert_eq!(window(&mut steering, 4), Placement::Llc(WayMask(0xf)), "a quarter is allowed");
         assert_eq!(window(&mut steering, 5), Placement::Memory);
-        assert_eq!(steering.place(&inbound(0, DataClass::Header, 0)), Placement::Llc(WayMask(0xf)));
+        assert_eq!(steering.place(&inbound(0, Part::Header, 0)), Placement::Llc(WayMask(0xf)));
         assert_eq!(steering.place(&Inbound { in_llc: true, ..payload }), Placement::Llc(WayMask(0xf)));
         (0..15).for_each(|_| assert_eq!(steering.place(&payload), Placement::Memory));
         assert_eq!(

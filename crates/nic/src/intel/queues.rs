@@ -3,7 +3,7 @@
 use doorbell_pcie::FunctionPorts;
 use std::fmt;
 
-use doorbell_sim::ports::{DmaKind, DmaTag, PolledRing};
+use doorbell_sim::ports::{DmaTag, PolledRing};
 use doorbell_sim::{PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -268,18 +268,12 @@ impl<C: Chip> Controller<C> {
         let (descriptors, engine) = self.on_chip(queue);
         let Some(run) = descriptors.fetch(&ring, thresholds, limits, in_progress) else { return false };
         engine.busy_for(now, Ps(descriptor_time.0 * u64::from(run.count)));
-        let kind = match queue.receives() {
-            true => {
-                self.stats.rx_fetches += 1;
-                DmaKind::RxDescriptorFetch
-            }
-            false => {
-                self.stats.tx_fetches += 1;
-                DmaKind::TxDescriptorFetch
-            }
-        };
+        match queue.receives() {
+            true => self.stats.rx_fetches += 1,
+            false => self.stats.tx_fetches += 1,
+        }
         let piece = Piece::descriptors(run, self.tag(queue, TransferClass::Read));
-        self.issue_read(now, piece, kind, Read::Descriptors { queue, run }, ports);
+        self.issue_read(now, piece, Read::Descriptors { queue, run }, ports);
         true
     }
 
@@ -384,18 +378,12 @@ impl<C: Chip> Controller<C> {
             }
             any = true;
             let run = self.on_chip(queue).0.write_back(&ring, limits);
-            let kind = match queue.receives() {
-                true => {
-                    self.stats.rx_write_backs += 1;
-                    DmaKind::RxDescriptorWriteback
-                }
-                false => {
-                    self.stats.tx_write_backs += 1;
-                    DmaKind::TxDescriptorWriteback
-                }
-            };
+            match queue.receives() {
+                true => self.stats.rx_write_backs += 1,
+                false => self.stats.tx_write_backs += 1,
+            }
             let piece = self.write_back_piece(queue, run);
-            self.issue_write(now, piece, kind, Write::Descriptors { queue, run }, ports);
+            self.issue_write(now, piece, Write::Descriptors { queue, run }, ports);
         }
         any
     }

@@ -2,11 +2,11 @@
 //! flight.
 
 use doorbell_pcie::FunctionPorts;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Ps, log};
 
 use super::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Direction, Dma, DmaRate, IssuedRequest, Piece, Purpose as _, Read, Write};
+use crate::parts::dma::{Dma, DmaRate, IssuedRequest, Operation as _, Piece, Read, Write};
 
 impl<C: Chip> Controller<C> {
     /// Bandwidth limits of the DMA engine.
@@ -15,7 +15,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Returns when all bytes requested in a direction have passed the DMA engine; at least `now`.
-    pub(super) fn path_end(&self, now: Ps, direction: Direction) -> Ps {
+    pub(super) fn path_end(&self, now: Ps, direction: DmaDirection) -> Ps {
         self.dma.path_end(now, self.dma_rate(), direction)
     }
 
@@ -25,12 +25,15 @@ impl<C: Chip> Controller<C> {
         &mut self,
         at: Ps,
         piece: Piece,
-        kind: DmaKind,
         read: Read<Queue>,
         ports: &mut dyn FunctionPorts,
     ) -> Ps {
         let rate = self.dma_rate();
-        let request = self.dma.request_read(at, rate, piece, (kind, read), ports);
+        let purpose = match read {
+            Read::Descriptors { queue, .. } => descriptors(queue),
+            Read::Data { .. } | Read::Cancelled => DmaPurpose::TxData,
+        };
+        let request = self.dma.request_read(at, rate, piece, (purpose, read), ports);
         if let Some(done) = request.done {
             wake(ports, done, Event::ReadDone(request.sequence));
         }
@@ -42,11 +45,10 @@ impl<C: Chip> Controller<C> {
         &mut self,
         at: Ps,
         piece: Piece,
-        kind: DmaKind,
         write: Write<Queue>,
         ports: &mut dyn FunctionPorts,
     ) {
-        let deferred = self.request_write(at, piece, kind, write, ports);
+        let deferred = self.request_write(at, piece, write, ports);
         self.wake_for_write(Some(deferred), false, ports);
     }
 
@@ -56,12 +58,15 @@ impl<C: Chip> Controller<C> {
         &mut self,
         at: Ps,
         piece: Piece,
-        kind: DmaKind,
         write: Write<Queue>,
         ports: &mut dyn FunctionPorts,
     ) -> IssuedRequest {
         let rate = self.dma_rate();
-        self.dma.request_write(at, rate, piece, (kind, write), ports)
+        let purpose = match write {
+            Write::Descriptors { queue, .. } => descriptors(queue),
+            Write::Data { .. } | Write::Cancelled => DmaPurpose::RxData,
+        };
+        self.dma.request_write(at, rate, piece, (purpose, write), ports)
     }
 
     /// Schedules the deferred wake-up of a write, unless another write followed directly. That write's
@@ -85,11 +90,11 @@ impl<C: Chip> Controller<C> {
     pub fn dma_done(&mut self, now: Ps, token: u64, ports: &mut dyn FunctionPorts) {
         let (direction, sequence) = Dma::<Queue>::decode_token(token);
         match direction {
-            Direction::Reads => match self.dma.reads.busy_until(sequence, now) {
+            DmaDirection::Read => match self.dma.reads.busy_until(sequence, now) {
                 Some(through) => wake(ports, through, Event::ReadDone(sequence)),
                 None => self.read_done(now, sequence, ports),
             },
-            Direction::Writes => match self.dma.writes.busy_until(sequence, now) {
+            DmaDirection::Write => match self.dma.writes.busy_until(sequence, now) {
                 Some(through) => wake(ports, through, Event::WriteDone(sequence)),
                 None => self.write_done(now, sequence, ports),
             },
@@ -146,6 +151,11 @@ impl<C: Chip> Controller<C> {
             self.tx_advance(now, ports);
         }
     }
+}
+
+/// Purpose of transfers of a queue's descriptors.
+fn descriptors(queue: Queue) -> DmaPurpose {
+    if queue.receives() { DmaPurpose::RxDescriptor } else { DmaPurpose::TxDescriptor }
 }
 
 /// Directions with completed requests.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use doorbell_sim::ports::{DmaKind, DmaPort, DmaRequest, DmaTag};
+use doorbell_sim::ports::{DmaDirection, DmaPort, DmaPurpose, DmaRequest, DmaTag};
 use doorbell_sim::{BitsPerSec, Done, PhysAddr, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +37,8 @@ pub(crate) enum Write<Q> {
     Descriptors { queue: Q, run: Run },
 }
 
-/// Purpose of a request.
-pub(crate) trait Purpose<Q>: Copy {
+/// A request in flight.
+pub(crate) trait Operation<Q>: Copy {
     /// A cancelled request.
     const CANCELLED: Self;
     /// Queue that it belongs to; `None` if cancelled.
@@ -47,7 +47,7 @@ pub(crate) trait Purpose<Q>: Copy {
     fn descriptors(&self) -> u32;
 }
 
-impl<Q: Copy> Purpose<Q> for Read<Q> {
+impl<Q: Copy> Operation<Q> for Read<Q> {
     const CANCELLED: Self = Read::Cancelled;
 
     fn queue(&self) -> Option<Q> {
@@ -62,7 +62,7 @@ impl<Q: Copy> Purpose<Q> for Read<Q> {
     }
 }
 
-impl<Q: Copy> Purpose<Q> for Write<Q> {
+impl<Q: Copy> Operation<Q> for Write<Q> {
     const CANCELLED: Self = Write::Cancelled;
 
     fn queue(&self) -> Option<Q> {
@@ -178,7 +178,7 @@ impl<K: Copy> Channel<K> {
 
     fn cancel<Q: PartialEq>(&mut self, queue: Q)
     where
-        K: Purpose<Q>,
+        K: Operation<Q>,
     {
         for op in self.ops.iter_mut().filter(|op| op.kind.queue().is_some_and(|of| of == queue)) {
             op.kind = K::CANCELLED;
@@ -187,7 +187,7 @@ impl<K: Copy> Channel<K> {
 
     fn descriptors<Q: PartialEq>(&self, queue: Q) -> u64
     where
-        K: Purpose<Q>,
+        K: Operation<Q>,
     {
         let of_queue = self.kinds().filter(|kind| kind.queue().is_some_and(|of| of == queue));
         of_queue.map(|kind| u64::from(kind.descriptors())).sum()
@@ -212,13 +212,6 @@ impl<Q> Default for Dma<Q> {
     fn default() -> Self {
         Dma { reads: Channel::default(), writes: Channel::default(), path_free: [Ps::ZERO; 2] }
     }
-}
-
-/// Direction of a transfer: from memory or to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Reads,
-    Writes,
 }
 
 /// Bandwidth limit of the engine.
@@ -260,9 +253,9 @@ impl Piece {
         Piece { addr: run.addr, len: run.count * DESCRIPTOR_BYTES, offset: 0, tag }
     }
 
-    fn request(self, kind: DmaKind, token: u64) -> DmaRequest {
+    fn request(self, purpose: DmaPurpose, token: u64) -> DmaRequest {
         let Piece { addr, len, offset, tag } = self;
-        DmaRequest { addr: PhysAddr(addr), len, kind, offset, tag, token }
+        DmaRequest { addr: PhysAddr(addr), len, purpose, offset, tag, token }
     }
 }
 
@@ -287,13 +280,13 @@ impl IssuedRequest {
 }
 
 impl<Q: Copy + PartialEq> Dma<Q> {
-    fn path_index(rate: DmaRate, direction: Direction) -> usize {
-        if rate.shared { Direction::Reads as usize } else { direction as usize }
+    fn path_index(rate: DmaRate, direction: DmaDirection) -> usize {
+        if rate.shared { DmaDirection::Read as usize } else { direction as usize }
     }
 
     /// Reserves the engine for `len` bytes, first come, first served. Returns when their transfer starts and
     /// ends.
-    fn take_path(&mut self, now: Ps, rate: DmaRate, direction: Direction, len: u32) -> (Ps, Ps) {
+    fn take_path(&mut self, now: Ps, rate: DmaRate, direction: DmaDirection, len: u32) -> (Ps, Ps) {
         let Some(limit) = rate.limit else { return (now, now) };
         let free = &mut self.path_free[Self::path_index(rate, direction)];
         let start = (*free).max(now);
@@ -302,7 +295,7 @@ impl<Q: Copy + PartialEq> Dma<Q> {
     }
 
     /// Time at which all bytes requested in a direction have passed the engine; at least `now`.
-    pub fn path_end(&self, now: Ps, rate: DmaRate, direction: Direction) -> Ps {
+    pub fn path_end(&self, now: Ps, rate: DmaRate, direction: DmaDirection) -> Ps {
         self.path_free[Self::path_index(rate, direction)].max(now)
     }
 
@@ -312,12 +305,17 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         at: Ps,
         rate: DmaRate,
         piece: Piece,
-        (kind, read): (DmaKind, Read<Q>),
+        (purpose, read): (DmaPurpose, Read<Q>),
         port: &mut (impl DmaPort + ?Sized),
     ) -> IssuedRequest {
-        let (start, end) = self.take_path(at, rate, Direction::Reads, piece.len);
+        let (start, end) = self.take_path(at, rate, DmaDirection::Read, piece.len);
         let sequence = self.reads.push(read, end);
-        IssuedRequest::new(sequence, start, end, port.request_read(start, piece.request(kind, sequence << 1)))
+        IssuedRequest::new(
+            sequence,
+            start,
+            end,
+            port.request_read(start, piece.request(purpose, sequence << 1)),
+        )
     }
 
     /// Issues a write at `at`.
@@ -326,22 +324,22 @@ impl<Q: Copy + PartialEq> Dma<Q> {
         at: Ps,
         rate: DmaRate,
         piece: Piece,
-        (kind, write): (DmaKind, Write<Q>),
+        (purpose, write): (DmaPurpose, Write<Q>),
         port: &mut (impl DmaPort + ?Sized),
     ) -> IssuedRequest {
-        let (start, end) = self.take_path(at, rate, Direction::Writes, piece.len);
+        let (start, end) = self.take_path(at, rate, DmaDirection::Write, piece.len);
         let sequence = self.writes.push(write, end);
         IssuedRequest::new(
             sequence,
             start,
             end,
-            port.request_write(start, piece.request(kind, sequence << 1 | 1)),
+            port.request_write(start, piece.request(purpose, sequence << 1 | 1)),
         )
     }
 
     /// Decodes a token into direction and sequence number.
-    pub fn decode_token(token: u64) -> (Direction, u64) {
-        (if token & 1 == 0 { Direction::Reads } else { Direction::Writes }, token >> 1)
+    pub fn decode_token(token: u64) -> (DmaDirection, u64) {
+        (if token & 1 == 0 { DmaDirection::Read } else { DmaDirection::Write }, token >> 1)
     }
 
     /// Cancels a queue's requests in flight.
@@ -427,14 +425,14 @@ mod tests {
         let mut dma = Dma::<u8>::default();
         let limit = Some(BitsPerSec(8_000_000_000_000));
         let separate = DmaRate { limit, shared: false };
-        assert_eq!(dma.take_path(Ps(5), separate, Direction::Reads, 10), (Ps(5), Ps(15)));
-        assert_eq!(dma.take_path(Ps(7), separate, Direction::Reads, 10), (Ps(15), Ps(25)));
-        assert_eq!(dma.take_path(Ps(7), separate, Direction::Writes, 10), (Ps(7), Ps(17)));
+        assert_eq!(dma.take_path(Ps(5), separate, DmaDirection::Read, 10), (Ps(5), Ps(15)));
+        assert_eq!(dma.take_path(Ps(7), separate, DmaDirection::Read, 10), (Ps(15), Ps(25)));
+        assert_eq!(dma.take_path(Ps(7), separate, DmaDirection::Write, 10), (Ps(7), Ps(17)));
         let shared = DmaRate { limit, shared: true };
-        assert_eq!(dma.take_path(Ps(7), shared, Direction::Writes, 10), (Ps(25), Ps(35)));
-        assert_eq!(dma.path_end(Ps(0), shared, Direction::Writes), Ps(35));
+        assert_eq!(dma.take_path(Ps(7), shared, DmaDirection::Write, 10), (Ps(25), Ps(35)));
+        assert_eq!(dma.path_end(Ps(0), shared, DmaDirection::Write), Ps(35));
         assert_eq!(
-            dma.take_path(Ps(7), DmaRate { limit: None, shared: true }, Direction::Reads, 10),
+            dma.take_path(Ps(7), DmaRate { limit: None, shared: true }, DmaDirection::Read, 10),
             (Ps(7), Ps(7))
         );
     }

@@ -6,12 +6,21 @@
 use doorbell_nic::{Nic, NicConfig};
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::ports::{
-    DeliveryPort, DmaKind, DmaPort, DmaRequest, DmaTag, IrqPort, IrqSink, Timers, WirePort,
+    DeliveryPort, DmaDirection, DmaPort, DmaPurpose, DmaRequest, DmaTag, IrqPort, IrqSink, Timers, WirePort,
 };
 use doorbell_sim::{
     AccessSize, BitsPerSec, Done, EventQueue, Frame, FrameId, FrameObserver, Phase, PhysAddr, Ps, RxStamps,
     TxStamps,
 };
+
+/// Kind of a DMA request.
+pub type Kind = (DmaPurpose, DmaDirection);
+pub const RX_FETCH: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Read);
+pub const RX_WRITE_BACK: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Write);
+pub const RX_DATA: Kind = (DmaPurpose::RxData, DmaDirection::Write);
+pub const TX_FETCH: Kind = (DmaPurpose::TxDescriptor, DmaDirection::Read);
+pub const TX_WRITE_BACK: Kind = (DmaPurpose::TxDescriptor, DmaDirection::Write);
+pub const TX_DATA: Kind = (DmaPurpose::TxData, DmaDirection::Read);
 
 /// Link rate of the NICs in the tests.
 pub const LINK_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -106,7 +115,7 @@ pub struct World {
     pub rate: BitsPerSec,
     pub wire_free: Ps,
     /// DMA requests: time, kind, length.
-    pub dma: Vec<(Ps, DmaKind, u32)>,
+    pub dma: Vec<(Ps, Kind, u32)>,
     /// Whether stamps are recorded, and the recorded stamps.
     pub records_stamps: bool,
     pub received_stamps: Vec<(u64, RxStamps)>,
@@ -173,20 +182,20 @@ impl World {
     }
 
     /// Offsets in their frames and lengths of all requests of a kind.
-    pub fn pieces(&self, kind: DmaKind) -> Vec<(u32, u32)> {
+    pub fn pieces(&self, kind: Kind) -> Vec<(u32, u32)> {
         let all = self.dma.iter().zip(&self.offsets);
         all.filter(|((_, k, _), _)| *k == kind).map(|((_, _, len), offset)| (*offset, *len)).collect()
     }
 
-    pub fn count_dma(&self, kind: DmaKind) -> usize {
+    pub fn count_dma(&self, kind: Kind) -> usize {
         self.dma.iter().filter(|(_, k, _)| *k == kind).count()
     }
 }
 
 impl DmaPort for World {
     fn request_read(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, kind, offset, tag, token, .. } = request;
-        self.dma.push((now, kind, len));
+        let DmaRequest { len, purpose, offset, tag, token, .. } = request;
+        self.dma.push((now, (purpose, DmaDirection::Read), len));
         self.offsets.push(offset);
         self.tags.push(tag);
         self.read_free = self.read_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);
@@ -195,8 +204,8 @@ impl DmaPort for World {
     }
 
     fn request_write(&mut self, now: Ps, request: DmaRequest) -> Done {
-        let DmaRequest { len, kind, offset, tag, token, .. } = request;
-        self.dma.push((now, kind, len));
+        let DmaRequest { len, purpose, offset, tag, token, .. } = request;
+        self.dma.push((now, (purpose, DmaDirection::Write), len));
         self.offsets.push(offset);
         self.tags.push(tag);
         self.write_free = self.write_free.max(now) + Ps::from_ns(u64::from(len) / self.bytes_per_ns);

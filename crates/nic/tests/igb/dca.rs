@@ -4,7 +4,6 @@ use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use std::collections::BTreeSet;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::DmaKind;
 
 use crate::driver::*;
 
@@ -18,7 +17,7 @@ const ALL_WRITES: u32 = 0xe0;
 type Targets = BTreeSet<(u8, Option<u8>)>;
 
 /// Queues and target cores of all requests of a kind.
-fn targets(bench: &IgbBench, kind: DmaKind) -> Targets {
+fn targets(bench: &IgbBench, kind: Kind) -> Targets {
     let all = bench.world.dma.iter().zip(&bench.world.tags);
     all.filter(|((_, of, _), _)| *of == kind).map(|(_, tag)| (tag.queue, tag.core)).collect()
 }
@@ -47,26 +46,26 @@ fn both_ways(control: u32, rxctrl: u32, txctrl: u32) -> IgbBench {
 #[test]
 fn requests_have_their_queue_and_no_target_core_while_dca_is_disabled() {
     let bench = both_ways(1, 5 << 24 | ALL_WRITES, 6 << 24 | ALL_WRITES);
-    for kind in DmaKind::ALL {
+    for kind in [RX_FETCH, RX_WRITE_BACK, RX_DATA, TX_FETCH, TX_WRITE_BACK, TX_DATA] {
         let targets = targets(&bench, kind);
         assert!(targets.iter().all(|(_, core)| core.is_none()), "{kind:?}: {targets:?}");
     }
     let queue: Targets = [(3, None)].into();
-    let kinds = [DmaKind::RxData, DmaKind::RxDescriptorWriteback, DmaKind::TxData];
+    let kinds = [RX_DATA, RX_WRITE_BACK, TX_DATA];
     assert_eq!(kinds.map(|kind| targets(&bench, kind)), [queue.clone(), queue.clone(), queue]);
 }
 
 #[test]
 fn enable_bits_select_which_writes_target_the_queues_core() {
     let bench = both_ways(0, 5 << 24 | ALL_WRITES, 6 << 24 | 1 << 5);
-    assert_eq!(targets(&bench, DmaKind::RxData), [(3, Some(5))].into());
-    assert_eq!(targets(&bench, DmaKind::RxDescriptorWriteback), [(3, Some(5))].into());
-    assert_eq!(targets(&bench, DmaKind::TxDescriptorWriteback), [(3, Some(6))].into());
-    assert_eq!(targets(&bench, DmaKind::TxData), [(3, None)].into(), "reads have no target core");
+    assert_eq!(targets(&bench, RX_DATA), [(3, Some(5))].into());
+    assert_eq!(targets(&bench, RX_WRITE_BACK), [(3, Some(5))].into());
+    assert_eq!(targets(&bench, TX_WRITE_BACK), [(3, Some(6))].into());
+    assert_eq!(targets(&bench, TX_DATA), [(3, None)].into(), "reads have no target core");
     let header_only = both_ways(2, 12 << 24 | 1 << 6, 0);
-    assert_eq!(targets(&header_only, DmaKind::RxData), [(3, Some(12)), (3, None)].into());
-    assert_eq!(header_only.world.pieces(DmaKind::RxData), [(0, 54), (54, 546)]);
-    assert_eq!(targets(&header_only, DmaKind::RxDescriptorWriteback), [(3, None)].into());
+    assert_eq!(targets(&header_only, RX_DATA), [(3, Some(12)), (3, None)].into());
+    assert_eq!(header_only.world.pieces(RX_DATA), [(0, 54), (54, 546)]);
+    assert_eq!(targets(&header_only, RX_WRITE_BACK), [(3, None)].into());
 }
 
 #[test]

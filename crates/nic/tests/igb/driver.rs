@@ -5,7 +5,9 @@ use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{AccessSize, Frame, Phase, Ps};
 
 use crate::common::LINK_RATE;
-pub use crate::common::{Ev, NOTHING, World};
+pub use crate::common::{
+    Ev, Kind, NOTHING, RX_DATA, RX_FETCH, RX_WRITE_BACK, TX_DATA, TX_FETCH, TX_WRITE_BACK, World,
+};
 
 pub const CTRL: u64 = 0x0000;
 pub const STATUS: u64 = 0x0008;

@@ -28,7 +28,7 @@ mod state;
 mod stats;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory, LINE_BYTES, each_line};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{BitsPerSec, FutureBookings, PhysAddr, Pool, Ps};
 use serde::{Deserialize, Serialize};
 
@@ -121,8 +121,8 @@ impl PcieLink {
     }
 
     /// Counters of one kind of DMA.
-    pub fn kind_stats(&self, kind: DmaKind) -> &PathStats {
-        &self.kinds[slot(kind)]
+    pub fn kind_stats(&self, purpose: DmaPurpose, direction: DmaDirection) -> &PathStats {
+        &self.kinds[slot(purpose, direction)]
     }
 
     /// Counters of the link. Data link layer bytes are computed from their share of the rate.
@@ -183,9 +183,10 @@ impl PcieLink {
         end
     }
 
-    /// Sends a write or read request of one kind of DMA, issued at `now` and allowed to start at `ready`.
-    fn request(&mut self, now: Ps, ready: Ps, bytes: u64, kind: DmaKind) -> (Ps, Ps) {
-        let of_kind = &mut self.kinds[slot(kind)];
+    /// Sends a write or read request of the kind of DMA with this index, issued at `now` and allowed to start
+    /// at `ready`.
+    fn request(&mut self, now: Ps, ready: Ps, bytes: u64, kind: usize) -> (Ps, Ps) {
+        let of_kind = &mut self.kinds[kind];
         of_kind.up_packets += 1;
         of_kind.up_bytes += bytes;
         self.send_up(now, ready, bytes)
@@ -201,7 +202,7 @@ impl PcieLink {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].request(u64::from(len));
+        self.kinds[slot(access.purpose, DmaDirection::Write)].request(u64::from(len));
         let mut done = 0;
         let mut visible = now;
         loop {
@@ -234,7 +235,8 @@ impl PcieLink {
         self.posted_waits.forget_ended(self.past(now));
         self.posted_waits.add(issued, granted);
         let packet = REQUEST_OVERHEAD_BYTES + bytes;
-        let (begin, sent) = self.request(now, granted, packet, access.kind);
+        let kind = slot(access.purpose, DmaDirection::Write);
+        let (begin, sent) = self.request(now, granted, packet, kind);
         self.order.next_write = granted + self.config.write_issue_interval;
         self.order.last_write_sent = begin;
         let arrived = sent + self.latencies.link + self.latencies.root;
@@ -269,7 +271,7 @@ impl PcieLink {
         access: DmaAccess,
         memory: &mut impl HostMemory,
     ) -> Ps {
-        self.kinds[slot(access.kind)].request(u64::from(len));
+        self.kinds[slot(access.purpose, DmaDirection::Read)].request(u64::from(len));
         let mut done = 0;
         loop {
             let at = addr.0.wrapping_add(done);
@@ -301,7 +303,8 @@ impl PcieLink {
         self.stats.tag_stall_ps += (tagged - issued).0;
         let granted = self.non_posted_headers.take(tagged, 1);
         self.stats.non_posted_stall_ps += (granted - tagged).0;
-        let (begin, sent) = self.request(now, granted, REQUEST_OVERHEAD_BYTES, access.kind);
+        let kind = slot(access.purpose, DmaDirection::Read);
+        let (begin, sent) = self.request(now, granted, REQUEST_OVERHEAD_BYTES, kind);
         self.order.next_read = granted + self.config.read_issue_interval;
         let arrived = sent + self.latencies.link + self.latencies.root;
         let pushed =
@@ -337,7 +340,7 @@ impl PcieLink {
                 issue += self.config.line_interval;
             });
             let packet = COMPLETION_OVERHEAD_BYTES + chunk;
-            let kind = &mut self.kinds[slot(access.kind)];
+            let kind = &mut self.kinds[slot(access.purpose, DmaDirection::Read)];
             kind.down_packets += 1;
             kind.down_bytes += packet;
             let out = self.send_down(now, ready + self.latencies.root, packet);

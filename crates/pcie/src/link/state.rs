@@ -25,7 +25,7 @@ pub struct LinkState {
 
 impl LinkState {
     /// Version of this layout.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 }
 
 impl PcieLink {

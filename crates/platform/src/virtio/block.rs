@@ -1,12 +1,13 @@
 //! Block device specifics (VIRTIO 1.2, 5.2): features, configuration space and requests.
 
 use doorbell_sim::PhysAddr;
+use doorbell_sim::ports::DmaPurpose;
 use serde::{Deserialize, Serialize};
 
+use super::GuestMemory;
 use super::disk::VirtioDiskStats;
 use super::medium::{Medium, MediumError, SECTOR_BYTES};
 use super::queue::{CHAIN_MAX, Chain};
-use super::{DATA_READ, DATA_WRITE, GuestMemory, RING_READ, RING_WRITE};
 
 /// The offered block features (5.2.3); those of the transport are in `mmio`.
 pub const FEATURES: u64 =
@@ -136,7 +137,7 @@ impl Request {
             }
         };
         let (place, _) = self.chain.pieces(true, self.room(), 1).next()?;
-        memory.write(place, &[status], RING_WRITE).then_some(written as u32 + 1)
+        memory.write(place, &[status], DmaPurpose::Ring).then_some(written as u32 + 1)
     }
 
     /// Byte offset of the request on the medium, if `bytes` are whole sectors within it.
@@ -176,7 +177,7 @@ impl Request {
         for (place, bytes) in copies(self.chain.pieces(true, 0, len)) {
             let piece = &mut buffer[..bytes as usize];
             medium.read(offset, piece).map_err(|error| failed(error, stats))?;
-            memory.write(place, piece, DATA_WRITE);
+            memory.write(place, piece, DmaPurpose::Data);
             offset += bytes;
         }
         stats.reads += 1;
@@ -196,7 +197,7 @@ impl Request {
         let mut buffer = vec![0; COPY_BYTES.min(len) as usize];
         for (place, bytes) in copies(self.chain.pieces(false, HEADER_BYTES, len)) {
             let piece = &mut buffer[..bytes as usize];
-            memory.read(place, piece, DATA_READ);
+            memory.read(place, piece, DmaPurpose::Data);
             medium.write(offset, piece).map_err(|error| failed(error, stats))?;
             offset += bytes;
         }
@@ -211,7 +212,7 @@ impl Request {
         id[..name.len()].copy_from_slice(name.as_bytes());
         let mut done = 0;
         for (place, bytes) in self.chain.pieces(true, 0, self.room().min(ID_BYTES as u64)) {
-            if !memory.write(place, &id[done..done + bytes as usize], DATA_WRITE) {
+            if !memory.write(place, &id[done..done + bytes as usize], DmaPurpose::Data) {
                 return Err(Failed(S_IOERR));
             }
             done += bytes as usize;
@@ -271,7 +272,7 @@ fn range(medium: &Medium, first: u64, sectors: u64) -> Result<u64, Failed> {
 fn gather(chain: &Chain, memory: &mut dyn GuestMemory, from: u64, into: &mut [u8]) -> Result<(), Failed> {
     let mut done = 0;
     for (place, bytes) in chain.pieces(false, from, into.len() as u64) {
-        if !memory.read(place, &mut into[done..done + bytes as usize], RING_READ) {
+        if !memory.read(place, &mut into[done..done + bytes as usize], DmaPurpose::Ring) {
             return Err(Failed(S_IOERR));
         }
         done += bytes as usize;

@@ -23,22 +23,12 @@ pub mod mmio;
 pub mod queue;
 
 use doorbell_sim::PhysAddr;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 
 pub use config::DiskConfig;
 pub use disk::{VirtioDisk, VirtioDiskState, VirtioDiskStats};
 pub use medium::{DiskError, DiskFile, Medium};
 pub use mmio::read_empty;
-
-/// DMA kind of reads of the rings, descriptors and request headers, in the categories that caches and
-/// statistics use for a NIC.
-const RING_READ: DmaKind = DmaKind::TxDescriptorFetch;
-/// DMA kind of writes to the used ring and of a request's status.
-const RING_WRITE: DmaKind = DmaKind::TxDescriptorWriteback;
-/// DMA kind of data read from memory.
-const DATA_READ: DmaKind = DmaKind::TxData;
-/// DMA kind of data written to memory.
-const DATA_WRITE: DmaKind = DmaKind::RxData;
 
 /// A device's access to guest memory. Reads and writes return `false`, without effect, if the range is not
 /// entirely RAM.
@@ -46,7 +36,7 @@ pub trait GuestMemory {
     /// Whether `len` bytes from `addr` are RAM.
     fn contains(&self, addr: PhysAddr, len: u64) -> bool;
     /// Copies memory out.
-    fn read(&mut self, addr: PhysAddr, into: &mut [u8], kind: DmaKind) -> bool;
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8], purpose: DmaPurpose) -> bool;
     /// Copies bytes into memory.
-    fn write(&mut self, addr: PhysAddr, from: &[u8], kind: DmaKind) -> bool;
+    fn write(&mut self, addr: PhysAddr, from: &[u8], purpose: DmaPurpose) -> bool;
 }

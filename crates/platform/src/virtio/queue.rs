@@ -5,9 +5,10 @@
 //! reset. A chain has at most [`CHAIN_MAX`] descriptors, so that no ring makes the device work without end.
 
 use doorbell_sim::PhysAddr;
+use doorbell_sim::ports::DmaPurpose;
 use serde::{Deserialize, Serialize};
 
-use super::{GuestMemory, RING_READ, RING_WRITE};
+use super::GuestMemory;
 
 /// The largest queue that the device offers.
 pub const QUEUE_SIZE_MAX: u16 = 256;
@@ -100,17 +101,20 @@ struct Descriptor {
 
 fn read_u16(memory: &mut dyn GuestMemory, addr: u64) -> Result<u16, RingViolation> {
     let mut bytes = [0; 2];
-    memory.read(PhysAddr(addr), &mut bytes, RING_READ).then(|| u16::from_le_bytes(bytes)).ok_or(RingViolation)
+    memory
+        .read(PhysAddr(addr), &mut bytes, DmaPurpose::Ring)
+        .then(|| u16::from_le_bytes(bytes))
+        .ok_or(RingViolation)
 }
 
 fn write(memory: &mut dyn GuestMemory, addr: u64, bytes: &[u8]) -> Result<(), RingViolation> {
-    memory.write(PhysAddr(addr), bytes, RING_WRITE).then_some(()).ok_or(RingViolation)
+    memory.write(PhysAddr(addr), bytes, DmaPurpose::Ring).then_some(()).ok_or(RingViolation)
 }
 
 fn descriptor(memory: &mut dyn GuestMemory, table: u64, index: u16) -> Result<Descriptor, RingViolation> {
     let mut bytes = [0; DESCRIPTOR_BYTES as usize];
     let place = PhysAddr(table.wrapping_add(DESCRIPTOR_BYTES * u64::from(index)));
-    if !memory.read(place, &mut bytes, RING_READ) {
+    if !memory.read(place, &mut bytes, DmaPurpose::Ring) {
         return Err(RingViolation);
     }
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use doorbell_platform::{DiskConfig, DiskFile, GuestMemory, VirtioDisk};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{AccessSize, PhysAddr, Ps};
 
 use crate::driver::Target;
@@ -27,12 +27,12 @@ impl GuestMemory for Memory {
     fn contains(&self, addr: PhysAddr, len: u64) -> bool {
         self.range(addr, len).is_some()
     }
-    fn read(&mut self, addr: PhysAddr, into: &mut [u8], _: DmaKind) -> bool {
+    fn read(&mut self, addr: PhysAddr, into: &mut [u8], _: DmaPurpose) -> bool {
         let Some(range) = self.range(addr, into.len() as u64) else { return false };
         into.copy_from_slice(&self.0[range]);
         true
     }
-    fn write(&mut self, addr: PhysAddr, from: &[u8], _: DmaKind) -> bool {
+    fn write(&mut self, addr: PhysAddr, from: &[u8], _: DmaPurpose) -> bool {
         let Some(range) = self.range(addr, from.len() as u64) else { return false };
         self.0[range].copy_from_slice(from);
         true
@@ -91,11 +91,11 @@ impl Target for Ours {
         self.wakes.extend(wake);
     }
     fn poke(&mut self, addr: u64, bytes: &[u8]) {
-        assert!(self.memory.write(PhysAddr(addr), bytes, DmaKind::RxData));
+        assert!(self.memory.write(PhysAddr(addr), bytes, DmaPurpose::Data));
     }
     fn peek(&mut self, addr: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        assert!(self.memory.read(PhysAddr(addr), &mut bytes, DmaKind::TxData));
+        assert!(self.memory.read(PhysAddr(addr), &mut bytes, DmaPurpose::Data));
         bytes
     }
     fn settle(&mut self) {

@@ -16,7 +16,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaDirection, DmaPurpose, PhysAddr};
 use doorbell_trace::system::{Dma, EventKind};
 
 use crate::stream::Device;
@@ -70,10 +70,10 @@ struct Ring {
 /// A DMA request; `offset` is its position in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending {
-    is_write: bool,
+    purpose: DmaPurpose,
+    direction: DmaDirection,
     addr: u64,
     bytes: u64,
-    kind: DmaKind,
     frame: u64,
     offset: u64,
 }
@@ -153,11 +153,11 @@ impl Follower {
 
     /// Emits the pending request.
     pub fn flush(&mut self, emit: &mut impl FnMut(EventKind)) {
-        if let Some(Pending { is_write, addr, bytes, kind, frame, offset }) = self.pending.take() {
+        if let Some(Pending { purpose, direction, addr, bytes, frame, offset }) = self.pending.take() {
             let (len, offset) = (bytes as u32, offset as u32);
             let dma = Dma {
-                kind,
-                write: is_write,
+                purpose,
+                direction,
                 addr: PhysAddr(addr),
                 len,
                 frame,
@@ -188,23 +188,18 @@ impl Follower {
         held_back.into_iter().for_each(emit);
     }
 
-    /// Kind, frame number and offset of a request.
-    fn classify(&mut self, is_write: bool, addr: u64) -> Option<(DmaKind, u64, u64)> {
+    /// Purpose, frame number and offset of a request.
+    fn classify(&mut self, is_write: bool, addr: u64) -> Option<(DmaPurpose, u64, u64)> {
         if let Some(ring) = self.rings.iter().find(|ring| addr.wrapping_sub(ring.base) < ring.bytes) {
-            let kind = match (ring.is_transmit, is_write) {
-                (false, false) => DmaKind::RxDescriptorFetch,
-                (false, true) => DmaKind::RxDescriptorWriteback,
-                (true, false) => DmaKind::TxDescriptorFetch,
-                (true, true) => DmaKind::TxDescriptorWriteback,
-            };
-            return Some((kind, 0, 0));
+            let purpose = if ring.is_transmit { DmaPurpose::TxDescriptor } else { DmaPurpose::RxDescriptor };
+            return Some((purpose, 0, 0));
         }
         // Other reads are QEMU's user network copying transmitted data.
         if !is_write {
             return None;
         }
         if self.arriving.is_some() {
-            return Some((DmaKind::RxData, self.received, self.written));
+            return Some((DmaPurpose::RxData, self.received, self.written));
         }
         // QEMU writes checksums into the transmit buffers; a NIC inserts them on the way.
         if !self.buffers.iter().any(|(from, bytes)| addr.wrapping_sub(*from) < *bytes) {
@@ -214,14 +209,14 @@ impl Follower {
     }
 
     fn dma(&mut self, is_write: bool, addr: u64, bytes: u64, emit: &mut impl FnMut(EventKind)) {
-        let Some((kind, frame, offset)) = self.classify(is_write, addr) else { return };
-        if kind == DmaKind::RxData {
+        let Some((purpose, frame, offset)) = self.classify(is_write, addr) else { return };
+        let direction = if is_write { DmaDirection::Write } else { DmaDirection::Read };
+        let is_data = purpose == DmaPurpose::RxData;
+        if is_data {
             self.written += bytes;
         }
-        if let Some(last) =
-            self.pending.as_mut().filter(|last| last.is_write == is_write && last.kind == kind)
-        {
-            let is_data = kind == DmaKind::RxData;
+        let same_kind = |last: &&mut Pending| (last.purpose, last.direction) == (purpose, direction);
+        if let Some(last) = self.pending.as_mut().filter(same_kind) {
             let same = |address: u64| address / DESCRIPTOR_BYTES * DESCRIPTOR_BYTES;
             let is_rewrite = is_write
                 && !is_data
@@ -237,7 +232,7 @@ impl Follower {
             }
         }
         self.flush(emit);
-        self.pending = Some(Pending { is_write, addr, bytes, kind, frame, offset });
+        self.pending = Some(Pending { purpose, direction, addr, bytes, frame, offset });
     }
 
     /// Handles the read of a transmit descriptor (82574L, 7.2.10), after which its data are read.
@@ -252,8 +247,16 @@ impl Follower {
         let bytes = u64::from(lower & mask);
         if bytes > 0 {
             let (frame, offset) = (self.sent, self.read as u32);
-            let (kind, place, len) = (DmaKind::TxData, PhysAddr(addr), bytes as u32);
-            let dma = Dma { kind, write: false, addr: place, len, frame, offset, took: Ps::ZERO, visible: 0 };
+            let dma = Dma {
+                purpose: DmaPurpose::TxData,
+                direction: DmaDirection::Read,
+                addr: PhysAddr(addr),
+                len: bytes as u32,
+                frame,
+                offset,
+                took: Ps::ZERO,
+                visible: 0,
+            };
             self.emit_or_hold(EventKind::Dma(dma), emit);
             if self.read == 0 {
                 self.buffers.clear();

@@ -26,10 +26,17 @@ fn events_of(follower: &mut Follower, devices: &[Device]) -> Vec<EventKind> {
     all
 }
 
-fn dma(kind: DmaKind, addr: u64, len: u32, frame: u64, offset: u32) -> EventKind {
-    let write = !kind.is_read();
-    let addr = PhysAddr(addr);
-    EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took: Ps::ZERO, visible: 0 })
+/// Kind of a DMA request.
+type Kind = (DmaPurpose, DmaDirection);
+const RX_FETCH: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Read);
+const RX_WRITE_BACK: Kind = (DmaPurpose::RxDescriptor, DmaDirection::Write);
+const RX_DATA: Kind = (DmaPurpose::RxData, DmaDirection::Write);
+const TX_FETCH: Kind = (DmaPurpose::TxDescriptor, DmaDirection::Read);
+const TX_DATA: Kind = (DmaPurpose::TxData, DmaDirection::Read);
+
+fn dma((purpose, direction): Kind, addr: u64, len: u32, frame: u64, offset: u32) -> EventKind {
+    let (addr, took) = (PhysAddr(addr), Ps::ZERO);
+    EventKind::Dma(Dma { purpose, direction, addr, len, frame, offset, took, visible: 0 })
 }
 
 fn dma_event(is_write: bool, addr: u64, bytes: u64) -> Device {
@@ -55,10 +62,10 @@ fn received_frame_precedes_its_requests_and_has_their_length() {
             events_of(&mut follower, &frame),
             [
                 EventKind::FrameIn { bytes: 1504 },
-                dma(DmaKind::RxDescriptorFetch, RX_RING + 16, 16, 0, 0),
-                dma(DmaKind::RxData, 0x8000, 1500, number, 0),
+                dma(RX_FETCH, RX_RING + 16, 16, 0, 0),
+                dma(RX_DATA, 0x8000, 1500, number, 0),
                 // The repeated status write is merged.
-                dma(DmaKind::RxDescriptorWriteback, RX_RING + 16, 16, 0, 0),
+                dma(RX_WRITE_BACK, RX_RING + 16, 16, 0, 0),
                 EventKind::Interrupt { raised: true },
             ]
         );
@@ -70,10 +77,7 @@ fn frame_in_two_buffers_has_consecutive_offsets() {
     let frame =
         [Device::RxFrame, dma_event(true, 0x8000, 1000), dma_event(true, 0xa000, 500), Device::RxDone];
     let all = events_of(&mut follower(), &frame);
-    assert_eq!(
-        all[1..],
-        [dma(DmaKind::RxData, 0x8000, 1000, 0, 0), dma(DmaKind::RxData, 0xa000, 500, 0, 1000)]
-    );
+    assert_eq!(all[1..], [dma(RX_DATA, 0x8000, 1000, 0, 0), dma(RX_DATA, 0xa000, 500, 0, 1000)]);
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn dropped_frames_are_not_recorded() {
     let mut follower = follower();
     assert_eq!(events_of(&mut follower, &[Device::RxFrame, Device::RxDropped]), []);
     let all = events_of(&mut follower, &[Device::RxFrame, dma_event(true, 0x8000, 60), Device::RxDone]);
-    assert_eq!(all, [EventKind::FrameIn { bytes: 64 }, dma(DmaKind::RxData, 0x8000, 60, 0, 0)]);
+    assert_eq!(all, [EventKind::FrameIn { bytes: 64 }, dma(RX_DATA, 0x8000, 60, 0, 0)]);
 }
 
 #[test]
@@ -114,10 +118,7 @@ fn segmented_data_leave_as_several_frames() {
         .filter_map(|what| if let EventKind::FrameOut { bytes } = what { Some(*bytes) } else { None })
         .collect();
     assert_eq!(lengths, [1518, 1518, 138]);
-    assert_eq!(
-        all[1..3],
-        [dma(DmaKind::TxData, 0x4000, 54, 0, 0), dma(DmaKind::TxData, 0x5000, 3000, 0, 54)]
-    );
+    assert_eq!(all[1..3], [dma(TX_DATA, 0x4000, 54, 0, 0), dma(TX_DATA, 0x5000, 3000, 0, 54)]);
     // The 82576 has separate lengths of the Ethernet, IP and TCP headers.
     let mut igb = Follower::new(&IGB);
     let context = Device::TxDescriptor(14 << 9 | 20, EXTENDED, 1460 << 16 | 20 << 8);
@@ -128,7 +129,7 @@ fn segmented_data_leave_as_several_frames() {
     let mut follower = follower();
     let plain = Device::TxDescriptor(0x9000, END_OF_PACKET | 60, 0);
     let all = events_of(&mut follower, &[plain, dma_event(true, 0x9010, 2), dma_event(true, 0x7000, 8)]);
-    assert_eq!(all, [dma(DmaKind::TxData, 0x9000, 60, 0, 0), EventKind::FrameOut { bytes: 64 }]);
+    assert_eq!(all, [dma(TX_DATA, 0x9000, 60, 0, 0), EventKind::FrameOut { bytes: 64 }]);
     assert_eq!(follower.others(), 1);
 }
 
@@ -139,7 +140,7 @@ fn rings_are_found_at_both_register_addresses() {
         let mut follower = Follower::new(&IGB);
         let register = |offset, value| Device::Register { offset, size: 4, value };
         let devices = [register(low, 0x8000), register(low + 8, 0x1000), dma_event(false, 0x8030, 16)];
-        let kind = if is_transmit { DmaKind::TxDescriptorFetch } else { DmaKind::RxDescriptorFetch };
+        let kind = if is_transmit { TX_FETCH } else { RX_FETCH };
         assert_eq!(events_of(&mut follower, &devices)[2..], [dma(kind, 0x8030, 16, 0, 0)], "{low:x}");
     }
 }
@@ -155,10 +156,10 @@ fn transmitted_frame_consists_of_its_descriptors_buffers() {
     ];
     let all = events_of(&mut Follower::new(&IGB), &devices);
     let expected = [
-        dma(DmaKind::TxData, 0x8000, 66, 0, 0),
-        dma(DmaKind::TxData, 0x9000, 1448, 0, 66),
+        dma(TX_DATA, 0x8000, 66, 0, 0),
+        dma(TX_DATA, 0x9000, 1448, 0, 66),
         EventKind::FrameOut { bytes: 1518 },
-        dma(DmaKind::TxData, 0xa000, 60, 1, 0),
+        dma(TX_DATA, 0xa000, 60, 1, 0),
         EventKind::FrameOut { bytes: 64 },
     ];
     assert_eq!(all, expected);

@@ -3,7 +3,7 @@
 //! | Bytes | File header |
 //! |---|---|
 //! | 0..8 | `DBtrace\n` |
-//! | 8..12 | version, little-endian as all numbers; this is version 2 |
+//! | 8..12 | version, little-endian as all numbers; this is version 3 |
 //! | 12..16 | zero |
 //!
 //! | Bytes | Chunk header; its compressed bytes follow |
@@ -31,8 +31,9 @@ use super::TraceError;
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"DBtrace\n";
 /// The version that this program writes.
-pub const VERSION: u32 = 2;
-/// The oldest version that this program reads. It has no [`StoreOrigin`](super::StoreOrigin) in register events.
+pub const VERSION: u32 = 3;
+/// The oldest version that this program reads. It has no [`StoreOrigin`](super::StoreOrigin) in register
+/// events. Like version 2, it has only the numbers of a NIC's DMA.
 pub const OLDEST: u32 = 1;
 /// The last bytes of a file.
 pub const END_MAGIC: &[u8; 8] = b"DBindex\n";

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{Op, Ps};
 
 use super::device::{DeviceEvent, EventKind, StoreOrigin};
@@ -152,7 +152,7 @@ fn events(file: &TraceFile, parts: &[Option<Part>], writer: &mut TraceWriter) ->
             Some(part) if part.has(event.after) => {
                 event.after -= part.from;
                 match &mut event.what {
-                    EventKind::Dma(dma) if dma.write => {
+                    EventKind::Dma(dma) if dma.is_write() => {
                         dma.visible = dma.visible.saturating_sub(part.from);
                     }
                     EventKind::Register { stored, .. } => {
@@ -204,9 +204,9 @@ impl Default for FrameNumbers {
 impl FrameNumbers {
     fn of(&mut self, event: &DeviceEvent) -> Option<&mut FrameNumber> {
         let EventKind::Dma(dma) = event.what else { return None };
-        let direction = match dma.kind {
-            DmaKind::RxData => 0,
-            DmaKind::TxData => 1,
+        let direction = match dma.purpose {
+            DmaPurpose::RxData => 0,
+            DmaPurpose::TxData => 1,
             _ => return None,
         };
         Some(&mut self.0[usize::from(event.device)][direction])

@@ -1,7 +1,7 @@
 //! Device event stream of a chunk: events of all devices in time order.
 
 use doorbell_sim::Ps;
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaDirection, DmaPurpose, PhysAddr};
 
 use super::bytes::{Column, Malformed, put, put_difference};
 
@@ -20,10 +20,10 @@ pub const DMA_BYTES_MAX: u32 = 1 << 20;
 /// A DMA request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dma {
-    /// Purpose of the transfer.
-    pub kind: DmaKind,
-    /// Write to memory.
-    pub write: bool,
+    /// What the device transfers.
+    pub purpose: DmaPurpose,
+    /// Read or write.
+    pub direction: DmaDirection,
     /// Address of the first byte.
     pub addr: PhysAddr,
     /// Bytes.
@@ -36,6 +36,13 @@ pub struct Dma {
     pub took: Ps,
     /// Writes only: the first instruction of the anchor's hart that can read the data.
     pub visible: u64,
+}
+
+impl Dma {
+    /// Whether the device writes memory.
+    pub fn is_write(&self) -> bool {
+        self.direction == DmaDirection::Write
+    }
 }
 
 /// Instruction that stored to a register.
@@ -117,7 +124,7 @@ impl DeviceEvent {
     /// visible before its event.
     pub(super) fn is_valid(&self) -> bool {
         match self.what {
-            EventKind::Dma(dma) => dma.len <= DMA_BYTES_MAX && (!dma.write || dma.visible >= self.after),
+            EventKind::Dma(dma) => dma.len <= DMA_BYTES_MAX && (!dma.is_write() || dma.visible >= self.after),
             _ => true,
         }
     }
@@ -128,20 +135,64 @@ const LOWERED: u64 = 1;
 const RAISED: u64 = 2;
 const FRAME_IN: u64 = 3;
 const FRAME_OUT: u64 = 4;
-/// DMA: plus twice the DMA kind, plus one for a write.
+/// DMA of a NIC: plus twice the position in [`NIC_DMA`], plus one for a write.
 const DMA: u64 = 5;
-/// First version of the format with [`StoreOrigin`] in register events.
-pub(super) const STORES_SINCE: u32 = 2;
+/// Purposes of a NIC's DMA. Descriptors have one position for fetches and one for write-backs.
+const NIC_DMA: [DmaPurpose; 6] = [
+    DmaPurpose::RxDescriptor,
+    DmaPurpose::RxDescriptor,
+    DmaPurpose::RxData,
+    DmaPurpose::TxDescriptor,
+    DmaPurpose::TxDescriptor,
+    DmaPurpose::TxData,
+];
 /// Register event with [`StoreOrigin`].
-const STORED: u64 = DMA + 2 * DmaKind::ALL.len() as u64;
+const STORED: u64 = DMA + 2 * NIC_DMA.len() as u64;
+/// Other DMA: plus twice the position in [`OTHER_DMA`], plus one for a write.
+const OTHER: u64 = STORED + 1;
+const OTHER_DMA: [DmaPurpose; 3] = [DmaPurpose::Ring, DmaPurpose::Data, DmaPurpose::Interrupt];
+/// Number of event numbers.
+const NUMBERS: usize = OTHER as usize + 2 * OTHER_DMA.len();
+
+/// Number of an event in the stream.
+pub(super) fn number(what: &EventKind) -> u64 {
+    let dma = match what {
+        EventKind::Register { stored: None, .. } => return REGISTER,
+        EventKind::Register { .. } => return STORED,
+        EventKind::Interrupt { raised } => return LOWERED + u64::from(*raised),
+        EventKind::FrameIn { .. } => return FRAME_IN,
+        EventKind::FrameOut { .. } => return FRAME_OUT,
+        EventKind::Dma(dma) => dma,
+    };
+    let write = u64::from(dma.is_write());
+    write
+        + match dma.purpose {
+            DmaPurpose::RxDescriptor => DMA + 2 * write,
+            DmaPurpose::RxData => DMA + 4,
+            DmaPurpose::TxDescriptor => DMA + 6 + 2 * write,
+            DmaPurpose::TxData => DMA + 10,
+            DmaPurpose::Ring => OTHER,
+            DmaPurpose::Data => OTHER + 2,
+            DmaPurpose::Interrupt => OTHER + 4,
+        }
+}
+
+/// The first format version that defines an event number.
+pub(super) fn first_version(number: u64) -> u32 {
+    match number {
+        ..STORED => 1,
+        STORED => 2,
+        _ => 3,
+    }
+}
 
 /// Delta-coding state of the stream, the same in encoder and decoder.
 #[derive(Default)]
 struct StreamState {
     after: u64,
-    /// By DMA kind and direction; the last entry is for registers.
-    next: [u64; 13],
-    frames: [u64; 13],
+    /// By event number; registers have that of [`REGISTER`].
+    next: [u64; NUMBERS],
+    frames: [u64; NUMBERS],
 }
 
 /// Encoder of device events.
@@ -165,15 +216,8 @@ impl DeviceEncoder {
     /// Encodes an event.
     pub fn event(&mut self, event: &DeviceEvent) {
         let [kinds, anchors, times, addresses, sizes, values] = &mut self.columns;
-        let kind = match event.what {
-            EventKind::Register { stored: None, .. } => REGISTER,
-            EventKind::Register { .. } => STORED,
-            EventKind::Interrupt { raised } => LOWERED + u64::from(raised),
-            EventKind::FrameIn { .. } => FRAME_IN,
-            EventKind::FrameOut { .. } => FRAME_OUT,
-            EventKind::Dma(dma) => DMA + dma_number(&dma),
-        };
-        put(kinds, kind);
+        let number = number(&event.what);
+        put(kinds, number);
         put(kinds, event.device.into());
         put(anchors, event.hart.into());
         put_difference(anchors, event.after, self.state.after);
@@ -183,8 +227,9 @@ impl DeviceEncoder {
             EventKind::Interrupt { .. } => {}
             EventKind::FrameIn { bytes } | EventKind::FrameOut { bytes } => put(sizes, bytes.into()),
             EventKind::Register { addr, size, value, stored } => {
-                put_difference(addresses, addr.0, self.state.next[12]);
-                self.state.next[12] = addr.0;
+                let next = &mut self.state.next[REGISTER as usize];
+                put_difference(addresses, addr.0, *next);
+                *next = addr.0;
                 put(sizes, size.into());
                 put(values, value);
                 if let Some(StoreOrigin { hart, after }) = stored {
@@ -193,7 +238,7 @@ impl DeviceEncoder {
                 }
             }
             EventKind::Dma(dma) => {
-                let number = dma_number(&dma) as usize;
+                let number = number as usize;
                 put_difference(addresses, dma.addr.0, self.state.next[number]);
                 self.state.next[number] = dma.addr.0.wrapping_add(dma.len.into());
                 put(sizes, dma.len.into());
@@ -201,16 +246,12 @@ impl DeviceEncoder {
                 self.state.frames[number] = dma.frame;
                 put(values, dma.offset.into());
                 put(times, dma.took.0);
-                if dma.write {
+                if dma.is_write() {
                     put_difference(anchors, dma.visible, event.after);
                 }
             }
         }
     }
-}
-
-fn dma_number(dma: &Dma) -> u64 {
-    (dma.kind as u64) << 1 | u64::from(dma.write)
 }
 
 /// Decoder of device events.
@@ -230,25 +271,25 @@ impl DeviceDecoder {
         if self.columns[KINDS].is_empty() {
             return if self.columns.iter().all(Column::is_empty) { Ok(None) } else { Err(Malformed) };
         }
-        let kind = self.columns[KINDS].take()?;
+        let number = self.columns[KINDS].take()?;
         let device = self.columns[KINDS].take()?.try_into().map_err(|_| Malformed)?;
         let hart = self.columns[ANCHORS].take()?.try_into().map_err(|_| Malformed)?;
         let after = self.columns[ANCHORS].take_difference(self.state.after)?;
         self.state.after = after;
         let since = Ps(self.columns[TIMES].take()?);
-        let what = match kind {
-            LOWERED | RAISED => EventKind::Interrupt { raised: kind == RAISED },
+        let what = match number {
+            LOWERED | RAISED => EventKind::Interrupt { raised: number == RAISED },
             FRAME_IN => EventKind::FrameIn { bytes: self.size()? },
             FRAME_OUT => EventKind::FrameOut { bytes: self.size()? },
             REGISTER | STORED => {
-                let addr = self.columns[ADDRESSES].take_difference(self.state.next[12])?;
-                self.state.next[12] = addr;
+                let addr = self.columns[ADDRESSES].take_difference(self.state.next[REGISTER as usize])?;
+                self.state.next[REGISTER as usize] = addr;
                 let size = self.size()?.try_into().map_err(|_| Malformed)?;
                 let value = self.columns[VALUES].take()?;
-                let stored = if kind == STORED { Some(self.stored(after)?) } else { None };
+                let stored = if number == STORED { Some(self.stored(after)?) } else { None };
                 EventKind::Register { addr: PhysAddr(addr), size, value, stored }
             }
-            dma => EventKind::Dma(self.dma(dma - DMA, after)?),
+            _ => EventKind::Dma(self.dma(number, after)?),
         };
         Ok(Some(DeviceEvent { device, hart, after, since, what }))
     }
@@ -263,8 +304,13 @@ impl DeviceDecoder {
     }
 
     fn dma(&mut self, number: u64, after: u64) -> Result<Dma, Malformed> {
-        let kind = *DmaKind::ALL.get((number >> 1) as usize).ok_or(Malformed)?;
-        let (number, write) = (number as usize, number & 1 != 0);
+        let (purposes, position) = match number {
+            ..STORED => (&NIC_DMA[..], number - DMA),
+            _ => (&OTHER_DMA[..], number - OTHER),
+        };
+        let purpose = *purposes.get((position >> 1) as usize).ok_or(Malformed)?;
+        let direction = if position & 1 == 0 { DmaDirection::Read } else { DmaDirection::Write };
+        let number = number as usize;
         let addr = self.columns[ADDRESSES].take_difference(self.state.next[number])?;
         let len = self.size()?;
         self.state.next[number] = addr.wrapping_add(len.into());
@@ -272,7 +318,8 @@ impl DeviceDecoder {
         self.state.frames[number] = frame;
         let offset = self.columns[VALUES].take()?.try_into().map_err(|_| Malformed)?;
         let took = Ps(self.columns[TIMES].take()?);
-        let visible = if write { self.columns[ANCHORS].take_difference(after)? } else { 0 };
-        Ok(Dma { kind, write, addr: PhysAddr(addr), len, frame, offset, took, visible })
+        let dma = Dma { purpose, direction, addr: PhysAddr(addr), len, frame, offset, took, visible: 0 };
+        let visible = if dma.is_write() { self.columns[ANCHORS].take_difference(after)? } else { 0 };
+        Ok(Dma { visible, ..dma })
     }
 }

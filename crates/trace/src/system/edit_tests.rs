@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps};
 use proptest::prelude::*;
 
@@ -28,9 +28,9 @@ fn valid(counts: &Counts, events: Vec<DeviceEvent>) -> Vec<DeviceEvent> {
         event.after %= counts.instructions[usize::from(event.hart)] + 1;
         match &mut event.what {
             EventKind::Dma(dma) => {
-                dma.kind = DmaKind::RxData;
+                dma.purpose = DmaPurpose::RxData;
                 dma.frame = frames[usize::from(event.device)];
-                dma.visible = if dma.write { event.after + dma.visible % 50 } else { 0 };
+                dma.visible = if dma.is_write() { event.after + dma.visible % 50 } else { 0 };
                 frames[usize::from(event.device)] += 1;
             }
             // Issued by an existing instruction.
@@ -84,7 +84,7 @@ proptest! {
             let from = second_cut.harts[usize::from(event.hart)].1;
             event.after += from;
             match &mut event.what {
-                EventKind::Dma(dma) => dma.visible += if dma.write { from } else { 0 },
+                EventKind::Dma(dma) => dma.visible += if dma.is_write() { from } else { 0 },
                 EventKind::Register { stored: Some(stored), .. } => stored.after += from,
                 _ => {}
             }
@@ -207,8 +207,8 @@ fn single_hart_cut_keeps_its_events_and_renumbers_frames() {
     let ops: Vec<Op> = (0..10).map(|n| mapped(0x4000 + 4 * n, 0x80001)).collect();
     let frame = |hart, after, frame| {
         let dma = Dma {
-            kind: DmaKind::RxData,
-            write: true,
+            purpose: DmaPurpose::RxData,
+            direction: DmaDirection::Write,
             addr: PhysAddr(0x8000_2000),
             len: 60,
             frame,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::ahead::HartReader;
 use super::bytes::Malformed;
 use super::chunk::{self, EDGE_BYTES, END_MAGIC, Head, Kind, MAGIC, OLDEST, VERSION};
-use super::device::{self, DeviceDecoder, DeviceEvent, EventKind, STORES_SINCE};
+use super::device::{self, DeviceDecoder, DeviceEvent, EventKind};
 use super::hart::instructions;
 use super::{Description, TraceError};
 use crate::scratch::Scratch;
@@ -50,7 +50,7 @@ impl Counts {
         match event.what {
             EventKind::FrameIn { .. } => self.frames_in += 1,
             EventKind::FrameOut { .. } => self.frames_out += 1,
-            EventKind::Dma(dma) if dma.write => self.dma_written_bytes += u64::from(dma.len),
+            EventKind::Dma(dma) if dma.is_write() => self.dma_written_bytes += u64::from(dma.len),
             EventKind::Dma(dma) => self.dma_read_bytes += u64::from(dma.len),
             _ => {}
         }
@@ -388,10 +388,10 @@ fn decode_events(
                 let what = format!("an impossible event of device {}: {:?}", event.device, event.what);
                 return Err(TraceError::Damaged { at, what });
             }
-            if version < STORES_SINCE && batch.iter().any(|event: &DeviceEvent| event.what.stored().is_some())
-            {
+            let mut numbers = batch.iter().map(|event: &DeviceEvent| device::number(&event.what));
+            if let Some(number) = numbers.find(|number| device::first_version(*number) > version) {
                 let what =
-                    "it has an event of number 17, which its format version does not define".to_owned();
+                    format!("it has an event of number {number}, which its format version does not define");
                 return Err(TraceError::Damaged { at, what });
             }
             if !batch.is_empty() && to.send(Ok(batch)).is_err() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use doorbell_sim::memory::Walk;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Op, OpClass, PhysAddr, Ps, TranslationFence};
 use proptest::prelude::*;
 
@@ -62,12 +62,13 @@ pub(super) fn blocks() -> impl Strategy<Value = Vec<(u16, Step, Vec<Op>)>> {
 }
 
 pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
-    let kind = prop::sample::select(vec![DmaKind::RxData, DmaKind::TxDescriptorFetch]);
-    let dma = (kind, any::<(bool, u64, u32, u64, u32)>(), any::<(u64, u64)>()).prop_map(
-        |(kind, (write, addr, len, frame, offset), (took, visible))| {
+    let purpose = prop::sample::select(DmaPurpose::ALL.to_vec());
+    let dma = (purpose, any::<(bool, u64, u32, u64, u32)>(), any::<(u64, u64)>()).prop_map(
+        |(purpose, (write, addr, len, frame, offset), (took, visible))| {
             let visible = if write { visible } else { 0 };
+            let direction = if write { DmaDirection::Write } else { DmaDirection::Read };
             let (addr, took, len) = (PhysAddr(addr), Ps(took), len % (DMA_BYTES_MAX + 1));
-            EventKind::Dma(Dma { kind, write, addr, len, frame, offset, took, visible })
+            EventKind::Dma(Dma { purpose, direction, addr, len, frame, offset, took, visible })
         },
     );
     let what = prop_oneof![
@@ -83,7 +84,7 @@ pub(super) fn event() -> impl Strategy<Value = DeviceEvent> {
     (any::<(u8, u16, u64, u64)>(), what).prop_map(|((device, hart, after, since), mut what)| {
         // No write is visible before it happens.
         if let EventKind::Dma(dma) = &mut what
-            && dma.write
+            && dma.is_write()
         {
             dma.visible = dma.visible.max(after);
         }
@@ -238,7 +239,7 @@ fn files_that_are_no_traces_are_recognised() {
     );
     assert!(refusal(b"hello, world of traces").contains("does not begin with"));
     assert!(refusal(b"DBtr").contains("cut off") && refusal(b"DBtrace\n\x02\0").contains("cut off"));
-    assert!(refusal(b"DBtrace\n\x03\0\0\0\0\0\0\0").contains("version 3"));
+    assert!(refusal(b"DBtrace\n\x04\0\0\0\0\0\0\0").contains("version 4"));
 }
 
 #[test]
@@ -352,9 +353,9 @@ fn wrong_op_total_is_reported_as_damage() {
 fn impossible_dma_events_are_reported_as_damage() {
     let (_folder, path) = scratch();
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }; 5]);
-    let read = |write, len, visible| {
-        let (kind, addr) = (DmaKind::RxData, PhysAddr(0x8000_0000));
-        let dma = Dma { kind, write, addr, len, frame: 0, offset: 0, took: Ps::ZERO, visible };
+    let read = |direction, len, visible| {
+        let (purpose, addr) = (DmaPurpose::RxData, PhysAddr(0x8000_0000));
+        let dma = Dma { purpose, direction, addr, len, frame: 0, offset: 0, took: Ps::ZERO, visible };
         let event = DeviceEvent { device: 3, hart: 0, after: 4, since: Ps::ZERO, what: EventKind::Dma(dma) };
         self::write(&path, std::slice::from_ref(&block), &[event]);
         let file = TraceFile::open(&path).unwrap();
@@ -368,10 +369,12 @@ fn impossible_dma_events_are_reported_as_damage() {
             (checked, played) => panic!("{checked:?}, and {played:?}"),
         }
     };
-    assert!(read(true, DMA_BYTES_MAX, 4) && read(true, 64, 5) && read(false, DMA_BYTES_MAX, 0));
-    assert!(!read(true, DMA_BYTES_MAX + 1, 4), "larger than a request may be");
-    assert!(!read(false, DMA_BYTES_MAX + 1, 0));
-    assert!(!read(true, 64, 3), "visible before it happens");
+    const READ: DmaDirection = DmaDirection::Read;
+    const WRITE: DmaDirection = DmaDirection::Write;
+    assert!(read(WRITE, DMA_BYTES_MAX, 4) && read(WRITE, 64, 5) && read(READ, DMA_BYTES_MAX, 0));
+    assert!(!read(WRITE, DMA_BYTES_MAX + 1, 4), "larger than a request may be");
+    assert!(!read(READ, DMA_BYTES_MAX + 1, 0));
+    assert!(!read(WRITE, 64, 3), "visible before it happens");
 }
 
 #[test]
@@ -390,25 +393,47 @@ fn bytes_outside_any_chunk_are_refused() {
     assert!(message.contains("do not fill the file up to it"), "{message}");
 }
 
+/// A DMA request, four bytes at an address in RAM.
+fn request(purpose: DmaPurpose, direction: DmaDirection) -> EventKind {
+    let (addr, took, visible) = (PhysAddr(0x8000_0000), Ps(5), u64::from(direction == DmaDirection::Write));
+    EventKind::Dma(Dma { purpose, direction, addr, len: 4, frame: 0, offset: 0, took, visible })
+}
+
 #[test]
-fn version_1_refuses_store_origins() {
+fn earlier_versions_refuse_events_that_they_do_not_define() {
+    use DmaDirection::{Read, Write};
     let (_folder, path) = scratch();
-    let store = |stored| {
-        let what = EventKind::Register { addr: PhysAddr(0x4000_2818), size: 4, value: 1, stored };
-        DeviceEvent { device: 0, hart: 0, after: 1, since: Ps(0), what }
-    };
+    let store = |stored| EventKind::Register { addr: PhysAddr(0x4000_2818), size: 4, value: 1, stored };
     let block = (0, Step::default(), vec![Op { length: 4, ..Op::default() }]);
-    for (stored, fits) in [(None, true), (Some(StoreOrigin { hart: 0, after: 1 }), false)] {
-        write(&path, std::slice::from_ref(&block), &[store(stored)]);
-        TraceFile::open(&path).unwrap().check().unwrap();
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[8] = 1;
-        fs::write(&path, &bytes).unwrap();
-        match TraceFile::open(&path).unwrap().check() {
-            Ok(_) => assert!(fits),
-            Err(error) => assert!(!fits && error.to_string().contains("an event of number 17"), "{error}"),
+    for (what, first, number) in [
+        (store(None), 1, 0),
+        (request(DmaPurpose::TxData, Read), 1, 15),
+        (store(Some(StoreOrigin { hart: 0, after: 1 })), 2, 17),
+        (request(DmaPurpose::Ring, Read), 3, 18),
+        (request(DmaPurpose::Interrupt, Write), 3, 23),
+    ] {
+        let event = DeviceEvent { device: 0, hart: 0, after: 1, since: Ps(0), what };
+        write(&path, std::slice::from_ref(&block), &[event]);
+        for version in OLDEST..=VERSION {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[8] = version as u8;
+            fs::write(&path, &bytes).unwrap();
+            let message = format!("an event of number {number}, which");
+            match TraceFile::open(&path).unwrap().check() {
+                Ok(_) => assert!(version >= first, "number {number} in version {version}"),
+                Err(error) => assert!(version < first && error.to_string().contains(&message), "{error}"),
+            }
         }
     }
+}
+
+#[test]
+fn dma_events_have_the_numbers_of_the_format() {
+    use DmaDirection::{Read, Write};
+    let numbers = DmaPurpose::ALL
+        .map(|purpose| [Read, Write].map(|direction| super::device::number(&request(purpose, direction))));
+    // Those of a NIC's requests are as in versions 1 and 2: 5 + 2 k for reads, 6 + 2 k for writes of kind k.
+    assert_eq!(numbers, [[5, 8], [9, 10], [11, 14], [15, 16], [18, 19], [20, 21], [22, 23]]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod ordering;
 mod states;
 
 use doorbell_sim::memory::{DmaAccess, HostMemory};
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, Hertz, PhysAddr, Ps};
 
 use super::Bus;
@@ -39,7 +39,7 @@ pub(super) fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
 }
 
-pub(super) const DATA: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
+pub(super) const DATA: DmaAccess = DmaAccess::plain(0, DmaPurpose::RxData, 0);
 
 /// 8 bytes at 100 MHz, 100 ns to the other end; no other limits.
 pub(super) fn stage() -> StageConfig {

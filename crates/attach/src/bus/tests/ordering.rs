@@ -18,7 +18,7 @@ fn transactions_do_not_cross_the_burst_size_and_cover_every_byte_once() {
         let last = addr + u64::from(len) - 1;
         assert_eq!(bus.stats().writes, last / burst - addr / burst + 1);
         assert_eq!(bus.stages().next().unwrap().up_bytes, u64::from(len));
-        assert_eq!(bus.kind_stats(DmaKind::RxData).payload_bytes, u64::from(len));
+        assert_eq!(bus.kind_stats(DmaPurpose::RxData, DmaDirection::Write).payload_bytes, u64::from(len));
     }
 }
 

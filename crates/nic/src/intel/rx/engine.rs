@@ -9,14 +9,14 @@
 
 use doorbell_pcie::FunctionPorts;
 use doorbell_sim::memory::LINE_BYTES;
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaDirection, PhysAddr};
 use doorbell_sim::{Observed, Ps, log};
 
 use super::layout::Layout;
 use super::{Completed, DescriptorType, FrameTrace, RxQueue};
 use crate::intel::bits::rxd;
 use crate::intel::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Direction, IssuedRequest, Piece, TransferClass, Write};
+use crate::parts::dma::{IssuedRequest, Piece, TransferClass, Write};
 use crate::parts::engine::Ready;
 use crate::parts::ring::Run;
 
@@ -149,7 +149,7 @@ impl<C: Chip> Controller<C> {
                 Piece { addr, len: len + if full { padding(addr, len, room) } else { 0 }, offset, tag };
             let write = Write::Data { queue: Queue::receive(queue), addr, offset, len, last: ends(index) };
             self.wake_for_write(deferred, false, ports);
-            let request = self.request_write(now, piece, DmaKind::RxData, write, ports);
+            let request = self.request_write(now, piece, write, ports);
             if first && !started {
                 trace.0.stamps.dma_started = request.start;
                 started = true;
@@ -166,7 +166,7 @@ impl<C: Chip> Controller<C> {
         self.rx.queues[queue].ring.finish(Completed { words, pieces, frame_bytes, trace });
         let busy = if first { self.config.rx_frame_time } else { Ps::ZERO };
         if busy != Ps::ZERO {
-            self.rx.engine.busy_until(self.path_end(now, Direction::Writes).saturating_add(busy));
+            self.rx.engine.busy_until(self.path_end(now, DmaDirection::Write).saturating_add(busy));
         }
         deferred
     }

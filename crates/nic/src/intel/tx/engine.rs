@@ -6,13 +6,13 @@
 //! driver never waits. With head write-back, one write of the head replaces each burst.
 
 use doorbell_pcie::FunctionPorts;
-use doorbell_sim::ports::{DmaKind, PhysAddr};
+use doorbell_sim::ports::{DmaDirection, PhysAddr};
 use doorbell_sim::{Ps, TxStamps, log};
 
 use super::{Done, Tx, TxQueue};
 use crate::intel::bits::txd;
 use crate::intel::{Chip, Controller, Event, Queue, wake};
-use crate::parts::dma::{Direction, Piece, Read, TransferClass};
+use crate::parts::dma::{Piece, Read, TransferClass};
 use crate::parts::engine::Ready;
 use crate::parts::jobs::{Fetched, Job};
 use crate::parts::ring::Run;
@@ -121,13 +121,13 @@ impl<C: Chip> Controller<C> {
         self.tx.reads_in_flight += 1;
         self.tx.reserved += u64::from(len);
         let read = Read::Data { queue: Queue::transmit(queue), addr: piece.addr, len };
-        let start = self.issue_read(now, piece, DmaKind::TxData, read, ports);
+        let start = self.issue_read(now, piece, read, ports);
         if job.to_request == job.len {
             self.tx.queues[queue].jobs[at].stamps.0.dma_started = start;
         }
         let busy = self.config.tx_buffer_time;
         if busy != Ps::ZERO {
-            self.tx.engine.busy_until(self.path_end(now, Direction::Reads).saturating_add(busy));
+            self.tx.engine.busy_until(self.path_end(now, DmaDirection::Read).saturating_add(busy));
         }
     }
 

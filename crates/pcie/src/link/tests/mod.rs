@@ -4,7 +4,7 @@ mod sharing;
 mod ticking;
 
 use super::*;
-use doorbell_sim::ports::DmaKind;
+use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, stats::Stats as _};
 use proptest::prelude::*;
 
@@ -28,8 +28,8 @@ impl HostMemory for Fixed {
     }
 }
 
-const RX: DmaAccess = DmaAccess::plain(0, DmaKind::RxData, 0);
-const TX: DmaAccess = DmaAccess::plain(0, DmaKind::TxData, 0);
+const RX: DmaAccess = DmaAccess::plain(0, DmaPurpose::RxData, 0);
+const TX: DmaAccess = DmaAccess::plain(0, DmaPurpose::TxData, 0);
 
 fn ns(ns: u64) -> Ps {
     Ps::from_ns(ns)
@@ -85,7 +85,10 @@ fn packets_and_bytes_match_the_closed_form_for_every_size() {
             let mut link = PcieLink::new(&config);
             link.write(Ps::ZERO, PhysAddr(0x10_0000), size as u32, RX, &mut memory());
             link.read(Ps::ZERO, PhysAddr(0x20_0000), size as u32, TX, &mut memory());
-            let (rx, tx) = (link.kind_stats(DmaKind::RxData), link.kind_stats(DmaKind::TxData));
+            let (rx, tx) = (
+                link.kind_stats(DmaPurpose::RxData, DmaDirection::Write),
+                link.kind_stats(DmaPurpose::TxData, DmaDirection::Read),
+            );
             assert_eq!((rx.up_packets, rx.up_bytes), (size.div_ceil(mps), size.div_ceil(mps) * 24 + size));
             assert_eq!((tx.up_packets, tx.up_bytes), (size.div_ceil(mrrs), size.div_ceil(mrrs) * 24));
             let answers = size.div_ceil(mps.min(mrrs));
@@ -105,10 +108,10 @@ fn packets_do_not_cross_pages_and_completions_end_at_the_boundary() {
     let mut memory = memory();
     // 256 bytes from 0x0f80: 128 up to the page's end, 128 after it.
     link.write(Ps::ZERO, PhysAddr(0xf80), 256, RX, &mut memory);
-    assert_eq!(link.kind_stats(DmaKind::RxData).up_packets, 2);
+    assert_eq!(link.kind_stats(DmaPurpose::RxData, DmaDirection::Write).up_packets, 2);
     // 512 bytes from 0x20: completions of 224, 256 and 32 bytes.
     link.read(Ps::ZERO, PhysAddr(0x20), 512, TX, &mut memory);
-    assert_eq!(link.kind_stats(DmaKind::TxData).down_packets, 3);
+    assert_eq!(link.kind_stats(DmaPurpose::TxData, DmaDirection::Read).down_packets, 3);
     let parts: Vec<_> = memory.requests[4..].iter().map(|a| (a.1, a.2, a.3)).collect();
     assert_eq!((parts[0], parts[1], parts[8]), ((0x20, 32, 0), (0x40, 64, 32), (0x200, 32, 480)));
 }
