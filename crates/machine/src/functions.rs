@@ -4,9 +4,8 @@
 
 use doorbell_attach::Attachment;
 use doorbell_pcie::path::PathState;
-use doorbell_pcie::{FunctionIdentity, NetworkFunction, PciFunction, Place};
+use doorbell_pcie::{FunctionIdentity, NetworkFunction, PciFunction, Place, PolledRing};
 use doorbell_sim::Ps;
-use doorbell_sim::ports::PolledRing;
 use doorbell_sim::snapshot::{Snapshot, SnapshotError};
 use doorbell_sim::stats::Counter;
 use doorbell_trace::system::EventKind;
@@ -83,8 +82,8 @@ impl PluggedFunction {
         self.function.counters()
     }
 
-    /// Rings that software polls, according to the current register values.
-    pub fn polled_rings(&self) -> Vec<PolledRing> {
+    /// Receive rings that software polls, according to the current register values.
+    pub fn polled_rings(&self) -> Vec<Box<dyn PolledRing>> {
         self.function.polled_rings()
     }
 

@@ -1,13 +1,14 @@
 //! Interface between the machine and a PCI function: register accesses through base address registers, DMA,
 //! interrupts, timers, counters and saved state. A function with a wire is also a [`NetworkFunction`].
 
-use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqSink, PolledRing, Timers, WirePort};
+use doorbell_sim::ports::{DeliveryPort, DmaPort, IrqSink, Timers, WirePort};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::Counter;
 use doorbell_sim::{AccessSize, FrameObserver, Ps};
 
 use crate::FunctionIdentity;
 use crate::network::NetworkFunction;
+use crate::polls::PolledRing;
 
 /// The machine from the function's side: DMA, interrupts, wake-ups with an event number, and the wire of a network
 /// port. Without a port, sent frames are discarded.
@@ -77,8 +78,8 @@ pub trait PciFunction: Send {
     /// Restores a saved state. On an error the function is unchanged.
     fn restore(&mut self, state: &[u8]) -> Result<(), SnapshotError>;
 
-    /// The rings that software polls, according to the current registers. For observers only.
-    fn polled_rings(&self) -> Vec<PolledRing> {
+    /// The receive rings that software polls, according to the current registers. For observers only.
+    fn polled_rings(&self) -> Vec<Box<dyn PolledRing>> {
         Vec::new()
     }
 

@@ -5,8 +5,8 @@
 //! interrupts, `bridge` the meaning of a bridge's registers. `identity` describes a function, `place` its
 //! position. `host_bridge` builds the tree of buses and routes configuration accesses and interrupts;
 //! `decoder` decodes addresses. `path` times transfers with a fixed latency, `link` as individual
-//! transactions. `function` is the interface of a device behind
-//! these registers, `network` that of one with a wire.
+//! transactions. `function` is the interface of a device behind these registers, `network` that of one with
+//! a wire, `polls` that of rings in memory to observers of polling.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod messages;
 pub mod network;
 pub mod path;
 mod place;
+pub mod polls;
 #[cfg(test)]
 mod testing;
 
@@ -36,3 +37,4 @@ pub use messages::{Message, MessagesState};
 pub use network::NetworkFunction;
 pub use path::{Path, PathConfig, Sent};
 pub use place::Place;
+pub use polls::{Poll, PolledRing, StatusRing};

@@ -166,22 +166,6 @@ pub trait DmaPort {
     }
 }
 
-/// Layout of a descriptor ring that software polls, for observers of polling. Each descriptor has a status
-/// byte with a bit that the device sets when it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolledRing {
-    /// Base address.
-    pub base: PhysAddr,
-    /// Bytes of the ring.
-    pub bytes: u64,
-    /// Bytes per descriptor.
-    pub descriptor_bytes: u64,
-    /// Offset of the status byte in a descriptor.
-    pub status_at: u64,
-    /// Status bits; at least one of them is set when the device is done.
-    pub done: u8,
-}
-
 /// A level-triggered interrupt line.
 pub trait IrqPort {
     /// Drives the line to `level`; no effect if it already has that level.

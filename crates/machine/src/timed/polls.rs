@@ -1,23 +1,25 @@
 //! Empty polls of receive rings: their number and cost, so that the cost per packet can be given with and
 //! without them.
 //!
-//! A driver polls by loading the status byte of the next receive descriptor; the device gives the descriptor
-//! layout ([`PolledRing`]). A load of a descriptor that is not done ends the poll. If it is the poll's first
-//! load, the poll is empty, and everything executed until the next status load, of any ring, is its cost. The
-//! code between a poll that found packets and the next poll is charged to the packets. If the hart sleeps or
-//! takes a trap before the next status load, nothing is charged to the empty poll: interrupt-driven software
-//! does not poll in a loop, and it does its work between the last poll and the next interrupt. Observer: it
-//! does not affect the simulation.
+//! The device knows which loads are polls and what they find ([`PolledRing`]); a driver of Intel's NICs loads
+//! the status byte of the next receive descriptor. A load that finds nothing ends the poll. If it is the
+//! poll's first load, the poll is empty, and everything executed until the next such load, of any ring, is
+//! its cost. The code between a poll that found packets and the next poll is charged to the packets. If the
+//! hart sleeps or takes a trap before the next load, nothing is charged to the empty poll: interrupt-driven
+//! software does not poll in a loop, and it does its work between the last poll and the next interrupt.
+//! Observer: it does not affect the simulation.
 
-use doorbell_sim::ports::PolledRing;
+use std::ops::Range;
+
+use doorbell_pcie::{Poll, PolledRing};
 use doorbell_sim::{Op, OpClass, PhysAddr};
 
 doorbell_sim::stats! {
     /// Polls of receive rings by one hart.
     pub struct PollStats {
-        /// Completed polls: loads of the status of a receive descriptor that was not done.
+        /// Completed polls: loads that found no further packet.
         polls,
-        /// Packets found by polls: descriptors that were done.
+        /// Packets found by polls.
         packets,
         /// Completed polls that found no packet.
         empty_polls,
@@ -53,12 +55,12 @@ doorbell_sim::stats! {
 struct Poller {
     /// Packets found since the last poll ended.
     packets: u64,
-    /// Instructions and cycle at the end of the last empty poll, until the next status load, trap or sleep.
+    /// Instructions and cycle at the end of the last empty poll, until the next load of a poll, trap or sleep.
     idle_since: Option<(u64, u64)>,
     /// Instructions at the start of the present round, its packets, and whether its poll has ended.
     round: Option<(u64, u64, bool)>,
-    /// Address of the last descriptor that was found done.
-    last_found: Option<u64>,
+    /// Ring and position of the packets found last.
+    last_found: Option<(usize, u64)>,
     stats: PollStats,
     rounds: RoundStats,
 }
@@ -75,31 +77,26 @@ impl RoundStats {
     }
 }
 
-fn last_byte(ring: &PolledRing) -> u64 {
-    ring.base.0.saturating_add(ring.bytes - 1)
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Polls {
-    rings: Vec<PolledRing>,
-    /// First and last byte of the range that contains all rings.
-    span: (u64, u64),
+    rings: Vec<Box<dyn PolledRing>>,
+    /// Range that contains all rings.
+    span: Range<u64>,
     harts: Vec<Poller>,
 }
 
 impl Polls {
     pub fn new(harts: usize) -> Polls {
-        Polls { rings: Vec::new(), span: (u64::MAX, 0), harts: vec![Poller::default(); harts] }
+        Polls { rings: Vec::new(), span: 0..0, harts: vec![Poller::default(); harts] }
     }
 
-    /// Sets the rings to observe. Rings without a status byte in their descriptors are ignored.
-    pub fn watch(&mut self, rings: impl Iterator<Item = PolledRing>) {
-        self.rings = rings.filter(|ring| ring.bytes > 0 && ring.status_at < ring.descriptor_bytes).collect();
-        self.span = self
-            .rings
-            .iter()
-            .fold((u64::MAX, 0), |(first, end), ring| (first.min(ring.base.0), end.max(last_byte(ring))));
+    /// Sets the rings to observe.
+    pub fn watch(&mut self, rings: impl Iterator<Item = Box<dyn PolledRing>>) {
+        self.rings = rings.collect();
+        let ranges = || self.rings.iter().map(|ring| ring.range());
+        let start = ranges().map(|range| range.start).min();
+        self.span = start.unwrap_or(0)..ranges().map(|range| range.end).max().unwrap_or(0);
     }
 
     pub fn stats(&self, hart: usize) -> &PollStats {
@@ -126,27 +123,20 @@ impl Polls {
         instructions: u64,
         cycle: u64,
     ) {
-        let (first, last) = self.span;
-        if last < first {
+        if self.rings.is_empty() {
             return;
         }
         for op in ops {
-            if op.class == OpClass::Load && op.phys.0 >= first && op.phys.0 <= last {
+            if op.class == OpClass::Load && self.span.contains(&op.phys.0) {
                 self.load(hart, op, &byte, (instructions, cycle));
             }
         }
     }
 
     fn load(&mut self, hart: usize, op: &Op, byte: impl Fn(PhysAddr) -> Option<u8>, now: (u64, u64)) {
-        let addr = op.phys.0;
-        let inside = |ring: &&PolledRing| (ring.base.0..=last_byte(ring)).contains(&addr);
-        let Some(ring) = self.rings.iter().find(inside) else { return };
-        let offset = (addr - ring.base.0) % ring.descriptor_bytes;
-        if !(offset..offset + u64::from(op.size)).contains(&ring.status_at) {
-            return;
-        }
-        let done = ring.done;
-        let Some(status) = byte(PhysAddr(addr - offset + ring.status_at)) else { return };
+        let mut rings = self.rings.iter_mut().enumerate();
+        let Some((number, ring)) = rings.find(|(_, ring)| ring.range().contains(&op.phys.0)) else { return };
+        let Some(poll) = ring.poll(op.phys, op.size, &byte) else { return };
         let poller = &mut self.harts[hart];
         if let Some((since, packets, _)) = poller.round.take_if(|(_, _, is_over)| *is_over) {
             poller.rounds.take(packets, now.0.saturating_sub(since));
@@ -155,12 +145,14 @@ impl Polls {
             poller.stats.empty_instructions += now.0 - instructions;
             poller.stats.empty_cycles += now.1.saturating_sub(cycle);
         }
-        if status & done != 0 {
+        if let Poll::Found { position, packets } = poll {
             // A driver may load a descriptor's status more than once.
-            let is_another = poller.last_found.replace(addr - offset) != Some(addr - offset);
-            poller.stats.packets += u64::from(is_another);
-            poller.round.get_or_insert((now.0, 0, false)).1 += u64::from(is_another);
-            poller.packets += 1;
+            let found = Some((number, position));
+            let new = if poller.last_found == found { 0 } else { packets };
+            poller.last_found = found;
+            poller.stats.packets += new;
+            poller.round.get_or_insert((now.0, 0, false)).1 += new;
+            poller.packets += packets;
             return;
         }
         poller.stats.polls += 1;
@@ -177,13 +169,34 @@ impl Polls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_pcie::StatusRing;
     use doorbell_sim::{Bytes, Ram};
 
     const RING: u64 = 0x8000_1000;
 
     /// Receive ring of an 82540EM (manual, §3.2.3.2).
-    fn ring() -> PolledRing {
-        PolledRing { base: PhysAddr(RING), bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 }
+    fn ring() -> Box<dyn PolledRing> {
+        let base = PhysAddr(RING);
+        Box::new(StatusRing { base, bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 })
+    }
+
+    /// A ring without status bytes, as virtio's: software polls the index of the next entry, two bytes at the
+    /// start.
+    #[derive(Debug, Default)]
+    struct IndexRing {
+        found: u64,
+    }
+
+    impl PolledRing for IndexRing {
+        fn range(&self) -> Range<u64> {
+            RING..RING + 64
+        }
+
+        fn poll(&mut self, addr: PhysAddr, _: u8, byte: &dyn Fn(PhysAddr) -> Option<u8>) -> Option<Poll> {
+            let position = u64::from(byte(addr).filter(|_| addr.0 == RING)?);
+            let packets = position - std::mem::replace(&mut self.found, position);
+            Some(if packets == 0 { Poll::Empty } else { Poll::Found { position, packets } })
+        }
     }
 
     fn byte(ram: &Ram) -> impl Fn(PhysAddr) -> Option<u8> {
@@ -272,21 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn descriptor_layout_comes_from_the_device() {
+    fn the_device_recognises_polls_and_what_they_find() {
         let mut ram = Ram::new(PhysAddr(0x8000_0000), Bytes(1 << 20), 1);
         let mut polls = Polls::new(1);
-        let wide = PolledRing { descriptor_bytes: 64, status_at: 63, done: 0x82, ..ring() };
-        let none = PolledRing { base: PhysAddr(RING + 4096), bytes: 0, ..ring() };
-        let blind = PolledRing { base: PhysAddr(RING + 8192), descriptor_bytes: 0, ..ring() };
-        polls.watch([wide, none, blind].into_iter());
-        let mut look = |ram: &Ram, addr: u64| {
-            polls.observe(0, &[load(addr, 1)], byte(ram), 1, 1);
-            polls.stats(0).polls
+        polls.watch([Box::<IndexRing>::default() as Box<dyn PolledRing>].into_iter());
+        let mut look = |index: u8, at: u64, instructions: u64| {
+            assert!(ram.store(PhysAddr(RING), &[index]));
+            polls.observe(0, &[load(at, 2)], byte(&ram), instructions, instructions);
+            polls.stats(0).clone()
         };
-        assert_eq!([12, 28, 62, 63].map(|at| look(&ram, RING + at)), [0, 0, 0, 1]);
-        assert!(ram.store(PhysAddr(RING + 127), &[0x80]));
-        assert_eq!((look(&ram, RING + 127), look(&ram, RING + 191)), (1, 2));
-        assert_eq!([4096, 4108, 8192, 8204].map(|at| look(&ram, RING + at)), [2; 4]);
+        look(0, RING, 100);
+        look(0, RING + 2, 120);
+        look(3, RING, 150);
+        let stats = look(3, RING, 200);
+        assert_eq!((stats.packets, stats.polls, stats.empty_polls), (3, 2, 1));
+        assert_eq!(stats.empty_instructions, 50);
     }
 
     #[test]

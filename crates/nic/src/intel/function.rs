@@ -1,7 +1,6 @@
 //! Implements the PCI function and network function interfaces for [`Controller`].
 
-use doorbell_pcie::{FunctionIdentity, FunctionPorts, NetworkFunction, PciFunction};
-use doorbell_sim::ports::PolledRing;
+use doorbell_pcie::{FunctionIdentity, FunctionPorts, NetworkFunction, PciFunction, PolledRing};
 use doorbell_sim::snapshot::SnapshotError;
 use doorbell_sim::stats::{Counter, Stats as _};
 use doorbell_sim::{AccessSize, Frame, Ps};
@@ -91,8 +90,9 @@ impl<C: Chip> PciFunction for Controller<C> {
     }
 
     /// Lists the rings of enabled queues with valid ring registers.
-    fn polled_rings(&self) -> Vec<PolledRing> {
-        self.on.receiving().filter_map(|queue| self.polled_ring(queue)).collect()
+    fn polled_rings(&self) -> Vec<Box<dyn PolledRing>> {
+        let rings = self.on.receiving().filter_map(|queue| self.polled_ring(queue));
+        rings.map(|ring| Box::new(ring) as Box<dyn PolledRing>).collect()
     }
 
     fn counters(&self) -> Vec<Counter> {

@@ -1,9 +1,9 @@
 //! Queues: ring registers, descriptor fetch and write-back, and head updates.
 
-use doorbell_pcie::FunctionPorts;
 use std::fmt;
 
-use doorbell_sim::ports::{DmaTag, PolledRing};
+use doorbell_pcie::{FunctionPorts, StatusRing};
+use doorbell_sim::ports::DmaTag;
 use doorbell_sim::{PhysAddr, Ps, log};
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +182,7 @@ impl<C: Chip> Controller<C> {
     }
 
     /// Describes a receive queue's ring for detecting polling by software.
-    pub(super) fn polled_ring(&self, queue: usize) -> Option<PolledRing> {
+    pub(super) fn polled_ring(&self, queue: usize) -> Option<StatusRing> {
         let ring = self.ring(Queue::receive(queue))?;
         let descriptor_bytes = u64::from(DESCRIPTOR_BYTES);
         let status_at = match C::descriptor_type(&self.regs, queue) {
@@ -190,7 +190,7 @@ impl<C: Chip> Controller<C> {
             _ => rxd::ADVANCED_STATUS_AT,
         };
         let bytes = u64::from(ring.count) * descriptor_bytes;
-        Some(PolledRing {
+        Some(StatusRing {
             base: PhysAddr(ring.base),
             bytes,
             descriptor_bytes,
