@@ -14,7 +14,7 @@ use doorbell_sim::memory::DmaAccess;
 use doorbell_sim::ports::DmaPurpose;
 use serde::{Deserialize, Serialize};
 
-use crate::paged::Paged;
+use crate::paged::{self, Paged, Runs};
 
 /// Class of a line's contents; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ const HEADER: u8 = DataClass::Header as u8;
 const PAYLOAD: u8 = DataClass::Payload as u8;
 
 /// Saved classes: runs of equal pairs of lines.
-pub(crate) type ClassRuns = Vec<(u32, u8)>;
+pub(crate) type ClassRuns = Runs<u8>;
 
 impl LineClasses {
     pub fn new(lines: u32) -> LineClasses {
@@ -143,28 +143,12 @@ impl LineClasses {
     }
 
     pub fn save(&self) -> ClassRuns {
-        let mut runs = ClassRuns::new();
-        let mut push = |len: usize, pair: u8| match runs.last_mut() {
-            Some((count, last)) if *last == pair => *count += len as u32,
-            _ => runs.push((len as u32, pair)),
-        };
-        for (len, piece) in self.pairs.pieces() {
-            let Some(mut left) = piece else {
-                push(len, 0);
-                continue;
-            };
-            while let Some(&pair) = left.first() {
-                let len = leading(left, pair);
-                push(len, pair);
-                left = &left[len..];
-            }
-        }
-        runs
+        self.pairs.runs()
     }
 
     /// Checks that the runs cover all lines and contain only valid classes.
     pub fn check(&self, runs: &ClassRuns) -> Result<(), String> {
-        let pairs: u64 = runs.iter().map(|run| u64::from(run.0)).sum();
+        let pairs = paged::length(runs);
         if pairs != self.pairs.len() as u64 {
             return Err(format!(
                 "the saved state has classes of {pairs} pairs of lines, the machine has {}",
@@ -179,20 +163,8 @@ impl LineClasses {
     }
 
     pub fn restore(&mut self, runs: &ClassRuns) {
-        self.pairs.clear();
-        let mut first = 0;
-        for (count, pair) in runs {
-            self.pairs.fill(first, *count as usize, *pair);
-            first += *count as usize;
-        }
+        self.pairs.restore(runs);
     }
-}
-
-/// Number of leading pairs equal to `pair`. Most of RAM has one class, so whole blocks are compared first.
-fn leading(pairs: &[u8], pair: u8) -> usize {
-    const BLOCK: usize = 256;
-    let blocks = pairs.chunks_exact(BLOCK).take_while(|block| **block == [pair; BLOCK]).count() * BLOCK;
-    blocks + pairs[blocks..].iter().take_while(|other| **other == pair).count()
 }
 
 #[cfg(test)]

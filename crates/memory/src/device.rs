@@ -289,7 +289,7 @@ impl<M: MainMemory> MemorySystem<M> {
         if slot.is_none() && !private.present && goes_to_cache {
             self.llc.tags.missed(line);
         }
-        done = self.put::<TIMED>(line, slot, class, placement, Moment { at: done, stop: home });
+        done = self.put::<TIMED>(line, slot, access, placement, Moment { at: done, stop: home });
         self.time(done)
     }
 
@@ -350,10 +350,11 @@ impl<M: MainMemory> MemorySystem<M> {
         &mut self,
         line: u32,
         slot: Option<Slot>,
-        class: DataClass,
+        access: DmaAccess,
         placement: Placement,
         Moment { at: t, stop }: Moment,
     ) -> u64 {
+        let class = DataClass::of(&access, self.header_bytes);
         let written = Flags::MODIFIED.with_class(class).with_fresh(true);
         match (placement, slot) {
             (Placement::Memory, slot) => {
@@ -366,25 +367,25 @@ impl<M: MainMemory> MemorySystem<M> {
                 self.llc.tags.set_ready(slot, 0, 0);
                 self.llc.tags.touch(slot);
                 self.devices.updates += 1;
-                self.placed();
+                self.placed(line, access);
                 t
             }
             (Placement::Llc(ways), None) => {
                 self.devices.allocations += 1;
-                self.placed();
+                self.placed(line, access);
                 self.llc_insert::<TIMED>(line, written, t, ways.0, 0, false)
             }
             (Placement::L2(hart, ways), slot) => {
                 self.devices.private_placements += 1;
-                self.placed();
+                self.placed(line, access);
                 self.put_into_l2::<TIMED>(hart, line, slot, written, ways.0, t)
             }
         }
     }
 
-    fn placed(&mut self) {
+    fn placed(&mut self, line: u32, access: DmaAccess) {
         self.devices.fresh_lines += 1;
-        self.steering.observe(LineEvent::Placed);
+        self.steering.observe(line, LineEvent::Placed(access));
     }
 
     fn write_memory<const TIMED: bool>(&mut self, line: u32, t: u64, from: Stop) -> u64 {

@@ -363,7 +363,7 @@ impl<M: MainMemory> MemorySystem<M> {
         }
         if fresh {
             self.devices.leaked(evicted.flags.class());
-            self.steering.observe(LineEvent::Leaked);
+            self.steering.observe(evicted.line, LineEvent::Leaked);
         }
         if !dirty {
             return t;

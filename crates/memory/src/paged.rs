@@ -5,6 +5,9 @@
 /// Values per page. A power of two, so that page number and offset are bits of the index.
 const PAGE: usize = 1 << 12;
 
+/// Saved values: runs of equal ones, each with its length.
+pub(crate) type Runs<T> = Vec<(u32, T)>;
+
 /// Sparse array; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Paged<T> {
@@ -53,12 +56,55 @@ impl<T: Copy + Default + PartialEq> Paged<T> {
         pages.map(move |(number, page)| (len(number), page.as_ref().map(|page| &page[..len(number)])))
     }
 
+    /// Runs of equal values, in order.
+    pub fn runs(&self) -> Runs<T> {
+        let mut runs = Runs::new();
+        let mut push = |len: usize, value: T| match runs.last_mut() {
+            Some((count, last)) if *last == value => *count += len as u32,
+            _ => runs.push((len as u32, value)),
+        };
+        for (len, piece) in self.pieces() {
+            let Some(mut left) = piece else {
+                push(len, T::default());
+                continue;
+            };
+            while let Some(&value) = left.first() {
+                let len = leading(left, value);
+                push(len, value);
+                left = &left[len..];
+            }
+        }
+        runs
+    }
+
+    /// Sets all values, from runs of the array's length.
+    pub fn restore(&mut self, runs: &Runs<T>) {
+        self.clear();
+        let mut first = 0;
+        for (count, value) in runs {
+            self.fill(first, *count as usize, *value);
+            first += *count as usize;
+        }
+    }
+
     /// Writes `value` to `count` entries starting at `first`. For zero, the entries must already be zero.
-    pub fn fill(&mut self, first: usize, count: usize, value: T) {
+    fn fill(&mut self, first: usize, count: usize, value: T) {
         if value != T::default() {
             (first..first + count).for_each(|index| *self.at(index) = value);
         }
     }
+}
+
+/// Number of values in runs.
+pub(crate) fn length<T>(runs: &Runs<T>) -> u64 {
+    runs.iter().map(|run| u64::from(run.0)).sum()
+}
+
+/// Number of leading values equal to `value`. Most of RAM has one value, so whole blocks are compared first.
+fn leading<T: Copy + PartialEq>(values: &[T], value: T) -> usize {
+    const BLOCK: usize = 256;
+    let blocks = values.chunks_exact(BLOCK).take_while(|block| **block == [value; BLOCK]).count() * BLOCK;
+    blocks + values[blocks..].iter().take_while(|other| **other == value).count()
 }
 
 #[cold]

@@ -55,7 +55,7 @@ pub struct MemoryState<S> {
 
 impl<S> MemoryState<S> {
     /// Version of this layout, included in the version of the checkpoint format.
-    pub const VERSION: u32 = 9;
+    pub const VERSION: u32 = 10;
 }
 
 impl Private {

@@ -225,7 +225,7 @@ impl<M: MainMemory> MemorySystem<M> {
             io_out: Link::new(ic.io_bytes_per_cycle, SHARED_WINDOW),
             header_bytes: config.header_bytes,
             classes: LineClasses::new(span.lines),
-            steering: Steering::new(&config.dca, harts.len(), config.levels == 3),
+            steering: Steering::new(&config.dca, harts.len(), config.levels == 3, span.lines),
             entries: [DmaEntryPoint::default(); DEVICES_MAX],
             devices: DeviceStats::default(),
             accounts: vec![DeviceAccount::default(); DEVICES_MAX],

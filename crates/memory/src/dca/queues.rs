@@ -143,7 +143,7 @@ mod tests {
     /// Placements for a queue: written-back receive descriptor, header, payload, written-back transmit
     /// descriptor.
     fn places(config: &DcaConfig, queue: u8, core: Option<u8>) -> [Placement; 4] {
-        let mut steering = Steering::new(config, 4, true);
+        let mut steering = Steering::new(config, 4, true, 1 << 10);
         let purposes = [
             (DmaPurpose::RxDescriptor, 0),
             (DmaPurpose::RxData, 0),
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(places(&DcaConfig { hints: false, ..on.clone() }, 1, Some(3)), [SHARED; 4]);
         let off = DcaConfig { policy: DcaPolicy::off(), ..on.clone() };
         assert_eq!(places(&off, 1, Some(3)), [Placement::Memory; 4]);
-        let mut without_l2 = Steering::new(&on, 4, false);
+        let mut without_l2 = Steering::new(&on, 4, false, 1 << 10);
         let access = DmaAccess {
             tag: DmaTag { queue: 0, core: Some(1) },
             ..DmaAccess::plain(0, DmaPurpose::RxData, 0)
