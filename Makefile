@@ -23,7 +23,7 @@ run: build
 	$(DOORBELL) run testpmd --rate 1Mpps,8Mpps,16Mpps,24Mpps,28Mpps,32Mpps
 
 test: setup-test
-	cargo fmt --all --check
+	cargo fmt --all --check -- scenarios/*/mod.rs
 	tests/short
 
 test-long: setup-test lint build
@@ -58,7 +58,7 @@ fast: setup-run
 	tools/fast
 
 lint: setup-run
-	cargo fmt --all --check
+	cargo fmt --all --check -- scenarios/*/mod.rs
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 setup-run:

@@ -1,7 +1,8 @@
 //! Shared code of the acceptance checks: the `doorbell` command as users run it, guests that boot once for
 //! all checks, and a pseudo-terminal.
 //!
-//! The checks are in `tests/acceptance`, one file per promised feature. They are short by default;
+//! The checks are in `tests/acceptance`, one file per promised feature, and in the folders of the benchmarks
+//! (`scenarios`). They are short by default;
 //! `DOORBELL_LONG=1` in the environment selects full lengths and counts.
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod memcached;
 pub mod micro;
 pub mod native;
 pub mod net_guest;
+pub mod programs;
 pub mod result_invariants;
 pub mod tshark;
 
@@ -33,6 +35,16 @@ pub use pty::Pty;
 /// Whether `DOORBELL_LONG` selects full lengths and counts.
 pub fn long() -> bool {
     std::env::var_os("DOORBELL_LONG").is_some_and(|value| value != "0" && !value.is_empty())
+}
+
+/// Runs `doorbell run` with these options and a short warm-up; returns its summary.
+#[track_caller]
+pub fn summary(options: &str) -> Value {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    let common = ["run", "--out", out.to_str().expect("a path in UTF-8"), "--json", "-q", "--warmup", "2ms"];
+    let words: Vec<&str> = common.into_iter().chain(options.split_whitespace()).collect();
+    serde_json::from_str(&doorbell(&words).success()).expect("the summary is JSON and nothing else")
 }
 
 /// A number in a summary, by its JSON pointer ("/transfer/goodput_gbps").

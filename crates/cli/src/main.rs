@@ -14,6 +14,8 @@ mod exit;
 mod experiment;
 mod explain;
 mod frame_sizes;
+#[cfg(test)]
+mod generated_tests;
 mod image_cmd;
 mod inputs;
 mod loads;

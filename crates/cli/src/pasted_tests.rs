@@ -107,6 +107,8 @@ fn every_command_on_a_page_is_valid() {
     let mut pages: Vec<PathBuf> =
         ["README.md", "guest/README.md"].iter().map(|page| root().join(page)).collect();
     let docs = fs::read_dir(root().join("docs")).expect("there are pages").flatten();
+    let scenarios = fs::read_dir(root().join("scenarios")).expect("there are scenarios").flatten();
+    pages.extend(scenarios.map(|entry| entry.path().join("README.md")).filter(|page| page.exists()));
     pages.extend(
         docs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")),
     );

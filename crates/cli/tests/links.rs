@@ -10,7 +10,9 @@ fn root() -> PathBuf {
 /// Pages in these folders, with subfolders where the depth allows.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for (folder, depth) in [(".", 0), ("docs", 0), ("guest", 0), ("fuzz", 0), ("experiments", 1)] {
+    for (folder, depth) in
+        [(".", 0), ("docs", 0), ("guest", 0), ("fuzz", 0), ("experiments", 1), ("scenarios", 1)]
+    {
         collect(&root().join(folder), depth, &mut found);
     }
     found.sort();

@@ -120,30 +120,57 @@ fn no_room_knows_one_that_it_may_not() {
 /// The rooms of a crate's modules: each may import itself and those before it.
 const LAYERS: &[(&str, &[&str])] = &[(
     "bench",
-    &["error", "ratio", "plan", "store", "figures", "testbed", "window", "measure", "scenarios", "request"],
+    &[
+        "error",
+        "ratio",
+        "plan",
+        "store",
+        "figures",
+        "testbed",
+        "window",
+        "measure",
+        "scenarios",
+        "registry",
+        "request",
+    ],
 )];
 
 /// Crates whose modules import each other in no circle, with groups of modules that are one thing.
 const WITHOUT_CIRCLES: &[(&str, &[&[&str]])] = &[("bench", &[&["plan::config", "plan::options"]])];
 
-/// Each module of a crate, by its path below `src`, and the modules of its own crate that it imports. Tests are left
-/// out, and so are the parent module and modules in the same folder.
-fn imports(source: &Path) -> BTreeMap<String, Vec<String>> {
+/// The text of each module of a crate, by its path below `src`, without tests. The scenarios are modules of bench.
+fn texts(room: &str) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
-    let mut folders = vec![source.to_owned()];
-    while let Some(folder) = folders.pop() {
+    let source = crates().join(room).join("src");
+    let mut folders = vec![(source.clone(), source)];
+    if room == "bench" {
+        let repository = crates().parent().unwrap().to_owned();
+        folders.push((repository.join("scenarios"), repository));
+    }
+    while let Some((folder, source)) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let name = path.strip_prefix(source).unwrap().with_extension("").display().to_string();
+            let name = path.strip_prefix(&source).unwrap().with_extension("").display().to_string();
             if path.is_dir() {
-                folders.push(path);
-            } else if name != "lib" && !name.ends_with("tests") {
+                folders.push((path, source.clone()));
+            } else if path.extension().is_some_and(|ending| ending == "rs")
+                && name != "lib"
+                && !["tests", "acceptance"].iter().any(|end| name.ends_with(end))
+                && !name.contains("/acceptance/")
+            {
                 let module = name.trim_end_matches("/mod").replace('/', "::");
                 let text = std::fs::read_to_string(&path).unwrap();
                 texts.insert(module, text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned());
             }
         }
     }
+    texts
+}
+
+/// The modules of a crate, and for each the modules of its own crate that it imports. Left out are the parent module
+/// and modules in the same folder.
+fn imports(room: &str) -> BTreeMap<String, Vec<String>> {
+    let texts = texts(room);
     let module = |path: &str| {
         let end = path.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c)).unwrap_or(path.len());
         let mut parts: Vec<&str> = path[..end].split("::").collect();
@@ -190,7 +217,7 @@ fn no_module_imports_one_of_a_later_layer() {
             let name = module.split("::").next().unwrap();
             layers.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("{name} is in no layer"))
         };
-        for (module, of) in imports(&crates().join(room).join("src")) {
+        for (module, of) in imports(room) {
             let later: Vec<&String> = of.iter().filter(|to| layer(to) > layer(&module)).collect();
             assert!(later.is_empty(), "crates/{room}: {module} must not import {later:?}, of a later layer");
         }
@@ -198,9 +225,20 @@ fn no_module_imports_one_of_a_later_layer() {
 }
 
 #[test]
+fn only_the_registry_imports_the_scenarios_and_no_module_of_bench_imports_a_chip() {
+    for (module, of) in imports("bench") {
+        let knows = of.iter().any(|to| to.starts_with("scenarios"));
+        assert!(!knows || module == "registry" || module.starts_with("scenarios"), "{module} imports {of:?}");
+    }
+    for (module, text) in texts("bench") {
+        assert!(!text.to_lowercase().contains("e825"), "{module} names a chip; ask its NicModel instead");
+    }
+}
+
+#[test]
 fn modules_import_each_other_in_no_circle() {
     for (room, as_one) in WITHOUT_CIRCLES {
-        let imports = imports(&crates().join(room).join("src"));
+        let imports = imports(room);
         assert!(imports.len() > 100, "only {} modules of crates/{room} were found", imports.len());
         let found = circle(imports, as_one);
         assert!(found.is_empty(), "modules of crates/{room} in or above a circle of imports: {found:?}");

@@ -16,7 +16,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        let is_test = name == "tests" || name.ends_with("_tests.rs") || name == "examples";
+        let is_test = ["tests", "examples", "acceptance", "acceptance.rs"].contains(&name)
+            || name.ends_with("_tests.rs");
         if path.is_dir() && !is_test && name != "target" {
             sources(&path, found);
         } else if name.ends_with(".rs") && !is_test {
@@ -37,6 +38,7 @@ fn all_sources() -> Vec<PathBuf> {
     for entry in std::fs::read_dir(crates).unwrap() {
         sources(&entry.unwrap().path().join("src"), &mut found);
     }
+    sources(&crates.join("../scenarios"), &mut found);
     assert!(found.len() > 80, "only {} source files were found", found.len());
     found
 }
@@ -108,6 +110,7 @@ fn comments_messages_names_and_pages_have_plain_words() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
     files(&repository.join("crates"), &["rs"], &mut all);
+    files(&repository.join("scenarios"), &["rs", "md"], &mut all);
     files(&repository.join("docs"), &["md"], &mut all);
     all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| repository.join(page)));
     assert!(all.len() > 900, "only {} files were found", all.len());

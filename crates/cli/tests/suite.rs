@@ -22,6 +22,7 @@ fn workspace() -> Vec<Function> {
     let crates = repository().join("crates");
     let mut names: Vec<_> = std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
+    names.push(repository().join("scenarios"));
     for path in names {
         functions(&path, &mut found);
     }

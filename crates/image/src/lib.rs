@@ -1,6 +1,6 @@
 //! Guest images: the kernel, firmware and initial RAM file system that a machine boots.
 //!
-//! An image is described by a recipe (`guest/images/NAME/image.toml`, see [`Recipe`]) and built on the host,
+//! An image is described by a recipe (such as `guest/images/net/image.toml`, see [`Recipe`]) and built on the host,
 //! without root, from the packages of a Debian suite for a foreign architecture:
 //!
 //! 1. `apt` sets up a private apt in the cache folder, which fetches the suite's index and verifies its

@@ -401,14 +401,18 @@ mod tests {
     fn folder_with(toml: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(RECIPE_FILE), toml).unwrap();
-        for (name, content) in BUILTIN[0].files.iter().filter(|(name, _)| *name != RECIPE_FILE) {
+        for (name, content) in &testpmd_files()[1..] {
             fs::write(folder.path().join(name), content).unwrap();
         }
         folder
     }
 
+    fn testpmd_files() -> &'static [(&'static str, &'static str)] {
+        BUILTIN.iter().find(|builtin| builtin.name == "testpmd").unwrap().files
+    }
+
     fn testpmd_toml() -> &'static str {
-        BUILTIN[0].files.iter().find(|(name, _)| *name == RECIPE_FILE).unwrap().1
+        testpmd_files()[0].1
     }
 
     #[test]

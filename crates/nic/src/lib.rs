@@ -10,6 +10,8 @@ mod config;
 mod intel;
 mod parts;
 
+use std::fmt;
+
 use doorbell_pcie::network as stats;
 use doorbell_pcie::{FunctionIdentity, PciFunction};
 use doorbell_sim::BitsPerSec;
@@ -33,6 +35,42 @@ pub fn new(
         NicModel::E82540em => Box::new(Nic::new(config, link_rate, index)?),
         NicModel::E82576 => Box::new(Igb::new(config, link_rate, index)?),
     })
+}
+
+impl NicModel {
+    /// All models.
+    pub const ALL: [NicModel; 2] = [NicModel::E82540em, NicModel::E82576];
+
+    /// The model with the most queues.
+    pub fn with_most_queues() -> NicModel {
+        NicModel::ALL.into_iter().max_by_key(|model| model.queues()).expect("there are models")
+    }
+
+    /// Number of receive queues, and of transmit queues.
+    pub fn queues(self) -> u32 {
+        match self {
+            NicModel::E82540em => e82540::E82540::QUEUES as u32,
+            NicModel::E82576 => e82576::E82576::QUEUES as u32,
+        }
+    }
+
+    /// Name of Linux's driver; DPDK has one driver per model, too.
+    pub fn driver(self) -> &'static str {
+        match self {
+            NicModel::E82540em => "e1000",
+            NicModel::E82576 => "igb",
+        }
+    }
+}
+
+impl fmt::Display for NicModel {
+    /// The name as in the manual. `nic.model` accepts it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NicModel::E82540em => "82540EM",
+            NicModel::E82576 => "82576",
+        })
+    }
 }
 
 /// Returns a model's PCI configuration space after reset.

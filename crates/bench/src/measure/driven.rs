@@ -365,8 +365,8 @@ fn as_driven(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::benchmark;
     use crate::request::resolve::resolve;
-    use crate::scenarios::registry::benchmark;
 
     #[test]
     fn load_line_contains_times_in_ticks_of_the_common_clock() {

@@ -3,6 +3,7 @@
 //! | File | Contents |
 //! |---|---|
 //! | `benchmark` | definition of a benchmark |
+//! | `kinds` | kinds of benchmarks: entries on which others are based |
 //! | `point` | one offered load on one machine |
 //! | `measuring` | repeated windows until one is steady |
 //! | `trial` | an offered load that a search samples while it runs |
@@ -18,6 +19,7 @@
 
 pub(crate) mod benchmark;
 pub(crate) mod driven;
+pub(crate) mod kinds;
 pub(crate) mod measuring;
 pub(crate) mod node_profile;
 pub(crate) mod playback;

@@ -16,12 +16,12 @@ pub(crate) struct Role {
     pub ready: &'static str,
 }
 
-/// The role of a script in `guest/scripts`, by its name and its ready text.
+/// The role of a script in the `guest` folder of the scenario, by its name and its ready text.
 macro_rules! role {
     ($name:literal, $ready:expr) => {
         $crate::measure::roles::Role {
             name: $name,
-            lines: include_str!(concat!("../../../../guest/scripts/", $name)).to_owned(),
+            lines: include_str!(concat!("guest/", $name)).to_owned(),
             ready: $ready,
         }
     };

@@ -1,7 +1,7 @@
 //! Servers on several cores over the kernel's stack, one NIC queue per core: required settings, the scripts'
 //! common prefix, and figures per core. Linux' igb driver supports no flow filters for this NIC, so the RSS
 //! hash of a connection's ports selects its queue. Clients therefore choose source ports that hash to the
-//! queue of their server ([`guest/scripts/several-cores`](../../../guest/scripts/several-cores)).
+//! queue of their server (`guest/several-cores`).
 
 use doorbell_machine::{ConfigError, InterruptsKind};
 use doorbell_results::{PortFigures, TransferCore};
@@ -77,7 +77,7 @@ pub(crate) fn on_cores(cores: u32, pair: Pair) -> Pair {
     if cores == 1 {
         return pair;
     }
-    let begin = format!("cores={cores}\n{}", include_str!("../../../../guest/scripts/several-cores"));
+    let begin = format!("cores={cores}\n{}", include_str!("../../../../guest/several-cores"));
     Pair { server: pair.server.after(&begin), client: pair.client.after(&begin), ..pair }
 }
 

@@ -21,7 +21,7 @@ use crate::measure::shards;
 use crate::plan::config::RunConfig;
 use crate::plan::counting::{Counted, Counting};
 use crate::plan::length::Length;
-use crate::plan::options::Options;
+use crate::plan::options::{self, Options};
 use crate::ratio::per;
 use crate::testbed::control::{Control, LINES_SHOWN, run_network_watched};
 use crate::testbed::nodes::NodeGuest;
@@ -69,10 +69,7 @@ impl Options for TransferConfig {
     const SECTION: &'static str = "transfer";
 
     fn validate(&self, _: &RunConfig) -> Result<(), ConfigError> {
-        match self.samples {
-            1..=1000 => Ok(()),
-            other => Err(ConfigError::new("transfer.samples", format!("{other} is not from 1 to 1000"))),
-        }
+        options::check_range("transfer.samples", self.samples, 1..=1000)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::plan::options::{OptionSections, Options};
 pub struct RunConfig {
     /// Warm-up, measurement and seed.
     pub run: RunParams,
-    /// The options of benchmarks, one section each (listed in `crate::scenarios::registry`).
+    /// The options of benchmarks, one section each (listed in `crate::registry`).
     #[serde(flatten, skip_deserializing)]
     #[schemars(skip)]
     options: OptionSections,
@@ -346,8 +346,8 @@ impl RunConfig {
 
 #[cfg(test)]
 mod tests {
+    use crate::registry::defaults;
     use crate::request::resolve::resolve;
-    use crate::scenarios::registry::defaults;
 
     #[test]
     fn configuration_lists_the_defaults_of_the_attachment_kind() {

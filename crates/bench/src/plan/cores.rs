@@ -3,7 +3,6 @@
 use doorbell_loadgen::{Field, SweepConfig};
 use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_nic::NicModel;
-use doorbell_nic::e82576::QUEUES;
 
 use crate::plan::config::RunConfig;
 use crate::plan::options::Setting;
@@ -17,15 +16,19 @@ pub(crate) fn is_one(cores: &u32) -> bool {
 /// Checks that the machine has this number of harts, and of receive and transmit queues on every port.
 pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let fail = |problem: String| Err(ConfigError::new(key, problem));
-    if !(1..=QUEUES as u32).contains(&cores) {
-        return fail(format!("{cores} is not from 1 to {QUEUES}, the queues of an 82576"));
+    let best = NicModel::with_most_queues();
+    if !(1..=best.queues()).contains(&cores) {
+        return fail(format!("{cores} is not from 1 to {}, the queues of an {best}", best.queues()));
     }
     if cores == 1 {
         return Ok(());
     }
     check_harts(key, cores, config)?;
-    match port_with_one_queue(config) {
-        Some(port) => fail(format!("{cores}, but port {port}'s 82540EM has one queue; set nic.model=82576")),
+    match port_with_fewer_queues(cores, config) {
+        Some((port, model)) => fail(format!(
+            "{cores}, but port {port}'s {model} has {} queue(s); set nic.model={best}",
+            model.queues()
+        )),
         None => Ok(()),
     }
 }
@@ -33,8 +36,8 @@ pub(crate) fn check(key: &str, cores: u32, config: &RunConfig) -> Result<(), Con
 /// Settings that a number of cores requires: enough harts, and a NIC with enough queues.
 pub(crate) fn required_settings(cores: u32, config: &RunConfig) -> Vec<Setting> {
     let mut settings = required_harts(cores, config);
-    if cores > 1 && config.nic.model == NicModel::E82540em {
-        settings.push(("nic.model", "82576".into()));
+    if cores > config.nic.model.queues() {
+        settings.push(("nic.model", NicModel::with_most_queues().to_string().into()));
     }
     settings
 }
@@ -48,9 +51,10 @@ pub(crate) fn required_harts(harts: u32, config: &RunConfig) -> Vec<Setting> {
     needed.into_iter().collect()
 }
 
-/// The first port whose card has one receive and one transmit queue, if any.
-pub(crate) fn port_with_one_queue(config: &RunConfig) -> Option<usize> {
-    (0..config.platform.nics as usize).find(|&port| config.port(port).nic.model == NicModel::E82540em)
+/// The first port whose NIC has fewer queues than this, and the NIC's model.
+pub(crate) fn port_with_fewer_queues(queues: u32, config: &RunConfig) -> Option<(usize, NicModel)> {
+    let models = (0..config.platform.nics as usize).map(|port| (port, config.port(port).nic.model));
+    models.into_iter().find(|(_, model)| model.queues() < queues)
 }
 
 /// Checks that the machine has this number of harts.
@@ -103,7 +107,7 @@ fn joined(remarks: [Option<String>; 2]) -> Option<String> {
 /// A remark if the machine has more harts than the program uses, with the setting that uses them.
 fn spare_harts(key: &str, cores: u32, config: &RunConfig) -> Option<String> {
     let harts = config.measured_harts() as u32;
-    let most = harts.min(QUEUES as u32);
+    let most = harts.min(NicModel::with_most_queues().queues());
     (cores < most).then(|| format!("; it uses {cores} of {harts} harts: --set {key}={most} for {most}"))
 }
 
@@ -124,8 +128,8 @@ mod tests {
     use doorbell_machine::InterruptsKind;
     use doorbell_nic::NicModel;
 
+    use crate::registry::benchmark;
     use crate::request::resolve::on_fast;
-    use crate::scenarios::registry::benchmark;
 
     #[test]
     fn more_cores_than_harts_or_queues_are_rejected() {
@@ -140,7 +144,10 @@ mod tests {
             assert!(words.contains("doorbell.cores=4 doorbell.lcores=0@0,1@"), "{words}");
             for (set, message) in [
                 (&[&four, "platform.harts=1"][..], "4, but the machine has 1 hart(s); set platform.harts=4"),
-                (&[&four, "nic.model=82540em"], "4, but port 0's 82540EM has one queue; set nic.model=82576"),
+                (
+                    &[&four, "nic.model=82540em"],
+                    "4, but port 0's 82540EM has 1 queue(s); set nic.model=82576",
+                ),
                 (&[&seventeen, "platform.harts=16"], "17 is not from 1 to 16, the queues of an 82576"),
                 (&[&cores(0)], "0 is not from 1 to 16"),
             ] {

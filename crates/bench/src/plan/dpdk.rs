@@ -2,9 +2,7 @@
 //! that they touch. Each program receives the frames of all ports in bursts, on one core unless a key such as
 //! `touch.cores` sets more ([`crate::plan::cores`]).
 
-use doorbell_loadgen::Returned;
 use doorbell_machine::ConfigError;
-use doorbell_nic::NicModel;
 use doorbell_sim::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,8 +11,6 @@ use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::options::{self, Options, Setting};
 
-/// Console text that our own programs print when their ports are up.
-pub(crate) const READY_MARKER: &str = "doorbell: ready";
 /// Bytes of a hugepage.
 pub(crate) const HUGEPAGE: u64 = 2 << 20;
 /// Hugepages for EAL itself, as computed by the image's /init.
@@ -98,9 +94,7 @@ impl Options for DpdkConfig {
             ("dpdk.txrst", self.txrst, 1, 4096),
         ];
         for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::new(key, format!("{value} is not from {least} to {most}")));
-            }
+            options::check_range(key, value, least..=most)?;
         }
         for (key, value) in [("dpdk.rxd", self.rxd), ("dpdk.txd", self.txd)] {
             if value % 8 != 0 {
@@ -108,9 +102,7 @@ impl Options for DpdkConfig {
                 return Err(ConfigError::new(key, problem));
             }
         }
-        if let Some(mtu) = self.mtu.filter(|mtu| !(MTU..=MTU_MAX).contains(mtu)) {
-            return Err(ConfigError::new("dpdk.mtu", format!("{mtu} is not from {MTU} to {MTU_MAX}")));
-        }
+        options::check_range("dpdk.mtu", self.mtu.unwrap_or(MTU), MTU..=MTU_MAX)?;
         self.check_mbufs()?;
         self.check_txrst(config)
     }
@@ -152,7 +144,7 @@ impl DpdkConfig {
 
     fn check_txrst(&self, config: &RunConfig) -> Result<(), ConfigError> {
         let most = self.txrst_max();
-        if self.txrst <= most || config.all_ports().all(|port| port.nic.model != NicModel::E82540em) {
+        if self.txrst <= most || config.all_ports().all(|port| port.nic.model.driver() != "e1000") {
             return Ok(());
         }
         let problem = format!(
@@ -231,13 +223,9 @@ pub(crate) fn hugepages(cores: u32, config: &RunConfig) -> u64 {
 
 /// Checks that the guest has RAM for this number of hugepages.
 pub(crate) fn check_ram(hugepages: u64, config: &RunConfig) -> Result<(), ConfigError> {
-    let Some(set) = options::ram_setting(RAM_BASE + hugepages * HUGEPAGE, config) else { return Ok(()) };
-    let problem = format!(
-        "{} is too little for the {} of hugepages that the program needs; {set}",
-        config.platform.ram,
-        Bytes(hugepages * HUGEPAGE)
-    );
-    Err(ConfigError::new("platform.ram", problem))
+    let (ram, all) = (config.platform.ram, Bytes(hugepages * HUGEPAGE));
+    let problem = format!("{ram} is too little for the {all} of hugepages that the program needs");
+    options::check_ram("platform.ram", RAM_BASE + all.0, problem, config)
 }
 
 /// Checks that the guest has RAM for the packet buffers of this number of cores.
@@ -256,26 +244,11 @@ pub(crate) fn words_of_cores(app: &str, count: u32, config: &RunConfig) -> Strin
     format!("doorbell.app={app} {footprint}{}", cores::words(count))
 }
 
-/// Frames return with exchanged MAC addresses, as from testpmd.
-pub(crate) fn swapped(_: &RunConfig) -> Returned {
-    Returned::MacSwap
-}
-
-/// Frames return routed.
-pub(crate) fn routed(_: &RunConfig) -> Returned {
-    Returned::Routed
-}
-
-/// No frames return: they count as delivered when they are in memory.
-pub(crate) fn sink(_: &RunConfig) -> Returned {
-    Returned::Sink
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::benchmark;
     use crate::request::resolve::on_fast;
-    use crate::scenarios::registry::benchmark;
 
     fn of(set: &[&str]) -> DpdkConfig {
         on_fast(set).unwrap().options::<DpdkConfig>().clone()

@@ -1,15 +1,13 @@
 //! Programs that use the kernel's network stack, in the net image. At port N the guest's address is 10.0.N.2
 //! and the generator's is 10.0.N.1.
 
-use doorbell_loadgen::Returned;
 use doorbell_machine::{ConfigError, Place};
-use doorbell_nic::NicModel;
 use doorbell_sim::Ps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::config::RunConfig;
-use crate::plan::options::Options;
+use crate::plan::options::{self, Options};
 
 /// Options of the guest's kernel, network driver and network stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,9 +141,7 @@ impl Options for KernelConfig {
     /// Rejects values that the driver does not accept (`e1000_check_options`): it would use its default, with
     /// only a line in the kernel log.
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        if let Some(mtu) = self.mtu.filter(|mtu| !(576..=9000).contains(mtu)) {
-            return Err(ConfigError::new("kernel.mtu", format!("{mtu} is not from 576 to 9000")));
-        }
+        options::check_range("kernel.mtu", self.mtu.unwrap_or(1500), 576..=9000)?;
         let is_invalid = |ring: &u32| !(64..=4096).contains(ring) || !ring.is_multiple_of(8);
         for (key, ring) in [("kernel.rxd", self.rxd), ("kernel.txd", self.txd)] {
             if let Some(ring) = ring.filter(is_invalid) {
@@ -153,7 +149,7 @@ impl Options for KernelConfig {
             }
         }
         let ports = 0..config.platform.nics as usize;
-        let others = ports.into_iter().find(|port| config.port(*port).nic.model != NicModel::E82540em);
+        let others = ports.into_iter().find(|port| config.port(*port).nic.model.driver() != "e1000");
         if let (Some(_), Some(port)) = (self.interrupt_throttle_rate, others) {
             let problem = format!(
                 "it applies to e1000 only, and port {port} has another card (nic.model); leave it out, and use `ethtool -C` in a script instead"
@@ -170,34 +166,10 @@ impl Options for KernelConfig {
     }
 }
 
-/// Console text that the image's scripts print when their server accepts requests.
-pub(crate) const READY_MARKER: &str = "doorbell: ready";
-
 /// Maximum time for which an unloaded kernel holds a frame. For bulk traffic, Linux' e1000 spaces
 /// interrupts by 250 µs (4,000 per second, `e1000_set_itr`); a woken program waits to be scheduled, and its
 /// answer waits for the next interrupt.
 pub(crate) const PAUSE: Ps = Ps::from_ms(1);
-
-/// Traffic of ping. The kernel handles about 100,000 requests per second, so a rate far above that only
-/// measures loss.
-pub(crate) const PING: &[&str] = &[
-    "loadgen.traffic.kind=ping",
-    "loadgen.traffic.rate=20kpps",
-    "loadgen.traffic.source_ip=10.0.0.1",
-    "loadgen.traffic.destination_ip=10.0.0.2",
-];
-
-/// Traffic of memcached. The window is long because the rate is low.
-pub(crate) const MEMCACHED: &[&str] = &[
-    "loadgen.traffic.kind=memcached-get",
-    "loadgen.traffic.rate=20kpps",
-    "loadgen.traffic.outstanding=64",
-    "loadgen.traffic.source_ip=10.0.0.1",
-    "loadgen.traffic.destination_ip=10.0.0.2",
-    "loadgen.traffic.destination_port=11211",
-    "run.window=50ms",
-    "run.duration_limit=200ms",
-];
 
 /// Command that reloads the driver for all ports; the parameter's value follows.
 const RELOAD: &str = "rmmod e1000 && insmod /lib/modules/e1000.ko InterruptThrottleRate=";
@@ -216,16 +188,6 @@ pub(crate) fn words(script: &str, first: &[String], config: &RunConfig) -> Strin
     }
 }
 
-/// Kernel command line words for a guest in which only the kernel answers.
-pub(crate) fn respond(config: &RunConfig) -> String {
-    words("respond", &[], config)
-}
-
-/// Any form of returned frame: the request protocol checks the answers.
-pub(crate) fn returned(_: &RunConfig) -> Returned {
-    Returned::Any
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,7 +200,7 @@ mod tests {
                 &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>(),
             )
         };
-        let ping = |set: &[&str]| respond(&config(set).unwrap());
+        let ping = |set: &[&str]| super::words("respond", &[], &config(set).unwrap());
         assert_eq!(ping(&[]), "doorbell.app=respond");
         let words = ping(&["kernel.interrupt_throttle_rate=3"]);
         assert!(

@@ -10,6 +10,7 @@
 //! | `kernel` | options of the guest's kernel |
 //! | `dpdk` | options of DPDK programs |
 //! | `cores` | programs on several cores |
+//! | `worker` | the multi-core DPDK program that several benchmarks use |
 //! | `workload` | software that a machine boots, and its ready condition |
 //! | `counting` | programs that count the frames that they process |
 //! | `playback` | options of trace playback |
@@ -24,4 +25,5 @@ pub(crate) mod length;
 pub(crate) mod members;
 pub(crate) mod options;
 pub(crate) mod playback;
+pub(crate) mod worker;
 pub(crate) mod workload;

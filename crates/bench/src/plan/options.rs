@@ -3,7 +3,8 @@
 //! sections generically.
 
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use doorbell_machine::ConfigError;
@@ -23,10 +24,49 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// The setting to recommend if the guest needs more RAM than its machine has, in steps of 64 MiB.
-pub(crate) fn ram_setting(needed: u64, config: &RunConfig) -> Option<String> {
+fn ram_setting(needed: u64, config: &RunConfig) -> Option<String> {
     const STEP: u64 = 64 << 20;
     let set = || format!("set platform.ram={}", Bytes(needed.next_multiple_of(STEP)));
     (config.platform.ram.0 < needed).then(set)
+}
+
+/// Checks that the guest's machine has this much RAM. `problem` states what needs it; the error adds the remedy.
+pub(crate) fn check_ram(
+    key: &str,
+    needed: u64,
+    problem: impl Display,
+    config: &RunConfig,
+) -> Result<(), ConfigError> {
+    match ram_setting(needed, config) {
+        Some(set) => Err(ConfigError::new(key, format!("{problem}; {set}"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a value is in its range.
+pub(crate) fn check_range<T: PartialOrd + Display>(
+    key: impl Into<String>,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::new(key, format!("{value} is not from {} to {}", range.start(), range.end())))
+}
+
+/// Checks that a value is a power of two in its range. `shown` is the value with its unit.
+pub(crate) fn check_power_of_two(
+    key: impl Into<String>,
+    value: u64,
+    range: RangeInclusive<u64>,
+    shown: impl Fn(u64) -> String,
+) -> Result<(), ConfigError> {
+    if range.contains(&value) && value.is_power_of_two() {
+        return Ok(());
+    }
+    let [value, least, most] = [value, *range.start(), *range.end()].map(shown);
+    Err(ConfigError::new(key, format!("{value} is not a power of two from {least} to {most}")))
 }
 
 /// A path of the configuration, and a value for it.

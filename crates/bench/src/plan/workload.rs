@@ -8,6 +8,10 @@ use crate::plan::counting::Counting;
 /// Rate in the results of a measurement without traffic.
 pub const NO_TRAFFIC: &str = "none";
 
+/// Console text that our own programs and scripts print when their ports are up or their server accepts
+/// requests.
+pub(crate) const READY_MARKER: &str = "doorbell: ready";
+
 /// The software that a session boots, and its properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {

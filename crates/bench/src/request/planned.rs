@@ -220,8 +220,8 @@ fn profile_nodes(load: &NodesLoad, testbed: &NodesTestbed, run: &mut NetworkRun)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::benchmark;
     use crate::request::resolve::resolve;
-    use crate::scenarios::registry::benchmark;
 
     /// The name of the nodes' checkpoint, if there are several nodes.
     fn nodes(name: &str, set: &[&str]) -> Result<Option<String>, String> {

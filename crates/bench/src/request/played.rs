@@ -6,8 +6,8 @@ use doorbell_machine::{Base, ConfigError};
 use crate::plan::config::RunConfig;
 use crate::plan::options::{OptionSections, Options, Section, path_of};
 use crate::plan::playback::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
+use crate::registry;
 use crate::request::resolve::Layers;
-use crate::scenarios::registry;
 
 /// Resolves a machine with the overrides of `--set` and experiment files. The machine has as many harts as the traces,
 /// and as many NICs unless `platform.nics` is set.

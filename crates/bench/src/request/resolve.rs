@@ -7,8 +7,8 @@ use toml::{Table, Value};
 use crate::plan::config::RunConfig;
 use crate::plan::options::{OptionSections, Options};
 use crate::plan::playback::PlaybackConfig;
+use crate::registry;
 use crate::request::reference::with_hint;
-use crate::scenarios::registry;
 
 /// Sections that only network files may have.
 const NETWORK_SECTIONS: [&str; 4] = ["node", "switch", "generator", "cable"];

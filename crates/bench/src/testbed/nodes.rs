@@ -370,7 +370,7 @@ mod tests {
                 script: None,
                 ready_marker: marker.to_owned(),
             };
-            let config = crate::scenarios::registry::defaults();
+            let config = crate::registry::defaults();
             let plan = TestbedPlan::joined(&config, "mine", vec![guest.clone(), guest]).unwrap();
             plan.key(&[])
         };

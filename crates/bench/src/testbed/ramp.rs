@@ -20,6 +20,9 @@ const STEP: Ps = Ps::from_us(100);
 const RAMP_MIN: Ps = Ps::from_ms(20);
 /// Maximum further time until the rate is steady.
 const STEADY_MAX: Ps = Ps::from_ms(100);
+/// Maximum number of segments of the setup before a test, which has about five per connection.
+const TALK_SEGMENTS_MAX: u64 = 200;
+
 /// Version of the ramp-up procedure, part of the checkpoint's file name.
 const VERSION: u32 = 1;
 
@@ -38,7 +41,17 @@ pub struct Ramp {
     pub all_started: Option<&'static str>,
 }
 
+/// Whether there are more segments than connection setup has, for any number of connections.
+fn is_more_than_talk(carried: &Carried) -> bool {
+    carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
+}
+
 impl Ramp {
+    /// A client in node 1 whose server, in node 0, sends the counted traffic.
+    pub(crate) fn of_server(command: String) -> Ramp {
+        Ramp { client: 1, command, sender: 0, detects_start: is_more_than_talk, all_started: None }
+    }
+
     /// Its part of the checkpoint's identity.
     pub(crate) fn identity(&self) -> String {
         format!(" {VERSION} {}", self.command)

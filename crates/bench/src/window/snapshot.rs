@@ -102,7 +102,7 @@ mod tests {
         let (begin, end) = (edge(1000, [1400, 1000], [100, 0]), edge(3000, [3100, 3400], [1900, 2000]));
         assert_eq!(begin.length(&end), Ps(2000));
         assert_eq!(begin.wire_share(&end), Some(1.0));
-        let config = crate::scenarios::registry::defaults();
+        let config = crate::registry::defaults();
         let clock = config.hart(0).core.frequency.0 as f64;
         let cycles = begin.core_cycles(&edge(3000, [3100, 3400], [0, 0]), &two_harts());
         assert!((cycles - (1700.0 + 2400.0) * 1e-12 * clock).abs() < 1e-9, "{cycles}");

@@ -11,9 +11,6 @@ use crate::ratio::per;
 use crate::testbed::ramp::Ramp;
 use crate::window::interval::Interval;
 
-/// Maximum number of segments of the setup before a test, which has about five per connection.
-const TALK_SEGMENTS_MAX: u64 = 200;
-
 /// A transfer, and how it is counted.
 pub(crate) struct Load {
     /// The program's name.
@@ -48,12 +45,24 @@ pub(crate) struct Transaction {
     pub bytes: u64,
 }
 
-/// Whether there are more segments than connection setup has, for any number of connections.
-pub(crate) fn is_more_than_talk(carried: &Carried) -> bool {
-    carried.tcp_segments + carried.udp_datagrams > TALK_SEGMENTS_MAX
-}
-
 impl Load {
+    /// A stream on one TCP connection, which this ramp starts; it does not end by itself.
+    pub fn tcp(program: &'static str, name: String, start: Ramp) -> Load {
+        Load {
+            program,
+            name,
+            connections: 1,
+            depth: 1,
+            start,
+            protocol: Protocol::Tcp,
+            in_parts: true,
+            transaction: None,
+            failure: |_| None,
+            counting: None,
+            servers: Vec::new(),
+        }
+    }
+
     /// The node that sends the stream or the responses.
     pub fn data(&self) -> usize {
         self.start.sender

@@ -44,7 +44,11 @@ pub fn functions(folder: &Path, found: &mut Vec<Function>) {
 }
 
 fn is_test_file(path: &Path, krate: &str) -> bool {
-    let named = |name: &str| name == "tests" || name.ends_with("tests.rs") || name.ends_with("_tests");
+    let named = |name: &str| {
+        ["tests", "acceptance", "acceptance.rs"].contains(&name)
+            || name.ends_with("tests.rs")
+            || name.ends_with("_tests")
+    };
     HELPERS.contains(&krate) || path.iter().any(|part| part.to_str().is_some_and(named))
 }
 

@@ -114,7 +114,7 @@ mod tests {
         let mut counts = zero.clone();
         counts.extend(increases.map(|(name, value)| (name.to_owned(), value)));
         let snapshot = |now, counts| TimingSnapshot { now, own: 0, books: Vec::new(), counts };
-        let config = &crate::scenarios::registry::defaults();
+        let config = &crate::registry::defaults();
         let span = Span {
             begin: snapshot(Ps::ZERO, zero),
             end: snapshot(Ps::from_us(1), counts),

@@ -2,7 +2,7 @@
 
 use doorbell_machine::ConfigError;
 
-use crate::scenarios::registry::run_sections;
+use crate::registry::run_sections;
 
 /// Sections that apply to the whole run and not to a node, in addition to the option sections of runs.
 const RUN_SECTIONS: [&str; 6] = ["run", "loadgen", "node", "switch", "generator", "cable"];

@@ -11,9 +11,9 @@ use toml::{Table, Value};
 
 use crate::error::RunError;
 use crate::plan::config::RunConfig;
+use crate::registry::{self, benchmark};
 use crate::request::network::config::{in_member, keys_of_the_run};
 use crate::request::reference::with_hint;
-use crate::scenarios::registry::{self, benchmark};
 
 /// A network file that was read.
 #[derive(Clone, Debug)]

@@ -17,9 +17,10 @@ use crate::measure::benchmark::{Benchmark, Nodes};
 use crate::plan::config::RunConfig;
 use crate::plan::kernel;
 use crate::plan::members::{CableTable, NodeTable};
+use crate::plan::workload::READY_MARKER;
+use crate::registry::benchmark;
 use crate::request::network::config::{in_member, keys_of_the_run};
 use crate::request::reference::with_hint;
-use crate::scenarios::registry::benchmark;
 use crate::testbed::nodes::NodeGuest;
 
 /// Last byte of the first generator's IPv4 address, in the network of the node that it sends requests to.
@@ -250,7 +251,7 @@ fn guest(name: &str, node: &NodeTable, config: &RunConfig) -> Result<NodeGuest, 
             disks: node.disks.clone(),
             words: format!("{app}{ip}{further}").trim_start().to_owned(),
             script: node.script.as_ref().map(|lines| (name.to_owned(), lines.clone())),
-            ready_marker: node.ready.clone().unwrap_or_else(|| kernel::READY_MARKER.to_owned()),
+            ready_marker: node.ready.clone().unwrap_or_else(|| READY_MARKER.to_owned()),
         });
     };
     let known = benchmark(named).map_err(|error| wrong("benchmark", &error.problem))?;

@@ -15,7 +15,7 @@ use toml::Table;
 
 use crate::plan::options::{OptionSections, Options, Section};
 use crate::plan::playback::PlaybackConfig;
-use crate::scenarios::registry;
+use crate::registry;
 
 pub use page::page;
 pub use parameter::{Parameter, Word};

@@ -1,0 +1,39 @@
+//! Measurements of polling programs: each returns or consumes frames as documented, becomes ready by itself,
+//! and two runs are identical.
+
+use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_sim::Bytes;
+
+use crate::{places, quiet};
+
+const COMMON: [&str; 3] = ["run.warmup=100us", "run.duration=500us", "run.drain=1ms"];
+
+/// A session of the benchmark on the preset fast, with these settings.
+pub fn prepared(name: &str, overrides: &[&str]) -> Session {
+    let chosen = benchmark(name).expect("a benchmark");
+    let all = chosen.defaults.iter().chain(&COMMON).chain(overrides).map(|&text| text.to_owned());
+    let config = resolve("fast", &all.collect::<Vec<_>>()).expect("a configuration");
+    quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
+        .unwrap_or_else(|error| panic!("{name} does not become ready: {error}"))
+}
+
+/// Measures 1 Mpps of frames of this size.
+pub fn measured(session: &Session, size: u64) -> Point {
+    let rate = "1Mpps".parse().expect("a rate");
+    quiet(|control| run_point(session, rate, Bytes(size), None, control)).expect("the program runs")
+}
+
+/// Measures a program twice, and checks that all frames are delivered intact and that the runs are identical.
+pub fn measured_twice(session: &Session, size: u64) -> Point {
+    let (one, other) = (measured(session, size), measured(session, size));
+    let what = format!("{} with {size} bytes", session.workload().name);
+    assert_eq!(one.summary.state_hash, other.summary.state_hash, "{what}");
+    assert_eq!(one.summary.frames_offered, 500, "{what}");
+    assert_eq!((one.summary.frames_delivered, one.summary.frames_corrupt), (500, 0), "{what}");
+    one
+}
+
+/// Median latency in ns.
+pub fn median(point: &Point) -> f64 {
+    point.summary.latency_ns.as_ref().expect("frames came back").p50
+}
