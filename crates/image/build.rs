@@ -19,10 +19,13 @@ fn has_ending(path: &Path, endings: &[&str]) -> bool {
 
 /// The files of a recipe: those of its folder, and C sources and headers in subfolders.
 fn files(folder: &Path, is_top: bool) -> Vec<PathBuf> {
+    let is_wanted = |path: &Path| match is_top {
+        true => !has_ending(path, &["toml"]),
+        false => has_ending(path, &["c", "h"]),
+    };
     let of = |path: PathBuf| match path.is_dir() {
         true => files(&path, false),
-        false if has_ending(&path, if is_top { &["toml"] } else { &["c", "h"] }) == is_top => Vec::new(),
-        false => vec![path],
+        false => Some(path).filter(|path| is_wanted(path)).into_iter().collect(),
     };
     entries(folder).into_iter().flat_map(of).collect()
 }

@@ -200,7 +200,7 @@ mod tests {
                 &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>(),
             )
         };
-        let ping = |set: &[&str]| super::words("respond", &[], &config(set).unwrap());
+        let ping = |set: &[&str]| words("respond", &[], &config(set).unwrap());
         assert_eq!(ping(&[]), "doorbell.app=respond");
         let words = ping(&["kernel.interrupt_throttle_rate=3"]);
         assert!(
