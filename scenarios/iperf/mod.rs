@@ -2,7 +2,7 @@
 //! is measured on the cable, or a whole test with iperf3's own results.
 
 use doorbell_machine::ConfigError;
-use doorbell_results::{IperfFigures, Protocol, TransferFigures};
+use doorbell_results::{IperfFigures, Protocol, TransferFigures, TransferTotals};
 use doorbell_sim::BitsPerSec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -206,20 +206,8 @@ fn result(console: &str) -> Option<Value> {
 
 /// Figures measured on the cable.
 fn cable_figures(protocol: Protocol, transfer: &TransferFigures) -> IperfFigures {
-    IperfFigures {
-        protocol,
-        bytes_sent: transfer.bytes_sent,
-        bytes_received: transfer.bytes_received,
-        seconds: transfer.seconds,
-        goodput_gbps: transfer.goodput_gbps.unwrap_or(0.0),
-        retransmits: None,
-        datagrams_lost: None,
-        cpu_percent: None,
-        wire_to_client: transfer.wire_to_client.clone(),
-        wire_to_server: transfer.wire_to_server.clone(),
-        nic_drops: transfer.nic_drops,
-        node_instructions: transfer.node_instructions,
-    }
+    let (goodput_gbps, totals) = (transfer.goodput_gbps.unwrap_or(0.0), transfer.totals.clone());
+    IperfFigures { protocol, goodput_gbps, totals, ..IperfFigures::default() }
 }
 
 /// The figures of `part`, replaced by iperf3's own results where it has them.
@@ -230,13 +218,16 @@ fn iperf3_figures(part: IperfFigures, iperf3: &Value) -> IperfFigures {
     let number = |object: &Value, name: &str| object[name].as_f64().unwrap_or(0.0);
     let cpu = &end["cpu_utilization_percent"];
     IperfFigures {
-        bytes_sent: number(sent, "bytes") as u64,
-        bytes_received: number(received, "bytes") as u64,
-        seconds: number(received, "seconds"),
         goodput_gbps: number(received, "bits_per_second") / 1e9,
         retransmits: sent["retransmits"].as_u64(),
         datagrams_lost: received["lost_packets"].as_u64(),
         cpu_percent: Some([number(cpu, "host_total"), number(cpu, "remote_total")]),
+        totals: TransferTotals {
+            bytes_sent: number(sent, "bytes") as u64,
+            bytes_received: number(received, "bytes") as u64,
+            seconds: number(received, "seconds"),
+            ..part.totals
+        },
         ..part
     }
 }

@@ -349,10 +349,10 @@ fn netperf_output(console: &str) -> BTreeMap<String, String> {
 fn use_netperf_figures(figures: &mut TransferFigures, load: &Load, output: BTreeMap<String, String>) {
     let number = |name: &str| output.get(name).and_then(|text| text.parse::<f64>().ok());
     let Some(seconds) = number("ELAPSED_TIME") else { return };
-    figures.seconds = seconds;
+    figures.totals.seconds = seconds;
     if let Some(megabits) = number("THROUGHPUT") {
         figures.goodput_gbps = Some(megabits * 1e-3);
-        figures.bytes_received = (megabits * 1e6 / 8.0 * seconds).round() as u64;
+        figures.totals.bytes_received = (megabits * 1e6 / 8.0 * seconds).round() as u64;
     }
     if let Some(rate) = number("TRANSACTION_RATE") {
         figures.transactions = Some((rate * seconds).round() as u64);

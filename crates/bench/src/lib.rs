@@ -16,11 +16,12 @@ mod store;
 mod testbed;
 mod window;
 
+pub use doorbell_results::figures as figure_keys;
 pub use doorbell_results::{
-    Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FunctionCost, GeneratorFigures, HopFigures,
-    IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures, PointSummary,
-    PortFigures, Protocol, QueueFigures, RunIdentity, RunSummary, SwitchFigures, TimingFigures, TransferCore,
-    TransferFigures, limit,
+    Change, CoreFigures, Direction, Drops, Figure, FigureGroup, FigureKey, FunctionCost, GeneratorFigures,
+    HopFigures, IperfFigures, KindCost, KindFigures, NetworkFigures, NodeFigures, OutputFigures,
+    PointSummary, PortFigures, Protocol, QueueFigures, RunIdentity, RunSummary, SwitchFigures, TimingFigures,
+    TransferCore, TransferFigures, TransferTotals, limit,
 };
 pub use error::RunError;
 pub use figures::core_counts::CoreCounts;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, limit,
-    list_names,
+    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, list_names,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
@@ -162,10 +161,9 @@ impl<'a> Loads<'a> {
         &self,
         folder: &ResultFolder,
         config: &RunConfig,
-        mut points: Vec<PointSummary>,
+        points: Vec<PointSummary>,
         meanings: BTreeMap<String, String>,
     ) -> anyhow::Result<(RunSummary, String)> {
-        points.iter_mut().for_each(|point| point.limit = limit::of_point(point));
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.load_count - self.points.len() } else { 0 };
         let base = self.base;

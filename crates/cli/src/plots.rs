@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use doorbell_bench::figure_keys::{PACKET_COST, UNCORE};
 use doorbell_report::{ExperimentCurve, ExperimentPlot, ExperimentPoint};
 use doorbell_study::experiment::{Cell, Column, Plan, PlotSpec, Table};
 
@@ -20,7 +21,7 @@ const DRAWN: [&[&str]; 7] = [
     &["low_gbps", "delivered_gbps"],
     &["drop_rate"],
     &["latency_ns.p99"],
-    &["timing.packet cost.saturation"],
+    &[PACKET_COST.saturation.path],
     &["instructions_per_frame"],
     &["ipc"],
 ];
@@ -43,9 +44,9 @@ const DISPLAY_NAMES: [(&str, &str, f64); 22] = [
     ("transfer.transactions_per_second", "Transactions per second", 1.0),
     ("transfer.test_idle", "Idle share of the test node", 1.0),
     ("kinds.misses_per_kb", "LLC misses per KB", 1.0),
-    ("timing.packet cost.saturation", "Saturation of polling cores, %", 100.0),
-    ("timing.packet cost.busy_cycles", "Cycles per packet, no empty polls", 1.0),
-    ("timing.uncore events.ItoM_hit_percent", "NIC writes that hit, %", 1.0),
+    (PACKET_COST.saturation.path, "Saturation of polling cores, %", 100.0),
+    (PACKET_COST.busy_cycles.path, "Cycles per packet, no empty polls", 1.0),
+    (UNCORE.itom_hit_percent.path, "NIC writes that hit, %", 1.0),
     ("instructions_per_frame", "Instructions per packet", 1.0),
     ("ipc", "Instructions per cycle", 1.0),
     ("rate", "Rate", 1.0),

@@ -2,6 +2,7 @@
 
 use doorbell_bench::{
     Direction, IperfFigures, NetworkFigures, PointSummary, Protocol, TransferCore, TransferFigures,
+    TransferTotals,
 };
 
 /// Additional lines about a point; empty for most benchmarks.
@@ -27,16 +28,21 @@ fn iperf(f: &IperfFigures) -> String {
     );
     let mut lines = vec![format!(
         "{protocol} goodput {:.3} Gbps: {} bytes in {:.6} s {time_base}{again}",
-        f.goodput_gbps, f.bytes_received, f.seconds
+        f.goodput_gbps, f.totals.bytes_received, f.totals.seconds
     )];
     if let Some([client, server]) = f.cpu_percent {
         lines.push(format!("iperf3's share of a core: client {client:.0} %, server {server:.0} %"));
     }
     let ends = ["server", "client"];
-    lines.join("\n") + "\n" + &cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+    lines.join("\n") + "\n" + &main_cable(ends, &f.totals)
 }
 
-/// Traffic on the cable.
+/// Traffic on the cable between server and client.
+fn main_cable(ends: [&str; 2], f: &TransferTotals) -> String {
+    cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops)
+}
+
+/// Traffic on a cable.
 fn cable(ends: [&str; 2], wires: [&Direction; 2], drops: [u64; 2]) -> String {
     let of = |(name, (wire, drops)): (&str, (&Direction, u64))| {
         format!(
@@ -52,13 +58,16 @@ fn transfer_text(f: &TransferFigures) -> String {
     let time_base = if f.said.is_empty() { "" } else { " of guest time, measured by the program" };
     let first = match (f.goodput_gbps, f.transactions_per_second) {
         (Some(goodput), _) => {
-            format!("goodput {goodput:.3} Gbps: {} bytes in {:.6} s{time_base}", f.bytes_received, f.seconds)
+            format!(
+                "goodput {goodput:.3} Gbps: {} bytes in {:.6} s{time_base}",
+                f.totals.bytes_received, f.totals.seconds
+            )
         }
         (None, rate) => format!(
             "{:.0} transactions per second: {} in {:.6} s{time_base}, {:.2} µs each on average",
             rate.unwrap_or(0.0),
             f.transactions.unwrap_or(0),
-            f.seconds,
+            f.totals.seconds,
             f.round_trip_us.unwrap_or(0.0)
         ),
     };
@@ -68,7 +77,7 @@ fn transfer_text(f: &TransferFigures) -> String {
     let behind = f.behind.as_ref().map_or(String::new(), |own| {
         cable(["server behind it", "gateway"], [&own.wire_to_server, &own.wire_to_gateway], own.nic_drops)
     });
-    let first_cable = cable(ends, [&f.wire_to_server, &f.wire_to_client], f.nic_drops);
+    let first_cable = main_cable(ends, &f.totals);
     format!("{}{many}: {first}\n{reported}{first_cable}{behind}", f.load)
 }
 

@@ -2,6 +2,7 @@
 //! pages.
 
 use anyhow::Context;
+use doorbell_bench::figure_keys::PACKET_COST;
 use doorbell_machine::Base;
 use doorbell_report::{
     ExperimentCell, ExperimentPage, ExperimentRow, ExperimentTable, PageLinks, html_with, search_html_with,
@@ -27,7 +28,7 @@ const SHOWN: [&str; 16] = [
     "transfer.goodput_gbps",
     "transfer.transactions_per_second",
     "ipc",
-    "timing.packet cost.saturation",
+    PACKET_COST.saturation.path,
     "limit.part",
     "not_steady",
 ];

@@ -352,34 +352,6 @@ impl Books {
         }
     }
 
-    /// The third level: the components of fetch latency, memory bound and core bound, in this order. Each
-    /// list sums to its [`TopDown`] figure exactly.
-    pub fn top_down_3(&self) -> [Vec<(&'static str, u64)>; 3] {
-        let fetching = vec![
-            ("icache", self.slots_icache),
-            ("itlb", self.slots_itlb),
-            ("misfetches", self.slots_misfetch),
-            ("refill", self.slots_fetch),
-        ];
-        let memory = vec![
-            ("l1_bound", self.slots_l1),
-            ("l2_bound", self.slots_l2),
-            ("llc_bound", self.slots_llc),
-            ("peer_bound", self.slots_peer),
-            ("dram_bound", self.slots_dram),
-            ("store_bound", self.slots_store),
-            ("dtlb", self.slots_dtlb),
-            ("device_bound", self.slots_device),
-        ];
-        let core = vec![
-            ("divider", self.slots_divider),
-            ("ports", self.slots_ports),
-            ("latency", self.slots_execute),
-            ("serialising", self.slots_serialise),
-        ];
-        [fetching, memory, core]
-    }
-
     /// All cycles of the CPI stack.
     pub fn cpi_total(&self) -> u64 {
         use doorbell_sim::stats::Stats;

@@ -66,12 +66,17 @@ pub use timed::{
     Mode, PollStats, Profile, Recorder, RoundStats, Timing, WatchReport, WatchRequest,
 };
 
-pub use doorbell_attach::{AttachConfig, AttachKind, Attachment, PLACEMENTS, Placement, StageConfig};
+pub use doorbell_attach::{
+    AttachConfig, AttachKind, Attachment, BusStats, PLACEMENTS, Placement, StageConfig, StageStats,
+};
 pub use doorbell_core::{Books, CoreKind, CoreStats, PipelineConfig, Stages, TopDown};
-pub use doorbell_memory::MemoryConfig;
+pub use doorbell_memory::coherence::stats::SharingStats;
 pub use doorbell_memory::config::Inclusion;
+pub use doorbell_memory::dram::DramStats;
+pub use doorbell_memory::fabric::stats as fabric_stats;
 pub use doorbell_memory::prefetch::PrefetchKind;
-pub use doorbell_memory::stats::HartStats;
+pub use doorbell_memory::stats::{CacheStats, DeviceAccount, HartStats};
+pub use doorbell_memory::{MemoryConfig, MemoryStats};
 pub use doorbell_pcie::path::KINDS as PATH_KINDS;
 pub use doorbell_pcie::{LinkConfig as PcieConfig, Place};
 pub use doorbell_platform::{DiskConfig, DiskError, DiskFile, InterruptsKind};

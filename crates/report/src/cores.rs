@@ -5,28 +5,26 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
-use doorbell_results::{CoreFigures, PointSummary};
+use doorbell_results::figures::{CORE_BALANCE, L1D, L2, OWN_PACKETS, PACE, PACKET_COST, TOP_DOWN};
+use doorbell_results::{CoreFigures, FigureKey, PointSummary, Unit};
 
-/// Head of a column, its group and name in the file, and whether it is a share to be shown in percent.
-const COLUMNS: [(&str, &str, &str, bool); 14] = [
-    ("IPC", "pace", "ipc", false),
-    ("Asleep, %", "pace", "asleep_share", true),
-    ("Busy, %", "packet cost", "busy_share", true),
-    ("Retiring, %", "top-down", "retiring", true),
-    ("Bad speculation, %", "top-down", "bad_speculation", true),
-    ("Frontend bound, %", "top-down", "frontend_bound", true),
-    ("Backend bound, %", "top-down", "backend_bound", true),
-    ("L1D MPKI", "L1D", "mpki", false),
-    ("L2 MPKI", "L2", "mpki", false),
-    ("Packets found", "own packets", "packets", false),
-    ("Busy cycles per packet", "own packets", "busy_cycles", false),
-    ("Instructions per packet", "own packets", "busy_instructions", false),
-    ("Empty polls", "own packets", "empty_polls", false),
-    ("In empty polls, %", "own packets", "empty_share", true),
+/// Head of a column, and its figure.
+const COLUMNS: [(&str, FigureKey); 14] = [
+    ("IPC", PACE.ipc),
+    ("Asleep, %", PACE.asleep_share),
+    ("Busy, %", PACKET_COST.busy_share),
+    ("Retiring, %", TOP_DOWN.retiring),
+    ("Bad speculation, %", TOP_DOWN.bad_speculation),
+    ("Frontend bound, %", TOP_DOWN.frontend_bound),
+    ("Backend bound, %", TOP_DOWN.backend_bound),
+    ("L1D MPKI", L1D.mpki),
+    ("L2 MPKI", L2.mpki),
+    ("Packets found", OWN_PACKETS.packets),
+    ("Busy cycles per packet", OWN_PACKETS.busy_cycles),
+    ("Instructions per packet", OWN_PACKETS.busy_instructions),
+    ("Empty polls", OWN_PACKETS.empty_polls),
+    ("In empty polls, %", OWN_PACKETS.empty_share),
 ];
-
-/// Columns that are whole numbers.
-const COUNTS: [&str; 2] = ["packets", "empty_polls"];
 
 /// The page section; empty for a run with one core, or without timing.
 pub(crate) fn html(points: &[&PointSummary]) -> String {
@@ -48,8 +46,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     }
     table.end();
     for point in points {
-        let all = point.timing.as_ref();
-        if let Some(imbalance) = all.and_then(|timing| timing.get("cores", "imbalance")) {
+        if let Some(imbalance) = point.figure(CORE_BALANCE.imbalance) {
             let (rate, imbalance) = (Esc(&point.rate), fixed(imbalance, 2));
             let _ = writeln!(
                 out,
@@ -70,31 +67,31 @@ fn name(figures: &CoreFigures) -> String {
     }
 }
 
-fn cell(core: &CoreFigures, (_, group, name, is_share): (&str, &str, &str, bool)) -> String {
-    match core.figures.get(group, name) {
-        None => NONE.to_owned(),
-        Some(share) if is_share => fixed(share * 100.0, 1),
-        Some(count) if COUNTS.contains(&name) => grouped(count as u64),
-        Some(value) => short(value),
+fn cell(core: &CoreFigures, (_, key): (&str, FigureKey)) -> String {
+    match (core.figures.get(key), key.unit) {
+        (None, _) => NONE.to_owned(),
+        (Some(share), Unit::Share) => fixed(share * 100.0, 1),
+        (Some(count), Unit::Count) => grouped(count as u64),
+        (Some(value), _) => short(value),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use doorbell_results::{TimingFigure, TimingFigures, TimingGroup};
+    use doorbell_results::TimingFigures;
 
     use super::*;
 
     fn core(hart: usize, ipc: f64) -> CoreFigures {
-        let figure = TimingFigure { name: "ipc".to_owned(), value: Some(ipc), meaning: String::new() };
-        let pace = TimingGroup { name: "pace".to_owned(), figures: vec![figure] };
+        let mut figures = TimingFigures::default();
+        figures.put(PACE.ipc, Some(ipc));
         CoreFigures {
             hart,
             core: None,
             thread: None,
             kind: "in-order".to_owned(),
             frequency_ghz: 2.2,
-            figures: TimingFigures(vec![pace]),
+            figures,
         }
     }
 

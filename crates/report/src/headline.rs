@@ -6,6 +6,7 @@ use crate::escape::Esc;
 use crate::number::{NONE, duration_ns, grouped, one_line, percent_label, rate, short};
 use crate::summary::{has_empty_polls, most_delivered, without_empty_polls};
 use crate::{causes, generator_notes};
+use doorbell_results::figures::PACKET_COST;
 use doorbell_results::{PointSummary, finite};
 
 /// Maximum loss share of the MSB measure.
@@ -140,7 +141,7 @@ fn work_note(point: &PointSummary) -> String {
     let busy = without_empty_polls(point).filter(|_| has_empty_polls(point));
     let busy =
         busy.map_or(String::new(), |instructions| format!("; {} without empty polls", short(instructions)));
-    let awake = point.timing.as_ref().and_then(|timing| timing.get("packet cost", "ipc"));
+    let awake = point.figure(PACKET_COST.ipc);
     let ipc = match (finite(point.ipc), awake) {
         // Omitted if both IPC values display the same, which is the case if no core slept.
         (Some(all), Some(awake)) if short(all) != short(awake) => {

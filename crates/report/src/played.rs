@@ -8,7 +8,10 @@ use crate::headline::{self, Card};
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_s, fixed, grouped, one_line, rate, short};
 use crate::{cores, figures, functions, neighbours, page, software, text, timing};
-use doorbell_results::{LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, finite};
+use doorbell_results::figures::{ACCESS_TIME, CPI_STACK, DCA, DRAM, L1D, L1I, L2, LLC, PCIE, TOP_DOWN};
+use doorbell_results::{
+    FigureKey, LatencySummary, PlayedFigures, PlayedTrace, PointSummary, RunSummary, Unit, finite,
+};
 
 /// The point and its playback figures, if the run played a trace.
 pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)> {
@@ -16,10 +19,6 @@ pub(crate) fn of(summary: &RunSummary) -> Option<(&PointSummary, &PlayedFigures)
         [point] => Some((point, point.played.as_ref()?)),
         _ => None,
     }
-}
-
-fn figure(point: &PointSummary, group: &str, name: &str) -> Option<f64> {
-    point.timing.as_ref()?.get(group, name)
 }
 
 fn number(value: Option<f64>) -> String {
@@ -36,76 +35,37 @@ const AS_RECORDED: &str = "as recorded";
 /// A measure: its heading, its name with the unit, and its value.
 type Measure = (&'static str, &'static str, String);
 
-/// The main figures of the timing models: heading, name, group and key in the file, and whether the value is
-/// a share.
-const MODELS: [(&str, &str, &str, &str, bool); 25] = [
-    ("Top-down, %", "retiring", "top-down", "retiring", true),
-    ("Top-down, %", "bad speculation", "top-down", "bad_speculation", true),
-    ("Top-down, %", "frontend bound", "top-down", "frontend_bound", true),
-    ("Top-down, %", "backend bound", "top-down", "backend_bound", true),
-    ("Misses per 1000 instructions", "L1I", "L1I", "mpki", false),
-    ("Misses per 1000 instructions", "L1D", "L1D", "mpki", false),
-    ("Misses per 1000 instructions", "L2", "L2", "mpki", false),
-    ("Misses per 1000 instructions", "LLC", "LLC", "mpki", false),
-    ("Access time, cycles", "all accesses", "access time", "access_cycles", false),
-    ("Access time, cycles", "loads", "access time", "load_cycles", false),
-    ("Access time, cycles", "loads of network data", "access time", "network_load_cycles", false),
-    ("DRAM", "read, Gbps", "DRAM", "read_gbps", false),
-    ("DRAM", "written, Gbps", "DRAM", "write_gbps", false),
-    ("DRAM", "row hits, %", "DRAM", "row_hit_rate", true),
-    (
-        "Direct cache access, lines per packet",
-        "updated in the LLC",
-        "direct cache access",
-        "updates_per_packet",
-        false,
-    ),
-    (
-        "Direct cache access, lines per packet",
-        "allocated",
-        "direct cache access",
-        "allocations_per_packet",
-        false,
-    ),
-    (
-        "Direct cache access, lines per packet",
-        "written to cores\u{2019} L2",
-        "direct cache access",
-        "to_l2_per_packet",
-        false,
-    ),
-    (
-        "Direct cache access, lines per packet",
-        "written to memory",
-        "direct cache access",
-        "to_memory_per_packet",
-        false,
-    ),
-    (
-        "Direct cache access, lines per packet",
-        "evicted before use",
-        "direct cache access",
-        "leaks_per_packet",
-        false,
-    ),
+/// The main figures of the timing models: heading, name, and figure.
+const MODELS: [(&str, &str, FigureKey); 25] = [
+    ("Top-down, %", "retiring", TOP_DOWN.retiring),
+    ("Top-down, %", "bad speculation", TOP_DOWN.bad_speculation),
+    ("Top-down, %", "frontend bound", TOP_DOWN.frontend_bound),
+    ("Top-down, %", "backend bound", TOP_DOWN.backend_bound),
+    ("Misses per 1000 instructions", "L1I", L1I.mpki),
+    ("Misses per 1000 instructions", "L1D", L1D.mpki),
+    ("Misses per 1000 instructions", "L2", L2.mpki),
+    ("Misses per 1000 instructions", "LLC", LLC.mpki),
+    ("Access time, cycles", "all accesses", ACCESS_TIME.access_cycles),
+    ("Access time, cycles", "loads", ACCESS_TIME.load_cycles),
+    ("Access time, cycles", "loads of network data", ACCESS_TIME.network_load_cycles),
+    ("DRAM", "read, Gbps", DRAM.read_gbps),
+    ("DRAM", "written, Gbps", DRAM.write_gbps),
+    ("DRAM", "row hits, %", DRAM.row_hit_rate),
+    ("Direct cache access, lines per packet", "updated in the LLC", DCA.updates_per_packet),
+    ("Direct cache access, lines per packet", "allocated", DCA.allocations_per_packet),
+    ("Direct cache access, lines per packet", "written to cores\u{2019} L2", DCA.to_l2_per_packet),
+    ("Direct cache access, lines per packet", "written to memory", DCA.to_memory_per_packet),
+    ("Direct cache access, lines per packet", "evicted before use", DCA.leaks_per_packet),
     (
         "Direct cache access, lines per packet",
         "invalidated in cores\u{2019} private caches",
-        "direct cache access",
-        "private_invalidations_per_packet",
-        false,
+        DCA.private_invalidations_per_packet,
     ),
-    ("Merges into LLC MSHRs, per packet", "by cores", "direct cache access", "core_merges_per_packet", false),
-    (
-        "Merges into LLC MSHRs, per packet",
-        "by devices",
-        "direct cache access",
-        "device_merges_per_packet",
-        false,
-    ),
-    ("PCI Express, bytes per packet", "up", "PCI Express", "up_bytes_per_packet", false),
-    ("PCI Express, bytes per packet", "down", "PCI Express", "down_bytes_per_packet", false),
-    ("PCI Express, bytes per packet", "payload", "PCI Express", "payload_bytes_per_packet", false),
+    ("Merges into LLC MSHRs, per packet", "by cores", DCA.core_merges_per_packet),
+    ("Merges into LLC MSHRs, per packet", "by devices", DCA.device_merges_per_packet),
+    ("PCI Express, bytes per packet", "up", PCIE.up_bytes_per_packet),
+    ("PCI Express, bytes per packet", "down", PCIE.down_bytes_per_packet),
+    ("PCI Express, bytes per packet", "payload", PCIE.payload_bytes_per_packet),
 ];
 
 fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
@@ -155,8 +115,8 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
             ("At this rate", "omitted empty-poll instructions", grouped(played.left_out_instructions)),
         ]);
     }
-    for (heading, name, group, key, share) in MODELS {
-        let value = figure(point, group, key);
+    for (heading, name, key) in MODELS {
+        let (value, share) = (point.figure(key), key.unit == Unit::Share);
         // Per-packet figures are absent if there are no packets, and link figures if there is no link.
         if value.is_some() {
             all.push((heading, name, if share { percent(value) } else { number(value) }));
@@ -174,15 +134,11 @@ fn measures(point: &PointSummary, played: &PlayedFigures) -> Vec<Measure> {
 }
 
 /// The largest parts of the CPI stack.
-fn cpi(point: &PointSummary) -> Vec<(String, f64)> {
+fn cpi(point: &PointSummary) -> Vec<(&'static str, f64)> {
     const LARGEST: usize = 6;
-    let groups = point.timing.as_ref().map_or(&[][..], |timing| &timing.0);
-    let stack = groups.iter().find(|group| group.name == "CPI stack");
-    let mut parts: Vec<(String, f64)> = stack
-        .iter()
-        .flat_map(|group| &group.figures)
-        .filter_map(|figure| Some((figure.name.clone(), figure.value.filter(|value| *value >= 0.0005)?)))
-        .collect();
+    let value = |key: &FigureKey| point.figure(*key).filter(|value| *value >= 0.0005);
+    let mut parts: Vec<(&str, f64)> =
+        CPI_STACK.keys().iter().filter_map(|key| Some((key.name, value(key)?))).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     parts.truncate(LARGEST);
     parts
@@ -300,29 +256,29 @@ fn cards(point: &PointSummary, played: &PlayedFigures) -> Vec<Card> {
     }
     all.push(Card {
         name: "Misses of the LLC",
-        value: number(figure(point, "LLC", "mpki")),
+        value: number(point.figure(LLC.mpki)),
         unit: "",
         note: "per 1000 instructions".to_owned(),
     });
-    let network = figure(point, "access time", "network_load_cycles");
+    let network = point.figure(ACCESS_TIME.network_load_cycles);
     all.push(Card {
         name: "Access time",
-        value: number(figure(point, "access time", "access_cycles")),
+        value: number(point.figure(ACCESS_TIME.access_cycles)),
         unit: "cycles",
         note: match network {
             Some(_) => format!(
                 "loads {}, of network data {}",
-                number(figure(point, "access time", "load_cycles")),
+                number(point.figure(ACCESS_TIME.load_cycles)),
                 number(network)
             ),
-            None => format!("loads {}", number(figure(point, "access time", "load_cycles"))),
+            None => format!("loads {}", number(point.figure(ACCESS_TIME.load_cycles))),
         },
     });
     all.push(Card {
         name: "DRAM read",
-        value: number(figure(point, "DRAM", "read_gbps")),
+        value: number(point.figure(DRAM.read_gbps)),
         unit: "Gbps",
-        note: format!("{} Gbps written", number(figure(point, "DRAM", "write_gbps"))),
+        note: format!("{} Gbps written", number(point.figure(DRAM.write_gbps))),
     });
     all
 }

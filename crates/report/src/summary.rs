@@ -1,5 +1,6 @@
 //! Points of a run in display order.
 
+use doorbell_results::figures::PACKET_COST;
 use doorbell_results::{PointSummary, RunSummary, finite};
 
 /// Groups the points by frame size in ascending order; each group is sorted by offered load.
@@ -31,7 +32,7 @@ pub(crate) fn most_delivered<'a>(points: &[&'a PointSummary]) -> Option<&'a Poin
 
 /// Instructions per packet, excluding empty polls.
 pub(crate) fn without_empty_polls(point: &PointSummary) -> Option<f64> {
-    point.timing.as_ref()?.get("packet cost", "busy_instructions")
+    point.figure(PACKET_COST.busy_instructions)
 }
 
 /// Whether empty polls make a visible difference in the instructions per packet.

@@ -1,6 +1,6 @@
 //! Complete terminal output, for synthetic runs.
 
-use doorbell_results::WaitedFor;
+use doorbell_results::{TimingFigures, Unit, WaitedFor, figures};
 
 use crate::sample;
 use crate::text::{WIDTH, summary_text, table};
@@ -105,10 +105,22 @@ fn summary_text_of_a_point_without_returned_frames() {
 #[test]
 fn the_widest_table_fits_a_hundred_columns() {
     let mut summary = sample::loads();
-    summary.points.iter_mut().for_each(sample::everything_lost);
+    for point in &mut summary.points {
+        sample::everything_lost(point);
+        let mut timing = TimingFigures::default();
+        for key in figures::all() {
+            timing.put(key, Some(if key.unit == Unit::Share { 0.999 } else { 98_765.4 }));
+        }
+        point.timing = Some(timing);
+    }
     let text = table(&summary);
-    for line in text.lines().filter(|line| !line.starts_with("Limit: ")) {
-        assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
+    // A table is a block of lines below a rule; the sentences below it may be longer.
+    let tables: Vec<&str> = text.split("\n\n").filter(|block| block.contains("──")).collect();
+    assert_eq!(tables.len(), 2, "loads and timing: {text}");
+    for lines in tables.iter().map(|table| table.lines().collect::<Vec<_>>()) {
+        assert_eq!(lines.len(), 2 + summary.points.len(), "two heads, and a row per load: {lines:#?}");
+        let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
+        assert!(widths.iter().all(|width| *width == widths[0] && *width <= WIDTH), "{widths:?}: {text}");
     }
     assert!(text.contains("Rest: guest, tx, data."), "{text}");
     insta::assert_snapshot!(text.lines().skip(4).take(3).collect::<Vec<_>>().join("\n"), @r"

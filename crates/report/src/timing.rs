@@ -6,47 +6,42 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
-use doorbell_results::{PointSummary, TimingFigure, TimingGroup};
+use doorbell_results::figures::{DCA, L1D, L2, LLC, PACKET_COST, PCIE, TOP_DOWN};
+use doorbell_results::{FigureKey, PointSummary, TimingFigure, TimingGroup, Unit};
 
-/// Heading, then per column its head, its group and name in the file, and whether it is a share.
-type Heading = (&'static str, &'static [(&'static str, &'static str, &'static str, bool)]);
+/// Heading, then per column its head and its figure.
+type Heading = (&'static str, &'static [(&'static str, FigureKey)]);
 
 /// Columns shown on the terminal for each load.
 const COLUMNS: [Heading; 4] = [
     (
         "per packet, useful polls",
         &[
-            ("instr", "packet cost", "busy_instructions", false),
-            ("cycles", "packet cost", "busy_cycles", false),
-            ("IPC", "packet cost", "busy_ipc", false),
-            ("satur", "packet cost", "saturation", true),
+            ("instr", PACKET_COST.busy_instructions),
+            ("cycles", PACKET_COST.busy_cycles),
+            ("IPC", PACKET_COST.busy_ipc),
+            ("satur", PACKET_COST.saturation),
         ],
     ),
     (
         "top-down, %",
         &[
-            ("ret", "top-down", "retiring", true),
-            ("spec", "top-down", "bad_speculation", true),
-            ("front", "top-down", "frontend_bound", true),
-            ("back", "top-down", "backend_bound", true),
+            ("ret", TOP_DOWN.retiring),
+            ("spec", TOP_DOWN.bad_speculation),
+            ("front", TOP_DOWN.frontend_bound),
+            ("back", TOP_DOWN.backend_bound),
         ],
     ),
     (
         "misses per packet",
         &[
-            ("L1D", "L1D", "misses_per_packet", false),
-            ("L2", "L2", "misses_per_packet", false),
-            ("LLC", "LLC", "misses_per_packet", false),
-            ("leaks", "direct cache access", "leaks_per_packet", false),
+            ("L1D", L1D.misses_per_packet),
+            ("L2", L2.misses_per_packet),
+            ("LLC", LLC.misses_per_packet),
+            ("leaks", DCA.leaks_per_packet),
         ],
     ),
-    (
-        "PCIe B / packet",
-        &[
-            ("up", "PCI Express", "up_bytes_per_packet", false),
-            ("down", "PCI Express", "down_bytes_per_packet", false),
-        ],
-    ),
+    ("PCIe B / packet", &[("up", PCIE.up_bytes_per_packet), ("down", PCIE.down_bytes_per_packet)]),
 ];
 
 /// A heading with the columns below it, each with a head and its cells.
@@ -57,17 +52,15 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<ColumnGroup> {
     if points.iter().all(|point| point.timing.is_none()) {
         return Vec::new();
     }
-    let cell = |point: &PointSummary, group: &str, name: &str, share: bool| match point
-        .timing
-        .as_ref()
-        .and_then(|timing| timing.get(group, name))
-    {
-        Some(value) if share => format!("{}{}", at_most(point, name), fixed(100.0 * value, 1)),
+    let cell = |point: &PointSummary, key: FigureKey| match point.figure(key) {
+        Some(value) if key.unit == Unit::Share => {
+            format!("{}{}", at_most(point, key), fixed(100.0 * value, 1))
+        }
         Some(value) => short(value),
         None => NONE.to_owned(),
     };
-    let column = |&(head, group, name, share): &(&'static str, &str, &str, bool)| {
-        (head, points.iter().map(|point| cell(point, group, name, share)).collect())
+    let column = |&(head, key): &(&'static str, FigureKey)| {
+        (head, points.iter().map(|point| cell(point, key)).collect())
     };
     COLUMNS.iter().map(|(title, columns)| (*title, columns.iter().map(column).collect())).collect()
 }
@@ -76,11 +69,11 @@ pub(crate) fn columns(points: &[&PointSummary]) -> Vec<ColumnGroup> {
 const ALL: f64 = 0.9995;
 
 /// Prefix of a figure that is only an upper bound.
-fn at_most(point: &PointSummary, name: &str) -> &'static str {
-    let timing = point.timing.as_ref().filter(|_| name == "saturation");
+fn at_most(point: &PointSummary, key: FigureKey) -> &'static str {
     // Older files lack this.
-    let value = |name| timing.and_then(|timing| timing.get("packet cost", name)).unwrap_or(0.0);
-    if value("saturation_is_bound") > 0.0 && value(name) < ALL { "≤" } else { "" }
+    let value = |key| point.figure(key).unwrap_or(0.0);
+    let is_bound = key == PACKET_COST.saturation && value(PACKET_COST.saturation_is_bound) > 0.0;
+    if is_bound && value(key) < ALL { "≤" } else { "" }
 }
 
 /// A cell of the page's table: large values as counts, small ones with three digits.
@@ -110,7 +103,7 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
             let meaning = meanings.get(&format!("{group}.{name}")).map_or("", String::as_str);
             let shown = name.replace('_', " ");
             let value = |point: &&PointSummary| {
-                cell(point.timing.as_ref().and_then(|timing| timing.get(group, name)))
+                cell(point.timing.as_ref().and_then(|timing| timing.named(group, name)))
             };
             table.explained_name(shown, meaning).counts(points.iter().map(value)).end_row();
         }
@@ -173,7 +166,12 @@ mod tests {
     #[test]
     fn every_name_of_the_terminals_tables_is_in_the_glossary() {
         let glossary = include_str!("../../../docs/glossary.md");
-        let timed = COLUMNS.iter().flat_map(|(_, columns)| columns.iter().map(|(head, ..)| *head));
+        let columns = COLUMNS.iter().flat_map(|(_, columns)| *columns);
+        for (head, key) in columns.clone() {
+            let row = glossary.lines().find(|line| line.starts_with(&format!("| `{head}`")));
+            assert!(row.is_some_and(|row| row.contains(&format!("`{}`", key.name))), "{head}: {row:?}");
+        }
+        let timed = columns.map(|(head, _)| *head);
         let lost = crate::causes::CAUSES.iter().map(|cause| cause.key);
         for name in
             timed.chain(lost).chain(["offered", "delivered", "lost", "goodput", "transactions", "rest"])

@@ -27,23 +27,34 @@ pub struct Direction {
     pub corrupted: u64,
 }
 
+/// Totals of a transfer between two nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransferTotals {
+    /// Payload bytes sent, of the stream or of responses, counted on the cable, including TCP
+    /// retransmissions. For a whole test by iperf3, as reported by the sender.
+    pub bytes_sent: u64,
+    /// Payload bytes that arrived: those acknowledged by TCP, each byte once; for datagrams, the share of the
+    /// frames that the receiver's NIC accepted. For a whole test of a stream, as reported by its program.
+    pub bytes_received: u64,
+    /// Length of the measurement; for a whole test, as reported by its program.
+    pub seconds: f64,
+    /// Traffic from the server to the client.
+    pub wire_to_client: Direction,
+    /// Traffic from the client to the server.
+    pub wire_to_server: Direction,
+    /// Frames that the NICs dropped on arrival, for any reason: server's, client's.
+    pub nic_drops: [u64; 2],
+    /// Instructions retired: by the server's node, by the client's node.
+    pub node_instructions: [u64; 2],
+}
+
 /// Additional figures of a transfer by iperf3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IperfFigures {
     /// TCP or UDP.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Payload bytes sent. For a whole test, as reported by the sender's iperf3; for a part of a transfer,
-    /// counted on the cable, including TCP retransmissions.
-    #[serde(default)]
-    pub bytes_sent: u64,
-    /// Payload bytes that arrived. For a whole test, as reported by the receiver's iperf3; for a part of a
-    /// transfer, the bytes acknowledged by TCP, or the datagrams accepted by the receiver's NIC.
-    #[serde(default)]
-    pub bytes_received: u64,
-    /// Duration of the test by the guests' clocks, or of the measured part of the transfer.
-    #[serde(default)]
-    pub seconds: f64,
     /// Delivered payload in bits per second, in units of 10⁹.
     pub goodput_gbps: f64,
     /// TCP segments retransmitted; `null` with UDP, and for a part of a transfer.
@@ -55,16 +66,7 @@ pub struct IperfFigures {
     /// Share of a core used by iperf3, in percent: client, server; `null` for a part of a transfer.
     #[serde(default)]
     pub cpu_percent: Option<[f64; 2]>,
-    /// Traffic from the server to the client.
-    #[serde(default)]
-    pub wire_to_client: Direction,
-    /// Traffic from the client to the server.
-    #[serde(default)]
-    pub wire_to_server: Direction,
-    /// Frames that the NICs dropped on arrival, for any reason: server's, client's.
-    #[serde(default)]
-    pub nic_drops: [u64; 2],
-    /// Instructions retired: by the server's node, by the client's node.
-    #[serde(default)]
-    pub node_instructions: [u64; 2],
+    /// The totals, with iperf3's own where it reports them.
+    #[serde(flatten)]
+    pub totals: TransferTotals,
 }

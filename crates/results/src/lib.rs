@@ -12,7 +12,8 @@
 //! | `latency`, `stages`, `streams` | round trips and streams, as measured by the load generator |
 //! | `steady` | warm-up, and whether the measurement was steady |
 //! | `limit`, `one_queue` | the bottleneck, and whether RSS had several flows to spread |
-//! | `timing`, `functions`, `kinds` | figures of the timing models, and the cost of guest functions, individually and by kind |
+//! | `figures`, `timing` | definitions of the figures of the timing models, and their values |
+//! | `functions`, `kinds` | the cost of guest functions, individually and by kind |
 //! | `network` | members of a network, hop by hop |
 //! | `ports`, `iperf`, `transfer` | NIC counters, iperf3's figures, transfers between two nodes |
 //! | `played` | additional figures of a played trace |
@@ -24,6 +25,7 @@
 
 mod comparison;
 mod drops;
+pub mod figures;
 pub mod format;
 mod functions;
 mod iperf;
@@ -51,8 +53,9 @@ pub use comparison::{
     Interval, UnmatchedPoint,
 };
 pub use drops::{ByNic, Drops, FifoWaits, WaitedFor};
+pub use figures::{FigureKey, Unit};
 pub use functions::FunctionCost;
-pub use iperf::{Direction, IperfFigures, Protocol};
+pub use iperf::{Direction, IperfFigures, Protocol, TransferTotals};
 pub use kinds::{HartKinds, KindCost, KindFigures};
 pub use latency::{BatchSummary, Confidence, LatencyConfidence, LatencySummary};
 pub use limit::Limit;
@@ -63,7 +66,7 @@ pub use network::{
 pub use number::finite;
 pub use played::{PlayedFigures, PlayedNeighbour, PlayedTrace};
 pub use point::{MachineProfile, PointSummary};
-pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures};
+pub use ports::{Figure, FigureGroup, PortFigures, QueueFigures, counters};
 pub use run::{Change, RunSummary, SummaryError};
 pub use run_identity::{PackageVersion, Provenance, RunIdentity};
 pub use search::{SearchCost, SearchSummary, SizeSummary, TrialSummary};

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::drops::Drops;
+use crate::figures::{BUSES, DRAM, FigureKey, PACKET_COST, PCIE};
 use crate::format::{fixed, grouped, one_line, percent_label, rate};
 use crate::network::NetworkFigures;
 use crate::one_queue;
 use crate::point::PointSummary;
 use crate::ports::PortFigures;
+use crate::ports::counters::{RX_DESCRIPTORS, RX_DROP_NO_DESCRIPTOR, RX_FETCHES, RX_FIFO_FULL};
 use crate::search::SizeSummary;
 use crate::timing::TimingFigures;
 use crate::transfer::TransferFigures;
@@ -52,36 +54,57 @@ impl Limit {
     }
 }
 
-/// The bottleneck of one point; the line also reports if all frames went to one of several queues.
+/// The bottleneck of one point: the stored one, or, for new points and those of older files, that which its
+/// figures show. The line also reports if all frames went to one of several queues. `None` if the point has no
+/// frames, or the cause of its loss is unknown.
 pub fn of_point(point: &PointSummary) -> Option<Limit> {
-    of_points(&[point])
-}
-
-/// The bottleneck of the points of one frame size, as one line.
-pub fn line(points: &[&PointSummary]) -> Option<String> {
-    Some(format!("Limit: {}", of_points(points)?.text))
-}
-
-fn of_points(points: &[&PointSummary]) -> Option<Limit> {
-    let limit = derive(points);
-    let Some(one_queue) = one_queue::line(points) else { return limit };
+    if point.limit.is_some() {
+        return point.limit.clone();
+    }
+    let limit = derive(point);
+    let Some(one_queue) = one_queue::line(point) else { return limit };
     let mut limit = limit.unwrap_or_else(|| Limit::new("unknown", "unknown.".to_owned()));
     limit.text = format!("{} {one_queue}", limit.text);
     Some(limit)
 }
 
-/// Derives the bottleneck from the point with most loss, which shows it most clearly.
-fn derive(points: &[&PointSummary]) -> Option<Limit> {
-    // Frames that a script does not return are not necessarily lost.
-    let offered = points.iter().filter(|point| point.frames_offered > 0 && !point.is_unanswered());
-    let highest = offered.clone().map(|point| point.offered_mpps).fold(0.0, f64::max);
-    if highest == 0.0 {
-        return None;
+/// The bottleneck of the points of one frame size, as one line: that of the point that shows it most clearly.
+pub fn line(points: &[&PointSummary]) -> Option<String> {
+    let point = clearest(points).or(points.first().copied())?;
+    Some(format!("Limit: {}", of_point(point)?.text))
+}
+
+/// Whether the point offered frames. Frames that a script does not return are not necessarily lost.
+fn has_load(point: &PointSummary) -> bool {
+    point.frames_offered > 0 && point.offered_mpps > 0.0 && !point.is_unanswered()
+}
+
+fn is_unsteady(point: &PointSummary) -> bool {
+    point.unsustained().is_some() || point.not_steady.is_some()
+}
+
+/// The point with most loss; without loss a transfer, otherwise the lowest load at which queues were still
+/// changing, otherwise the highest load.
+fn clearest<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
+    let loaded = points.iter().copied().filter(|point| has_load(point));
+    let by_load = |a: &&PointSummary, b: &&PointSummary| a.offered_mpps.total_cmp(&b.offered_mpps);
+    let losing = loaded.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
+    losing
+        .or_else(|| loaded.clone().find(|point| point.transfer.is_some()))
+        .or_else(|| loaded.clone().filter(|point| is_unsteady(point)).min_by(by_load))
+        .or_else(|| loaded.clone().max_by(by_load))
+}
+
+fn derive(point: &PointSummary) -> Option<Limit> {
+    match point.lost() {
+        _ if !has_load(point) => None,
+        0 => Some(without_loss(point)),
+        _ => with_loss(point),
     }
-    let Some(worst) = offered.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost())
-    else {
-        return without_loss(&offered.copied().collect::<Vec<_>>(), highest);
-    };
+}
+
+/// The bottleneck of a point with loss: the main cause of it.
+fn with_loss(worst: &PointSummary) -> Option<Limit> {
     let loss_cause =
         loss_cause(&worst.drops, without_descriptors(worst), worst.frames_late, worst.timing.as_ref())?;
     let LossCause { mut part, mut text, frames } = loss_cause;
@@ -100,67 +123,60 @@ fn derive(points: &[&PointSummary]) -> Option<Limit> {
         percent_label(share),
         rate(worst.offered_mpps)
     );
-    let of = |group: &str, name: &str| timing.and_then(|timing| timing.get(group, name));
     let limit = Limit::new(part, text)
         .with("lost_frames", frames as f64)
         .with("share_of_lost", share)
         .with("offered_mpps", worst.offered_mpps);
-    Some(match part {
-        "core" => limit
-            .with("saturation", of("packet cost", "saturation"))
-            .with("most_saturated", of("packet cost", "most_saturated")),
-        "pcie" | "memory" | "nic" => limit
-            .with("up_share", of("PCI Express", "up_share"))
-            .with("down_share", of("PCI Express", "down_share"))
-            .with("posted_wait_share", of("PCI Express", "posted_wait_share"))
-            .with("memory_share", of("DRAM", "share")),
-        _ => limit,
-    })
+    let shares: &[(&str, FigureKey)] = match part {
+        "core" => &[("saturation", PACKET_COST.saturation), ("most_saturated", PACKET_COST.most_saturated)],
+        "pcie" | "memory" | "nic" => &[
+            ("up_share", PCIE.up_share),
+            ("down_share", PCIE.down_share),
+            ("posted_wait_share", PCIE.posted_wait_share),
+            ("memory_share", DRAM.share),
+        ],
+        _ => &[],
+    };
+    Some(shares.iter().fold(limit, |limit, (name, key)| limit.with(name, worst.figure(*key))))
 }
 
 /// Whether software returned no receive descriptor during the whole measurement to the NICs that lost frames.
 /// Older files lack the counts.
 fn has_stalled_ring(point: &PointSummary) -> bool {
     let counts = |port: &&PortFigures| {
-        port.groups.iter().flat_map(|group| &group.figures).any(|f| f.name == "rx_fetches")
+        port.groups.iter().flat_map(|group| &group.figures).any(|f| f.name == RX_FETCHES)
     };
-    let mut losing =
-        point.ports.iter().filter(|port| port.value("rx_fifo_full") > 0).filter(counts).peekable();
-    losing.peek().is_some() && losing.all(|port| port.value("rx_descriptors") + port.value("rx_fetches") == 0)
+    let mut losing = point.ports.iter().filter(|port| port.value(RX_FIFO_FULL) > 0).filter(counts).peekable();
+    losing.peek().is_some() && losing.all(|port| port.value(RX_DESCRIPTORS) + port.value(RX_FETCHES) == 0)
 }
 
-/// The bottleneck of points without loss.
-fn without_loss(offered: &[&PointSummary], highest: f64) -> Option<Limit> {
-    let transfer = offered.iter().find_map(|point| Some((point, point.transfer.as_ref()?)));
-    if let Some((point, transfer)) = transfer {
-        return Some(between_nodes(transfer, point.wire_share));
+/// The bottleneck of a point without loss.
+fn without_loss(point: &PointSummary) -> Limit {
+    let offered = rate(point.offered_mpps);
+    if let Some(transfer) = &point.transfer {
+        return between_nodes(transfer, point.wire_share);
     }
-    let most = offered.iter().max_by(|a, b| a.offered_mpps.total_cmp(&b.offered_mpps))?;
-    let unsteady = |point: &&&PointSummary| point.unsustained().is_some() || point.not_steady.is_some();
-    let filled = offered.iter().filter(unsteady).map(|point| point.offered_mpps);
-    let filled = filled.fold(f64::INFINITY, f64::min);
-    if filled.is_finite() {
-        let text =
-            format!("unknown; queues were still changing at {} Mpps, and no frame was lost.", rate(filled));
-        return Some(Limit::new("unknown", text).with("offered_mpps", filled));
+    if is_unsteady(point) {
+        let text = format!("unknown; queues were still changing at {offered} Mpps, and no frame was lost.");
+        return Limit::new("unknown", text).with("offered_mpps", point.offered_mpps);
     }
-    Some(of_sender(most).unwrap_or_else(|| {
-        let text = format!("none seen; no frame was lost at up to {} Mpps.", rate(highest));
-        Limit::new("none", text).with("offered_mpps", highest)
-    }))
+    of_sender(point).unwrap_or_else(|| {
+        let text = format!("none seen; no frame was lost at up to {offered} Mpps.");
+        Limit::new("none", text).with("offered_mpps", point.offered_mpps)
+    })
 }
 
 /// The cores' saturation: the share of time that they would need for the work they found.
 fn saturated(timing: &TimingFigures) -> Option<String> {
-    let share = |name| timing.get("packet cost", name).map(|share| fixed(share * 100.0, 1));
-    Some(match share("most_saturated") {
+    let share = |key| timing.get(key).map(|share| fixed(share * 100.0, 1));
+    Some(match share(PACKET_COST.most_saturated) {
         Some(most) => {
             format!(
                 "; core saturation {most} % at the busiest, {} % for all polling cores",
-                share("saturation")?
+                share(PACKET_COST.saturation)?
             )
         }
-        None => format!("; core saturation {} %", share("saturation")?),
+        None => format!("; core saturation {} %", share(PACKET_COST.saturation)?),
     })
 }
 
@@ -257,11 +273,14 @@ fn in_flight_limit(transfer: &TransferFigures) -> String {
     }
 }
 
-/// The bottleneck of a search; its line has no full stop.
+/// The bottleneck of a search, likewise; its line has no full stop.
 pub fn of_search(size: &SizeSummary) -> Option<Limit> {
+    if size.limit.is_some() {
+        return size.limit.clone();
+    }
     let mut limit = derive_of_search(size)?;
     // Trials have no queue figures; the point at the rate that met the goal has.
-    if let Some(text) = size.at_low.as_ref().and_then(|point| one_queue::line(&[point])) {
+    if let Some(text) = size.at_low.as_ref().and_then(|point| one_queue::line(point)) {
         limit.text = format!("{}. {}", limit.text, text.trim_end_matches('.'));
     }
     Some(limit)
@@ -295,7 +314,7 @@ fn derive_of_search(size: &SizeSummary) -> Option<Limit> {
 /// frames (SRRCTL.DROP_EN).
 fn without_descriptors(point: &PointSummary) -> u64 {
     let queues = point.ports.iter().flat_map(|port| &port.queues);
-    queues.map(|queue| queue.value("rx_drop_no_descriptor")).sum()
+    queues.map(|queue| queue.value(RX_DROP_NO_DESCRIPTOR)).sum()
 }
 
 /// The main cause of loss.
@@ -344,9 +363,9 @@ fn loss_cause(
 
 /// The path of descriptor fetches, as far as the timing figures show it; runs without timing have none.
 fn descriptor_path(timing: Option<&TimingFigures>) -> (&'static str, &'static str) {
-    let has = |group: &str| timing.is_some_and(|timing| timing.0.iter().any(|of| of.name == group));
-    let link = timing.is_some_and(|timing| timing.get("PCI Express", "up_share").is_some());
-    match (link, has("buses")) {
+    let has_bus = timing.is_some_and(|timing| timing.group(BUSES.write_visible_ns.group).is_some());
+    let has_link = timing.is_some_and(|timing| timing.get(PCIE.up_share).is_some());
+    match (has_link, has_bus) {
         (true, false) => ("pcie", "PCI Express (descriptor fetches)"),
         (false, true) => ("bus", "the NIC's bus, see attach (descriptor fetches)"),
         _ => ("descriptors", "the NIC's descriptor fetches"),
@@ -356,12 +375,12 @@ fn descriptor_path(timing: Option<&TimingFigures>) -> (&'static str, &'static st
 /// The saturated part of the NIC's path to memory. If there is none, the NIC's DMA engine is the limit, by
 /// its transactions in flight or its rate.
 fn memory_path(timing: &TimingFigures) -> Option<(&'static str, String)> {
-    let link = |way: &str| timing.get("PCI Express", &format!("{way}_share"));
-    let (up, down, memory) = (link("up")?, link("down")?, timing.get("DRAM", "share")?);
+    let (up, down) = (timing.get(PCIE.up_share)?, timing.get(PCIE.down_share)?);
+    let memory = timing.get(DRAM.share)?;
     let link = up.max(down);
     let carried = |share: f64| percent_label(share.min(1.0));
     // Older files lack it.
-    let waited = timing.get("PCI Express", "posted_wait_share").unwrap_or(0.0);
+    let waited = timing.get(PCIE.posted_wait_share).unwrap_or(0.0);
     Some(match (link >= FULL_LINK, memory >= FULL_MEMORY) {
         (true, _) => ("pcie", format!("PCI Express ({} utilized)", carried(link))),
         // While writes wait for credits the link carries none of them, whatever its rate.

@@ -1,19 +1,12 @@
 //! Tests of the bottlenecks of points, transfers and searches, and of their texts.
 
 use super::*;
-use crate::{ByNic, Figure, PortFigures, QueueFigures, SearchCost, TimingFigure, TimingGroup, WaitedFor};
+use crate::{ByNic, Figure, PortFigures, QueueFigures, RunSummary, SearchCost, WaitedFor};
 
-fn timing(groups: &[(&str, &[(&str, f64)])]) -> TimingFigures {
-    let figure = |(name, value): &(&str, f64)| TimingFigure {
-        name: (*name).to_owned(),
-        meaning: String::new(),
-        value: Some(*value),
-    };
-    let group = |(name, values): &(&str, &[(&str, f64)])| TimingGroup {
-        name: (*name).to_owned(),
-        figures: values.iter().map(figure).collect(),
-    };
-    TimingFigures(groups.iter().map(group).collect())
+fn timing(figures: &[(FigureKey, f64)]) -> TimingFigures {
+    let mut timing = TimingFigures::default();
+    figures.iter().for_each(|(key, value)| timing.put(*key, Some(*value)));
+    timing
 }
 
 fn losing(drops: Drops) -> PointSummary {
@@ -155,8 +148,8 @@ fn a_ring_without_returned_descriptors_in_the_whole_measurement_is_a_separate_ca
 #[test]
 fn the_saturated_part_of_the_path_to_memory_is_the_limit() {
     let of = |up_share, waited, memory| {
-        let link = [("up_share", up_share), ("down_share", 0.2), ("posted_wait_share", waited)];
-        let timing = timing(&[("PCI Express", &link), ("DRAM", &[("share", memory)])]);
+        let link = [(PCIE.up_share, up_share), (PCIE.down_share, 0.2), (PCIE.posted_wait_share, waited)];
+        let timing = timing(&[&link[..], &[(DRAM.share, memory)]].concat());
         let waited_for = WaitedFor { data: 100, ..WaitedFor::default() };
         let drops = Drops { dma: 100, waited_for, ..Drops::default() };
         line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
@@ -174,18 +167,19 @@ fn the_saturated_part_of_the_path_to_memory_is_the_limit() {
 
 #[test]
 fn descriptor_fetches_are_attributed_to_the_nics_attachment() {
-    let of = |groups: &[(&str, &[(&str, f64)])]| {
+    let of = |figures: &[(FigureKey, f64)]| {
         let waited_for = WaitedFor { fetch: 100, ..WaitedFor::default() };
         let drops = Drops { core: 100, waited_for, ..Drops::default() };
-        line(&[&PointSummary { timing: Some(timing(groups)), ..losing(drops) }]).unwrap()
+        line(&[&PointSummary { timing: Some(timing(figures)), ..losing(drops) }]).unwrap()
     };
-    let link: &[(&str, f64)] = &[("up_share", 0.5)];
-    let bus: &[(&str, f64)] = &[("read_round_trip_ns", 900.0)];
-    assert!(of(&[("PCI Express", link)]).starts_with("Limit: PCI Express (descriptor fetches)"));
-    let text = of(&[("PCI Express", &[]), ("buses", bus)]);
-    assert!(text.starts_with("Limit: the NIC's bus, see attach (descriptor fetches)"), "{text}");
-    let text = of(&[("PCI Express", link), ("buses", bus)]);
-    assert!(text.starts_with("Limit: the NIC's descriptor fetches:"), "{text}");
+    let (link, bus) = ((PCIE.up_share, 0.5), (BUSES.read_round_trip_ns, 900.0));
+    assert!(of(&[link]).starts_with("Limit: PCI Express (descriptor fetches)"));
+    assert!(
+        of(&[bus]).starts_with("Limit: the NIC's bus, see attach (descriptor fetches)"),
+        "{}",
+        of(&[bus])
+    );
+    assert!(of(&[link, bus]).starts_with("Limit: the NIC's descriptor fetches:"), "{}", of(&[link, bus]));
 }
 
 #[test]
@@ -202,17 +196,17 @@ fn late_frames_are_not_attributed_to_the_guest() {
 
 #[test]
 fn with_several_cores_the_busiest_and_all_are_reported() {
-    let of = |figures: &[(&str, f64)]| {
-        let timing = timing(&[("packet cost", figures)]);
+    let of = |figures: &[(FigureKey, f64)]| {
+        let timing = timing(figures);
         let drops = Drops { core: 100, ..Drops::default() };
         line(&[&PointSummary { timing: Some(timing), ..losing(drops) }]).unwrap()
     };
-    let text = of(&[("saturation", 0.25), ("most_saturated", 1.0)]);
+    let text = of(&[(PACKET_COST.saturation, 0.25), (PACKET_COST.most_saturated, 1.0)]);
     assert!(
         text.ends_with("; core saturation 100.0 % at the busiest, 25.0 % for all polling cores."),
         "{text}"
     );
-    assert!(of(&[("saturation", 0.995)]).ends_with("; core saturation 99.5 %."));
+    assert!(of(&[(PACKET_COST.saturation, 0.995)]).ends_with("; core saturation 99.5 %."));
 }
 
 #[test]
@@ -249,4 +243,44 @@ fn without_loss_a_full_wire_or_a_slow_drive_node_is_the_limit() {
         line(&[&point]).unwrap(),
         "Limit: the drive node, which could not send 1,234 frames that were due at 20Mpps; no sent frame was lost."
     );
+}
+
+#[test]
+fn each_point_of_a_written_summary_names_its_limit() {
+    let drops = |waited_for| Drops { core: 100, waited_for, ..Drops::default() };
+    let core = PointSummary {
+        timing: Some(timing(&[(PACKET_COST.saturation, 0.99)])),
+        ..losing(drops(WaitedFor { core: 100, ..WaitedFor::default() }))
+    };
+    let of_data = |link, memory| PointSummary {
+        timing: Some(timing(&[(PCIE.up_share, link), (PCIE.down_share, 0.2), (DRAM.share, memory)])),
+        ..losing(drops(WaitedFor { data: 100, ..WaitedFor::default() }))
+    };
+    let faults = losing(Drops { link: 100, ..Drops::default() });
+    let lossless = PointSummary { frames_delivered: 1000, ..losing(Drops::default()) };
+    let full = PointSummary { wire_share: Some(1.0), ..lossless.clone() };
+    let run = RunSummary {
+        benchmark: "testpmd".into(),
+        preset: "fast".into(),
+        doorbell_version: "0".into(),
+        command: String::new(),
+        ran: crate::RunIdentity::default(),
+        incomplete: None,
+        changed: Vec::new(),
+        meanings: BTreeMap::new(),
+        points: vec![core, of_data(0.97, 0.3), of_data(0.4, 0.8), faults, full, lossless],
+    };
+    let file: serde_json::Value = serde_json::from_str(&run.to_json()).unwrap();
+    let limits = [0, 1, 2, 3, 4, 5].map(|at| &file["points"][at]["limit"]);
+    let parts = limits.map(|limit| limit["part"].as_str().unwrap());
+    assert_eq!(parts, ["core", "pcie", "memory", "link", "wire", "none"]);
+    assert_eq!(limits[0]["evidence"]["saturation"], 0.99);
+    assert_eq!(limits[1]["evidence"]["up_share"], 0.97);
+    assert_eq!(limits[2]["evidence"]["memory_share"], 0.8);
+    // What a file has is shown, although its figures have changed since.
+    let mut read = RunSummary::from_json(&run.to_json()).unwrap().points.remove(0);
+    read.drops = Drops { link: 100, ..Drops::default() };
+    assert!(line(&[&read]).unwrap().starts_with("Limit: the core"));
+    read.limit = None;
+    assert!(line(&[&read]).unwrap().starts_with("Limit: the link's configured faults"), "an older file");
 }

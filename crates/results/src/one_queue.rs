@@ -3,10 +3,8 @@
 
 use crate::format::grouped;
 use crate::point::PointSummary;
+use crate::ports::counters::RX_OFFERED;
 use crate::ports::{PortFigures, QueueFigures};
-
-/// Frames that filters and hash assigned to a queue.
-const OFFERED: &str = "rx_offered";
 
 /// With fewer frames, the number of flows cannot be judged.
 const FRAMES_MIN: u64 = 64;
@@ -14,21 +12,19 @@ const FRAMES_MIN: u64 = 64;
 /// additional core.
 const OTHERS_MAX: u64 = 100;
 
-/// One sentence per port whose frames went to one queue, from the first point with such a port.
-pub(crate) fn line(points: &[&PointSummary]) -> Option<String> {
-    points.iter().find_map(|point| {
-        let ports = point.ports.iter().enumerate();
-        let all: Vec<String> = ports.filter_map(|(number, port)| of_port(number, port)).collect();
-        (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), REASON, more_flows(point)))
-    })
+/// One sentence per port whose frames went to one queue.
+pub(crate) fn line(point: &PointSummary) -> Option<String> {
+    let ports = point.ports.iter().enumerate();
+    let all: Vec<String> = ports.filter_map(|(number, port)| of_port(number, port)).collect();
+    (!all.is_empty()).then(|| format!("{}: {} {}", all.join("; "), REASON, more_flows(point)))
 }
 
 fn of_port(number: usize, port: &PortFigures) -> Option<String> {
     let spread = port.queues.iter().filter(|queue| queue.rss).count();
-    let offered = |queue: &&QueueFigures| queue.value(OFFERED);
+    let offered = |queue: &&QueueFigures| queue.value(RX_OFFERED);
     let fullest = port.queues.iter().max_by_key(offered)?;
-    let all: u64 = port.queues.iter().map(|queue| queue.value(OFFERED)).sum();
-    let own = fullest.value(OFFERED);
+    let all: u64 = port.queues.iter().map(|queue| queue.value(RX_OFFERED)).sum();
+    let own = fullest.value(RX_OFFERED);
     if spread < 2 || own < FRAMES_MIN || (all - own).saturating_mul(OTHERS_MAX) > all {
         return None;
     }
@@ -61,7 +57,7 @@ mod tests {
     use crate::{Figure, SearchCost, SizeSummary, TransferFigures};
 
     fn queue((queue, rss, offered): (u32, bool, u64)) -> QueueFigures {
-        QueueFigures { queue, rss, figures: vec![Figure { name: OFFERED.to_owned(), value: offered }] }
+        QueueFigures { queue, rss, figures: vec![Figure { name: RX_OFFERED.to_owned(), value: offered }] }
     }
 
     fn point(queues: &[(u32, bool, u64)]) -> PointSummary {
@@ -73,7 +69,7 @@ mod tests {
     }
 
     fn line_of(queues: &[(u32, bool, u64)]) -> Option<String> {
-        line(&[&point(queues)])
+        line(&point(queues))
     }
 
     #[test]
@@ -145,7 +141,7 @@ mod tests {
         let mut both = point(&[(0, true, 100), (1, true, 0)]);
         both.ports.push(both.ports[0].clone());
         both.transfer = Some(TransferFigures::default());
-        let text = line(&[&PointSummary::default(), &both]).unwrap();
+        let text = line(&both).unwrap();
         assert!(text.contains("of port 0, and") && text.contains("of port 1, and"), "{text}");
         assert!(text.ends_with(" More connections are more flows."), "{text}");
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::drops::Drops;
+use crate::figures::FigureKey;
 use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
 use crate::kinds::KindFigures;
@@ -308,6 +309,11 @@ impl PointSummary {
             && self.drops.guest == self.lost()
     }
 
+    /// A figure of all cores together, if the point has it.
+    pub fn figure(&self, key: FigureKey) -> Option<f64> {
+        self.timing.as_ref()?.get(key)
+    }
+
     /// The share of the offered frames that was lost, if loss can be determined.
     pub fn loss(&self) -> Option<f64> {
         finite(self.drop_rate).filter(|_| !self.is_unanswered())
@@ -350,8 +356,8 @@ impl PointSummary {
     /// layer 2, with FCS.
     pub fn delivered_bytes(&self) -> u64 {
         let frames = self.delivered_gbps * 1e9 / 8.0 * self.simulated_seconds;
-        let iperf = self.iperf.as_ref().map(|iperf| iperf.bytes_received);
-        let moved = self.transfer.as_ref().map(|transfer| transfer.bytes_received);
+        let iperf = self.iperf.as_ref().map(|iperf| iperf.totals.bytes_received);
+        let moved = self.transfer.as_ref().map(|transfer| transfer.totals.bytes_received);
         iperf.or(moved).unwrap_or(frames.round() as u64)
     }
 

@@ -59,3 +59,19 @@ impl QueueFigures {
         self.figures.iter().find(|figure| figure.name == name).map_or(0, |figure| figure.value)
     }
 }
+
+/// Names of the counters that show a bottleneck; measuring code must provide them.
+pub mod counters {
+    /// Frames that found a port's receive FIFO full.
+    pub const RX_FIFO_FULL: &str = "rx_fifo_full";
+    /// Receive descriptors that a port fetched.
+    pub const RX_DESCRIPTORS: &str = "rx_descriptors";
+    /// A port's fetches of receive descriptors.
+    pub const RX_FETCHES: &str = "rx_fetches";
+    /// Interrupts that a port raised.
+    pub const INTERRUPTS: &str = "interrupts";
+    /// Frames that filters and hash assigned to a queue.
+    pub const RX_OFFERED: &str = "rx_offered";
+    /// Frames that a queue dropped for lack of descriptors (SRRCTL.DROP_EN).
+    pub const RX_DROP_NO_DESCRIPTOR: &str = "rx_drop_no_descriptor";
+}

@@ -7,6 +7,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::figures::FigureKey;
+
 /// A figure; without value if its denominator was zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
@@ -33,10 +35,34 @@ pub struct Group {
 pub struct TimingFigures(pub Vec<Group>);
 
 impl TimingFigures {
-    /// The value of a figure in a group, if there is one.
-    pub fn get(&self, group: &str, name: &str) -> Option<f64> {
-        let group = self.0.iter().find(|of| of.name == group)?;
-        group.figures.iter().find(|of| of.name == name)?.value
+    /// The value of a figure, if there is one.
+    pub fn get(&self, key: FigureKey) -> Option<f64> {
+        self.named(key.group, key.name)
+    }
+
+    /// The value of the figure with this name in this group, as a file has them, if there is one.
+    pub fn named(&self, group: &str, name: &str) -> Option<f64> {
+        self.group(group)?.figures.iter().find(|of| of.name == name)?.value
+    }
+
+    /// A group, if there is one.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.0.iter().find(|of| of.name == name)
+    }
+
+    /// Appends a figure to its group; a new group becomes the last one.
+    pub fn put(&mut self, key: FigureKey, value: Option<f64>) {
+        self.put_for(key, "", "", value);
+    }
+
+    /// Appends a figure of one instance, by the instance's name in the figure's name and in its meaning.
+    pub fn put_for(&mut self, key: FigureKey, name: &str, meaning: &str, value: Option<f64>) {
+        let at = self.0.iter().position(|of| of.name == key.group).unwrap_or_else(|| {
+            self.0.push(Group { name: key.group.to_owned(), figures: Vec::new() });
+            self.0.len() - 1
+        });
+        let (name, meaning) = (key.name.replace("{}", name), key.meaning.replace("{}", meaning));
+        self.0[at].figures.push(Figure { name, meaning, value });
     }
 
     /// The meaning of each figure, as `group.name`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::iperf::Direction;
+use crate::iperf::{Direction, TransferTotals};
 
 /// A transfer between two nodes in a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,14 +13,9 @@ pub struct TransferFigures {
     pub load: String,
     /// Number of parallel connections.
     pub connections: u32,
-    /// Payload bytes sent, of the stream or of responses, counted on the cable, including TCP
-    /// retransmissions.
-    pub bytes_sent: u64,
-    /// Payload bytes that arrived: those acknowledged by TCP, each byte once; for datagrams, the share of the
-    /// frames that the receiver's NIC accepted. For a whole test of a stream, as reported by its program.
-    pub bytes_received: u64,
-    /// Length of the measurement; for a whole test, as reported by its program.
-    pub seconds: f64,
+    /// The totals.
+    #[serde(flatten)]
+    pub totals: TransferTotals,
     /// Delivered payload in bits per second, in units of 10⁹; `null` for requests and responses.
     #[serde(default)]
     pub goodput_gbps: Option<f64>,
@@ -36,14 +31,6 @@ pub struct TransferFigures {
     /// The program's own results of a whole test, under its own names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, String>,
-    /// Traffic from the server to the client.
-    pub wire_to_client: Direction,
-    /// Traffic from the client to the server.
-    pub wire_to_server: Direction,
-    /// Frames that the NICs dropped on arrival, for any reason: server's, client's.
-    pub nic_drops: [u64; 2],
-    /// Instructions retired: by the server's node, by the client's node.
-    pub node_instructions: [u64; 2],
     /// Share of the measured time in which the test node's cores were idle (WFI).
     pub test_idle: f64,
     /// The same for the drive node, which must not be the bottleneck.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use doorbell_acceptance::{quiet, timed_session};
+use doorbell_bench::figure_keys::{NEIGHBOURS, PACKET_COST};
 use doorbell_bench::{Observe, PointSummary, Session, run_point_observed};
 use doorbell_sim::Bytes;
 use doorbell_trace::champsim::{Record, Variant, Writer};
@@ -44,12 +45,11 @@ fn corunner_traces_share_caches_with_a_guest_but_are_invisible_to_it() {
     assert_eq!(without.ran().boot, with_two.ran().boot, "all sessions share one boot");
     assert_eq!(with_two.ran().traces.len(), 2);
     let [none, one, two] = [&without, &with_one, &with_two].map(measured);
-    assert!(none.beside.is_empty() && none.timing.as_ref().unwrap().get("neighbours", "ipc").is_none());
+    assert!(none.beside.is_empty() && none.figure(NEIGHBOURS.ipc).is_none());
     // Frames and instructions are the guest's only, and a trace that fits into its L1 does not slow the guest
     // down.
     assert_eq!((none.frames_delivered, one.frames_delivered), (400, 400));
-    let cost =
-        |point: &PointSummary| point.timing.as_ref().unwrap().get("packet cost", "busy_cycles").unwrap();
+    let cost = |point: &PointSummary| point.figure(PACKET_COST.busy_cycles).unwrap();
     let (with, without) = (cost(&one), cost(&none));
     assert!((with / without - 1.0).abs() < 0.02, "{with} with the co-runner, {without} without");
     let cores: Vec<(&str, usize)> =

@@ -4,7 +4,8 @@
 use std::fs;
 
 use doorbell_acceptance::{doorbell, quiet, scratch, timed_session};
-use doorbell_bench::{Point, run_point};
+use doorbell_bench::figure_keys::{L1D, PACE};
+use doorbell_bench::{FigureKey, Point, run_point};
 use doorbell_sim::Bytes;
 use doorbell_sim::stats::Stats;
 
@@ -19,11 +20,8 @@ fn overloaded(guest: &[&str]) -> Point {
     quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("testpmd runs")
 }
 
-fn figure(point: &Point, entry: usize, group: &str, name: &str) -> f64 {
-    let groups = &point.summary.cores[entry].figures.0;
-    let group = groups.iter().find(|of| of.name == group).expect("the group exists");
-    let figure = group.figures.iter().find(|figure| figure.name == name);
-    figure.and_then(|figure| figure.value).expect("the figure exists")
+fn figure(point: &Point, entry: usize, key: FigureKey) -> f64 {
+    point.summary.cores[entry].figures.get(key).expect("the figure exists")
 }
 
 const THREADS: [&str; 3] = ["testpmd.cores=2", "platform.harts=2", "platform.threads=2"];
@@ -34,18 +32,18 @@ fn both_threads_of_a_core_forward_and_share_its_issue_slots() {
     let of: Vec<_> =
         point.summary.cores.iter().map(|figures| (figures.hart, figures.core, figures.thread)).collect();
     assert_eq!(of, [(0, Some(0), Some(0)), (1, Some(0), Some(1)), (0, Some(0), None)]);
-    let ipc = [0, 1, 2].map(|entry| figure(&point, entry, "pace", "ipc"));
+    let ipc = [0, 1, 2].map(|entry| figure(&point, entry, PACE.ipc));
     assert!((ipc[0] / ipc[1] - 1.0).abs() < 0.05, "both threads have the same IPC: {ipc:?}");
     assert!((ipc[0] + ipc[1] - ipc[2]).abs() < 0.01, "the core's IPC is the sum of its threads': {ipc:?}");
-    let instructions = [0, 1, 2].map(|entry| figure(&point, entry, "pace", "instructions"));
+    let instructions = [0, 1, 2].map(|entry| figure(&point, entry, PACE.instructions));
     assert_eq!(instructions[0] + instructions[1], instructions[2]);
     assert_eq!(instructions[2], point.summary.instructions as f64);
     let books = [0, 1].map(|hart| point.machine.core_stats(hart).expect("the run is timed").books);
     let slots: u64 = books.iter().map(|books| books.top_down().total() + books.slots_idle).sum();
     assert_eq!(slots, 4 * books[0].slot_cycles);
     // Both threads share the core's caches, whose accesses are not counted twice.
-    let accesses = |what: &str| point.summary.timing.as_ref().and_then(|timing| timing.get("L1D", what));
-    assert_eq!(accesses("misses_per_packet"), Some(figure(&point, 2, "L1D", "misses_per_packet")));
+    let accesses = point.summary.figure(L1D.misses_per_packet);
+    assert_eq!(accesses, Some(figure(&point, 2, L1D.misses_per_packet)));
     assert!(point.machine.timing().expect("the run is timed").memory.stats().harts.len() == 1);
     let counted = point.machine.core_stats(0).expect("the run is timed").counters();
     assert!(counted.iter().any(|counter| counter.name == "loads" && counter.value > 0));

@@ -22,7 +22,7 @@ fn slow(warmup: &[&str]) -> PointSummary {
 
 fn figure(point: &PointSummary, group: &str, name: &str) -> f64 {
     let figures = point.timing.as_ref().expect("the run was timed");
-    figures.get(group, name).unwrap_or_else(|| panic!("no {group}.{name}"))
+    figures.named(group, name).unwrap_or_else(|| panic!("no {group}.{name}"))
 }
 
 /// A warm-up of 10 ms, the former default, would be too short: the ring is in its second round, so that each

@@ -140,7 +140,7 @@ pub(crate) fn all_counters(machine: &Machine) -> Counters {
         add(&format!("port{index}.stages"), machine.stages[index].stats().counters());
     }
     if let Some(models) = timing::Models::of(machine) {
-        all.extend(timing::counters(&models));
+        all.extend(timing::TimingSnapshot::new(&models).counters());
     }
     all
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use doorbell_loadgen::STAGES;
 use doorbell_machine::{Machine, PATH_KINDS, Port};
+use doorbell_results::counters::{INTERRUPTS, RX_DESCRIPTORS, RX_FETCHES, RX_FIFO_FULL};
 use doorbell_results::{Figure, FigureGroup, PortFigures, QueueFigures};
 use doorbell_sim::stats::{Counter, Stats};
 
@@ -18,12 +19,12 @@ const BUSES: &str = "Buses, timed";
 const GENERATOR: &str = "Load generator at this port";
 /// NIC counters of rings, FIFO and interrupts.
 const WORK: &[&str] = &[
-    "rx_descriptors",
+    RX_DESCRIPTORS,
     "rx_null_descriptors",
     "rx_multi_descriptor",
-    "rx_fetches",
+    RX_FETCHES,
     "rx_write_backs",
-    "rx_fifo_full",
+    RX_FIFO_FULL,
     "rx_ring_full",
     "tx_ring_full",
     "tx_descriptors",
@@ -32,18 +33,18 @@ const WORK: &[&str] = &[
     "tx_segments",
     "tx_pause_frames",
     "ring_nonsense",
-    "interrupts",
+    INTERRUPTS,
     "register_accesses",
 ];
 /// Prefixes of the counters in `WORK` that belong to a queue.
 const QUEUE_WORK: [&str; 3] = ["rx_", "tx_", "ring_"];
 /// Counters with these prefixes that belong to no queue: of the receive FIFO, which all queues share, and of
 /// the link.
-const NO_QUEUE_WORK: [&str; 2] = ["rx_fifo_full", "tx_pause_frames"];
+const NO_QUEUE_WORK: [&str; 2] = [RX_FIFO_FULL, "tx_pause_frames"];
 
 /// Interrupts of all ports per simulated second; `None` for a measurement of length 0.
 pub(crate) fn interrupts_per_second(ports: &[PortFigures], seconds: f64) -> Option<f64> {
-    let interrupts: u64 = ports.iter().map(|port| port.value("interrupts")).sum();
+    let interrupts: u64 = ports.iter().map(|port| port.value(INTERRUPTS)).sum();
     (seconds > 0.0).then(|| interrupts as f64 / seconds)
 }
 
@@ -185,7 +186,22 @@ pub(crate) fn meanings(machine: &Machine) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use doorbell_pcie::network::{NicStats, QueueStats};
+    use doorbell_results::counters::{RX_DROP_NO_DESCRIPTOR, RX_OFFERED};
+
     use super::*;
+
+    #[test]
+    fn counters_that_show_bottlenecks_are_counted_by_nics() {
+        let names = |counters: Vec<Counter>| counters.into_iter().map(|of| of.name).collect::<Vec<_>>();
+        let (port, queue) = (names(NicStats::default().counters()), names(QueueStats::default().counters()));
+        for name in WORK {
+            assert!(port.contains(name), "{name}");
+        }
+        for name in [RX_OFFERED, RX_DROP_NO_DESCRIPTOR] {
+            assert!(queue.contains(&name), "{name}");
+        }
+    }
 
     #[test]
     fn first_enabled_and_used_queues_are_listed() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
-use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures};
+use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures, TransferTotals};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats as _;
 use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
@@ -216,18 +216,20 @@ impl Test<'_, '_, '_> {
         TransferFigures {
             load: load.name.clone(),
             connections: load.connections,
-            bytes_sent: data.tcp_payload + data.udp_payload,
-            bytes_received: counts.bytes,
-            seconds,
+            totals: TransferTotals {
+                bytes_sent: data.tcp_payload + data.udp_payload,
+                bytes_received: counts.bytes,
+                seconds,
+                wire_to_client: interval.sent[server].clone(),
+                wire_to_server: interval.sent[client].clone(),
+                nic_drops: [server, client].map(|node| interval.lost.by_port[node][0].at_nics()),
+                node_instructions: [server, client].map(|node| interval.instructions[node]),
+            },
             goodput_gbps: (!counted).then(|| counts.gbps(seconds)),
             transactions: counted.then_some(counts.transactions as u64),
             transactions_per_second: per_second,
             round_trip_us: per_second.and_then(|rate| load.round_trip_us(rate)),
             said: BTreeMap::new(),
-            wire_to_client: interval.sent[server].clone(),
-            wire_to_server: interval.sent[client].clone(),
-            nic_drops: [server, client].map(|node| interval.lost.by_port[node][0].at_nics()),
-            node_instructions: [server, client].map(|node| interval.instructions[node]),
             test_idle: test.all,
             drive_idle: drive.all,
             test_least_idle: Some(test.least),
@@ -309,7 +311,7 @@ impl Idle {
             let core = config.hart(hart).core;
             let idle = match &window.timed {
                 Some((begin, end)) => {
-                    let own = end.books[hart].since(&begin.books[hart]);
+                    let own = end.harts[hart].core.books.since(&begin.harts[hart].core.books);
                     per(own.cpi_idle as f64, own.cycles as f64)
                 }
                 None => 1.0 - *instructions as f64 / (core.frequency.0 as f64 * interval.seconds * core.ipc),

@@ -3,25 +3,26 @@
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{rate, short};
-use doorbell_results::{PointSummary, finite};
+use doorbell_results::figures::CPI_STACK;
+use doorbell_results::{FigureKey, PointSummary, finite};
 
-/// Parts of the stack that are combined, and their names in the file.
-pub(super) const PARTS: [(Part, &[&str]); 8] = [
-    (("c-delivered", "commit"), &["base"]),
-    (("c-corrupt", "bad speculation"), &["branch", "clear"]),
-    (("c-other", "front end"), &["misfetch", "icache", "itlb", "fetch"]),
-    (("c-tx", "execution"), &["execute", "divider", "ports", "serialise"]),
-    (("c-link", "L1, L2"), &["l1", "l2"]),
-    (("c-dma", "LLC, other cores"), &["llc", "peer"]),
-    (("c-core", "memory, TLB"), &["dram", "dtlb"]),
-    (("c-guest", "stores, devices"), &["store", "device"]),
+/// Parts of the stack, and the figures that are combined in each.
+pub(super) const PARTS: [(Part, &[FigureKey]); 8] = [
+    (("c-delivered", "commit"), &[CPI_STACK.base]),
+    (("c-corrupt", "bad speculation"), &[CPI_STACK.branch, CPI_STACK.clear]),
+    (("c-other", "front end"), &[CPI_STACK.misfetch, CPI_STACK.icache, CPI_STACK.itlb, CPI_STACK.fetch]),
+    (("c-tx", "execution"), &[CPI_STACK.execute, CPI_STACK.divider, CPI_STACK.ports, CPI_STACK.serialise]),
+    (("c-link", "L1, L2"), &[CPI_STACK.l1, CPI_STACK.l2]),
+    (("c-dma", "LLC, other cores"), &[CPI_STACK.llc, CPI_STACK.peer]),
+    (("c-core", "memory, TLB"), &[CPI_STACK.dram, CPI_STACK.dtlb]),
+    (("c-guest", "stores, devices"), &[CPI_STACK.store, CPI_STACK.device]),
 ];
 
 /// Cycles per packet in each part; `None` if the load was not timed or no frame came back.
 fn parts(point: &PointSummary) -> Option<Vec<f64>> {
     let (timing, instructions) = (point.timing.as_ref()?, finite(point.instructions_per_frame)?);
-    let of = |name: &&str| timing.get("CPI stack", name).unwrap_or(0.0);
-    Some(PARTS.iter().map(|(_, names)| names.iter().map(of).sum::<f64>() * instructions).collect())
+    let of = |key: &FigureKey| timing.get(*key).unwrap_or(0.0);
+    Some(PARTS.iter().map(|(_, keys)| keys.iter().map(of).sum::<f64>() * instructions).collect())
 }
 
 pub(super) fn figure(ids: &Ids, points: &[&PointSummary]) -> Figure {

@@ -3,14 +3,15 @@
 use super::stacked::{self, Part, Stack};
 use super::{Data, Figure, Ids};
 use crate::number::{fixed, short};
-use doorbell_results::PointSummary;
+use doorbell_results::figures::TOP_DOWN;
+use doorbell_results::{FigureKey, PointSummary};
 
-/// First level of the top-down method: the parts, and their names in the file.
-const SLOTS: [(Part, &str); 4] = [
-    (("c-delivered", "retiring"), "retiring"),
-    (("c-corrupt", "bad speculation"), "bad_speculation"),
-    (("c-other", "frontend bound"), "frontend_bound"),
-    (("c-core", "backend bound"), "backend_bound"),
+/// First level of the top-down method: the parts, and their figures.
+const SLOTS: [(Part, FigureKey); 4] = [
+    (("c-delivered", "retiring"), TOP_DOWN.retiring),
+    (("c-corrupt", "bad speculation"), TOP_DOWN.bad_speculation),
+    (("c-other", "frontend bound"), TOP_DOWN.frontend_bound),
+    (("c-core", "backend bound"), TOP_DOWN.backend_bound),
 ];
 
 fn bar(
@@ -36,9 +37,8 @@ fn bar(
 
 pub(super) fn top_down(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let point = points[0];
-    let share =
-        |name: &str| point.timing.as_ref().and_then(|timing| timing.get("top-down", name)).unwrap_or(0.0);
-    let parts: Vec<(Part, f64)> = SLOTS.iter().map(|(part, name)| (*part, 100.0 * share(name))).collect();
+    let share = |key: FigureKey| point.figure(key).unwrap_or(0.0);
+    let parts: Vec<(Part, f64)> = SLOTS.iter().map(|(part, key)| (*part, 100.0 * share(*key))).collect();
     let caption =
         format!("Dispatch slots of the cores by outcome, in percent: {} retired.", short(parts[0].1));
     bar(ids, "Top-down", &caption, "% of the slots", parts, point)
@@ -46,10 +46,9 @@ pub(super) fn top_down(ids: &Ids, points: &[&PointSummary]) -> Figure {
 
 pub(super) fn cpi(ids: &Ids, points: &[&PointSummary]) -> Figure {
     let point = points[0];
-    let of =
-        |name: &&str| point.timing.as_ref().and_then(|timing| timing.get("CPI stack", name)).unwrap_or(0.0);
+    let of = |key: &FigureKey| point.figure(*key).unwrap_or(0.0);
     let parts: Vec<(Part, f64)> =
-        super::cycles::PARTS.iter().map(|(part, names)| (*part, names.iter().map(of).sum())).collect();
+        super::cycles::PARTS.iter().map(|(part, keys)| (*part, keys.iter().map(of).sum())).collect();
     let caption = "Core cycles per instruction by cause; sleep and waits for device writes are not \
                    included.";
     bar(ids, "Cycles per instruction", caption, "cycles per instruction", parts, point)

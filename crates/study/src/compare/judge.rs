@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use doorbell_results::figures::{DCA, DRAM, LLC, PACKET_COST};
 use doorbell_results::{ComparedFigure, ComparedPoint, Comparison, FigureDifference};
 
 use super::CompareError;
@@ -28,11 +29,11 @@ pub(super) const HEADLINE: [&str; 24] = [
     "cycles",
     "ipc",
     "instructions_per_frame",
-    "timing.packet cost.cycles",
-    "timing.packet cost.saturation",
-    "timing.LLC.misses_per_packet",
-    "timing.direct cache access.leaks_per_packet",
-    "timing.DRAM.mb_per_second",
+    PACKET_COST.cycles.path,
+    PACKET_COST.saturation.path,
+    LLC.misses_per_packet.path,
+    DCA.leaks_per_packet.path,
+    DRAM.mb_per_second.path,
 ];
 /// Figures judged by default: neither input parameters nor figures based on a few frames.
 const JUDGED: [&str; 12] = [

@@ -80,9 +80,10 @@ pub(super) fn of_points(searched: bool) -> Names {
     let is_plain = |name: &str| of_points[name].is_number() || of_points[name].is_string();
     let mut waiting: Vec<String> =
         of_points.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
-    let optional = [fields::<IperfFigures>(), fields::<PlayedFigures>()];
+    let iperf = serde_json::to_value(IperfFigures::default()).expect("figures serialise");
+    waiting.extend(iperf.as_object().into_iter().flat_map(|fields| fields.keys().cloned()));
     let searched = if searched { fields::<SizeSummary>() } else { Vec::new() };
-    let further = optional.into_iter().flatten().chain(searched).chain(PointSummary::OPTIONAL_FIELDS);
+    let further = fields::<PlayedFigures>().into_iter().chain(searched).chain(PointSummary::OPTIONAL_FIELDS);
     waiting.extend(further.map(str::to_owned));
     while let Some(name) = waiting.pop() {
         match parts(&name) {

@@ -9,7 +9,7 @@ use doorbell_bench::{
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::Base;
-use doorbell_results::{SearchSummary, limit};
+use doorbell_results::SearchSummary;
 use doorbell_sim::Ps;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
@@ -99,12 +99,11 @@ impl PointJob<'_> {
 
     fn write(
         self,
-        mut summary: PointSummary,
+        summary: PointSummary,
         meanings: BTreeMap<String, String>,
         ran: RunIdentity,
         folder: &ResultFolder,
     ) -> Result<(), ExperimentError> {
-        summary.limit = limit::of_point(&summary);
         let whole = RunSummary {
             benchmark: self.benchmark.name.to_owned(),
             preset: self.base.name().to_owned(),

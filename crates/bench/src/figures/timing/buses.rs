@@ -1,39 +1,35 @@
 //! Figures of the buses that attach NICs, including on-die buses.
 
-use super::figures::{GroupBuilder, ratio};
-use super::models::Models;
-use super::span::View;
+use doorbell_machine::{BusStats, StageStats};
+use doorbell_results::TimingFigures;
+use doorbell_results::figures::BUSES;
+use doorbell_sim::stats::Stats;
 
-/// The figures of all ports with a bus.
-pub(super) fn buses(w: &View, models: &Models) -> GroupBuilder {
-    let mut g = GroupBuilder::new("buses");
-    g.put(
-        "read_round_trip_ns",
-        ratio(w.n("bus.round_trip_ps") * 1e-3, w.n("bus.reads")),
-        "mean time per transaction from a DMA read request to its last byte",
-    );
-    g.put(
-        "write_visible_ns",
-        ratio(w.n("bus.write_visible_ps") * 1e-3, w.n("bus.writes")),
-        "mean time per transaction from a DMA write's first cycle until it is visible",
-    );
-    for (name, attachment) in &models.attached {
-        let Some(bus) = attachment.bus() else { continue };
-        for stage in 0..bus.stages().count() {
-            let n = |what: &str| w.n(&format!("{name}.bus.stage{stage}.{what}"));
-            for (way, meaning) in [("up", "from"), ("down", "to")] {
-                g.put(
-                    format!("{name}_stage{stage}_{way}_gbps"),
-                    ratio(n(&format!("{way}_bytes")) * 8e-9, w.seconds()),
-                    format!("Gbps of data {meaning} {name} on its bus {stage}; bus 0 is next to the device"),
-                );
-                g.put(
-                    format!("{name}_stage{stage}_{way}_busy"),
-                    ratio(n(&format!("{way}_busy_ps")) * 1e-12, w.seconds()),
-                    "share of time taken by transfers in this direction, and by reads that hold the bus",
-                );
-            }
+use super::span::{View, ratio};
+
+/// The figures of all ports with a bus; none if there is no such port.
+pub(super) fn buses(w: &View, g: &mut TimingFigures) {
+    let buses: Vec<(String, BusStats, Vec<StageStats>)> = w
+        .attached()
+        .into_iter()
+        .filter_map(|of| of.bus.map(|(all, stages)| (of.name, all, stages)))
+        .collect();
+    if buses.is_empty() {
+        return;
+    }
+    let all = buses.iter().fold(BusStats::default(), |sum, (_, bus, _)| sum.plus(bus));
+    g.put(BUSES.read_round_trip_ns, ratio(all.round_trip_ps as f64 * 1e-3, all.reads));
+    g.put(BUSES.write_visible_ns, ratio(all.write_visible_ps as f64 * 1e-3, all.writes));
+    for (name, _, stages) in &buses {
+        for (number, stage) in stages.iter().enumerate() {
+            let (instance, meaning) =
+                (format!("{name}_stage{number}"), format!("{name} on its bus {number}"));
+            let gbps = |bytes: u64| ratio(bytes as f64 * 8e-9, w.seconds());
+            let busy = |ps: u64| ratio(ps as f64 * 1e-12, w.seconds());
+            g.put_for(BUSES.stage_up_gbps, &instance, &meaning, gbps(stage.up_bytes));
+            g.put_for(BUSES.stage_up_busy, &instance, &meaning, busy(stage.up_busy_ps));
+            g.put_for(BUSES.stage_down_gbps, &instance, &meaning, gbps(stage.down_bytes));
+            g.put_for(BUSES.stage_down_busy, &instance, &meaning, busy(stage.down_busy_ps));
         }
     }
-    g
 }

@@ -1,63 +1,54 @@
 //! Figures of coherence: lines shared by cores, and the directory.
 
-use super::figures::{CLASSES, GroupBuilder, ratio};
-use super::span::View;
+use doorbell_results::TimingFigures;
+use doorbell_results::figures::{DIRECTORY, SHARED_LINES};
 
-/// Lines that cores take from each other; `None` with a single core.
-pub(super) fn shared_lines(w: &View) -> Option<GroupBuilder> {
-    if !w.has("sharing.hitm") {
-        return None;
+use super::memory::CLASSES;
+use super::span::{View, ratio};
+
+/// Lines that cores take from each other; none with a single core.
+pub(super) fn shared_lines(w: &View, g: &mut TimingFigures) {
+    if !w.end().has_sharing() {
+        return;
     }
-    let mut g = GroupBuilder::new("shared lines");
-    let (kilo, frames) = (w.instructions as f64 / 1e3, w.frames as f64);
-    let kinds = [
-        ("hit", "lines from another core's cache, unmodified there"),
-        ("hitm", "lines from another core's cache, modified there"),
-        ("true_sharing", "misses after another core's store, on a word that other cores have written since"),
-        (
-            "false_sharing",
-            "misses after another core's store, on a word that no other core has written since",
-        ),
-        (
-            "ping_pong",
-            "lines obtained for writing from a core that had obtained them for writing from this one",
-        ),
+    let (kilo, frames, shared) = (w.instructions as f64 / 1e3, w.frames, &w.private.sharing);
+    let keys = SHARED_LINES;
+    for (per_kilo, per_packet, count) in [
+        (keys.hit_pki, keys.hit_per_packet, shared.hit),
+        (keys.hitm_pki, keys.hitm_per_packet, shared.hitm),
+        (keys.true_sharing_pki, keys.true_sharing_per_packet, shared.true_sharing),
+        (keys.false_sharing_pki, keys.false_sharing_per_packet, shared.false_sharing),
+        (keys.ping_pong_pki, keys.ping_pong_per_packet, shared.ping_pong),
+    ] {
+        g.put(per_kilo, ratio(count, kilo));
+        g.put(per_packet, ratio(count, frames));
+    }
+    let by_class = [
+        shared.hitm_other,
+        shared.hitm_code,
+        shared.hitm_header,
+        shared.hitm_payload,
+        shared.hitm_rx_descriptor,
+        shared.hitm_tx_descriptor,
     ];
-    for (kind, meaning) in kinds {
-        let count = w.n(&format!("sharing.{kind}"));
-        g.put(format!("{kind}_pki"), ratio(count, kilo), format!("{meaning}, per thousand instructions"));
-        g.put(format!("{kind}_per_packet"), ratio(count, frames), "the same per delivered packet");
+    for ((class, what), count) in CLASSES.into_iter().zip(by_class) {
+        g.put_for(keys.hitm_of_class, class, what, ratio(count, frames));
     }
-    for (class, what) in CLASSES {
-        let count = w.n(&format!("sharing.hitm_{class}"));
-        g.put(
-            format!("{class}_hitm_per_packet"),
-            ratio(count, frames),
-            format!("hitm of {what}, per delivered packet"),
-        );
-    }
-    Some(g)
 }
 
 /// Figures of the directory, if the machine has one.
-pub(super) fn directory(w: &View) -> Option<GroupBuilder> {
-    if !w.has("directory.snoops") {
-        return None;
+pub(super) fn directory(w: &View, frames: u64, g: &mut TimingFigures) {
+    if !w.end().has_directory {
+        return;
     }
-    let mut g = GroupBuilder::new("directory");
-    let (kilo, frames) = (w.instructions as f64 / 1e3, w.frames as f64);
-    for (name, counter, meaning) in [
-        ("snoops", "snoops", "snoops sent to private caches"),
-        ("forwards", "forwards", "snoops that returned the line"),
-        (
-            "back_invalidations",
-            "back_invalidations",
-            "lines invalidated in private caches because the directory was full",
-        ),
+    let kilo = w.instructions as f64 / 1e3;
+    let (keys, directory) = (DIRECTORY, w.shared(|at| &at.memory.directory));
+    for (per_kilo, per_packet, count) in [
+        (keys.snoops_pki, keys.snoops_per_packet, directory.snoops),
+        (keys.forwards_pki, keys.forwards_per_packet, directory.forwards),
+        (keys.back_invalidations_pki, keys.back_invalidations_per_packet, directory.back_invalidations),
     ] {
-        let count = w.n(&format!("directory.{counter}"));
-        g.put(format!("{name}_pki"), ratio(count, kilo), format!("{meaning}, per thousand instructions"));
-        g.put(format!("{name}_per_packet"), ratio(count, frames), "the same per delivered packet");
+        g.put(per_kilo, ratio(count, kilo));
+        g.put(per_packet, ratio(count, frames));
     }
-    Some(g)
 }

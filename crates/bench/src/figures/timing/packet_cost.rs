@@ -1,8 +1,10 @@
 //! Core cost per packet, as measured and estimated for full bursts, and the resulting saturation of the
 //! cores.
 
-use super::figures::{GroupBuilder, ratio};
-use super::span::View;
+use doorbell_results::TimingFigures;
+use doorbell_results::figures::PACKET_COST;
+
+use super::span::{View, ratio};
 use crate::plan::dpdk::DpdkConfig;
 
 /// Share of a full burst from which the mean cost of rounds counts as that of full bursts.
@@ -16,63 +18,27 @@ const SQUARES_MIN: f64 = 16.0;
 /// are enough to send, as l3fwd does: the cost of a round then depends on earlier rounds.
 const SLOPE_ERROR_MAX: f64 = 0.1;
 
-pub(super) fn per_packet(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("packet cost");
-    let frames = w.frames as f64;
-    let instructions = w.instructions as f64;
+pub(super) fn per_packet(w: &View, g: &mut TimingFigures) {
     let awake = w.awake_cycles();
-    let Busy { instructions: busy_instructions, cycles: busy_cycles } = Busy::of(w);
-    g.put(
-        "instructions",
-        ratio(instructions, frames),
-        "instructions per delivered packet, empty polls included",
-    );
-    g.put(
-        "cycles",
-        ratio(awake, frames),
-        "core cycles per delivered packet, with empty polls, without sleep (WFI); each thread's cycles count",
-    );
-    g.put("ipc", ratio(instructions, awake), "instructions per cycle, with empty polls, without sleep");
-    if w.config.platform.threads > 1 && w.is_of_all() {
+    g.put(PACKET_COST.instructions, ratio(w.instructions, w.frames));
+    g.put(PACKET_COST.cycles, ratio(awake, w.frames));
+    g.put(PACKET_COST.ipc, ratio(w.instructions, awake));
+    if w.end().threads > 1 && w.is_of_all {
         let cores = w.awake_cycles_of_cores();
-        g.put(
-            "core_cycles",
-            ratio(cores, frames),
-            "the same, with each core's cycles counted once for all its threads",
-        );
-        g.put("core_ipc", ratio(instructions, cores), "instructions of all threads per core cycle");
+        g.put(PACKET_COST.core_cycles, ratio(cores, w.frames));
+        g.put(PACKET_COST.core_ipc, ratio(w.instructions, cores));
     }
     if w.config.is_played() {
         // Traces have no data, so the packets that a poll finds are unknown.
-        return g;
+        return;
     }
-    g.put(
-        "busy_instructions",
-        ratio(busy_instructions, frames),
-        "instructions per delivered packet, without empty polls",
-    );
-    g.put(
-        "busy_cycles",
-        ratio(busy_cycles, frames),
-        "core cycles per delivered packet, without empty polls and sleep; each thread's cycles count",
-    );
-    g.put(
-        "busy_ipc",
-        ratio(busy_instructions, busy_cycles),
-        "instructions per cycle, without empty polls and sleep",
-    );
-    g.put(
-        "empty_polls",
-        ratio(w.n("polls.empty_polls"), frames),
-        "polls of a receive ring that found nothing, per delivered packet",
-    );
-    g.put(
-        "busy_share",
-        ratio(busy_cycles, w.cycles()),
-        "share of all cycles outside empty polls and sleep; it reaches 1 when each poll finds a packet, long before the core is saturated",
-    );
-    saturation(w, &mut g);
-    g
+    let busy = Busy::of(w);
+    g.put(PACKET_COST.busy_instructions, ratio(busy.instructions, w.frames));
+    g.put(PACKET_COST.busy_cycles, ratio(busy.cycles, w.frames));
+    g.put(PACKET_COST.busy_ipc, ratio(busy.instructions, busy.cycles));
+    g.put(PACKET_COST.empty_polls, ratio(w.own.polls.empty_polls, w.frames));
+    g.put(PACKET_COST.busy_share, ratio(busy.cycles, w.cycles));
+    saturation(w, g);
 }
 
 /// Instructions and cycles outside empty polls and sleep.
@@ -87,8 +53,8 @@ impl Busy {
         w.harts().fold(Busy { instructions: 0.0, cycles: 0.0 }, |sum, hart| {
             // Clamp to 0: an empty poll that ends in the measurement may have started before it, and a sleep
             // that spans the whole measurement may have one cycle more than it.
-            let instructions = hart.instructions as f64 - hart.n("polls.empty_instructions");
-            let cycles = hart.awake_cycles() - hart.n("polls.empty_cycles");
+            let instructions = hart.instructions as f64 - hart.own.polls.empty_instructions as f64;
+            let cycles = hart.awake_cycles() - hart.own.polls.empty_cycles as f64;
             Busy {
                 instructions: sum.instructions + instructions.max(0.0),
                 cycles: sum.cycles + cycles.max(0.0),
@@ -112,12 +78,12 @@ struct FullBursts {
 impl FullBursts {
     /// `None` for a hart that found no packets.
     fn of(w: &View) -> Option<FullBursts> {
-        let (busy, packets) = (Busy::of(w), w.n("polls.packets"));
+        let (busy, packets) = (Busy::of(w), w.own.polls.packets as f64);
         let each = ratio(busy.instructions, packets)?;
         let (each, is_bound) = at_most_average(each, full_burst_instructions(w));
         let instructions = packets * each;
         let cycles = ratio(instructions * busy.cycles, busy.instructions)?;
-        Some(FullBursts { packets, instructions, cycles, is_bound, cycles_total: w.cycles() })
+        Some(FullBursts { packets, instructions, cycles, is_bound, cycles_total: w.cycles as f64 })
     }
 
     fn share(&self) -> f64 {
@@ -126,38 +92,21 @@ impl FullBursts {
 }
 
 /// Adds the saturation of the cores that poll receive rings.
-fn saturation(w: &View, g: &mut GroupBuilder) {
+fn saturation(w: &View, g: &mut TimingFigures) {
     let polling = w.polling();
     let all: Vec<FullBursts> = polling.iter().filter_map(FullBursts::of).collect();
     // `Iterator::sum` of an empty list is -0.
     let sum = |of: &dyn Fn(&FullBursts) -> f64| all.iter().map(of).fold(0.0, std::ops::Add::add);
     let (packets, cycles) = (sum(&|full| full.packets), sum(&|full| full.cycles));
-    g.put(
-        "full_burst_instructions",
-        ratio(sum(&|full| full.instructions), packets),
-        "estimated instructions per received packet if each poll found a full burst (dpdk.burst): the fixed cost of a polling round \
-         divided by the burst, and the cost of each packet, by least squares over the rounds",
-    );
-    g.put("full_burst_cycles", ratio(cycles, packets), "core cycles for these instructions at busy_ipc");
+    g.put(PACKET_COST.full_burst_instructions, ratio(sum(&|full| full.instructions), packets));
+    g.put(PACKET_COST.full_burst_cycles, ratio(cycles, packets));
     // Cores that found no packets have no work, but their cycles count.
-    let time: f64 = polling.iter().map(View::cycles).sum();
-    g.put(
-        "saturation",
-        ratio(cycles, time),
-        "share of the polling cores' cycles that the received packets would take in full bursts; at 1 the cores have no capacity left",
-    );
-    g.put(
-        "saturation_is_bound",
-        ratio(sum(&|full| f64::from(u8::from(full.is_bound))), all.len() as f64),
-        "share of these cores whose fixed cost of a polling round cannot be determined, because all rounds found the same number of \
-         packets or their costs depend on earlier rounds: saturation is then an upper bound, and may be twice the true value",
-    );
+    let time: u64 = polling.iter().map(|w| w.cycles).sum();
+    g.put(PACKET_COST.saturation, ratio(cycles, time));
+    let bounds = sum(&|full| f64::from(u8::from(full.is_bound)));
+    g.put(PACKET_COST.saturation_is_bound, ratio(bounds, all.len() as f64));
     if polling.len() > 1 {
-        g.put(
-            "most_saturated",
-            all.iter().map(FullBursts::share).reduce(f64::max),
-            "saturation of the most saturated of these cores",
-        );
+        g.put(PACKET_COST.most_saturated, all.iter().map(FullBursts::share).reduce(f64::max));
     }
 }
 
@@ -175,16 +124,17 @@ fn at_most_average(average: f64, full: Option<(f64, bool)>) -> (f64, bool) {
 /// Instructions per packet in a full burst, and whether the value is only a bound. The fit uses instructions,
 /// because the cycles of a round also depend on the previous one.
 fn full_burst_instructions(w: &View) -> Option<(f64, bool)> {
+    let (rounds, polls) = (&w.own.rounds, &w.own.polls);
     let sums = [
-        "rounds",
-        "packets",
-        "instructions",
-        "packets_squared",
-        "packets_instructions",
-        "instructions_squared",
+        rounds.rounds,
+        rounds.packets,
+        rounds.instructions,
+        rounds.packets_squared,
+        rounds.packets_instructions,
+        rounds.instructions_squared,
     ]
-    .map(|name| w.n(&format!("rounds.{name}")));
-    let empty = ratio(w.n("polls.empty_instructions"), w.n("polls.empty_polls"));
+    .map(|sum| sum as f64);
+    let empty = ratio(polls.empty_instructions, polls.empty_polls);
     in_full_bursts(sums, empty, f64::from(w.config.options::<DpdkConfig>().burst))
 }
 

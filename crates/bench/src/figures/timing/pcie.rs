@@ -1,131 +1,100 @@
 //! Figures of the NICs' PCI Express links.
 
 use doorbell_machine::AttachKind;
+use doorbell_pcie::link::LinkStats;
+use doorbell_pcie::path::PathStats;
+use doorbell_results::TimingFigures;
+use doorbell_results::figures::PCIE;
+use doorbell_sim::stats::Stats;
 
-use super::figures::{GroupBuilder, ratio};
-use super::span::View;
+use super::span::{View, ratio};
 
-pub(super) fn pcie(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("PCI Express");
-    let frames = w.frames as f64;
-    // If no NIC is attached by PCI Express there are no link counters.
-    let has_link = w.has("link.up_packets");
-    let link = |name: &str| has_link.then(|| w.n(&format!("link.{name}")));
-    // Counter path and rate in Gbps of each link.
+/// The figures of all links together; those of links have no value if no NIC is attached by PCI Express.
+pub(super) fn pcie(w: &View, frames: u64, g: &mut TimingFigures) {
+    let attached = w.attached();
+    let sum = |sum: PathStats, one: &PathStats| sum.plus(one);
+    let reads = attached.iter().map(|at| &at.reads).fold(PathStats::default(), sum);
+    let writes = attached.iter().map(|at| &at.writes).fold(PathStats::default(), sum);
+    let all = attached.iter().filter_map(|at| at.link.clone()).reduce(|sum, link| sum.plus(&link));
+    let link = |of: fn(&LinkStats) -> u64| all.as_ref().map(of);
+    // Counters and rate in Gbps of each NIC's link.
     let ports = w.config.all_ports().enumerate().filter(|(_, port)| port.attach.kind == AttachKind::Pcie);
-    let links: Vec<(String, f64)> = ports
-        .map(|(index, port)| (format!("port{index}.pcie_link"), port.pcie.encoded_rate().0 as f64 * 1e-9))
-        .filter(|(path, _)| w.has(&format!("{path}.up_packets")))
+    let links: Vec<(&LinkStats, f64)> = ports
+        .filter_map(|(index, port)| {
+            let at = attached.iter().find(|at| at.name == format!("port{index}"))?;
+            Some((at.link.as_ref()?, port.pcie.encoded_rate().0 as f64 * 1e-9))
+        })
         .collect();
     let rates: f64 = links.iter().map(|(_, rate)| rate).sum();
-    for (way, meaning) in [("up", "from the NIC"), ("down", "to the NIC")] {
-        let n = |what: &str| link(&format!("{way}_{what}"));
-        g.put(
-            format!("{way}_tlps_per_packet"),
-            n("packets").and_then(|packets| ratio(packets, frames)),
-            format!("transaction-layer packets {meaning} per delivered packet"),
-        );
-        g.put(
-            format!("{way}_bytes_per_packet"),
-            n("bytes").and_then(|bytes| ratio(bytes, frames)),
-            format!("their bytes {meaning} per delivered packet, including headers and framing"),
-        );
-        // Busy time within the measurement. It is not derived from packets, which are counted at their
-        // request, possibly before the measurement.
-        let bits = has_link.then(|| {
-            let each = links.iter().map(|(path, rate)| w.n(&format!("{path}.{way}_busy_ps")) * 1e-12 * rate);
-            each.sum::<f64>()
-        });
-        g.put(
-            format!("{way}_gbps"),
-            bits.and_then(|bits| ratio(bits, w.seconds())),
-            format!("Gbps on the links {meaning}, including acknowledgements and flow control"),
-        );
-        g.put(
-            format!("{way}_share"),
-            bits.and_then(|bits| ratio(bits, w.seconds() * rates)),
-            format!("used share of the links' bandwidth {meaning}"),
-        );
-    }
-    g.put(
-        "posted_wait_share",
-        link("posted_stall_ps").and_then(|ps| ratio(ps * 1e-12, w.seconds() * links.len() as f64)),
-        "share of time in which the next write from the NIC waited for posted credits (pcie.posted_headers, pcie.posted_data); \
-         one write waits at a time",
-    );
-    g.put(
-        "payload_bytes_per_packet",
-        ratio(w.n("pcie.payload_bytes"), frames),
-        "bytes of data and descriptors moved by DMA in both directions, per delivered packet",
-    );
-    g.put(
-        "read_bytes_per_packet",
-        ratio(w.n("dma_reads.payload_bytes"), frames),
-        "bytes that the NIC reads (frames to send and descriptors), per delivered packet",
-    );
-    g.put(
-        "written_bytes_per_packet",
-        ratio(w.n("dma_writes.payload_bytes"), frames),
-        "bytes that the NIC writes (received frames and descriptors), per delivered packet",
-    );
-    g.put(
-        "read_round_trip_ns",
-        link("round_trip_ps").zip(link("read_requests")).and_then(|(ps, reads)| ratio(ps * 1e-3, reads)),
-        "mean time from a DMA read request to the end of its completions",
-    );
-    g.put(
-        "write_visible_ns",
-        link("write_visible_ps")
-            .zip(link("read_requests"))
-            .and_then(|(ps, reads)| ratio(ps * 1e-3, w.n("pcie.up_packets") - reads)),
-        "mean time per write packet from its first byte on the link until it is visible",
-    );
-    g
+    // Bits from busy time within the measurement. They are not derived from packets, which are counted at
+    // their request, possibly before the measurement.
+    let bits = |busy_ps: fn(&LinkStats) -> u64| {
+        let each = links.iter().map(|(link, rate)| busy_ps(link) as f64 * 1e-12 * rate);
+        all.is_some().then(|| each.sum::<f64>())
+    };
+    let per_packet = |of: fn(&LinkStats) -> u64| ratio(link(of)?, frames);
+    let gbps = |busy_ps: fn(&LinkStats) -> u64| ratio(bits(busy_ps)?, w.seconds());
+    let share = |busy_ps: fn(&LinkStats) -> u64| ratio(bits(busy_ps)?, w.seconds() * rates);
+    g.put(PCIE.up_tlps_per_packet, per_packet(|link| link.up_packets));
+    g.put(PCIE.up_bytes_per_packet, per_packet(|link| link.up_bytes));
+    g.put(PCIE.up_gbps, gbps(|link| link.up_busy_ps));
+    g.put(PCIE.up_share, share(|link| link.up_busy_ps));
+    g.put(PCIE.down_tlps_per_packet, per_packet(|link| link.down_packets));
+    g.put(PCIE.down_bytes_per_packet, per_packet(|link| link.down_bytes));
+    g.put(PCIE.down_gbps, gbps(|link| link.down_busy_ps));
+    g.put(PCIE.down_share, share(|link| link.down_busy_ps));
+    let waited = link(|link| link.posted_stall_ps);
+    let waited = waited.and_then(|ps| ratio(ps as f64 * 1e-12, w.seconds() * links.len() as f64));
+    g.put(PCIE.posted_wait_share, waited);
+    g.put(PCIE.payload_bytes_per_packet, ratio(reads.payload_bytes + writes.payload_bytes, frames));
+    g.put(PCIE.read_bytes_per_packet, ratio(reads.payload_bytes, frames));
+    g.put(PCIE.written_bytes_per_packet, ratio(writes.payload_bytes, frames));
+    let round_trip = all.as_ref().and_then(|all| ratio(all.round_trip_ps as f64 * 1e-3, all.read_requests));
+    g.put(PCIE.read_round_trip_ns, round_trip);
+    let packets = (reads.up_packets + writes.up_packets) as f64;
+    let visible = all
+        .as_ref()
+        .and_then(|all| ratio(all.write_visible_ps as f64 * 1e-3, packets - all.read_requests as f64));
+    g.put(PCIE.write_visible_ns, visible);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::figures::timing::snapshot::AttachedCounts;
     use crate::figures::timing::{Span, TimingSnapshot};
     use doorbell_sim::Ps;
 
     #[test]
     fn mean_write_time_is_per_packet_not_per_line() {
         // Ten reads, and five write packets of four lines each, visible after 300 ns.
-        let increases = [
-            ("link.up_packets", 15),
-            ("link.read_requests", 10),
-            ("link.round_trip_ps", 10_000_000),
-            ("link.write_visible_ps", 5 * 300_000),
-            ("link.full_line_writes", 20),
-            ("pcie.up_packets", 15),
-            ("port0.pcie_link.up_busy_ps", 750_000),
-        ];
-        let others = ["up_bytes", "up_dllp_bytes", "down_packets", "down_bytes", "down_dllp_bytes"];
-        let others = others.map(|name| format!("link.{name}")).into_iter();
-        let bytes = ["pcie", "dma_reads", "dma_writes"].map(|group| format!("{group}.payload_bytes"));
-        let none = others.chain(bytes).chain(["link.posted_stall_ps".to_owned()]);
-        let busy = ["up_packets", "up_busy_ps", "down_busy_ps"].map(|name| format!("port0.pcie_link.{name}"));
-        let none = none.chain(busy);
-        let zero: BTreeMap<String, u64> =
-            none.chain(increases.map(|(name, _)| name.to_owned())).map(|name| (name, 0)).collect();
-        let mut counts = zero.clone();
-        counts.extend(increases.map(|(name, value)| (name.to_owned(), value)));
-        let snapshot = |now, counts| TimingSnapshot { now, own: 0, books: Vec::new(), counts };
-        let config = &crate::registry::defaults();
+        let snapshot = |now, link, up_packets| {
+            let writes = PathStats { up_packets, ..PathStats::default() };
+            let link = Some(link);
+            let port = AttachedCounts { name: "port0".into(), writes, link, ..AttachedCounts::default() };
+            TimingSnapshot { now, threads: 1, attached: vec![port], ..TimingSnapshot::default() }
+        };
+        let link = LinkStats {
+            up_packets: 15,
+            read_requests: 10,
+            round_trip_ps: 10_000_000,
+            write_visible_ps: 5 * 300_000,
+            full_line_writes: 20,
+            up_busy_ps: 750_000,
+            ..LinkStats::default()
+        };
+        let config = &crate::scenarios::registry::defaults();
         let span = Span {
-            begin: snapshot(Ps::ZERO, zero),
-            end: snapshot(Ps::from_us(1), counts),
+            begin: snapshot(Ps::ZERO, LinkStats::default(), 0),
+            end: snapshot(Ps::from_us(1), link, 15),
             frames: 5,
             instructions: 0,
             config,
         };
-        let group = pcie(&View::of_all(&span)).done();
-        let value = |name: &str| group.figures.iter().find(|figure| figure.name == name).unwrap().value;
-        assert_eq!(value("write_visible_ns"), Some(300.0));
-        assert_eq!(value("read_round_trip_ns"), Some(1000.0));
-        assert_eq!((value("up_share"), value("down_share")), (Some(0.75), Some(0.0)));
+        let mut group = TimingFigures::default();
+        pcie(&View::of_all(&span), 5, &mut group);
+        assert_eq!(group.get(PCIE.write_visible_ns), Some(300.0));
+        assert_eq!(group.get(PCIE.read_round_trip_ns), Some(1000.0));
+        assert_eq!((group.get(PCIE.up_share), group.get(PCIE.down_share)), (Some(0.75), Some(0.0)));
     }
 }

@@ -2,15 +2,34 @@
 
 use std::ops::Range;
 
-use doorbell_machine::{Books, TopDown};
+use doorbell_machine::{DramStats, HartStats};
 use doorbell_sim::stats::Stats;
 
 use super::TimingSnapshot;
+use super::snapshot::{AttachedCounts, HartCounts};
 use crate::plan::config::RunConfig;
 
-/// Whether a counter belongs to a core's private caches, which its threads share.
-fn is_private(name: &str) -> bool {
-    ["memory.", "l1i.", "l1d.", "l2.", "sharing."].iter().any(|group| name.starts_with(group))
+/// A number that can be part of a ratio.
+pub(super) trait Number {
+    fn float(self) -> f64;
+}
+
+impl Number for f64 {
+    fn float(self) -> f64 {
+        self
+    }
+}
+
+impl Number for u64 {
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+/// Returns `amount / by`, or `None` unless `by` is positive.
+pub(super) fn ratio(amount: impl Number, by: impl Number) -> Option<f64> {
+    let by = by.float();
+    (by > 0.0).then(|| amount.float() / by)
 }
 
 /// A measurement: counters at both ends, and the frames and instructions between them.
@@ -25,8 +44,17 @@ pub(crate) struct Span<'a> {
 /// A span of all cores together, or of one core. Shared resources belong to no single core.
 pub(super) struct View<'a> {
     span: &'a Span<'a>,
-    /// One hart, or the threads of one core.
-    harts: Option<Range<usize>>,
+    /// The harts: all measured ones, one, or the threads of one core.
+    harts: Range<usize>,
+    /// Whether the view covers all measured cores.
+    pub is_of_all: bool,
+    /// Counters of the harts, summed.
+    pub own: HartCounts,
+    /// Counters of the caches of the harts' cores, summed.
+    pub private: HartStats,
+    /// Core cycles, asleep or not, from the cores' own accounting: it ends at the boundary of an instruction
+    /// block and is the sum of the CPI stack. For a core with several threads, the maximum over its threads.
+    pub cycles: u64,
     pub frames: u64,
     pub instructions: u64,
     pub config: &'a RunConfig,
@@ -34,8 +62,9 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn of_all(span: &'a Span<'a>) -> View<'a> {
-        let Span { frames, instructions, config, .. } = *span;
-        View { span, harts: None, frames, instructions, config }
+        let view = View::of_harts(span, 0..span.end.own);
+        let (cycles, instructions) = (view.own.core.books.cycles, span.instructions);
+        View { is_of_all: true, cycles, instructions, ..view }
     }
 
     pub fn of_hart(span: &'a Span<'a>, hart: usize) -> View<'a> {
@@ -44,79 +73,56 @@ impl<'a> View<'a> {
 
     /// All threads of a core; without SMT, its hart.
     pub fn of_core(span: &'a Span<'a>, core: usize) -> View<'a> {
-        let threads = span.config.platform.threads as usize;
+        let threads = span.end.threads;
         View::of_harts(span, core * threads..(core + 1) * threads)
     }
 
     fn of_harts(span: &'a Span<'a>, harts: Range<usize>) -> View<'a> {
-        let view = View { harts: Some(harts), ..View::of_all(span) };
-        View { instructions: view.increase("core.instructions"), ..view }
-    }
-
-    /// Whether the view covers all measured cores.
-    pub fn is_of_all(&self) -> bool {
-        self.harts.is_none()
-    }
-
-    /// Increase of the counter with this full path.
-    fn increase_of_path(&self, path: &str) -> u64 {
-        let at = |snapshot: &TimingSnapshot| {
-            *snapshot.counts.get(path).unwrap_or_else(|| panic!("there is no counter \"{path}\""))
-        };
-        at(&self.span.end) - at(&self.span.begin)
-    }
-
-    /// Increase of a hart's counter.
-    fn increase_of_hart(&self, hart: usize, name: &str) -> u64 {
-        self.increase_of_path(&format!("hart{hart}.{name}"))
-    }
-
-    /// Increase of the counter `name`, given as `group.counter`, in the cores of this view.
-    fn increase(&self, name: &str) -> u64 {
-        let Some(harts) = &self.harts else { return self.increase_of_path(name) };
-        let name = name.replace("hart.", "memory.");
-        let threads = self.config.platform.threads as usize;
-        match threads > 1 && is_private(&name) {
-            true => self.increase_of_path(&format!("core{}.{name}", harts.start / threads)),
-            false => harts.clone().map(|hart| self.increase_of_hart(hart, &name)).sum(),
+        let Span { begin, end, frames, config, .. } = span;
+        let each = harts.clone().map(|hart| end.harts[hart].since(&begin.harts[hart]));
+        let own = each.clone().fold(HartCounts::default(), |sum, hart| sum.plus(&hart));
+        let cores = harts.start / end.threads..harts.end.div_ceil(end.threads);
+        let private = cores.map(|core| end.memory.harts[core].since(&begin.memory.harts[core]));
+        View {
+            private: private.fold(HartStats::default(), |sum, core| sum.plus(&core)),
+            cycles: each.map(|hart| hart.core.books.cycles).max().unwrap_or(0),
+            instructions: own.core.counts.instructions,
+            own,
+            is_of_all: false,
+            frames: *frames,
+            config,
+            span,
+            harts,
         }
     }
 
-    /// Increase of a counter as a float, for ratios.
-    pub fn n(&self, name: &str) -> f64 {
-        self.increase(name) as f64
+    /// Increase of a shared resource's counters.
+    pub fn shared<S: Stats + 'a>(&self, of: impl Fn(&'a TimingSnapshot) -> &'a S) -> S {
+        of(&self.span.end).since(of(&self.span.begin))
     }
 
-    /// Whether this counter exists. Counters of links and buses depend on the attachment.
-    pub fn has(&self, name: &str) -> bool {
-        self.span.end.counts.contains_key(name)
+    /// Increase of the counters of each of several shared resources of one kind.
+    pub fn each<S: Stats + 'a, I: Iterator<Item = &'a S>>(
+        &self,
+        of: impl Fn(&'a TimingSnapshot) -> I,
+    ) -> Vec<S> {
+        of(&self.span.end).zip(of(&self.span.begin)).map(|(now, then)| now.since(then)).collect()
     }
 
-    /// Increase of the counter `counter` in each component whose path starts with `path`.
-    pub fn each(&self, path: &str, counter: &str) -> Vec<f64> {
-        let is_one = |name: &&String| name.starts_with(path) && name.rsplit('.').next() == Some(counter);
-        self.span.end.counts.keys().filter(is_one).map(|name| self.n(name)).collect()
+    /// Increase of the counters of each memory channel.
+    pub fn dram(&self) -> Vec<DramStats> {
+        self.each(|at| at.dram.iter())
     }
 
-    /// Increase of several counters, summed.
-    pub fn sum(&self, names: &[&str]) -> f64 {
-        names.iter().map(|name| self.n(name)).sum()
+    /// Increase of the counters of each attachment.
+    pub fn attached(&self) -> Vec<AttachedCounts> {
+        let all = self.span.end.attached.iter().zip(&self.span.begin.attached);
+        all.map(|(now, then)| now.since(then)).collect()
     }
 
-    pub fn top_down(&self) -> TopDown {
-        self.books().top_down()
-    }
-
-    /// The third level; see [`Books::top_down_3`].
-    pub fn top_down_3(&self) -> [Vec<(&'static str, u64)>; 3] {
-        self.books().top_down_3()
-    }
-
-    fn books(&self) -> Books {
-        let books = |snapshot: &TimingSnapshot| {
-            snapshot.books[self.own()].iter().fold(Books::default(), |sum, books| sum.plus(books))
-        };
-        books(&self.span.end).since(&books(&self.span.begin))
+    /// The counters at the end, which show the machine's parts.
+    pub fn end(&self) -> &'a TimingSnapshot {
+        &self.span.end
     }
 
     pub fn seconds(&self) -> f64 {
@@ -125,50 +131,40 @@ impl<'a> View<'a> {
 
     /// Whether there are cores that run co-runners.
     pub fn has_neighbours(&self) -> bool {
-        self.span.end.own < self.span.end.books.len()
+        self.span.end.own < self.span.end.harts.len()
     }
 
-    /// The harts of the view.
-    fn own(&self) -> Range<usize> {
-        self.harts.clone().unwrap_or(0..self.span.end.own)
+    /// Misses in the LLC of the cores' requests. Unlike the LLC's own counter, these include some lines in
+    /// flight and requests for the right to write, but none of co-runners.
+    pub fn llc_request_misses(&self) -> u64 {
+        let core = &self.private.core;
+        core.crd_misses + core.drd_misses + core.rfo_misses
     }
 
     /// A view of each hart.
     pub fn harts(&self) -> impl Iterator<Item = View<'a>> {
-        self.own().map(|hart| View::of_hart(self.span, hart))
+        self.harts.clone().map(|hart| View::of_hart(self.span, hart))
     }
 
     /// A view of each hart that polls receive rings.
     pub fn polling(&self) -> Vec<View<'a>> {
-        self.harts().filter(|w| w.n("polls.packets") + w.n("polls.polls") > 0.0).collect()
+        self.harts().filter(|w| w.own.polls.packets + w.own.polls.polls > 0).collect()
     }
 
     /// Core cycles with at least one thread awake, as a lower bound: for each core, the awake cycles of the
     /// thread that sleeps least.
     pub fn awake_cycles_of_cores(&self) -> f64 {
-        let threads = self.config.platform.threads as usize;
-        let mut most = vec![0.0; self.span.end.books.len().div_ceil(threads)];
-        for hart in self.own() {
-            let awake = View::of_hart(self.span, hart).awake_cycles();
-            most[hart / threads] = f64::max(most[hart / threads], awake);
+        let threads = self.span.end.threads;
+        let mut most = vec![0.0; self.span.end.harts.len().div_ceil(threads)];
+        for w in self.harts() {
+            let core = w.harts.start / threads;
+            most[core] = f64::max(most[core], w.awake_cycles());
         }
         most.iter().sum()
     }
 
-    /// Core cycles without sleep.
+    /// Core cycles without sleep. A sleep that spans the whole measurement may have one cycle more than it.
     pub fn awake_cycles(&self) -> f64 {
-        self.cycles() - self.n("core.cpi_idle")
-    }
-
-    /// Core cycles, asleep or not, from the cores' own accounting: it ends at the boundary of an instruction
-    /// block and is the sum of the CPI stack. For a core with several threads, the maximum over its threads.
-    pub fn cycles(&self) -> f64 {
-        match &self.harts {
-            Some(harts) => {
-                let each = harts.clone().map(|hart| self.increase_of_hart(hart, "core.cycles"));
-                each.max().unwrap_or(0) as f64
-            }
-            None => self.n("core.cycles"),
-        }
+        self.cycles as f64 - self.own.core.books.cpi_idle as f64
     }
 }

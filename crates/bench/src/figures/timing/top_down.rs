@@ -1,109 +1,109 @@
 //! Dispatch slots and commit cycles by cause: top-down analysis (Yasin 2014) in three levels, and the CPI
 //! stack.
 
-use super::figures::{GroupBuilder, ratio};
-use super::span::View;
+use doorbell_machine::Books;
+use doorbell_results::TimingFigures;
+use doorbell_results::figures::{CPI_STACK, TOP_DOWN, TOP_DOWN_2, TOP_DOWN_3};
 
-pub(super) fn top_down(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("top-down");
-    let slots = w.top_down();
-    let all = slots.total() as f64;
-    let meanings = [
-        ("retiring", "share of dispatch slots of ops that were committed"),
-        ("bad_speculation", "share lost to mispredicted branches, memory-order violations and traps"),
-        ("frontend_bound", "share empty because the front end delivered no op"),
-        ("backend_bound", "share empty because ROB, issue queue, load or store queue or registers were full"),
-    ];
-    for ((name, meaning), count) in meanings.into_iter().zip(slots.level1()) {
-        g.put(name, ratio(count as f64, all), meaning);
+use super::span::ratio;
+
+/// The three levels of the top-down method, as shares of the dispatch slots.
+pub(super) fn top_down(books: &Books, g: &mut TimingFigures) {
+    let slots = books.top_down();
+    let share = |count: u64| ratio(count, slots.total());
+    for (key, count) in TOP_DOWN.keys().into_iter().zip(slots.level1()) {
+        g.put(key, share(count));
     }
-    g
+    g.put(TOP_DOWN_2.retiring, share(slots.retiring));
+    g.put(TOP_DOWN_2.branch_mispredicts, share(slots.mispredicts));
+    g.put(TOP_DOWN_2.machine_clears, share(slots.clears));
+    g.put(TOP_DOWN_2.fetch_latency, share(slots.fetch_latency));
+    g.put(TOP_DOWN_2.fetch_bandwidth, share(slots.fetch_bandwidth));
+    g.put(TOP_DOWN_2.memory_bound, share(slots.memory));
+    g.put(TOP_DOWN_2.core_bound, share(slots.core));
+    g.put(TOP_DOWN_3.icache, share(books.slots_icache));
+    g.put(TOP_DOWN_3.itlb, share(books.slots_itlb));
+    g.put(TOP_DOWN_3.misfetches, share(books.slots_misfetch));
+    g.put(TOP_DOWN_3.refill, share(books.slots_fetch));
+    g.put(TOP_DOWN_3.l1_bound, share(books.slots_l1));
+    g.put(TOP_DOWN_3.l2_bound, share(books.slots_l2));
+    g.put(TOP_DOWN_3.llc_bound, share(books.slots_llc));
+    g.put(TOP_DOWN_3.peer_bound, share(books.slots_peer));
+    g.put(TOP_DOWN_3.dram_bound, share(books.slots_dram));
+    g.put(TOP_DOWN_3.store_bound, share(books.slots_store));
+    g.put(TOP_DOWN_3.dtlb, share(books.slots_dtlb));
+    g.put(TOP_DOWN_3.device_bound, share(books.slots_device));
+    g.put(TOP_DOWN_3.divider, share(books.slots_divider));
+    g.put(TOP_DOWN_3.ports, share(books.slots_ports));
+    g.put(TOP_DOWN_3.latency, share(books.slots_execute));
+    g.put(TOP_DOWN_3.serialising, share(books.slots_serialise));
 }
 
-pub(super) fn top_down_2(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("top-down, level 2");
-    let slots = w.top_down();
-    let all = slots.total() as f64;
-    for (name, count, meaning) in [
-        ("retiring", slots.retiring, "share of dispatch slots of ops that were committed"),
-        ("branch_mispredicts", slots.mispredicts, "bad speculation: mispredicted branches"),
-        ("machine_clears", slots.clears, "bad speculation: memory-order violations and traps"),
-        ("fetch_latency", slots.fetch_latency, "frontend bound: cycles without any op"),
-        (
-            "fetch_bandwidth",
-            slots.fetch_bandwidth,
-            "frontend bound: cycles with some ops, but fewer than the width",
-        ),
-        ("memory_bound", slots.memory, "backend bound: loads, stores, translations, devices"),
-        ("core_bound", slots.core, "backend bound: execution, dependences, serialising instructions"),
+/// Cycles per instruction by cause.
+pub(super) fn cpi_stack(books: &Books, instructions: u64, g: &mut TimingFigures) {
+    let keys = CPI_STACK;
+    for (key, cycles) in [
+        (keys.base, books.cpi_base),
+        (keys.branch, books.cpi_branch),
+        (keys.clear, books.cpi_clear),
+        (keys.misfetch, books.cpi_misfetch),
+        (keys.icache, books.cpi_icache),
+        (keys.itlb, books.cpi_itlb),
+        (keys.fetch, books.cpi_fetch),
+        (keys.execute, books.cpi_execute),
+        (keys.divider, books.cpi_divider),
+        (keys.ports, books.cpi_ports),
+        (keys.l1, books.cpi_l1),
+        (keys.l2, books.cpi_l2),
+        (keys.llc, books.cpi_llc),
+        (keys.peer, books.cpi_peer),
+        (keys.dram, books.cpi_dram),
+        (keys.dtlb, books.cpi_dtlb),
+        (keys.store, books.cpi_store),
+        (keys.serialise, books.cpi_serialise),
+        (keys.device, books.cpi_device),
+        (keys.idle, books.cpi_idle),
     ] {
-        g.put(name, ratio(count as f64, all), meaning);
+        g.put(key, ratio(cycles, instructions));
     }
-    g
 }
 
-pub(super) fn top_down_3(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("top-down, level 3");
-    let all = w.top_down().total() as f64;
-    let parents = ["fetch latency", "memory bound", "core bound"];
-    for (parent, parts) in parents.into_iter().zip(w.top_down_3()) {
-        for (name, count) in parts {
-            let meaning = TOP_DOWN_3.iter().find(|(part, _)| *part == name).map_or("", |(_, what)| *what);
-            g.put(name, ratio(count as f64, all), format!("{parent}: {meaning}"));
+#[cfg(test)]
+mod tests {
+    use doorbell_sim::stats::Stats;
+
+    use super::*;
+
+    /// Books whose counters are all different powers of two, or zero.
+    fn books(prefix: &str) -> Books {
+        let names = Books::default().counters().into_iter().map(|counter| counter.name);
+        let value = |(at, name): (usize, &str)| (name.to_owned(), u64::from(name.starts_with(prefix)) << at);
+        serde_json::from_value(names.enumerate().map(value).collect()).unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_a_level_sum_to_their_parent() {
+        let (books, mut g) = (books("slots_"), TimingFigures::default());
+        top_down(&books, &mut g);
+        let sum =
+            |keys: &[doorbell_results::FigureKey]| keys.iter().map(|key| g.get(*key).unwrap()).sum::<f64>();
+        let level3 = TOP_DOWN_3.keys();
+        for (parts, parent) in [
+            (&level3[..4], TOP_DOWN_2.fetch_latency),
+            (&level3[4..12], TOP_DOWN_2.memory_bound),
+            (&level3[12..], TOP_DOWN_2.core_bound),
+            (&TOP_DOWN_2.keys()[5..], TOP_DOWN.backend_bound),
+        ] {
+            assert!((sum(parts) - g.get(parent).unwrap()).abs() < 1e-12, "{parent:?}");
         }
+        assert!((sum(&TOP_DOWN_2.keys()) - 1.0).abs() < 1e-12);
     }
-    g
-}
 
-/// Components of the third level of the top-down method, and the causes of their empty dispatch slots.
-const TOP_DOWN_3: [(&str, &str); 16] = [
-    ("icache", "the instruction cache"),
-    ("itlb", "translations of instructions' addresses"),
-    ("misfetches", "direct branches that missed in the BTB"),
-    ("refill", "other front-end causes, such as refills"),
-    ("l1_bound", "loads served by L1 or the store queue"),
-    ("l2_bound", "loads served by L2"),
-    ("llc_bound", "loads served by the LLC"),
-    ("peer_bound", "loads served by another core's cache"),
-    ("dram_bound", "loads served by memory"),
-    ("store_bound", "a full store queue, and atomics that wait for it"),
-    ("dtlb", "translations of data addresses"),
-    ("device_bound", "accesses to device registers"),
-    ("divider", "divisions, and ops that wait for a divider"),
-    ("ports", "busy units and issue ports"),
-    ("latency", "chains of dependent ops"),
-    ("serialising", "serialising instructions"),
-];
-
-/// Components of the CPI stack: counter, and cause of the cycles.
-const CPI: [(&str, &str); 20] = [
-    ("base", "commit"),
-    ("branch", "mispredicted branches"),
-    ("clear", "memory-order violations and traps"),
-    ("misfetch", "direct branches that missed in the BTB"),
-    ("icache", "the instruction cache"),
-    ("itlb", "the instruction TLB"),
-    ("fetch", "the rest of the front end"),
-    ("execute", "dependences and latencies of execution"),
-    ("divider", "divisions"),
-    ("ports", "busy units and issue ports"),
-    ("l1", "loads served by L1 or the store queue"),
-    ("l2", "loads served by L2"),
-    ("llc", "loads served by the LLC"),
-    ("peer", "loads served by another core's cache"),
-    ("dram", "loads served by memory"),
-    ("dtlb", "data translations"),
-    ("store", "stores"),
-    ("serialise", "serialising instructions"),
-    ("device", "accesses to device registers"),
-    ("idle", "sleep (WFI)"),
-];
-
-pub(super) fn cpi_stack(w: &View) -> GroupBuilder {
-    let mut g = GroupBuilder::new("CPI stack");
-    for (name, what) in CPI {
-        let cycles = w.n(&format!("core.cpi_{name}"));
-        g.put(name, ratio(cycles, w.instructions as f64), format!("cycles per instruction spent on {what}"));
+    #[test]
+    fn the_cpi_stack_has_all_cycles() {
+        let (books, mut g) = (books("cpi_"), TimingFigures::default());
+        cpi_stack(&books, 1, &mut g);
+        let sum: f64 = CPI_STACK.keys().iter().map(|key| g.get(*key).unwrap()).sum();
+        assert_eq!(sum, books.cpi_total() as f64);
     }
-    g
 }

@@ -256,7 +256,7 @@ impl Playing<'_, '_> {
         let instructions = after.traces[0].instructions - before.traces[0].instructions;
         let end = TimingSnapshot::new(&models);
         let books = |harts: Range<usize>| {
-            let own = harts.map(|hart| end.books[hart].since(&begin.books[hart]));
+            let own = harts.map(|hart| end.harts[hart].core.books.since(&begin.harts[hart].core.books));
             own.fold((0, 0), |(cycles, asleep), own| (cycles + own.cycles, asleep + own.cpi_idle))
         };
         let (cycles, cycles_asleep) = books(0..models.own);
@@ -403,7 +403,7 @@ fn check_totals(
 fn counters(player: &Player, played: &Played) -> Counters {
     let own =
         played.devices.counters().into_iter().map(|counter| (format!("played.{}", counter.name), counter));
-    own.chain(timing::counters(&Models::of_player(player))).collect()
+    own.chain(TimingSnapshot::new(&Models::of_player(player)).counters()).collect()
 }
 
 /// Hash of the final state: equal for repeated runs of a trace on one configuration.
