@@ -167,7 +167,8 @@ mod tests {
     fn every_name_of_the_terminals_tables_is_in_the_glossary() {
         let glossary = include_str!("../../../docs/glossary.md");
         let columns = COLUMNS.iter().flat_map(|(_, columns)| *columns);
-        for (head, key) in columns.clone() {
+        // The glossary's other tables have no column for the name in the file.
+        for (head, key) in columns.clone().filter(|(_, key)| key.group == PACKET_COST.ipc.group) {
             let row = glossary.lines().find(|line| line.starts_with(&format!("| `{head}`")));
             assert!(row.is_some_and(|row| row.contains(&format!("`{}`", key.name))), "{head}: {row:?}");
         }
