@@ -331,36 +331,19 @@ pub struct MemoryStats {
     pub traffic: TrafficStats,
 }
 
-impl HartStats {
-    /// Counts since `earlier`.
-    pub fn since(&self, earlier: &HartStats) -> HartStats {
-        HartStats {
-            core: self.core.since(&earlier.core),
-            l1i: self.l1i.since(&earlier.l1i),
-            l1d: self.l1d.since(&earlier.l1d),
-            l2: self.l2.since(&earlier.l2),
-            sharing: self.sharing.since(&earlier.sharing),
-        }
-    }
-
-    /// Sum of this and another hart's counts.
-    pub fn plus(&self, other: &HartStats) -> HartStats {
-        HartStats {
-            core: self.core.plus(&other.core),
-            l1i: self.l1i.plus(&other.l1i),
-            l1d: self.l1d.plus(&other.l1d),
-            l2: self.l2.plus(&other.l2),
-            sharing: self.sharing.plus(&other.sharing),
-        }
-    }
-}
-
 impl MemoryStats {
     /// Counts since `earlier`, on the same machine.
     pub fn since(&self, earlier: &MemoryStats) -> MemoryStats {
         let harts = self.harts.iter().zip(&earlier.harts);
+        let hart = |(now, then): (&HartStats, &HartStats)| HartStats {
+            core: now.core.since(&then.core),
+            l1i: now.l1i.since(&then.l1i),
+            l1d: now.l1d.since(&then.l1d),
+            l2: now.l2.since(&then.l2),
+            sharing: now.sharing.since(&then.sharing),
+        };
         MemoryStats {
-            harts: harts.map(|(now, then)| now.since(then)).collect(),
+            harts: harts.map(hart).collect(),
             llc: self.llc.since(&earlier.llc),
             directory: self.directory.since(&earlier.directory),
             devices: self.devices.since(&earlier.devices),

@@ -283,34 +283,20 @@ figures! {
             "share of time taken by transfers in this direction, and by reads that hold the bus";
     }
     Uncore(UNCORE = "uncore events") {
-        itom_hit as "ItoM_hit": PerPacket,
-            "whole-line writes of devices that hit in the LLC, per delivered packet";
-        itom_miss as "ItoM_miss": PerPacket,
-            "whole-line writes of devices that missed in the LLC, per delivered packet";
-        device_rfo_hit as "RFO_hit": PerPacket,
-            "partial-line writes of devices that hit in the LLC, per delivered packet";
-        device_rfo_miss as "RFO_miss": PerPacket,
-            "partial-line writes of devices that missed in the LLC, per delivered packet";
-        pcierdcur_hit as "PCIeRdCur_hit": PerPacket,
-            "line reads of devices that hit in the LLC, per delivered packet";
-        pcierdcur_miss as "PCIeRdCur_miss": PerPacket,
-            "line reads of devices that missed in the LLC, per delivered packet";
-        crd_hit as "CRd_hit": PerPacket,
-            "instruction line requests of cores that hit in the LLC, per delivered packet";
-        crd_miss as "CRd_miss": PerPacket,
-            "instruction line requests of cores that missed in the LLC, per delivered packet";
-        drd_hit as "DRd_hit": PerPacket,
-            "line requests of cores' loads and page walks that hit in the LLC, per delivered packet";
-        drd_miss as "DRd_miss": PerPacket,
-            "line requests of cores' loads and page walks that missed in the LLC, per delivered packet";
-        core_rfo_hit as "core_RFO_hit": PerPacket,
-            "cores' requests to write a line, or for the right to write it, that hit in the LLC, per delivered packet";
-        core_rfo_miss as "core_RFO_miss": PerPacket,
-            "cores' requests to write a line, or for the right to write it, that missed in the LLC, per delivered packet";
-        prefetch_hit: PerPacket,
-            "line requests of cores' prefetchers and prefetch instructions that hit in the LLC, per delivered packet";
-        prefetch_miss: PerPacket,
-            "line requests of cores' prefetchers and prefetch instructions that missed in the LLC, per delivered packet";
+        itom as "ItoM_{}": PerPacket,
+            "whole-line writes of devices that {} in the LLC, per delivered packet";
+        device_rfo as "RFO_{}": PerPacket,
+            "partial-line writes of devices that {} in the LLC, per delivered packet";
+        pcierdcur as "PCIeRdCur_{}": PerPacket,
+            "line reads of devices that {} in the LLC, per delivered packet";
+        crd as "CRd_{}": PerPacket,
+            "instruction line requests of cores that {} in the LLC, per delivered packet";
+        drd as "DRd_{}": PerPacket,
+            "line requests of cores' loads and page walks that {} in the LLC, per delivered packet";
+        core_rfo as "core_RFO_{}": PerPacket,
+            "cores' requests to write a line, or for the right to write it, that {} in the LLC, per delivered packet";
+        prefetch as "prefetch_{}": PerPacket,
+            "line requests of cores' prefetchers and prefetch instructions that {} in the LLC, per delivered packet";
         itom_hit_percent as "ItoM_hit_percent": Percent,
             "percentage of devices' whole-line writes that hit in the LLC";
         prd as "PRd": PerPacket, "reads of device registers by cores, per delivered packet";
@@ -408,6 +394,18 @@ mod tests {
         assert_eq!(paths.iter().collect::<BTreeSet<_>>().len(), paths.len());
         assert_eq!(PACKET_COST.saturation.path, "timing.packet cost.saturation");
         assert_eq!(L2.mpki.path, "timing.L2.mpki");
+    }
+
+    #[test]
+    fn a_figure_of_an_instance_has_its_name_and_meaning() {
+        let mut figures = crate::TimingFigures::default();
+        figures.put(L2.mpki, Some(1.5));
+        figures.put_for(L2.misses_of_class, "header", "packet headers", None);
+        assert_eq!((figures.get(L2.mpki), figures.get(L1D.mpki)), (Some(1.5), None));
+        let meanings: Vec<(String, String)> = figures.meanings().collect();
+        let (name, meaning) = &meanings[1];
+        assert_eq!(name, "L2.header_misses_per_packet");
+        assert_eq!(meaning, "misses of packet headers per delivered packet");
     }
 
     #[test]

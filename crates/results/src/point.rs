@@ -373,16 +373,6 @@ impl PointSummary {
         self.transfer.as_ref().and_then(|transfer| transfer.transactions_per_second)
     }
 
-    /// The timing figures: of all cores, of each core, and of each node.
-    pub(crate) fn timing_figures_mut(&mut self) -> impl Iterator<Item = &mut TimingFigures> {
-        let nodes = self.network.iter_mut().flat_map(|network| network.nodes.values_mut());
-        let of_nodes = nodes.flat_map(|node| {
-            node.timing.iter_mut().chain(node.cores.iter_mut().map(|core| &mut core.figures))
-        });
-        let cores = self.cores.iter_mut().map(|core| &mut core.figures);
-        self.timing.iter_mut().chain(cores).chain(of_nodes)
-    }
-
     pub(crate) fn check(&self, point: usize) -> Result<(), SummaryError> {
         let latency = self.latency_ns.as_ref();
         let fields = [

@@ -1,6 +1,5 @@
 //! Figures of the timing models: groups of named figures; in JSON maps of maps, in display order.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -14,7 +13,7 @@ use crate::figures::FigureKey;
 pub struct Figure {
     /// Its name.
     pub name: String,
-    /// Its meaning, with the unit.
+    /// Its meaning, with the unit; empty if it was read from a file, whose `meanings` has it.
     pub meaning: String,
     /// Its value.
     pub value: Option<f64>,
@@ -72,16 +71,6 @@ impl TimingFigures {
             group.figures.iter().map(named).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of)
-    }
-
-    /// Sets the figures' meanings from such a list.
-    pub(crate) fn take_meanings(&mut self, meanings: &BTreeMap<String, String>) {
-        for group in &mut self.0 {
-            for figure in &mut group.figures {
-                let meaning = meanings.get(&format!("{}.{}", group.name, figure.name));
-                figure.meaning = meaning.cloned().unwrap_or_default();
-            }
-        }
     }
 }
 

@@ -130,20 +130,18 @@ pub(super) fn dram(w: &View, frames: u64, g: &mut TimingFigures) {
 /// registers those of all cores.
 pub(super) fn uncore(w: &View, memory_frames: u64, device_frames: u64, g: &mut TimingFigures) {
     let (device, core) = (w.shared(|at| &at.memory.devices), &w.private.core);
-    g.put(UNCORE.itom_hit, ratio(device.itom_hits, device_frames));
-    g.put(UNCORE.itom_miss, ratio(device.itom_misses, device_frames));
-    g.put(UNCORE.device_rfo_hit, ratio(device.rfo_hits, device_frames));
-    g.put(UNCORE.device_rfo_miss, ratio(device.rfo_misses, device_frames));
-    g.put(UNCORE.pcierdcur_hit, ratio(device.pcierdcur_hits, device_frames));
-    g.put(UNCORE.pcierdcur_miss, ratio(device.pcierdcur_misses, device_frames));
-    g.put(UNCORE.crd_hit, ratio(core.crd_hits, w.frames));
-    g.put(UNCORE.crd_miss, ratio(core.crd_misses, w.frames));
-    g.put(UNCORE.drd_hit, ratio(core.drd_hits, w.frames));
-    g.put(UNCORE.drd_miss, ratio(core.drd_misses, w.frames));
-    g.put(UNCORE.core_rfo_hit, ratio(core.rfo_hits, w.frames));
-    g.put(UNCORE.core_rfo_miss, ratio(core.rfo_misses, w.frames));
-    g.put(UNCORE.prefetch_hit, ratio(core.prefetch_hits, w.frames));
-    g.put(UNCORE.prefetch_miss, ratio(core.prefetch_misses, w.frames));
+    for (key, hits, misses, frames) in [
+        (UNCORE.itom, device.itom_hits, device.itom_misses, device_frames),
+        (UNCORE.device_rfo, device.rfo_hits, device.rfo_misses, device_frames),
+        (UNCORE.pcierdcur, device.pcierdcur_hits, device.pcierdcur_misses, device_frames),
+        (UNCORE.crd, core.crd_hits, core.crd_misses, w.frames),
+        (UNCORE.drd, core.drd_hits, core.drd_misses, w.frames),
+        (UNCORE.core_rfo, core.rfo_hits, core.rfo_misses, w.frames),
+        (UNCORE.prefetch, core.prefetch_hits, core.prefetch_misses, w.frames),
+    ] {
+        g.put_for(key, "hit", "hit", ratio(hits, frames));
+        g.put_for(key, "miss", "missed", ratio(misses, frames));
+    }
     let writes = device.itom_hits + device.itom_misses;
     g.put(UNCORE.itom_hit_percent, ratio(100.0 * device.itom_hits as f64, writes));
     g.put(UNCORE.prd, ratio(device.prd, memory_frames));

@@ -75,26 +75,6 @@ pub(crate) struct AttachedCounts {
     pub bus: Option<(BusStats, Vec<StageStats>)>,
 }
 
-impl HartCounts {
-    /// Counts since `earlier`.
-    pub fn since(&self, earlier: &HartCounts) -> HartCounts {
-        HartCounts {
-            core: self.core.since(&earlier.core),
-            polls: self.polls.since(&earlier.polls),
-            rounds: self.rounds.since(&earlier.rounds),
-        }
-    }
-
-    /// Sum of this and another hart's counts.
-    pub fn plus(&self, other: &HartCounts) -> HartCounts {
-        HartCounts {
-            core: self.core.plus(&other.core),
-            polls: self.polls.plus(&other.polls),
-            rounds: self.rounds.plus(&other.rounds),
-        }
-    }
-}
-
 impl AttachedCounts {
     /// Counts since `earlier`.
     pub fn since(&self, earlier: &AttachedCounts) -> AttachedCounts {

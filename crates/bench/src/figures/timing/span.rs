@@ -41,6 +41,14 @@ pub(crate) struct Span<'a> {
     pub config: &'a RunConfig,
 }
 
+impl Span<'_> {
+    /// Increase of the counters of several harts or cores, by their numbers.
+    fn sum<S: Stats>(&self, numbers: Range<usize>, of: impl Fn(&TimingSnapshot, usize) -> &S) -> S {
+        let increase = |number| of(&self.end, number).since(of(&self.begin, number));
+        numbers.fold(S::default(), |sum, number| sum.plus(&increase(number)))
+    }
+}
+
 /// A span of all cores together, or of one core. Shared resources belong to no single core.
 pub(super) struct View<'a> {
     span: &'a Span<'a>,
@@ -79,15 +87,25 @@ impl<'a> View<'a> {
 
     fn of_harts(span: &'a Span<'a>, harts: Range<usize>) -> View<'a> {
         let Span { begin, end, frames, config, .. } = span;
-        let each = harts.clone().map(|hart| end.harts[hart].since(&begin.harts[hart]));
-        let own = each.clone().fold(HartCounts::default(), |sum, hart| sum.plus(&hart));
+        let own = HartCounts {
+            core: span.sum(harts.clone(), |at, hart| &at.harts[hart].core),
+            polls: span.sum(harts.clone(), |at, hart| &at.harts[hart].polls),
+            rounds: span.sum(harts.clone(), |at, hart| &at.harts[hart].rounds),
+        };
         let cores = harts.start / end.threads..harts.end.div_ceil(end.threads);
-        let private = cores.map(|core| end.memory.harts[core].since(&begin.memory.harts[core]));
+        let private = HartStats {
+            core: span.sum(cores.clone(), |at, core| &at.memory.harts[core].core),
+            l1i: span.sum(cores.clone(), |at, core| &at.memory.harts[core].l1i),
+            l1d: span.sum(cores.clone(), |at, core| &at.memory.harts[core].l1d),
+            l2: span.sum(cores.clone(), |at, core| &at.memory.harts[core].l2),
+            sharing: span.sum(cores, |at, core| &at.memory.harts[core].sharing),
+        };
+        let cycles = |hart: usize| end.harts[hart].core.books.cycles - begin.harts[hart].core.books.cycles;
         View {
-            private: private.fold(HartStats::default(), |sum, core| sum.plus(&core)),
-            cycles: each.map(|hart| hart.core.books.cycles).max().unwrap_or(0),
+            cycles: harts.clone().map(cycles).max().unwrap_or(0),
             instructions: own.core.counts.instructions,
             own,
+            private,
             is_of_all: false,
             frames: *frames,
             config,
