@@ -89,7 +89,7 @@ mod tests {
             StatusRing { base: PhysAddr(BASE), bytes: 4096, descriptor_bytes: 16, status_at: 12, done: 1 };
         assert_eq!(ring.range(), BASE..BASE + 4096);
         assert_eq!([(0, 8), (13, 1), (16, 8)].map(|(at, bytes)| load(ring, at, bytes, &[])), [None; 3]);
-        let found = |index| Some(Poll::Found { position: BASE + 16 * index, packets: 1 });
+        let found = |index: u64| Some(Poll::Found { position: BASE + 16 * index, packets: 1 });
         assert_eq!(load(ring, 12, 1, &[3]), found(0));
         assert_eq!(load(ring, 12, 1, &[2]), Some(Poll::Empty));
         assert_eq!(load(ring, 24, 8, &[0, 1]), found(1), "a wide load that covers the status byte");

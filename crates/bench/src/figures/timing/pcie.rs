@@ -83,7 +83,7 @@ mod tests {
             up_busy_ps: 750_000,
             ..LinkStats::default()
         };
-        let config = &crate::scenarios::registry::defaults();
+        let config = &crate::registry::defaults();
         let span = Span {
             begin: snapshot(Ps::ZERO, LinkStats::default(), 0),
             end: snapshot(Ps::from_us(1), link, 15),

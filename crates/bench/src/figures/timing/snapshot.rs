@@ -7,8 +7,8 @@ use doorbell_machine::{
 };
 use doorbell_pcie::link::LinkStats;
 use doorbell_pcie::path::PathStats;
-use doorbell_sim::ports::DmaDirection;
 use doorbell_sim::Ps;
+use doorbell_sim::ports::DmaDirection;
 use doorbell_sim::stats::{Counter, Stats};
 
 use super::Models;
