@@ -280,7 +280,7 @@ pub fn of_search(size: &SizeSummary) -> Option<Limit> {
     }
     let mut limit = derive_of_search(size)?;
     // Trials have no queue figures; the point at the rate that met the goal has.
-    if let Some(text) = size.at_low.as_ref().and_then(|point| one_queue::line(point)) {
+    if let Some(text) = size.at_low.as_ref().and_then(one_queue::line) {
         limit.text = format!("{}. {}", limit.text, text.trim_end_matches('.'));
     }
     Some(limit)
