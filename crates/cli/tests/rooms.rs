@@ -77,8 +77,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "acceptance",
         &[
-            "sim", "wire", "loadgen", "nic", "memory", "core", "platform", "trace", "machine", "image",
-            "bench", "report", "oracle",
+            "sim", "wire", "loadgen", "nic", "memory", "core", "riscv", "platform", "trace", "machine",
+            "image", "bench", "report", "oracle",
         ],
     ),
     (

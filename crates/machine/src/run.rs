@@ -66,7 +66,7 @@ pub enum Outcome {
     },
 }
 
-/// What the run loop does next.
+/// The next step of the run loop.
 pub(crate) enum Step {
     /// A hart executes.
     Hart(Turn),

@@ -1,4 +1,4 @@
-//! Polls of a function's rings: loads by which software looks for completed work. The function knows which
+//! Polls of a function's rings: loads by which software looks for completed work. The function decides which
 //! loads are polls, and what they find. For observers only.
 
 use std::fmt::Debug;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use doorbell_sim::PhysAddr;
 
-/// What a poll found.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
     /// No further packet: the poll ends.
@@ -68,7 +68,7 @@ mod tests {
 
     const BASE: u64 = 0x8000_1000;
 
-    /// What a load finds while the status bytes of the first descriptors are `status`.
+    /// The result of a load while the status bytes of the first descriptors are `status`.
     fn load(ring: StatusRing, at: u64, bytes: u8, status: &[u8]) -> Option<Poll> {
         let byte = |addr: PhysAddr| {
             let (index, offset) =

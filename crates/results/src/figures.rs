@@ -35,7 +35,7 @@ pub enum Unit {
 }
 
 /// A figure of the timing models. In the name and the meaning of a figure with instances, such as one per
-/// memory channel, `{}` stands for the instance.
+/// memory channel, `{}` is the number of the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureKey {
     /// Its group in `summary.json`.

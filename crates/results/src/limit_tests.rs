@@ -277,7 +277,7 @@ fn each_point_of_a_written_summary_names_its_limit() {
     assert_eq!(limits[0]["evidence"]["saturation"], 0.99);
     assert_eq!(limits[1]["evidence"]["up_share"], 0.97);
     assert_eq!(limits[2]["evidence"]["memory_share"], 0.8);
-    // What a file has is shown, although its figures have changed since.
+    // The limit in a file is shown, although its figures have changed since.
     let mut read = RunSummary::from_json(&run.to_json()).unwrap().points.remove(0);
     read.drops = Drops { link: 100, ..Drops::default() };
     assert!(line(&[&read]).unwrap().starts_with("Limit: the core"));

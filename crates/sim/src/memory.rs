@@ -129,7 +129,7 @@ pub trait CoreMemory {
 pub struct DmaAccess {
     /// The device, counted from 0.
     pub device: u8,
-    /// What the device transfers.
+    /// Purpose of the transfer.
     pub purpose: DmaPurpose,
     /// Offset of this line in its frame, in bytes; only for frame data.
     pub offset: u32,

@@ -58,7 +58,7 @@ impl AccessSize {
     }
 }
 
-/// What a device transfers, for placement policies, accounting and traces.
+/// Purpose of a device's transfer, for placement policies, accounting and traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DmaPurpose {
     /// Receive descriptors of a NIC.
@@ -115,7 +115,7 @@ pub struct DmaRequest {
     pub addr: PhysAddr,
     /// Length in bytes.
     pub len: u32,
-    /// What it transfers.
+    /// Purpose of the transfer.
     pub purpose: DmaPurpose,
     /// Offset of the first byte in its frame, so that policies such as "only the first bytes go to the cache"
     /// work for frames in several buffers; 0 for other data.

@@ -1,4 +1,4 @@
-//! What the debugger's target needs of the instruction set: registers, privilege levels, and their description.
+//! The instruction set's part of the debugger's target: registers, privilege levels, and their description.
 
 mod description;
 mod registers;

@@ -71,6 +71,8 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod validate;
+#[cfg(test)]
+mod virtual_tests;
 
 use doorbell_attach::Attachment;
 use doorbell_sim::{BlockEnd, Op, OpClass, OpSource, Ps, Until};

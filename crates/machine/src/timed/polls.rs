@@ -1,7 +1,7 @@
 //! Empty polls of receive rings: their number and cost, so that the cost per packet can be given with and
 //! without them.
 //!
-//! The device knows which loads are polls and what they find ([`PolledRing`]); a driver of Intel's NICs loads
+//! The device decides which loads are polls and what they find ([`PolledRing`]); a driver of Intel's NICs loads
 //! the status byte of the next receive descriptor. A load that finds nothing ends the poll. If it is the
 //! poll's first load, the poll is empty, and everything executed until the next such load, of any ring, is
 //! its cost. The code between a poll that found packets and the next poll is charged to the packets. If the

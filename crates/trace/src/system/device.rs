@@ -20,7 +20,7 @@ pub const DMA_BYTES_MAX: u32 = 1 << 20;
 /// A DMA request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dma {
-    /// What the device transfers.
+    /// Purpose of the transfer.
     pub purpose: DmaPurpose,
     /// Read or write.
     pub direction: DmaDirection,

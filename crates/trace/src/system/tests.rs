@@ -432,7 +432,7 @@ fn dma_events_have_the_numbers_of_the_format() {
     use DmaDirection::{Read, Write};
     let numbers = DmaPurpose::ALL
         .map(|purpose| [Read, Write].map(|direction| super::device::number(&request(purpose, direction))));
-    // Those of a NIC's requests are as in versions 1 and 2: 5 + 2 k for reads, 6 + 2 k for writes of kind k.
+    // A NIC's requests have the numbers of versions 1 and 2: 5 + 2 k for reads, 6 + 2 k for writes of kind k.
     assert_eq!(numbers, [[5, 8], [9, 10], [11, 14], [15, 16], [18, 19], [20, 21], [22, 23]]);
 }
 
