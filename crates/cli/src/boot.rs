@@ -204,7 +204,7 @@ fn with_append_hint(error: CheckpointError) -> anyhow::Error {
 
 /// Rejects traces: a boot has no timed phase, and traces are played only while a machine is timed.
 fn refuse_traces(config: &RunConfig) -> anyhow::Result<()> {
-    if config.machine().beside > 0 {
+    if config.machine().trace_cores > 0 {
         bail!("beside.traces does not apply to a boot; use doorbell run with a benchmark or --script");
     }
     Ok(())

@@ -58,7 +58,7 @@ pub struct MachineConfig {
     /// ([`Machine::play_corunners`](crate::Machine::play_corunners)).
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(skip)]
-    pub beside: u32,
+    pub trace_cores: u32,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -327,7 +327,7 @@ impl MachineConfig {
         if self.core.model == CoreModel::Timed {
             let memory = core_memory_config(&self.memory, p.threads as usize);
             memory
-                .validate((p.harts / p.threads + self.beside) as usize)
+                .validate((p.harts / p.threads + self.trace_cores) as usize)
                 .map_err(|e| ConfigError::in_part("memory", &e))?;
         }
         self.ports().validate(p.nics as usize)?;
@@ -339,12 +339,12 @@ impl MachineConfig {
 
     /// Number of harts and of cores for co-running programs.
     pub(crate) fn cores_with_corunners(&self) -> usize {
-        (self.platform.harts + self.beside) as usize
+        (self.platform.harts + self.trace_cores) as usize
     }
 
     fn check_corunners(&self) -> Result<(), ConfigError> {
         let fail = |problem: String| Err(ConfigError::new("beside.traces", problem));
-        match self.beside {
+        match self.trace_cores {
             0 => Ok(()),
             _ if self.core.model == CoreModel::Functional => {
                 fail("co-running traces need timed cores; set core.model=timed".to_owned())

@@ -146,9 +146,8 @@ impl RunParams {
     }
 }
 
-/// Keys of a configuration that are not the machine's. The machine's number `beside` has no key here:
-/// `[beside]` is a section of options.
-const RUN_KEYS: [&str; 6] = ["run", "node", "switch", "generator", "cable", "beside"];
+/// Keys of a configuration that are not the machine's.
+const RUN_KEYS: [&str; 5] = ["run", "node", "switch", "generator", "cable"];
 
 /// The configuration without the benchmarks' options and the machine.
 #[derive(Deserialize)]
@@ -197,7 +196,7 @@ impl RunConfig {
         let options = self.options.with_overrides(&mut whole)?;
         let own = RUN_KEYS.into_iter().filter_map(|key| whole.remove_entry(key)).collect();
         let RunPart(rest) = overlay::read(own)?;
-        let [first, others @ .., _] = RUN_KEYS;
+        let [first, others @ ..] = RUN_KEYS;
         let machine =
             overlay::read_with_siblings(whole, &[first], &[&others[..], &options.names()].concat())?;
         Ok(RunConfig { options, machine, ..rest })
@@ -232,7 +231,7 @@ impl RunConfig {
 
     /// The configuration of the machine, with the cores that co-running traces need.
     pub fn machine(&self) -> MachineConfig {
-        MachineConfig { beside: self.trace_cores(), ..self.machine.clone() }
+        MachineConfig { trace_cores: self.trace_cores(), ..self.machine.clone() }
     }
 
     /// Number of measured harts, which come first. The remaining harts run co-runners.

@@ -64,7 +64,7 @@ impl RunConfig {
         // The drive node's only port has the settings of the test node's port at the other end of the cable.
         drive.port = drive.ports().as_only_port(node - 1);
         drive.hart.clear();
-        drive.beside = 0;
+        drive.trace_cores = 0;
         drive.core = CoreConfig {
             model: CoreModel::Functional,
             frequency: faster.frequency,

@@ -151,7 +151,7 @@ impl Corunners {
         traces: &[TraceInput],
         pages: &PagesConfig,
     ) -> Result<Corunners, PlaybackError> {
-        let cores = machine.config.beside as usize;
+        let cores = machine.config.trace_cores as usize;
         if traces.len() != cores {
             let problem = format!("{} traces, but the machine has {cores} co-runner cores", traces.len());
             return Err(ConfigError::new("beside.traces", problem).into());
@@ -171,7 +171,7 @@ impl Corunners {
 }
 
 impl Machine {
-    /// Plays traces on the extra cores of the configuration (`beside`), one per core. To be called on a
+    /// Plays traces on the extra cores of the configuration (`trace_cores`), one per core. To be called on a
     /// machine that was just built.
     pub fn play_corunners(
         &mut self,

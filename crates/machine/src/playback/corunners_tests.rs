@@ -70,7 +70,7 @@ fn done(machine: &Machine) -> (u64, Vec<CorunnerStats>) {
 fn hart_and_corunner_without_shared_resources_run_as_if_alone() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
-    let mut both = with_corunners(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+    let mut both = with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
     until(&mut both, Ps::from_us(100));
     let mut alone = machine(&[], &chained_additions());
     alone.set_mode(Mode::Detailed);
@@ -105,11 +105,11 @@ fn directory_exists_only_for_shared_memory_or_if_configured() {
         machine.timing().unwrap().memory.has_directory()
     };
     assert!(!machine_has(&[], &[]));
-    assert!(!machine_has(&["beside=2"], &traces));
+    assert!(!machine_has(&["trace_cores=2"], &traces));
     assert!(machine_has(&["platform.harts=2"], &[]));
-    assert!(machine_has(&["platform.harts=2", "beside=2"], &traces));
+    assert!(machine_has(&["platform.harts=2", "trace_cores=2"], &traces));
     assert!(!machine_has(&["platform.harts=2", "platform.threads=2"], &[]), "threads of one core");
-    assert!(machine_has(&["memory.coherence.kind=directory", "beside=2"], &traces));
+    assert!(machine_has(&["memory.coherence.kind=directory", "trace_cores=2"], &traces));
     assert!(!machine_has(&["platform.harts=2", "memory.coherence.kind=ideal"], &[]));
     // Traces played together, or merged, need none either; harts of one recording do.
     let player_has = |plan: &Plan| {
@@ -143,7 +143,7 @@ fn corunner_with_large_footprint_slows_the_hart() {
     let traces = [("hungry", 16 << 20), ("modest", 4 << 10)]
         .map(|(name, bytes)| walk(folder.path(), name, bytes, 300_000));
     let misses = |trace: Option<&TraceInput>| {
-        let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "beside=1")).collect();
+        let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "trace_cores=1")).collect();
         let mut machine = machine(&all, &chase(512 << 10));
         if let Some(trace) = trace {
             machine.play_corunners(std::slice::from_ref(trace), &KERNEL).unwrap();
@@ -166,7 +166,7 @@ fn corunners_do_not_depend_on_run_stops_or_checkpoints() {
         walk_by(64 * 97 * 53, folder.path(), "a", 512 << 20, 1_500),
         walk_by(64 * 97 * 151, folder.path(), "b", 1 << 30, 70_000),
     ];
-    let set = ["beside=2", "hart.2.core.frequency=2GHz"];
+    let set = ["trace_cores=2", "hart.2.core.frequency=2GHz"];
     let program = chase(256 << 10);
     // Memory windows are allocated in order of first touch by alternating traces, and must be the same after
     // a restore.
@@ -200,7 +200,7 @@ fn restore_rejects_impossible_times() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let taken_up = |change: fn(&mut ProgramState)| {
-        let mut machine = with_corunners(&["beside=1"], &chained_additions(), std::slice::from_ref(&trace));
+        let mut machine = with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
         until(&mut machine, Ps::from_us(5));
         let programs = &machine.corunners.as_ref().unwrap().programs;
         let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
@@ -229,7 +229,7 @@ fn restore_rejects_impossible_times() {
 fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
-    let mut machine = machine(&["beside=1"], &chained_additions());
+    let mut machine = machine(&["trace_cores=1"], &chained_additions());
     machine.play_corunners(&[trace], &KERNEL).unwrap();
     until(&mut machine, Ps::from_us(10));
     assert_eq!(done(&machine).1[0].instructions, 0);
@@ -238,7 +238,7 @@ fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
     // Speed of cores while warming: three instructions per cycle.
     let warmed = done(&machine).1[0].instructions;
     assert!((85_000..95_000).contains(&warmed), "{warmed}");
-    let mut asleep = super::super::timed::unequal_tests::machine(&["beside=1"], &asleep());
+    let mut asleep = super::super::timed::unequal_tests::machine(&["trace_cores=1"], &asleep());
     asleep.play_corunners(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
     asleep.set_mode(Mode::Detailed);
     assert_eq!(asleep.run(&Limits::until(Ps::MAX)), Outcome::Asleep);
@@ -261,7 +261,7 @@ fn unsuitable_corunners_are_rejected() {
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let refused = |set: &[&str]| {
         let mut overlay = Overlay::default();
-        set.iter().chain(&["beside=1"]).for_each(|assignment| overlay.set(assignment).unwrap());
+        set.iter().chain(&["trace_cores=1"]).for_each(|assignment| overlay.set(assignment).unwrap());
         Machine::new(overlay.resolve().unwrap(), 1).err().unwrap().to_string()
     };
     for (set, says) in [
@@ -275,7 +275,7 @@ fn unsuitable_corunners_are_rejected() {
         let error = refused(set);
         assert!(error.starts_with("beside.traces: ") && error.contains(says), "{error}");
     }
-    let mut two = machine(&["beside=2"], &[]);
+    let mut two = machine(&["trace_cores=2"], &[]);
     let error = two.play_corunners(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
     assert!(error.contains("1 traces, but the machine has 2 co-runner cores"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);

@@ -238,7 +238,7 @@ impl Timing {
     /// Builds cold models. The configuration must be valid.
     pub(crate) fn new(config: &MachineConfig) -> Result<Timing, String> {
         let own = (PhysAddr(map::RAM_BASE), config.platform.ram);
-        let memory = if config.beside == 0 { own } else { playback::memory() };
+        let memory = if config.trace_cores == 0 { own } else { playback::memory() };
         Timing::with_memory(config, memory, (config.platform.harts / config.platform.threads) as usize)
     }
 

@@ -52,7 +52,7 @@ impl MachineConfig {
             attach: self.attach.clone(),
             pcie: self.pcie.clone(),
             hart: self.hart.clone(),
-            beside: self.beside,
+            trace_cores: self.trace_cores,
             port: non_default_tables(&self.port, |own| PortTable {
                 attach: own.attach.clone(),
                 pcie: own.pcie.clone(),
