@@ -200,7 +200,8 @@ fn restore_rejects_impossible_times() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let taken_up = |change: fn(&mut ProgramState)| {
-        let mut machine = with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
+        let mut machine =
+            with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
         until(&mut machine, Ps::from_us(5));
         let programs = &machine.corunners.as_ref().unwrap().programs;
         let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
