@@ -204,7 +204,7 @@ fn results_are_unchanged() {
         ("drrip", replaced_by(Replacement::Drrip), &[3000], 0x913e_7537_8005_513b),
         ("next-line", prefetching(PrefetchKind::NextLine), &[3000], 0x7cc9_a378_4aa8_98ff),
         ("stride", prefetching(PrefetchKind::Stride), &[3000, 2500], 0x07c2_4880_dbb2_5087),
-        ("leak-aware", placing(evading), &[3000], 0xd955_ff26_dba0_b0f8),
+        ("leak-aware", placing(evading), &[3000], 0x7fe4_c587_3762_2230),
         ("to the L2", placing(to_l2), &[3000], 0x50e2_37eb_a4fd_c2de),
         ("no DCA", placing(|policy| policy.enabled = false), &[3000], 0x17b8_1658_a85d_3522),
         (

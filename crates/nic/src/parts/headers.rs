@@ -172,14 +172,17 @@ impl Headers {
     /// Whether the SCTP checksum is correct; `None` for other transports.
     pub fn sctp_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
         let own = self.transport == Some(Transport::Sctp);
-        let packet = &bytes[self.payload..self.end];
-        own.then(|| packet[SCTP_FIELD] == sctp(packet).to_le_bytes())
+        own.then(|| {
+            let packet = &bytes[self.payload..self.end];
+            packet[SCTP_FIELD] == sctp(packet).to_le_bytes()
+        })
     }
 
     /// Whether the TCP or UDP checksum is correct; `None` if there is none to check.
     pub fn transport_sum_is_good(&self, bytes: &[u8]) -> Option<bool> {
+        let transport = self.transport?;
         let datagram = &bytes[self.payload..self.end];
-        match self.transport? {
+        match transport {
             Transport::Tcp => {}
             // UDP without a checksum has zero in the field.
             Transport::Udp if half(datagram, 6)? != 0 => {}
