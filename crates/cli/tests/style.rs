@@ -110,15 +110,25 @@ fn comments_messages_names_and_pages_have_plain_words() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
     files(&repository.join("crates"), &["rs"], &mut all);
-    files(&repository.join("scenarios"), &["rs", "md"], &mut all);
+    files(&repository.join("scenarios"), &["rs", "md", "toml"], &mut all);
     files(&repository.join("docs"), &["md"], &mut all);
+    files(&repository.join("guest"), &["md", "toml"], &mut all);
+    files(&repository.join("experiments"), &["md", "toml"], &mut all);
+    files(&repository.join("examples"), &["md", "toml", "py", "sh"], &mut all);
+    files(&repository.join("crates/machine/presets"), &["toml"], &mut all);
+    all.retain(|path| !path.starts_with(repository.join("guest/debian")));
     all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| repository.join(page)));
     assert!(all.len() > 900, "only {} files were found", all.len());
     let mut wrong = Vec::new();
     for path in all.iter().filter(|path| !path.ends_with("style/words.rs")) {
         let source = std::fs::read_to_string(path).unwrap();
-        let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-        let texts = if is_rust { words::texts_of_rust(&source) } else { words::texts_of_page(&source) };
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let is_rust = extension == "rs";
+        let texts = match extension {
+            "rs" => words::texts_of_rust(&source),
+            "md" => words::texts_of_page(&source),
+            _ => words::texts_of_hash_comments(&source),
+        };
         for (line, text) in texts.iter().filter(|(_, text)| !KEPT.iter().any(|kept| text.contains(kept))) {
             let hits = words::avoided(text);
             wrong.extend(hits.into_iter().map(|hit| format!("{}:{line}: {hit}", path.display())));

@@ -252,6 +252,50 @@ pub fn texts_of_page(page: &str) -> Vec<(usize, String)> {
     texts
 }
 
+/// Comments of a TOML file or a script with their line numbers: paragraphs of comment lines, and comments after
+/// code. A `#` in a string starts no comment.
+pub fn texts_of_hash_comments(source: &str) -> Vec<(usize, String)> {
+    let mut texts: Vec<(usize, String)> = Vec::new();
+    let (mut in_comment, mut in_long_string) = (false, false);
+    for (number, line) in source.lines().enumerate() {
+        let marks = line.matches("\"\"\"").count() + line.matches("'''").count();
+        if in_long_string || marks % 2 == 1 {
+            in_long_string ^= marks % 2 == 1;
+            in_comment = false;
+            continue;
+        }
+        let Some((code, comment)) = hash_comment(line) else {
+            in_comment = false;
+            continue;
+        };
+        let is_line = code.trim().is_empty() && !comment.is_empty();
+        match texts.last_mut() {
+            Some((_, paragraph)) if in_comment && is_line => {
+                paragraph.push(' ');
+                paragraph.push_str(comment);
+            }
+            _ if !comment.is_empty() => texts.push((number + 1, comment.to_owned())),
+            _ => {}
+        }
+        in_comment = is_line;
+    }
+    texts
+}
+
+/// A line's code and the comment after it.
+fn hash_comment(line: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') => return Some((&line[..at], line[at + 1..].trim())),
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
 #[test]
 fn each_pattern_is_found_and_plain_text_is_not() {
     for text in [
@@ -279,6 +323,9 @@ fn each_pattern_is_found_and_plain_text_is_not() {
     let texts: Vec<String> = texts_of_rust(rust).into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, ["First second.", "why it", "no space", "x y", "Head."]);
     assert_eq!(names_of_rust(rust), [(3, "a".to_owned())]);
+    let toml = "# One\n# two.\n#\n# Three.\na = \"b # c\" # four\n# Five.\nd = \"\"\"\n# text\n\"\"\"\n";
+    let texts: Vec<String> = texts_of_hash_comments(toml).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["One two.", "Three.", "four", "Five."]);
     let page = "# Title\n\nOne\ntwo.\n\n```\ncode\n```\n    code\n| a | b |\n";
     let texts: Vec<String> = texts_of_page(page).into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, ["Title", "One two.", "a | b |"]);
