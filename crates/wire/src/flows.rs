@@ -9,6 +9,8 @@ use std::net::Ipv4Addr;
 use doorbell_sim::Frame;
 use etherparse::{Ipv4HeaderSlice, NetSlice, SlicedPacket, TcpSlice, TransportSlice};
 
+use crate::headers::udp;
+
 doorbell_sim::stats! {
     /// Traffic sent by one side.
     pub struct Carried {
@@ -60,7 +62,7 @@ impl FlowCounters {
         let Ok(packet) = SlicedPacket::from_ethernet(&frame.bytes) else { return };
         let Some(NetSlice::Ipv4(ip)) = &packet.net else { return };
         match &packet.transport {
-            Some(TransportSlice::Udp(datagram)) => {
+            Some(TransportSlice::Udp(datagram)) if udp::length_is_right(datagram) => {
                 let ports = [datagram.source_port(), datagram.destination_port()];
                 let payload = datagram.payload().len() as u64;
                 self.count(from, ports, |sides| {
@@ -151,6 +153,38 @@ mod tests {
         assert_eq!((own[0].tcp_payload, own[1].tcp_payload, own[1].tcp_acknowledged), (100, 0, 50));
         assert_eq!(counters.by_port[&7], [Carried::default(), Carried::default()]);
         assert!(!counters.by_port.contains_key(&2));
+    }
+
+    /// A UDP datagram of side 0 with ten bytes, behind `tags` VLAN tags.
+    fn datagram(tags: usize) -> Vec<u8> {
+        let packet = PacketBuilder::ipv4(ENDS[0], ENDS[1], 64).udp(1, 2);
+        let mut bytes = vec![0; 12];
+        (0..tags).for_each(|_| bytes.extend([0x81, 0x00, 0, 5]));
+        bytes.extend([0x08, 0x00]);
+        packet.write(&mut bytes, &[0; 10]).unwrap();
+        bytes
+    }
+
+    fn udp_of(bytes: Vec<u8>) -> (u64, u64) {
+        let mut counters = FlowCounters::default();
+        counters.take(0, &Frame::new(bytes));
+        (counters.carried[0].udp_datagrams, counters.carried[0].udp_payload)
+    }
+
+    #[test]
+    fn datagrams_behind_tags_count_and_fragments_do_not() {
+        const IP_AT: usize = 14;
+        for tags in 0..3 {
+            assert_eq!(udp_of(datagram(tags)), (1, 10), "{tags} tags");
+        }
+        for offset_and_flags in [[0x20, 0], [0, 1]] {
+            let mut fragment = datagram(0);
+            fragment[IP_AT + 6..IP_AT + 8].copy_from_slice(&offset_and_flags);
+            assert_eq!(udp_of(fragment), (0, 0));
+        }
+        let mut without_length = datagram(0);
+        without_length[IP_AT + 24..IP_AT + 26].fill(0);
+        assert_eq!(udp_of(without_length), (0, 0));
     }
 
     #[test]

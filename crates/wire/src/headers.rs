@@ -60,6 +60,12 @@ pub mod udp {
         }
     }
 
+    /// Whether the length field is that of the datagram. Zero is for IPv6 jumbograms (RFC 2675 §4), for which
+    /// the parser takes all bytes.
+    pub fn length_is_right(datagram: &UdpSlice) -> bool {
+        usize::from(datagram.length()) == datagram.slice().len()
+    }
+
     /// Whether the checksum is absent or correct for a datagram between these addresses.
     pub fn checksum_is_right(datagram: &UdpSlice, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
         let bytes = datagram.slice();
@@ -112,6 +118,15 @@ mod tests {
         let bytes = datagram(&checksum.to_be_bytes());
         assert_eq!(bytes[6..8], [0xff, 0xff]);
         assert!(is_right(&bytes));
+    }
+
+    #[test]
+    fn zero_is_no_length_of_a_datagram() {
+        let mut bytes = datagram(&[1, 2, 3]);
+        let length_is_right = |bytes: &[u8]| udp::length_is_right(&UdpSlice::from_slice(bytes).unwrap());
+        assert!(length_is_right(&bytes));
+        bytes[4..6].fill(0);
+        assert!(!length_is_right(&bytes));
     }
 
     proptest! {

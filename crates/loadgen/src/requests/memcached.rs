@@ -187,8 +187,8 @@ impl Memcached {
 fn datagram(frame: &[u8]) -> Option<(Ethernet2Slice<'_>, Ipv4Slice<'_>, UdpSlice<'_>)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     match (packet.link?, packet.net?, packet.transport?) {
-        (LinkSlice::Ethernet2(ethernet), NetSlice::Ipv4(ip), TransportSlice::Udp(udp)) => {
-            Some((ethernet, ip, udp))
+        (LinkSlice::Ethernet2(ethernet), NetSlice::Ipv4(ip), TransportSlice::Udp(datagram)) => {
+            udp::length_is_right(&datagram).then_some((ethernet, ip, datagram))
         }
         _ => None,
     }

@@ -293,4 +293,7 @@ fn changed_reply_is_corrupt() {
         changed[at] ^= 0x40;
         assert_eq!(maker.read(8, &changed), None, "byte {at}: not the server's");
     }
+    let mut without_length = good.clone();
+    without_length[38..40].fill(0);
+    assert_eq!(maker.check(7, &without_length), Err(Mismatch::Headers));
 }

@@ -31,10 +31,8 @@ pub(crate) struct Ping {
 impl Ping {
     pub(crate) fn new(traffic: &TrafficConfig, stream: u32, key: u64) -> Ping {
         let frame_len = traffic.frame_len();
-        let mut headers = [0; ICMP_AT];
-        headers.copy_from_slice(&ipv4_headers(traffic, IpNumber::ICMP, frame_len - ICMP_AT));
         Ping {
-            headers,
+            headers: ipv4_headers(traffic, IpNumber::ICMP, frame_len - ICMP_AT),
             stations: (traffic.source, traffic.destination),
             addresses: (traffic.source_ip, traffic.destination_ip),
             frame_len,
@@ -91,14 +89,17 @@ impl Ping {
 }
 
 /// Ethernet and IPv4 headers of requests, in front of a payload of `payload_len` bytes.
-pub(crate) fn ipv4_headers(traffic: &TrafficConfig, protocol: IpNumber, payload_len: usize) -> Vec<u8> {
+pub(crate) fn ipv4_headers(traffic: &TrafficConfig, protocol: IpNumber, payload_len: usize) -> [u8; ICMP_AT] {
     let [source, destination] = [traffic.source_ip, traffic.destination_ip].map(|address| address.octets());
     let mut ip = Ipv4Header::new(payload_len as u16, TTL, protocol, source, destination)
         .expect("a validated frame size fits the header");
     ip.header_checksum = ip.calc_header_checksum();
     let (source, destination) = (traffic.source.0, traffic.destination.0);
     let ethernet = Ethernet2Header { source, destination, ether_type: EtherType::IPV4 };
-    [&ethernet.to_bytes()[..], &ip.to_bytes()].concat()
+    let mut headers = [0; ICMP_AT];
+    headers[..Ethernet2Header::LEN].copy_from_slice(&ethernet.to_bytes());
+    headers[Ethernet2Header::LEN..].copy_from_slice(&ip.to_bytes());
+    headers
 }
 
 #[cfg(test)]
