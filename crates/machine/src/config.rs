@@ -55,8 +55,9 @@ pub struct MachineConfig {
     #[schemars(with = "BTreeMap<String, HartTable>")]
     pub hart: HartTables,
     /// Cores in addition to those of the harts, for programs that the guest cannot detect
-    /// ([`Machine::play_corunners`](crate::Machine::play_corunners)).
-    #[serde(skip_serializing_if = "is_zero")]
+    /// ([`Machine::play_corunners`](crate::Machine::play_corunners)). Follows from the traces to play, so it is
+    /// not a setting.
+    #[serde(skip_deserializing, skip_serializing_if = "is_zero")]
     #[schemars(skip)]
     pub trace_cores: u32,
 }

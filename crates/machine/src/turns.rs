@@ -91,12 +91,11 @@ impl Machine {
                 return Step::Stored;
             }
         }
-        let end = Ps((now.0 / segment.0 + 1).saturating_mul(segment.0));
-        // End of the segment that contains the time limit.
-        let last_end = Ps(limits.time.0.checked_next_multiple_of(segment.0).unwrap_or(u64::MAX));
+        let begin = Ps(now.0 - now.0 % segment.0);
+        let end = begin.saturating_add(segment);
         let turns_end = if ahead { end } else { end.min(event) };
         match self.turns.next(self.harts.ready(), earliest, turns_end, event) {
-            Some(turn) if end <= last_end => Step::Hart(turn),
+            Some(turn) if begin < limits.time => Step::Hart(turn),
             None if event <= limits.time => Step::Event,
             _ => Step::Time,
         }

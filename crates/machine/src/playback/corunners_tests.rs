@@ -13,11 +13,12 @@ use super::corunners::{CorunnersState, Program, ProgramState, SECTION, VERSION};
 use super::relocation::RelocationState;
 use super::tests::config as playing;
 use super::{CorunnerStats, Pages, PagesConfig, Plan, Player, TraceInput};
+use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::{Limits, Outcome};
 use crate::timed::Mode;
-use crate::timed::unequal_tests::{GUEST, chained_additions, chase, machine, until};
+use crate::timed::unequal_tests::{GUEST, chained_additions, chase, machine, machine_with_corunners, until};
 
 const KERNEL: PagesConfig = PagesConfig { pages: Pages::Kernel, page_size: doorbell_sim::Bytes(4096) };
 
@@ -56,7 +57,7 @@ fn folder() -> tempfile::TempDir {
 
 /// A timed machine with a bare-metal program on its hart, and these co-runners.
 fn with_corunners(set: &[&str], program: &[u8], traces: &[TraceInput]) -> Machine {
-    let mut machine = machine(set, program);
+    let mut machine = machine_with_corunners(traces.len() as u32, set, program);
     machine.play_corunners(traces, &KERNEL).unwrap();
     machine.set_mode(Mode::Detailed);
     machine
@@ -70,7 +71,7 @@ fn done(machine: &Machine) -> (u64, Vec<CorunnerStats>) {
 fn hart_and_corunner_without_shared_resources_run_as_if_alone() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
-    let mut both = with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
+    let mut both = with_corunners(&[], &chained_additions(), std::slice::from_ref(&trace));
     until(&mut both, Ps::from_us(100));
     let mut alone = machine(&[], &chained_additions());
     alone.set_mode(Mode::Detailed);
@@ -105,11 +106,11 @@ fn directory_exists_only_for_shared_memory_or_if_configured() {
         machine.timing().unwrap().memory.has_directory()
     };
     assert!(!machine_has(&[], &[]));
-    assert!(!machine_has(&["trace_cores=2"], &traces));
+    assert!(!machine_has(&[], &traces));
     assert!(machine_has(&["platform.harts=2"], &[]));
-    assert!(machine_has(&["platform.harts=2", "trace_cores=2"], &traces));
+    assert!(machine_has(&["platform.harts=2"], &traces));
     assert!(!machine_has(&["platform.harts=2", "platform.threads=2"], &[]), "threads of one core");
-    assert!(machine_has(&["memory.coherence.kind=directory", "trace_cores=2"], &traces));
+    assert!(machine_has(&["memory.coherence.kind=directory"], &traces));
     assert!(!machine_has(&["platform.harts=2", "memory.coherence.kind=ideal"], &[]));
     // Traces played together, or merged, need none either; harts of one recording do.
     let player_has = |plan: &Plan| {
@@ -143,12 +144,7 @@ fn corunner_with_large_footprint_slows_the_hart() {
     let traces = [("hungry", 16 << 20), ("modest", 4 << 10)]
         .map(|(name, bytes)| walk(folder.path(), name, bytes, 300_000));
     let misses = |trace: Option<&TraceInput>| {
-        let all: Vec<&str> = set.iter().copied().chain(trace.map(|_| "trace_cores=1")).collect();
-        let mut machine = machine(&all, &chase(512 << 10));
-        if let Some(trace) = trace {
-            machine.play_corunners(std::slice::from_ref(trace), &KERNEL).unwrap();
-        }
-        machine.set_mode(Mode::Detailed);
+        let mut machine = with_corunners(&set, &chase(512 << 10), trace.map_or(&[], std::slice::from_ref));
         until(&mut machine, Ps::from_ms(1));
         let before = machine.instructions();
         until(&mut machine, Ps::from_ms(2));
@@ -166,14 +162,14 @@ fn corunners_do_not_depend_on_run_stops_or_checkpoints() {
         walk_by(64 * 97 * 53, folder.path(), "a", 512 << 20, 1_500),
         walk_by(64 * 97 * 151, folder.path(), "b", 1 << 30, 70_000),
     ];
-    let set = ["trace_cores=2", "hart.2.core.frequency=2GHz"];
+    let set = ["hart.2.core.frequency=2GHz"];
     let program = chase(256 << 10);
     // Memory windows are allocated in order of first touch by alternating traces, and must be the same after
     // a restore.
     let identity = PagesConfig { pages: Pages::Identity, ..KERNEL };
     let play = |machine: &mut Machine| machine.play_corunners(&traces, &identity).unwrap();
     let timed = || {
-        let mut machine = machine(&set, &program);
+        let mut machine = machine_with_corunners(2, &set, &program);
         play(&mut machine);
         machine.set_mode(Mode::Detailed);
         machine
@@ -187,7 +183,7 @@ fn corunners_do_not_depend_on_run_stops_or_checkpoints() {
     let file = parts.checkpoint(GUEST, "half");
     until(&mut parts, Ps::from_us(200));
     assert_eq!((done(&parts), parts.state_hash()), (done(&whole), whole.state_hash()));
-    let mut other = machine(&set, &[]);
+    let mut other = machine_with_corunners(2, &set, &[]);
     play(&mut other);
     other.restore(&file, GUEST).unwrap();
     until(&mut other, Ps::from_us(200));
@@ -200,8 +196,7 @@ fn restore_rejects_impossible_times() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let taken_up = |change: fn(&mut ProgramState)| {
-        let mut machine =
-            with_corunners(&["trace_cores=1"], &chained_additions(), std::slice::from_ref(&trace));
+        let mut machine = with_corunners(&[], &chained_additions(), std::slice::from_ref(&trace));
         until(&mut machine, Ps::from_us(5));
         let programs = &machine.corunners.as_ref().unwrap().programs;
         let mut states: Vec<ProgramState> = programs.iter().map(Program::save).collect();
@@ -230,7 +225,7 @@ fn restore_rejects_impossible_times() {
 fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
     let folder = folder();
     let trace = walk(folder.path(), "small", 4 << 10, 20_000);
-    let mut machine = machine(&["trace_cores=1"], &chained_additions());
+    let mut machine = machine_with_corunners(1, &[], &chained_additions());
     machine.play_corunners(&[trace], &KERNEL).unwrap();
     until(&mut machine, Ps::from_us(10));
     assert_eq!(done(&machine).1[0].instructions, 0);
@@ -239,7 +234,7 @@ fn corunners_stop_in_functional_mode_and_do_not_keep_a_machine_awake() {
     // Speed of cores while warming: three instructions per cycle.
     let warmed = done(&machine).1[0].instructions;
     assert!((85_000..95_000).contains(&warmed), "{warmed}");
-    let mut asleep = super::super::timed::unequal_tests::machine(&["trace_cores=1"], &asleep());
+    let mut asleep = machine_with_corunners(1, &[], &asleep());
     asleep.play_corunners(&[walk(folder.path(), "other", 4 << 10, 2_000)], &KERNEL).unwrap();
     asleep.set_mode(Mode::Detailed);
     assert_eq!(asleep.run(&Limits::until(Ps::MAX)), Outcome::Asleep);
@@ -262,8 +257,9 @@ fn unsuitable_corunners_are_rejected() {
     let trace = walk(folder.path(), "small", 4 << 10, 2_000);
     let refused = |set: &[&str]| {
         let mut overlay = Overlay::default();
-        set.iter().chain(&["trace_cores=1"]).for_each(|assignment| overlay.set(assignment).unwrap());
-        Machine::new(overlay.resolve().unwrap(), 1).err().unwrap().to_string()
+        set.iter().for_each(|assignment| overlay.set(assignment).unwrap());
+        let config = MachineConfig { trace_cores: 1, ..overlay.resolve().unwrap() };
+        Machine::new(config, 1).err().unwrap().to_string()
     };
     for (set, says) in [
         (&[][..], "set core.model=timed"),
@@ -276,7 +272,7 @@ fn unsuitable_corunners_are_rejected() {
         let error = refused(set);
         assert!(error.starts_with("beside.traces: ") && error.contains(says), "{error}");
     }
-    let mut two = machine(&["trace_cores=2"], &[]);
+    let mut two = machine_with_corunners(2, &[], &[]);
     let error = two.play_corunners(std::slice::from_ref(&trace), &KERNEL).unwrap_err().to_string();
     assert!(error.contains("1 traces, but the machine has 2 co-runner cores"), "{error}");
     let with_devices = super::tests::polling(&folder.path().join("own"), 4, 1, 1, true);

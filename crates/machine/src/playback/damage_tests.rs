@@ -10,7 +10,7 @@ use doorbell_trace::system::{Description, Kind, Step, TraceFile, TraceWriter};
 
 use super::tests::{config, folder, int, polling};
 use super::{PagesConfig, Plan, Player, TraceInput};
-use crate::timed::unequal_tests::{chained_additions, machine};
+use crate::timed::unequal_tests::{chained_additions, machine_with_corunners};
 
 /// Ops per block.
 const OPS: u64 = 1000;
@@ -112,7 +112,7 @@ fn error_names_the_damaged_corunner() {
     let first = steps(&sound, 1, 20);
     steps(&damaged, 1, 20);
     let at = damage(&damaged, 0, 0);
-    let mut machine = machine(&["trace_cores=2"], &chained_additions());
+    let mut machine = machine_with_corunners(2, &[], &chained_additions());
     let refused = machine.play_corunners(&[first, open(&damaged)], &PagesConfig::default());
     assert_eq!(refused.unwrap_err().to_string(), expected(&damaged, at));
 }

@@ -80,7 +80,7 @@ impl RoundStats {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Polls {
-    rings: Vec<Box<dyn PolledRing>>,
+    rings: Vec<(Range<u64>, Box<dyn PolledRing>)>,
     /// Range that contains all rings.
     span: Range<u64>,
     harts: Vec<Poller>,
@@ -93,8 +93,8 @@ impl Polls {
 
     /// Sets the rings to observe.
     pub fn watch(&mut self, rings: impl Iterator<Item = Box<dyn PolledRing>>) {
-        self.rings = rings.collect();
-        let ranges = || self.rings.iter().map(|ring| ring.range());
+        self.rings = rings.map(|ring| (ring.range(), ring)).collect();
+        let ranges = || self.rings.iter().map(|(range, _)| range);
         let start = ranges().map(|range| range.start).min();
         self.span = start.unwrap_or(0)..ranges().map(|range| range.end).max().unwrap_or(0);
     }
@@ -135,7 +135,9 @@ impl Polls {
 
     fn load(&mut self, hart: usize, op: &Op, byte: impl Fn(PhysAddr) -> Option<u8>, now: (u64, u64)) {
         let mut rings = self.rings.iter_mut().enumerate();
-        let Some((number, ring)) = rings.find(|(_, ring)| ring.range().contains(&op.phys.0)) else { return };
+        let Some((number, (_, ring))) = rings.find(|(_, (range, _))| range.contains(&op.phys.0)) else {
+            return;
+        };
         let Some(poll) = ring.poll(op.phys, op.size, &byte) else { return };
         let poller = &mut self.harts[hart];
         if let Some((since, packets, _)) = poller.round.take_if(|(_, _, is_over)| *is_over) {

@@ -20,8 +20,8 @@ use crate::machine::Machine;
 use crate::ports_config::{PortTable, non_default_tables};
 
 /// Version of [`TimingState`] and [`TimedHartState`] with everything in them, including cores. It includes
-/// the version of the memory system's state.
-const TIMING_VERSION: u32 = 23 + MemoryState::<DramState>::VERSION;
+/// the versions of the memory system's and the attachments' states.
+const TIMING_VERSION: u32 = 18 + MemoryState::<DramState>::VERSION + AttachmentState::VERSION;
 
 /// See the module.
 #[derive(Serialize, Deserialize)]

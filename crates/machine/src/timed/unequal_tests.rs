@@ -5,6 +5,7 @@ use doorbell_riscv::assembler::*;
 use doorbell_sim::Ps;
 
 use super::Mode;
+use crate::config::MachineConfig;
 use crate::machine::Machine;
 use crate::overlay::Overlay;
 use crate::run::{Limits, Outcome};
@@ -14,10 +15,16 @@ pub(crate) const DATA: u64 = BASE + (1 << 20);
 pub(crate) const GUEST: &str = "bare";
 
 pub(crate) fn machine(set: &[&str], program: &[u8]) -> Machine {
+    machine_with_corunners(0, set, program)
+}
+
+/// A machine with cores for traces.
+pub(crate) fn machine_with_corunners(trace_cores: u32, set: &[&str], program: &[u8]) -> Machine {
     let mut overlay = Overlay::default();
     let all = ["platform.nics=0", "platform.ram=64MiB", "core.model=timed", "memory.dram.refresh=false"];
     all.iter().chain(set).for_each(|assignment| overlay.set(assignment).unwrap());
-    let mut machine = Machine::new(overlay.resolve().unwrap(), 1).unwrap();
+    let config = MachineConfig { trace_cores, ..overlay.resolve().unwrap() };
+    let mut machine = Machine::new(config, 1).unwrap();
     assert!(machine.load_bare(program));
     machine
 }

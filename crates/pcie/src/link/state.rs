@@ -23,11 +23,6 @@ pub struct LinkState {
     present: Option<Ps>,
 }
 
-impl LinkState {
-    /// Version of this layout.
-    pub const VERSION: u32 = 5;
-}
-
 impl PcieLink {
     /// Returns the state to save.
     pub fn save(&self) -> LinkState {
