@@ -102,8 +102,8 @@ pub enum Strategy {
     /// Each kind of data goes to its configured place.
     #[default]
     Fixed,
-    /// As "fixed", but payload goes to memory for a while when too many lines placed in the LLC leave it
-    /// unused.
+    /// As "fixed", but a queue's payload goes to memory for a while when too many of its lines placed in the
+    /// LLC leave it unused.
     LeakAware,
 }
 
@@ -139,7 +139,8 @@ pub struct DcaPolicy {
     pub invalidate: Invalidate,
     /// "fixed" or "leak-aware".
     pub strategy: Strategy,
-    /// For "leak-aware": lines placed in the LLC between decisions, 16 to 1048576.
+    /// For "leak-aware", which decides per queue: the queue's lines placed in the LLC between decisions, 16 to
+    /// 1048576.
     pub window_lines: u32,
     /// For "leak-aware": percentage of these lines that may leave unused, 0 to 100.
     pub leak_percent: u32,

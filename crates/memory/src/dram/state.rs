@@ -36,11 +36,6 @@ pub struct DramState {
     flat: Vec<FlatState>,
 }
 
-impl DramState {
-    /// Version of this layout.
-    pub const VERSION: u32 = 4;
-}
-
 impl Dram {
     /// Returns the state to save.
     pub fn save(&self) -> DramState {
