@@ -64,6 +64,7 @@ struct MorePackages {
 #[serde(deny_unknown_fields, default)]
 struct MoreKernel {
     modules: Vec<String>,
+    drivers: Vec<String>,
     on_demand: Vec<String>,
     strip: bool,
 }
@@ -95,6 +96,7 @@ impl Extension {
         }
         spec.packages.exact.clone_from(&self.packages.exact);
         spec.kernel.modules.extend_from_slice(&self.kernel.modules);
+        spec.kernel.drivers.extend_from_slice(&self.kernel.drivers);
         spec.kernel.on_demand.extend_from_slice(&self.kernel.on_demand);
         spec.kernel.strip |= self.kernel.strip;
         let (all, more) = (&mut spec.initramfs, &self.initramfs);

@@ -1,7 +1,9 @@
-//! The kernel modules of an image, decompressed: those that `init` loads, in order, and those that the kernel
-//! loads on request (`kernel.on_demand`), with their dependencies.
+//! The kernel modules of an image, decompressed, with their dependencies: those that `init` loads, in order;
+//! the drivers that `init` loads if their devices are present (`kernel.drivers`); and those that the kernel
+//! loads on request (`kernel.on_demand`).
 //!
-//! The kernel's `request_module` runs /sbin/modprobe, here busybox's. It reads `modules.dep` and
+//! `init` loads a driver by its device's alias with busybox's modprobe. The kernel's `request_module` runs
+//! /sbin/modprobe, here busybox's too. It reads `modules.dep` and
 //! `modules.alias` of the kernel's release (modules.dep(5)), which depmod writes on an installed system;
 //! aliases come from the modules' own `.modinfo`.
 
@@ -42,8 +44,9 @@ pub(crate) fn put_modules(
     modules.add(&spec.kernel.modules, fail, |name| read_module(spec, tree, &all, name))?;
     let order: String = modules.order.iter().map(|name| format!("{name}.ko\n")).collect();
     archive.put(MODULE_ORDER, text(order)).map_err(fail)?;
-    if !spec.kernel.on_demand.is_empty() {
-        modules.add(&spec.kernel.on_demand, fail, |name| read_module(spec, tree, &all, name))?;
+    let by_name = [&spec.kernel.drivers[..], &spec.kernel.on_demand].concat();
+    if !by_name.is_empty() {
+        modules.add(&by_name, fail, |name| read_module(spec, tree, &all, name))?;
         put_modprobe(spec, &modules, release, archive).map_err(fail)?;
     }
     for (name, mut content) in modules.contents {
@@ -128,9 +131,10 @@ impl Modules {
     }
 }
 
-/// Puts /sbin/modprobe and the files that it reads.
+/// Puts the files that modprobe reads, and /sbin/modprobe for the kernel's requests.
 fn put_modprobe(spec: &Spec, modules: &Modules, release: &str, archive: &mut Archive) -> Result<(), String> {
-    if spec.disk.is_some() {
+    let on_demand = !spec.kernel.on_demand.is_empty();
+    if on_demand && spec.disk.is_some() {
         return Err(
             "kernel.on_demand is for images without a disk; here, list the modules in kernel.modules, or \
                     install kmod"
@@ -138,14 +142,16 @@ fn put_modprobe(spec: &Spec, modules: &Modules, release: &str, archive: &mut Arc
         );
     }
     if !archive.has(BUSYBOX) {
-        return Err(format!("kernel.on_demand needs {BUSYBOX}, which has modprobe: add it to initramfs.elf"));
+        return Err(format!(
+            "kernel.drivers and kernel.on_demand need {BUSYBOX}, which has modprobe: add it to initramfs.elf"
+        ));
     }
     let folder = format!("{MODULE_FOLDER}/{release}");
     archive.put(&format!("{folder}/modules.dep"), text(modules.dependencies()?))?;
     archive.put(&format!("{folder}/modules.alias"), text(modules.aliases()?))?;
     let sbin = spec.initramfs.links.get("sbin").map_or("sbin", |target| target.trim_start_matches('/'));
     let modprobe = format!("{sbin}/modprobe");
-    if !archive.has(&modprobe) {
+    if on_demand && !archive.has(&modprobe) {
         archive.put(&modprobe, Node::Link { target: format!("/{BUSYBOX}") })?;
     }
     Ok(())

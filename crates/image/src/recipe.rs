@@ -97,6 +97,9 @@ pub(crate) struct Kernel {
     pub image: String,
     #[serde(default)]
     pub modules: Vec<String>,
+    /// Drivers of which `init` loads those whose devices are present.
+    #[serde(default)]
+    pub drivers: Vec<String>,
     /// Modules that are loaded when the kernel requests them.
     #[serde(default)]
     pub on_demand: Vec<String>,
