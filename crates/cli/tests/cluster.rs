@@ -2,8 +2,6 @@
 //! failures, and that nothing is lost or submitted twice. Slurm itself is tested in
 //! acceptance/tests/acceptance/slurm.rs.
 
-mod loop_trace;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;

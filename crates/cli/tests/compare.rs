@@ -1,7 +1,5 @@
 //! `doorbell compare` as a command: output, written files, rejected arguments and exit status.
 
-mod loop_trace;
-
 use std::fs;
 use std::path::Path;
 

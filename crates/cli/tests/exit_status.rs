@@ -1,8 +1,6 @@
 //! Exit status of the command: 2 for usage errors, 1 for failures, 130 if interrupted, with complete results
 //! in place.
 
-mod loop_trace;
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;

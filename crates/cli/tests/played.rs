@@ -1,8 +1,6 @@
 //! Playing a trace as a command: a small synthetic trace, its result folder, sweeps over it, and rejected
 //! arguments.
 
-mod loop_trace;
-
 use std::fs;
 use std::path::Path;
 

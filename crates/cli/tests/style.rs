@@ -1,6 +1,5 @@
 //! Checks of the house style: lengths of files and functions, and plain words.
 
-#[path = "style/words.rs"]
 mod words;
 
 use std::path::{Path, PathBuf};

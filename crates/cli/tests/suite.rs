@@ -1,9 +1,7 @@
-//! Checks of the test suite itself: each test asserts something, none returns before its assertions, and the
-//! closing line of a run counts omitted tests correctly.
+//! Checks of the test suite itself: each test runs and asserts something, none returns before its assertions,
+//! and the closing line of a run counts omitted tests correctly.
 
-#[path = "suite/tests_of.rs"]
 mod tests_of;
-#[path = "suite/tokens.rs"]
 mod tokens;
 
 use std::io::Write;
@@ -115,6 +113,30 @@ fn ignored_tests_have_a_reason_and_are_long_or_left_out_by_name() {
         }
     }
     assert!(long > 50, "only {long} tests are left to make test-long");
+}
+
+/// A crate's tests are one program, whose main file lists them.
+#[test]
+fn no_test_file_is_left_out_of_its_program() {
+    let mut listed = 0;
+    for entry in std::fs::read_dir(repository().join("crates")).unwrap() {
+        let tests = entry.unwrap().path().join("tests");
+        let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { continue };
+        for file in std::fs::read_dir(&tests).unwrap().map(|entry| entry.unwrap().path()) {
+            let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            if module != "main"
+                && (file.extension().is_some_and(|ending| ending == "rs") || file.join("mod.rs").exists())
+            {
+                assert!(
+                    main.contains(&format!("\nmod {module};\n")),
+                    "{} lacks mod {module};",
+                    tests.display()
+                );
+                listed += 1;
+            }
+        }
+    }
+    assert!(listed > 40, "only {listed} test files were found");
 }
 
 fn tally(output_text: &str) -> Output {

@@ -1,8 +1,6 @@
 //! Closed-form checks: latencies and throughputs that can be computed by hand.
 
-mod common;
-
-use common::{Program, Simple, assert_books_balance, run, watch};
+use crate::common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{
     Core, CoreKind, DeviceStores, DirectionPredictor, MemoryDependence, PipelineConfig, Prediction,
     StoreDrain,

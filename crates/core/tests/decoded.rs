@@ -1,8 +1,6 @@
 //! The decoded-instruction buffer: hits, latency and capacity.
 
-mod common;
-
-use common::{Program, Simple, assert_books_balance, run, watch};
+use crate::common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{Core, CoreKind, DecodedConfig, PipelineConfig, Prediction};
 use doorbell_sim::memory::AccessKind;
 use doorbell_sim::op::OpClass;

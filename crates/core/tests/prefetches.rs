@@ -1,8 +1,6 @@
 //! The cost of a software prefetch: a load-queue entry, a load port, and the first-level look-up.
 
-mod common;
-
-use common::{Program, Simple, assert_books_balance, run, watch};
+use crate::common::{Program, Simple, assert_books_balance, run, watch};
 use doorbell_core::{Core, CoreKind, PipelineConfig};
 use doorbell_sim::memory::{AccessKind, Level, Walk};
 use doorbell_sim::op::{Op, OpClass};

@@ -1,8 +1,6 @@
 //! Properties of every valid configuration and every op stream.
 
-mod common;
-
-use common::{Simple, assert_books_balance_but, random_config, random_ops, watch};
+use crate::common::{Simple, assert_books_balance_but, random_config, random_ops, watch};
 use doorbell_core::{
     Core, CoreKind, CoreState, DirectionPredictor, MemoryDependence, PipelineConfig, StoreDrain,
 };

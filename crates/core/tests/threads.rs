@@ -1,8 +1,6 @@
 //! SMT threads: the cost of sharing in closed form, and properties of all programs.
 
-mod common;
-
-use common::{Program, Simple, block, feed, random_config, random_ops, run, turn, watch};
+use crate::common::{Program, Simple, block, feed, random_config, random_ops, run, turn, watch};
 use doorbell_core::{Books, Core, CoreState, PipelineConfig, Stages};
 use doorbell_sim::op::Op;
 use doorbell_sim::rng::Rng;

@@ -2,12 +2,10 @@
 //! the tests of the tcpdump and tcpreplay source packages). Each must read as in tshark, packet by packet,
 //! and the generator must send exactly these packets.
 
-mod capture;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use capture::write_capture;
+use crate::capture::write_capture;
 use doorbell_loadgen::{LoadGen, LoadGenConfig, TrafficConfig};
 use doorbell_wire::{Capture, LinkConfig};
 

@@ -1,10 +1,8 @@
 //! Checks the generator's frames with tshark: no expert messages and all checksums good.
 
-mod capture;
-
 use std::process::Command;
 
-use capture::write_capture;
+use crate::capture::write_capture;
 use doorbell_loadgen::{Arrivals, TrafficConfig};
 use doorbell_sim::Bytes;
 

@@ -1,11 +1,9 @@
 //! Checks stream frames with tshark: no expert messages, all checksums good and all fields as configured, for
 //! all header combinations.
 
-mod capture;
-
 use std::process::Command;
 
-use capture::write_capture;
+use crate::capture::write_capture;
 use doorbell_loadgen::TrafficConfig;
 
 const FRAMES_OF_EACH: usize = 60;

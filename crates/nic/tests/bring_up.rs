@@ -1,8 +1,6 @@
 //! Bring-up as in DPDK's em and Linux's e1000 drivers, and the steps of `ethtool -t eth0 offline`.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_pcie::network::WaitedDrops;

@@ -1,8 +1,6 @@
 //! Tests of the DMA engine's parameters: times of requests, and durations against closed-form expectations.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_pcie::network::NicStats;

@@ -1,11 +1,9 @@
 //! Log messages about driver errors. The log is global to the process, so this file has one test.
 
-mod common;
-
 use std::io::{Result, Write};
 use std::sync::{Arc, Mutex};
 
-use common::{Bench, RDT, TDT};
+use crate::common::{Bench, RDT, TDT};
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::log;

@@ -1,8 +1,6 @@
 //! Interrupt moderation, exact to the picosecond.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_sim::Ps;
 

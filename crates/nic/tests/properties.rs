@@ -1,8 +1,6 @@
 //! Property tests: the NIC against simple models, saved and restored at any time, and under random accesses.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::{Nic, NicConfig};
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{AccessSize, BitsPerSec, Bytes, EventQueue, Frame, Phase, Ps};

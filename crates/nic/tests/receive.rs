@@ -1,8 +1,6 @@
 //! Receive tests: polling driver, thresholds, filters, large frames, the FIFO and drop classes.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::network::NicStats;
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};

@@ -1,8 +1,6 @@
 //! Tests of the stamps of observed frames, and that observing changes nothing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::{BitsPerSec, Ps, RxStamps, TxStamps};

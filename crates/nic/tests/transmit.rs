@@ -1,8 +1,6 @@
 //! Transmit tests: all descriptor types, offloads against an independent computation, write-back.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::{Bytes, Ps};

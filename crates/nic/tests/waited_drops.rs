@@ -1,8 +1,6 @@
 //! Causes of drops by waiting time, against closed-form expectations: one slow stage at a time, and two.
 
-mod common;
-
-use common::{Bench, RDT, TCTL, TDT};
+use crate::common::{Bench, RDT, TCTL, TDT};
 use doorbell_nic::NicConfig;
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_pcie::network::WaitedDrops;

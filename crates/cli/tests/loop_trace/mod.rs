@@ -1,5 +1,4 @@
 //! A small synthetic trace: commands for traces, results and experiments need no guest.
-#![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! Memories and op streams shared by the tests.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use doorbell_core::{Core, PipelineConfig, Stages};
 use doorbell_sim::memory::{AccessKind, CoreAccess, CoreMemory, Level, Prefetched, Served, Walk};

@@ -4,8 +4,8 @@ use doorbell_core::{Core, PipelineConfig};
 use doorbell_sim::rng::Rng;
 
 use crate::common::{Simple, feed, random_ops};
-use crate::exact_config;
-use crate::machine::Pair;
+use crate::ticking::exact_config;
+use crate::ticking::machine::Pair;
 
 /// A configuration as for one thread, but with sizes that can be partitioned and shared.
 fn random_config(rng: &mut Rng) -> PipelineConfig {

@@ -1,8 +1,6 @@
 //! Minimal machine for a NIC: memory with fixed latency, an interrupt line, a wire and an event queue; and a
 //! driver that defines its own constants.
 
-#![allow(dead_code)]
-
 use doorbell_nic::{Nic, NicConfig};
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::ports::{

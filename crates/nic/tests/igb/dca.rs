@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 const DCA_ID: u64 = 0x5b70;
 const DCA_CTRL: u64 = 0x5b74;

@@ -3,7 +3,7 @@
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 /// Key of Microsoft's RSS verification suite.
 const KEY: [u8; 40] = [

@@ -2,7 +2,7 @@
 
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 /// Queues 1 and 9 interrupt vectors 3 and 4; all other causes interrupt vector 0.
 fn with_vectors() -> IgbBench {

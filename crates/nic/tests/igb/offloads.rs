@@ -4,7 +4,7 @@
 use doorbell_pcie::NetworkFunction as _;
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;

@@ -4,7 +4,7 @@ use doorbell_nic::NicConfig;
 use doorbell_pcie::{NetworkFunction as _, PciFunction as _};
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 const FCAL: u64 = 0x28;
 const FCAH: u64 = 0x2c;

@@ -6,7 +6,7 @@ use doorbell_pcie::PciFunction as _;
 use doorbell_sim::{AccessSize, Ps};
 use proptest::prelude::*;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 /// Random actions.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use doorbell_pcie::NetworkFunction as _;
 use doorbell_pcie::network::LateDrops;
 use doorbell_sim::Ps;
 
-use crate::driver::*;
+use crate::igb::driver::*;
 
 #[test]
 fn a_queue_without_descriptors_blocks_others_unless_drop_en_is_set() {

@@ -5,8 +5,8 @@ use doorbell_qtest::Qtest;
 use doorbell_sim::AccessSize;
 use doorbell_sim::rng::Rng;
 
-use crate::driver::*;
-use crate::ours::{Ours, SECTORS, disk_file};
+use crate::virtio::driver::*;
+use crate::virtio::ours::{Ours, SECTORS, disk_file};
 
 /// VIRTIO_BLK_F_SIZE_MAX.
 const SIZE_MAX: u64 = 1 << 1;

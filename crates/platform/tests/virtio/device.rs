@@ -5,8 +5,8 @@ use doorbell_platform::virtio::read_empty;
 use doorbell_platform::{DiskConfig, DiskError, DiskFile, VirtioDisk};
 use doorbell_sim::{AccessSize, BitsPerSec, Bytes, Ps};
 
-use crate::driver::*;
-use crate::ours::{Ours, SECTORS, contents, disk_file};
+use crate::virtio::driver::*;
+use crate::virtio::ours::{Ours, SECTORS, contents, disk_file};
 
 fn driver() -> Driver<Ours> {
     with(DiskConfig::default())

@@ -5,8 +5,8 @@ use doorbell_platform::DiskConfig;
 use doorbell_sim::AccessSize;
 use proptest::prelude::*;
 
-use crate::driver::*;
-use crate::ours::{Ours, RAM_BASE, RAM_BYTES};
+use crate::virtio::driver::*;
+use crate::virtio::ours::{Ours, RAM_BASE, RAM_BYTES};
 
 const NEEDS_RESET: u32 = 64;
 

@@ -6,7 +6,7 @@ use doorbell_platform::{DiskConfig, DiskFile, GuestMemory, VirtioDisk};
 use doorbell_sim::ports::DmaPurpose;
 use doorbell_sim::{AccessSize, PhysAddr, Ps};
 
-use crate::driver::Target;
+use crate::virtio::driver::Target;
 
 pub const RAM_BASE: u64 = 0x8000_0000;
 pub const RAM_BYTES: usize = 1 << 20;

@@ -9,7 +9,7 @@ use doorbell_nic::e82576::regs::TABLE;
 use doorbell_sim::{AccessSize, Ps};
 
 use super::{BAR0, Both};
-use crate::driver::*;
+use crate::igb::driver::*;
 
 /// Start of QEMU's memory; ours starts at zero.
 const RAM: u64 = 0x8000_0000;

@@ -3,7 +3,7 @@
 use doorbell_sim::rng::Rng;
 
 use super::Both;
-use crate::driver::*;
+use crate::igb::driver::*;
 
 const IMC: u64 = 0x00d8;
 const IAM: u64 = 0x00e0;

@@ -13,7 +13,7 @@ mod registers;
 use doorbell_qtest::Qtest;
 use doorbell_sim::{AccessSize, Ps};
 
-use crate::driver::{self, IgbBench};
+use crate::igb::driver::{self, IgbBench};
 
 const ECAM: u64 = 0x3000_0000;
 const DEVICE: u64 = 1 << 15;

@@ -6,7 +6,7 @@ use doorbell_nic::e82576::regs::{Register, TABLE};
 
 use super::Both;
 use super::differences::{AFTER_RESET, Kind, bit_difference, listed_count};
-use crate::driver::GPIE;
+use crate::igb::driver::GPIE;
 
 /// GPIE.MULTIPLE_MSIX.
 const MULTIPLE_VECTORS: u32 = 1 << 4;

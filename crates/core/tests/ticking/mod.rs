@@ -1,12 +1,10 @@
 //! Compares the cores with a cycle-by-cycle reference model: every op is dispatched, issued, complete,
 //! committed and written in the same cycle in both.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod machine;
 mod threads;
 
-use common::{Simple, random_config, random_ops, watch};
+use crate::common::{Simple, random_config, random_ops, watch};
 use doorbell_core::{Core, CoreKind, MemoryDependence, PipelineConfig, StoreDrain};
 use doorbell_sim::op::OpClass;
 use doorbell_sim::rng::Rng;

@@ -1,7 +1,5 @@
 //! Tests of the 82576 from a driver's view, with the tests' own constants.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod dca;
 mod driver;
 mod filters;
