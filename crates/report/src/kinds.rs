@@ -104,10 +104,10 @@ fn by_hart(kinds: &KindFigures, out: &mut String) {
     if kinds.harts.is_empty() {
         return;
     }
-    let kind = |cost: &'_ KindCost| cost.kind.clone();
-    let heads = ["Core, % of its cycles", "cycles"].map(str::to_owned).into_iter();
-    let heads = heads.chain(kinds.kinds.iter().map(kind));
-    let mut table = HtmlTable::begin("CPU time by kind and core", "numbers few profile", heads, out);
+    let heads = ["Core, % of its cycles", "cycles"].map(|head| (head, None)).into_iter();
+    let heads = heads.chain(kinds.kinds.iter().map(|cost| (cost.kind.as_str(), Some(&cost.meaning))));
+    let label = "CPU time by kind and core";
+    let mut table = HtmlTable::begin_explained(label, "numbers few profile", heads, out);
     for of in &kinds.harts {
         let share = |cost: &KindCost| {
             let own = of.kinds.iter().find(|own| own.kind == cost.kind);
@@ -179,6 +179,8 @@ mod tests {
         let kinds = summary.points[0].kinds.as_mut().unwrap();
         kinds.harts = vec![HartKinds { hart: 1, cycles: 1234, kinds: kinds.kinds[..1].to_vec() }];
         let page = crate::html(&summary, "");
+        let heads = "<th scope=\"col\">cycles</th><th scope=\"col\" title=\"what &lt;it&gt; is\">user</th>";
+        assert!(page.contains(heads), "{page}");
         assert!(page.contains("<th scope=\"row\">1</th><td>1,234</td><td>25.00</td><td>–</td><td>–</td>"));
         assert!(!crate::html(&sample::loads(), "").contains("CPU time by kind"));
     }
