@@ -122,13 +122,17 @@ pub(crate) struct OpenWindow {
 impl OpenWindow {
     /// Starts a window now.
     pub fn begin(machine: &Machine) -> OpenWindow {
+        OpenWindow::begin_with(machine, NicSnapshot::now(machine))
+    }
+
+    fn begin_with(machine: &Machine, snapshot: NicSnapshot) -> OpenWindow {
         OpenWindow {
             start: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
             corunners: corunners::stats(machine),
             timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
-            snapshot: NicSnapshot::now(machine),
+            snapshot,
             memory: timing::MemorySeries::default(),
             queues: Vec::new(),
             edge: None,
@@ -180,9 +184,9 @@ impl Run<'_, '_, Machine> {
         if let Some(request) = watch {
             self.system.watch(request);
         }
-        let mut open = OpenWindow::begin(self.system);
+        let mut open = OpenWindow::begin_with(self.system, NicSnapshot::begin(self.system));
         open.memory.sample(self.system);
-        Ok(OpenWindow { snapshot: NicSnapshot::begin(self.system), edge, ..open })
+        Ok(OpenWindow { edge, ..open })
     }
 
     /// Runs until the frames sent before the window have reached the NICs.
