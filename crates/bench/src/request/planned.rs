@@ -114,12 +114,9 @@ impl<'a> BenchmarkPlan<'a> {
 pub struct Prepared {
     benchmark: &'static Benchmark,
     ready: Ready,
-    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
-    pub boot: Option<(f64, u64)>,
-    /// Identity of the software that runs, for results.
-    pub ran: RunIdentity,
-    /// The booted images, one per node.
-    pub images: Vec<Image>,
+    boot: Option<(f64, u64)>,
+    ran: RunIdentity,
+    images: Vec<Image>,
 }
 
 enum Ready {
@@ -135,6 +132,21 @@ impl Prepared {
     ) -> Prepared {
         let (boot, ran, images) = (testbed.boot, testbed.ran(), testbed.plan.images().to_vec());
         Prepared { benchmark, ready: ready(Box::new(testbed)), boot, ran, images }
+    }
+
+    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
+    pub fn boot(&self) -> Option<(f64, u64)> {
+        self.boot
+    }
+
+    /// Identity of the software that runs, for results.
+    pub fn ran(&self) -> &RunIdentity {
+        &self.ran
+    }
+
+    /// The booted images, one per node.
+    pub fn images(&self) -> &[Image] {
+        &self.images
     }
 
     /// Sets whether measurements write fingerprints.

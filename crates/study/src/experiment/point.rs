@@ -81,7 +81,7 @@ impl PointJob<'_> {
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
         let observe = Observe { profile: self.point.profile, ..Observe::default() };
         let measured = prepared.measure((config, rate), &observe, folder, control)?;
-        self.write(measured.summary, measured.meanings, prepared.ran.clone(), folder)
+        self.write(measured.summary, measured.meanings, prepared.ran().clone(), folder)
     }
 
     fn played(
