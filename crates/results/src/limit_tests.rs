@@ -182,6 +182,19 @@ fn descriptor_fetches_are_attributed_to_the_nics_attachment() {
     assert!(of(&[link, bus]).starts_with("Limit: the NIC's descriptor fetches:"), "{}", of(&[link, bus]));
 }
 
+/// Frames that a played trace has received and not answered at its end are not lost.
+#[test]
+fn a_played_traces_limit_is_a_share_of_its_drops() {
+    let mut point = losing(Drops { core: 20, ..Drops::default() });
+    (point.frames_offered, point.frames_delivered) = (1000, 900);
+    point.played = Some(crate::PlayedFigures { frames_in: 980, frames_out: 900, ..Default::default() });
+    let limit = of_point(&point).unwrap();
+    assert_eq!((limit.part.as_str(), limit.evidence["share_of_lost"]), ("core", 1.0));
+    assert!(limit.text.contains(": 100\u{a0}% of the frames lost"), "{}", limit.text);
+    point.drops = Drops::default();
+    assert_eq!(of_point(&point).unwrap().part, "none");
+}
+
 #[test]
 fn late_frames_are_not_attributed_to_the_guest() {
     let point = PointSummary { frames_late: 70, ..losing(Drops { guest: 30, ..Drops::default() }) };
