@@ -422,6 +422,21 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_without_a_required_figure_is_not_read() {
+        let written = run().to_json();
+        for field in ["bytes_sent", "seconds", "wire_to_client", "node_instructions"] {
+            let mut damaged: Value = serde_json::from_str(&written).unwrap();
+            damaged["points"][1]["transfer"].as_object_mut().unwrap().remove(field).unwrap();
+            let error = RunSummary::from_json(&damaged.to_string()).unwrap_err().to_string();
+            assert!(error.contains(&format!("missing field `{field}`")), "{error}");
+        }
+        // The figures of iperf are among those of the point: without one of them, the point has none.
+        let mut damaged: Value = serde_json::from_str(&written).unwrap();
+        damaged["points"][1].as_object_mut().unwrap().remove("bytes_received").unwrap();
+        assert_eq!(RunSummary::from_json(&damaged.to_string()).unwrap().points[1].iperf, None);
+    }
+
+    #[test]
     fn a_ratio_with_a_zero_denominator_is_null_and_read_as_unknown() {
         let mut written = run();
         (written.points[0].ipc, written.points[0].instructions_per_frame) = (f64::NAN, f64::INFINITY);
@@ -460,6 +475,7 @@ mod tests {
         let transfer = FIRST.replacen("\"points\": [{", "\"points\": [{\"goodput_gbps\": 8.5, ", 1);
         let read = RunSummary::from_json(&transfer).unwrap();
         assert_eq!(read.points[0].goodput_gbps(), Some(8.5));
+        assert_eq!(read.points[0].iperf.as_ref().unwrap().totals, TransferTotals::default());
         for field in ["state_hash", "drops", "host_mips", "latency_ns"] {
             let without = FIRST.replacen(&format!("\"{field}\""), "\"other\"", 1);
             let is_read = RunSummary::from_json(&without).is_ok();
