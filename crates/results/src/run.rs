@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn figures(group: &str, value: f64) -> TimingFigures {
-        let figure = |name: &str, value| TimingFigure { name: name.into(), meaning: String::new(), value };
+        let figure = |name: &str, value| TimingFigure { name: name.into(), meaning: None, value };
         // Not in alphabetical order: the file keeps the display order.
         let figures = vec![figure("retiring", Some(value)), figure("bad", None)];
         TimingFigures(vec![TimingGroup { name: group.into(), figures }])
