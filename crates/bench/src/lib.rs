@@ -43,7 +43,7 @@ pub use plan::options::{Options, Section};
 pub use plan::playback::{PlaybackConfig, Shape, Warmup};
 pub use plan::workload::{NO_TRAFFIC, Ready, Workload};
 pub use registry::{benchmark, defaults};
-pub use request::changes::changes;
+pub use request::changes::{changes, run_summary};
 pub use request::network::{NetworkFile, NetworkPlan};
 pub use request::planned::{BenchmarkPlan, Prepared};
 pub use request::played::resolve_played;

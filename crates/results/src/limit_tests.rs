@@ -281,7 +281,9 @@ fn each_point_of_a_written_summary_names_its_limit() {
         incomplete: None,
         changed: Vec::new(),
         meanings: BTreeMap::new(),
-        points: vec![core, of_data(0.97, 0.3), of_data(0.4, 0.8), faults, full, lossless],
+        points: [core, of_data(0.97, 0.3), of_data(0.4, 0.8), faults, full, lossless]
+            .map(PointSummary::with_limit)
+            .to_vec(),
     };
     let file: serde_json::Value = serde_json::from_str(&run.to_json()).unwrap();
     let limits = [0, 1, 2, 3, 4, 5].map(|at| &file["points"][at]["limit"]);

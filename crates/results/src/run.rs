@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limit;
 use crate::point::PointSummary;
 use crate::run_identity::RunIdentity;
 
@@ -96,14 +95,10 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The text of `summary.json`, with the bottleneck of each point. A run of one point also has the point's figures at the top level.
+    /// The text of `summary.json`. A run of one point also has the point's figures at the top level.
     pub fn to_json(&self) -> String {
-        let mut whole = self.clone();
-        for point in &mut whole.points {
-            point.limit = limit::of_point(point);
-        }
-        let mut value = serde_json::to_value(&whole).expect("a summary serialises");
-        if let ([point], Value::Object(object)) = (whole.points.as_slice(), &mut value) {
+        let mut value = serde_json::to_value(self).expect("a summary serialises");
+        if let ([point], Value::Object(object)) = (self.points.as_slice(), &mut value) {
             let fields = serde_json::to_value(point).expect("a summary serialises");
             if let Value::Object(fields) = fields {
                 object.extend(fields);
