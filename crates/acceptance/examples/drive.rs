@@ -10,10 +10,9 @@
 use std::time::Instant;
 
 use doorbell_acceptance::baseline::median;
-use doorbell_acceptance::{places, quiet};
+use doorbell_acceptance::{places, quiet, run_point};
 use doorbell_bench::{
     Observe, PointSummary, Session, Source, TestbedPlan, benchmark, driven_guests, resolve, run_driven,
-    run_point,
 };
 use doorbell_loadgen::Rate;
 
@@ -46,7 +45,7 @@ fn main() {
     let (mut by_generator, mut by_node) = (Vec::new(), Vec::new());
     for _ in 0..runs.max(1) {
         by_generator.push(timed(&|| {
-            quiet(|control| run_point(&session, rate, size, None, control)).expect("a point").summary
+            quiet(|control| run_point(&session, rate, size, control)).expect("a point").summary
         }));
         by_node.push(timed(&|| {
             quiet(|control| run_driven(&nodes, (&config, chosen), (rate, size), &Observe::default(), control))

@@ -30,7 +30,7 @@ pub use measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad
 pub use measure::driven::{DrivenPoint, driven_guests, run_driven};
 pub use measure::kinds::{NETWORK, PLAYED};
 pub use measure::playback::{PlayedRun, ReadyTrace, TRACE, write_played};
-pub use measure::point::{Point, run_point, run_point_observed};
+pub use measure::point::{Point, run_point_sent};
 pub use measure::script::{Mark, Script, run_script};
 pub use measure::trial::{Trial, TrialCounts, TrialResult};
 pub use plan::config::{RunConfig, RunParams};

@@ -4,7 +4,6 @@
 //! NIC's counters give the cause. A lost frame that the NIC accepted was dropped by the guest.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Measurement, Rate, StageRecorder, TrafficConfig};
@@ -47,38 +46,12 @@ pub struct Point {
     pub(crate) counters: MeasuredCounters,
     /// Measurement of the generators, merged over all ports.
     pub measurement: Measurement,
-    /// Number of frames in the capture, if one was written.
-    pub captured: Option<u64>,
     /// Further observations.
     pub observed: Observed,
 }
 
-/// Measures one rate and frame size. With `capture`, writes the frames on the wire of port 0 to that file.
-pub fn run_point(
-    session: &Session,
-    rate: Rate,
-    frame_size: Bytes,
-    capture: Option<&Path>,
-    control: &mut Control,
-) -> Result<Point, RunError> {
-    let observe = Observe { capture: capture.map(Path::to_owned), ..Observe::default() };
-    run_point_observed(session, rate, frame_size, &observe, control)
-}
-
-/// The same, with any observations.
-pub fn run_point_observed(
-    session: &Session,
-    rate: Rate,
-    frame_size: Bytes,
-    observe: &Observe,
-    control: &mut Control,
-) -> Result<Point, RunError> {
-    let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
-    run_point_sent(session, (&traffic, rate), observe, control)
-}
-
-/// The same, with the given traffic instead of the session's.
-pub(crate) fn run_point_sent(
+/// Measures this traffic, instead of the session's, at one rate.
+pub fn run_point_sent(
     session: &Session,
     (traffic, rate): (&TrafficConfig, Rate),
     observe: &Observe,
@@ -110,10 +83,7 @@ pub(crate) fn run_point_sent(
     let traced = trace.map(Trace::finish).transpose()?;
     window.settled = run.drain()?;
     machine.check_conservation();
-    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
-        Some(capture) => Some(capture.finish()?),
-        None => None,
-    };
+    finish_capture(&mut machine)?;
     let host_seconds = started.elapsed().as_secs_f64();
     let executed = machine.instructions() - booted;
     let measurement = merged_measurement(&machine);
@@ -130,7 +100,13 @@ pub(crate) fn run_point_sent(
     let watched = (watched.unwrap_or_default(), traced);
     let mut observed = digest(observe, session.image(), &mut machine, watched)?;
     (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
-    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
+    Ok(Point { summary, meanings, config, machine, counters, measurement, observed })
+}
+
+/// Completes the capture of port 0, if there is one.
+pub(crate) fn finish_capture(machine: &mut Machine) -> Result<(), RunError> {
+    let capture = machine.ports_mut().first_mut().and_then(|port| port.capture.take());
+    Ok(capture.map_or(Ok(()), |capture| capture.finish().map(drop))?)
 }
 
 /// The session's configuration, with this traffic.

@@ -19,7 +19,7 @@ use crate::error::{RunError, describe};
 use crate::figures::counters::CountersAt;
 use crate::figures::ports;
 use crate::figures::timing;
-use crate::measure::point::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
+use crate::measure::point::{CAPTURE_SNAP_LEN, Point, finish_capture, merged_measurement, summarise};
 use crate::measure::script_program::check_program;
 use crate::plan::config::{RunConfig, RunParams};
 use crate::plan::kernel;
@@ -170,10 +170,7 @@ pub fn run_script(
     let trace = trace.map(Trace::finish).transpose()?;
     let mut observed = digest(observe, session.image(), &mut machine, (watched, trace))?;
     machine.check_conservation();
-    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
-        Some(capture) => Some(capture.finish()?),
-        None => None,
-    };
+    finish_capture(&mut machine)?;
     let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
     let measurement = merged_measurement(&machine);
     let mut summary = summarise(session, &config, &machine, &measurement, (window, None), host)?;
@@ -184,7 +181,7 @@ pub fn run_script(
     }
     let mut meanings = ports::meanings(&machine);
     meanings.extend(timing::meanings(&summary));
-    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
+    Ok(Point { summary, meanings, config, machine, counters, measurement, observed })
 }
 
 /// Event that stopped a run of the machine.
