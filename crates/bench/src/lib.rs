@@ -27,7 +27,7 @@ pub use error::RunError;
 pub use figures::core_counts::CoreCounts;
 pub use figures::fingerprint::fingerprint;
 pub use measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
-pub use measure::driven::{DrivenPoint, driven_guests, run_driven};
+pub use measure::driven::driven_guests;
 pub use measure::kinds::{NETWORK, PLAYED};
 pub use measure::playback::{PlayedRun, ReadyTrace, TRACE, write_played};
 pub use measure::point::{Point, run_point_sent};

@@ -187,6 +187,11 @@ impl NodesPlan {
         Ok(network)
     }
 
+    /// Number of links of the network.
+    pub(crate) fn links(&self) -> usize {
+        self.plan.network.links.len()
+    }
+
     fn guests(&self) -> Vec<&str> {
         self.identities.iter().map(String::as_str).collect()
     }
