@@ -1,7 +1,7 @@
 //! A run without traffic shows the caches.
 
-use doorbell_acceptance::{places, quiet};
-use doorbell_bench::{Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{places, quiet, run_point};
+use doorbell_bench::{Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 
 #[test]
@@ -14,9 +14,7 @@ fn compute_runs_without_traffic_and_is_slower_with_a_table_larger_than_the_cache
         let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Boot, control))
             .expect("ready");
         let rate = config.loadgen.traffic.requested_rate();
-        quiet(|control| run_point(&session, rate, Bytes(64), None, control))
-            .expect("the program runs")
-            .summary
+        quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("the program runs").summary
     };
     let (small, large) = (at("compute.table=16KiB"), at("compute.table=16MiB"));
     assert_eq!((small.rate.as_str(), small.frames_offered), ("none", 0));

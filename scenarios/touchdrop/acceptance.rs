@@ -1,8 +1,7 @@
 //! Frames arrive in memory, none returns, and lost frames have a cause.
 
 use doorbell_acceptance::programs::{measured_twice, median, prepared};
-use doorbell_acceptance::quiet;
-use doorbell_bench::run_point;
+use doorbell_acceptance::{quiet, run_point};
 use doorbell_sim::Bytes;
 
 #[test]
@@ -17,9 +16,8 @@ fn touchdrop_delivers_frames_into_memory_and_sends_none() {
     assert!(one_way > 500.0 && one_way < 1_500.0, "{one_way} ns");
     // Under overload the lost frames are those that the NIC dropped.
     let rate = "25Mpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(&session, rate, Bytes(256), None, control))
-        .expect("the program runs")
-        .summary;
+    let point =
+        quiet(|control| run_point(&session, rate, Bytes(256), control)).expect("the program runs").summary;
     let drops = point.drops.dma + point.drops.core + point.drops.tx;
     assert!(point.drop_rate > 0.1, "{}", point.drop_rate);
     assert_eq!(point.drops.guest, 0);

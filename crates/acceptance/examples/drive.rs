@@ -10,10 +10,9 @@
 use std::time::Instant;
 
 use doorbell_acceptance::baseline::median;
-use doorbell_acceptance::{places, quiet};
+use doorbell_acceptance::{places, quiet, run_point, scratch};
 use doorbell_bench::{
-    Observe, PointSummary, Session, Source, TestbedPlan, benchmark, driven_guests, resolve, run_driven,
-    run_point,
+    BenchmarkPlan, Observe, PointSummary, ResultFolder, Session, Source, benchmark, resolve,
 };
 use doorbell_loadgen::Rate;
 
@@ -31,13 +30,15 @@ fn main() {
     let own: Vec<String> = chosen.defaults.iter().map(|&set| set.to_owned()).collect();
     let config = resolve(&preset, &own).expect("a configuration");
     let size = config.loadgen.traffic.frame_size;
-    let guests = driven_guests(chosen, &config).expect("a benchmark with test frames");
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("the application becomes ready");
-    let name = format!("{}-driven", chosen.name);
-    let plan = TestbedPlan::joined(&config, &name, guests.into()).expect("a cable joins them");
+    let own = [&own[..], &["drive.kind=node".to_owned()]].concat();
+    let driven = resolve(&preset, &own).expect("a configuration");
+    let plan = BenchmarkPlan::new(chosen, &driven, (chosen.name, 1)).expect("a benchmark with test frames");
     let nodes =
         quiet(|control| plan.prepare(&places(), &Source::Cache, control)).expect("both nodes become ready");
+    let results = scratch();
+    let folder = ResultFolder::create(results.path()).expect("a folder for results");
     let timed = |run: &dyn Fn() -> PointSummary| {
         let started = Instant::now();
         let point = run();
@@ -46,10 +47,10 @@ fn main() {
     let (mut by_generator, mut by_node) = (Vec::new(), Vec::new());
     for _ in 0..runs.max(1) {
         by_generator.push(timed(&|| {
-            quiet(|control| run_point(&session, rate, size, None, control)).expect("a point").summary
+            quiet(|control| run_point(&session, rate, size, control)).expect("a point").summary
         }));
         by_node.push(timed(&|| {
-            quiet(|control| run_driven(&nodes, (&config, chosen), (rate, size), &Observe::default(), control))
+            quiet(|control| nodes.measure((&driven, rate), &Observe::default(), &folder, control))
                 .expect("a point")
                 .summary
         }));

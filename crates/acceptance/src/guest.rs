@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use doorbell_bench::{CachePaths, Control, Session, Source, benchmark, resolve};
+use doorbell_bench::{
+    CachePaths, Control, Observe, Point, RunError, Session, Source, benchmark, resolve, run_point_sent,
+};
+use doorbell_loadgen::{Rate, TrafficConfig};
+use doorbell_sim::Bytes;
 use doorbell_sim::stats::Stats;
 
 use doorbell_machine::CheckpointFile;
@@ -26,7 +30,29 @@ pub fn scratch() -> tempfile::TempDir {
 
 /// Folders of images and checkpoints, the same as the command's.
 pub fn places() -> CachePaths {
-    CachePaths::new(doorbell_oracle::cache())
+    CachePaths { cache: doorbell_oracle::cache(), commit: "unknown" }
+}
+
+/// Measures one rate and frame size.
+pub fn run_point(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    run_point_observed(session, rate, frame_size, &Observe::default(), control)
+}
+
+/// The same, with observations.
+pub fn run_point_observed(
+    session: &Session,
+    rate: Rate,
+    frame_size: Bytes,
+    observe: &Observe,
+    control: &mut Control,
+) -> Result<Point, RunError> {
+    let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
+    run_point_sent(session, (&traffic, rate), observe, control)
 }
 
 fn prepare(overrides: &[String], source: &Source) -> Session {

@@ -28,7 +28,9 @@ use serde_json::Value;
 pub use command::{CommandOutput, Running, doorbell, doorbell_path};
 pub use counters::check_counters;
 pub use full_disk::FullDisk;
-pub use guest::{counter, places, quiet, scratch, session, shared_checkpoint, timed_session};
+pub use guest::{
+    counter, places, quiet, run_point, run_point_observed, scratch, session, shared_checkpoint, timed_session,
+};
 pub use pages::{blocks, cache_with_own_checkpoints, repository};
 pub use pty::Pty;
 

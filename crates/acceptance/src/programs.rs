@@ -1,10 +1,10 @@
 //! Measurements of polling programs: each returns or consumes frames as documented, becomes ready by itself,
 //! and two runs are identical.
 
-use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 
-use crate::{places, quiet};
+use crate::{places, quiet, run_point};
 
 const COMMON: [&str; 3] = ["run.warmup=100us", "run.duration=500us", "run.drain=1ms"];
 
@@ -20,7 +20,7 @@ pub fn prepared(name: &str, overrides: &[&str]) -> Session {
 /// Measures 1 Mpps of frames of this size.
 pub fn measured(session: &Session, size: u64) -> Point {
     let rate = "1Mpps".parse().expect("a rate");
-    quiet(|control| run_point(session, rate, Bytes(size), None, control)).expect("the program runs")
+    quiet(|control| run_point(session, rate, Bytes(size), control)).expect("the program runs")
 }
 
 /// Measures a program twice, and checks that all frames are delivered intact and that the runs are identical.

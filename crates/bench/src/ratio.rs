@@ -9,3 +9,26 @@ pub(crate) fn per(amount: f64, over: f64) -> f64 {
 pub(crate) fn per_frame(amount: u64, frames: u64) -> f64 {
     amount as f64 / frames as f64
 }
+
+/// A number that can be part of a ratio.
+pub(crate) trait Number {
+    fn float(self) -> f64;
+}
+
+impl Number for f64 {
+    fn float(self) -> f64 {
+        self
+    }
+}
+
+impl Number for u64 {
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+/// Returns `amount / by`, or `None` unless `by` is positive.
+pub(crate) fn ratio(amount: impl Number, by: impl Number) -> Option<f64> {
+    let by = by.float();
+    (by > 0.0).then(|| amount.float() / by)
+}

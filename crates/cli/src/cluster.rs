@@ -112,7 +112,6 @@ impl Cluster {
             experiments.push(ClusterExperiment {
                 file: absolute(&experiment.file)?,
                 out: absolute(&experiment.out)?,
-                plan: &experiment.plan,
                 identities: &experiment.identities,
                 store,
                 boots,

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use doorbell_bench::{
-    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, changes, list_names,
+    NO_TRAFFIC, PointSummary, ResultFolder, Results, RunConfig, RunIdentity, RunSummary, list_names,
+    run_summary,
 };
 use doorbell_files::list;
 use doorbell_machine::Base;
@@ -166,23 +167,12 @@ impl<'a> Loads<'a> {
     ) -> anyhow::Result<(RunSummary, String)> {
         let is_whole = folder.path() == self.folder().path();
         let missing = if is_whole { self.load_count - self.points.len() } else { 0 };
-        let base = self.base;
-        let summary = RunSummary {
-            benchmark: self.name.to_owned(),
-            preset: base.name().to_owned(),
-            changed: changes(base, config)?,
-            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command_line(),
-            incomplete: (missing > 0).then(|| {
-                format!(
-                    "{missing} of {} loads were not measured, because the run ended early",
-                    self.load_count
-                )
-            }),
-            ran: self.ran.clone(),
-            meanings,
-            points,
-        };
+        let (name, ran) = ((self.name, command_line()), self.ran.clone());
+        let mut summary = run_summary(name, (self.base, config), ran, meanings, points)?;
+        summary.incomplete = (missing > 0).then(|| {
+            let all = self.load_count;
+            format!("{missing} of {all} loads were not measured, because the run ended early")
+        });
         let json = folder.write_summary(&summary)?;
         let stacks = stacks(folder.path());
         let links = match (self.load_count, is_whole) {

@@ -196,8 +196,9 @@ fn measure_all(args: &RunArgs, request: &RunRequest, places: &CachePaths) -> any
         let mut prepared = plan.prepare(places, &args.guest.source(), control)?;
         prepared.set_fingerprint(args.fingerprint);
         let write = |path: &Path| prepared.write_checkpoint(path);
-        is_ready(&args.guest, prepared.boot, write, control)?;
-        let symbols = args.observe.fetch_symbols(&prepared.images, places, control.say)?;
+        let ready = if prepared.images().len() > 1 { "all nodes ready" } else { "ready" };
+        is_ready(&args.guest, (ready, prepared.boot()), write, control)?;
+        let symbols = args.observe.fetch_symbols(prepared.images(), places, control.say)?;
         for load in all {
             if let Some(line) = &load.message {
                 (control.say)(line);
@@ -225,14 +226,14 @@ fn measure(
     observe.symbols.extend(symbols.iter().map(|symbols| symbols.folder.clone()));
     let measured = prepared.measure((&load.config, load.rate), &observe, &own, control)?;
     let extra = point_text(&measured.summary);
-    loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran.clone())?;
+    loads.done(&own, &measured.config, measured.summary, measured.meanings, prepared.ran().clone())?;
     Ok(extra)
 }
 
 /// Reports the cost of the boot, if there was one, and writes the checkpoint if requested.
 fn is_ready(
     args: &GuestArgs,
-    boot: Option<(f64, u64)>,
+    (ready, boot): (&str, Option<(f64, u64)>),
     write: impl FnOnce(&Path) -> Result<(), RunError>,
     control: &mut Control,
 ) -> anyhow::Result<()> {
@@ -240,7 +241,7 @@ fn is_ready(
         let millions = instructions as f64 / 1e6;
         let rate = millions / seconds;
         (control.say)(&format!(
-            "ready after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M per second)"
+            "{ready} after {millions:.0} M instructions, {seconds:.1} s ({rate:.0} M per second)"
         ));
     }
     Ok(args.save_checkpoint.as_deref().map_or(Ok(()), write)?)
@@ -254,7 +255,7 @@ pub fn session(
 ) -> anyhow::Result<Session> {
     let session = prepare(&args.source(), control)?;
     let write = |path: &Path| Ok(session.checkpoint().write(path)?);
-    is_ready(args, session.boot, write, control)?;
+    is_ready(args, ("ready", session.boot), write, control)?;
     Ok(session)
 }
 

@@ -44,7 +44,7 @@ impl SearchProgress {
     /// Updates the state from an event of the search for a size.
     pub fn on_event(&self, size: Bytes, event: &Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Event::Finished(_) = event {
+        if let Event::Finished = event {
             state.found += 1;
             state.open.remove(&size);
             return;
@@ -61,7 +61,7 @@ impl SearchProgress {
             Event::Started(rate) => open.trying = Some(*rate),
             Event::Judged(number, ..) => (open.trials, open.took) = (*number, open.since.elapsed()),
             Event::Interval(low, high) => open.between = (*low, *high),
-            Event::Finished(_) => {}
+            Event::Finished => {}
         }
     }
 }
@@ -136,7 +136,6 @@ fn percent(share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use doorbell_study::search::{Answer, Ended};
 
     use super::*;
 
@@ -169,8 +168,7 @@ mod tests {
         for (size, rate) in [(64, 3_000_000), (512, 2_000_000)] {
             progress.on_event(Bytes(size), &Event::Interval(Some(rate), None));
         }
-        let answer = Answer { low: None, high: None, ended: Ended::AtHighest };
-        progress.on_event(Bytes(64), &Event::Finished(&answer));
+        progress.on_event(Bytes(64), &Event::Finished);
         assert_eq!(progress.text(), "1 of 3 sizes, precision 2 %; 512B: first trial, above 2 Mpps");
     }
 }

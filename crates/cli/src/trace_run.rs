@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Results, RunConfig, RunSummary, TRACE, Traces,
-    Warmup, changes, list_names, resolve_played, write_played,
+    CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Results, RunConfig, TRACE, Traces, Warmup,
+    list_names, resolve_played, run_summary, write_played,
 };
 use doorbell_report::{PageLinks, html_with};
 
@@ -139,17 +139,8 @@ pub fn run(args: &PlayArgs, places: &CachePaths) -> anyhow::Result<ExitCode> {
     write_played(folder, &config, &played)?;
     let PlayedRun { summary, meanings, .. } = played;
     let base = args.common.base()?;
-    let summary = RunSummary {
-        benchmark: TRACE.to_owned(),
-        preset: base.name().to_owned(),
-        changed: changes(base, &config)?,
-        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-        ran: traces.ran(places.commit),
-        incomplete: None,
-        meanings,
-        points: vec![summary],
-    };
+    let (name, ran) = ((TRACE, command_line()), traces.ran(places.commit));
+    let summary = run_summary(name, (base, &config), ran, meanings, vec![summary])?;
     let json = folder.write_summary(&summary)?;
     let links = PageLinks { stacks: stacks(folder.path()), ..PageLinks::default() };
     folder.write("report.html", &html_with(&summary, &folder.config_text()?, &links))?;

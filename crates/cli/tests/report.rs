@@ -125,7 +125,7 @@ fn the_report_reads_all_fields_that_a_run_writes() {
         let read = doorbell_report::RunSummary::from_json(&summary.to_json()).unwrap();
         assert_eq!(read.points.len(), count);
         assert_eq!(read.points[0].drops.guest, 1);
-        let page = doorbell_report::html(&read, "");
+        let page = doorbell_report::html_with(&read, "", &doorbell_report::PageLinks::default());
         for text in ["doorbell run testpmd", "Statistics registers", "4,711", "Good frames received"]
             .into_iter()
             .chain(["0123abcd", "feed", "1 of 3 loads was not"])

@@ -400,6 +400,11 @@ impl MachineConfig {
         self.ports().port(index).expect("the configuration was checked")
     }
 
+    /// Configuration of all ports. `self` must be valid.
+    pub fn all_ports(&self) -> impl Iterator<Item = PortConfig> {
+        (0..self.platform.nics as usize).map(|index| self.port(index))
+    }
+
     /// MAC address of a port's NIC.
     pub fn mac_of(&self, index: usize) -> MacAddr {
         self.port(index).nic.mac_of(index)
@@ -408,7 +413,7 @@ impl MachineConfig {
     /// Hash of the guest-visible configuration. A checkpoint can only be restored in a machine with the same
     /// hash.
     pub fn guest_hash(&self) -> u64 {
-        let macs: Vec<_> = (0..self.platform.nics as usize).map(|i| self.mac_of(i).0).collect();
+        let macs: Vec<_> = self.all_ports().enumerate().map(|(i, port)| port.nic.mac_of(i).0).collect();
         let ports = (0..self.platform.nics as usize).map(|i| (i, self.ports().place(i)));
         let moved: Vec<_> = ports
             .filter(|(i, place)| *place != default_place(*i, self.platform.ports_per_card as usize))
@@ -418,13 +423,12 @@ impl MachineConfig {
             visible.extend(postcard::to_stdvec(&moved).expect("a configuration serialises"));
         }
         // Machines with only the default model keep the hash that they had before there were other models.
-        let models: Vec<_> = (0..self.platform.nics as usize).map(|i| self.port(i).nic.model).collect();
+        let models: Vec<_> = self.all_ports().map(|port| port.nic.model).collect();
         if models.iter().any(|model| *model != NicModel::default()) {
             visible.extend(postcard::to_stdvec(&models).expect("a configuration serialises"));
         }
         // Drivers enable PAUSE if the link partner advertises it.
-        let pauses: Vec<_> =
-            (0..self.platform.nics as usize).map(|i| self.port(i).nic.pause_frames).collect();
+        let pauses: Vec<_> = self.all_ports().map(|port| port.nic.pause_frames).collect();
         if pauses.contains(&true) {
             visible.extend(postcard::to_stdvec(&pauses).expect("a configuration serialises"));
         }

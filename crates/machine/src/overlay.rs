@@ -120,16 +120,11 @@ impl Overlay {
 
 /// Reads a complete part of a configuration; an error names the key.
 pub fn read<T: DeserializeOwned>(whole: Table) -> Result<T, ConfigError> {
-    read_with_siblings(whole, &[], &[])
+    read_with_siblings(whole, &[])
 }
 
-/// Reads a configuration whose parts named in `before` and `after` are read separately: a misspelt key may be
-/// one of these.
-pub fn read_with_siblings<T: DeserializeOwned>(
-    whole: Table,
-    before: &[&str],
-    after: &[&str],
-) -> Result<T, ConfigError> {
+/// Reads a configuration whose `siblings` are read separately: a misspelt key may be one of these.
+pub fn read_with_siblings<T: DeserializeOwned>(whole: Table, siblings: &[&str]) -> Result<T, ConfigError> {
     serde_path_to_error::deserialize(Value::Table(whole)).map_err(|error| {
         let path = error.path().to_string();
         let mut text = error.into_inner().to_string().trim_end().replace('\n', " ");
@@ -146,10 +141,8 @@ pub fn read_with_siblings<T: DeserializeOwned>(
             Some((field, mut known)) => {
                 let parent = path.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
                 let at_top = path == "." || path == field;
-                if at_top && !after.is_empty() {
-                    known = before.iter().map(|&name| name.to_owned()).chain(known).collect();
-                    known.retain(|name| !after.contains(&name.as_str()));
-                    known.extend(after.iter().map(|&name| name.to_owned()));
+                if at_top && !siblings.is_empty() {
+                    known = siblings.iter().map(|&name| name.to_owned()).chain(known).collect();
                     text = format!("unknown field `{field}`, expected one of `{}`", known.join("`, `"));
                 }
                 let parent = if at_top { String::new() } else { parent.unwrap_or_default() };

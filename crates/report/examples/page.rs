@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use doorbell_report::{RunSummary, html, summary_text, table};
+use doorbell_report::{PageLinks, RunSummary, html_with, table};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: page FOLDER (a result folder with summary.json)")?;
@@ -11,9 +11,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let summary = RunSummary::from_json(&text)?;
     let config = std::fs::read_to_string(Path::new(&folder).join("config.toml"))?;
     eprint!("{}", table(&summary));
-    if let [point] = summary.points.as_slice() {
-        eprint!("\n{}", summary_text(point));
-    }
-    print!("{}", html(&summary, &config));
+    print!("{}", html_with(&summary, &config, &PageLinks::default()));
     Ok(())
 }

@@ -14,12 +14,13 @@ use crate::{
 };
 use doorbell_results::{Change, PointSummary, RunSummary};
 
-/// The page of a run. `config_toml` is the resolved configuration as text.
-pub fn html(summary: &RunSummary, config_toml: &str) -> String {
+/// A page without links.
+#[cfg(test)]
+pub(crate) fn html(summary: &RunSummary, config_toml: &str) -> String {
     html_with(summary, config_toml, &PageLinks::default())
 }
 
-/// The same with links to related pages.
+/// The page of a run, with links to related pages. `config_toml` is the resolved configuration as text.
 pub fn html_with(summary: &RunSummary, config_toml: &str, links: &PageLinks) -> String {
     if let Some((point, played)) = played::of(summary) {
         return played::html(summary, point, played, config_toml, links);

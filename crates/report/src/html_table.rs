@@ -19,13 +19,28 @@ impl<'a> HtmlTable<'a> {
         heads: impl IntoIterator<Item = T>,
         out: &'a mut String,
     ) -> HtmlTable<'a> {
+        HtmlTable::begin_explained(label, class, heads.into_iter().map(|head| (head, None::<&str>)), out)
+    }
+
+    /// Begins a table whose heads have a tooltip, if there is one.
+    pub fn begin_explained<T: Display, M: Display>(
+        label: impl Display,
+        class: &str,
+        heads: impl IntoIterator<Item = (T, Option<M>)>,
+        out: &'a mut String,
+    ) -> HtmlTable<'a> {
         let _ = write!(
             out,
             "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table class=\"{class}\">\n<thead><tr>",
             Esc(label)
         );
-        for head in heads {
-            let _ = write!(out, "<th scope=\"col\">{}</th>", Esc(head));
+        for (head, meaning) in heads {
+            let _ = match meaning {
+                Some(meaning) => {
+                    write!(out, "<th scope=\"col\" title=\"{}\">{}</th>", Esc(meaning), Esc(head))
+                }
+                None => write!(out, "<th scope=\"col\">{}</th>", Esc(head)),
+            };
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         HtmlTable { out }

@@ -104,10 +104,10 @@ fn by_hart(kinds: &KindFigures, out: &mut String) {
     if kinds.harts.is_empty() {
         return;
     }
-    let kind = |cost: &'_ KindCost| cost.kind.clone();
-    let heads = ["Core, % of its cycles", "cycles"].map(str::to_owned).into_iter();
-    let heads = heads.chain(kinds.kinds.iter().map(kind));
-    let mut table = HtmlTable::begin("CPU time by kind and core", "numbers few profile", heads, out);
+    let heads = ["Core, % of its cycles", "cycles"].map(|head| (head, None)).into_iter();
+    let heads = heads.chain(kinds.kinds.iter().map(|cost| (cost.kind.as_str(), Some(&cost.meaning))));
+    let label = "CPU time by kind and core";
+    let mut table = HtmlTable::begin_explained(label, "numbers few profile", heads, out);
     for of in &kinds.harts {
         let share = |cost: &KindCost| {
             let own = of.kinds.iter().find(|own| own.kind == cost.kind);
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::sample;
-    use crate::text::summary_text;
+    use crate::text::profile_text;
 
     fn profiled() -> crate::RunSummary {
         let mut summary = sample::loads();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_terminal_has_a_line_per_kind_and_the_interrupt_rate() {
-        let text = summary_text(&profiled().points[0]);
+        let text = profile_text(&profiled().points[0]);
         let lines: Vec<&str> =
             text.lines().skip_while(|line| !line.contains("LLC miss/KB")).take(6).collect();
         assert!(lines[1].starts_with("  user ") && lines[1].contains("25.0 %"), "{text}");
@@ -164,7 +164,7 @@ mod tests {
         );
         assert!(lines[5].starts_with("  1.0 % of all cycles are in functions without a name"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
-        assert!(!summary_text(&sample::loads().points[0]).contains("LLC miss/KB"));
+        assert_eq!(profile_text(&sample::loads().points[0]), "");
     }
 
     #[test]
@@ -179,6 +179,8 @@ mod tests {
         let kinds = summary.points[0].kinds.as_mut().unwrap();
         kinds.harts = vec![HartKinds { hart: 1, cycles: 1234, kinds: kinds.kinds[..1].to_vec() }];
         let page = crate::html(&summary, "");
+        let heads = "<th scope=\"col\">cycles</th><th scope=\"col\" title=\"what &lt;it&gt; is\">user</th>";
+        assert!(page.contains(heads), "{page}");
         assert!(page.contains("<th scope=\"row\">1</th><td>1,234</td><td>25.00</td><td>–</td><td>–</td>"));
         assert!(!crate::html(&sample::loads(), "").contains("CPU time by kind"));
     }

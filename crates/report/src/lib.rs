@@ -78,9 +78,11 @@ pub use experiment::{
     ExperimentCell, ExperimentCurve, ExperimentPage, ExperimentPlot, ExperimentPoint, ExperimentRow,
     ExperimentTable,
 };
-pub use html::{html, html_with};
+#[cfg(test)]
+pub(crate) use html::html;
+pub use html::html_with;
 pub use page::PageLinks;
 pub use ports::unsupported_text;
 pub use reproduction::{ClaimRow, ReproducedFigure, ReproductionPage};
 pub use search::{search_html, search_html_with, search_table, spelled_out};
-pub use text::{profile_text, summary_text, table};
+pub use text::{profile_text, table};

@@ -3,13 +3,12 @@
 
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped};
+use doorbell_results::counters::RX_OFFERED;
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
-/// Counter of the frames steered to a queue by filters and hash.
-const OFFERED: &str = "rx_offered";
 /// Head of a column, and its counter.
 const COLUMNS: [(&str, &str); 6] = [
-    ("Offered", OFFERED),
+    ("Offered", RX_OFFERED),
     ("Delivered", "rx_delivered"),
     ("Lost: DMA", "rx_drop_dma"),
     ("Lost: core", "rx_drop_core"),
@@ -71,9 +70,9 @@ fn stage_table(points: &[&PointSummary], out: &mut String) {
 
 /// The queue's share of the port's offered frames, in percent.
 fn share(port: &PortFigures, queue: &QueueFigures) -> String {
-    match port.queues.iter().map(|queue| queue.value(OFFERED)).sum::<u64>() {
+    match port.queues.iter().map(|queue| queue.value(RX_OFFERED)).sum::<u64>() {
         0 => NONE.to_owned(),
-        all => fixed(queue.value(OFFERED) as f64 * 100.0 / all as f64, 1),
+        all => fixed(queue.value(RX_OFFERED) as f64 * 100.0 / all as f64, 1),
     }
 }
 
@@ -88,7 +87,7 @@ mod tests {
         QueueFigures {
             queue,
             rss: false,
-            figures: vec![figure(OFFERED, offered), figure("rx_drop_core", core)],
+            figures: vec![figure(RX_OFFERED, offered), figure("rx_drop_core", core)],
         }
     }
 

@@ -1,28 +1,11 @@
-//! Round trips split into stages: lines for the terminal and a table for the page. A run that cannot split
-//! them (for example, one of requests) has neither.
+//! Round trips split into stages: a table for the page. A run that cannot split them (for example, one of
+//! requests) has none.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::html_table::HtmlTable;
-use crate::number::{NONE, duration_ns, fixed};
+use crate::number::{NONE, fixed};
 use doorbell_results::{PointSummary, StageSummaries};
-
-/// Stages of a point's round trip, one line each, in the order of the packet's path.
-pub(crate) fn lines(point: &PointSummary, out: &mut String) {
-    let Some(stages) = &point.latency_stages_ns else { return };
-    let _ = writeln!(
-        out,
-        "  of which    {:<16}{:>9}{:>9}{:>9}{:>9}{:>9}",
-        "", "mean", "share", "p50", "p99", "max"
-    );
-    for (name, stage) in &stages.0 {
-        let share = format!("{} %", fixed(100.0 * stage.mean / stages.mean().max(f64::MIN_POSITIVE), 1));
-        let [mean, p50, p99, max] = [stage.mean, stage.p50, stage.p99, stage.max].map(duration_ns);
-        let name: String = name.chars().filter(|c| !c.is_control()).collect();
-        let _ = writeln!(out, "              {name:<16}{mean:>9}{share:>9}{p50:>9}{p99:>9}{max:>9}");
-    }
-}
 
 /// Table of one frame size: all figures of a single load, or the means of several.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
@@ -64,7 +47,6 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
 mod tests {
     use super::*;
     use crate::sample;
-    use crate::text::summary_text;
 
     fn staged() -> crate::RunSummary {
         let mut summary = sample::loads();
@@ -78,21 +60,6 @@ mod tests {
             point.latency_stages_ns = Some(serde_json::from_str(&text).unwrap());
         }
         summary
-    }
-
-    #[test]
-    fn stages_are_in_path_order_with_their_shares() {
-        let text = summary_text(&staged().points[0]);
-        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("of which")).take(3).collect();
-        assert_eq!(
-            lines,
-            [
-                "  of which                         mean    share      p50      p99      max",
-                "              wire in            500 ns   25.0 %   500 ns   500 ns   500 ns",
-                "              core              1.50 µs   75.0 %   900 ns  2.00 µs  3.21 µs",
-            ]
-        );
-        assert!(!summary_text(&sample::loads().points[0]).contains("of which"));
     }
 
     #[test]

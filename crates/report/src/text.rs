@@ -1,17 +1,16 @@
-//! Terminal output: a table of offered and delivered load for a run, and a few lines for a point. Plain text
-//! of at most [`WIDTH`] columns, so that it can be quoted in mails and papers.
+//! Terminal output: a table of offered and delivered load for a run. Plain text of at most [`WIDTH`] columns,
+//! so that it can be quoted in mails and papers.
 
 use std::fmt::Write;
 
 use crate::causes;
-use crate::number::{NONE, count, duration_ns, duration_s, fixed, grouped, one_line, percent, rate, short};
+use crate::number::{NONE, count, duration_s, fixed, grouped, one_line, percent, rate};
 use crate::summary::by_frame_size;
 use crate::summary::most_delivered;
 use crate::{
-    captures, functions, generator_notes, limit, neighbours, played, ports, stages, steady, streams, timing,
-    transfer,
+    captures, functions, generator_notes, limit, neighbours, played, ports, steady, streams, timing, transfer,
 };
-use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary, finite};
+use doorbell_results::{Drops, LatencySummary, PointSummary, RunSummary};
 
 /// Maximum line width of a table.
 pub(crate) const WIDTH: usize = 100;
@@ -368,84 +367,4 @@ fn totals(summary: &RunSummary, out: &mut String) {
         duration_s(simulated),
         duration_s(host)
     );
-}
-
-/// One point as a few lines.
-pub fn summary_text(point: &PointSummary) -> String {
-    let mut out = format!(
-        "{} · {} bytes per frame · {} offered · measured for {}\n\n",
-        one_line(&point.benchmark),
-        grouped(point.frame_size),
-        one_line(&point.rate),
-        duration_s(point.simulated_seconds)
-    );
-    for (name, mpps, gbps, frames) in [
-        ("offered", point.offered_mpps, point.offered_gbps, point.frames_offered),
-        ("delivered", point.delivered_mpps, point.delivered_gbps, point.frames_delivered),
-    ] {
-        let (mpps, gbps) = (rate(mpps), rate(gbps));
-        let _ = writeln!(out, "  {name:<12}{mpps:>8} Mpps {gbps:>9} Gbps {:>15} frames", grouped(frames));
-    }
-    let lost = grouped(point.lost());
-    let _ = writeln!(out, "  {:<12}{:>8} % {lost:>33} frames", "lost", percent(point.loss()));
-    for cause in causes::present(&[point]) {
-        let frames = (cause.count)(point);
-        let share = percent(Some(frames as f64 / point.frames_offered.max(1) as f64));
-        let _ = writeln!(out, "    {:<10}{share:>8} % {:>33} frames", cause.key, grouped(frames));
-    }
-    let notes = paper_rule(&[point]).into_iter().chain(steady::footnotes(&[point]));
-    for note in notes.chain(unsustained_note(point)) {
-        let _ = writeln!(out, "  {note}");
-    }
-    if point.imbalance() < 0 {
-        let _ = writeln!(out, "  {}", imbalance_note(point));
-    }
-    out.extend(limit::line(&[point]).map(|line| format!("  {line}\n")));
-    let notes = [
-        steady::notes(&[point]),
-        generator_notes::own_queue(&[point]),
-        generator_notes::late(&[point]),
-        captures::notes(&[point]),
-        ports::unsupported_notes(&[point]),
-        neighbours::lines(point),
-    ];
-    for note in notes.concat() {
-        let _ = writeln!(out, "  {}", one_line_indented(&note));
-    }
-    match &point.latency_ns {
-        Some(latency) => latency_lines(latency, &mut out),
-        None => {
-            let _ = writeln!(
-                out,
-                "  latency     {}",
-                generator_notes::nothing_back(&[point]).replace("No", "no")
-            );
-        }
-    }
-    stages::lines(point, &mut out);
-    streams::lines(point, &mut out);
-    functions::lines(point, &mut out);
-    let optional = |value: Option<f64>| value.map_or(NONE.to_owned(), short);
-    let (ipc, per_frame) = (optional(finite(point.ipc)), optional(finite(point.instructions_per_frame)));
-    let _ = writeln!(out, "  cores       {ipc} instructions per cycle, {per_frame} per delivered packet");
-    let (host, mips) = (duration_s(point.host_seconds), optional(finite(point.host_mips)));
-    let _ = writeln!(out, "  host        {host}, {mips} million guest instructions per second");
-    let _ = writeln!(out, "  state hash  {}", one_line(&point.state_hash));
-    out
-}
-
-fn latency_lines(latency: &LatencySummary, out: &mut String) {
-    let percentiles = [
-        ("p50", latency.p50),
-        ("p90", latency.p90),
-        ("p99", latency.p99),
-        ("p99.9", latency.p99_9),
-        ("max", latency.max),
-    ];
-    let list: Vec<String> =
-        percentiles.iter().map(|(name, ns)| format!("{name} {}", duration_ns(*ns))).collect();
-    let _ = writeln!(out, "  latency     {}", list.join("   "));
-    let deviation = finite(latency.stddev).map_or(NONE.to_owned(), duration_ns);
-    let (mean, min) = (duration_ns(latency.mean), duration_ns(latency.min));
-    let _ = writeln!(out, "              min {min}   mean {mean}   standard deviation {deviation}");
 }

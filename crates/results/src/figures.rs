@@ -34,8 +34,10 @@ pub enum Unit {
     PerSecond,
 }
 
-/// A figure of the timing models. In the name and the meaning of a figure with instances, such as one per
-/// memory channel, `{}` is the number of the instance.
+/// A figure of the timing models. If there are several instances of it, such as one per memory channel or per
+/// class of lines, its name has `{}` in the place of the instance's name, its meaning in that of the instance's
+/// description. Such a key is not stored itself: [`TimingFigures::put_for`](crate::TimingFigures::put_for)
+/// stores an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureKey {
     /// Its group in `summary.json`.
@@ -48,6 +50,13 @@ pub struct FigureKey {
     pub unit: Unit,
     /// Its meaning, with the unit.
     pub meaning: &'static str,
+}
+
+impl FigureKey {
+    /// Whether there are several instances of it.
+    pub fn has_instances(&self) -> bool {
+        self.name.contains("{}")
+    }
 }
 
 /// Declares groups of figures: a struct of keys, and a constant for each group that has these figures.

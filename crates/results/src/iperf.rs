@@ -1,7 +1,8 @@
 //! Additional figures of a transfer by iperf3. Files of the first version have only the goodput.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The protocol that iperf3 uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +30,6 @@ pub struct Direction {
 
 /// Totals of a transfer between two nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TransferTotals {
     /// Payload bytes sent, of the stream or of responses, counted on the cable, including TCP
     /// retransmissions. For a whole test by iperf3, as reported by the sender.
@@ -67,6 +67,17 @@ pub struct IperfFigures {
     #[serde(default)]
     pub cpu_percent: Option<[f64; 2]>,
     /// The totals, with iperf3's own where it reports them.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "all_or_none")]
     pub totals: TransferTotals,
+}
+
+/// Files of the first version have no totals.
+fn all_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TransferTotals, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    let totals = serde_json::to_value(TransferTotals::default()).map_err(D::Error::custom)?;
+    let names = totals.as_object().into_iter().flat_map(serde_json::Map::keys);
+    match names.into_iter().any(|name| fields.contains_key(name)) {
+        true => TransferTotals::deserialize(serde_json::Value::Object(fields)).map_err(D::Error::custom),
+        false => Ok(TransferTotals::default()),
+    }
 }

@@ -70,8 +70,11 @@ pub fn of_point(point: &PointSummary) -> Option<Limit> {
 
 /// The bottleneck of the points of one frame size, as one line: that of the point that shows it most clearly.
 pub fn line(points: &[&PointSummary]) -> Option<String> {
-    let point = clearest(points).or(points.first().copied())?;
-    Some(format!("Limit: {}", of_point(point)?.text))
+    let limit = match clearest(points) {
+        Some(point) => of_point(point),
+        None => points.iter().find_map(|point| of_point(point)),
+    };
+    Some(format!("Limit: {}", limit?.text))
 }
 
 /// Whether the point offered frames. Frames that a script does not return are not necessarily lost.
@@ -83,12 +86,20 @@ fn is_unsteady(point: &PointSummary) -> bool {
     point.unsustained().is_some() || point.not_steady.is_some()
 }
 
+/// Lost frames. A played trace may end with frames in its rings, which are not lost.
+fn lost(point: &PointSummary) -> u64 {
+    match point.played {
+        Some(_) => point.drops.at_nics(),
+        None => point.lost(),
+    }
+}
+
 /// The point with most loss; without loss a transfer, otherwise the lowest load at which queues were still
 /// changing, otherwise the highest load.
 fn clearest<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
     let loaded = points.iter().copied().filter(|point| has_load(point));
     let by_load = |a: &&PointSummary, b: &&PointSummary| a.offered_mpps.total_cmp(&b.offered_mpps);
-    let losing = loaded.clone().filter(|point| point.lost() > 0).max_by_key(|point| point.lost());
+    let losing = loaded.clone().filter(|point| lost(point) > 0).max_by_key(|point| lost(point));
     losing
         .or_else(|| loaded.clone().find(|point| point.transfer.is_some()))
         .or_else(|| loaded.clone().filter(|point| is_unsteady(point)).min_by(by_load))
@@ -96,7 +107,7 @@ fn clearest<'a>(points: &[&'a PointSummary]) -> Option<&'a PointSummary> {
 }
 
 fn derive(point: &PointSummary) -> Option<Limit> {
-    match point.lost() {
+    match lost(point) {
         _ if !has_load(point) => None,
         0 => Some(without_loss(point)),
         _ => with_loss(point),
@@ -115,7 +126,7 @@ fn with_loss(worst: &PointSummary) -> Option<Limit> {
     if let Some(queue) = worst.network.as_ref().filter(|_| text == LINK).and_then(fullest_queue) {
         (part, text) = ("switch", queue);
     }
-    let share = frames as f64 / worst.lost().max(1) as f64;
+    let share = frames as f64 / lost(worst).max(1) as f64;
     let timing = worst.timing.as_ref();
     let busy = timing.filter(|_| part == "core").and_then(saturated).unwrap_or_default();
     let text = format!(

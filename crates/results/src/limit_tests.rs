@@ -182,6 +182,19 @@ fn descriptor_fetches_are_attributed_to_the_nics_attachment() {
     assert!(of(&[link, bus]).starts_with("Limit: the NIC's descriptor fetches:"), "{}", of(&[link, bus]));
 }
 
+/// Frames that a played trace has received and not answered at its end are not lost.
+#[test]
+fn a_played_traces_limit_is_a_share_of_its_drops() {
+    let mut point = losing(Drops { core: 20, ..Drops::default() });
+    (point.frames_offered, point.frames_delivered) = (1000, 900);
+    point.played = Some(crate::PlayedFigures { frames_in: 980, frames_out: 900, ..Default::default() });
+    let limit = of_point(&point).unwrap();
+    assert_eq!((limit.part.as_str(), limit.evidence["share_of_lost"]), ("core", 1.0));
+    assert!(limit.text.contains(": 100\u{a0}% of the frames lost"), "{}", limit.text);
+    point.drops = Drops::default();
+    assert_eq!(of_point(&point).unwrap().part, "none");
+}
+
 #[test]
 fn late_frames_are_not_attributed_to_the_guest() {
     let point = PointSummary { frames_late: 70, ..losing(Drops { guest: 30, ..Drops::default() }) };
@@ -268,7 +281,9 @@ fn each_point_of_a_written_summary_names_its_limit() {
         incomplete: None,
         changed: Vec::new(),
         meanings: BTreeMap::new(),
-        points: vec![core, of_data(0.97, 0.3), of_data(0.4, 0.8), faults, full, lossless],
+        points: [core, of_data(0.97, 0.3), of_data(0.4, 0.8), faults, full, lossless]
+            .map(PointSummary::with_limit)
+            .to_vec(),
     };
     let file: serde_json::Value = serde_json::from_str(&run.to_json()).unwrap();
     let limits = [0, 1, 2, 3, 4, 5].map(|at| &file["points"][at]["limit"]);

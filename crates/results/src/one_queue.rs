@@ -144,5 +144,7 @@ mod tests {
         let text = line(&both).unwrap();
         assert!(text.contains("of port 0, and") && text.contains("of port 1, and"), "{text}");
         assert!(text.ends_with(" More connections are more flows."), "{text}");
+        let line = limit::line(&[&PointSummary::default(), &both]).unwrap();
+        assert_eq!(line, format!("Limit: unknown. {text}"), "of the first point that has one");
     }
 }

@@ -8,7 +8,7 @@ use crate::functions::FunctionCost;
 use crate::iperf::IperfFigures;
 use crate::kinds::KindFigures;
 use crate::latency::{BatchSummary, Confidence, LatencySummary};
-use crate::limit::Limit;
+use crate::limit::{self, Limit};
 use crate::memory_part::MemoryPart;
 use crate::network::{NetworkFigures, WindowSummary};
 use crate::number::{finite, or_nan, unknown};
@@ -307,6 +307,12 @@ impl PointSummary {
             && self.frames_offered > 0
             && self.frames_delivered == 0
             && self.drops.guest == self.lost()
+    }
+
+    /// Adds the bottleneck, if it can be determined.
+    pub fn with_limit(mut self) -> PointSummary {
+        self.limit = limit::of_point(&self);
+        self
     }
 
     /// A figure of all cores together, if the point has it.

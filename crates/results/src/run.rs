@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limit;
 use crate::point::PointSummary;
 use crate::run_identity::RunIdentity;
 
@@ -96,14 +95,10 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The text of `summary.json`, with the bottleneck of each point. A run of one point also has the point's figures at the top level.
+    /// The text of `summary.json`. A run of one point also has the point's figures at the top level.
     pub fn to_json(&self) -> String {
-        let mut whole = self.clone();
-        for point in &mut whole.points {
-            point.limit = limit::of_point(point);
-        }
-        let mut value = serde_json::to_value(&whole).expect("a summary serialises");
-        if let ([point], Value::Object(object)) = (whole.points.as_slice(), &mut value) {
+        let mut value = serde_json::to_value(self).expect("a summary serialises");
+        if let ([point], Value::Object(object)) = (self.points.as_slice(), &mut value) {
             let fields = serde_json::to_value(point).expect("a summary serialises");
             if let Value::Object(fields) = fields {
                 object.extend(fields);
@@ -175,7 +170,7 @@ mod tests {
     }
 
     fn figures(group: &str, value: f64) -> TimingFigures {
-        let figure = |name: &str, value| TimingFigure { name: name.into(), meaning: String::new(), value };
+        let figure = |name: &str, value| TimingFigure { name: name.into(), meaning: None, value };
         // Not in alphabetical order: the file keeps the display order.
         let figures = vec![figure("retiring", Some(value)), figure("bad", None)];
         TimingFigures(vec![TimingGroup { name: group.into(), figures }])
@@ -422,6 +417,21 @@ mod tests {
     }
 
     #[test]
+    fn a_transfer_without_a_required_figure_is_not_read() {
+        let written = run().to_json();
+        for field in ["bytes_sent", "seconds", "wire_to_client", "node_instructions"] {
+            let mut damaged: Value = serde_json::from_str(&written).unwrap();
+            damaged["points"][1]["transfer"].as_object_mut().unwrap().remove(field).unwrap();
+            let error = RunSummary::from_json(&damaged.to_string()).unwrap_err().to_string();
+            assert!(error.contains(&format!("missing field `{field}`")), "{error}");
+        }
+        // The figures of iperf are among those of the point: without one of them, the point has none.
+        let mut damaged: Value = serde_json::from_str(&written).unwrap();
+        damaged["points"][1].as_object_mut().unwrap().remove("bytes_received").unwrap();
+        assert_eq!(RunSummary::from_json(&damaged.to_string()).unwrap().points[1].iperf, None);
+    }
+
+    #[test]
     fn a_ratio_with_a_zero_denominator_is_null_and_read_as_unknown() {
         let mut written = run();
         (written.points[0].ipc, written.points[0].instructions_per_frame) = (f64::NAN, f64::INFINITY);
@@ -460,6 +470,7 @@ mod tests {
         let transfer = FIRST.replacen("\"points\": [{", "\"points\": [{\"goodput_gbps\": 8.5, ", 1);
         let read = RunSummary::from_json(&transfer).unwrap();
         assert_eq!(read.points[0].goodput_gbps(), Some(8.5));
+        assert_eq!(read.points[0].iperf.as_ref().unwrap().totals, TransferTotals::default());
         for field in ["state_hash", "drops", "host_mips", "latency_ns"] {
             let without = FIRST.replacen(&format!("\"{field}\""), "\"other\"", 1);
             let is_read = RunSummary::from_json(&without).is_ok();

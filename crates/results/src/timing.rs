@@ -13,8 +13,9 @@ use crate::figures::FigureKey;
 pub struct Figure {
     /// Its name.
     pub name: String,
-    /// Its meaning, with the unit; empty if it was read from a file, whose `meanings` has it.
-    pub meaning: String,
+    /// Its meaning, with the unit. Files have the meanings of all points in one list, so that figures read from
+    /// a file have none.
+    pub meaning: Option<String>,
     /// Its value.
     pub value: Option<f64>,
 }
@@ -36,6 +37,7 @@ pub struct TimingFigures(pub Vec<Group>);
 impl TimingFigures {
     /// The value of a figure, if there is one.
     pub fn get(&self, key: FigureKey) -> Option<f64> {
+        debug_assert!(!key.has_instances(), "{} stands for several figures", key.path);
         self.named(key.group, key.name)
     }
 
@@ -51,24 +53,30 @@ impl TimingFigures {
 
     /// Appends a figure to its group; a new group becomes the last one.
     pub fn put(&mut self, key: FigureKey, value: Option<f64>) {
-        self.put_for(key, "", "", value);
+        debug_assert!(!key.has_instances(), "{} stands for several figures", key.path);
+        self.append(key.group, Figure { name: key.name.into(), meaning: Some(key.meaning.into()), value });
     }
 
     /// Appends a figure of one instance, by the instance's name in the figure's name and in its meaning.
     pub fn put_for(&mut self, key: FigureKey, name: &str, meaning: &str, value: Option<f64>) {
-        let at = self.0.iter().position(|of| of.name == key.group).unwrap_or_else(|| {
-            self.0.push(Group { name: key.group.to_owned(), figures: Vec::new() });
-            self.0.len() - 1
-        });
+        debug_assert!(key.has_instances(), "{} stands for one figure", key.path);
         let (name, meaning) = (key.name.replace("{}", name), key.meaning.replace("{}", meaning));
-        self.0[at].figures.push(Figure { name, meaning, value });
+        self.append(key.group, Figure { name, meaning: Some(meaning), value });
     }
 
-    /// The meaning of each figure, as `group.name`.
+    fn append(&mut self, group: &str, figure: Figure) {
+        match self.0.iter_mut().find(|of| of.name == group) {
+            Some(of) => of.figures.push(figure),
+            None => self.0.push(Group { name: group.to_owned(), figures: vec![figure] }),
+        }
+    }
+
+    /// The meanings of measured figures, by `group.name`.
     pub fn meanings(&self) -> impl Iterator<Item = (String, String)> {
         let of = |group: &Group| {
-            let named = |figure: &Figure| (format!("{}.{}", group.name, figure.name), figure.meaning.clone());
-            group.figures.iter().map(named).collect::<Vec<_>>()
+            let named =
+                |figure: &Figure| Some((format!("{}.{}", group.name, figure.name), figure.meaning.clone()?));
+            group.figures.iter().filter_map(named).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of)
     }
@@ -124,7 +132,7 @@ impl<'de> Deserialize<'de> for TimingFigures {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let groups: Vec<(String, Values)> =
             deserializer.deserialize_map(InOrder(std::marker::PhantomData))?;
-        let figure = |(name, value)| Figure { name, meaning: String::new(), value };
+        let figure = |(name, value)| Figure { name, meaning: None, value };
         let group = |(name, Values(values)): (String, Values)| Group {
             name,
             figures: values.into_iter().map(figure).collect(),

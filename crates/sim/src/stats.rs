@@ -12,6 +12,10 @@ pub trait Stats: Clone + Default {
     fn since(&self, earlier: &Self) -> Self;
     /// Sum of this and another group.
     fn plus(&self, other: &Self) -> Self;
+    /// Sum of several groups.
+    fn sum(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::default(), |sum, group| sum.plus(&group))
+    }
 }
 
 /// One counter as reports list it.
@@ -48,6 +52,7 @@ pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
 /// use doorbell_sim::stats::Stats;
 /// assert_eq!(end.since(&begin).pushed, 7);
 /// assert_eq!(end.plus(&begin).pushed, 13);
+/// assert_eq!(QueueStats::sum([begin.clone(), begin]).popped, 2);
 /// assert_eq!(end.counters()[1].description, "Items taken out.");
 /// ```
 #[macro_export]

@@ -1,8 +1,8 @@
 //! testpmd over each kind of NIC attachment: in each mode, with checkpoints under traffic, and latency and
 //! traffic figures.
 
-use doorbell_acceptance::{places, quiet};
-use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{places, quiet, run_point};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Machine, Mode};
 use doorbell_sim::{Bytes, Ps};
 
@@ -33,7 +33,7 @@ fn session(set: &[&str]) -> Session {
 fn point(set: &[&str], rate: &str) -> Point {
     let session = session(set);
     let rate = rate.parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("testpmd runs")
+    quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("testpmd runs")
 }
 
 fn figure(point: &Point, group: &str, name: &str) -> Option<f64> {

@@ -1,7 +1,7 @@
 //! Per-queue latency stages and per-core CPU time of a timed multi-core run sum to the totals.
 
-use doorbell_acceptance::{quiet, timed_session};
-use doorbell_bench::{Observe, run_point_observed};
+use doorbell_acceptance::{quiet, run_point_observed, timed_session};
+use doorbell_bench::Observe;
 use doorbell_sim::Bytes;
 
 #[test]

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use doorbell_acceptance::{doorbell, places, quiet, scratch, session, shared_checkpoint};
-use doorbell_bench::{Session, benchmark, guest_identity, read_guest, resolve, run_point};
+use doorbell_acceptance::{doorbell, places, quiet, run_point, scratch, session, shared_checkpoint};
+use doorbell_bench::{Session, benchmark, guest_identity, read_guest, resolve};
 use doorbell_loadgen::{Rate, TrafficConfig};
 use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
@@ -172,7 +172,7 @@ fn a_run_depends_on_the_seed_only() {
         others.extend(overrides);
         let session = session(&[], &others);
         let rate: Rate = "2Mpps".parse().unwrap();
-        let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+        let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).unwrap();
         (point.summary.state_hash, point.summary.frames_delivered)
     };
     let first = hash(&[]);
@@ -185,7 +185,7 @@ fn lost_frames_depend_on_the_seed() {
     let delivered = |seed: &str| {
         let session = session(&[], &["run.duration=1ms", "run.warmup=100us", "link.frame_loss=0.05", seed]);
         let point =
-            quiet(|control| run_point(&session, "2Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
+            quiet(|control| run_point(&session, "2Mpps".parse().unwrap(), Bytes(64), control)).unwrap();
         point.summary.frames_delivered
     };
     let first = delivered("run.seed=1");

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use doorbell_acceptance::{quiet, timed_session};
+use doorbell_acceptance::{quiet, run_point_observed, timed_session};
 use doorbell_bench::figure_keys::{NEIGHBOURS, PACKET_COST};
-use doorbell_bench::{Observe, PointSummary, Session, run_point_observed};
+use doorbell_bench::{Observe, PointSummary, Session};
 use doorbell_sim::Bytes;
 use doorbell_trace::champsim::{Record, Variant, Writer};
 

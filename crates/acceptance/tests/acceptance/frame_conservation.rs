@@ -1,8 +1,8 @@
 //! Frame conservation, exactly, below and above the guest's capacity. The load generator, the NIC's counters
 //! and testpmd's statistics on the guest's console must agree.
 
-use doorbell_acceptance::{counter, places, quiet, session, short_or_long};
-use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{counter, places, quiet, run_point, session, short_or_long};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve};
 use doorbell_loadgen::Rate;
 use doorbell_machine::{Limits, Machine, Outcome};
 use doorbell_sim::{Bytes, Ps};
@@ -82,7 +82,7 @@ fn measure(load: &Load) -> Point {
     others.extend(load.overrides);
     let session = session(load.guest, &others);
     let rate: Rate = load.rate.parse().unwrap();
-    quiet(|control| run_point(&session, rate, Bytes(load.frame_size), None, control)).unwrap()
+    quiet(|control| run_point(&session, rate, Bytes(load.frame_size), control)).unwrap()
 }
 
 /// Runs rxptx and measures one point.
@@ -93,7 +93,7 @@ fn rxptx(preset: &str, set: &[&str], rate: &str, frame_size: u64) -> Point {
     let session = quiet(|control| Session::prepare(&config, chosen, &places(), &Source::Cache, control))
         .expect("rxptx becomes ready");
     let rate = rate.parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).expect("rxptx runs")
+    quiet(|control| run_point(&session, rate, Bytes(frame_size), control)).expect("rxptx runs")
 }
 
 #[test]

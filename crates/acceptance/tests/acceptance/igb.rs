@@ -2,8 +2,8 @@
 //! interrupt one core each, and transfers TCP with all offloads. DPDK's driver forwards without loss.
 
 use doorbell_acceptance::net_guest::{boot, run};
-use doorbell_acceptance::{quiet, session, timed_session};
-use doorbell_bench::{Point, run_point};
+use doorbell_acceptance::{quiet, run_point, session, timed_session};
+use doorbell_bench::Point;
 use doorbell_sim::Bytes;
 
 const MODEL: &str = "nic.model=\"82576\"";
@@ -116,7 +116,7 @@ fn drops_under_overload_are_counted_per_queue_and_cause() {
     let others = ["loadgen.traffic.streams=[{rate=\"40Mpps\", sweeps=[{field=\"source-port\", count=100}]}]"];
     let session = session(&TWO_QUEUES, &[&others[..], &["run.warmup=100us", "run.duration=300us"]].concat());
     let rate = "40Mpps".parse().unwrap();
-    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).unwrap();
     point.machine.check_conservation();
     let port = &point.summary.ports[0];
     let of = |queue: usize, name: &str| {
@@ -167,8 +167,7 @@ fn linux_igb_spreads_flows_over_queues_with_one_core_each_and_ethtool_options_wo
 #[test]
 fn dpdk_forwards_every_frame() {
     let session = session(&[MODEL], &["run.warmup=100us", "run.duration=500us"]);
-    let point =
-        quiet(|control| run_point(&session, "1Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
+    let point = quiet(|control| run_point(&session, "1Mpps".parse().unwrap(), Bytes(64), control)).unwrap();
     assert_eq!((point.summary.frames_offered, point.summary.frames_delivered), (500, 500));
     point.machine.check_conservation();
     let queues = &point.summary.ports[0].queues;
@@ -194,7 +193,7 @@ fn dca_writes_headers_to_the_l2_of_the_queues_core() {
         let others = [&[FLOWS, "run.warmup=200us", "run.duration=50us"], set].concat();
         let session = timed_session(&TWO_QUEUES, &others);
         let rate = "4Mpps".parse().unwrap();
-        let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).unwrap();
+        let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).unwrap();
         assert_eq!(point.summary.frames_delivered, point.summary.frames_offered);
         [0, 1].map(|hart| header_misses(&point, hart))
     };

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use doorbell_acceptance::{places, quiet, scratch};
-use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{places, quiet, run_point, scratch};
+use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 
 const BURST: f64 = 32.0;
@@ -230,8 +230,7 @@ fn instructions_here(chosen: &'static Benchmark, config: &RunConfig) -> f64 {
     let session = quiet(|control| Session::prepare(config, chosen, &places(), &Source::Cache, control));
     let session = session.expect("the benchmark becomes ready");
     let rate = "30Mpps".parse().expect("a rate");
-    let point =
-        quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("the benchmark runs");
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("the benchmark runs");
     let timing = point.summary.timing.expect("the run was timed");
     let group = timing.0.iter().find(|group| group.name == "packet cost").expect("a forwarder has packets");
     let figure = group.figures.iter().find(|figure| figure.name == "busy_instructions");

@@ -1,7 +1,6 @@
 //! The round trip of an unloaded frame is the sum of link, PCIe and guest code times.
 
-use doorbell_acceptance::{quiet, session};
-use doorbell_bench::run_point;
+use doorbell_acceptance::{quiet, run_point, session};
 use doorbell_loadgen::Rate;
 use doorbell_sim::Bytes;
 
@@ -16,7 +15,7 @@ fn shortest_ns(overrides: &[&str], frame_size: u64) -> f64 {
     let session = session(&[], &others);
     // The rate has no simple ratio to the polling loop's frequency, so some frame arrives in the best phase.
     let rate: Rate = "97kpps".parse().unwrap();
-    let point = quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap();
+    let point = quiet(|control| run_point(&session, rate, Bytes(frame_size), control)).unwrap();
     assert_eq!(point.summary.frames_delivered, point.summary.frames_offered);
     point.summary.latency_ns.expect("frames came back").min
 }

@@ -1,7 +1,7 @@
 //! Other machine configurations: two NICs, FIFO sizes, jumbo frames and links.
 
-use doorbell_acceptance::{counter, quiet, session};
-use doorbell_bench::{Point, run_point};
+use doorbell_acceptance::{counter, quiet, run_point, session};
+use doorbell_bench::Point;
 use doorbell_loadgen::Rate;
 use doorbell_sim::Bytes;
 
@@ -10,7 +10,7 @@ fn measure(guest: &[&str], others: &[&str], rate: &str, frame_size: u64) -> Poin
     others.extend(["run.warmup=1ms", "run.duration=2ms"]);
     let session = session(guest, &others);
     let rate: Rate = rate.parse().unwrap();
-    quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap()
+    quiet(|control| run_point(&session, rate, Bytes(frame_size), control)).unwrap()
 }
 
 #[test]

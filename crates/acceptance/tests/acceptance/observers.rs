@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use doorbell_acceptance::{quiet, session, timed_session};
-use doorbell_bench::{
-    Observe, Point, ReadyTrace, RunError, Session, Traces, fingerprint, resolve_played, run_point_observed,
-};
+use doorbell_acceptance::{quiet, run_point_observed, session, timed_session};
+use doorbell_bench::{Observe, Point, ReadyTrace, RunError, Session, Traces, fingerprint, resolve_played};
 use doorbell_loadgen::{Arrivals, PacketStamps, STAGES};
 use doorbell_machine::playback::{Pace, Plan, Played, Player, TraceInput};
 use doorbell_machine::{Base, CoreModel, LoggedOp, MachineConfig, PlatformConfig};

@@ -3,8 +3,7 @@
 
 use std::fs;
 
-use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, quiet, scratch, session};
-use doorbell_bench::run_point;
+use doorbell_acceptance::{cache_with_own_checkpoints, doorbell, quiet, run_point, scratch, session};
 use doorbell_machine::CheckpointFile;
 use doorbell_sim::Bytes;
 
@@ -61,8 +60,7 @@ fn the_driver_binds_all_ports_of_four_cards_with_four_ports() {
 #[test]
 fn testpmd_forwards_behind_two_bridges_and_its_checkpoint_needs_the_same_tree() {
     let behind = session(&[BRIDGES, "port.0.at=1:02.0"], &["run.warmup=100us", "run.duration=500us"]);
-    let point =
-        quiet(|control| run_point(&behind, "4Mpps".parse().unwrap(), Bytes(64), None, control)).unwrap();
+    let point = quiet(|control| run_point(&behind, "4Mpps".parse().unwrap(), Bytes(64), control)).unwrap();
     assert_eq!((point.summary.frames_offered, point.summary.frames_delivered), (2000, 2000));
     // Register accesses and DMA crossed both bridges. A machine with the NIC at another address rejects the
     // checkpoint.

@@ -4,8 +4,7 @@
 //! guest's capacity, and measurements have any length. Shares must be in [0, 1], counts not negative, and
 //! parts must sum to their whole. No request may be older than the reservation window of a model.
 
-use doorbell_acceptance::{quiet, result_invariants, session, short_or_long, timed_session};
-use doorbell_bench::run_point;
+use doorbell_acceptance::{quiet, result_invariants, run_point, session, short_or_long, timed_session};
 use doorbell_loadgen::Rate;
 use doorbell_machine::Machine;
 use doorbell_sim::Bytes;
@@ -89,7 +88,7 @@ fn violations(case: u64) -> Vec<String> {
     let model = if functional { "functional" } else { "timed" };
     let description = format!("case {case}, {model}, {size} B at {rate}/s, {guest:?}, {set:?}");
     let session = if functional { session(guest, &set) } else { timed_session(guest, &set) };
-    match quiet(|control| run_point(&session, Rate::Frames(rate), Bytes(size), None, control)) {
+    match quiet(|control| run_point(&session, Rate::Frames(rate), Bytes(size), control)) {
         Err(error) => vec![format!("{description}: {error}")],
         Ok(point) => {
             let summary = serde_json::to_value(&point.summary).expect("a summary is JSON");

@@ -1,8 +1,8 @@
 //! Programs on several cores with one queue each: RSS spreads the flows evenly over the cores, and no frame
 //! is lost. Both run-to-completion and pipelined programs are checked.
 
-use doorbell_acceptance::{doorbell, places, quiet, scratch, session};
-use doorbell_bench::{Point, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{doorbell, places, quiet, run_point, scratch, session};
+use doorbell_bench::{Point, Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 use serde_json::Value;
 
@@ -15,8 +15,7 @@ fn flows(field: &str) -> String {
 
 fn measured(session: &Session) -> Point {
     let rate = "1Mpps".parse().expect("a rate");
-    let point =
-        quiet(|control| run_point(session, rate, Bytes(64), None, control)).expect("the program runs");
+    let point = quiet(|control| run_point(session, rate, Bytes(64), control)).expect("the program runs");
     point.machine.check_conservation();
     point
 }
@@ -156,7 +155,7 @@ fn memcached_kernel_uses_one_queue_per_thread() {
     ];
     let session = prepared("memcached-kernel", &own);
     let rate = "200kpps".parse().expect("a rate");
-    let point = quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("memcached runs");
+    let point = quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("memcached runs");
     let summary = &point.summary;
     assert_eq!((summary.frames_delivered, summary.frames_corrupt), (summary.frames_offered, 0));
     let mut queues = point.machine.nic(0).queue_stats().iter().map(|queue| queue.rx_frames);

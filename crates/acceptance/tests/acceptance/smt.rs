@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use doorbell_acceptance::{doorbell, quiet, scratch, timed_session};
+use doorbell_acceptance::{doorbell, quiet, run_point, scratch, timed_session};
 use doorbell_bench::figure_keys::{L1D, PACE};
-use doorbell_bench::{FigureKey, Point, run_point};
+use doorbell_bench::{FigureKey, Point};
 use doorbell_sim::Bytes;
 use doorbell_sim::stats::Stats;
 
@@ -17,7 +17,7 @@ fn overloaded(guest: &[&str]) -> Point {
     let times = ["run.warmup=500us", "run.settle=200us", "run.duration=300us", "run.drain=0us", FLOWS];
     let session = timed_session(&guest, &times);
     let rate = "60Mpps".parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("testpmd runs")
+    quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("testpmd runs")
 }
 
 fn figure(point: &Point, entry: usize, key: FigureKey) -> f64 {

@@ -1,8 +1,8 @@
 //! Stages of a round trip: single frames match closed forms, stages sum to the round trip, and recording them
 //! does not change the run.
 
-use doorbell_acceptance::{quiet, session};
-use doorbell_bench::{Point, run_point};
+use doorbell_acceptance::{quiet, run_point, session};
+use doorbell_bench::Point;
 use doorbell_loadgen::Rate;
 use doorbell_sim::{Bytes, Ps};
 
@@ -11,7 +11,7 @@ fn measure(guest: &[&str], others: &[&str], rate: &str, frame_size: u64) -> Poin
     others.extend(["run.warmup=1ms", "run.duration=2ms"]);
     let session = session(guest, &others);
     let rate: Rate = rate.parse().unwrap();
-    quiet(|control| run_point(&session, rate, Bytes(frame_size), None, control)).unwrap()
+    quiet(|control| run_point(&session, rate, Bytes(frame_size), control)).unwrap()
 }
 
 /// The median of a stage in nanoseconds.

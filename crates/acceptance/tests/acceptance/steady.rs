@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use doorbell_acceptance::{doorbell, places, quiet, repository, scratch};
-use doorbell_bench::{PointSummary, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{doorbell, places, quiet, repository, run_point, scratch};
+use doorbell_bench::{PointSummary, Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn slow(warmup: &[&str]) -> PointSummary {
     let session = quiet(|control| Session::prepare(&config, testpmd, &places(), &Source::Cache, control));
     let session = session.expect("testpmd becomes ready");
     let rate = "50kpps".parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(64), None, control)).expect("testpmd runs").summary
+    quiet(|control| run_point(&session, rate, Bytes(64), control)).expect("testpmd runs").summary
 }
 
 fn figure(point: &PointSummary, group: &str, name: &str) -> f64 {

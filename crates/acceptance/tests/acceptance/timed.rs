@@ -1,7 +1,7 @@
 //! End-to-end checks of timed machines: whole runs of testpmd with the preset `server`.
 
-use doorbell_acceptance::{places, quiet};
-use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve, run_point};
+use doorbell_acceptance::{places, quiet, run_point};
+use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Machine, Mode};
 use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, Ps};
@@ -23,7 +23,7 @@ fn session(preset: &str, set: &[&str]) -> Session {
 fn point(preset: &str, set: &[&str], rate: &str, size: u64) -> Point {
     let session = session(preset, set);
     let rate = rate.parse().expect("a rate");
-    quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("testpmd runs")
+    quiet(|control| run_point(&session, rate, Bytes(size), control)).expect("testpmd runs")
 }
 
 fn figure(point: &Point, group: &str, name: &str) -> f64 {
@@ -251,8 +251,7 @@ fn dma_byte_counts_are_exact() {
         let session = session("server", &["dpdk.txrst=16", &padding]);
         let rate = "3Mpps".parse().expect("a rate");
         let before = session.machine().expect("a machine");
-        let point =
-            quiet(|control| run_point(&session, rate, Bytes(size), None, control)).expect("testpmd runs");
+        let point = quiet(|control| run_point(&session, rate, Bytes(size), control)).expect("testpmd runs");
         let moved = |purpose, direction| {
             let bytes = |machine: &Machine| {
                 machine.attachment_of(machine.function_behind(0)).stats(purpose, direction).payload_bytes

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use doorbell_acceptance::net_guest::{boot, number, resume, run, run_for, run_to_pause};
-use doorbell_acceptance::{quiet, scratch, session, tshark};
-use doorbell_bench::run_point;
+use doorbell_acceptance::{quiet, run_point, scratch, session, tshark};
 use doorbell_loadgen::{Kind, LoadGenStats, MemcachedConfig, Rate, Returned, TrafficConfig};
 use doorbell_machine::Machine;
 use doorbell_sim::stats::Stats;
@@ -112,8 +111,7 @@ fn frames_forwarded_to_another_port_are_counted_at_the_port_that_sent_them() {
     let guest = ["platform.nics=2", "testpmd.mode=io", "testpmd.topology=paired"];
     let session = session(&guest, &["run.warmup=1ms", "run.duration=4ms"]);
     for (rate, lossless) in [("1Mpps", true), ("20Mpps", false)] {
-        let point =
-            quiet(|control| run_point(&session, rate.parse().unwrap(), Bytes(64), None, control)).unwrap();
+        let point = quiet(|control| run_point(&session, rate.parse().unwrap(), Bytes(64), control)).unwrap();
         let summary = &point.summary;
         assert!(summary.frames_offered >= 2 * 4_000 && summary.frames_delivered > 1_000);
         assert_eq!(summary.drop_rate == 0.0, lossless, "{summary:?}");

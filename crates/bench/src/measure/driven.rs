@@ -3,18 +3,14 @@
 //! of the nodes' common clock. The program therefore measures the frames of the same interval as the
 //! simulator.
 
-use std::collections::BTreeMap;
-use std::time::Instant;
-
-use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Rate, Returned};
-use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome, WatchReport};
+use doorbell_loadgen::{Arrivals, Kind, LatencySummary, Pacing, Returned};
+use doorbell_machine::{ConfigError, CoreModel, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_sim::{Bytes, Clock, Ps};
-use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use serde::Deserialize;
 
 use crate::error::RunError;
-use crate::figures::counters::MeasuredCounters;
-use crate::measure::benchmark::Benchmark;
+use crate::measure::benchmark::{Benchmark, Measured, NodesLoad};
+use crate::measure::nodes_run::NodesRun;
 use crate::plan::config::RunConfig;
 use crate::plan::dpdk::DpdkConfig;
 use crate::plan::drive::DriveConfig;
@@ -25,9 +21,8 @@ use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::ramp::type_line;
 use crate::testbed::steady::{Pace, SETTLED_MIN, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
-use crate::window::interval::{OpenInterval, meanings};
+use crate::window::interval::OpenInterval;
 use crate::window::losses::of_window;
-use crate::window::observe::{NodeTrace, Observe};
 use doorbell_results::{Drops, PointSummary, Steady, SteadyPhase};
 
 const READY_MARKER: &str = "drive: waiting";
@@ -100,51 +95,7 @@ struct Driven {
     arrived: u64,
     reordered: u64,
     altered: u64,
-    latency_ns: Option<DrivenLatency>,
-}
-
-#[derive(Debug, Deserialize)]
-struct DrivenLatency {
-    mean: f64,
-    stddev: f64,
-    min: f64,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    p99_9: f64,
-    p99_99: f64,
-    max: f64,
-}
-
-/// A measured point.
-pub struct DrivenPoint {
-    /// Its figures.
-    pub summary: PointSummary,
-    /// Meanings of the figures of the test node's ports and timing models.
-    pub meanings: BTreeMap<String, String>,
-    /// The configuration of the measurement, including rate and frame size.
-    pub config: RunConfig,
-    /// The nodes at the end, for their counters.
-    pub network: Network,
-    /// Frames that were due in the measurement but that the drive node could not send.
-    pub behind: u64,
-    /// Counters of each node at both ends of the measurement.
-    pub(crate) counters: Vec<MeasuredCounters>,
-    /// Observations of the test node.
-    pub watched: Option<WatchReport>,
-}
-
-impl DrivenPoint {
-    /// The warning if the drive node was too slow for the load.
-    pub(crate) fn limit(&self) -> Option<String> {
-        (self.behind > 0).then(|| {
-            format!(
-                "the drive node could not send {} frames that were due by the end: its core (drive.ipc, drive.frequency), NIC \
-                 or link is the limit, and the offered load is less than {}",
-                self.behind, self.summary.rate
-            )
-        })
-    }
+    latency_ns: Option<LatencySummary>,
 }
 
 /// Schedule of a measurement.
@@ -198,72 +149,66 @@ fn phase(
     Ok(phase.map(|phase| SteadyPhase { asked: requested.to_string(), ..phase }))
 }
 
-/// Measures one rate and frame size. Available observations are a capture of the cable, profiles of the
-/// nodes, and a trace of the test node.
-pub fn run_driven(
-    nodes: &NodesTestbed,
-    (config, benchmark): (&RunConfig, &Benchmark),
-    (rate, frame_size): (Rate, Bytes),
-    observe: &Observe,
+/// Measures the benchmark in node 0 while node 1 sends it frames. Available observations are a capture of the
+/// cable, profiles of the nodes, and a trace of the test node.
+pub(crate) fn measure_driven(
+    testbed: &NodesTestbed,
+    load: &NodesLoad,
     control: &mut Control,
-) -> Result<DrivenPoint, RunError> {
-    let started = Instant::now();
-    let mut config = config.clone();
+) -> Result<Measured, RunError> {
+    let NodesLoad { benchmark, rate, observe, .. } = *load;
+    let mut config = load.config.clone();
     config.loadgen.traffic = config.loadgen.traffic.at_rate(rate);
-    config.loadgen.traffic.frame_size = frame_size;
     config.loadgen.traffic.returned = (benchmark.returned)(&config);
-    let mut network = nodes.network()?;
-    observe.check_nodes(&network)?;
-    if let Some(path) = &observe.capture {
-        network.capture(0, PcapFile::create(path, WHOLE_FRAMES)?);
-    }
+    let capture = observe.capture.clone().map(|file| (0, file));
     let what = format!("{} at {rate}", benchmark.name);
-    let trace = NodeTrace::create(observe, &network, Some(0), |_| &config, &what)?;
-    let before = network.instructions();
+    let mut nodes = NodesRun::begin(testbed, load, capture, (Some(0), |_| &config), &what)?;
+    let network = &mut nodes.network;
     let times = Times::from(network.now(), &config);
-    let typed = load(&config, &times);
     network.node_mut(1).console.watch(Some(DONE));
-    type_line(&mut network, 1, &typed);
-    until(&mut network, times.begin, control)?;
+    type_line(network, 1, &typed(&config, &times));
+    until(network, times.begin, control)?;
     network.node_mut(0).set_mode(Mode::Warming);
     let timed = network.node(0).timing().is_some();
     control.begin("warming up", network.now(), Some(times.detail - network.now()));
-    let warmup = phase(&mut network, (timed, config.run.warmup), times.detail, control)?;
+    let warmup = phase(network, (timed, config.run.warmup), times.detail, control)?;
     network.node_mut(0).set_mode(Mode::Detailed);
     let settle = match timed {
         true => {
             control.begin("settling", network.now(), Some(times.measure - network.now()));
-            phase(&mut network, (false, config.run.settle), times.measure, control)?
+            phase(network, (false, config.run.settle), times.measure, control)?
         }
         false => None,
     };
-    let open = OpenInterval::begin(&mut network, observe, trace.as_ref());
+    let open = OpenInterval::begin(network, observe, nodes.trace.as_ref());
     control.begin("measuring", network.now(), Some(times.end - network.now()));
-    until(&mut network, times.end, control)?;
-    let mut interval = open.end(&mut network, trace.as_ref());
-    let driven = result(&mut network, times.give_up + PATIENCE, control)?;
-    let losses = [interval.lost.with_drive(), interval.lost_behind(&network).with_drive()];
-    network.check_conservation();
-    network.finish_captures()?;
-    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
-    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
+    until(network, times.end, control)?;
+    let mut interval = open.end(network, nodes.trace.as_ref());
+    let driven = result(network, times.give_up + PATIENCE, control)?;
+    let losses = [interval.lost.with_drive(), interval.lost_behind(network).with_drive()];
+    let host = nodes.end()?;
     let rate = config.loadgen.traffic.requested_rate().to_string();
-    let mut summary = interval.point((benchmark.name, rate), &config, &network, 1, host);
+    let mut summary = interval.point((benchmark.name, rate), &config, &nodes.network, 1, host);
     summary.steady = Some(Steady { warmup, settle, ..Steady::default() });
     summary.drive_behind = Some(driven.behind).filter(|behind| *behind > 0);
     if config.loadgen.traffic.returned != Returned::Sink {
-        as_driven(&mut summary, &driven, &losses, (frame_size, interval.seconds));
+        as_driven(&mut summary, &driven, &losses, (config.loadgen.traffic.frame_size, interval.seconds));
     }
     add_measured_phase(&mut summary, &config);
-    Ok(DrivenPoint {
-        meanings: meanings(&summary, &network),
-        summary,
-        config,
-        network,
-        behind: driven.behind,
-        counters: interval.take_counters(),
-        watched: interval.watched[0].take(),
-    })
+    nodes.profile_test_node(interval.watched[0].take(), &mut summary)?;
+    let measured = nodes.write(config, summary, &interval.take_counters())?;
+    if driven.behind > 0 {
+        (control.say)(&too_slow(driven.behind, &measured.summary.rate));
+    }
+    Ok(measured)
+}
+
+/// The warning if the drive node was too slow for the load.
+fn too_slow(behind: u64, rate: &str) -> String {
+    format!(
+        "the drive node could not send {behind} frames that were due by the end: its core (drive.ipc, drive.frequency), NIC or link \
+         is the limit, and the offered load is less than {rate}"
+    )
 }
 
 fn frames_per_second(config: &RunConfig) -> u64 {
@@ -273,7 +218,7 @@ fn frames_per_second(config: &RunConfig) -> u64 {
 }
 
 /// The line typed at the console of `drive`.
-fn load(config: &RunConfig, times: &Times) -> String {
+fn typed(config: &RunConfig, times: &Times) -> String {
     let traffic = &config.loadgen.traffic;
     let timebase = Clock::new(config.platform.timebase);
     let station =
@@ -348,18 +293,8 @@ fn as_driven(
     summary.drop_rate = if driven.offered == 0 { 0.0 } else { lost as f64 / driven.offered as f64 };
     summary.instructions_per_frame =
         if delivered == 0 { 0.0 } else { summary.instructions as f64 / delivered as f64 };
-    summary.latency_ns = driven.latency_ns.as_ref().map(|l| LatencySummary {
-        frames: driven.returned,
-        mean: l.mean,
-        stddev: l.stddev,
-        min: l.min,
-        p50: l.p50,
-        p90: l.p90,
-        p99: l.p99,
-        p99_9: l.p99_9,
-        p99_99: l.p99_99,
-        max: l.max,
-    });
+    summary.latency_ns =
+        driven.latency_ns.map(|latency| LatencySummary { frames: driven.returned, ..latency });
 }
 
 #[cfg(test)]
@@ -380,7 +315,7 @@ mod tests {
         let config = resolve("fast", &set.map(str::to_owned)).unwrap();
         let times = Times::from(Ps::from_ms(100), &config);
         let numbers: Vec<u64> =
-            load(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
+            typed(&config, &times).split_whitespace().map(|word| word.parse().unwrap()).collect();
         // 60 bytes without FCS. 12 M instructions at 3 GHz take 4 ms, the requested warm-up 10 ms, the
         // measurement 3 ms, and the drain 20 ms.
         assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);

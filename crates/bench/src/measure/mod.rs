@@ -15,13 +15,13 @@
 //! | `point_files` | files of a point in its result folder |
 //! | `roles` | server and client scripts of nodes |
 //! | `shards` | servers on several cores |
-//! | `node_profile` | profile of the test node |
+//! | `nodes_run` | common parts of measurements of nodes |
 
 pub(crate) mod benchmark;
 pub(crate) mod driven;
 pub(crate) mod kinds;
 pub(crate) mod measuring;
-pub(crate) mod node_profile;
+pub(crate) mod nodes_run;
 pub(crate) mod playback;
 pub(crate) mod point;
 pub(crate) mod point_files;

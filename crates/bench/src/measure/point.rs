@@ -4,11 +4,10 @@
 //! NIC's counters give the cause. A lost frame that the NIC accepted was dropped by the guest.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use doorbell_loadgen::{Measurement, Rate, StageRecorder, TrafficConfig};
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, WatchReport, WatchRequest};
 use doorbell_sim::{Bytes, Frame};
 use doorbell_wire::pcap::PcapFile;
 
@@ -31,7 +30,7 @@ use crate::window::phases::{Load, Run};
 use doorbell_results::{Drops, PointSummary, WindowSummary};
 
 /// Maximum bytes of a frame in a capture: more than any frame has.
-pub(crate) const CAPTURE_SNAP_LEN: u32 = 65_535;
+const CAPTURE_SNAP_LEN: u32 = 65_535;
 
 /// A measured point.
 pub struct Point {
@@ -47,90 +46,102 @@ pub struct Point {
     pub(crate) counters: MeasuredCounters,
     /// Measurement of the generators, merged over all ports.
     pub measurement: Measurement,
-    /// Number of frames in the capture, if one was written.
-    pub captured: Option<u64>,
     /// Further observations.
     pub observed: Observed,
 }
 
-/// Measures one rate and frame size. With `capture`, writes the frames on the wire of port 0 to that file.
-pub fn run_point(
-    session: &Session,
-    rate: Rate,
-    frame_size: Bytes,
-    capture: Option<&Path>,
-    control: &mut Control,
-) -> Result<Point, RunError> {
-    let observe = Observe { capture: capture.map(Path::to_owned), ..Observe::default() };
-    run_point_observed(session, rate, frame_size, &observe, control)
+/// A machine that is being measured.
+pub(crate) struct MachineRun<'a> {
+    pub machine: Machine,
+    pub config: RunConfig,
+    /// Requested observations.
+    pub watch: Option<WatchRequest>,
+    pub trace: Option<Trace>,
+    session: &'a Session,
+    observe: &'a Observe,
+    started: Instant,
+    /// Instructions executed before.
+    booted: u64,
 }
 
-/// The same, with any observations.
-pub fn run_point_observed(
-    session: &Session,
-    rate: Rate,
-    frame_size: Bytes,
-    observe: &Observe,
-    control: &mut Control,
-) -> Result<Point, RunError> {
-    let traffic = TrafficConfig { frame_size, ..session.config().loadgen.traffic.clone() };
-    run_point_sent(session, (&traffic, rate), observe, control)
+impl<'a> MachineRun<'a> {
+    /// Restores the machine and starts the capture and the trace, which describes the run as `what`.
+    pub fn begin(
+        session: &'a Session,
+        config: RunConfig,
+        observe: &'a Observe,
+        what: &str,
+    ) -> Result<MachineRun<'a>, RunError> {
+        let started = Instant::now();
+        let mut machine = session.machine()?;
+        let watch = observe.request(&machine)?;
+        machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
+        if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
+            port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
+        }
+        let trace = observe.trace.as_deref();
+        let trace = trace.map(|path| Trace::create(path, &machine, &config, what)).transpose()?;
+        let booted = machine.instructions();
+        Ok(MachineRun { machine, config, watch, trace, session, observe, started, booted })
+    }
+
+    /// The figures and observations of a window, after its drain.
+    pub fn finish(
+        self,
+        window: Window,
+        watched: Option<WatchReport>,
+        control: &mut Control,
+    ) -> Result<Point, RunError> {
+        let MachineRun { mut machine, config, trace, session, observe, started, booted, .. } = self;
+        let traced = trace.map(Trace::finish).transpose()?;
+        machine.check_conservation();
+        if let Some(capture) = machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
+            capture.finish()?;
+        }
+        let cost = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
+        let measurement = merged_measurement(&machine);
+        let counted = Counted::of(session, window.edges.as_ref(), control)?;
+        let counters = window.counters.clone();
+        let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
+        let mut meanings = ports::meanings(&machine);
+        meanings.extend(session.workload().counting.into_iter().flat_map(Counting::meanings));
+        meanings.extend(timing::meanings(&summary));
+        let watched = (watched.unwrap_or_default(), traced);
+        let mut observed = digest(observe, session.image(), &mut machine, watched)?;
+        (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
+        Ok(Point { summary, meanings, config, machine, counters, measurement, observed })
+    }
 }
 
-/// The same, with the given traffic instead of the session's.
-pub(crate) fn run_point_sent(
+/// Measures this traffic, instead of the session's, at one rate.
+pub fn run_point_sent(
     session: &Session,
     (traffic, rate): (&TrafficConfig, Rate),
     observe: &Observe,
     control: &mut Control,
 ) -> Result<Point, RunError> {
-    let started = Instant::now();
-    let mut machine = session.machine()?;
+    let workload = session.workload();
     let config = loaded(session, traffic.at_rate(rate));
-    let watch = observe.request(&machine)?;
-    machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
-    if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
-        port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
-    }
-    let traced = match session.workload().silent {
-        true => session.workload().name.clone(),
+    let what = match workload.silent {
+        true => workload.name.clone(),
         false => {
             let length = Bytes((traffic.frame_len() + Frame::FCS_BYTES) as u64);
-            format!("{}, frames of {length} at {rate}", session.workload().name)
+            format!("{}, frames of {length} at {rate}", workload.name)
         }
     };
-    let trace =
-        observe.trace.as_deref().map(|path| Trace::create(path, &machine, &config, &traced)).transpose()?;
-    let booted = machine.instructions();
-    let loads = Load::of_ports(&config, session.workload());
+    let loads = Load::of_ports(&config, workload);
+    let mut measured = MachineRun::begin(session, config, observe, &what)?;
+    let MachineRun { machine, config, watch, trace, .. } = &mut measured;
     let (guest, params) = (session.guest(), &config.run);
-    let mut run = Run { system: &mut machine, guest, control, loads: &loads, params };
+    let mut run = Run { system: machine, guest, control, loads: &loads, params };
     run.preload()?;
-    let (mut window, watched) = run.measure(&config, watch.as_ref(), trace.as_ref())?;
-    let traced = trace.map(Trace::finish).transpose()?;
+    let (mut window, watched) = run.measure(config, watch.as_ref(), trace.as_ref())?;
     window.settled = run.drain()?;
-    machine.check_conservation();
-    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
-        Some(capture) => Some(capture.finish()?),
-        None => None,
-    };
-    let host_seconds = started.elapsed().as_secs_f64();
-    let executed = machine.instructions() - booted;
-    let measurement = merged_measurement(&machine);
-    let counted = Counted::of(session, window.edges.as_ref(), control)?;
-    let counters = window.counters.clone();
-    let cost = (host_seconds, executed);
-    let mut summary = summarise(session, &config, &machine, &measurement, (window, counted), cost)?;
-    let mut meanings = ports::meanings(&machine);
-    meanings.extend(session.workload().counting.into_iter().flat_map(Counting::meanings));
-    meanings.extend(timing::meanings(&summary));
-    if session.workload().silent {
-        summary.rate = NO_TRAFFIC.to_owned();
+    let mut point = measured.finish(window, watched, control)?;
+    if workload.silent {
+        point.summary.rate = NO_TRAFFIC.to_owned();
     }
-    let watched = (watched.unwrap_or_default(), traced);
-    let mut observed = digest(observe, session.image(), &mut machine, watched)?;
-    (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
-    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
+    Ok(point)
 }
 
 /// The session's configuration, with this traffic.

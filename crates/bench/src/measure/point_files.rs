@@ -49,8 +49,8 @@ impl ResultFolder {
         self.write("stats.json", &pretty(&Value::Object(stats)))
     }
 
-    /// Writes the configuration of a run of cabled nodes, and the files of
-    /// [`write_network`](Self::write_network).
+    /// Writes the configuration, counters, consoles and fingerprints of a run of nodes. `counters` are those of
+    /// each node at both ends of the measurement.
     pub(crate) fn write_nodes(
         &self,
         config: &RunConfig,
@@ -58,17 +58,6 @@ impl ResultFolder {
         counters: &[MeasuredCounters],
     ) -> Result<(), RunError> {
         let hash = self.write_config(config)?;
-        self.write_network(&hash, network, counters)
-    }
-
-    /// Writes the counters, consoles and fingerprints of a network's run. `counters` are those of each node
-    /// at both ends of the measurement.
-    fn write_network(
-        &self,
-        hash: &str,
-        network: &Network,
-        counters: &[MeasuredCounters],
-    ) -> Result<(), RunError> {
         let named = || network.config().nodes.iter().map(|(name, _)| name).zip(network.nodes());
         let prints = named().map(|(name, node)| Some((name.clone(), fingerprint(node)?)));
         if let Some(mut prints) = prints.collect::<Option<Map<String, Value>>>() {
@@ -82,7 +71,7 @@ impl ResultFolder {
         let parts = named()
             .zip(counters)
             .map(|((name, node), counters)| (format!("{name}."), counters, all_counters(node)));
-        self.write("stats.json", &pretty(&Value::Object(stats_json(hash, parts))))
+        self.write("stats.json", &pretty(&Value::Object(stats_json(&hash, parts))))
     }
 }
 

@@ -7,19 +7,14 @@
 //! marks. Before the first mark its caches warm up, if a begin mark or a warm-up is configured.
 
 use std::path::Path;
-use std::time::Instant;
 
 use doorbell_image::{GuestFile, delivery};
 use doorbell_loadgen::{Returned, TrafficConfig};
 use doorbell_machine::{CoreModel, Limits, Machine, Mode, Outcome, PortConfig, WatchReport, WatchRequest};
 use doorbell_sim::Ps;
-use doorbell_wire::pcap::PcapFile;
 
 use crate::error::{RunError, describe};
-use crate::figures::counters::CountersAt;
-use crate::figures::ports;
-use crate::figures::timing;
-use crate::measure::point::{CAPTURE_SNAP_LEN, Point, merged_measurement, summarise};
+use crate::measure::point::{MachineRun, Point};
 use crate::measure::script_program::check_program;
 use crate::plan::config::{RunConfig, RunParams};
 use crate::plan::kernel;
@@ -35,10 +30,9 @@ use crate::testbed::steady::{Pace, Watch};
 use crate::testbed::system::System;
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::drain::Drain;
-use crate::window::machine::{NicSnapshot, Window, gap_to_wait_for};
-use crate::window::observe::{Delivered, Observe, Trace, digest};
+use crate::window::machine::{OpenWindow, Window, gap_to_wait_for};
+use crate::window::observe::{Observe, Trace};
 use crate::window::phases::STEP;
-use crate::window::snapshot::Edge;
 use doorbell_results::Steady;
 
 /// Path of the script in the guest.
@@ -130,61 +124,38 @@ pub fn run_script(
     folder: &ResultFolder,
     control: &mut Control,
 ) -> Result<Point, RunError> {
-    let started = Instant::now();
-    let mut machine = session.machine()?;
     let mut config = session.config().clone();
     if let Some(traffic) = &script.traffic {
         config.loadgen.traffic = traffic.clone();
     }
-    let observe = &script.observe;
-    let watch = observe.request(&machine)?;
-    machine.stages.iter_mut().for_each(|book| book.keep_packets(observe.timeline.unwrap_or(0)));
-    if let (Some(path), Some(port)) = (&observe.capture, machine.ports_mut().first_mut()) {
-        port.capture = Some(PcapFile::create(path, CAPTURE_SNAP_LEN)?);
-    }
-    let trace = observe.trace.as_deref();
-    let trace = trace.map(|path| Trace::create(path, &machine, &config, "a script")).transpose()?;
+    let mut measured = MachineRun::begin(session, config, &script.observe, "a script")?;
     m5.set_file(script.archive.clone());
-    let booted = machine.instructions();
+    let MachineRun { machine, config, watch, trace, .. } = &mut measured;
     let limit = machine.now().saturating_add(config.run.script_timeout);
     let mut run = Run {
-        machine: &mut machine,
+        machine,
         guest: session.guest(),
         control,
         m5,
         limit,
         trace: trace.as_ref(),
-        watch,
+        watch: watch.as_ref(),
         watched: None,
         ended: None,
         off: false,
         line: Vec::new(),
         inside: false,
     };
-    let played = run.play(script, &config);
-    let (status, watched) = (run.ended, run.watched.take().unwrap_or_default());
-    folder.write("console.log", &machine.console.text())?;
-    init_log::write(folder, &init_log::of_machine(&machine))?;
-    let window = played?;
-    let counters = window.counters.clone();
-    let trace = trace.map(Trace::finish).transpose()?;
-    let mut observed = digest(observe, session.image(), &mut machine, (watched, trace))?;
-    machine.check_conservation();
-    let captured = match machine.ports_mut().first_mut().and_then(|port| port.capture.take()) {
-        Some(capture) => Some(capture.finish()?),
-        None => None,
-    };
-    let host = (started.elapsed().as_secs_f64(), machine.instructions() - booted);
-    let measurement = merged_measurement(&machine);
-    let mut summary = summarise(session, &config, &machine, &measurement, (window, None), host)?;
-    (summary.functions, summary.kinds) = observed.profile(&Delivered::of(&summary));
-    summary.exit_status = status;
+    let played = run.play(script, config);
+    let (status, watched) = (run.ended, run.watched.take());
+    folder.write("console.log", &measured.machine.console.text())?;
+    init_log::write(folder, &init_log::of_machine(&measured.machine))?;
+    let mut point = measured.finish(played?, watched, control)?;
+    point.summary.exit_status = status;
     if script.traffic.is_none() {
-        summary.rate = NO_TRAFFIC.to_owned();
+        point.summary.rate = NO_TRAFFIC.to_owned();
     }
-    let mut meanings = ports::meanings(&machine);
-    meanings.extend(timing::meanings(&summary));
-    Ok(Point { summary, meanings, config, machine, counters, measurement, captured, observed })
+    Ok(point)
 }
 
 /// Event that stopped a run of the machine.
@@ -209,7 +180,7 @@ struct Run<'a, 'c> {
     limit: Ps,
     trace: Option<&'a Trace>,
     /// Requested observations, and their results.
-    watch: Option<WatchRequest>,
+    watch: Option<&'a WatchRequest>,
     watched: Option<WatchReport>,
     /// The script's exit status, once it has ended.
     ended: Option<u8>,
@@ -309,22 +280,13 @@ impl Run<'_, '_> {
             return Err(RunError::Script(format!("the script ended in the warm-up ({})", phase.asked)));
         }
         self.set_mode(Mode::Detailed);
-        self.machine.begin_window();
-        self.machine.record(self.trace.map(Trace::recorder));
-        if let Some(request) = &self.watch {
-            self.machine.watch(request);
-        }
-        let (start, before) = (Edge::of(self.machine), self.machine.instructions());
-        let timed = timing::TimingSnapshot::of(self.machine);
-        let counters = CountersAt::of(self.machine);
-        let corunners = corunners::stats(self.machine);
-        let end =
-            script.duration.map_or(self.limit, |length| start.at.saturating_add(length).min(self.limit));
-        self.control.begin("measuring", start.at, script.duration);
-        let mut begin = NicSnapshot::begin(self.machine);
+        let mut open = OpenWindow::begin_recorded(self.machine, self.watch, self.trace);
+        let (start, before) = (open.start.at, self.machine.instructions());
+        let end = script.duration.map_or(self.limit, |length| start.saturating_add(length).min(self.limit));
+        self.control.begin("measuring", start, script.duration);
         while self.ended.is_none() {
-            begin.take(self.machine, self.machine.complete_until());
-            let stop = self.go(begin.due().map_or(end, |due| due.min(end)))?;
+            open.snapshot.take(self.machine, self.machine.complete_until());
+            let stop = self.go(open.snapshot.due().map_or(end, |due| due.min(end)))?;
             let at_mark = match (&script.end, stop) {
                 (Some(Mark::Line(_)), Stop::Line) => true,
                 (Some(Mark::M5), Stop::M5(function)) => M5_DUMP.contains(&function),
@@ -340,37 +302,19 @@ impl Run<'_, '_> {
             return Err(self.mark_missing(mark, "--end-at"));
         }
         self.run_to(self.machine.next_gap())?;
-        let ended = Edge::of(self.machine);
-        self.machine.end_window();
-        self.machine.stop_traffic();
-        self.machine.record(None);
+        let (window, watched, mut last) = open.close(self.machine);
+        self.watched = watched;
         let instructions = self.machine.instructions() - before;
-        let timed = timed.zip(timing::TimingSnapshot::of(self.machine));
-        let counters = counters.until(CountersAt::of(self.machine));
-        let corunners = [corunners, corunners::stats(self.machine)];
-        self.watched = self.machine.end_watch();
-        let mut last = NicSnapshot::begin(self.machine);
         // Frames sent before a short measurement may still be in flight.
-        for snapshot in [&mut begin, &mut last] {
+        for snapshot in [&mut open.snapshot, &mut last] {
             while let Some(due) = snapshot.due() {
                 self.run_to(due)?;
                 snapshot.take(self.machine, due);
             }
         }
         self.set_mode(Mode::Functional);
-        let ports = begin.figures.until(&last.figures, self.machine);
-        Ok(Window {
-            span: [start, ended],
-            begin: begin.totals,
-            end: last.totals,
-            ports,
-            instructions,
-            timed,
-            counters,
-            corunners,
-            steady: Some(steady),
-            ..Window::default()
-        })
+        let window = Window { instructions, steady: Some(steady), ..window };
+        Ok(open.with_nics(window, last, self.machine))
     }
 
     /// Runs the warm-up, if one is configured.

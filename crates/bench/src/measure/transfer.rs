@@ -3,19 +3,17 @@
 //! the transfer or all of it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use doorbell_machine::{ConfigError, Mode, Network, NetworkOutcome, Outcome};
 use doorbell_results::{Behind, PointSummary, Samples, Steady, SteadyPhase, TransferFigures, TransferTotals};
 use doorbell_sim::Ps;
 use doorbell_sim::stats::Stats as _;
-use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Measured, NodesLoad};
-use crate::measure::node_profile::profile_test_node;
+use crate::measure::nodes_run::NodesRun;
 use crate::measure::roles::Pair;
 use crate::measure::shards;
 use crate::plan::config::RunConfig;
@@ -31,7 +29,7 @@ use crate::testbed::steady::{MEASURED, Pace, Watch, add_measured_phase};
 use crate::testbed::system::{System, why_ended};
 use crate::testbed::ticks::{Ticks, until_ready};
 use crate::window::ids_monitor::Edges;
-use crate::window::interval::{Interval, OpenInterval, meanings};
+use crate::window::interval::{Interval, OpenInterval};
 use crate::window::observe::{NodeTrace, Observe};
 use crate::window::progress_series::ProgressSeries;
 use crate::window::transfer_counts::{Load, Side, TransferCounts};
@@ -335,26 +333,18 @@ pub(crate) fn measure<T>(
     run: impl FnOnce(&mut Test) -> Result<TestResult<T>, RunError>,
     add: impl FnOnce(&mut PointSummary, Option<T>),
 ) -> Result<Measured, RunError> {
-    let NodesLoad { benchmark, config, observe, folder, .. } = *load;
-    let started = Instant::now();
-    let mut network = nodes.network()?;
-    observe.check_nodes(&network)?;
-    network.follow_flows(0);
-    network.follow_ports(0, &own.servers.concat());
-    if let Some(path) = &observe.capture {
-        let files = [path.clone(), path.with_file_name(BEHIND_PCAP)];
-        for (link, file) in files.iter().enumerate().take(network.config().links.len()) {
-            network.capture(link, PcapFile::create(file, WHOLE_FRAMES)?);
-        }
-    }
+    let NodesLoad { benchmark, config, observe, .. } = *load;
+    let capture = observe.capture.iter().flat_map(|path| [path.clone(), path.with_file_name(BEHIND_PCAP)]);
+    let captures = capture.enumerate().take(nodes.plan.links());
     let what = format!("{}, {}", benchmark.name, own.name);
-    let trace = NodeTrace::create(observe, &network, Some(0), |_| config, &what)?;
-    let before = network.instructions();
+    let mut measured = NodesRun::begin(nodes, load, captures, (Some(0), |_| config), &what)?;
+    measured.network.follow_flows(0);
+    measured.network.follow_ports(0, &own.servers.concat());
     let mut test = Test {
-        network: &mut network,
+        network: &mut measured.network,
         config,
         observe,
-        trace: trace.as_ref(),
+        trace: measured.trace.as_ref(),
         control,
         load: own,
         progress: ProgressSeries::default(),
@@ -364,11 +354,9 @@ pub(crate) fn measure<T>(
     let TestResult { mut interval, steady, program_result } = run(&mut test)?;
     let mut figures = test.figures(&interval);
     let edges = test.edges;
-    network.check_conservation();
-    network.finish_captures()?;
-    trace.map_or(Ok(()), |trace| trace.finish(nodes, &mut network))?;
-    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let mut summary = interval.point((benchmark.name, own.name.clone()), config, &network, own.data(), host);
+    let host = measured.end()?;
+    let (from, name) = (own.data(), (benchmark.name, own.name.clone()));
+    let mut summary = interval.point(name, config, &measured.network, from, host);
     summary.steady = steady;
     let counted = edges.counted(config.port(0).link.overhead, control)?;
     figures.watched = counted.as_ref().map(Counted::watched);
@@ -378,11 +366,10 @@ pub(crate) fn measure<T>(
     if let Some(counted) = counted {
         counted.add_to(&mut summary.ports);
     }
-    profile_test_node(load, nodes, (&mut network, interval.watched[0].take()), &mut summary)?;
-    folder.write_nodes(config, &network, &interval.take_counters())?;
-    let mut meanings = meanings(&summary, &network);
-    meanings.extend(own.counting.into_iter().flat_map(Counting::meanings));
-    Ok(Measured { config: config.clone(), meanings, summary })
+    measured.profile_test_node(interval.watched[0].take(), &mut summary)?;
+    let mut measured = measured.write(config.clone(), summary, &interval.take_counters())?;
+    measured.meanings.extend(own.counting.into_iter().flat_map(Counting::meanings));
+    Ok(measured)
 }
 
 /// Options of a benchmark that define its transfer and its two programs.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use doorbell_machine::overlay;
 use doorbell_machine::overlay::Overlay;
-use doorbell_machine::{AttachConfig, ConfigError, MachineConfig, PortConfig, PortNumber, PortTable};
+use doorbell_machine::{AttachConfig, ConfigError, MachineConfig, PortNumber, PortTable};
 use doorbell_sim::{Bytes, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,7 +15,7 @@ use toml::Table;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::plan::length::Length;
-use crate::plan::members::{CableTable, GeneratorTable, NodeTable};
+use crate::plan::members::{CableTable, GeneratorTable, MEMBERS, NodeTable};
 use crate::plan::options::{OptionSections, Options};
 
 /// A run's whole configuration.
@@ -146,9 +146,6 @@ impl RunParams {
     }
 }
 
-/// Keys of a configuration that are not the machine's.
-const RUN_KEYS: [&str; 5] = ["run", "node", "switch", "generator", "cable"];
-
 /// The configuration without the benchmarks' options and the machine.
 #[derive(Deserialize)]
 #[serde(transparent)]
@@ -194,11 +191,11 @@ impl RunConfig {
         whole.merge(tree.clone());
         let mut whole = whole.into_table();
         let options = self.options.with_overrides(&mut whole)?;
-        let own = RUN_KEYS.into_iter().filter_map(|key| whole.remove_entry(key)).collect();
+        let mut siblings: Vec<&str> = ["run"].into_iter().chain(MEMBERS).collect();
+        let own = siblings.iter().filter_map(|key| whole.remove_entry(*key)).collect();
         let RunPart(rest) = overlay::read(own)?;
-        let [first, others @ ..] = RUN_KEYS;
-        let machine =
-            overlay::read_with_siblings(whole, &[first], &[&others[..], &options.names()].concat())?;
+        siblings.extend(options.names());
+        let machine = overlay::read_with_siblings(whole, &siblings)?;
         Ok(RunConfig { options, machine, ..rest })
     }
 
@@ -242,11 +239,6 @@ impl RunConfig {
     /// Number of additional cores, after those of the harts, that play traces.
     pub(crate) fn trace_cores(&self) -> u32 {
         self.options.trace_cores()
-    }
-
-    /// All ports.
-    pub fn all_ports(&self) -> impl Iterator<Item = PortConfig> {
-        (0..self.platform.nics as usize).map(|index| self.port(index))
     }
 
     /// Checks every value.

@@ -9,6 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+/// Sections of the members of a network.
+pub(crate) const MEMBERS: [&str; 4] = ["node", "switch", "generator", "cable"];
+
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

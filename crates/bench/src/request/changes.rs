@@ -9,7 +9,7 @@ use toml::Value;
 use crate::plan::config::RunConfig;
 use crate::request::played::resolve_played;
 use crate::request::resolve::Layers;
-use doorbell_results::Change;
+use doorbell_results::{Change, PointSummary, RunIdentity, RunSummary};
 
 /// Parameters that vary per measured point, and are not reported as changes.
 const PER_POINT: [&str; 1] = ["loadgen.traffic.rate"];
@@ -53,6 +53,27 @@ fn walk(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
         Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),
         other => drop(all.insert(path.to_owned(), other.to_string())),
     }
+}
+
+/// The whole of `summary.json`, with the bottleneck of each point.
+pub fn run_summary(
+    (benchmark, command): (&str, String),
+    (base, config): (&Base, &RunConfig),
+    ran: RunIdentity,
+    meanings: BTreeMap<String, String>,
+    points: Vec<PointSummary>,
+) -> Result<RunSummary, ConfigError> {
+    Ok(RunSummary {
+        benchmark: benchmark.to_owned(),
+        preset: base.name().to_owned(),
+        doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        ran,
+        incomplete: None,
+        changed: changes(base, config)?,
+        meanings,
+        points: points.into_iter().map(PointSummary::with_limit).collect(),
+    })
 }
 
 #[cfg(test)]

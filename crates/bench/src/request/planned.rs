@@ -10,12 +10,11 @@ use doorbell_results::RunIdentity;
 
 use crate::error::RunError;
 use crate::measure::benchmark::{Benchmark, MeasureNodes, Measured, Nodes, NodesLoad};
-use crate::measure::driven::{driven_guests, run_driven};
-use crate::measure::node_profile::profile_test_node;
+use crate::measure::driven::{driven_guests, measure_driven};
 use crate::measure::point::run_point_sent;
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
-use crate::request::network::{NetworkRun, run_network};
+use crate::request::network::measure_network;
 use crate::store::folder::ResultFolder;
 use crate::store::paths::{CachePaths, Images, check_cards, guest_identity};
 use crate::testbed::control::Control;
@@ -24,7 +23,7 @@ use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
 use crate::testbed::ready::{Plan, Source, Testbed};
 use crate::testbed::session::Session;
-use crate::window::observe::{Delivered, Observe, profile_of_node};
+use crate::window::observe::Observe;
 
 /// A benchmark with a validated configuration, before anything is built or booted.
 #[derive(Clone, Debug)]
@@ -47,7 +46,7 @@ impl<'a> BenchmarkPlan<'a> {
         let nodes: Option<(TestbedPlan, MeasureNodes)> = match benchmark.nodes {
             Nodes::One if config.options::<DriveConfig>().kind == DriveKind::Node => {
                 let guests = driven_guests(benchmark, config)?;
-                Some((joined(&format!("{}-driven", benchmark.name), guests.into())?, driven))
+                Some((joined(&format!("{}-driven", benchmark.name), guests.into())?, measure_driven))
             }
             Nodes::One => None,
             Nodes::Joined { guests, ramp, measure } => {
@@ -56,7 +55,7 @@ impl<'a> BenchmarkPlan<'a> {
             }
             Nodes::Network => {
                 let (plan, _) = TestbedPlan::network(config, network_name, threads)?;
-                Some((plan, network))
+                Some((plan, measure_network))
             }
         };
         // Benchmarks rename their ports by PCI location; the nodes of users rely on the names that Linux assigns.
@@ -114,12 +113,9 @@ impl<'a> BenchmarkPlan<'a> {
 pub struct Prepared {
     benchmark: &'static Benchmark,
     ready: Ready,
-    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
-    pub boot: Option<(f64, u64)>,
-    /// Identity of the software that runs, for results.
-    pub ran: RunIdentity,
-    /// The booted images, one per node.
-    pub images: Vec<Image>,
+    boot: Option<(f64, u64)>,
+    ran: RunIdentity,
+    images: Vec<Image>,
 }
 
 enum Ready {
@@ -135,6 +131,21 @@ impl Prepared {
     ) -> Prepared {
         let (boot, ran, images) = (testbed.boot, testbed.ran(), testbed.plan.images().to_vec());
         Prepared { benchmark, ready: ready(Box::new(testbed)), boot, ran, images }
+    }
+
+    /// Host time in seconds and instructions of the boot; `None` if the guests came from a checkpoint.
+    pub fn boot(&self) -> Option<(f64, u64)> {
+        self.boot
+    }
+
+    /// Identity of the software that runs, for results.
+    pub fn ran(&self) -> &RunIdentity {
+        &self.ran
+    }
+
+    /// The booted images, one per node.
+    pub fn images(&self) -> &[Image] {
+        &self.images
     }
 
     /// Sets whether measurements write fingerprints.
@@ -176,45 +187,6 @@ impl Prepared {
             }
         }
     }
-}
-
-/// Measures the benchmark in node 0 while node 1 sends it frames.
-fn driven(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
-    let NodesLoad { benchmark, config, rate, observe, folder } = *load;
-    let offered = (rate, config.loadgen.traffic.frame_size);
-    let mut point = run_driven(testbed, (config, benchmark), offered, observe, control)?;
-    profile_test_node(load, testbed, (&mut point.network, point.watched.take()), &mut point.summary)?;
-    folder.write_nodes(&point.config, &point.network, &point.counters)?;
-    if let Some(limit) = point.limit() {
-        (control.say)(&limit);
-    }
-    Ok(Measured { config: point.config, summary: point.summary, meanings: point.meanings })
-}
-
-/// Measures the network of a network file. Each cable is captured into its own file.
-fn network(testbed: &NodesTestbed, load: &NodesLoad, control: &mut Control) -> Result<Measured, RunError> {
-    let NodesLoad { config, observe, folder, .. } = *load;
-    let captures = observe.capture.as_ref().map(|_| folder.path());
-    let mut run = run_network(testbed, (config, &config.topology()?), (captures, observe), control)?;
-    profile_nodes(load, testbed, &mut run)?;
-    folder.write_nodes(config, &run.network, &run.counters)?;
-    Ok(Measured { config: config.clone(), summary: run.summary, meanings: run.meanings })
-}
-
-/// Writes the profile of each timed node of a network.
-fn profile_nodes(load: &NodesLoad, testbed: &NodesTestbed, run: &mut NetworkRun) -> Result<(), RunError> {
-    let Some(own) = &mut run.summary.network else { return Ok(()) };
-    let names: Vec<String> = run.network.config().nodes.iter().map(|(name, _)| name.clone()).collect();
-    let watched = names.iter().zip(std::mem::take(&mut run.watched)).enumerate();
-    for (node, (name, (watched, bytes))) in watched {
-        let Some(figures) = own.nodes.get_mut(name) else { continue };
-        let image = &testbed.plan.images()[node];
-        let delivered = Delivered { bytes, ports: &figures.ports, seconds: run.summary.simulated_seconds };
-        let of = (&mut run.network, node);
-        let (functions, kinds) = profile_of_node(load.observe, of, image, watched, &delivered, load.folder)?;
-        (figures.functions, figures.kinds) = (functions, kinds);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use doorbell_machine::{Base, ConfigError};
 use toml::{Table, Value};
 
 use crate::plan::config::RunConfig;
+use crate::plan::members::MEMBERS;
 use crate::plan::options::{OptionSections, Options};
 use crate::plan::playback::PlaybackConfig;
 use crate::registry;
 use crate::request::reference::with_hint;
-
-/// Sections that only network files may have.
-const NETWORK_SECTIONS: [&str; 4] = ["node", "switch", "generator", "cable"];
 
 /// The settings of a run, in layers.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ impl<'a> Layers<'a> {
     /// ignored.
     pub(crate) fn with_options(self, options: OptionSections) -> Result<RunConfig, ConfigError> {
         let mut own = self.base.user_table().clone();
-        if let Some(part) = NETWORK_SECTIONS.into_iter().find(|part| own.contains_key(*part)) {
+        if let Some(part) = MEMBERS.into_iter().find(|part| own.contains_key(*part)) {
             let problem =
                 format!("[{part}] belongs to a network file, not to a machine file; run it with --network");
             return Err(ConfigError::new(self.base.name(), problem));

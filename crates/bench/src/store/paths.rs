@@ -26,11 +26,6 @@ pub struct CachePaths {
 }
 
 impl CachePaths {
-    /// Locations in this cache folder, with an unknown commit.
-    pub fn new(cache: PathBuf) -> CachePaths {
-        CachePaths { cache, commit: "unknown" }
-    }
-
     /// The folder of an image.
     pub fn image(&self, name: &str) -> PathBuf {
         self.cache.join("images").join(name)

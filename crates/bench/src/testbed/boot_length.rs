@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn last_duration_is_kept_per_kind_and_unreadable_files_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        let places = CachePaths::new(folder.path().join("cache"));
+        let places = CachePaths { cache: folder.path().join("cache"), commit: "unknown" };
         let length = BootLength::of(&places, "testpmd");
         assert_eq!(length.last(), None);
         length.keep(Ps(5));
@@ -68,7 +68,8 @@ mod tests {
     fn unwritable_cache_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("cache"), "in the way").unwrap();
-        let length = BootLength::of(&CachePaths::new(folder.path().join("cache")), "testpmd");
+        let places = CachePaths { cache: folder.path().join("cache"), commit: "unknown" };
+        let length = BootLength::of(&places, "testpmd");
         length.keep(Ps(5));
         assert_eq!(length.last(), None);
     }

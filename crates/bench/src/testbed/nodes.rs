@@ -187,6 +187,11 @@ impl NodesPlan {
         Ok(network)
     }
 
+    /// Number of links of the network.
+    pub(crate) fn links(&self) -> usize {
+        self.plan.network.links.len()
+    }
+
     fn guests(&self) -> Vec<&str> {
         self.identities.iter().map(String::as_str).collect()
     }
@@ -242,10 +247,9 @@ impl Plan for NodesPlan {
         format!("{}-{:016x}.net", self.plan.name, self.plan.key(&self.identities))
     }
 
-    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Network, String, u64), RunError> {
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Network, u64), RunError> {
         if let Some(ramp) = &self.plan.ramp {
-            let (network, instructions) = self.with_load(ramp, control)?;
-            return Ok((network, String::new(), instructions));
+            return self.with_load(ramp, control);
         }
         let count = self.images.len();
         let nodes = match count {
@@ -265,7 +269,7 @@ impl Plan for NodesPlan {
         length.keep(network.now());
         (0..count).for_each(|node| init_log::note(network.node_mut(node)));
         let instructions = network.instructions();
-        Ok((network, String::new(), instructions))
+        Ok((network, instructions))
     }
 
     fn save(&self, network: &Network) -> NetworkCheckpoint {

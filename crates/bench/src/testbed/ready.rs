@@ -83,14 +83,9 @@ pub trait Plan {
     /// File name of its checkpoint in the cache: a function of everything that the state after a boot depends
     /// on.
     fn file_name(&self) -> String;
-    /// Boots until all applications are ready. Returns the system, the console text of a single guest, and
-    /// the executed instructions. Reads the duration of the last boot from `length`, and stores its own
-    /// there.
-    fn boot(
-        &self,
-        length: &BootLength,
-        control: &mut Control,
-    ) -> Result<(Self::System, String, u64), RunError>;
+    /// Boots until all applications are ready. Returns the system and the executed instructions. Reads the
+    /// duration of the last boot from `length`, and stores its own there.
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Self::System, u64), RunError>;
     /// Saves a checkpoint.
     fn save(&self, system: &Self::System) -> Self::Checkpoint;
     /// Creates a system with the measured configuration and restores a checkpoint into it.
@@ -111,8 +106,6 @@ pub struct Testbed<P: Plan> {
     _held: Option<UseLock>,
     /// The system restored to validate the checkpoint, for the first measurement.
     first: Mutex<Option<P::System>>,
-    /// Console text of a single guest at the end of its boot; empty if it came from a checkpoint.
-    pub console: String,
     /// Host time and instructions of the boot; `None` if it came from a checkpoint.
     pub boot: Option<(f64, u64)>,
     /// Output of the failed `init` lines of its guests.
@@ -141,7 +134,7 @@ impl<P: Plan> Testbed<P> {
         control: &mut Control,
     ) -> Result<Self, RunError> {
         let cached = places.checkpoints().join(plan.file_name());
-        let commit = places.commit;
+        let of = |plan, loaded, held| Self::from_checkpoint(plan, places.commit, loaded, held);
         match source {
             Source::Boot => Self::from_boot(plan, places, control),
             Source::File(path) => {
@@ -149,26 +142,20 @@ impl<P: Plan> Testbed<P> {
                     RunError::Checkpoint(error) => named(path, error),
                     error => error,
                 };
-                let (checkpoint, system) = load(&plan, path).map_err(named)?;
-                Ok(Self::from_checkpoint(plan, commit, checkpoint, system))
+                let loaded = load(&plan, path).map_err(named)?;
+                Ok(of(plan, loaded, None))
             }
             Source::Cache => {
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = load_cached(&plan, &cached, control.say)? {
-                    return Ok(Testbed {
-                        _held: held,
-                        ..Self::from_checkpoint(plan, commit, checkpoint, system)
-                    });
+                if let Some(loaded) = load_cached(&plan, &cached, control.say)? {
+                    return Ok(of(plan, loaded, held));
                 }
                 drop(held);
                 // Concurrent runs of the same guests wait for this boot, and then find its checkpoint.
                 let _boot_lock = BootLock::wait(&cached, control)?;
                 let held = hold(&cached).unwrap_or(None);
-                if let Some((checkpoint, system)) = load_cached(&plan, &cached, &mut |_| {})? {
-                    return Ok(Testbed {
-                        _held: held,
-                        ..Self::from_checkpoint(plan, commit, checkpoint, system)
-                    });
+                if let Some(loaded) = load_cached(&plan, &cached, &mut |_| {})? {
+                    return Ok(of(plan, loaded, held));
                 }
                 drop(held);
                 let testbed = Self::from_boot(plan, places, control)?;
@@ -178,39 +165,28 @@ impl<P: Plan> Testbed<P> {
         }
     }
 
-    fn from_checkpoint(plan: P, commit: &'static str, checkpoint: P::Checkpoint, system: P::System) -> Self {
+    fn from_checkpoint(
+        plan: P,
+        commit: &'static str,
+        (checkpoint, system): Loaded<P>,
+        held: Option<UseLock>,
+    ) -> Self {
         let (init_logs, first) = (system.init_logs(), Mutex::new(Some(system)));
-        Testbed {
-            plan,
-            commit,
-            checkpoint,
-            _held: None,
-            first,
-            console: String::new(),
-            boot: None,
-            init_logs,
-            fingerprint: false,
-        }
+        Testbed { plan, commit, checkpoint, _held: held, first, boot: None, init_logs, fingerprint: false }
     }
 
     fn from_boot(plan: P, places: &CachePaths, control: &mut Control) -> Result<Self, RunError> {
         let started = Instant::now();
         let name = plan.file_name();
         let kind = name.rsplit_once('-').map_or(name.as_str(), |(kind, _)| kind);
-        let (system, console, instructions) = plan.boot(&BootLength::of(places, kind), control)?;
+        let (system, instructions) = plan.boot(&BootLength::of(places, kind), control)?;
         let boot = Some((started.elapsed().as_secs_f64(), instructions));
-        let (checkpoint, init_logs) = (plan.save(&system), system.init_logs());
-        let (commit, first) = (places.commit, Mutex::new(None));
+        let loaded = (plan.save(&system), system);
+        // Measurements start from the checkpoint.
         Ok(Testbed {
-            plan,
-            commit,
-            checkpoint,
-            _held: None,
-            first,
-            console,
             boot,
-            init_logs,
-            fingerprint: false,
+            first: Mutex::new(None),
+            ..Self::from_checkpoint(plan, places.commit, loaded, None)
         })
     }
 

@@ -115,7 +115,7 @@ impl Plan for MachinePlan {
         format!("{}-{:016x}.ckpt", self.workload.name, self.config.machine().guest_hash() ^ booted)
     }
 
-    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, String, u64), RunError> {
+    fn boot(&self, length: &BootLength, control: &mut Control) -> Result<(Machine, u64), RunError> {
         check_captures(&self.config)?;
         let guest = read_guest(&self.image, self.bootargs.clone())?;
         (control.say)(&format!("booting Debian until {} is ready", self.workload.name));
@@ -126,9 +126,8 @@ impl Plan for MachinePlan {
         self.run_until_ready(&mut machine, control)?;
         length.keep(machine.now());
         init_log::note(&mut machine);
-        let console = machine.console.text();
         let instructions = machine.instructions();
-        Ok((machine, console, instructions))
+        Ok((machine, instructions))
     }
 
     fn save(&self, machine: &Machine) -> CheckpointFile {

@@ -19,8 +19,6 @@ pub trait System {
     fn run_to(&mut self, time: Ps, guest: &str, control: &mut Control) -> Result<(), RunError>;
     /// The simulated time.
     fn now(&self) -> Ps;
-    /// Instructions retired by all harts.
-    fn instructions(&self) -> u64;
     /// Starts hashing the frames on the wires, for fingerprints.
     fn start_wire_hashes(&mut self);
     /// Sets the simulation mode of all machines.
@@ -61,10 +59,6 @@ impl System for Machine {
 
     fn now(&self) -> Ps {
         Machine::now(self)
-    }
-
-    fn instructions(&self) -> u64 {
-        Machine::instructions(self)
     }
 
     fn start_wire_hashes(&mut self) {
@@ -141,10 +135,6 @@ impl System for Network {
 
     fn now(&self) -> Ps {
         Network::now(self)
-    }
-
-    fn instructions(&self) -> u64 {
-        Network::instructions(self)
     }
 
     fn start_wire_hashes(&mut self) {

@@ -111,7 +111,7 @@ pub(crate) struct OpenWindow {
     timed: Option<timing::TimingSnapshot>,
     counters: CountersAt,
     /// NIC counts of the frames sent before it.
-    snapshot: NicSnapshot,
+    pub snapshot: NicSnapshot,
     /// Samples of main memory activity since its beginning.
     pub memory: timing::MemorySeries,
     /// Frames in FIFOs, rings and switches, sampled at the same times.
@@ -122,13 +122,17 @@ pub(crate) struct OpenWindow {
 impl OpenWindow {
     /// Starts a window now.
     pub fn begin(machine: &Machine) -> OpenWindow {
+        OpenWindow::begin_with(machine, NicSnapshot::now(machine))
+    }
+
+    fn begin_with(machine: &Machine, snapshot: NicSnapshot) -> OpenWindow {
         OpenWindow {
             start: Edge::of(machine),
             by_hart: instructions_by_hart(machine),
             corunners: corunners::stats(machine),
             timed: timing::TimingSnapshot::of(machine),
             counters: CountersAt::of(machine),
-            snapshot: NicSnapshot::now(machine),
+            snapshot,
             memory: timing::MemorySeries::default(),
             queues: Vec::new(),
             edge: None,
@@ -149,6 +153,36 @@ impl OpenWindow {
             counters: counters.until(CountersAt::of(machine)),
             ..Window::default()
         }
+    }
+
+    /// Starts a window of a running load now, together with its observations and its trace. Frames sent before it have
+    /// yet to arrive at the NICs.
+    pub fn begin_recorded(
+        machine: &mut Machine,
+        watch: Option<&WatchRequest>,
+        trace: Option<&Trace>,
+    ) -> OpenWindow {
+        machine.begin_window();
+        machine.record(trace.map(Trace::recorder));
+        if let Some(request) = watch {
+            machine.watch(request);
+        }
+        OpenWindow::begin_with(machine, NicSnapshot::begin(machine))
+    }
+
+    /// Ends a window of a running load, and the load, now. Its last frames have yet to arrive at the NICs, which are
+    /// read by the snapshots of both ends and added by [`OpenWindow::with_nics`].
+    pub fn close(&mut self, machine: &mut Machine) -> (Window, Option<WatchReport>, NicSnapshot) {
+        machine.end_window();
+        machine.stop_traffic();
+        machine.record(None);
+        (self.measured(machine), machine.end_watch(), NicSnapshot::begin(machine))
+    }
+
+    /// The window with the NICs' counts at both ends.
+    pub fn with_nics(self, window: Window, end: NicSnapshot, machine: &Machine) -> Window {
+        let ports = self.snapshot.figures.until(&end.figures, machine);
+        Window { begin: self.snapshot.totals, end: end.totals, ports, queues: self.queues, ..window }
     }
 
     /// Ends the window now.
@@ -175,14 +209,9 @@ impl Run<'_, '_, Machine> {
             self.until(gap)?;
         }
         let edge = self.edge();
-        self.system.begin_window();
-        self.system.record(trace.map(Trace::recorder));
-        if let Some(request) = watch {
-            self.system.watch(request);
-        }
-        let mut open = OpenWindow::begin(self.system);
+        let mut open = OpenWindow::begin_recorded(self.system, watch, trace);
         open.memory.sample(self.system);
-        Ok(OpenWindow { snapshot: NicSnapshot::begin(self.system), edge, ..open })
+        Ok(OpenWindow { edge, ..open })
     }
 
     /// Runs until the frames sent before the window have reached the NICs.
@@ -209,11 +238,8 @@ impl Run<'_, '_, Machine> {
     pub fn close_window(&mut self, mut open: OpenWindow) -> Result<(Window, Option<WatchReport>), RunError> {
         self.until_in(&mut open, self.system.next_gap())?;
         let edge = self.edge();
-        self.system.end_window();
-        self.system.stop_traffic();
-        self.system.record(None);
-        let window = open.measured(self.system);
-        let edges = open.edge.zip(edge).map(|(begin, end)| [begin, end]);
+        let (window, watched, mut end) = open.close(self.system);
+        let edges = open.edge.take().zip(edge).map(|(begin, end)| [begin, end]);
         // Without samples inside the window there is no series.
         let memory = match open.memory.has_parts() {
             true => {
@@ -222,24 +248,10 @@ impl Run<'_, '_, Machine> {
             }
             false => Vec::new(),
         };
-        let watched = self.system.end_watch();
-        let mut end = NicSnapshot::begin(self.system);
         // Frames sent before a short window may still be in flight.
         self.finish(&mut open.snapshot, Ps::MAX)?;
         self.finish(&mut end, Ps::MAX)?;
-        let ports = open.snapshot.figures.until(&end.figures, self.system);
-        Ok((
-            Window {
-                begin: open.snapshot.totals,
-                end: end.totals,
-                ports,
-                memory,
-                queues: open.queues,
-                edges,
-                ..window
-            },
-            watched,
-        ))
+        Ok((open.with_nics(Window { memory, edges, ..window }, end, self.system), watched))
     }
 
     /// A checkpoint of the machine at an edge, if any load needs one.

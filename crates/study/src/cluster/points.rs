@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::journal::{Task, TaskList};
-use crate::experiment::{Failure, Identity, Plan, State, Store, Sweep};
+use crate::experiment::{Failure, Identity, State, Store, Sweep};
 
 /// Maximum number of times that a point's task may be lost to node failures and preemption.
 const LOST_MAX: u32 = 10;
@@ -19,8 +19,6 @@ pub struct ClusterExperiment<'a> {
     pub file: PathBuf,
     /// Path of its result folder.
     pub out: PathBuf,
-    /// Its points.
-    pub plan: &'a Plan,
     /// Identities of its points.
     pub identities: &'a [Identity],
     /// Its result store.

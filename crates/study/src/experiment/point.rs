@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use doorbell_bench::{
     Benchmark, BenchmarkPlan, CachePaths, Control, Observe, PointSummary, Progress, ReadyTrace, ResultFolder,
-    RunError, RunIdentity, RunSummary, Session, Source, Traces, changes, write_played,
+    RunError, RunIdentity, Session, Source, Traces, run_summary, write_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::Base;
-use doorbell_results::SearchSummary;
+use doorbell_results::{RunSummary, SearchSummary};
 use doorbell_sim::Ps;
 
 use super::plan::{ExperimentError, Identity, Plan, PlannedPoint, Work};
@@ -81,7 +81,7 @@ impl PointJob<'_> {
         let prepared = plan.prepare(self.places, &Source::Cache, control)?;
         let observe = Observe { profile: self.point.profile, ..Observe::default() };
         let measured = prepared.measure((config, rate), &observe, folder, control)?;
-        self.write(measured.summary, measured.meanings, prepared.ran.clone(), folder)
+        self.write(measured.summary, measured.meanings, prepared.ran().clone(), folder)
     }
 
     fn played(
@@ -104,17 +104,9 @@ impl PointJob<'_> {
         ran: RunIdentity,
         folder: &ResultFolder,
     ) -> Result<(), ExperimentError> {
-        let whole = RunSummary {
-            benchmark: self.benchmark.name.to_owned(),
-            preset: self.base.name().to_owned(),
-            changed: changes(self.base, &self.point.config).map_err(RunError::from)?,
-            doorbell_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: self.command,
-            ran,
-            incomplete: None,
-            meanings,
-            points: vec![summary],
-        };
+        let name = (self.benchmark.name, self.command);
+        let whole = run_summary(name, (self.base, &self.point.config), ran, meanings, vec![summary]);
+        let whole = whole.map_err(RunError::from)?;
         folder.write("summary.json", &whole.to_json())?;
         Ok(folder.write("report.html", &(self.pages.run)(&whole, &folder.config_text()?))?)
     }

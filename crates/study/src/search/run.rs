@@ -65,7 +65,7 @@ pub enum Event<'a> {
     /// are any.
     Interval(Option<u64>, Option<u64>),
     /// The search is finished.
-    Finished(&'a Answer),
+    Finished,
 }
 
 type TrialOutcome<S> = Result<Outcome<<S as System>::Summary>, <S as System>::Error>;
@@ -104,7 +104,7 @@ pub fn search<S: System>(
         let answer = loop {
             let rate = match next(bracket, goal, &results) {
                 Next::Done(answer) => {
-                    tell(Event::Finished(&answer));
+                    tell(Event::Finished);
                     break Ok(Some(answer));
                 }
                 Next::Try(rate) => rate,

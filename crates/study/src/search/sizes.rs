@@ -273,13 +273,12 @@ fn size_summary(
         }
         .to_owned(),
         inversions_mpps: met_above.map(|trial| mpps(trial.rate)).collect(),
-        at_low: at_low.map(|trial| trial.summary.clone()),
+        at_low: at_low.map(|trial| trial.summary.clone().with_limit()),
         trials: found.trials.iter().map(trial_summary).collect(),
         cost,
         limit: None,
     };
     summary.limit = limit::of_search(&summary);
-    summary.at_low.iter_mut().for_each(|point| point.limit = limit::of_point(point));
     summary
 }
 

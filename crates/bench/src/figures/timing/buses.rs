@@ -5,7 +5,8 @@ use doorbell_results::TimingFigures;
 use doorbell_results::figures::BUSES;
 use doorbell_sim::stats::Stats;
 
-use super::span::{View, ratio};
+use super::span::View;
+use crate::ratio::ratio;
 
 /// The figures of all ports with a bus; none if there is no such port.
 pub(super) fn buses(w: &View, g: &mut TimingFigures) {
@@ -17,7 +18,7 @@ pub(super) fn buses(w: &View, g: &mut TimingFigures) {
     if buses.is_empty() {
         return;
     }
-    let all = buses.iter().fold(BusStats::default(), |sum, (_, bus, _)| sum.plus(bus));
+    let all = BusStats::sum(buses.iter().map(|(_, bus, _)| bus.clone()));
     g.put(BUSES.read_round_trip_ns, ratio(all.round_trip_ps as f64 * 1e-3, all.reads));
     g.put(BUSES.write_visible_ns, ratio(all.write_visible_ps as f64 * 1e-3, all.writes));
     for (name, _, stages) in &buses {

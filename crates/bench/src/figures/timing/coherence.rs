@@ -4,7 +4,8 @@ use doorbell_results::TimingFigures;
 use doorbell_results::figures::{DIRECTORY, SHARED_LINES};
 
 use super::memory::CLASSES;
-use super::span::{View, ratio};
+use super::span::View;
+use crate::ratio::ratio;
 
 /// Lines that cores take from each other; none with a single core.
 pub(super) fn shared_lines(w: &View, g: &mut TimingFigures) {

@@ -4,8 +4,9 @@ use doorbell_results::TimingFigures;
 use doorbell_results::figures::FABRIC;
 
 use super::snapshot::FabricCounts;
-use super::span::{View, ratio};
+use super::span::View;
 use super::spread::imbalance;
+use crate::ratio::ratio;
 
 /// Figures of the ring or mesh, if the machine has one.
 pub(super) fn fabric(w: &View, frames: u64, g: &mut TimingFigures) {

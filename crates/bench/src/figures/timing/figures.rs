@@ -11,9 +11,10 @@ use super::memory::{access_times, cache, dca, dram, llc, occupancy, uncore};
 use super::models::Models;
 use super::packet_cost::per_packet;
 use super::pcie::pcie;
-use super::span::{Span, View, ratio};
+use super::span::{Span, View};
 use super::spread::{core_balance, neighbours, own_packets};
 use super::top_down::{cpi_stack, top_down};
+use crate::ratio::ratio;
 
 /// All figures of a machine for a span.
 pub(crate) fn figures(span: &Span, machine: &Machine) -> TimingFigures {

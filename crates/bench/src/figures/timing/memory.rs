@@ -7,7 +7,8 @@ use doorbell_results::figures::{ACCESS_TIME, Cache, DCA, DRAM, OCCUPANCY, UNCORE
 use doorbell_sim::stats::Stats;
 
 use super::models::Models;
-use super::span::{View, ratio};
+use super::span::View;
+use crate::ratio::ratio;
 
 /// Classes of cache lines by their data, in the memory system's order: name in figures, and description.
 pub(super) const CLASSES: [(&str, &str); 6] = [
@@ -110,7 +111,7 @@ pub(super) fn dram(w: &View, frames: u64, g: &mut TimingFigures) {
     let seconds = w.seconds();
     let gbps = |bytes: u64| ratio(bytes as f64 * 8e-9, seconds);
     let channels = w.dram();
-    let all = channels.iter().fold(DramStats::default(), |sum, channel| sum.plus(channel));
+    let all = DramStats::sum(channels.iter().cloned());
     g.put(DRAM.read_gbps, gbps(all.bytes_read));
     g.put(DRAM.write_gbps, gbps(all.bytes_written));
     g.put(DRAM.mb_per_second, ratio((all.bytes_read + all.bytes_written) as f64 * 1e-6, seconds));

@@ -4,8 +4,9 @@
 use doorbell_results::TimingFigures;
 use doorbell_results::figures::PACKET_COST;
 
-use super::span::{View, ratio};
+use super::span::View;
 use crate::plan::dpdk::DpdkConfig;
+use crate::ratio::ratio;
 
 /// Share of a full burst from which the mean cost of rounds counts as that of full bursts.
 const NEARLY_FULL: f64 = 0.9;

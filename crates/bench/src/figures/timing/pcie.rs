@@ -7,14 +7,14 @@ use doorbell_results::TimingFigures;
 use doorbell_results::figures::PCIE;
 use doorbell_sim::stats::Stats;
 
-use super::span::{View, ratio};
+use super::span::View;
+use crate::ratio::ratio;
 
 /// The figures of all links together; those of links have no value if no NIC is attached by PCI Express.
 pub(super) fn pcie(w: &View, frames: u64, g: &mut TimingFigures) {
     let attached = w.attached();
-    let sum = |sum: PathStats, one: &PathStats| sum.plus(one);
-    let reads = attached.iter().map(|at| &at.reads).fold(PathStats::default(), sum);
-    let writes = attached.iter().map(|at| &at.writes).fold(PathStats::default(), sum);
+    let reads = PathStats::sum(attached.iter().map(|at| at.reads.clone()));
+    let writes = PathStats::sum(attached.iter().map(|at| at.writes.clone()));
     let all = attached.iter().filter_map(|at| at.link.clone()).reduce(|sum, link| sum.plus(&link));
     let link = |of: fn(&LinkStats) -> u64| all.as_ref().map(of);
     // Counters and rate in Gbps of each NIC's link.

@@ -110,9 +110,7 @@ impl TimingSnapshot {
         let attached = attached.iter().map(|(name, attachment)| {
             let dma = |of: DmaDirection| {
                 let kinds = PATH_KINDS.iter().filter(|(_, direction, _)| *direction == of);
-                kinds.fold(PathStats::default(), |sum, (purpose, direction, _)| {
-                    sum.plus(&attachment.stats(*purpose, *direction))
-                })
+                PathStats::sum(kinds.map(|(purpose, direction, _)| attachment.stats(*purpose, *direction)))
             };
             AttachedCounts {
                 name: name.clone(),

@@ -9,29 +9,6 @@ use super::TimingSnapshot;
 use super::snapshot::{AttachedCounts, HartCounts};
 use crate::plan::config::RunConfig;
 
-/// A number that can be part of a ratio.
-pub(super) trait Number {
-    fn float(self) -> f64;
-}
-
-impl Number for f64 {
-    fn float(self) -> f64 {
-        self
-    }
-}
-
-impl Number for u64 {
-    fn float(self) -> f64 {
-        self as f64
-    }
-}
-
-/// Returns `amount / by`, or `None` unless `by` is positive.
-pub(super) fn ratio(amount: impl Number, by: impl Number) -> Option<f64> {
-    let by = by.float();
-    (by > 0.0).then(|| amount.float() / by)
-}
-
 /// A measurement: counters at both ends, and the frames and instructions between them.
 pub(crate) struct Span<'a> {
     pub begin: TimingSnapshot,
@@ -45,7 +22,7 @@ impl Span<'_> {
     /// Increase of the counters of several harts or cores, by their numbers.
     fn sum<S: Stats>(&self, numbers: Range<usize>, of: impl Fn(&TimingSnapshot, usize) -> &S) -> S {
         let increase = |number| of(&self.end, number).since(of(&self.begin, number));
-        numbers.fold(S::default(), |sum, number| sum.plus(&increase(number)))
+        S::sum(numbers.map(increase))
     }
 }
 

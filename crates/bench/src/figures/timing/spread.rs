@@ -5,7 +5,8 @@ use doorbell_results::TimingFigures;
 use doorbell_results::figures::{CORE_BALANCE, NEIGHBOURS, OWN_PACKETS};
 
 use super::packet_cost::Busy;
-use super::span::{Span, View, ratio};
+use super::span::{Span, View};
+use crate::ratio::ratio;
 
 /// Packets found by a core's polls. None in trace playback: traces have no data, so the packets that a poll
 /// finds are unknown.

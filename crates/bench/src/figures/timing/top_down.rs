@@ -5,7 +5,7 @@ use doorbell_machine::Books;
 use doorbell_results::TimingFigures;
 use doorbell_results::figures::{CPI_STACK, TOP_DOWN, TOP_DOWN_2, TOP_DOWN_3};
 
-use super::span::ratio;
+use crate::ratio::ratio;
 
 /// The three levels of the top-down method, as shares of the dispatch slots.
 pub(super) fn top_down(books: &Books, g: &mut TimingFigures) {

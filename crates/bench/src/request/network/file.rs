@@ -73,11 +73,6 @@ impl NetworkFile {
         Ok(NetworkFile { name, tree, bases, whole: None })
     }
 
-    /// The file's path, for results.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// As [`NetworkFile::resolve`], with this rate for every generator.
     pub fn resolve_at(
         &self,

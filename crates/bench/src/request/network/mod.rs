@@ -11,4 +11,4 @@ pub(crate) use config::keys_of_the_run;
 
 pub use file::NetworkFile;
 pub use resolve::NetworkPlan;
-pub(crate) use run::{NetworkRun, run_network};
+pub(crate) use run::measure_network;

@@ -1,18 +1,15 @@
 //! The measurement of a network: preload stores, start node programs and generators, warm up the caches, then switch to
 //! timed mode and measure an interval.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::Instant;
+use std::collections::BTreeSet;
 
 use doorbell_loadgen::{Kind, LoadGenConfig, Measurement, TrafficConfig};
-use doorbell_machine::{ConfigError, Network, WatchReport};
+use doorbell_machine::{ConfigError, LinkPlan, Network};
 use doorbell_sim::{Frame, Ps};
-use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
 
 use crate::error::RunError;
-use crate::figures::counters::MeasuredCounters;
-use crate::measure::benchmark::Benchmark;
+use crate::measure::benchmark::{Benchmark, Measured, NodesLoad};
+use crate::measure::nodes_run::NodesRun;
 use crate::plan::config::RunConfig;
 use crate::plan::workload::NO_TRAFFIC;
 use crate::ratio::{per, per_frame};
@@ -25,25 +22,11 @@ use crate::testbed::links::time_on;
 use crate::testbed::nodes::NodesTestbed;
 use crate::testbed::nodes::TestbedPlan;
 use crate::testbed::steady::add_measured_phase;
-use crate::window::interval::{Interval, OpenInterval, between_nodes, meanings};
+use crate::window::interval::{Interval, OpenInterval, between_nodes};
 use crate::window::losses::of_window;
-use crate::window::observe::{NodeTrace, Observe};
+use crate::window::observe::{Delivered, NodeTrace, Observe};
 use crate::window::phases::{Load, Run};
 use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
-
-/// Results of a network's run.
-pub(crate) struct NetworkRun {
-    /// Combined figures of all load generators, and under `network` the figures of each member.
-    pub summary: PointSummary,
-    /// Meanings of the figures of ports and timing models, by name.
-    pub meanings: BTreeMap<String, String>,
-    /// The members in their final state, for their counters.
-    pub network: Network,
-    /// Per node: its counters at the start and at the end of the measurement.
-    pub counters: Vec<MeasuredCounters>,
-    /// Per node: the recorded profile, and the bytes that its NICs accepted.
-    pub watched: Vec<(Option<WatchReport>, u64)>,
-}
 
 impl TestbedPlan {
     /// Plans the network that a configuration describes.
@@ -67,49 +50,55 @@ impl TestbedPlan {
     }
 }
 
-/// Measures once. With `captures`, writes the frames on each cable to a capture file in that folder. Nodes
-/// support profiles and traces of the observations in `observe`.
-pub(crate) fn run_network(
+/// Measures the network of a network file. Each cable is captured into its own file. Nodes support profiles and traces.
+pub(crate) fn measure_network(
     testbed: &NodesTestbed,
-    (config, topology): (&RunConfig, &NetworkPlan),
-    (captures, observe): (Option<&Path>, &Observe),
+    load: &NodesLoad,
     control: &mut Control,
-) -> Result<NetworkRun, RunError> {
-    let started = Instant::now();
-    let mut network = testbed.network()?;
-    observe.check_nodes(&network)?;
-    let cables =
-        topology.network.links.iter().enumerate().filter_map(|(index, link)| Some((index, link, captures?)));
-    for (index, link, folder) in cables {
-        network.capture(index, PcapFile::create(&folder.join(format!("{}.pcap", link.name)), WHOLE_FRAMES)?);
-    }
-    let trace = NodeTrace::create(observe, &network, None, |node| &topology.nodes[node], "a network")?;
-    let before = network.instructions();
+) -> Result<Measured, RunError> {
+    let NodesLoad { config, observe, folder, .. } = *load;
+    let topology = &config.topology()?;
+    let file = |link: &LinkPlan| folder.path().join(format!("{}.pcap", link.name));
+    let links = topology.network.links.iter().filter(|_| observe.capture.is_some());
+    let of_node = |node: usize| &topology.nodes[node];
+    let captures = links.map(file).enumerate();
+    let mut nodes = NodesRun::begin(testbed, load, captures, (None, of_node), "a network")?;
     let loads = loads(topology);
-    let params = &config.run;
-    let mut run = Run { system: &mut network, guest: "", control, loads: &loads, params };
+    let mut run = Run { system: &mut nodes.network, guest: "", control, loads: &loads, params: &config.run };
     run.preload()?;
     type_starts(run.system, topology)?;
     let steady = run.approach()?;
-    let (mut interval, switches) = run.measure((observe, trace.as_ref()))?;
+    let (mut interval, switches) = run.measure((observe, nodes.trace.as_ref()))?;
     let settled = run.drain()?;
-    for line in misdelivered(network.config(), &interval.sent) {
+    for line in misdelivered(nodes.network.config(), &interval.sent) {
         (control.say)(&line);
     }
-    network.check_conservation();
-    network.finish_captures()?;
-    trace.map_or(Ok(()), |trace| trace.finish(testbed, &mut network))?;
-    let host = (started.elapsed().as_secs_f64(), network.instructions() - before);
-    let own = figures(&network, &topology.nodes, &interval, &switches);
-    let mut summary = summarise((config, &topology.nodes), &network, (&interval, own, settled), host);
+    let host = nodes.end()?;
+    let own = figures(&nodes.network, &topology.nodes, &interval, &switches);
+    let mut summary = summarise((config, &topology.nodes), &nodes.network, (&interval, own, settled), host);
     summary.steady = Some(steady);
     add_measured_phase(&mut summary, config);
-    let meanings = meanings(&summary, &network);
     let counters = interval.take_counters();
-    let watched = std::mem::take(&mut interval.watched).into_iter().enumerate();
-    let watched =
-        watched.map(|(node, profile)| (profile, accepted_bytes(&network, node, &interval))).collect();
-    Ok(NetworkRun { summary, meanings, network, counters, watched })
+    profile_nodes(&mut nodes, &mut interval, &mut summary)?;
+    nodes.write(config.clone(), summary, &counters)
+}
+
+/// Adds the profile of each timed node to its figures.
+fn profile_nodes(
+    nodes: &mut NodesRun,
+    interval: &mut Interval,
+    summary: &mut PointSummary,
+) -> Result<(), RunError> {
+    let Some(own) = &mut summary.network else { return Ok(()) };
+    let names: Vec<String> = nodes.network.config().nodes.iter().map(|(name, _)| name.clone()).collect();
+    for (node, name) in names.iter().enumerate() {
+        let Some(figures) = own.nodes.get_mut(name) else { continue };
+        let bytes = accepted_bytes(&nodes.network, node, interval);
+        let delivered = Delivered { bytes, ports: &figures.ports, seconds: summary.simulated_seconds };
+        let watched = interval.watched[node].take();
+        (figures.functions, figures.kinds) = nodes.profile(node, watched, &delivered)?;
+    }
+    Ok(())
 }
 
 /// The load of each generator.

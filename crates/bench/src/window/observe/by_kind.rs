@@ -9,7 +9,9 @@ use doorbell_symbols::Place;
 
 use super::functions::{Places, below, mode};
 use super::kinds::{KindRules, Match, Ran};
+use crate::ratio::ratio;
 use crate::store::tables::csv_field;
+use doorbell_results::counters::INTERRUPTS;
 
 /// Unit of the misses per kilobyte, in bytes.
 const KB: f64 = 1024.0;
@@ -76,13 +78,13 @@ impl KindTable {
     /// The figures of the summary.
     pub(crate) fn figures(&self, harts: &[KindTable], delivered: &Delivered<'_>) -> KindFigures {
         let counted = |name: &str| -> u64 { delivered.ports.iter().map(|port| port.value(name)).sum() };
-        let (received, interrupts) = (counted("GPRC"), counted("interrupts"));
+        let (received, interrupts) = (counted("GPRC"), counted(INTERRUPTS));
         let of_hart = |(hart, table): (u32, &KindTable)| HartKinds {
             hart,
             cycles: table.cycles(),
             kinds: table.costs(delivered),
         };
-        let misses = self.0.iter().map(|sum| sum.cost.llc_misses).sum();
+        let misses: u64 = self.0.iter().map(|sum| sum.cost.llc_misses).sum();
         KindFigures {
             kinds: self.costs(delivered),
             cycles: self.cycles(),
@@ -91,7 +93,7 @@ impl KindTable {
             frames_received: received,
             frames_sent: counted("GPTC"),
             interrupts,
-            frames_per_interrupt: ratio(received, interrupts as f64),
+            frames_per_interrupt: ratio(received, interrupts),
             interrupts_per_second: ratio(interrupts, delivered.seconds).unwrap_or_default(),
             harts: if harts.len() > 1 { (0..).zip(harts).map(of_hart).collect() } else { Vec::new() },
         }
@@ -112,10 +114,6 @@ impl KindTable {
         };
         self.0.iter().filter(|sum| sum.cost != Cost::default()).map(cost).collect()
     }
-}
-
-fn ratio(amount: u64, over: f64) -> Option<f64> {
-    (over > 0.0).then(|| amount as f64 / over)
 }
 
 /// CSV with a row per kind.

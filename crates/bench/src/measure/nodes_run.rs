@@ -1,0 +1,94 @@
+//! A measurement of several nodes: the restored network, what is recorded, and the result files.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use doorbell_machine::{Network, WatchReport};
+use doorbell_results::{FunctionCost, KindFigures, PointSummary};
+use doorbell_wire::pcap::{PcapFile, WHOLE_FRAMES};
+
+use crate::error::RunError;
+use crate::figures::counters::MeasuredCounters;
+use crate::measure::benchmark::{Measured, NodesLoad};
+use crate::plan::config::RunConfig;
+use crate::testbed::nodes::NodesTestbed;
+use crate::testbed::ready::Plan as _;
+use crate::window::interval::meanings;
+use crate::window::observe::{Delivered, NodeTrace, profile_of_node};
+
+/// A network of nodes that is being measured.
+pub(crate) struct NodesRun<'a> {
+    pub network: Network,
+    pub trace: Option<NodeTrace>,
+    nodes: &'a NodesTestbed,
+    load: &'a NodesLoad<'a>,
+    started: Instant,
+    /// Instructions executed before.
+    booted: u64,
+}
+
+impl<'a> NodesRun<'a> {
+    /// Restores the network and starts the captures, each of a link into a file. A requested trace has the
+    /// configuration `config` of its node, and describes the run as `what`.
+    pub fn begin<'c>(
+        nodes: &'a NodesTestbed,
+        load: &'a NodesLoad<'a>,
+        captures: impl IntoIterator<Item = (usize, PathBuf)>,
+        (tested, config): (Option<usize>, impl FnOnce(usize) -> &'c RunConfig),
+        what: &str,
+    ) -> Result<NodesRun<'a>, RunError> {
+        let started = Instant::now();
+        let mut network = nodes.network()?;
+        load.observe.check_nodes(&network)?;
+        for (link, file) in captures {
+            network.capture(link, PcapFile::create(&file, WHOLE_FRAMES)?);
+        }
+        let trace = NodeTrace::create(load.observe, &network, tested, config, what)?;
+        let booted = network.instructions();
+        Ok(NodesRun { network, trace, nodes, load, started, booted })
+    }
+
+    /// Checks that all frames are accounted for, and completes captures and trace. Returns the host time in
+    /// seconds and the executed instructions.
+    pub fn end(&mut self) -> Result<(f64, u64), RunError> {
+        self.network.check_conservation();
+        self.network.finish_captures()?;
+        if let Some(trace) = self.trace.take() {
+            trace.finish(self.nodes, &mut self.network)?;
+        }
+        Ok((self.started.elapsed().as_secs_f64(), self.network.instructions() - self.booted))
+    }
+
+    /// Costs of a node by function and by kind of CPU time, whose files it writes.
+    pub fn profile(
+        &mut self,
+        node: usize,
+        watched: Option<WatchReport>,
+        delivered: &Delivered<'_>,
+    ) -> Result<(Option<Vec<FunctionCost>>, Option<KindFigures>), RunError> {
+        let NodesLoad { observe, folder, .. } = *self.load;
+        let image = &self.nodes.plan.images()[node];
+        profile_of_node(observe, (&mut self.network, node), image, watched, delivered, folder)
+    }
+
+    /// Adds the test node's costs to the summary.
+    pub fn profile_test_node(
+        &mut self,
+        watched: Option<WatchReport>,
+        summary: &mut PointSummary,
+    ) -> Result<(), RunError> {
+        (summary.functions, summary.kinds) = self.profile(0, watched, &Delivered::of(summary))?;
+        Ok(())
+    }
+
+    /// Writes the result files, with the counters of each node at both ends of the measurement.
+    pub fn write(
+        self,
+        config: RunConfig,
+        summary: PointSummary,
+        counters: &[MeasuredCounters],
+    ) -> Result<Measured, RunError> {
+        self.load.folder.write_nodes(&config, &self.network, counters)?;
+        Ok(Measured { config, meanings: meanings(&summary, &self.network), summary })
+    }
+}
