@@ -161,7 +161,7 @@ mod tests {
     use crate::registry::benchmark;
     use crate::request::resolve::resolve;
 
-    fn nat(set: &[&str]) -> RunConfig {
+    fn nat(set: &[&str]) -> crate::plan::resolved::Resolved {
         let set: Vec<String> = DEFAULTS.iter().chain(set).map(|&text| text.to_owned()).collect();
         resolve("fast", &set).unwrap()
     }

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use crate::registry::benchmark;
 
-    fn resolve(more: &[&str]) -> Result<RunConfig, String> {
+    fn resolve(more: &[&str]) -> Result<crate::plan::resolved::Resolved, String> {
         let set: Vec<String> = [DEFAULTS, more].concat().iter().map(|&text| text.to_owned()).collect();
         crate::request::resolve::resolve("fast", &set).map_err(|error| error.to_string())
     }

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use doorbell_acceptance::baseline::{median, print_and_store, seconds_and_peak};
 use doorbell_acceptance::{doorbell_path, places, scratch};
-use doorbell_bench::{RunConfig, benchmark, guest_identity, read_guest, resolve};
+use doorbell_bench::{Resolved, benchmark, guest_identity, read_guest, resolve};
 use doorbell_machine::{CheckpointFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
 use doorbell_sim::ram::PAGE_BYTES;
@@ -39,7 +39,7 @@ struct Phases {
 
 /// The guest and its ready marker.
 struct Subject {
-    config: RunConfig,
+    config: Resolved,
     guest: Guest,
     identity: String,
     folder: PathBuf,

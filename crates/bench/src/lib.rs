@@ -41,6 +41,7 @@ pub use plan::length::Length;
 pub use plan::members::{CableTable, GeneratorTable, NodeTable};
 pub use plan::options::{Options, Section};
 pub use plan::playback::{PlaybackConfig, Shape, Warmup};
+pub use plan::resolved::Resolved;
 pub use plan::workload::{NO_TRAFFIC, Ready, Workload};
 pub use registry::{benchmark, defaults};
 pub use request::changes::{changes, run_summary};

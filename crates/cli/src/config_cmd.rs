@@ -47,10 +47,10 @@ pub struct ShowArgs {
 
 /// The requested configuration.
 fn shown(args: &ShowArgs) -> anyhow::Result<RunConfig> {
-    let Some(path) = &args.network else { return args.common.resolve(&[]) };
+    let Some(path) = &args.network else { return Ok((*args.common.resolve(&[])?).clone()) };
     let overrides = args.common.overrides(&[]);
     let config = NetworkFile::read(path)?.resolve(args.common.base()?, &overrides)?;
-    let Some(name) = &args.node else { return Ok(config) };
+    let Some(name) = &args.node else { return Ok((*config).clone()) };
     let Some(index) = config.node.keys().position(|node| node == name) else {
         let names: Vec<&str> = config.node.keys().map(String::as_str).collect();
         bail!("--node: there is no node \"{name}\" (nodes: {})", names.join(", "));

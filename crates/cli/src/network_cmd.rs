@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use doorbell_bench::{NETWORK, NetworkFile, RunConfig};
+use doorbell_bench::{NETWORK, NetworkFile, Resolved};
 use doorbell_loadgen::Rate;
 
 use crate::frame_sizes::FrameSizes;
@@ -46,7 +46,7 @@ fn configuration(
     args: &RunArgs,
     file: &NetworkFile,
     (size, rate): (Option<&str>, Option<Rate>),
-) -> anyhow::Result<RunConfig> {
+) -> anyhow::Result<Resolved> {
     let mut extra = Vec::new();
     for (key, value) in [("run.duration", &args.duration), ("run.warmup", &args.warmup)] {
         extra.extend(value.as_ref().map(|value| format!("{key}={value}")));

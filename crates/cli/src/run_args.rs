@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 use clap::Args;
-use doorbell_bench::{BENCHMARKS, Benchmark, Layers, Length, RunConfig, Source};
+use doorbell_bench::{BENCHMARKS, Benchmark, Layers, Length, Resolved, RunConfig, Source};
 use doorbell_loadgen::{Kind, Rate};
 use doorbell_machine::{Base, PRESETS};
 use doorbell_sim::{Bytes, Ps};
@@ -220,7 +220,7 @@ impl CommonArgs {
     }
 
     /// The configuration, with additional overrides applied after the user's.
-    pub fn resolve(&self, extra: &[String]) -> anyhow::Result<RunConfig> {
+    pub fn resolve(&self, extra: &[String]) -> anyhow::Result<Resolved> {
         self.resolve_over(None, &[], extra)
     }
 
@@ -240,15 +240,14 @@ impl CommonArgs {
         traffic: Option<(&str, &str)>,
         defaults: &[&str],
         extra: &[String],
-    ) -> anyhow::Result<RunConfig> {
+    ) -> anyhow::Result<Resolved> {
         let overrides = self.overrides(extra);
         let layers = Layers { base: self.base()?, defaults, traffic, overrides: &overrides };
-        let mut config = layers.resolve()?;
+        let config = layers.resolve()?;
         for note in layers.overruled() {
             errln!("note: {note}");
         }
-        config.run.disks.extend_from_slice(&self.disks);
-        Ok(config)
+        Ok(config.with_change(|config| config.run.disks.extend_from_slice(&self.disks))?)
     }
 }
 
@@ -261,7 +260,7 @@ pub(crate) fn warmup_override(warmup: Option<&str>) -> anyhow::Result<Option<Str
 
 impl RunArgs {
     /// The requested configurations, over a benchmark's own settings: one per frame size.
-    pub fn configs(&self, defaults: &[&str]) -> anyhow::Result<Vec<RunConfig>> {
+    pub fn configs(&self, defaults: &[&str]) -> anyhow::Result<Vec<Resolved>> {
         match &self.frame_size {
             None => Ok(vec![self.config(defaults, None)?]),
             Some(FrameSizes(all)) => all.iter().map(|size| self.config(defaults, Some(size))).collect(),
@@ -269,7 +268,7 @@ impl RunArgs {
     }
 
     /// The configuration for this frame size.
-    fn config(&self, defaults: &[&str], frame_size: Option<&str>) -> anyhow::Result<RunConfig> {
+    fn config(&self, defaults: &[&str], frame_size: Option<&str>) -> anyhow::Result<Resolved> {
         let mut extra = Vec::new();
         let mut defaults = defaults.to_vec();
         if self.script.script.is_some() {
@@ -290,10 +289,10 @@ impl RunArgs {
         }
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut config = self.common.resolve_over(file, &defaults, &extra)?;
-        self.traffic.apply(frame_size, &mut config)?;
-        if self.script.script.is_none() {
-            config.run.image = self.script.image.clone().or(config.run.image);
+        let config = self.common.resolve_over(file, &defaults, &extra)?;
+        let mut config = self.traffic.apply(frame_size, config)?;
+        if let (None, Some(image)) = (&self.script.script, &self.script.image) {
+            config = config.with_change(|config| config.run.image = Some(image.clone()))?;
         }
         if frame_size.is_some() && !matches!(config.loadgen.traffic.kind, Kind::Frames | Kind::Ping) {
             anyhow::bail!(

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use doorbell_bench::{
     BENCHMARKS, Benchmark, BenchmarkPlan, CachePaths, Control, DriveConfig, DriveKind, Length, M5Ops, Nodes,
-    Prepared, RunConfig, RunError, Session, Source, benchmark, driven_guests,
+    Prepared, Resolved, RunConfig, RunError, Session, Source, benchmark, driven_guests,
 };
 use doorbell_image::DebugSymbols;
 use doorbell_loadgen::{Arrivals, Kind, LoadGen, Rate};
@@ -38,7 +38,7 @@ pub struct RunRequest {
     /// Checkpoint name of a network, and the number of host threads that run its nodes.
     pub network: (String, usize),
     /// Configuration for the boot, shared by all loads.
-    pub config: RunConfig,
+    pub config: Resolved,
     /// Loads to measure, in order.
     pub loads: Vec<Load>,
 }
@@ -46,7 +46,7 @@ pub struct RunRequest {
 /// One load.
 pub struct Load {
     /// Its configuration.
-    pub config: RunConfig,
+    pub config: Resolved,
     /// Rate of the load generators or the drive node.
     pub rate: Rate,
     /// Message printed when its measurement starts.
@@ -55,7 +55,7 @@ pub struct Load {
 
 impl RunRequest {
     /// A request for a benchmark on a single machine.
-    pub fn new(benchmark: &'static Benchmark, config: RunConfig, loads: Vec<Load>) -> RunRequest {
+    pub fn new(benchmark: &'static Benchmark, config: Resolved, loads: Vec<Load>) -> RunRequest {
         RunRequest { benchmark, network: (benchmark.name.to_owned(), 1), config, loads }
     }
 }
@@ -102,7 +102,7 @@ fn resolve_benchmark(args: &RunArgs) -> anyhow::Result<RunRequest> {
         bail!("--rate does not apply: {} has no traffic", chosen.name);
     }
     let mut configs = args.configs(chosen.defaults)?;
-    configs.iter().try_for_each(chosen.check)?;
+    configs.iter().try_for_each(|config| (chosen.check)(config))?;
     let mut loads = Vec::new();
     for config in &configs {
         let mut source = "";
@@ -129,7 +129,7 @@ fn resolve_benchmark(args: &RunArgs) -> anyhow::Result<RunRequest> {
         }
     }
     // One boot serves all frame sizes: the boot for the longest frames.
-    let longest = |config: &RunConfig| config.loadgen.traffic.frame_size_max().max(FRAME_USUAL);
+    let longest = |config: &Resolved| config.loadgen.traffic.frame_size_max().max(FRAME_USUAL);
     let first = configs.iter().map(longest).enumerate().rev().max_by_key(|(_, size)| *size);
     let first = first.map_or(0, |(index, _)| index);
     Ok(RunRequest::new(chosen, configs.swap_remove(first), loads))

@@ -129,7 +129,7 @@ pub fn run(args: &RunArgs, path: &Path, places: &CachePaths) -> anyhow::Result<E
         false => {
             for config in &configs {
                 sent.extend(
-                    args.rates(config).or_usage_error()?.into_iter().map(|rate| Some((config, rate))),
+                    args.rates(config).or_usage_error()?.into_iter().map(|rate| Some((&**config, rate))),
                 );
             }
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    Benchmark, CachePaths, Control, Nodes, Results, RunConfig, Session, Stage, benchmark, list_names,
+    Benchmark, CachePaths, Control, Nodes, Resolved, Results, RunConfig, Session, Stage, benchmark,
+    list_names,
 };
 use doorbell_loadgen::{LoadGen, Rate};
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
@@ -126,15 +127,14 @@ impl SearchArgs {
         })
     }
 
-    fn config(&self, defaults: &[&str]) -> anyhow::Result<RunConfig> {
+    fn config(&self, defaults: &[&str]) -> anyhow::Result<Resolved> {
         let mut extra = Vec::new();
         extra.extend(warmup_override(self.warmup.as_deref())?);
         let file = self.traffic.file()?;
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let defaults = [defaults, &[SEARCH_ARRIVALS]].concat();
-        let mut config = self.common.resolve_over(file, &defaults, &extra)?;
-        self.traffic.apply(self.mix(), &mut config)?;
-        Ok(config)
+        let config = self.common.resolve_over(file, &defaults, &extra)?;
+        self.traffic.apply(self.mix(), config)
     }
 
     /// The given frame sizes.
@@ -181,7 +181,7 @@ pub fn jobs_or_cores(jobs: Option<u16>) -> usize {
 struct ResolvedSearch {
     chosen: &'static Benchmark,
     request: SearchRequest,
-    config: RunConfig,
+    config: Resolved,
     sizes: Vec<Bytes>,
 }
 
@@ -198,8 +198,8 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
     let sizes = args.sizes(&config)?;
     // One boot serves all sizes: the boot for the longest frames.
     if let Some(longest) = sizes.iter().max().filter(|longest| **longest > FRAME_USUAL) {
-        let own = &mut config.loadgen.traffic.frame_size;
-        *own = (*own).max(*longest);
+        let longest = config.loadgen.traffic.frame_size.max(*longest);
+        config = config.with_change(|config| config.loadgen.traffic.frame_size = longest)?;
     }
     (chosen.check)(&config)?;
     request.validate(&config, &sizes)?;

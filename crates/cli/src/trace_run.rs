@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use doorbell_bench::{
-    CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Results, RunConfig, TRACE, Traces, Warmup,
+    CachePaths, KindRules, Observe, PlayedRun, ReadyTrace, Resolved, Results, TRACE, Traces, Warmup,
     list_names, resolve_played, run_summary, write_played,
 };
 use doorbell_report::{PageLinks, html_with};
@@ -79,7 +79,7 @@ pub struct PlayArgs {
 }
 
 impl PlayArgs {
-    fn config(&self, traces: &Traces) -> anyhow::Result<RunConfig> {
+    fn config(&self, traces: &Traces) -> anyhow::Result<Resolved> {
         let (harts, path) = (traces.harts(), traces.first().path.display());
         let mut overrides = self.common.overrides(&[]);
         let of_harts =

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use doorbell_bench::RunConfig;
+use doorbell_bench::Resolved;
 use doorbell_loadgen::{Arrivals, Field, Kind, Sizes, StreamConfig, SweepConfig};
 use doorbell_sim::Bytes;
 use serde::Deserialize;
@@ -55,14 +55,14 @@ impl TrafficArgs {
         Ok(Some((path.display().to_string(), text)))
     }
 
-    /// Replaces the traffic by one stream if frames differ in size or flow. `frame_size` is the option's
-    /// text; a single size needs no stream.
-    pub fn apply(&self, frame_size: Option<&str>, config: &mut RunConfig) -> anyhow::Result<()> {
+    /// The configuration with one stream as its traffic if frames differ in size or flow. `frame_size` is the
+    /// option's text; a single size needs no stream.
+    pub fn apply(&self, frame_size: Option<&str>, config: Resolved) -> anyhow::Result<Resolved> {
         let sizes = frame_size.filter(|text| one_size(text).is_none());
         let option = [("--frame-size", frame_size), ("--arrivals", self.arrivals.as_deref())];
         let option = option.into_iter().find(|(_, given)| given.is_some()).map(|(option, _)| option);
         let option = option.or(self.flows.map(|_| "--flows"));
-        let traffic = &mut config.loadgen.traffic;
+        let mut traffic = config.loadgen.traffic.clone();
         if let Some(option) = option.filter(|_| !traffic.streams.is_empty()) {
             bail!("{option}: the traffic has streams; set this in the streams instead");
         }
@@ -70,7 +70,7 @@ impl TrafficArgs {
             traffic.arrivals = arrivals(text)?;
         }
         if sizes.is_none() && self.flows.is_none() {
-            return Ok(config.validate()?);
+            return Ok(config.with_change(|config| config.loadgen.traffic = traffic)?);
         }
         if traffic.kind != Kind::Frames {
             let option = if sizes.is_some() { "--frame-size" } else { "--flows" };
@@ -81,13 +81,13 @@ impl TrafficArgs {
         if self.flows == Some(0) {
             bail!("--flows: 0 flows carry no traffic; give 1 or more");
         }
-        let mut stream = StreamConfig::from_traffic(traffic);
+        let mut stream = StreamConfig::from_traffic(&traffic);
         if let Some(text) = sizes {
             stream.size = text.parse::<Sizes>().context("--frame-size")?;
         }
         stream.sweeps.extend(self.flows.map(|count| SweepConfig::upwards(Field::SourcePort, count)));
         traffic.streams = vec![stream];
-        Ok(config.validate()?)
+        Ok(config.with_change(|config| config.loadgen.traffic = traffic)?)
     }
 }
 
@@ -114,15 +114,10 @@ mod tests {
     use super::*;
     use doorbell_bench::resolve;
 
-    fn applied(
-        args: &TrafficArgs,
-        frame_size: Option<&str>,
-        overrides: &[&str],
-    ) -> Result<RunConfig, String> {
+    fn applied(args: &TrafficArgs, frame_size: Option<&str>, overrides: &[&str]) -> Result<Resolved, String> {
         let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-        let mut config = resolve("fast", &overrides).unwrap();
-        args.apply(frame_size, &mut config).map_err(|error| format!("{error:#}"))?;
-        Ok(config)
+        let config = resolve("fast", &overrides).unwrap();
+        args.apply(frame_size, config).map_err(|error| format!("{error:#}"))
     }
 
     #[test]
@@ -160,9 +155,10 @@ mod tests {
         let flows = TrafficArgs { flows: Some(2), ..TrafficArgs::default() };
         let error = applied(&flows, None, &["loadgen.traffic.kind=ping"]).unwrap_err();
         assert!(error.starts_with("--flows: only test frames"), "{error}");
-        let mut config = resolve("fast", &[]).unwrap();
-        config.loadgen.traffic.streams = vec![StreamConfig::default()];
-        let error = arrivals("poisson").apply(None, &mut config).unwrap_err().to_string();
+        let config = resolve("fast", &[]).unwrap();
+        let streams = vec![StreamConfig::default()];
+        let config = config.with_change(|config| config.loadgen.traffic.streams = streams).unwrap();
+        let error = arrivals("poisson").apply(None, config).unwrap_err().to_string();
         assert!(error.starts_with("--arrivals: the traffic has streams"), "{error}");
     }
 }

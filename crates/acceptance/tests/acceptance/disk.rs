@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use doorbell_acceptance::{places, scratch, short_or_long};
-use doorbell_bench::{RunConfig, machine_with, open_disks, read_guest, resolve};
+use doorbell_bench::{Resolved, RunConfig, machine_with, open_disks, read_guest, resolve};
 use doorbell_image::{GuestFile, Image, overlay};
 use doorbell_machine::{CheckpointFile, DiskFile, Guest, Limits, Machine, Outcome};
 use doorbell_sim::Ps;
@@ -66,11 +66,10 @@ fn own_disk(folder: &Path) -> (PathBuf, Vec<u8>) {
     (path, contents)
 }
 
-fn config(disk: &Path) -> RunConfig {
-    let mut config = resolve("fast", &[format!("platform.ram={RAM}"), "disk.latency=80us".into()])
+fn config(disk: &Path) -> Resolved {
+    let config = resolve("fast", &[format!("platform.ram={RAM}"), "disk.latency=80us".into()])
         .expect("a configuration");
-    config.run.disks.push(disk.to_owned());
-    config
+    config.with_change(|config| config.run.disks.push(disk.to_owned())).expect("it stays valid")
 }
 
 fn build(config: &RunConfig, image: &Image) -> Machine {

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use doorbell_acceptance::{places, quiet, run_point, scratch};
-use doorbell_bench::{Benchmark, RunConfig, Session, Source, benchmark, resolve};
+use doorbell_bench::{Benchmark, Resolved, RunConfig, Session, Source, benchmark, resolve};
 use doorbell_sim::Bytes;
 
 const BURST: f64 = 32.0;
@@ -226,7 +226,7 @@ fn frame(config: &RunConfig) -> Vec<u8> {
     frame
 }
 
-fn instructions_here(chosen: &'static Benchmark, config: &RunConfig) -> f64 {
+fn instructions_here(chosen: &'static Benchmark, config: &Resolved) -> f64 {
     let session = quiet(|control| Session::prepare(config, chosen, &places(), &Source::Cache, control));
     let session = session.expect("the benchmark becomes ready");
     let rate = "30Mpps".parse().expect("a rate");

@@ -1,14 +1,14 @@
 //! End-to-end checks of timed machines: whole runs of testpmd with the preset `server`.
 
 use doorbell_acceptance::{places, quiet, run_point};
-use doorbell_bench::{Point, RunConfig, Session, Source, benchmark, resolve};
+use doorbell_bench::{Point, Resolved, Session, Source, benchmark, resolve};
 use doorbell_machine::{Limits, Machine, Mode};
 use doorbell_sim::ports::{DmaDirection, DmaPurpose};
 use doorbell_sim::{Bytes, Ps};
 
 const QUICK: [&str; 4] = ["run.warmup=1ms", "run.settle=100us", "run.duration=300us", "run.drain=1ms"];
 
-fn configured(preset: &str, set: &[&str]) -> RunConfig {
+fn configured(preset: &str, set: &[&str]) -> Resolved {
     let all: Vec<String> = QUICK.iter().chain(set).map(|word| (*word).to_owned()).collect();
     resolve(preset, &all).expect("the check's configuration is valid")
 }

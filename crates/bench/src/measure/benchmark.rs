@@ -11,6 +11,7 @@ use crate::error::RunError;
 use crate::plan::config::RunConfig;
 use crate::plan::counting::Counting;
 use crate::plan::options::Section;
+use crate::plan::resolved::Resolved;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::folder::ResultFolder;
 use crate::store::paths::CachePaths;
@@ -125,7 +126,7 @@ impl Benchmark {
 impl Session {
     /// Prepares a benchmark's session.
     pub fn prepare(
-        config: &RunConfig,
+        config: &Resolved,
         benchmark: &'static Benchmark,
         places: &CachePaths,
         source: &Source,

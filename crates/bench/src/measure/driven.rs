@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(numbers[..6], [60, 2_000_000, 1_040_000, 1_140_000, 1_170_000, 1_370_000]);
         assert_eq!(numbers[6..8], [0x5254_0012_3456, 0xc612_0001]);
         // Three rounds of 1024 descriptors at 2 Mpps are 1.536 ms.
-        let mut auto = config.clone();
+        let mut auto = (*config).clone();
         auto.run.warmup = Length::Auto;
         assert_eq!(Times::warmup(&auto), Ps::from_us(7536));
     }

@@ -347,7 +347,7 @@ mod tests {
         let text = config.to_toml();
         assert_eq!(text.matches("outstanding = 64").count(), 2, "{text}");
         let back = defaults().with(&text.parse().unwrap()).unwrap();
-        assert_eq!(back, config);
+        assert_eq!(back, *config);
         assert_eq!((back.port(1), back.port(0)), (config.port(1), config.port(0)));
     }
 
@@ -355,7 +355,7 @@ mod tests {
     fn the_written_configuration_reads_back_the_same() {
         let config = resolve("fast", &["nic.rx_fifo=48KiB".into(), "testpmd.mode=io".into()]).unwrap();
         let back = defaults().with(&config.to_toml().parse().unwrap()).unwrap();
-        assert_eq!(back, config);
+        assert_eq!(back, *config);
         assert_eq!(back.hash(), config.hash());
         assert_ne!(resolve("fast", &[]).unwrap().hash(), config.hash());
     }

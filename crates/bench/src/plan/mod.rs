@@ -3,6 +3,7 @@
 //! | File | Contents |
 //! |---|---|
 //! | `config` | the whole configuration |
+//! | `resolved` | a validated configuration, from which runs are planned |
 //! | `options` | sections that belong to benchmarks |
 //! | `length` | length of a phase |
 //! | `members` | the members of a network |
@@ -25,5 +26,6 @@ pub(crate) mod length;
 pub(crate) mod members;
 pub(crate) mod options;
 pub(crate) mod playback;
+pub(crate) mod resolved;
 pub(crate) mod worker;
 pub(crate) mod workload;

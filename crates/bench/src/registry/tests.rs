@@ -4,9 +4,10 @@ use super::*;
 use doorbell_machine::Base;
 
 use crate::measure::kinds::{DPDK, NETWORK};
+use crate::plan::resolved::Resolved;
 use crate::request::resolve::Layers;
 
-fn resolve_over(options: OptionSections, set: &[String]) -> Result<RunConfig, ConfigError> {
+fn resolve_over(options: OptionSections, set: &[String]) -> Result<Resolved, ConfigError> {
     Layers::of(&Base::find("fast").unwrap(), set).with_options(options)
 }
 
@@ -57,7 +58,7 @@ const ECHO: Benchmark = Benchmark {
     ..NETWORK
 };
 
-fn with_echo(set: &[&str]) -> Result<RunConfig, ConfigError> {
+fn with_echo(set: &[&str]) -> Result<Resolved, ConfigError> {
     let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
     resolve_over(options_of(&[ECHO]), &set)
 }
@@ -69,7 +70,7 @@ fn a_benchmark_with_its_own_options_needs_only_a_file_and_a_table_entry() {
     assert!(words.ends_with("doorbell.delay=20ns") && words.contains("doorbell.burst=8"), "{words}");
     let text = config.to_toml();
     assert!(text.contains("\n[echo]\ndelay = \"20ns\"\n\n[drive]\n"), "{text}");
-    assert_eq!(config.with(&text.parse().unwrap()).unwrap(), config);
+    assert_eq!((*config).clone().with(&text.parse().unwrap()).unwrap(), *config);
     assert_ne!(config, with_echo(&["echo.delay=21ns", "dpdk.burst=8"]).unwrap());
 }
 

@@ -16,10 +16,11 @@ const PER_POINT: [&str; 1] = ["loadgen.traffic.rate"];
 
 /// Parameters whose values differ from the preset or the machine's file, in the order of their paths.
 pub fn changes(base: &Base, config: &RunConfig) -> Result<Vec<Change>, ConfigError> {
-    let mut before = match config.is_played() {
+    let before = match config.is_played() {
         true => resolve_played(base, config.platform.harts, &[])?,
         false => Layers::of(base, &[]).resolve()?,
     };
+    let mut before = (*before).clone();
     // A single stream is compared with the preset's traffic, so that only its changed keys are listed.
     if let ([_], []) = (&config.loadgen.traffic.streams[..], &before.loadgen.traffic.streams[..]) {
         before.loadgen.traffic.streams = vec![StreamConfig::from_traffic(&config.loadgen.traffic)];
@@ -95,7 +96,7 @@ mod tests {
         let listed: Vec<_> =
             all.iter().map(|c| (c.key.as_str(), c.preset.as_str(), c.here.as_str())).collect();
         assert_eq!(listed, [("memory.l2.size", "1MiB", "512KiB"), ("run.frames", "", "7")]);
-        let mut config = resolve("server", &[]).unwrap();
+        let mut config = (*resolve("server", &[]).unwrap()).clone();
         let traffic = &mut config.loadgen.traffic;
         traffic.arrivals = Arrivals::Constant;
         traffic.streams = vec![StreamConfig { ttl: 9, ..StreamConfig::from_traffic(traffic) }];

@@ -14,6 +14,7 @@ use crate::measure::driven::{driven_guests, measure_driven};
 use crate::measure::point::run_point_sent;
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
+use crate::plan::resolved::Resolved;
 use crate::request::network::measure_network;
 use crate::store::folder::ResultFolder;
 use crate::store::paths::{CachePaths, Images, check_cards, guest_identity};
@@ -29,7 +30,7 @@ use crate::window::observe::Observe;
 #[derive(Clone, Debug)]
 pub struct BenchmarkPlan<'a> {
     pub(crate) benchmark: &'static Benchmark,
-    pub(crate) config: &'a RunConfig,
+    pub(crate) config: &'a Resolved,
     /// The nodes and the function that measures them; `None` for a single machine.
     pub(crate) nodes: Option<(TestbedPlan, MeasureNodes)>,
 }
@@ -39,7 +40,7 @@ impl<'a> BenchmarkPlan<'a> {
     /// and `threads` is the number of host threads that run its nodes.
     pub fn new(
         benchmark: &'static Benchmark,
-        config: &'a RunConfig,
+        config: &'a Resolved,
         (network_name, threads): (&str, usize),
     ) -> Result<BenchmarkPlan<'a>, RunError> {
         let joined = |name: &str, guests| TestbedPlan::joined(config, name, guests);

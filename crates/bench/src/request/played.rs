@@ -3,9 +3,9 @@
 use doorbell_machine::playback::Pages;
 use doorbell_machine::{Base, ConfigError};
 
-use crate::plan::config::RunConfig;
 use crate::plan::options::{OptionSections, Options, Section, path_of};
 use crate::plan::playback::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
+use crate::plan::resolved::Resolved;
 use crate::registry;
 use crate::request::resolve::Layers;
 
@@ -15,7 +15,7 @@ pub fn resolve_played(
     base: &Base,
     shape: impl Into<Shape>,
     overrides: &[String],
-) -> Result<RunConfig, ConfigError> {
+) -> Result<Resolved, ConfigError> {
     let Shape { harts, nics, is_physical } = shape.into();
     let pages = base.pages();
     let own = base.user_table().get(PlaybackConfig::SECTION);
@@ -85,7 +85,7 @@ mod tests {
     use crate::plan::playback::Warmup;
     use crate::request::changes::changes;
 
-    fn resolved(set: &[&str]) -> Result<RunConfig, String> {
+    fn resolved(set: &[&str]) -> Result<Resolved, String> {
         let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
         resolve_played(&Base::find("server").unwrap(), 1, &set).map_err(|error| error.to_string())
     }

@@ -8,6 +8,7 @@ use crate::plan::config::RunConfig;
 use crate::plan::members::MEMBERS;
 use crate::plan::options::{OptionSections, Options};
 use crate::plan::playback::PlaybackConfig;
+use crate::plan::resolved::Resolved;
 use crate::registry;
 use crate::request::reference::with_hint;
 
@@ -31,13 +32,13 @@ impl<'a> Layers<'a> {
     }
 
     /// Returns the validated configuration.
-    pub fn resolve(self) -> Result<RunConfig, ConfigError> {
+    pub fn resolve(self) -> Result<Resolved, ConfigError> {
         self.with_options(registry::sections())
     }
 
     /// As [`Layers::resolve`], with only these option sections. Sections of a machine's file for other kinds of run are
     /// ignored.
-    pub(crate) fn with_options(self, options: OptionSections) -> Result<RunConfig, ConfigError> {
+    pub(crate) fn with_options(self, options: OptionSections) -> Result<Resolved, ConfigError> {
         let mut own = self.base.user_table().clone();
         if let Some(part) = MEMBERS.into_iter().find(|part| own.contains_key(*part)) {
             let problem =
@@ -58,11 +59,7 @@ impl<'a> Layers<'a> {
         let tree = overlay.table();
         let config = RunConfig::of_options(options).with(tree).map_err(|error| with_hint(error, tree))?;
         let config = config.with_required_settings(|path| value_at(given.table(), path).is_some())?;
-        config.validate().map_err(|error| with_hint(error, &Table::new()))?;
-        if config.is_network() {
-            config.topology()?;
-        }
-        config.with_attachment_defaults()
+        resolved(config)
     }
 
     fn with_overrides(&self, own: Table) -> Result<Overlay, ConfigError> {
@@ -96,6 +93,15 @@ impl<'a> Layers<'a> {
     }
 }
 
+/// Validates a whole configuration, and the network that it describes, if any.
+pub(crate) fn resolved(config: RunConfig) -> Result<Resolved, ConfigError> {
+    let config = Resolved::new(config).map_err(|error| with_hint(error, &Table::new()))?;
+    if config.is_network() {
+        config.topology()?;
+    }
+    config.with_attachment_defaults()
+}
+
 /// Whether two spellings of the value at a path are equivalent, such as 0ps and 0ns.
 fn is_equivalent(path: &str, one: &Value, other: &Value) -> bool {
     let read = |value: &Value| {
@@ -107,13 +113,13 @@ fn is_equivalent(path: &str, one: &Value, other: &Value) -> bool {
 }
 
 /// Resolves a preset or a machine's file with `overrides` ("path=value", the last one wins) into a validated configuration.
-pub fn resolve(machine: &str, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+pub fn resolve(machine: &str, overrides: &[String]) -> Result<Resolved, ConfigError> {
     Layers::of(&Base::find(machine)?, overrides).resolve()
 }
 
 /// For tests: the preset `fast` with these overrides, or the error message.
 #[cfg(test)]
-pub(crate) fn on_fast(set: &[&str]) -> Result<RunConfig, String> {
+pub(crate) fn on_fast(set: &[&str]) -> Result<Resolved, String> {
     let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
     resolve("fast", &set).map_err(|error| error.to_string())
 }

@@ -35,7 +35,7 @@ fn configuration_of_a_result_resolves_to_itself() {
     for preset in doorbell_machine::PRESETS.iter().filter(|preset| preset.name != "champsim") {
         for set in sets {
             let mut config = match resolve(preset.name, &owned(set)) {
-                Ok(config) => config,
+                Ok(config) => (*config).clone(),
                 // Some presets have no PCI Express link, or allow a single hart only.
                 Err(error) => {
                     assert!(!set.is_empty(), "{}: {error}", preset.name);

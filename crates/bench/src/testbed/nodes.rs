@@ -13,7 +13,7 @@ use doorbell_sim::Ps;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{RunError, describe};
-use crate::plan::config::RunConfig;
+use crate::plan::resolved::Resolved;
 use crate::store::paths::{CachePaths, Images, guest_identity, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
 use crate::testbed::boot_lock::BOOT_VERSION;
@@ -65,11 +65,10 @@ pub struct TestbedPlan {
 impl TestbedPlan {
     /// Cabled nodes with node 0 as the test node: two on one cable, or a gateway between two others.
     pub fn joined(
-        config: &RunConfig,
+        config: &Resolved,
         name: &str,
         mut guests: Vec<NodeGuest>,
     ) -> Result<TestbedPlan, RunError> {
-        config.validate()?;
         guests[0].instead.clone_from(&config.run.image);
         guests[0].disks.clone_from(&config.run.disks);
         let network = match guests.len() {
@@ -374,7 +373,7 @@ mod tests {
                 script: None,
                 ready_marker: marker.to_owned(),
             };
-            let config = crate::registry::defaults();
+            let config = Resolved::new(crate::registry::defaults()).unwrap();
             let plan = TestbedPlan::joined(&config, "mine", vec![guest.clone(), guest]).unwrap();
             plan.key(&[])
         };

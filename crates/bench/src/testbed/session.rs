@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
+use crate::plan::resolved::Resolved;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::paths::{CachePaths, check_cards, guest_identity, read_guest, require_ram};
 use crate::testbed::boot_length::BootLength;
@@ -23,7 +24,7 @@ use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
 /// A machine and the files it boots from.
 pub struct MachinePlan {
-    config: RunConfig,
+    config: Resolved,
     workload: Workload,
     bootargs: String,
     /// Identity of the guest.
@@ -48,12 +49,11 @@ pub fn check_captures(config: &RunConfig) -> Result<(), ConfigError> {
 
 impl MachinePlan {
     pub(crate) fn new(
-        config: &RunConfig,
+        config: &Resolved,
         workload: Workload,
         places: &CachePaths,
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
-        config.validate()?;
         if config.options::<DriveConfig>().kind == DriveKind::Node {
             let problem = "a search and a script have no drive node; set drive.kind=generator";
             return Err(ConfigError::new("drive.kind", problem).into());
@@ -153,7 +153,7 @@ impl Plan for MachinePlan {
 impl Session {
     /// Prepares a workload's session.
     pub fn prepare_workload(
-        config: &RunConfig,
+        config: &Resolved,
         workload: Workload,
         places: &CachePaths,
         source: &Source,

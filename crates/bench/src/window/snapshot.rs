@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(edge(0, [0, 0], [7, 7]).wire_share(&edge(5, [5, 5], [7, 7])), None);
     }
 
-    fn two_harts() -> RunConfig {
+    fn two_harts() -> crate::plan::resolved::Resolved {
         crate::request::resolve::resolve("fast", &["platform.harts=2".to_owned()]).unwrap()
     }
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 
 use doorbell_bench::{
     Benchmark, BenchmarkPlan, CachePaths, DriveConfig, DriveKind, Images, Layers, NETWORK, Nodes, Observe,
-    PLAYED, RunConfig, RunError, benchmark, driven_guests, resolve_played,
+    PLAYED, Resolved, RunConfig, RunError, benchmark, driven_guests, resolve_played,
 };
 use doorbell_loadgen::Rate;
 use doorbell_machine::overlay::nearest;
@@ -74,7 +74,7 @@ pub struct PlannedPoint {
     /// Repetition, from 0.
     pub repetition: usize,
     /// Complete configuration.
-    pub config: RunConfig,
+    pub config: Resolved,
 }
 
 /// Identifies a point by a hash of everything that its result depends on.
@@ -257,7 +257,7 @@ impl PlannedPoint {
 fn check_profile(
     file: &ExperimentFile,
     benchmark: &'static Benchmark,
-    config: &RunConfig,
+    config: &Resolved,
 ) -> Result<bool, ConfigError> {
     let profile = file.measure.as_ref().is_some_and(|measure| measure.profile);
     if profile {
@@ -415,7 +415,7 @@ fn config(
     parameters: &Combination,
     work: &Work,
     seed: u64,
-) -> Result<RunConfig, ConfigError> {
+) -> Result<Resolved, ConfigError> {
     let mut overrides: Vec<String> = file.set.clone();
     overrides.extend(parameters.iter().map(|(path, value)| format!("{path}={value}")));
     overrides.push(format!("run.seed={seed}"));

@@ -10,10 +10,11 @@ use doorbell_machine::{Base, ConfigError, is_path};
 use toml::{Table, Value};
 
 use crate::error::RunError;
-use crate::plan::config::RunConfig;
+use crate::plan::resolved::Resolved;
 use crate::registry::{self, benchmark};
 use crate::request::network::config::{in_member, keys_of_the_run};
 use crate::request::reference::with_hint;
+use crate::request::resolve::resolved;
 
 /// A network file that was read.
 #[derive(Clone, Debug)]
@@ -74,12 +75,7 @@ impl NetworkFile {
     }
 
     /// As [`NetworkFile::resolve`], with this rate for every generator.
-    pub fn resolve_at(
-        &self,
-        base: &Base,
-        overrides: &[String],
-        rate: Rate,
-    ) -> Result<RunConfig, ConfigError> {
+    pub fn resolve_at(&self, base: &Base, overrides: &[String], rate: Rate) -> Result<Resolved, ConfigError> {
         let config = self.resolve(base, overrides)?;
         let all = config.generator.keys().map(|name| format!("generator.{name}.traffic.rate={rate}"));
         let overrides: Vec<String> = overrides.iter().cloned().chain(all).collect();
@@ -94,7 +90,7 @@ impl NetworkFile {
 
     /// Resolves the configuration. The layers, in ascending priority: the machine's preset, the settings of the nodes'
     /// benchmarks, the machine's file, this file, and the user's overrides.
-    pub fn resolve(&self, base: &Base, overrides: &[String]) -> Result<RunConfig, ConfigError> {
+    pub fn resolve(&self, base: &Base, overrides: &[String]) -> Result<Resolved, ConfigError> {
         let base = self.base(base);
         let mut own = Overlay::from_table(self.tree.clone());
         overrides.iter().try_for_each(|assignment| own.set(assignment))?;
@@ -119,11 +115,7 @@ impl NetworkFile {
             let problem = "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
             return Err(ConfigError::new(self.name.clone(), problem));
         }
-        config.validate().map_err(|error| with_hint(error, &Table::new()))?;
-        if config.is_network() {
-            config.topology()?;
-        }
-        config.with_attachment_defaults()
+        resolved(config)
     }
 
     /// Expands the settings of each node with a machine of its own: those of that machine, the file's common settings, and
@@ -234,7 +226,7 @@ ip = \"10.0.0.2/24\"
 between = [\"one\", \"two\"]
 ";
 
-    fn resolved(text: &str) -> Result<RunConfig, ConfigError> {
+    fn of_text(text: &str) -> Result<Resolved, ConfigError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
         std::fs::write(&path, text).unwrap();
@@ -247,7 +239,7 @@ between = [\"one\", \"two\"]
 
     #[test]
     fn script_file_must_be_a_file_name() {
-        let error = resolved(&NODES.replace("[node.two]", "[node.two]\nscript_file = 5")).unwrap_err();
+        let error = of_text(&NODES.replace("[node.two]", "[node.two]\nscript_file = 5")).unwrap_err();
         assert_eq!(error.key, "node.two.script_file");
         assert!(error.problem.contains("name a file"), "{}", error.problem);
     }
@@ -273,12 +265,12 @@ between = [\"one\", \"two\"]
     fn network_configuration_lists_the_defaults_of_the_attachment_kind() {
         let own = "[node.two]\nattach.kind = \"llc\"\nport.0.attach.kind = \"memory-bus\"";
         let text = format!("attach.kind = \"memory-bus\"\n{}", NODES.replace("[node.two]", own));
-        let config = resolved(&text).unwrap();
+        let config = of_text(&text).unwrap();
         assert_eq!(config.to_toml().matches("outstanding = 64").count(), 3, "{}", config.to_toml());
         let back = registry::defaults().with(&config.to_toml().parse().unwrap()).unwrap();
-        assert_eq!(back, config);
+        assert_eq!(back, *config);
         let other = NODES.replace("[node.two]", "[node.two]\nattach.kind = \"pcie\"");
-        let config = resolved(&format!("attach.kind = \"memory-bus\"\n{other}")).unwrap();
+        let config = of_text(&format!("attach.kind = \"memory-bus\"\n{other}")).unwrap();
         config.topology().expect("an attachment of another kind has only keys of its own");
     }
 
@@ -311,7 +303,7 @@ between = [\"one\", \"two\"]
     fn benchmark_settings_apply_to_a_node_with_its_own_machine() {
         let ram = |own: &str| {
             let text = NODES.replace("[node.two]", &format!("[node.two]\nbenchmark = \"l3fwd\"\n{own}"));
-            resolved(&text).unwrap().topology().unwrap().nodes[1].platform.ram
+            of_text(&text).unwrap().topology().unwrap().nodes[1].platform.ram
         };
         let all = ["", "preset = \"fast\"\n", "preset = \"fast\"\nplatform.ram = \"1GiB\"\n"];
         assert_eq!(all.map(ram), [Bytes(768 << 20), Bytes(768 << 20), Bytes(1 << 30)]);
@@ -327,7 +319,7 @@ between = [\"one\", \"two\"]
             "nic.rx_fifo = \"48KiB\"\nplatform.nics = 2\n{}{generator}",
             NODES.replace("[node.two]", own)
         );
-        let config = resolved(&text).unwrap();
+        let config = of_text(&text).unwrap();
         std::fs::write(&path, format!("# config_hash = \"{}\"\n\n{}", config.hash(), config.to_toml()))
             .unwrap();
         for machine in ["server", "champsim", "m5-occ"] {

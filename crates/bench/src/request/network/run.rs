@@ -11,6 +11,7 @@ use crate::error::RunError;
 use crate::measure::benchmark::{Benchmark, Measured, NodesLoad};
 use crate::measure::nodes_run::NodesRun;
 use crate::plan::config::RunConfig;
+use crate::plan::resolved::Resolved;
 use crate::plan::workload::NO_TRAFFIC;
 use crate::ratio::{per, per_frame};
 use crate::request::network::figures::{SwitchSnapshot, accepted_bytes, figures};
@@ -31,7 +32,7 @@ use doorbell_results::{NetworkFigures, PointSummary, WindowSummary};
 impl TestbedPlan {
     /// Plans the network that a configuration describes.
     pub(crate) fn network(
-        config: &RunConfig,
+        config: &Resolved,
         name: &str,
         threads: usize,
     ) -> Result<(TestbedPlan, NetworkPlan), ConfigError> {
