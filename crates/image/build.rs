@@ -32,11 +32,15 @@ fn shared_recipe(folder: PathBuf) -> PathBuf {
     recipe
 }
 
-/// The recipes of a benchmark. A benchmark without a folder `guest` names its first own image in `mod.rs`.
+/// The recipes of a benchmark, none for another folder. A benchmark without a folder `guest` names its first
+/// own image in `mod.rs`.
 fn own_recipes(scenario: &Path) -> Vec<PathBuf> {
-    let guest = scenario.join("guest");
-    if !guest.is_dir() {
-        watch(&scenario.join("mod.rs"));
+    let (module, guest) = (scenario.join("mod.rs"), scenario.join("guest"));
+    // A path that does not exist would run this script at each build.
+    if module.is_file() && !guest.is_dir() {
+        watch(&module);
+    }
+    if !module.is_file() || !guest.is_dir() {
         return Vec::new();
     }
     watch(&guest);
