@@ -15,14 +15,17 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
-/// The text files below a folder, in order; compiled programs are skipped.
+/// The text files below a folder, in order. Compiled programs, hidden files and editors' backups (`x~`, `#x#`)
+/// are skipped.
 fn texts(folder: &Path) -> Vec<PathBuf> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
     paths.sort();
-    let is_hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
-    paths.retain(|path| !is_hidden(path));
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.starts_with(['.', '#']) && !name.ends_with('~')
+    });
     let found = paths.into_iter().flat_map(|path| match path.is_dir() {
         true => texts(&path),
         false if fs::read_to_string(&path).is_ok() => vec![path],
