@@ -46,7 +46,7 @@ pub struct RunArgs {
     pub(crate) duration: Option<String>,
     /// Measure this many samples of that duration, and report their variation
     ///
-    /// Consecutive samples of a transfer between two nodes (iperf, netperf, redis, web); short for --set
+    /// Consecutive samples of a transfer between nodes, as of iperf or nfs; short for --set
     /// transfer.samples=N.
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) samples: Option<u32>,

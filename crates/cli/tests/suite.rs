@@ -115,12 +115,14 @@ fn ignored_tests_have_a_reason_and_are_long_or_left_out_by_name() {
     assert!(long > 50, "only {long} tests are left to make test-long");
 }
 
-/// A crate's tests are one program, whose main file lists them.
+/// The test programs of crates, and the files that list their modules.
 #[test]
 fn no_test_file_is_left_out_of_its_program() {
+    let crates = std::fs::read_dir(repository().join("crates")).unwrap();
+    let mut folders: Vec<_> = crates.map(|entry| entry.unwrap().path().join("tests")).collect();
+    folders.push(repository().join("crates/acceptance/tests/acceptance"));
     let mut listed = 0;
-    for entry in std::fs::read_dir(repository().join("crates")).unwrap() {
-        let tests = entry.unwrap().path().join("tests");
+    for tests in folders {
         let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { continue };
         for file in std::fs::read_dir(&tests).unwrap().map(|entry| entry.unwrap().path()) {
             let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -136,7 +138,17 @@ fn no_test_file_is_left_out_of_its_program() {
             }
         }
     }
-    assert!(listed > 40, "only {listed} test files were found");
+    assert!(listed > 80, "only {listed} test files were found");
+    let scenarios = std::fs::read_to_string(repository().join("scenarios/acceptance.rs")).unwrap();
+    for entry in std::fs::read_dir(repository().join("scenarios")).unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().join("acceptance.rs").exists() {
+            assert!(
+                scenarios.contains(&format!("mod {name} {{\n")),
+                "scenarios/acceptance.rs lacks mod {name}"
+            );
+        }
+    }
 }
 
 fn tally(output_text: &str) -> Output {

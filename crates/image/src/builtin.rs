@@ -28,9 +28,9 @@ mod tests {
     fn every_recipe_is_built_in_once() {
         let mut names: Vec<&str> = BUILTIN.iter().map(|recipe| recipe.name).collect();
         names.sort_unstable();
-        let expected =
-            "apache dpdk nat neighbour net netperf netperf-suricata nfs ovs server servers suricata testpmd";
-        assert_eq!(names.join(" "), expected);
+        names.dedup();
+        assert_eq!(names.len(), BUILTIN.len(), "{names:?}");
+        assert!(["net", "netperf-suricata", "nfs", "testpmd"].iter().all(|name| names.contains(name)));
         let files = |name: &str| BUILTIN.iter().find(|recipe| recipe.name == name).unwrap().files;
         let has = |of: &str, file: &str| files(of).iter().any(|(name, _)| *name == file);
         assert!(has("nfs", "programs/blockwrite.c") && has("dpdk", "programs/common/ports.h"));

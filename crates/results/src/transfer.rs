@@ -1,4 +1,4 @@
-//! Figures of benchmarks that transfer data or transactions between two nodes: iperf, netperf, redis, web.
+//! Figures of benchmarks that transfer data or transactions between nodes, as iperf and nfs do.
 
 use std::collections::BTreeMap;
 

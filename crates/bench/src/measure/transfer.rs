@@ -1,6 +1,6 @@
-//! Transfers of bytes or transactions between two nodes: common part of iperf, netperf, redis, web and nfs. A
-//! line typed at the client's console starts the transfer. Traffic on the cable is measured, for a part of
-//! the transfer or all of it.
+//! Transfers of bytes or transactions between nodes: the common part of their benchmarks. A line typed at the
+//! client's console starts the transfer. Traffic on the cable is measured, for a part of the transfer or all
+//! of it.
 
 use std::collections::BTreeMap;
 
