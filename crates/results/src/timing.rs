@@ -37,7 +37,7 @@ pub struct TimingFigures(pub Vec<Group>);
 impl TimingFigures {
     /// The value of a figure, if there is one.
     pub fn get(&self, key: FigureKey) -> Option<f64> {
-        debug_assert!(!key.has_instances(), "{} stands for several figures", key.path);
+        debug_assert!(!key.has_instances(), "{} is for several figures", key.path);
         self.named(key.group, key.name)
     }
 
@@ -53,13 +53,13 @@ impl TimingFigures {
 
     /// Appends a figure to its group; a new group becomes the last one.
     pub fn put(&mut self, key: FigureKey, value: Option<f64>) {
-        debug_assert!(!key.has_instances(), "{} stands for several figures", key.path);
+        debug_assert!(!key.has_instances(), "{} is for several figures", key.path);
         self.append(key.group, Figure { name: key.name.into(), meaning: Some(key.meaning.into()), value });
     }
 
     /// Appends a figure of one instance, by the instance's name in the figure's name and in its meaning.
     pub fn put_for(&mut self, key: FigureKey, name: &str, meaning: &str, value: Option<f64>) {
-        debug_assert!(key.has_instances(), "{} stands for one figure", key.path);
+        debug_assert!(key.has_instances(), "{} is for one figure", key.path);
         let (name, meaning) = (key.name.replace("{}", name), key.meaning.replace("{}", meaning));
         self.append(key.group, Figure { name, meaning: Some(meaning), value });
     }
