@@ -9,7 +9,7 @@ use doorbell_bench::{Benchmark, CachePaths, RunConfig};
 use doorbell_files::{remove, replace, sha256};
 use doorbell_report::SearchSummary;
 use doorbell_sim::Bytes;
-use doorbell_study::experiment::{State, Store};
+use doorbell_study::experiment::{SearchSpec, State, Store};
 use toml::{Table, Value};
 
 use crate::cluster::Cluster;
@@ -23,7 +23,7 @@ pub struct ClusterSearch<'a> {
     pub config: &'a RunConfig,
     pub sizes: &'a [Bytes],
     /// The table `[search]`.
-    pub search: Table,
+    pub search: &'a SearchSpec,
     /// Path of the final results.
     pub out: &'a Path,
 }
@@ -39,7 +39,7 @@ pub struct ClusterSearchResult {
 }
 
 impl ClusterSearch<'_> {
-    fn experiment(&self) -> String {
+    fn experiment(&self) -> anyhow::Result<String> {
         let sizes = self.sizes.iter().map(|size| Value::from(format!("{}B", size.0))).collect();
         let table = |pairs: Vec<(&str, Value)>| -> Table {
             pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
@@ -49,9 +49,9 @@ impl ClusterSearch<'_> {
             ("benchmark", self.benchmark.name.into()),
             ("machine", "config.toml".into()),
             ("grid", table(vec![("loadgen.traffic.frame_size", Value::Array(sizes))]).into()),
-            ("search", self.search.clone().into()),
+            ("search", Value::try_from(self.search)?),
         ]);
-        all.to_string()
+        Ok(all.to_string())
     }
 
     /// Searches on the cluster. The folder's name is derived from all parameters, so that the same command
@@ -62,7 +62,7 @@ impl ClusterSearch<'_> {
         places: &CachePaths,
         screen: &Screen,
     ) -> anyhow::Result<ClusterSearchResult> {
-        let (text, config) = (self.experiment(), self.config.to_toml());
+        let (text, config) = (self.experiment()?, self.config.to_toml());
         let name = &sha256(format!("{text}\n{config}").as_bytes())[..8];
         let mut folder = self.out.as_os_str().to_owned();
         folder.push(format!(".search-{name}"));

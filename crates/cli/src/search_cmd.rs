@@ -10,9 +10,10 @@ use doorbell_bench::{
     Benchmark, CachePaths, Control, Nodes, Resolved, Results, RunConfig, Session, Stage, benchmark,
     list_names,
 };
-use doorbell_loadgen::{LoadGen, Rate};
+use doorbell_loadgen::LoadGen;
 use doorbell_report::{SearchSummary, search_html, search_table, spelled_out};
 use doorbell_sim::Bytes;
+use doorbell_study::experiment::SearchSpec;
 use doorbell_study::search::{
     Event, Goal, Judgment, LatencyBound, Precision, SEARCH_ARRIVALS, SearchRequest, SizeResults, Verdict,
     search_config, search_sizes, search_summary,
@@ -41,14 +42,14 @@ pub struct SearchArgs {
     ///
     /// Finds the highest rate with at most this loss: maximum sustainable bandwidth, no-drop rate,
     /// partial-drop rate.
-    #[arg(long, value_name = "GOAL", default_value = "msb")]
-    goal: AsWritten<Goal>,
+    #[arg(long, value_name = "GOAL", default_value = "msb", value_parser = checked::<Goal>)]
+    goal: String,
     /// Also bound a percentile of round trips, such as p99=20us
-    #[arg(long, value_name = "PERCENTILE=TIME")]
-    latency_max: Option<AsWritten<LatencyBound>>,
+    #[arg(long, value_name = "PERCENTILE=TIME", value_parser = checked::<LatencyBound>)]
+    latency_max: Option<String>,
     /// Width of the resulting interval, as a share of the rate
-    #[arg(long, value_name = "SHARE", default_value = "2%")]
-    precision: AsWritten<Precision>,
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = checked::<Precision>)]
+    precision: String,
     /// The lowest rate to try [default: a thousandth of the highest]
     #[arg(long, value_name = "RATE")]
     min: Option<String>,
@@ -84,47 +85,22 @@ pub struct SearchArgs {
     cluster: ClusterArgs,
 }
 
-/// A value with its original text.
-#[derive(Clone)]
-struct AsWritten<T> {
-    text: String,
-    value: T,
-}
-
-impl<T: FromStr> FromStr for AsWritten<T> {
-    type Err = T::Err;
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        Ok(AsWritten { text: text.to_owned(), value: text.parse()? })
-    }
+/// Accepts a text that is a value of this type.
+fn checked<T: FromStr>(text: &str) -> Result<String, T::Err> {
+    text.parse::<T>().map(|_| text.to_owned())
 }
 
 impl SearchArgs {
-    /// The search parameters as a table of an experiment's file.
-    fn table(&self) -> toml::Table {
-        let latency = self.latency_max.as_ref().map(|bound| &bound.text);
-        let words = [
-            ("goal", Some(&self.goal.text)),
-            ("precision", Some(&self.precision.text)),
-            ("latency_max", latency),
-            ("min", self.min.as_ref()),
-            ("max", self.max.as_ref()),
-        ];
-        let words = words.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?.clone().into())));
-        let frames = self.frames.map(|frames| ("frames".to_owned(), (frames as i64).into()));
-        words.chain(frames).collect()
-    }
-
-    fn request(&self) -> anyhow::Result<SearchRequest> {
-        let rate = |option: &'static str, text: &Option<String>| {
-            text.as_ref().map(|text| text.parse::<Rate>().context(option)).transpose()
-        };
-        Ok(SearchRequest {
-            goal: Goal { latency: self.latency_max.as_ref().map(|bound| bound.value), ..self.goal.value },
-            precision: self.precision.value,
-            min: rate("--min", &self.min)?,
-            max: rate("--max", &self.max)?,
+    /// The search parameters, as in an experiment's file.
+    fn spec(&self) -> SearchSpec {
+        SearchSpec {
+            goal: self.goal.clone(),
+            precision: Some(self.precision.clone()),
+            latency_max: self.latency_max.clone(),
+            min: self.min.clone(),
+            max: self.max.clone(),
             frames: self.frames,
-        })
+        }
     }
 
     fn config(&self, defaults: &[&str]) -> anyhow::Result<Resolved> {
@@ -194,7 +170,8 @@ fn resolve(args: &SearchArgs) -> anyhow::Result<ResolvedSearch> {
         );
     }
     chosen.reject_foreign_settings(&args.common.set)?;
-    let (request, mut config) = (args.request()?, args.config(chosen.defaults)?);
+    let request = args.spec().request().map_err(|problem| anyhow!("--{problem}"))?;
+    let mut config = args.config(chosen.defaults)?;
     let sizes = args.sizes(&config)?;
     // One boot serves all sizes: the boot for the longest frames.
     if let Some(longest) = sizes.iter().max().filter(|longest| **longest > FRAME_USUAL) {
@@ -297,7 +274,7 @@ fn on_cluster(
     }
     let ResolvedSearch { chosen, config, sizes, .. } = resolved;
     let out = &args.output.out;
-    let search = ClusterSearch { benchmark: chosen, config, sizes, search: args.table(), out };
+    let search = ClusterSearch { benchmark: chosen, config, sizes, search: &args.spec(), out };
     let mut found = search.search(cluster, places, screen)?;
     screen.clear();
     let (done, all) = (found.summaries.len(), sizes.len());

@@ -73,6 +73,7 @@ fn invalid_options_keys_values_and_units_are_usage_errors() {
         &["search", "testpmd", "--goal", "most"],
         &["search", "compute"],
         &["search", "testpmd", "--max", "5"],
+        &["search", "testpmd", "--max", "2x"],
         &["search", "testpmd", "--min", "2Mpps", "--max", "1Mpps"],
         &["search", "testpmd", "--frame-size", "20"],
         &["sweep", "plan", "key.toml"],

@@ -99,20 +99,6 @@ pub struct Drops {
     pub nic: ByNic,
 }
 
-/// Frames for which a NIC had no room, by what they waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FifoWaits {
-    /// Software, which returned no descriptors; includes frames of queues that drop at once without
-    /// descriptors.
-    pub core: u64,
-    /// Room in a transmit ring.
-    pub tx: u64,
-    /// Descriptor fetches.
-    pub fetch: u64,
-    /// The data path to memory.
-    pub data: u64,
-}
-
 impl Drops {
     /// Frames that NICs dropped on arrival.
     pub fn at_nics(&self) -> u64 {
@@ -126,15 +112,15 @@ impl Drops {
 
     /// The frames of `dma`, `core` and `tx` by what they waited for. Files of older versions only have the
     /// paper's rule, whose classes are used instead.
-    pub fn by_wait(&self) -> FifoWaits {
+    pub fn by_wait(&self) -> WaitedFor {
         let WaitedFor { core, tx, fetch, data } = self.waited_for;
         let waited = self.waited_for.total();
         if waited == 0 && self.dma + self.tx > 0 {
-            return FifoWaits { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
+            return WaitedFor { core: self.core, tx: self.tx, fetch: 0, data: self.dma };
         }
         // The others waited in no FIFO: their queue had no descriptors (SRRCTL.DROP_EN).
         let without_fifo = (self.dma + self.core + self.tx).saturating_sub(waited);
-        FifoWaits { core: core + without_fifo, tx, fetch, data }
+        WaitedFor { core: core + without_fifo, tx, fetch, data }
     }
 
     /// The sum of two.

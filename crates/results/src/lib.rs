@@ -52,7 +52,7 @@ pub use comparison::{
     ComparedFigure, ComparedPoint, ComparedSide, ComparedValue, ComparedWords, Comparison, FigureDifference,
     Interval, UnmatchedPoint,
 };
-pub use drops::{ByNic, Drops, FifoWaits, WaitedFor};
+pub use drops::{ByNic, Drops, WaitedFor};
 pub use figures::{FigureKey, Unit};
 pub use functions::FunctionCost;
 pub use iperf::{Direction, IperfFigures, Protocol, TransferTotals};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use doorbell_bench::{CachePaths, NetworkFile, RunError, Traces};
 use doorbell_machine::{Base, ConfigError, is_path};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::plan::ExperimentError;
 use crate::cluster::Settings;
@@ -87,7 +87,7 @@ pub struct Measure {
 }
 
 /// Search at every point; fields correspond to the options of `doorbell search`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
     /// msb, ndr, pdr or a share.

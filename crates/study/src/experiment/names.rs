@@ -1,14 +1,13 @@
 //! Names of figures in a point's `summary.json`, and in tables and comparisons, where names carry units. Both
 //! forms are accepted wherever a figure is named.
 
-use std::fmt;
-
 use doorbell_results::{
     ByNic, Confidence, Drops, IperfFigures, LatencyConfidence, LatencySummary, PlayedFigures, PointSummary,
     SearchCost, SizeSummary,
 };
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
+use serde::de::value::Error;
+use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::table::CAUSES;
 
@@ -113,29 +112,11 @@ fn fields<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
 /// A deserializer that holds no data and records the requested field names.
 struct FieldRecorder<'a>(&'a mut Vec<&'static str>);
 
-/// Error of a deserializer without data.
-#[derive(Debug)]
-struct Nothing;
-
-impl fmt::Display for Nothing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no data")
-    }
-}
-
-impl std::error::Error for Nothing {}
-
-impl serde::de::Error for Nothing {
-    fn custom<T: fmt::Display>(_: T) -> Nothing {
-        Nothing
-    }
-}
-
 impl<'de> Deserializer<'de> for FieldRecorder<'_> {
-    type Error = Nothing;
+    type Error = Error;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Nothing> {
-        Err(Nothing)
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("there is no data"))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -143,9 +124,9 @@ impl<'de> Deserializer<'de> for FieldRecorder<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Nothing> {
+    ) -> Result<V::Value, Error> {
         self.0.extend(fields);
-        Err(Nothing)
+        Err(Error::custom("there is no data"))
     }
 
     serde::forward_to_deserialize_any! {

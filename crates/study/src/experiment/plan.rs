@@ -312,9 +312,16 @@ fn works(file: &ExperimentFile) -> Result<Vec<Work>, ExperimentError> {
 }
 
 impl SearchSpec {
-    fn request(&self) -> Result<SearchRequest, String> {
+    /// Parses the parameters; an error begins with the name of the wrong one.
+    pub fn request(&self) -> Result<SearchRequest, String> {
         let rate = |key: &str, text: &Option<String>| -> Result<Option<Rate>, String> {
-            text.as_ref().map(|text| text.parse().map_err(|error| format!("{key}: {error}"))).transpose()
+            let Some(text) = text else { return Ok(None) };
+            match text.parse() {
+                Ok(Rate::Times(_)) => Err(format!(
+                    "{key}: \"{text}\" needs a base rate; give an absolute rate such as \"5Mpps\""
+                )),
+                rate => rate.map(Some).map_err(|error| format!("{key}: {error}")),
+            }
         };
         let bound = self.latency_max.as_ref().map(|text| text.parse());
         let bound = bound.transpose().map_err(|error| format!("latency_max: {error}"))?;
