@@ -90,18 +90,12 @@ impl Options for IperfConfig {
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         options::check_range("iperf.streams", self.streams, 1..=16)?;
         shards::check_streams(Self::SECTION, self.cores, self.streams, config)?;
-        if self.cores > 1 && self.seconds.is_some() {
-            let problem = "tests on several cores end at different times; remove this setting to measure a part of them";
-            return Err(ConfigError::new("iperf.seconds", problem));
-        }
+        let problem = "tests on several cores end at different times; remove this setting to measure a part of them";
+        options::reject_if(self.cores > 1 && self.seconds.is_some(), "iperf.seconds", problem)?;
         options::check_range("iperf.seconds", self.seconds.unwrap_or(1), 1..=60)?;
         if let Some(mss) = self.mss {
-            if self.protocol == Protocol::Udp {
-                return Err(ConfigError::new(
-                    "iperf.mss",
-                    "UDP has no segments; remove this setting".to_owned(),
-                ));
-            }
+            let problem = "UDP has no segments; remove this setting";
+            options::reject_if(self.protocol == Protocol::Udp, "iperf.mss", problem)?;
             options::check_range("iperf.mss", mss, 88..=9216)?;
         }
         options::check_range("iperf.rate", self.rate, BitsPerSec(1_000)..=BitsPerSec(1_000_000_000_000))

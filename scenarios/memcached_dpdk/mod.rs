@@ -75,18 +75,14 @@ impl Options for MemcachedDpdkConfig {
         self.check_cores(config)?;
         options::check_range("memcached_dpdk.memory", self.memory, Bytes(64 << 10)..=Bytes(64 << 30))?;
         let memory = self.memory_per_core();
-        if memory < 64 << 10 {
-            let problem = format!("\"{}\" is less than 64KiB for each of {} cores", self.memory, self.cores);
-            return Err(ConfigError::new("memcached_dpdk.memory", problem));
-        }
+        let problem = format!("\"{}\" is less than 64KiB for each of {} cores", self.memory, self.cores);
+        options::reject_if(memory < 64 << 10, "memcached_dpdk.memory", problem)?;
         let buckets = u64::from(self.buckets);
-        if buckets != 0 && (!buckets.is_power_of_two() || buckets > 1 << 30 || 4 * buckets > memory / 2) {
-            let problem = format!(
+        let problem = format!(
                 "{buckets} is neither 0 nor a power of two up to 2^30 whose table (4 bytes per bucket) takes at most half of a \
                  core's part of memcached_dpdk.memory"
             );
-            return Err(ConfigError::new("memcached_dpdk.buckets", problem));
-        }
+        options::reject_if(buckets != 0 && (!buckets.is_power_of_two() || buckets > 1 << 30 || 4 * buckets > memory / 2), "memcached_dpdk.buckets", problem)?;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::measure::kinds::{BETWEEN_NODES, KERNEL, TRANSFER};
 use crate::measure::roles::{CLIENT, Pair, Role, role};
 use crate::measure::transfer::{self, Transfers};
 use crate::plan::config::RunConfig;
-use crate::plan::options::{Options, Section};
+use crate::plan::options::{self, Options, Section};
 use crate::scenarios::netperf::{self, NetperfConfig};
 use crate::scenarios::web::WebConfig;
 use crate::testbed::control::Control;
@@ -104,15 +104,11 @@ fn through(config: &RunConfig) -> (&'static str, &dyn Transfers) {
 /// The guests of the three nodes.
 fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
     let (section, through) = through(config);
-    if !through.load().servers.is_empty() {
-        let problem = "a gateway supports one core only: with several cores, clients choose ports by the addresses of two directly \
+    let problem = "a gateway supports one core only: with several cores, clients choose ports by the addresses of two directly \
              connected nodes; remove this setting";
-        return Err(ConfigError::new(format!("{section}.cores"), problem));
-    }
-    if through.load().start.client != 1 {
-        let problem = "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
-        return Err(ConfigError::new("netperf.test", problem));
-    }
+    options::reject_if(!through.load().servers.is_empty(), format!("{section}.cores"), problem)?;
+    let problem = "with TCP_SENDFILE the test node sends, but here it is the gateway; choose TCP_STREAM or TCP_MAERTS";
+    options::reject_if(through.load().start.client != 1, "netperf.test", problem)?;
     let Pair { image, server, client } = through.pair();
     let translate = match config.options::<NatConfig>().translate {
         Translate::Masquerade => "masquerade",

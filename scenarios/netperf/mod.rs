@@ -288,10 +288,8 @@ fn guests(config: &RunConfig) -> Result<Vec<NodeGuest>, ConfigError> {
             .map(|(role, address, image)| role.guest(config, image, (address, 1), ""));
         return Ok(vec![server, client]);
     }
-    if *suricata != SuricataConfig::default() {
-        let problem = "its settings have no effect without netperf.ids=suricata; set that, or remove them";
-        return Err(ConfigError::new("suricata", problem));
-    }
+    let problem = "its settings have no effect without netperf.ids=suricata; set that, or remove them";
+    options::reject_if(*suricata != SuricataConfig::default(), "suricata", problem)?;
     let pair = Pair { image, server, client };
     Ok(if own.test.client() == 0 { pair.client_first(config) } else { pair.guests(config) })
 }

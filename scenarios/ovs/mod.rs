@@ -129,10 +129,8 @@ impl OvsConfig {
             return Err(ConfigError::new("ovs.cores", problem));
         }
         let nics = config.platform.nics;
-        if self.topology == Topology::Paired && !nics.is_multiple_of(2) {
-            let problem = "\"paired\" needs an even number of platform.nics; \"loop\" takes any";
-            return Err(ConfigError::new("ovs.topology", problem));
-        }
+        let problem = "\"paired\" needs an even number of platform.nics; \"loop\" takes any";
+        options::reject_if(self.topology == Topology::Paired && !nics.is_multiple_of(2), "ovs.topology", problem)?;
         let needed = RAM_BASE + self.hugepages(cores, nics) * PAGE_BYTES;
         let ram = config.platform.ram;
         let problem = format!(

@@ -95,10 +95,8 @@ impl Options for RedisConfig {
         }
         let keys = u64::from(self.cores) * u64::from(self.keys);
         let store = keys * (u64::from(self.value) + KEY_BYTES);
-        if store > STORE_MAX {
-            let problem = format!("{keys} values of {} bytes are more than 32 MiB", self.value);
-            return Err(ConfigError::new("redis.keys", problem));
-        }
+        let problem = format!("{keys} values of {} bytes are more than 32 MiB", self.value);
+        options::reject_if(store > STORE_MAX, "redis.keys", problem)?;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::measure::kinds::{DPDK, DPDK_PROGRAM};
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::dpdk;
-use crate::plan::options::{Options, Section, Setting};
+use crate::plan::options::{self, Options, Section, Setting};
 use crate::plan::worker::{self, Work};
 
 /// The benchmark.
@@ -52,10 +52,8 @@ impl Options for RxptxConfig {
     const SECTION: &'static str = "rxptx";
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        if self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0) {
-            let problem = format!("\"{}\" is not from 0ns to {WORK_MAX} in steps of 1ns", self.work);
-            return Err(ConfigError::new("rxptx.work", problem));
-        }
+        let problem = format!("\"{}\" is not from 0ns to {WORK_MAX} in steps of 1ns", self.work);
+        options::reject_if(self.work > WORK_MAX || !self.work.0.is_multiple_of(Ps::from_ns(1).0), "rxptx.work", problem)?;
         cores::check("rxptx.cores", self.cores, config)
     }
 

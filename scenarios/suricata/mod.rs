@@ -155,10 +155,8 @@ impl Options for SuricataConfig {
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
         options::check_range("suricata.ring", self.ring, RING)?;
-        if self.depth.is_some_and(|depth| depth > DEPTH_MAX) {
-            let problem = "it must be at most 1GiB, or 0B to inspect whole connections";
-            return Err(ConfigError::new("suricata.depth", problem));
-        }
+        let problem = "it must be at most 1GiB, or 0B to inspect whole connections";
+        options::reject_if(self.depth.is_some_and(|depth| depth > DEPTH_MAX), "suricata.depth", problem)?;
         // Other benchmarks do not set the number of rules.
         self.rules.map_or(Ok(()), |rules| self.check_mirror_port(rules, config))
     }
@@ -168,33 +166,25 @@ impl SuricataConfig {
     /// Checks that suricata can monitor a load generator's traffic on this machine.
     fn check_mirror_port(&self, rules: u32, config: &RunConfig) -> Result<(), ConfigError> {
         self.check_machine(rules, config)?;
-        if config.platform.nics != 1 {
-            let problem =
+        let problem =
                 format!("{}, but suricata monitors one port; set platform.nics=1", config.platform.nics);
-            return Err(ConfigError::new("platform.nics", problem));
-        }
-        if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem = "suricata's counters can be read with a load generator only; set drive.kind=generator, or monitor a server: \
+        options::reject_if(config.platform.nics != 1, "platform.nics", problem)?;
+        let problem = "suricata's counters can be read with a load generator only; set drive.kind=generator, or monitor a server: \
                  doorbell run netperf --set netperf.ids=suricata";
-            return Err(ConfigError::new("drive.kind", problem));
-        }
+        options::reject_if(config.options::<DriveConfig>().kind == DriveKind::Node, "drive.kind", problem)?;
         Ok(())
     }
 
     /// Checks that suricata can monitor the port of a server on this machine.
     pub(crate) fn check_monitored_server(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        if config.platform.nics != 1 {
-            let problem =
+        let problem =
                 "suricata monitors a server with one port; set platform.nics=1, or remove netperf.ids";
-            return Err(ConfigError::new("netperf.ids", problem));
-        }
-        if config.platform.harts > 1 {
-            let problem = format!(
+        options::reject_if(config.platform.nics != 1, "netperf.ids", problem)?;
+        let problem = format!(
                 "suricata runs on the server's core, but Linux would spread both over {} harts; set platform.harts=1",
                 config.platform.harts
             );
-            return Err(ConfigError::new("netperf.ids", problem));
-        }
+        options::reject_if(config.platform.harts > 1, "netperf.ids", problem)?;
         let kernel = config.options::<KernelConfig>();
         let offloads = [("gro", kernel.gro), ("tso", kernel.tso), ("gso", kernel.gso)];
         if let Some((name, _)) = offloads.into_iter().find(|(_, on)| *on == Some(true)) {

@@ -10,7 +10,7 @@ use crate::measure::kinds::{DPDK, DPDK_PROGRAM};
 use crate::plan::config::RunConfig;
 use crate::plan::cores;
 use crate::plan::dpdk::{self, DpdkConfig};
-use crate::plan::options::{Options, Section, Setting};
+use crate::plan::options::{self, Options, Section, Setting};
 
 /// The benchmark.
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
@@ -77,10 +77,8 @@ impl Options for TestpmdConfig {
     const SECTION: &'static str = "testpmd";
 
     fn validate(&self, config: &RunConfig) -> Result<(), ConfigError> {
-        if self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2) {
-            let problem = "\"paired\" needs an even number of platform.nics";
-            return Err(ConfigError::new("testpmd.topology", problem));
-        }
+        let problem = "\"paired\" needs an even number of platform.nics";
+        options::reject_if(self.topology == Topology::Paired && !config.platform.nics.is_multiple_of(2), "testpmd.topology", problem)?;
         self.check_queues(config)?;
         match self.queues() {
             1 if self.cores > 1 => cores::check_harts("testpmd.cores", self.cores, config),

@@ -67,23 +67,14 @@ pub fn driven_guests(benchmark: &Benchmark, config: &RunConfig) -> Result<[NodeG
     if config.run.frames.is_some() {
         return refused("run.frames", "not available with a drive node; set run.duration".to_owned());
     }
-    let test = NodeGuest {
-        image: benchmark.image.to_owned(),
-        instead: None,
-        disks: Vec::new(),
-        words: (benchmark.guest_words)(config),
-        script: None,
-        ready_marker: benchmark.ready_marker.to_owned(),
+    let guest = |image: &str, words: String, ready: &str| NodeGuest {
+        image: image.to_owned(),
+        words,
+        ready_marker: ready.to_owned(),
+        ..NodeGuest::default()
     };
-    let drive = NodeGuest {
-        image: "dpdk".to_owned(),
-        instead: None,
-        disks: Vec::new(),
-        words: "doorbell.app=drive".to_owned(),
-        script: None,
-        ready_marker: READY_MARKER.to_owned(),
-    };
-    Ok([test, drive])
+    let test = guest(benchmark.image, (benchmark.guest_words)(config), benchmark.ready_marker);
+    Ok([test, guest("dpdk", "doorbell.app=drive".to_owned(), READY_MARKER)])
 }
 
 /// The result that `drive` prints.

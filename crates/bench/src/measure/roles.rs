@@ -50,11 +50,10 @@ impl Role {
         let address = if ports == 1 { format!(" doorbell.ip={address}") } else { String::new() };
         NodeGuest {
             image: image.to_owned(),
-            instead: None,
-            disks: Vec::new(),
             words: format!("doorbell.app={}{address}{}", self.name, kernel.words(ports)),
             script: Some((self.name.to_owned(), drivers + first + &self.lines)),
             ready_marker: self.ready.to_owned(),
+            ..NodeGuest::default()
         }
     }
 }

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::plan::length::Length;
 use crate::plan::members::{CableTable, GeneratorTable, MEMBERS, NodeTable};
-use crate::plan::options::{OptionSections, Options};
+use crate::plan::options::{self, OptionSections, Options};
 
 /// A run's whole configuration.
 // Serde's derive cannot read sections with names unknown at compile time: `RunConfig::with` reads the option
@@ -245,21 +245,16 @@ impl RunConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         // This also checks the keys of single ports and harts.
         self.machine().validate()?;
-        if self.platform.nics == 0 {
-            return Err(ConfigError::new("platform.nics", "a run needs at least one NIC"));
-        }
+        let problem = "a run needs at least one NIC";
+        options::reject_if(self.platform.nics == 0, "platform.nics", problem)?;
         self.options.validate(self)?;
         let key = match (self.run.frames, self.run.duration) {
             (Some(0), _) => "run.frames",
             (_, Length::Auto) => "run.window",
             (_, Length::For(_)) => "run.duration",
         };
-        if self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0) {
-            return Err(ConfigError::new(
-                key,
-                "a measurement of length 0 is not possible; set a longer time, or more frames",
-            ));
-        }
+        let problem = "a measurement of length 0 is not possible; set a longer time, or more frames";
+        options::reject_if(self.run.measured_time() == Ps::ZERO || self.run.frames == Some(0), key, problem)?;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use doorbell_machine::{ConfigError, HARTS_MAX};
 use doorbell_nic::NicModel;
 
 use crate::plan::config::RunConfig;
-use crate::plan::options::Setting;
+use crate::plan::options::{self, Setting};
 
 /// Skips `cores = 1` when writing, so that configurations from before this option keep their hash.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -60,11 +60,8 @@ pub(crate) fn port_with_fewer_queues(queues: u32, config: &RunConfig) -> Option<
 /// Checks that the machine has this number of harts.
 pub(crate) fn check_harts(key: &str, cores: u32, config: &RunConfig) -> Result<(), ConfigError> {
     let harts = config.platform.harts;
-    if cores > harts {
-        let problem =
-            format!("{cores}, but the machine has {harts} hart(s); set platform.harts={cores} or more");
-        return Err(ConfigError::new(key, problem));
-    }
+    let problem = format!("{cores}, but the machine has {harts} hart(s); set platform.harts={cores} or more");
+    options::reject_if(cores > harts, key, problem)?;
     Ok(())
 }
 

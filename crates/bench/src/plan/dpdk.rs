@@ -97,10 +97,8 @@ impl Options for DpdkConfig {
             options::check_range(key, value, least..=most)?;
         }
         for (key, value) in [("dpdk.rxd", self.rxd), ("dpdk.txd", self.txd)] {
-            if value % 8 != 0 {
-                let problem = format!("{value} is not a multiple of 8, which the NIC requires");
-                return Err(ConfigError::new(key, problem));
-            }
+            let problem = format!("{value} is not a multiple of 8, which the NIC requires");
+            options::reject_if(value % 8 != 0, key, problem)?;
         }
         options::check_range("dpdk.mtu", self.mtu.unwrap_or(MTU), MTU..=MTU_MAX)?;
         self.check_mbufs()?;

@@ -43,6 +43,15 @@ pub(crate) fn check_ram(
     }
 }
 
+/// Rejects the value of a key if a condition holds.
+pub(crate) fn reject_if(
+    condition: bool,
+    key: impl Into<String>,
+    problem: impl ToString,
+) -> Result<(), ConfigError> {
+    if condition { Err(ConfigError::new(key, problem)) } else { Ok(()) }
+}
+
 /// Checks that a value is in its range.
 pub(crate) fn check_range<T: PartialOrd + Display>(
     key: impl Into<String>,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Table;
 
 use crate::plan::config::RunConfig;
-use crate::plan::options::Options;
+use crate::plan::options::{self, Options};
 
 /// Sections whose keys all have an effect in playback.
 pub(crate) const WHOLE: [&str; 7] = ["core", "pipeline", "memory", "attach", "pcie", "hart", "playback"];
@@ -235,24 +235,22 @@ impl Options for PlaybackConfig {
             let problem = format!("{share}% leaves nothing to measure; set at most 99%");
             return Err(ConfigError::new("playback.warmup", problem));
         }
-        if self.instructions == Some(0) {
-            return Err(ConfigError::new(
-                "playback.instructions",
-                "0 leaves nothing to measure; set 1 or more, or leave it out",
-            ));
-        }
-        if self.rate.is_some() && self.window.is_some() {
-            let problem = "it cannot be used with playback.rate; leave one of the two out";
-            return Err(ConfigError::new("playback.window", problem));
-        }
-        if self.arrivals != Arrivals::default() && self.rate.is_none() {
-            let problem = "it has no effect without an arrival rate; give playback.rate, or leave it out";
-            return Err(ConfigError::new("playback.arrivals", problem));
-        }
-        if !self.sleeps && (self.rate.is_some() || self.window.is_some()) {
-            let problem = "with playback.rate or playback.window a sleep ends when its frame arrives; leave playback.sleeps out";
-            return Err(ConfigError::new("playback.sleeps", problem));
-        }
+        let problem = "0 leaves nothing to measure; set 1 or more, or leave it out";
+        options::reject_if(self.instructions == Some(0), "playback.instructions", problem)?;
+        let problem = "it cannot be used with playback.rate; leave one of the two out";
+        options::reject_if(self.rate.is_some() && self.window.is_some(), "playback.window", problem)?;
+        let problem = "it has no effect without an arrival rate; give playback.rate, or leave it out";
+        options::reject_if(
+            self.arrivals != Arrivals::default() && self.rate.is_none(),
+            "playback.arrivals",
+            problem,
+        )?;
+        let problem = "with playback.rate or playback.window a sleep ends when its frame arrives; leave playback.sleeps out";
+        options::reject_if(
+            !self.sleeps && (self.rate.is_some() || self.window.is_some()),
+            "playback.sleeps",
+            problem,
+        )?;
         self.tables().validate()
     }
 }

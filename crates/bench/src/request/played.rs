@@ -3,7 +3,7 @@
 use doorbell_machine::playback::Pages;
 use doorbell_machine::{Base, ConfigError};
 
-use crate::plan::options::{OptionSections, Options, Section, path_of};
+use crate::plan::options::{self, OptionSections, Options, Section, path_of};
 use crate::plan::playback::{KEYS, LINK, NICS, OF_PORTS, PlaybackConfig, RAM, Shape, WHOLE};
 use crate::plan::resolved::Resolved;
 use crate::registry;
@@ -50,10 +50,12 @@ pub fn resolve_played(
     let configured = config.options::<PlaybackConfig>().pages;
     // A result's configuration lists all settings, those without effect included.
     let is_from_result = base.is_result() && !is_set("playback.pages");
-    if is_physical && configured != Pages::Identity && configured != pages && !is_from_result {
-        let problem = "the traces have physical addresses, so page tables have no effect; leave it out";
-        return Err(ConfigError::new("playback.pages", problem));
-    }
+    let problem = "the traces have physical addresses, so page tables have no effect; leave it out";
+    options::reject_if(
+        is_physical && configured != Pages::Identity && configured != pages && !is_from_result,
+        "playback.pages",
+        problem,
+    )?;
     Ok(config)
 }
 

@@ -11,6 +11,7 @@ use doorbell_symbols::stripped;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::RunError;
+use crate::plan::options;
 
 /// Maximum length of the kernel's command line (COMMAND_LINE_SIZE without the final zero). Linux on RISC-V
 /// silently drops the rest.
@@ -144,10 +145,8 @@ pub(crate) fn check_cards(image: &str, machine: &MachineConfig) -> Result<(), Co
 
 /// Returns the image if the machine has enough RAM for it.
 pub(crate) fn require_ram(image: Image, platform: &PlatformConfig) -> Result<Image, RunError> {
-    if platform.ram < image.ram_min() {
-        let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
-        return Err(ConfigError::new("platform.ram", problem).into());
-    }
+    let problem = format!("{} is too little: this image needs {}", platform.ram, image.ram_min());
+    options::reject_if(platform.ram < image.ram_min(), "platform.ram", problem)?;
     Ok(image)
 }
 
@@ -164,21 +163,17 @@ pub fn bare_identity(program: &[u8]) -> String {
 
 /// Reads an image's files.
 pub fn read_guest(image: &Image, bootargs: String) -> Result<Guest, RunError> {
-    if bootargs.len() > COMMAND_LINE_BYTES_MAX {
-        let problem = format!(
-            "the kernel's command line has {} bytes, but Linux reads only the first {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
-            bootargs.len()
-        );
-        return Err(ConfigError::new("command line", problem).into());
-    }
+    let problem = format!(
+        "the kernel's command line has {} bytes, but Linux reads only the first {COMMAND_LINE_BYTES_MAX}; use fewer or shorter words",
+        bootargs.len()
+    );
+    options::reject_if(bootargs.len() > COMMAND_LINE_BYTES_MAX, "command line", problem)?;
     let architecture = &image.manifest().architecture;
-    if architecture != SIMULATED.name {
-        let problem = format!(
-            "is for {architecture}, and the simulated machine executes {}; such images are for recording under QEMU",
-            SIMULATED.name
-        );
-        return Err(ConfigError::new("image", problem).into());
-    }
+    let problem = format!(
+        "is for {architecture}, and the simulated machine executes {}; such images are for recording under QEMU",
+        SIMULATED.name
+    );
+    options::reject_if(architecture != SIMULATED.name, "image", problem)?;
     let read = |path: PathBuf| fs::read(&path).map_err(RunError::io("read", path));
     let firmware = image.firmware("fw_dynamic.bin").ok_or_else(|| RunError::Io {
         action: "find",

@@ -25,7 +25,7 @@ use crate::testbed::ramp::Ramp;
 use crate::testbed::ready::{LINK_STEP, Plan, Source, Testbed};
 
 /// Software of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeGuest {
     /// A built-in image, or the path of a recipe.
     pub image: String,

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{RunError, describe};
 use crate::plan::config::RunConfig;
 use crate::plan::drive::{DriveConfig, DriveKind};
+use crate::plan::options;
 use crate::plan::resolved::Resolved;
 use crate::plan::workload::{Ready, Workload};
 use crate::store::paths::{CachePaths, check_cards, guest_identity, read_guest, require_ram};
@@ -54,10 +55,8 @@ impl MachinePlan {
         places: &CachePaths,
         control: &mut Control,
     ) -> Result<MachinePlan, RunError> {
-        if config.options::<DriveConfig>().kind == DriveKind::Node {
-            let problem = "a search and a script have no drive node; set drive.kind=generator";
-            return Err(ConfigError::new("drive.kind", problem).into());
-        }
+        let problem = "a search and a script have no drive node; set drive.kind=generator";
+        options::reject_if(config.options::<DriveConfig>().kind == DriveKind::Node, "drive.kind", problem)?;
         // A user's script uses the interface names that Linux assigns.
         if workload.ready == Ready::M5Checkpoint {
             check_cards(&workload.image, &config.machine())?;

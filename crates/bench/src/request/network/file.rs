@@ -10,6 +10,7 @@ use doorbell_machine::{Base, ConfigError, is_path};
 use toml::{Table, Value};
 
 use crate::error::RunError;
+use crate::plan::options;
 use crate::plan::resolved::Resolved;
 use crate::registry::{self, benchmark};
 use crate::request::network::config::{in_member, keys_of_the_run};
@@ -111,10 +112,9 @@ impl NetworkFile {
         whole.merge(own);
         let config =
             registry::defaults().with(whole.table()).map_err(|error| with_hint(error, whole.table()))?;
-        if !config.is_network() {
-            let problem = "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
-            return Err(ConfigError::new(self.name.clone(), problem));
-        }
+        let problem =
+            "it has none of [node.NAME], [switch.NAME], [generator.NAME] and [cable.NAME] (docs/networks.md)";
+        options::reject_if(!config.is_network(), self.name.clone(), problem)?;
         resolved(config)
     }
 

@@ -17,6 +17,7 @@ use crate::measure::benchmark::{Benchmark, Nodes};
 use crate::plan::config::RunConfig;
 use crate::plan::kernel;
 use crate::plan::members::{CableTable, NodeTable};
+use crate::plan::options;
 use crate::plan::workload::READY_MARKER;
 use crate::registry::benchmark;
 use crate::request::network::config::{in_member, keys_of_the_run};
@@ -160,11 +161,8 @@ impl RunConfig {
         for end in ends {
             if let End::Node { node, port } = end {
                 let nics = nodes[node].platform.nics;
-                if u32::from(port) >= nics {
-                    let problem =
-                        format!("node {} has {nics} ports, and no port {port}", members.nodes[node]);
-                    return Err(ConfigError::new(key, problem));
-                }
+                let problem = format!("node {} has {nics} ports, and no port {port}", members.nodes[node]);
+                options::reject_if(u32::from(port) >= nics, &key, problem)?;
                 let port = nodes[node].port.entry(PortNumber(usize::from(port))).or_default();
                 port.link.extend(cable.keys.clone());
             }
@@ -196,9 +194,8 @@ impl RunConfig {
                 format!("\"{to}\" is not a node; generators send to nodes only"),
             ));
         };
-        if u32::from(port) >= machines[node].1.platform.nics {
-            return Err(ConfigError::new(key, format!("node {to} has no such port")));
-        }
+        let problem = format!("node {to} has no such port");
+        options::reject_if(u32::from(port) >= machines[node].1.platform.nics, &key, problem)?;
         own.traffic.destination = machines[node].1.mac_of(usize::from(port));
         let server = &self.node[members.nodes[node]];
         let ip = server.ip.as_deref().and_then(|ip| ip.split('/').next()?.parse().ok());
@@ -211,11 +208,9 @@ impl RunConfig {
         }
         let served = server.benchmark.as_deref().map(benchmark).transpose()?;
         own.traffic.returned = served.map_or(own.traffic.returned, |served| (served.returned)(&nodes[node]));
-        if own.traffic.returned == Returned::Sink {
-            let problem = "its program sends nothing back, and only the generator of a single machine can observe frames in its memory; \
+        let problem = "its program sends nothing back, and only the generator of a single machine can observe frames in its memory; \
                            choose another benchmark, such as touchfwd";
-            return Err(ConfigError::new(key, problem));
-        }
+        options::reject_if(own.traffic.returned == Returned::Sink, &key, problem)?;
         Ok((own, served))
     }
 }

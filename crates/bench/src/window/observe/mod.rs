@@ -24,6 +24,7 @@ use doorbell_sim::{Op, PhysAddr};
 use doorbell_symbols::{Mode, Peek, Symbols};
 
 use crate::error::RunError;
+use crate::plan::options;
 
 pub(crate) use by_kind::Delivered;
 use by_kind::{harts_csv, kinds_csv};
@@ -82,10 +83,8 @@ impl Observe {
             return Err(ConfigError::new(*option, problem).into());
         }
         self.check_pipeline()?;
-        if self.timeline.is_some() && !stages {
-            let problem = "the timeline needs the packets' stages; set loadgen.stages = true";
-            return Err(ConfigError::new("--timeline", problem).into());
-        }
+        let problem = "the timeline needs the packets' stages; set loadgen.stages = true";
+        options::reject_if(self.timeline.is_some() && !stages, "--timeline", problem)?;
         Ok(())
     }
 
@@ -110,11 +109,12 @@ impl Observe {
     }
 
     fn check_pipeline(&self) -> Result<(), RunError> {
-        if self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX) {
-            let problem =
-                format!("a log has from 1 to {PIPELINE_MAX} instructions; give a number in this range");
-            return Err(ConfigError::new("--pipeline", problem).into());
-        }
+        let problem = format!("a log has from 1 to {PIPELINE_MAX} instructions; give a number in this range");
+        options::reject_if(
+            self.pipeline.is_some_and(|count| count == 0 || count > PIPELINE_MAX),
+            "--pipeline",
+            problem,
+        )?;
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! Profiles of a network's timed nodes.
 
 use doorbell_image::Image;
-use doorbell_machine::{ConfigError, Network, WatchReport, WatchRequest};
+use doorbell_machine::{Network, WatchReport, WatchRequest};
 use doorbell_results::{FunctionCost, KindFigures};
 
 use super::{Delivered, Observe, digest};
 use crate::error::RunError;
+use crate::plan::options;
 use crate::store::folder::ResultFolder;
 
 /// Starts the profiles of all timed nodes, if requested.
@@ -27,11 +28,13 @@ pub(crate) fn end_watch_of_nodes(network: &mut Network) -> Vec<Option<WatchRepor
 impl Observe {
     /// Checks that a network supports the requested observations.
     pub(crate) fn check_nodes(&self, network: &Network) -> Result<(), RunError> {
-        if self.profile && network.nodes().all(|node| node.timing().is_none()) {
-            let problem = "no node is timed, so that there are no cycle counts; use a timed preset for one (--preset server, \
+        let problem = "no node is timed, so that there are no cycle counts; use a timed preset for one (--preset server, \
                            or preset = \"server\" under a node in the network file)";
-            return Err(ConfigError::new("--profile", problem).into());
-        }
+        options::reject_if(
+            self.profile && network.nodes().all(|node| node.timing().is_none()),
+            "--profile",
+            problem,
+        )?;
         Ok(())
     }
 }
