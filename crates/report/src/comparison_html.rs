@@ -39,12 +39,8 @@ pub fn comparison_html(comparison: &Comparison, command: &str) -> String {
         table.end();
         out.push_str("</section>\n");
     }
-    let _ = write!(
-        out,
-        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">Command</h2>\n\
-         <pre class=\"command\">{}</pre>\n</section>\n",
-        Esc(command)
-    );
+    out.push_str(&page::section("provenance", "Command"));
+    let _ = write!(out, "<pre class=\"command\">{}</pre>\n</section>\n", Esc(command));
     let note = "Differences are to the first result, in percent of its value. 95 %: a figure is outside if each of the two values is outside \
                 the other's confidence interval (for a search, outside the rate interval of the other), and within if one is not. If the \
                 cell is empty, the uncertainty is unknown: a simulation of one configuration and seed always gives the same result.";
@@ -59,7 +55,7 @@ fn warnings(comparison: &Comparison, out: &mut String) {
 
 /// Begins a section with a table.
 fn section_table<'a>(id: &str, title: &str, heads: &[&str], out: &'a mut String) -> HtmlTable<'a> {
-    let _ = write!(out, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n", Esc(title));
+    out.push_str(&page::section(id, title));
     table(title, heads, out)
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
+use crate::page;
 use doorbell_results::figures::{CORE_BALANCE, L1D, L2, OWN_PACKETS, PACE, PACKET_COST, TOP_DOWN};
 use doorbell_results::{CoreFigures, FigureKey, PointSummary, Unit};
 
@@ -31,8 +32,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().all(|point| point.cores.len() < 2) {
         return String::new();
     }
-    let mut out =
-        String::from("<section aria-labelledby=\"cores\">\n<h2 id=\"cores\">Results per core</h2>\n");
+    let mut out = page::section("cores", "Results per core");
     let heads = ["Core", "Load", "Kind", "GHz"].into_iter().chain(COLUMNS.map(|(head, ..)| head));
     let mut table = HtmlTable::begin("Cores", "numbers few", heads, &mut out);
     for point in points {

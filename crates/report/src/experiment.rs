@@ -142,9 +142,8 @@ impl ExperimentPage {
         let mut out = page::begin_with(&self.name, "sweep", &facts, &self.links);
         page::warning(&self.warnings, &mut out);
         if !self.plots.is_empty() {
-            out.push_str(
-                "<section aria-labelledby=\"plots\">\n<h2 id=\"plots\">Plots</h2>\n<div class=\"figures\">\n",
-            );
+            out.push_str(&page::section("plots", "Plots"));
+            out.push_str("<div class=\"figures\">\n");
         }
         for (index, plot) in self.plots.iter().enumerate() {
             let id = format!("plot-{index}");
@@ -168,7 +167,7 @@ impl ExperimentTable {
         if self.rows.is_empty() {
             return;
         }
-        out.push_str("<section aria-labelledby=\"points\">\n<h2 id=\"points\">Points</h2>\n");
+        out.push_str(&page::section("points", "Points"));
         let heads = ["Point"].into_iter().chain(self.heads.iter().map(String::as_str));
         let mut table = HtmlTable::begin("Points, table", "numbers points", heads, out);
         for row in &self.rows {

@@ -1,12 +1,11 @@
 //! Notes on the load generator: the wait for its own link, and frames that came back too late.
 
 use crate::number::{duration_ns, grouped, rate};
+use crate::steady::{NOTES, more_loads};
 use doorbell_results::PointSummary;
 
 /// Minimum share of the mean round trip for a note on the wait for the generator's own link.
 const OWN_SHARE: f64 = 0.05;
-/// Maximum number of loads for which a note is shown.
-const NOTES: usize = 3;
 
 /// Notes on loads where frames waited for the generator's own link, which is not part of the machine: round
 /// trips without that wait.
@@ -36,9 +35,7 @@ pub(crate) fn own_queue(points: &[&PointSummary]) -> Vec<String> {
             )
         })
         .collect();
-    if let more @ 1.. = all.len().saturating_sub(NOTES) {
-        notes.push(format!("The same applies to {more} more {}.", if more == 1 { "load" } else { "loads" }));
-    }
+    notes.extend(more_loads(all.len()));
     notes
 }
 

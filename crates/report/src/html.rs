@@ -55,7 +55,7 @@ pub fn html_with(summary: &RunSummary, config_toml: &str, links: &PageLinks) -> 
     }
     if !groups.is_empty() {
         let all: Vec<&PointSummary> = summary.points.iter().collect();
-        out.push_str("<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
+        out.push_str(&page::section("numbers", "All numbers"));
         out.push_str(&numbers::html(&all, &links.loads));
         out.push_str("</section>\n");
         out.push_str(&network::html(&all));
@@ -97,11 +97,7 @@ pub(crate) fn changes(summary: &RunSummary, out: &mut String) {
     if summary.changed.is_empty() {
         return;
     }
-    let _ = writeln!(
-        out,
-        "<section aria-labelledby=\"changed\">\n<h2 id=\"changed\">Not as in {}</h2>",
-        Esc(&summary.preset)
-    );
+    out.push_str(&page::section("changed", &format!("Not as in {}", summary.preset)));
     let mut table =
         HtmlTable::begin("Changed parameters, table", "numbers few", ["Parameter", "Preset", "Here"], out);
     for Change { key, preset, here } in &summary.changed {

@@ -6,6 +6,7 @@ use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::one_line;
 use crate::number::{NONE, fixed, grouped};
+use crate::page;
 use doorbell_results::{PlayedNeighbour, PointSummary, finite};
 
 /// Page section with the traces played alongside a machine, at each load.
@@ -13,8 +14,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().all(|point| point.beside.is_empty()) {
         return String::new();
     }
-    let mut out =
-        String::from("<section aria-labelledby=\"beside\">\n<h2 id=\"beside\">Co-running traces</h2>\n");
+    let mut out = page::section("beside", "Co-running traces");
     points.iter().for_each(|point| table(&format!("At {}", point.rate), &point.beside, &mut out));
     out + "</section>\n"
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, duration_ns, fixed, grouped, percent};
+use crate::page;
 use doorbell_results::{NetworkFigures, PointSummary};
 
 /// The page section; empty for a run of one machine.
@@ -15,9 +16,9 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if networks.is_empty() {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"network\">\n<h2 id=\"network\">Network</h2>\n\
-         <p class=\"facts\">In the measurement, without warm-up and drain. Residence in a switch lasts from a frame's last bit in to its last \
+    let mut out = page::section("network", "Network");
+    out.push_str(
+        "<p class=\"facts\">In the measurement, without warm-up and drain. Residence in a switch lasts from a frame's last bit in to its last \
          bit out.</p>\n",
     );
     for (rate, network) in &networks {

@@ -99,6 +99,12 @@ pub(crate) fn begin_with(name: &str, kind: &str, facts: &[&str], links: &PageLin
     out
 }
 
+/// The beginning of a section.
+pub(crate) fn section(id: &str, title: &str) -> String {
+    let (id, title) = (Esc(id), Esc(title));
+    format!("<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n")
+}
+
 /// A box with a paragraph per line, if there are lines.
 pub(crate) fn warning<T: Display>(lines: impl IntoIterator<Item = T>, out: &mut String) {
     let paragraphs: String = lines.into_iter().map(|line| format!("<p>{}</p>\n", Esc(line))).collect();
@@ -109,10 +115,10 @@ pub(crate) fn warning<T: Display>(lines: impl IntoIterator<Item = T>, out: &mut 
 
 /// The command and the configuration: everything needed to reproduce the page.
 pub(crate) fn provenance(command: &str, what: &str, config: &str, out: &mut String) {
+    out.push_str(&section("provenance", "Command and configuration"));
     let _ = write!(
         out,
-        "<section aria-labelledby=\"provenance\">\n<h2 id=\"provenance\">Command and configuration</h2>\n\
-         <pre class=\"command\">{}</pre>\n\
+        "<pre class=\"command\">{}</pre>\n\
          <details>\n<summary>{what}</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
         Esc(command),
         Esc(config)

@@ -209,13 +209,14 @@ pub(crate) fn html(
     let mut out = page::begin_with(&name, "trace", &[&pace, &preset, &version], links);
     crate::html::changes(summary, &mut out);
     traces(&summary.ran.traces, &mut out);
-    out.push_str("<section aria-labelledby=\"played\">\n<h2 id=\"played\">Results</h2>\n");
+    out.push_str(&page::section("played", "Results"));
     out.push_str(&headline::html(&cards(point, played)));
     out.push_str(&figures::played_html(point, &summary.command));
     neighbours::table("Co-running traces", &played.neighbours, &mut out);
     out.push_str(&figures::flames_html(&links.stacks, &summary.command));
     out.push_str(&functions::html(&[point]));
-    out.push_str("</section>\n<section aria-labelledby=\"numbers\">\n<h2 id=\"numbers\">All numbers</h2>\n");
+    out.push_str("</section>\n");
+    out.push_str(&page::section("numbers", "All numbers"));
     numbers(point, played, &mut out);
     out.push_str("</section>\n");
     out.push_str(&timing::html(&[point], &summary.meanings));
@@ -298,7 +299,7 @@ const TRACE_ROWS: [TraceRow; 7] = [
 
 /// The traces, one column each.
 fn traces(all: &[PlayedTrace], out: &mut String) {
-    out.push_str("<section aria-labelledby=\"traces\">\n<h2 id=\"traces\">Traces</h2>\n");
+    out.push_str(&page::section("traces", "Traces"));
     let heads = ["File"].into_iter().chain(all.iter().map(|trace| trace.file.as_str()));
     let mut table = HtmlTable::begin("Traces, table", "numbers few", heads, out);
     TRACE_ROWS.iter().for_each(|(name, of)| table.row(name, all.iter().map(of)));

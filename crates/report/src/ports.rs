@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use crate::escape::Esc;
 use crate::number::{grouped, one_line};
+use crate::page;
 use doorbell_results::{FigureGroup, PointSummary, PortFigures};
 
 /// The section with all ports; empty for a run without such counters.
@@ -15,9 +16,9 @@ pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>
     if ports == 0 {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"ports\">\n<h2 id=\"ports\">NIC counters</h2>\n\
-         <p class=\"facts\">In the measurement, without warm-up and drain. Registers have the manual\u{2019}s names; \
+    let mut out = page::section("ports", "NIC counters");
+    out.push_str(
+        "<p class=\"facts\">In the measurement, without warm-up and drain. Registers have the manual\u{2019}s names; \
          counts that the guest cleared by reading a register are included.</p>\n",
     );
     for port in 0..ports {

@@ -3,6 +3,7 @@
 
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped};
+use crate::page;
 use doorbell_results::counters::RX_OFFERED;
 use doorbell_results::{PointSummary, PortFigures, QueueFigures};
 
@@ -20,9 +21,9 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.iter().flat_map(|point| &point.ports).all(|port| port.queues.len() < 2) {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"queues\">\n<h2 id=\"queues\">Results per queue</h2>\n\
-         <p class=\"facts\">Frames in the measurement, per enabled queue: frames that RSS and filters steered to it, and lost frames \
+    let mut out = page::section("queues", "Results per queue");
+    out.push_str(
+        "<p class=\"facts\">Frames in the measurement, per enabled queue: frames that RSS and filters steered to it, and lost frames \
          by cause.</p>\n",
     );
     let heads = ["Queue", "Port", "Load"].into_iter().chain(COLUMNS.map(|(head, _)| head));

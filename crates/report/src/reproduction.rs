@@ -163,14 +163,8 @@ impl ReproductionPage {
     }
 
     fn write_section(&self, figure: &ReproducedFigure, out: &mut String) {
-        let id = Esc(&figure.name);
-        let _ = writeln!(
-            out,
-            "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}: {}</h2>\n<p>{}</p>",
-            id,
-            Esc(&figure.title),
-            Esc(&figure.about)
-        );
+        out.push_str(&page::section(&figure.name, &format!("{}: {}", figure.name, figure.title)));
+        let _ = writeln!(out, "<p>{}</p>", Esc(&figure.about));
         if !figure.claims.is_empty() {
             let label = format!("Claims of {}", figure.name);
             let mut table = HtmlTable::begin(label, "numbers claims", HEADS, out);

@@ -4,6 +4,7 @@ use crate::figures::{Curve, Curves, Data, Ids, Point, write_figure};
 use crate::html_table::HtmlTable;
 use crate::limit;
 use crate::number::{NONE, duration_ns, grouped, rate};
+use crate::page;
 use crate::search::LOG_SIZES_FROM;
 use doorbell_results::{SearchSummary, SizeSummary};
 
@@ -12,8 +13,7 @@ pub(crate) fn html(search: &SearchSummary) -> String {
     if search.searches.len() < 2 {
         return String::new();
     }
-    let mut out =
-        String::from("<section aria-labelledby=\"sizes\">\n<h2 id=\"sizes\">All frame sizes</h2>\n");
+    let mut out = page::section("sizes", "All frame sizes");
     out.push_str("<div class=\"figures\">\n");
     for (id, unit, of) in UNITS {
         let figure = curves(search, unit, of).figure(&Ids::of(id), data(search, unit, of));

@@ -6,13 +6,12 @@ use std::fmt::Write;
 use doorbell_results::RunIdentity;
 
 use crate::escape::Esc;
+use crate::page;
 
 /// The section of a page.
 pub(crate) fn html(version: &str, ran: &RunIdentity, out: &mut String) {
-    out.push_str(
-        "<section aria-labelledby=\"ran\">\n<h2 id=\"ran\">Software</h2>\n<div class=\"scroll\">\n\
-         <table class=\"numbers few words\">\n<tbody>\n",
-    );
+    out.push_str(&page::section("ran", "Software"));
+    out.push_str("<div class=\"scroll\">\n<table class=\"numbers few words\">\n<tbody>\n");
     let mut row = |head: &str, text: &str| {
         let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Esc(head), Esc(text));
     };

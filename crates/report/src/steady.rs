@@ -6,7 +6,7 @@ use doorbell_results::{PointSummary, SizeSummary, Steady, SteadyPhase};
 use crate::number::{NONE, duration_s, one_line, rate};
 
 /// Maximum number of loads for which a note is shown.
-const NOTES: usize = 3;
+pub(crate) const NOTES: usize = 3;
 /// Mark of figures whose measurement is not confirmed to be steady.
 const MARK: char = '*';
 
@@ -47,11 +47,14 @@ pub(crate) fn notes(points: &[&PointSummary]) -> Vec<String> {
         ));
         notes.extend(unmet(steady));
     }
-    if let more @ 1.. = early.len().saturating_sub(NOTES) {
-        let loads = if more == 1 { "load" } else { "loads" };
-        notes.push(format!("The same applies to {more} more {loads}."));
-    }
+    notes.extend(more_loads(early.len()));
     notes
+}
+
+/// A note on loads that have the same note, but are too many for one each.
+pub(crate) fn more_loads(loads: usize) -> Option<String> {
+    let more = loads.checked_sub(NOTES).filter(|more| *more > 0)?;
+    Some(format!("The same applies to {more} more {}.", if more == 1 { "load" } else { "loads" }))
 }
 
 /// The same for all trials of a search, in one note.

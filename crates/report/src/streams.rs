@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, count, duration_ns, grouped, percent, rate};
+use crate::page;
 use doorbell_results::{Confidence, FlowSummary, LatencySummary, PointSummary, StreamSummary, finite};
 
 /// Maximum width of a name on the terminal.
@@ -65,8 +66,9 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if points.peek().is_none() {
         return String::new();
     }
-    let mut out = String::from(
-        "<section aria-labelledby=\"streams\">\n<h2 id=\"streams\">Streams</h2>\n<p class=\"facts\">± are half the \
+    let mut out = page::section("streams", "Streams");
+    out.push_str(
+        "<p class=\"facts\">± are half the \
          widths of 95 % confidence intervals. Each stream over time is in streams.csv, each flow in \
          flows.csv.</p>\n",
     );

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::escape::Esc;
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, short};
+use crate::page;
 use doorbell_results::figures::{DCA, L1D, L2, LLC, PACKET_COST, PCIE, TOP_DOWN};
 use doorbell_results::{FigureKey, PointSummary, TimingFigure, TimingGroup, Unit};
 
@@ -89,9 +90,9 @@ fn cell(value: Option<f64>) -> String {
 /// The page section: every figure at every load, collapsible by group.
 pub(crate) fn html(points: &[&PointSummary], meanings: &BTreeMap<String, String>) -> String {
     let Some(first) = points.iter().find_map(|point| point.timing.as_ref()) else { return String::new() };
-    let mut out = String::from(
-        "<section aria-labelledby=\"timing\">\n<h2 id=\"timing\">Where cycles and bytes went</h2>\n\
-         <p class=\"facts\">Results of the timing models for the measurement. The tooltip of a name \
+    let mut out = page::section("timing", "Where cycles and bytes went");
+    out.push_str(
+        "<p class=\"facts\">Results of the timing models for the measurement. The tooltip of a name \
          explains it.</p>\n",
     );
     for (index, TimingGroup { name: group, figures }) in first.0.iter().enumerate() {

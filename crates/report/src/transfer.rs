@@ -2,6 +2,7 @@
 
 use crate::html_table::HtmlTable;
 use crate::number::{NONE, fixed, grouped, percent};
+use crate::page;
 use doorbell_results::{PointSummary, TransferCore, WatchedFigures};
 
 /// Results of a traffic monitor (such as an IDS), one line each.
@@ -30,8 +31,7 @@ pub(crate) fn html(points: &[&PointSummary]) -> String {
     if cores.is_empty() {
         return String::new();
     }
-    let mut out =
-        String::from("<section aria-labelledby=\"moved\">\n<h2 id=\"moved\">Transfers per core</h2>\n");
+    let mut out = page::section("moved", "Transfers per core");
     let heads =
         ["Core", "Load", "Ports", "Goodput, Gbps", "Transactions per second", "Frames received by its queue"];
     let mut table = HtmlTable::begin("Transfers per core, table", "numbers few", heads, &mut out);
