@@ -6,6 +6,7 @@
 
 pub mod calendar;
 pub mod clock;
+pub mod config;
 pub mod event;
 pub mod frame;
 pub mod future_bookings;
