@@ -36,7 +36,7 @@ pub use future_bookings::FutureBookings;
 pub use learn::Learner;
 pub use numbered::{Allowance, NumberedBlocks};
 pub use op::{Op, OpClass};
-pub use pool::{Pool, PoolState};
+pub use pool::Pool;
 pub use ports::{AccessSize, Done, PhysAddr};
 pub use ram::Ram;
 pub use source::{BlockEnd, OpSource, TranslationFence, Until};

@@ -24,7 +24,7 @@ pub enum Attached {
 }
 
 /// One-way latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// From transaction layer to transaction layer: data link layer, physical layer and wire.
     pub link: Ps,
