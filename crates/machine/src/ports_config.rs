@@ -373,7 +373,7 @@ mod tests {
         file.set("attach.burst=128B").unwrap();
         let over: MachineConfig = file.resolve().unwrap();
         assert_eq!((over.attach.burst, stages(&over.attach)), (Some(Bytes(128)), Some(2)));
-        file.merge_toml("b", "attach = \"occ\"").unwrap();
+        file.merge(Overlay::from_toml("b", "attach = \"occ\"").unwrap().into_table());
         let over: MachineConfig = file.resolve().unwrap();
         assert_eq!((over.attach.kind, over.attach.burst), (AttachKind::Llc, None));
         let unknown =

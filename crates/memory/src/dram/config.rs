@@ -1,6 +1,6 @@
 //! Configuration of memory controllers and DRAM.
 
-use doorbell_sim::config::PowersOfTwo;
+use doorbell_sim::config::{PowersOfTwo, check};
 use doorbell_sim::memory::LINE_BYTES;
 use doorbell_sim::{BitsPerSec, Ps, config};
 use schemars::JsonSchema;
@@ -50,12 +50,8 @@ impl FlatConfig {
     }
 
     fn validate(&self) -> Result<(), String> {
-        if self.latency > Ps::from_us(10) {
-            return Err(format!("flat.latency is {}; it must be at most 10us", self.latency));
-        }
-        if !(1_000_000..=100_000_000_000_000).contains(&self.rate.0) {
-            return Err(format!("flat.rate is {}; it must be from 1Mbps to 100Tbps", self.rate));
-        }
+        check("flat.latency", &self.latency, ..=Ps::from_us(10))?;
+        check("flat.rate", &self.rate, BitsPerSec(1_000_000)..=BitsPerSec(100_000_000_000_000))?;
         Ok(())
     }
 }

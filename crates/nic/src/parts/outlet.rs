@@ -89,8 +89,10 @@ impl Outlet {
         self.timer.wake(now)
     }
 
-    /// Discards the occupied space. The frame on the wire continues, and a scheduled wake-up stays pending.
+    /// Discards PAUSE frames and the occupied space. The frame on the wire continues, and a scheduled wake-up
+    /// stays pending.
     pub fn reset(&mut self) {
+        self.pauses.clear();
         self.leaving.clear();
         self.room = 0;
     }
