@@ -37,7 +37,7 @@ pub use learn::Learner;
 pub use numbered::{Allowance, NumberedBlocks};
 pub use op::{Op, OpClass};
 pub use pool::Pool;
-pub use ports::{AccessSize, Done, PhysAddr};
+pub use ports::{AccessSize, PhysAddr};
 pub use ram::Ram;
 pub use source::{BlockEnd, OpSource, TranslationFence, Until};
 pub use stamps::{FrameId, FrameObserver, Observed, RxStamps, TxStamps};

@@ -50,12 +50,12 @@ impl Used for Spent {
 struct Numbers;
 
 impl DmaPort for Numbers {
-    fn request_read(&mut self, _: Ps, _: doorbell_sim::ports::DmaRequest) -> doorbell_sim::Done {
-        doorbell_sim::Done::Later
+    fn request_read(&mut self, _: Ps, _: doorbell_sim::ports::DmaRequest) -> Ps {
+        Ps::ZERO
     }
 
-    fn request_write(&mut self, _: Ps, _: doorbell_sim::ports::DmaRequest) -> doorbell_sim::Done {
-        doorbell_sim::Done::Later
+    fn request_write(&mut self, _: Ps, _: doorbell_sim::ports::DmaRequest) -> Ps {
+        Ps::ZERO
     }
 
     fn read(&mut self, addr: PhysAddr, bytes: &mut [u8]) {
