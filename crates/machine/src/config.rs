@@ -156,9 +156,7 @@ impl CoreConfig {
 
     /// Checks every value; errors are about keys of the table at `path`.
     pub(crate) fn validate(&self, path: &str) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| {
-            if ok { Ok(()) } else { Err(ConfigError::new(format!("{path}.{key}"), problem)) }
-        };
+        let check = |ok, key: &str, problem| ConfigError::unless(ok, &format!("{path}.{key}"), problem);
         check(
             (1_000_000..=20_000_000_000).contains(&self.frequency.0),
             "frequency",
@@ -210,6 +208,11 @@ impl ConfigError {
         }
     }
 
+    /// An error, unless the value of `key` is valid.
+    pub(crate) fn unless(is_valid: bool, key: &str, problem: String) -> Result<(), ConfigError> {
+        if is_valid { Ok(()) } else { Err(ConfigError::new(key, problem)) }
+    }
+
     /// An error about a value of `key` that the host cannot provide.
     pub fn host_limit(key: impl Into<String>, problem: impl ToString) -> ConfigError {
         ConfigError { is_host_limit: true, ..ConfigError::new(key, problem) }
@@ -244,9 +247,7 @@ const TIMEBASE_MAX: u64 = 4_000_000_000;
 impl MachineConfig {
     /// Checks each value and the combinations of values.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| {
-            if ok { Ok(()) } else { Err(ConfigError::new(key, problem)) }
-        };
+        let check = ConfigError::unless;
         let p = &self.platform;
         check(
             (RAM_MIN..=RAM_MAX).contains(&p.ram.0) && p.ram.0.is_multiple_of(PAGE_BYTES),
@@ -340,8 +341,7 @@ impl MachineConfig {
 
     /// Configuration of the harts.
     pub fn harts(&self) -> HartsConfig<'_> {
-        let MachineConfig { core, pipeline, memory, hart, .. } = self;
-        HartsConfig { core, pipeline, memory, overrides: hart }
+        HartsConfig(self)
     }
 
     /// Configuration of one hart. `self` must be valid.
@@ -351,14 +351,7 @@ impl MachineConfig {
 
     /// Configuration of the ports.
     pub fn ports(&self) -> PortsConfig<'_> {
-        PortsConfig {
-            nic: &self.nic,
-            attach: &self.attach,
-            pcie: &self.pcie,
-            link: &self.link,
-            overrides: &self.port,
-            per_card: self.platform.ports_per_card as usize,
-        }
+        PortsConfig(self)
     }
 
     /// Configuration of one port. `self` must be valid.

@@ -41,10 +41,7 @@ config! {
 impl SwitchConfig {
     /// Checks every value.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key: &str, problem: String| match ok {
-            true => Ok(()),
-            false => Err(ConfigError::new(key, problem)),
-        };
+        let check = ConfigError::unless;
         let (queue, latency, ageing) = (self.queue, self.latency, self.ageing);
         check(
             (64..=1 << 30).contains(&queue.0),
